@@ -1,0 +1,83 @@
+// Every bound of the system in one place, with the proofs that they fit together.
+//
+// A limit that a user can meet is named in an error message; none is an option. What an option sets
+// is in daemon/options.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tidepool::limits {
+
+// Keys, values, names.
+inline constexpr std::size_t kKeyBytesMax = 16'384;
+inline constexpr std::uint64_t kValueBytesMax = 1ull << 30;
+inline constexpr std::size_t kNamespaceNameBytesMax = 200;
+inline constexpr std::uint32_t kPartitionsPerNamespaceMax = 4'096;
+inline constexpr std::uint32_t kPartitionsPerCoreDefault = 4;
+inline constexpr std::uint32_t kNamespacesMax = (1u << 20) - 1;  // Ids ever given, not live ones.
+inline constexpr std::uint32_t kTermMax = (1u << 20) - 1;
+inline constexpr std::uint32_t kNodesMax = 1'024;
+inline constexpr std::uint32_t kCoresPerNodeMax = 64;
+
+// Frames. 60 KiB keeps a frame with UCX's own headers inside one 64 KiB TCP segment (TX_SEG_SIZE), so
+// that it goes out eagerly in one piece.
+inline constexpr std::size_t kFrameBytesMax = 60 * 1024;
+inline constexpr std::size_t kFrameOperationsMax = 1'024;  // The aggregator's bound; a client flushes at 64.
+inline constexpr std::size_t kFrameGroupsMax = kFrameOperationsMax;
+inline constexpr std::size_t kFlushOperations = 64;
+// A value above this travels as stream parts. Answers up to this are copied into the answer frame.
+inline constexpr std::size_t kUnstreamedValueBytesMax = 32 * 1024;
+inline constexpr std::size_t kStreamPartBytesMax = 56 * 1024;
+inline constexpr std::size_t kStreamPartsPerPoll = 4;
+// Parts of one value in flight before the receiver has confirmed some: 16 x 56 KiB fills a 10 GB/s
+// link of 80 us round trip.
+inline constexpr std::size_t kStreamWindowBytes = 16 * kStreamPartBytesMax;
+inline constexpr std::size_t kFrameHeaderBytes = 72;
+inline constexpr std::size_t kGroupHeaderBytes = 16;
+inline constexpr std::size_t kOperationHeaderBytes = 8;
+inline constexpr std::size_t kOperationArgumentsMax = 4;  // 8-byte words.
+inline constexpr std::size_t kAnswerHeaderBytes = 8;
+inline constexpr std::size_t kAnswerArgumentsMax = 2;
+
+// A frame of one operation with the largest key and the largest unstreamed value fits.
+static_assert(kFrameHeaderBytes + kGroupHeaderBytes + kOperationHeaderBytes +
+                  8 * kOperationArgumentsMax + kKeyBytesMax + kUnstreamedValueBytesMax <=
+              kFrameBytesMax);
+// So does an answer that carries the largest unstreamed value and the largest key (iteration).
+static_assert(kFrameHeaderBytes + kAnswerHeaderBytes + 8 * kAnswerArgumentsMax + kKeyBytesMax +
+                  kUnstreamedValueBytesMax <=
+              kFrameBytesMax);
+
+// Credits, both ways (DATAPATH 3).
+inline constexpr std::uint32_t kCreditOperationsMin = 8;
+inline constexpr std::uint32_t kCreditOperationsMax = 256;
+inline constexpr std::uint32_t kCreditBytesMin = 128 * 1024;
+inline constexpr std::uint32_t kCreditBytesMax = 1024 * 1024;
+inline constexpr std::uint32_t kCreditOperationsBudget = 1u << 19;  // Per core, split over its sessions.
+inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
+static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
+
+// Storage (STORAGE 2 and 3).
+inline constexpr std::size_t kSegmentBytes = 2 * 1024 * 1024;
+inline constexpr std::size_t kArenaBytes = 256 * 1024 * 1024;
+inline constexpr std::size_t kArenaFirstBytes = 16 * 1024 * 1024;  // An idle daemon stays small.
+inline constexpr std::size_t kExtentValueBytes = 1024 * 1024;      // Above: an extent of segments.
+inline constexpr std::size_t kInPlaceValueBytesMax = 256;
+inline constexpr std::size_t kMemoryBytesMin = 64ull << 20;
+static_assert(kArenaBytes % kSegmentBytes == 0);
+static_assert(kArenaFirstBytes % kSegmentBytes == 0);
+
+// Sessions.
+inline constexpr std::uint32_t kSessionsPerCoreMax = 10'000;
+inline constexpr std::uint32_t kSessionUnconnectedSeconds = 60;
+inline constexpr std::size_t kKeptAnswerInlineBytes = 64;
+
+// Deadlines.
+inline constexpr std::uint32_t kCallTimeoutMs = 10'000;
+inline constexpr std::uint64_t kTimeoutBytesPerSecond = 50'000'000;  // +1 s for each 50 MB moved.
+
+// Staging.
+inline constexpr std::uint64_t kStagedFileWholeBytesMax = 64ull << 20;  // Above: parts.
+
+}  // namespace tidepool::limits
