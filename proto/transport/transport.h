@@ -1,0 +1,141 @@
+// How frames travel: connect, send, receive, learn that the peer is lost. Shows no type of any
+// network library, so that UCX today and another one tomorrow look the same from above.
+//
+//   client/session, daemon/core -> [transport] -> network
+//
+// The one implementation so far is UCX (ucx_transport.h); same-node rings come beside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "proto/base/bytes.h"
+#include "proto/base/limits.h"
+#include "proto/base/result.h"
+
+namespace tidepool::transport {
+
+class BufferPool;
+
+// A frame to send: up to kFrameBytesMax bytes of pooled memory. Whoever holds a FrameBuffer owns it;
+// Send takes it over and the transport returns it to its pool when it no longer touches it, so a
+// caller can never free memory that the network still reads.
+class FrameBuffer {
+ public:
+  static constexpr std::size_t kCapacity = limits::kFrameBytesMax;
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  void set_size(std::size_t size) { size_ = size; }
+
+ private:
+  friend class BufferPool;
+  FrameBuffer() = default;
+  BufferPool* pool_ = nullptr;
+  FrameBuffer* next_free_ = nullptr;
+  std::size_t size_ = 0;
+  alignas(64) std::byte data_[kCapacity];
+};
+
+struct FrameBufferReturner {
+  void operator()(FrameBuffer* buffer) const;
+};
+using FrameBufferPtr = std::unique_ptr<FrameBuffer, FrameBufferReturner>;
+
+// One thread's free list of buffers; grows on demand, never shrinks, never fails. Must outlive every
+// buffer taken from it and every worker that still sends one.
+class BufferPool {
+ public:
+  BufferPool() = default;
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  FrameBufferPtr Take();
+  // Buffers ever made; for the memory ledger.
+  std::size_t made() const { return made_; }
+  std::size_t bytes() const { return made_ * sizeof(FrameBuffer); }
+
+ private:
+  friend struct FrameBufferReturner;
+  FrameBuffer* free_ = nullptr;
+  std::size_t made_ = 0;
+};
+
+// One connection to one peer worker. Owned by the Worker that made it until Worker::Close.
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+  // False from the moment that the peer is known to be lost; sends then fail with kUnavailable.
+  virtual bool alive() const = 0;
+  // The caller's own mark, for example its session; not touched by the transport.
+  void* user = nullptr;
+};
+
+// What happens to a worker's owner. Called inside Progress(), on the owner's thread; may send and
+// may Close endpoints, may not call Progress().
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  // Any bytes of 0..kFrameBytesMax, from anybody who reaches the port: decode with care. `frame` is
+  // valid until the return and may be unaligned.
+  virtual void OnFrame(Bytes frame) = 0;
+  // Once per endpoint, when the peer is lost. The endpoint stays valid until it is closed.
+  virtual void OnPeerLost(Endpoint* endpoint, const Status& why) = 0;
+};
+
+// One thread's end of the network. Every method but Wake is for the owner's thread only.
+class Worker {
+ public:
+  // Closes all endpoints by force and waits, at most a second, for what is in flight.
+  virtual ~Worker() = default;
+
+  // What a peer needs to connect to this worker; opaque bytes, carried by Attach.
+  virtual std::string Address() const = 0;
+
+  // Returns at once; a peer that cannot be reached shows as OnPeerLost.
+  // Errors: kInvalidArgument (not an address of ours), kUnavailable, kResourceExhausted (descriptors).
+  virtual Result<Endpoint*> Connect(std::string_view address) = 0;
+
+  // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is dead
+  // after the call. Allowed inside the Receiver's callbacks.
+  virtual void Close(Endpoint* endpoint) = 0;
+
+  // Sends one frame of buffer->size() bytes, in order per endpoint, and never blocks. There is no
+  // back-pressure here: credits above bound what is outstanding.
+  // Errors: kUnavailable (peer lost; the frame is dropped).
+  virtual Status Send(Endpoint* endpoint, FrameBufferPtr buffer) = 0;
+
+  // Handles what has arrived and completed. Returns the number of events, 0 when there was nothing.
+  virtual unsigned Progress() = 0;
+
+  // To sleep: call Progress until it returns 0, then Arm; if Arm returns true, poll event_fd for
+  // reading; if false something has happened meanwhile, so Progress again.
+  virtual int event_fd() const = 0;
+  virtual bool Arm() = 0;
+
+  // Thread-safe: makes event_fd readable.
+  virtual void Wake() = 0;
+
+  // Frames handed to the network that it still holds.
+  virtual std::size_t sends_in_flight() const = 0;
+
+  // For people: the lanes that `endpoint` uses, for example "tcp/lo".
+  virtual std::string Describe(Endpoint* endpoint) const = 0;
+};
+
+// One per process; makes workers. Thread-safe.
+class Context {
+ public:
+  virtual ~Context() = default;
+  // `receiver` must outlive the worker. Errors: kUnavailable (no network device), kResourceExhausted.
+  virtual Result<std::unique_ptr<Worker>> MakeWorker(Receiver* receiver) = 0;
+  virtual std::string_view name() const = 0;
+};
+
+}  // namespace tidepool::transport

@@ -1,0 +1,25 @@
+// The UCX implementation of the transport: RDMA where the fabric has it, else TCP.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "proto/transport/transport.h"
+
+namespace tidepool::transport {
+
+struct UcxSettings {
+  // Network devices that may carry data, as UCX names them ("lo", "eth0", "mlx5_0:1"); comma
+  // separated. Never empty: with all devices UCX opens a second lane over a slow one.
+  std::string devices = "lo";
+  // Clients that are expected; UCX sizes its endpoints' resources by it.
+  std::size_t endpoints_expected = 64;
+};
+
+// Errors: kUnavailable (UCX could not start or no such device), kInvalidArgument.
+Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings);
+
+// The settings in force, as "NAME=VALUE" lines, for `kvd --print-config` and bug reports.
+std::string DescribeUcxSettings(const UcxSettings& settings);
+
+}  // namespace tidepool::transport

@@ -1,0 +1,199 @@
+#include "proto/wire/group.h"
+
+#include <string>
+
+#include "proto/base/check.h"
+
+namespace tidepool::wire {
+namespace {
+
+// 16 bytes: {partition:4, term:4, bytes of the operations:4, operations:2, flags:1, reserved:1}.
+struct GroupHeader {
+  std::uint32_t partition;
+  std::uint32_t term;
+  std::uint32_t bytes;
+  std::uint16_t operation_count;
+  std::uint8_t flags;
+  std::uint8_t reserved;
+};
+static_assert(sizeof(GroupHeader) == limits::kGroupHeaderBytes);
+constexpr std::uint8_t kGroupAtomic = 1;
+
+// 8 bytes. An inline value is at most kFrameBytesMax, so 16 bits hold its size.
+struct OperationHeader {
+  std::uint8_t opcode;
+  std::uint8_t flags;  // condition:2, value kind:2, zero:4
+  std::uint8_t arguments;
+  std::uint8_t reserved;
+  std::uint16_t key_bytes;
+  std::uint16_t value_bytes;
+};
+static_assert(sizeof(OperationHeader) == limits::kOperationHeaderBytes);
+static_assert(limits::kFrameBytesMax <= 0xffff);
+static_assert(limits::kFrameOperationsMax <= 0xffff);
+
+Status Malformed(const char* what) {
+  return Status(StatusCode::kInvalidArgument, std::string("malformed request frame: ") + what);
+}
+
+// Moves one operation's bytes from `rest` into `operation`.
+Status DecodeOperation(Bytes* rest, Operation* operation) {
+  if (rest->size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
+  const auto header = LoadUnaligned<OperationHeader>(rest->data());
+  const OpcodeInfo* info = FindOpcode(header.opcode);
+  if (info == nullptr) return Malformed("unknown opcode");
+  if ((header.flags & 0xf0) != 0 || header.reserved != 0) return Malformed("reserved bits set");
+  if ((header.flags >> 2) > static_cast<int>(ValueKind::kF64)) return Malformed("value kind");
+  if ((header.arguments & info->required) != info->required ||
+      (header.arguments & ~(info->required | info->optional)) != 0) {
+    return Malformed("arguments do not fit the opcode");
+  }
+  operation->opcode = static_cast<Opcode>(header.opcode);
+  operation->condition = static_cast<PutCondition>(header.flags & 3);
+  operation->value_kind = static_cast<ValueKind>(header.flags >> 2);
+  operation->arguments = header.arguments;
+  const std::size_t words = static_cast<std::size_t>(__builtin_popcount(header.arguments));
+  const std::size_t bytes =
+      sizeof header + 8 * words + std::size_t{header.key_bytes} + header.value_bytes;
+  if (rest->size() < bytes) return Malformed("operation cut off");
+  if (header.key_bytes > limits::kKeyBytesMax) return Malformed("key too long");
+  if (!info->keyed && header.key_bytes != 0) return Malformed("key of an operation without one");
+  if (!info->takes_value && header.value_bytes != 0) return Malformed("value not expected");
+  const std::byte* at = rest->data() + sizeof header;
+  for (unsigned mask = header.arguments; mask != 0; mask &= mask - 1) {
+    operation->words[static_cast<std::size_t>(__builtin_ctz(mask))] =
+        LoadUnaligned<std::uint64_t>(at);
+    at += 8;
+  }
+  operation->key = Bytes(at, header.key_bytes);
+  operation->value = Bytes(at + header.key_bytes, header.value_bytes);
+  if (operation->condition == PutCondition::kIfVersion && !operation->has(Argument::kVersion)) {
+    return Malformed("if-version without a version");
+  }
+  if (operation->has(Argument::kExpectedBytes) &&
+      operation->get(Argument::kExpectedBytes) > operation->value.size()) {
+    return Malformed("expected value longer than the value");
+  }
+  if (operation->has(Argument::kUpload) && header.value_bytes != 0) {
+    return Malformed("a streamed value that is also inline");
+  }
+  *rest = rest->subspan(bytes);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status DecodeRequest(Bytes frame, Request* request) {
+  TP_RETURN_IF_ERROR(DecodeHeader(frame, &request->header));
+  const FrameHeader& header = request->header;
+  if (header.type != FrameType::kRequest) return Malformed("type");
+  if (header.operation_count > limits::kFrameOperationsMax) return Malformed("too many operations");
+  if (header.group_count > limits::kFrameGroupsMax) return Malformed("too many groups");
+  request->groups.clear();
+  request->operations.clear();
+  Bytes rest = frame.subspan(limits::kFrameHeaderBytes);
+  for (std::uint32_t i = 0; i < header.group_count; ++i) {
+    if (rest.size() < sizeof(GroupHeader)) return Malformed("group header cut off");
+    const auto group = LoadUnaligned<GroupHeader>(rest.data());
+    rest = rest.subspan(sizeof group);
+    if (group.bytes > rest.size()) return Malformed("group cut off");
+    if (group.term > limits::kTermMax) return Malformed("term");
+    if ((group.flags & ~kGroupAtomic) != 0 || group.reserved != 0) return Malformed("group flags");
+    if (group.operation_count == 0) return Malformed("empty group");
+    if (request->operations.size() + group.operation_count > header.operation_count) {
+      return Malformed("more operations than the header says");
+    }
+    request->groups.push_back({PartitionId(group.partition), Term(group.term),
+                               (group.flags & kGroupAtomic) != 0,
+                               static_cast<std::uint32_t>(request->operations.size()),
+                               group.operation_count});
+    Bytes body = rest.first(group.bytes);
+    for (std::uint16_t k = 0; k < group.operation_count; ++k) {
+      TP_RETURN_IF_ERROR(DecodeOperation(&body, &request->operations.emplace_back()));
+    }
+    if (!body.empty()) return Malformed("bytes behind a group's operations");
+    rest = rest.subspan(group.bytes);
+  }
+  if (!rest.empty()) return Malformed("bytes behind the last group");
+  if (request->operations.size() != header.operation_count) {
+    return Malformed("fewer operations than the header says");
+  }
+  return OkStatus();
+}
+
+RequestWriter::RequestWriter(MutableBytes frame) : frame_(frame) {
+  TP_CHECK(frame.size() >= limits::kFrameHeaderBytes);
+  TP_CHECK(frame.size() <= limits::kFrameBytesMax);
+}
+
+void RequestWriter::CloseGroup() {
+  if (group_at_ == 0) return;
+  if (group_operations_ == 0) {
+    used_ = group_at_;
+    --group_count_;
+  } else {
+    auto header = LoadUnaligned<GroupHeader>(frame_.data() + group_at_);
+    header.bytes = static_cast<std::uint32_t>(used_ - group_at_ - sizeof header);
+    header.operation_count = static_cast<std::uint16_t>(group_operations_);
+    StoreUnaligned(frame_.data() + group_at_, header);
+  }
+  group_at_ = 0;
+  group_operations_ = 0;
+}
+
+bool RequestWriter::BeginGroup(PartitionId partition, Term term, bool atomic) {
+  CloseGroup();
+  if (used_ + sizeof(GroupHeader) > frame_.size()) return false;
+  if (group_count_ >= limits::kFrameGroupsMax) return false;
+  GroupHeader header{};
+  header.partition = partition.value();
+  header.term = term.value();
+  header.flags = atomic ? kGroupAtomic : 0;
+  group_at_ = used_;
+  StoreUnaligned(frame_.data() + used_, header);
+  used_ += sizeof header;
+  ++group_count_;
+  return true;
+}
+
+bool RequestWriter::Add(const Operation& operation) {
+  TP_CHECK(group_at_ != 0);
+  TP_DCHECK(operation.key.size() <= limits::kKeyBytesMax);
+  if (used_ + operation.bytes() > frame_.size()) return false;
+  if (operation_count_ >= limits::kFrameOperationsMax) return false;
+  OperationHeader header{};
+  header.opcode = static_cast<std::uint8_t>(operation.opcode);
+  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(operation.condition) |
+                                           static_cast<unsigned>(operation.value_kind) << 2);
+  header.arguments = operation.arguments;
+  header.key_bytes = static_cast<std::uint16_t>(operation.key.size());
+  header.value_bytes = static_cast<std::uint16_t>(operation.value.size());
+  std::byte* at = frame_.data() + used_;
+  StoreUnaligned(at, header);
+  at += sizeof header;
+  for (unsigned mask = operation.arguments; mask != 0; mask &= mask - 1) {
+    StoreUnaligned(at, operation.words[static_cast<std::size_t>(__builtin_ctz(mask))]);
+    at += 8;
+  }
+  if (!operation.key.empty()) {
+    std::memcpy(at, operation.key.data(), operation.key.size());
+    at += operation.key.size();
+  }
+  if (!operation.value.empty()) std::memcpy(at, operation.value.data(), operation.value.size());
+  used_ += operation.bytes();
+  ++group_operations_;
+  ++operation_count_;
+  return true;
+}
+
+std::size_t RequestWriter::Finish(FrameHeader header) {
+  CloseGroup();
+  header.type = FrameType::kRequest;
+  header.bytes = static_cast<std::uint32_t>(used_);
+  header.operation_count = operation_count_;
+  header.group_count = group_count_;
+  StoreHeader(frame_.data(), header);
+  return used_;
+}
+
+}  // namespace tidepool::wire

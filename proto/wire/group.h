@@ -1,0 +1,102 @@
+// The body of a request frame: groups of operations on one partition each.
+//
+// The group is the unit of refusal and of atomicity: its owner checks that it holds the partition
+// under the group's term and otherwise refuses the whole group, final for that {partition, term}.
+//
+//   client/session --RequestWriter--> frame --DecodeRequest--> daemon/dispatcher
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "proto/base/limits.h"
+#include "proto/base/status.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/opcode.h"
+
+namespace tidepool::wire {
+
+enum class PutCondition : std::uint8_t { kAlways = 0, kIfAbsent = 1, kIfPresent = 2, kIfVersion = 3 };
+
+// What a value is, beside its bytes. Counters print as numbers and may be added to.
+enum class ValueKind : std::uint8_t { kBytes = 0, kI64 = 1, kF64 = 2 };
+
+// One operation, decoded or to be encoded. Key and value are views: of the frame for the receiver, of
+// the caller's memory for the sender; neither is owned.
+struct Operation {
+  Opcode opcode = Opcode::kNone;
+  PutCondition condition = PutCondition::kAlways;
+  ValueKind value_kind = ValueKind::kBytes;
+  std::uint8_t arguments = 0;  // Mask of the words that are there.
+  Bytes key;
+  Bytes value;
+  std::array<std::uint64_t, kArgumentCount> words{};
+
+  bool has(Argument argument) const { return (arguments & MaskOf(argument)) != 0; }
+  std::uint64_t get(Argument argument) const {
+    return words[static_cast<std::size_t>(argument)];
+  }
+  void set(Argument argument, std::uint64_t word) {
+    arguments |= MaskOf(argument);
+    words[static_cast<std::size_t>(argument)] = word;
+  }
+  // Encoded size.
+  std::size_t bytes() const {
+    return limits::kOperationHeaderBytes +
+           8 * static_cast<std::size_t>(__builtin_popcount(arguments)) + key.size() + value.size();
+  }
+};
+
+struct Group {
+  PartitionId partition;
+  Term term;
+  bool atomic = false;
+  std::uint32_t first_operation = 0;  // Index of its first operation in the frame.
+  std::uint32_t operation_count = 0;
+};
+
+// A decoded request. Reuse one object: its vectors keep their capacity, so decoding allocates nothing
+// once it is warm. The views are valid as long as the frame's bytes.
+struct Request {
+  FrameHeader header;
+  std::vector<Group> groups;
+  std::vector<Operation> operations;
+};
+
+// Decodes a whole request frame (header included) and checks it completely: counts against bounds,
+// lengths against the frame, opcodes and arguments against the table, key and value sizes.
+// Returns: kOk, kInvalidArgument (*request unspecified).
+Status DecodeRequest(Bytes frame, Request* request);
+
+// Writes a request into memory of its caller. Usage: BeginGroup, Add..., BeginGroup, Add..., Finish.
+class RequestWriter {
+ public:
+  // `frame` holds at most kFrameBytesMax bytes and outlives the writer.
+  explicit RequestWriter(MutableBytes frame);
+
+  // Starts a group; an empty group before it is dropped. False if it does not fit (nothing changed).
+  bool BeginGroup(PartitionId partition, Term term, bool atomic);
+  // Appends to the group begun last. False if it does not fit (nothing changed).
+  bool Add(const Operation& operation);
+  // Completes header (counts and bytes are filled in) and groups. Returns the frame's bytes.
+  std::size_t Finish(FrameHeader header);
+
+  std::uint32_t operation_count() const { return operation_count_; }
+  std::uint32_t group_count() const { return group_count_; }
+  std::size_t bytes() const { return used_; }
+
+ private:
+  void CloseGroup();
+
+  MutableBytes frame_;
+  std::size_t used_ = limits::kFrameHeaderBytes;
+  std::size_t group_at_ = 0;  // 0: no group begun.
+  std::uint32_t group_operations_ = 0;
+  std::uint32_t group_count_ = 0;
+  std::uint32_t operation_count_ = 0;
+};
+
+}  // namespace tidepool::wire

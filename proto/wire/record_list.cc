@@ -1,0 +1,65 @@
+#include "proto/wire/record_list.h"
+
+#include "proto/base/limits.h"
+
+namespace tidepool::wire {
+namespace {
+
+// 24 bytes.
+struct RecordHeader {
+  std::uint64_t version;
+  std::uint64_t expiry_ms;
+  std::uint32_t value_bytes;
+  std::uint16_t key_bytes;
+  std::uint8_t value_kind;
+  std::uint8_t value_omitted;
+};
+static_assert(sizeof(RecordHeader) == 24);
+
+Status Malformed() { return Status(StatusCode::kInvalidArgument, "malformed record list"); }
+
+}  // namespace
+
+std::size_t ListedRecord::bytes() const {
+  return sizeof(RecordHeader) + key.size() + (value_omitted ? 0 : value.size());
+}
+
+std::byte* AppendRecord(const ListedRecord& record, std::byte* to) {
+  const RecordHeader header{record.version.value(),
+                            record.expiry_ms,
+                            record.value_omitted ? record.value_bytes
+                                                 : static_cast<std::uint32_t>(record.value.size()),
+                            static_cast<std::uint16_t>(record.key.size()),
+                            static_cast<std::uint8_t>(record.value_kind),
+                            static_cast<std::uint8_t>(record.value_omitted)};
+  StoreUnaligned(to, header);
+  to += sizeof header;
+  if (!record.key.empty()) std::memcpy(to, record.key.data(), record.key.size());
+  to += record.key.size();
+  if (record.value_omitted || record.value.empty()) return to;
+  std::memcpy(to, record.value.data(), record.value.size());
+  return to + record.value.size();
+}
+
+Status TakeRecord(Bytes* rest, ListedRecord* record) {
+  if (rest->size() < sizeof(RecordHeader)) return Malformed();
+  const auto header = LoadUnaligned<RecordHeader>(rest->data());
+  const std::size_t inline_bytes = header.value_omitted != 0 ? 0 : header.value_bytes;
+  if (header.value_omitted > 1 || header.key_bytes > limits::kKeyBytesMax ||
+      header.value_bytes > limits::kValueBytesMax ||
+      header.value_kind > static_cast<std::uint8_t>(ValueKind::kF64) ||
+      rest->size() - sizeof header < header.key_bytes + inline_bytes) {
+    return Malformed();
+  }
+  record->version = Lsn(header.version);
+  record->expiry_ms = header.expiry_ms;
+  record->value_bytes = header.value_bytes;
+  record->value_kind = static_cast<ValueKind>(header.value_kind);
+  record->value_omitted = header.value_omitted != 0;
+  record->key = rest->subspan(sizeof header, header.key_bytes);
+  record->value = rest->subspan(sizeof header + header.key_bytes, inline_bytes);
+  *rest = rest->subspan(sizeof header + header.key_bytes + inline_bytes);
+  return OkStatus();
+}
+
+}  // namespace tidepool::wire

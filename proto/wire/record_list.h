@@ -1,0 +1,31 @@
+// What an Iterate answer carries as its value: records, one behind the other.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "proto/base/status.h"
+#include "proto/wire/group.h"
+
+namespace tidepool::wire {
+
+struct ListedRecord {
+  Bytes key;
+  Bytes value;                  // Empty when `value_omitted`.
+  std::uint32_t value_bytes = 0;  // Of the whole value.
+  bool value_omitted = false;   // Too large for the list, or only keys were asked for: get it by key.
+  ValueKind value_kind = ValueKind::kBytes;
+  Lsn version;
+  std::uint64_t expiry_ms = 0;  // Wall clock; 0 is never.
+
+  std::size_t bytes() const;
+};
+
+// Appends `record` at `to`, whose room is checked by the caller with bytes(). Returns the end.
+std::byte* AppendRecord(const ListedRecord& record, std::byte* to);
+
+// Takes the first record off `rest`. Returns: kOk, kInvalidArgument (malformed).
+Status TakeRecord(Bytes* rest, ListedRecord* record);
+
+}  // namespace tidepool::wire

@@ -1,0 +1,54 @@
+// Values above kUnstreamedValueBytesMax travel as ordered parts, both ways, with one state machine.
+//
+// Put: the client numbers an upload and sends its parts; the daemon collects them in unpublished
+// memory and acknowledges; when all bytes are acknowledged the client sends an ordinary Put that
+// names the upload, which is published as a whole. Nothing of a value is visible before that, and
+// the Put itself is small, so exactly-once needs no rule of its own for streams.
+// Get: an answer entry says `streamed`; the daemon pins the value and sends parts under
+// {frame_id, operation index}; the client acknowledges.
+//
+// The receiver's acknowledgements are the flow control: a sender has at most kStreamWindowBytes of
+// one value unacknowledged.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/base/bytes.h"
+#include "proto/base/status.h"
+#include "proto/wire/frame.h"
+
+namespace tidepool::wire {
+
+// The 24 bytes behind a stream frame's header; a part's data follows.
+struct StreamHeader {
+  // Put: the client's number for the upload (per session and core, from 1). Get: operation index.
+  std::uint64_t stream = 0;
+  // Part: where its data belongs. Ack: bytes received without a gap.
+  std::uint64_t offset = 0;
+  // Of the whole value.
+  std::uint32_t total_bytes = 0;
+  StatusCode code = StatusCode::kOk;  // Other than kOk: the sender of this frame gave the stream up.
+  // True for an upload (Put: parts from client to daemon), false for a Get.
+  std::uint8_t upload = 0;
+  std::uint16_t reserved = 0;
+};
+static_assert(sizeof(StreamHeader) == 24);
+static_assert(limits::kFrameHeaderBytes + sizeof(StreamHeader) + limits::kStreamPartBytesMax <=
+              limits::kFrameBytesMax);
+
+struct StreamFrame {
+  FrameHeader header;
+  StreamHeader stream;
+  Bytes data;  // A view of the frame; empty in an ack.
+};
+
+// Decodes a kStreamPart or kStreamAck frame; checks that the part lies inside the value.
+// Returns: kOk, kInvalidArgument.
+Status DecodeStream(Bytes frame, StreamFrame* out);
+
+// Writes a part (type kStreamPart) or an ack (type kStreamAck, `data` empty) to `frame`, which has
+// room for it. Fills in bytes. Returns the frame's bytes.
+std::size_t EncodeStream(FrameHeader header, const StreamHeader& stream, Bytes data,
+                         MutableBytes frame);
+
+}  // namespace tidepool::wire
