@@ -1,0 +1,142 @@
+// All cores of this node, as the control plane sees them: gRPC threads and membership talk to cores
+// through here, never directly.
+//
+//   daemon/services, daemon/membership -> [core_group] -> mailbox -> daemon/core
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/lease.h"
+#include "proto/base/clock.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "proto/placement/placement_map.h"
+#include "proto/transport/transport.h"
+#include "proto/wire/answer.h"
+#include "proto/wire/group.h"
+
+namespace tidepool::storage {
+class ValueReader;
+class ValueWriter;
+}  // namespace tidepool::storage
+
+namespace tidepool::daemon {
+
+class Core;
+
+// How a core waits for work.
+enum class WaitPolicy : std::uint8_t { kAuto, kPoll, kBlock };
+
+struct CoreGroupOptions {
+  std::uint32_t cores = 1;
+  std::uint64_t memory_bytes = 1ull << 30;  // Of all cores together.
+  WaitPolicy wait_policy = WaitPolicy::kAuto;
+  bool pin = false;  // Each core's thread to a CPU of its own.
+};
+
+struct AttachRequest {
+  std::string worker_address;  // Of the client.
+  SessionId session;           // 0: a new one. The service has checked that the incarnation is ours.
+  bool daemon = false;
+  std::string client_name;
+};
+struct AttachResult {
+  SessionId session;
+  bool resumed = false;
+  std::uint32_t connection = 0;
+  std::uint32_t credit_operations = 0;
+  std::uint32_t credit_bytes = 0;
+  std::vector<std::string> worker_addresses;  // Index = CoreId.
+};
+
+// A snapshot; counters are since start unless said otherwise.
+struct CoreStats {
+  std::uint64_t sessions = 0;
+  std::uint64_t partitions = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t frames = 0;
+  std::uint64_t loops = 0;
+  std::uint64_t sleeps = 0;
+  std::uint64_t p50_ns = 0;  // Frame received to answer posted, since the last reset.
+  std::uint64_t p99_ns = 0;
+  std::uint64_t records = 0;
+  std::uint64_t used_bytes = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t index_bytes = 0;
+  std::uint64_t limit_bytes = 0;
+};
+struct PartitionStats {
+  PartitionId id;
+  std::uint64_t records = 0;
+  std::uint64_t live_bytes = 0;
+};
+
+// The outcome of one operation that a gRPC service asked for; owns its value.
+struct OperationOutcome {
+  StatusCode code = StatusCode::kUnavailable;
+  wire::ValueKind value_kind = wire::ValueKind::kBytes;
+  Lsn version;
+  bool has_number = false;
+  std::uint64_t number = 0;  // As wire::Answer::number.
+  std::string value;         // The value; for failures a text; Iterate: a record list.
+  // The value is above the limit that the caller set: only its size is in `number`.
+  bool value_omitted = false;
+};
+
+// Thread-safe, but for Start and destruction. Blocking calls take a deadline and may be made from any
+// thread that is not a core's.
+class CoreGroup {
+ public:
+  // Starts the cores' threads. `lease` and `context` must outlive the group.
+  // Errors: kResourceExhausted (memory), kUnavailable (network).
+  static Result<std::unique_ptr<CoreGroup>> Start(const CoreGroupOptions& options,
+                                                  const Lease* lease,
+                                                  transport::Context* context);
+  // Answers what is in flight, at most for a second, and joins the threads.
+  ~CoreGroup();
+  CoreGroup(const CoreGroup&) = delete;
+  CoreGroup& operator=(const CoreGroup&) = delete;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(cores_.size()); }
+
+  // Each core takes the partitions that `map` gives to {self, core}: new ones are opened empty, known
+  // ones go on under their new term, those gone are closed and freed. Returns when all cores have done
+  // so, or kDeadlineExceeded (they still will).
+  Status InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline);
+
+  // Errors: kOverloaded (no room for another session), kInvalidArgument (address),
+  // kDeadlineExceeded, kUnavailable.
+  Result<AttachResult> Attach(const AttachRequest& request, Deadline deadline);
+
+  // Applies operations of one partition in order. Keys and values in `operations` must stay valid
+  // until the return. Values above `value_bytes_max` are left out of the outcomes.
+  // Errors: kWrongEpoch (this node does not own it under this term), kDataLoss, kUnavailable (no
+  // lease), kDeadlineExceeded (not applied), kUnknown (applied or not).
+  Result<std::vector<OperationOutcome>> Execute(PartitionId partition, Term term,
+                                                const std::vector<wire::Operation>& operations,
+                                                std::size_t value_bytes_max, Deadline deadline);
+
+  // Runs `task` on the core that `place` names, and waits for it. `task` must not block and must own
+  // what it touches, since it may still run after kDeadlineExceeded.
+  Status Run(CoreId core, std::function<void(Core&)> task, Deadline deadline);
+
+  std::vector<CoreStats> Stats(Deadline deadline);
+  std::vector<PartitionStats> NamespaceStats(Deadline deadline);  // Of all partitions held here.
+  void ResetStats();
+  // Counts of each core's loop, for the heartbeat: one that stands still is stuck.
+  std::vector<std::uint64_t> Progress() const;
+  // For people, for example "ucx tcp/lo".
+  std::string Describe() const;
+
+ private:
+  CoreGroup() = default;
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::unique_ptr<Core>> cores_;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,119 @@
+// Who owns what: partition -> (node, core, term), per namespace, with the epoch as its version.
+//
+// The coordinator makes maps; everybody else holds copies and brings them up to date by deltas.
+// Immutable once published: holders share a `std::shared_ptr<const PlacementMap>` and swap it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/base/ids.h"
+#include "proto/base/status.h"
+
+namespace tidepool::placement {
+
+enum class Kind : std::uint8_t {
+  kUnspecified = 0,
+  kHash = 1,
+  kOrdered = 2,
+  kQueue = 3,
+  kPriority = 4,
+  kBloom = 5,
+  kArray = 6,
+};
+std::string_view KindName(Kind kind);
+
+enum class NodeState : std::uint8_t { kUp = 1, kDown = 2, kLeft = 3 };
+std::string_view NodeStateName(NodeState state);
+
+enum class PartitionState : std::uint8_t {
+  kActive = 1,
+  kDown = 2,  // Its owner is down: operations fail fast with kUnavailable.
+  kLost = 3,  // Its owner came back without the data: kDataLoss until accepted.
+};
+std::string_view PartitionStateName(PartitionState state);
+
+// Fixed at creation of a namespace; equal options make a second creation a success.
+struct NamespaceOptions {
+  std::uint32_t partitions = 0;  // In a request 0 means: 4 per core. In a map the real number.
+  std::string durability = "volatile";
+  std::uint32_t replicas = 1;
+  std::string on_loss = "error";  // Or "empty".
+  std::uint64_t ttl_ms = 0;
+  std::uint32_t memory_share_percent = 0;
+  std::string prefilter = "none";
+
+  friend bool operator==(const NamespaceOptions&, const NamespaceOptions&) = default;
+};
+
+struct Node {
+  NodeId id;
+  std::string uuid;
+  std::uint64_t incarnation = 0;
+  std::string control_address;
+  std::string host;
+  NodeState state = NodeState::kUp;
+  std::uint32_t cores = 1;
+  std::uint64_t last_heartbeat_ms = 0;
+  std::string version;
+  std::uint32_t pid = 0;
+};
+
+struct PartitionPlace {
+  NodeId node;
+  CoreId core;
+  Term term;
+  PartitionState state = PartitionState::kActive;
+
+  friend bool operator==(const PartitionPlace&, const PartitionPlace&) = default;
+};
+
+struct Namespace {
+  NamespaceId id;
+  std::string name;
+  Kind kind = Kind::kHash;
+  NamespaceOptions options;
+  Epoch changed;  // The epoch of its last change: what a delta is made of.
+  std::vector<PartitionPlace> partitions;
+};
+
+struct PlacementMap {
+  Epoch epoch;
+  std::string cluster_uuid;
+  std::uint32_t nodes_expected = 1;
+  std::vector<Node> nodes;  // Index = NodeId.
+  std::map<NamespaceId, std::shared_ptr<const Namespace>> namespaces;
+  // Epoch at which each dropped namespace went; kept so that a delta can say so.
+  std::map<NamespaceId, Epoch> dropped;
+
+  bool forming() const { return nodes.size() < nodes_expected; }
+  // Null if there is none.
+  const Node* FindNode(NodeId id) const;
+  std::shared_ptr<const Namespace> Find(NamespaceId id) const;
+  std::shared_ptr<const Namespace> Find(std::string_view name) const;
+  const PartitionPlace* Find(PartitionId id) const;
+};
+using PlacementMapPtr = std::shared_ptr<const PlacementMap>;
+
+// What changed in a map after `since`: all nodes, the changed namespaces, the ids of dropped ones.
+struct PlacementDelta {
+  Epoch since;
+  PlacementMap changes;
+};
+
+// A delta that brings a holder of epoch `since` up to `map`.
+PlacementDelta DeltaSince(const PlacementMap& map, Epoch since);
+
+// `base` (null: none) brought up to date. Returns null if the delta starts behind base's epoch (ask
+// for a complete one), and `base` itself if the delta brings nothing newer.
+PlacementMapPtr Apply(const PlacementMapPtr& base, const PlacementDelta& delta);
+
+// Returns: kOk, kInvalidArgument naming the rule: 1..200 bytes of [A-Za-z0-9._/-].
+Status CheckNamespaceName(std::string_view name);
+
+}  // namespace tidepool::placement
