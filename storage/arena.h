@@ -1,0 +1,110 @@
+// The node's memory for data: arenas (sealed memfds) cut into blocks, shared by the cores.
+//
+// ArenaPool -> CoreMemory (one core's share) -> segments and index. A core takes the pool's lock once
+// per block (2 MiB) and never for an operation that fits what it has.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "proto/base/clock.h"
+#include "proto/base/limits.h"
+#include "proto/base/result.h"
+
+namespace tidepool::storage {
+
+struct ArenaPoolOptions {
+  // Bound of everything that is cut from arenas. Rounded down to whole blocks.
+  std::uint64_t memory_bytes = limits::kMemoryBytesMin;
+  // A segment is one block. A power of two of at least 4 KiB; tests use small ones.
+  std::uint64_t block_bytes = limits::kSegmentBytes;
+  // Arenas double from the first size to the largest, so that an idle daemon stays small.
+  std::uint64_t arena_first_bytes = limits::kArenaFirstBytes;
+  std::uint64_t arena_bytes = limits::kArenaBytes;
+};
+
+struct ArenaPoolUsage {
+  std::uint64_t limit_bytes = 0;    // memory_bytes in whole blocks.
+  std::uint64_t mapped_bytes = 0;   // Arenas made so far.
+  std::uint64_t touched_bytes = 0;  // Of these, backed by pages ahead of use.
+  std::uint64_t used_bytes = 0;     // Blocks that cores hold.
+  std::uint64_t promised_bytes = 0; // The cores' reserves that they do not hold now.
+  std::uint64_t available_bytes = 0;  // What an ordinary allocation can still get.
+};
+
+// All arenas of a node lie in one range of addresses, reserved at creation; a *node offset* is the
+// distance from its start and means the same in every process that maps the arenas alike. Offset 0 is
+// never handed out.
+//
+// Thread-safe. Outlives every CoreStore made on it. Blocks are never returned to the kernel: arenas
+// are sealed against shrinking, since clients may have mapped them.
+class ArenaPool {
+ public:
+  // Returns: kInvalidArgument (options that do not fit each other), kResourceExhausted (the kernel
+  // gives no address range or no memfd).
+  static Result<std::unique_ptr<ArenaPool>> Create(const ArenaPoolOptions& options);
+  ~ArenaPool();
+  ArenaPool(const ArenaPool&) = delete;
+  ArenaPool& operator=(const ArenaPool&) = delete;
+
+  std::uint64_t block_bytes() const { return options_.block_bytes; }
+  std::uint64_t block_count_max() const { return blocks_max_; }
+  std::byte* base() const { return base_; }
+
+  // A block's node offset, or 0 when the budget is used up or the kernel refuses a new arena. Prefers
+  // memory that is touched. Contents are arbitrary. With `from_promise` it uses up one block promised
+  // to the caller by Promise, which cannot fail for lack of budget.
+  std::uint64_t Allocate(bool from_promise);
+  // Gives a block back; with `to_promise` the budget returns to the caller's promise.
+  void Free(std::uint64_t node_offset, bool to_promise);
+  // Sets `blocks` of the budget aside for one caller's Allocate(true). False: not that many left.
+  bool Promise(std::uint64_t blocks);
+  void Unpromise(std::uint64_t blocks);
+
+  // Touches memory ahead of use, and makes the next arena when little is left, until about
+  // `deadline_ns` of `clock`. At most one core works at it; others return at once. True: more to do.
+  bool PrepareSlice(const Clock& clock, std::uint64_t deadline_ns);
+
+  ArenaPoolUsage usage() const;
+  // Blocks that an ordinary allocation can still get. A relaxed read: no lock.
+  std::uint64_t BlocksAvailable() const;
+
+  // The descriptor of the arena that holds `node_offset`, or -1 while it is not fully allocated: a
+  // client that touched a hole would allocate it for good. The pool keeps ownership.
+  int PublishedDescriptor(std::uint64_t node_offset) const;
+
+ private:
+  struct Arena {
+    int descriptor = -1;
+    std::uint64_t begin = 0;  // Node offset.
+    std::uint64_t bytes = 0;
+    std::uint64_t touched = 0;  // Bytes from `begin` that are backed by pages.
+  };
+
+  explicit ArenaPool(const ArenaPoolOptions& options);
+  bool AddArena();                    // Holds mutex_.
+  std::uint64_t FreeBlocks() const;   // Holds mutex_.
+  void UpdateAvailable();             // Holds mutex_.
+
+  const ArenaPoolOptions options_;
+  std::uint64_t blocks_max_ = 0;
+  std::byte* base_ = nullptr;
+  std::uint64_t reserved_bytes_ = 0;
+
+  mutable std::mutex mutex_;
+  std::mutex prepare_mutex_;  // Taken before mutex_: one core at a time touches memory.
+  std::vector<Arena> arenas_;
+  std::vector<std::uint64_t> free_;  // Returned blocks, used before: touched.
+  std::uint64_t next_fresh_ = 0;     // Node offset of the first block never handed out.
+  std::uint64_t mapped_end_ = 0;
+  std::uint64_t used_blocks_ = 0;
+  std::uint64_t promised_blocks_ = 0;
+  bool kernel_refused_ = false;
+  std::atomic<std::uint64_t> available_{0};
+};
+
+}  // namespace tidepool::storage

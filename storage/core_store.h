@@ -1,0 +1,121 @@
+// One owner core's data: its memory, its log, its partitions, and the work behind the operations.
+//
+// daemon's core -> [CoreStore] -> Partition -> HashStore -> index and log.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "proto/base/clock.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "storage/arena.h"
+#include "storage/partition.h"
+
+namespace tidepool::storage {
+
+class Compactor;
+class CoreMemory;
+class ExpirySweeper;
+class Log;
+
+struct CoreStoreOptions {
+  CoreId core;
+  // Blocks set aside so that deletes, reads and compaction work on a full store: two per stream.
+  std::uint64_t reserve_blocks = 4;
+  // Buckets that a new partition starts with: rounded up to a power of two of at least 64, and down
+  // when memory does not allow it. About 5 records per bucket.
+  std::uint64_t buckets_initial = 64;
+  // Tests only: fewer hash bits make keys collide.
+  std::uint64_t hash_mask = ~0ull;
+};
+
+// In bytes. used = index + segments + tables + ready; used + reserve not in use <= limit / cores.
+struct MemoryUsage {
+  std::uint64_t index_bytes = 0;      // Buckets in use, overflow buckets included.
+  std::uint64_t tables_bytes = 0;     // Other chunks: segment table, guards, values under way, slack.
+  std::uint64_t segment_bytes = 0;    // Blocks of the log and of extents.
+  std::uint64_t live_bytes = 0;       // Records and extents that an index refers to.
+  std::uint64_t dead_bytes = 0;       // Of segments: what compaction can win.
+  std::uint64_t tombstone_bytes = 0;  // Part of live_bytes.
+  std::uint64_t ready_bytes = 0;      // Touched blocks kept at hand.
+  std::uint64_t reserve_bytes = 0;    // Set aside for deletes and compaction.
+  std::uint64_t used_bytes = 0;       // All blocks that this core holds.
+  std::uint64_t limit_bytes = 0;      // Of the node, shared by its cores.
+};
+
+struct StoreCounters {
+  std::uint64_t compacted_segments = 0;
+  std::uint64_t relocated_bytes = 0;
+  std::uint64_t expired_records = 0;
+  std::uint64_t rebuilt_buckets = 0;
+  std::uint64_t refused_for_memory = 0;
+};
+
+// Owner core only, except Create and the destructor, which may run on another thread before and after
+// the core's life. The pool and the clock must outlive it; ValueReaders and ValueWriters must not.
+class CoreStore {
+ public:
+  // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument.
+  static Result<std::unique_ptr<CoreStore>> Create(const CoreStoreOptions& options, ArenaPool* pool,
+                                                   const Clock* clock);
+  ~CoreStore();
+  CoreStore(const CoreStore&) = delete;
+  CoreStore& operator=(const CoreStore&) = delete;
+
+  CoreId core() const { return options_.core; }
+
+  // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted.
+  Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
+  // Null if this core does not hold it. One hash look-up.
+  Partition* Find(PartitionId id) const {
+    const auto found = partitions_.find(id.value());
+    return found == partitions_.end() ? nullptr : found->second.get();
+  }
+  // Gone for every caller when this returns; its memory comes back in background slices. Unknown ids
+  // are ignored.
+  void DropPartition(PartitionId id);
+  std::size_t partition_count() const { return partitions_.size(); }
+
+  // One step of the work behind the operations, of about `budget_ns` (a few us may come on top):
+  // freeing, expiry, compaction, tags, memory touched ahead. Ends the validity of views that
+  // operations returned. True: more to do now.
+  bool BackgroundSlice(std::uint64_t budget_ns);
+
+  // Wall time in ms that never goes back; what operations take as now_ms.
+  std::uint64_t NowMs();
+
+  MemoryUsage usage() const;
+  StoreCounters counters() const;
+  // The lease word of this core, read by direct readers: monotonic ns until which it may serve.
+  std::uint64_t* lease_word() { return lease_word_; }
+
+  // Walks everything; for tests. Ends the program at the first broken invariant.
+  void CheckInvariants();
+
+ private:
+  friend class ValueWriter;
+  CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
+  std::uint64_t* AllocateWord();
+  bool FreeDroppedSlice(std::uint64_t deadline_ns);
+  Partition* FindHolder(PartitionId id, std::uint64_t location, Bytes key);
+
+  const CoreStoreOptions options_;
+  const Clock& clock_;
+  std::uint64_t now_ms_ = 0;
+  std::unique_ptr<CoreMemory> memory_;
+  std::unique_ptr<Log> log_;
+  std::unique_ptr<Compactor> compactor_;
+  std::unique_ptr<ExpirySweeper> sweeper_;
+  absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
+  std::vector<std::unique_ptr<Partition>> dropped_;
+  std::uint64_t dropped_bucket_ = 0;  // How far dropped_.back() is freed.
+  std::vector<std::uint64_t> word_chunks_;
+  std::vector<std::uint64_t*> free_words_;
+  std::uint64_t* lease_word_ = nullptr;
+};
+
+}  // namespace tidepool::storage

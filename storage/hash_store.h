@@ -1,0 +1,181 @@
+// The operations of one hash partition.
+//
+// daemon's handlers -> partition -> [HashStore]: look up in the tag index, decide, make a LogRecord,
+// and hand it to Partition::Apply.
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "proto/base/status.h"
+#include "storage/layout.h"
+#include "storage/log_record.h"
+#include "storage/tag_index.h"
+#include "storage/value_io.h"
+
+namespace tidepool::storage {
+
+class Log;
+class Partition;
+
+// Time to live of a write, in ms.
+inline constexpr std::uint64_t kTtlDefault = 0;           // The namespace's default.
+inline constexpr std::uint64_t kTtlNone = ~0ull;          // Never expires.
+inline constexpr std::uint64_t kTtlKeep = ~0ull - 1;      // As the record that it replaces, else the default.
+
+enum class PutCondition : std::uint8_t { kAlways, kIfAbsent, kIfPresent, kIfVersion };
+
+struct PutOptions {
+  PutCondition condition = PutCondition::kAlways;
+  std::uint8_t value_flags = 0;  // kRecordI64 or kRecordF64 with a value of 8 bytes; else 0.
+  Lsn if_version;                // For kIfVersion.
+  std::uint64_t ttl_ms = kTtlDefault;
+};
+
+enum class UpdateKind : std::uint8_t { kAdd, kAnd, kOr, kXor, kMin, kMax };
+enum class CounterType : std::uint8_t { kI64, kF64 };
+
+// What an operation answers. Expected outcomes carry no text: the daemon makes it.
+struct HashOutcome {
+  StatusCode code = StatusCode::kOk;
+  std::uint8_t value_flags = 0;  // kCounterFlags of `value`.
+  // Of the record as it is now; of the deleted one after Delete and Take; 0 if there is none.
+  Lsn version;
+  // Into a segment: valid until the next call that changes this core's store, or BackgroundSlice.
+  Bytes value;
+  // Instead of `value` for a value above the extent threshold. As short-lived as `value`.
+  const Extent* extent = nullptr;
+  std::uint64_t value_bytes = 0;  // Of the value, wherever it lies.
+  // FetchUpdate: the 8 bytes before and after. Put: previous = the replaced version, 0 if none.
+  std::uint64_t previous = 0;
+  std::uint64_t result = 0;
+  std::uint64_t location = 0;  // Of the record; what ValueReader::Pin needs.
+};
+
+struct RecordView {
+  Bytes key;
+  Bytes value;
+  const Extent* extent = nullptr;
+  std::uint64_t value_bytes = 0;
+  Lsn version;
+  std::uint8_t value_flags = 0;
+  std::uint64_t expiry_ms = 0;  // 0: never.
+  std::uint64_t location = 0;
+};
+
+struct IterateResult {
+  std::uint64_t cursor = 0;   // Where to go on; meaningless when done.
+  std::uint64_t records = 0;  // Accepted by the visitor and counted: what the cursor has passed.
+  bool done = false;
+};
+
+// Owner core only, no locks. Views of keys and values need to live only for the call, and must not
+// point into the store unless said. `hash` is KeyHash(key); `now_ms` wall time that never goes back
+// (CoreStore::NowMs).
+//
+// An expired record is absent to every operation, and its removal goes through Partition::Apply before
+// the answer. Codes are listed per operation; kResourceExhausted always means: nothing changed, and
+// reads, deletes and in-place updates still work. Bounds: keys up to 16,384 bytes and values up to
+// 1 GiB, else kInvalidArgument. Without growth an operation costs two cache misses (bucket, record);
+// an insert splits at most one bucket.
+class HashStore {
+ public:
+  // Stages of a batch: hash all keys, prefetch all buckets, prefetch all records, apply. About 16 keys
+  // per stage hide the memory; more than 64 push each other out.
+  void PrefetchBucket(std::uint64_t hash) const { index_.PrefetchBucket(hash); }
+  void PrefetchRecord(std::uint64_t hash) const;
+
+  // Returns: kOk with value, version, flags; kNotFound.
+  HashOutcome Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+  // As Get, without a view of the value.
+  HashOutcome Contains(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+  // Returns: kOk with result = ms left, or kTtlNone; kNotFound.
+  HashOutcome Ttl(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+
+  // Returns: kOk with version and previous; kAlreadyExists (if absent), kNotFound (if present, if
+  // version), kFailedPrecondition (if version: `version` is the present one), kInvalidArgument,
+  // kResourceExhausted.
+  HashOutcome Put(Bytes key, std::uint64_t hash, Bytes value, const PutOptions& options,
+                  std::uint64_t now_ms);
+  // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
+  HashOutcome Put(Bytes key, std::uint64_t hash, ValueWriter& value, const PutOptions& options,
+                  std::uint64_t now_ms);
+
+  // Returns: kOk, kNotFound, kFailedPrecondition (`if_version` is not 0 and differs). Works on a full
+  // store.
+  HashOutcome Delete(Bytes key, std::uint64_t hash, Lsn if_version, std::uint64_t now_ms);
+  // As Delete; the value's view is as valid as that of Get.
+  HashOutcome Take(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+
+  // Changes a counter of the given type by `operand` (the bits of an int64 or a double); absent counts
+  // as 0 and is created. Returns: kOk with previous and result; kInvalidArgument (not a counter of this
+  // type; and/or/xor of a double), kOutOfRange (add overflows an int64: unchanged),
+  // kResourceExhausted.
+  HashOutcome FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
+                          std::uint64_t operand, std::uint64_t now_ms);
+  // Replaces the value if it equals `expected`; keeps the expiry, and the counter flag of 8 bytes.
+  // Returns: kOk, kNotFound, kFailedPrecondition (with the present value), kInvalidArgument,
+  // kResourceExhausted.
+  HashOutcome CompareAndSwap(Bytes key, std::uint64_t hash, Bytes expected, Bytes desired,
+                             std::uint64_t now_ms);
+  // Appends to the value, which is created if absent; keeps the expiry, clears counter flags.
+  // Returns: kOk with value_bytes, kOutOfRange (above 1 GiB), kInvalidArgument, kResourceExhausted.
+  HashOutcome Append(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
+  // Sets or (kTtlNone) removes the expiry. Returns: kOk, kNotFound, kResourceExhausted.
+  HashOutcome Expire(Bytes key, std::uint64_t hash, std::uint64_t ttl_ms, std::uint64_t now_ms);
+
+  // Records in the store, expired ones that were not yet removed included.
+  std::uint64_t size() const { return index_.size(); }
+
+  // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning) until
+  // `records_max` were accepted or the visitor refuses one by returning false. A key that is present
+  // from the first to the last call of an iteration is visited exactly once however the index grows;
+  // one that comes or goes meanwhile at most once per life. Keys of one 64-bit hash are accepted or
+  // refused together: what was accepted beyond `records` is to be thrown away, and comes again.
+  // `records_max` may be exceeded by such keys. The visitor must not call the store.
+  IterateResult Iterate(std::uint64_t cursor, std::uint64_t records_max, std::uint64_t now_ms,
+                        absl::FunctionRef<bool(const RecordView&)> visitor);
+
+  const TagIndex& index() const { return index_; }
+
+ private:
+  friend class Partition;
+  friend class ValueReader;
+  friend class Compactor;
+  friend class CoreStore;
+  HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
+
+  // A looked-up key: its record if it is there and has not expired.
+  struct Found {
+    std::uint64_t* slot = nullptr;
+    RecordHeader* record = nullptr;
+    std::uint64_t location = 0;
+  };
+  Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+  Found LookRaw(Bytes key, std::uint64_t hash) const;
+  HashOutcome PutRecord(LogRecord& change, ValueWriter* writer, const PutOptions& options,
+                        std::uint64_t now_ms);
+  StatusCode MakeRoom(const LogRecord& change, const Found& found);
+  bool CanUpdateInPlace(const Found& found, const LogRecord& change) const;
+  HashOutcome Absent(StatusCode code) const;
+  HashOutcome Describe(const Found& found);
+  HashOutcome Write(LogRecord& change, const Found& found, Bytes key, std::uint64_t now_ms);
+  std::uint64_t ExpiryOf(std::uint64_t ttl_ms, const Found& found, std::uint64_t now_ms) const;
+  HashOutcome AppendToExtent(LogRecord& change, const Found& found, Bytes suffix,
+                             std::uint64_t now_ms);
+
+  // The only places that change index and log; called by Partition::Apply.
+  void ApplyPut(const LogRecord& change, const Found& found);
+  void ApplyDelete(const LogRecord& change, const Found& found);
+
+  Partition& partition_;
+  Log& log_;
+  TagIndex index_;
+  Extent extent_;  // What HashOutcome::extent points at.
+};
+
+}  // namespace tidepool::storage

@@ -1,0 +1,200 @@
+// The bytes that an owner core shares with others: records, buckets, segments, guard and lease words.
+//
+// Everything here lies in arenas (arena.h), which processes of the same user on the node may map
+// read-only, and later on devices; so each structure has an exact layout, and nothing in it is a
+// pointer. This is the only header of the storage floor that the client may include.
+//
+// Writer's order, for readers that hold no lock: bytes of a record -> slot (release) -> answer. A
+// published record changes only under its odd sequence, a slot changes its place or tag only under
+// its home bucket's odd sequence, a segment's word is raised before its memory is used again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/base/bytes.h"
+
+namespace tidepool::storage {
+
+// ---- Records.
+
+enum class RecordType : std::uint8_t {
+  kEnd = 0,        // Nothing follows in this segment (fresh memory is zero).
+  kPad = 1,        // Skips to a 4 KiB boundary, or covers a record that was never published.
+  kPut = 2,        // Key and value.
+  kPutExtent = 3,  // Key, segment numbers of the extent (4 bytes each), the value's remainder.
+  kTombstone = 4,  // Key only.
+};
+
+enum RecordFlag : std::uint8_t {
+  kRecordExpiry = 1 << 0,  // An 8-byte trailer: absolute wall time in ms.
+  kRecordClient = 1 << 1,  // A 16-byte trailer: session and sequence.
+  kRecordMore = 1 << 2,    // Not the last record of an atomic batch.
+  kRecordI64 = 1 << 3,     // The value is a signed counter of 8 bytes.
+  kRecordF64 = 1 << 4,     // The value is a floating-point counter of 8 bytes.
+};
+inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
+
+// Followed by the key, the stored value, zero bytes up to a multiple of 8, then the trailers in the
+// order of their flags. All of it is written before a slot refers to it; later only `sequence`, `lsn`,
+// `value_bytes`, `flags`, the value and the expiry change, under an odd `sequence`.
+struct RecordHeader {
+  std::uint32_t crc32c;       // Of all but itself and the sequence; made when the segment is frozen.
+  std::uint32_t sequence;     // Odd while the record is being changed in place.
+  std::uint64_t lsn;          // Version: Lsn::value().
+  std::uint32_t value_bytes;  // Of the whole value, extents included.
+  std::uint16_t key_bytes;
+  RecordType type;
+  std::uint8_t flags;
+  std::uint32_t partition;  // PartitionId::value().
+  std::uint32_t reserved;   // 0.
+};
+static_assert(sizeof(RecordHeader) == 32);
+static_assert(alignof(RecordHeader) == 8);
+static_assert(offsetof(RecordHeader, sequence) == 4);
+static_assert(offsetof(RecordHeader, lsn) == 8);
+static_assert(offsetof(RecordHeader, value_bytes) == 16);
+static_assert(offsetof(RecordHeader, key_bytes) == 20);
+static_assert(offsetof(RecordHeader, type) == 22);
+static_assert(offsetof(RecordHeader, flags) == 23);
+static_assert(offsetof(RecordHeader, partition) == 24);
+static_assert(std::is_trivially_copyable_v<RecordHeader>);
+static_assert(std::has_unique_object_representations_v<RecordHeader>);  // No padding.
+
+inline constexpr std::size_t kRecordAlign = 8;
+inline constexpr std::size_t kExpiryTrailerBytes = 8;
+inline constexpr std::size_t kClientTrailerBytes = 16;
+
+constexpr std::size_t TrailerBytes(std::uint8_t flags) {
+  return ((flags & kRecordExpiry) != 0 ? kExpiryTrailerBytes : 0) +
+         ((flags & kRecordClient) != 0 ? kClientTrailerBytes : 0);
+}
+
+// Bytes of a record in its segment. `stored_bytes` is what of the value lies in the record itself.
+constexpr std::size_t RecordBytes(std::size_t key_bytes, std::size_t stored_bytes,
+                                  std::uint8_t flags) {
+  return AlignUp(sizeof(RecordHeader) + key_bytes + stored_bytes, kRecordAlign) +
+         TrailerBytes(flags);
+}
+
+// ---- Segments.
+
+enum class SegmentKind : std::uint8_t { kLog = 1, kExtent = 2 };
+
+// The first 64 bytes of every segment. With it a device needs no stored segment table.
+struct SegmentHeader {
+  std::uint32_t magic;
+  std::uint32_t crc32c;  // Made when the segment is frozen.
+  std::uint64_t number;  // Given once: grows with each segment that the core begins.
+  std::uint64_t incarnation;
+  std::uint16_t core;
+  std::uint8_t stream;
+  SegmentKind kind;
+  std::uint32_t index;  // Its index in the segment table: the high bits of its locations.
+  std::uint64_t reserved[4];
+};
+static_assert(sizeof(SegmentHeader) == 64);
+static_assert(std::has_unique_object_representations_v<SegmentHeader>);
+inline constexpr std::uint32_t kSegmentMagic = 0x53505431;  // "1TPS"
+// Extent segments keep a CRC per 64 KiB between the header and the value.
+inline constexpr std::size_t kExtentHeaderBytes = 256;
+
+// One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset of
+// the segment's memory while it is resident.
+struct SegmentEntry {
+  std::uint64_t word;
+  std::uint64_t frame;
+};
+static_assert(sizeof(SegmentEntry) == 16);
+inline constexpr std::uint64_t kSegmentResident = 1;
+inline constexpr std::uint64_t kSegmentGenerationStep = 2;
+
+// How a value above the extent threshold is spread over dedicated segments and its log record.
+struct ExtentShape {
+  std::uint64_t segments;         // Dedicated ones, all full but possibly the last.
+  std::uint64_t remainder_bytes;  // In the log record, after the segment numbers.
+  // Bytes that the record itself stores.
+  constexpr std::uint64_t stored_bytes() const { return segments * 4 + remainder_bytes; }
+};
+
+constexpr std::uint64_t ExtentThresholdBytes(std::uint64_t segment_bytes) {
+  return segment_bytes / 2;
+}
+constexpr std::uint64_t ExtentSegmentCapacity(std::uint64_t segment_bytes) {
+  return segment_bytes - kExtentHeaderBytes;
+}
+// A remainder above the threshold gets a segment of its own: it would not fit a log segment beside a
+// large key.
+constexpr ExtentShape ShapeOfExtent(std::uint64_t value_bytes, std::uint64_t segment_bytes) {
+  const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes);
+  const std::uint64_t rest = value_bytes % capacity;
+  if (rest > ExtentThresholdBytes(segment_bytes)) return {value_bytes / capacity + 1, 0};
+  return {value_bytes / capacity, rest};
+}
+
+// ---- Index.
+
+// A slot is one word: [tag:24 | location:40]; 0 is empty. A location is [segment index | offset in
+// 8-byte units], split at log2(segment bytes / 8); offset 0 is the segment's header, so no record has
+// location 0.
+inline constexpr int kLocationBits = 40;
+inline constexpr int kTagBits = 24;
+inline constexpr std::uint64_t kLocationMask = (1ull << kLocationBits) - 1;
+inline constexpr std::uint64_t kTagMask = (1ull << kTagBits) - 1;
+static_assert(kLocationBits + kTagBits == 64);
+
+constexpr std::uint64_t SlotLocation(std::uint64_t slot) { return slot & kLocationMask; }
+constexpr std::uint64_t SlotTag(std::uint64_t slot) { return slot >> kLocationBits; }
+constexpr std::uint64_t MakeSlot(std::uint64_t tag, std::uint64_t location) {
+  return tag << kLocationBits | location;
+}
+// The tag of a key in a bucket whose header says `tag_shift`.
+constexpr std::uint64_t TagOf(std::uint64_t hash, unsigned tag_shift) {
+  return hash >> tag_shift & kTagMask;
+}
+
+inline constexpr int kSlotsPerBucket = 7;
+// The header is [sequence:15 | depth:6 | tag shift:6 | overflow link:37]; the link is the node offset
+// of the next bucket of the chain in units of 64 bytes, 0 is none. Only a home bucket's sequence,
+// depth and tag shift count.
+struct alignas(64) Bucket {
+  std::uint64_t header;
+  std::uint64_t slots[kSlotsPerBucket];
+};
+static_assert(sizeof(Bucket) == 64);
+
+namespace bucket {
+inline constexpr int kLinkBits = 37;
+inline constexpr int kShiftBits = 6;
+inline constexpr int kDepthBits = 6;
+inline constexpr std::uint64_t kLinkMask = (1ull << kLinkBits) - 1;
+inline constexpr int kSequencePosition = kLinkBits + kShiftBits + kDepthBits;
+inline constexpr std::uint64_t kSequenceStep = 1ull << kSequencePosition;
+
+constexpr std::uint64_t Link(std::uint64_t header) { return header & kLinkMask; }
+constexpr unsigned TagShift(std::uint64_t header) {
+  return static_cast<unsigned>(header >> kLinkBits) & ((1u << kShiftBits) - 1);
+}
+constexpr unsigned Depth(std::uint64_t header) {
+  return static_cast<unsigned>(header >> (kLinkBits + kShiftBits)) & ((1u << kDepthBits) - 1);
+}
+constexpr bool InFlux(std::uint64_t header) { return (header & kSequenceStep) != 0; }
+constexpr std::uint64_t WithLink(std::uint64_t header, std::uint64_t link) {
+  return (header & ~kLinkMask) | link;
+}
+// Keeps the sequence of `header`.
+constexpr std::uint64_t Make(std::uint64_t header, unsigned depth, unsigned tag_shift,
+                             std::uint64_t link) {
+  return (header >> kSequencePosition << kSequencePosition) |
+         std::uint64_t{depth} << (kLinkBits + kShiftBits) | std::uint64_t{tag_shift} << kLinkBits |
+         link;
+}
+}  // namespace bucket
+
+// ---- Guard words: one per partition, [term | busy]. Changed for good before a move, drop or close.
+inline constexpr std::uint64_t kGuardBusy = 1;
+inline constexpr std::uint64_t kGuardGone = ~0ull;
+constexpr std::uint64_t MakeGuard(std::uint32_t term) { return std::uint64_t{term} << 1; }
+
+}  // namespace tidepool::storage

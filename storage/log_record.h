@@ -1,0 +1,51 @@
+// A change of a partition as data: what the owner decided, and what everybody else obeys.
+//
+// operations -> [LogRecord] -> Partition::Apply -> index and log, then the sinks. Clients' operations,
+// expiry, and later recovery, restore, migration and replicas all come through the same door.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "storage/layout.h"
+
+namespace tidepool::storage {
+
+enum class LogRecordType : std::uint8_t {
+  kPut = 1,     // The key now has this value, expiry and counter flags.
+  kDelete = 2,  // The key is gone, if it was there.
+  kExpire = 3,  // As kDelete, because its time had passed: decided by the owner, obeyed by others.
+};
+
+// Self-contained. The views must live until Apply returns; a sink that needs more copies them.
+struct LogRecord {
+  PartitionId partition;
+  Lsn lsn;  // 0: the partition gives it its next one.
+  LogRecordType type = LogRecordType::kPut;
+  std::uint8_t value_flags = 0;  // Of kCounterFlags.
+  Bytes key;
+  std::uint64_t hash = 0;  // KeyHash(key).
+  // The value is `value` then `value_tail` (an append needs no copy of the whole), or, when
+  // `extent_segments` is not empty, what lies in those segments of this core and then the two.
+  Bytes value;
+  Bytes value_tail;
+  std::span<const std::uint32_t> extent_segments;
+  std::uint64_t value_bytes = 0;  // Of all of it.
+  std::uint64_t expiry_ms = 0;    // Absolute wall time; 0 is never.
+  // Whose operation it was and what it was answered: 0 where nobody's.
+  SessionId session;
+  std::uint64_t session_sequence = 0;
+  std::uint64_t result = 0;
+};
+
+// Sees every change of a partition in LSN order, after it was applied. On the owner core, inside the
+// operation: it must not block, and must not touch the store.
+class LogSink {
+ public:
+  virtual ~LogSink() = default;
+  virtual void OnRecord(const LogRecord& record) = 0;
+};
+
+}  // namespace tidepool::storage

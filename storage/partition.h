@@ -1,0 +1,86 @@
+// A partition as its owner core holds it: identity, term, versions, guard word and store.
+//
+// daemon's dispatcher (term, owner) -> [Partition] -> HashStore -> index and log.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/base/ids.h"
+#include "storage/hash_store.h"
+#include "storage/log_record.h"
+
+namespace tidepool::storage {
+
+class CoreMemory;
+class Log;
+
+struct PartitionOptions {
+  std::uint64_t ttl_ms = 0;  // Default time to live of the namespace; 0 is none.
+  // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
+  // namespaces: a record that a mark or a replica may need never changes.
+  bool update_in_place = true;
+  // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
+  bool tombstones = false;
+};
+
+// Owner core only. Made and destroyed by CoreStore.
+//
+// Invariants: LSNs grow strictly; every change passes Apply; the guard holds the term, or is gone.
+class Partition {
+ public:
+  Partition(const Partition&) = delete;
+  Partition& operator=(const Partition&) = delete;
+
+  PartitionId id() const { return id_; }
+  Term term() const { return term_; }
+  const PartitionOptions& options() const { return options_; }
+  HashStore& hash() { return hash_; }
+  const HashStore& hash() const { return hash_; }
+  // The version of the last change.
+  Lsn last_lsn() const { return last_lsn_; }
+
+  // Goes on under a greater (or the same) term; the guard shows it before this returns.
+  void SetTerm(Term term);
+  // The term's guard is changed for good: direct readers fail from now on. Before a move, a drop, or
+  // the renewal of a lease that had run out. SetTerm opens it again.
+  void CloseGuard();
+  // Direct readers wait while an atomic batch is applied.
+  void SetBusy(bool busy);
+  std::uint64_t guard() const;
+
+  // The one door of every change. Gives the change its version unless it has one, which must then be
+  // greater than the last. Returns its version, or 0 when memory is used up and nothing changed (a
+  // delete without tombstones never needs any). Sinks have seen it when this returns.
+  Lsn Apply(const LogRecord& record);
+
+  // Sinks see the changes after the present one, in the order of their addition. Not owned; must
+  // outlive the partition or be removed.
+  void AddSink(LogSink* sink);
+  void RemoveSink(LogSink* sink);
+
+  // Tombstones below this version are needed by nobody any more and may be dropped by compaction.
+  void DropTombstonesBelow(Lsn floor) { tombstone_floor_ = floor; }
+  Lsn tombstone_floor() const { return tombstone_floor_; }
+
+ private:
+  friend class CoreStore;
+  friend class HashStore;
+  Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
+            CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index);
+
+  // Apply for an operation that has just looked the key up and made room.
+  Lsn ApplyFound(LogRecord& record, const HashStore::Found& found);
+  Lsn NextLsn() const { return Lsn(last_lsn_.value() + 1); }
+
+  const PartitionId id_;
+  Term term_;
+  Lsn last_lsn_;
+  const PartitionOptions options_;
+  std::uint64_t* const guard_;  // In an arena.
+  Lsn tombstone_floor_;
+  std::vector<LogSink*> sinks_;
+  HashStore hash_;
+};
+
+}  // namespace tidepool::storage

@@ -1,0 +1,89 @@
+// Large values in and out without a copy of the whole: memory that is filled before it is published,
+// and views that keep their memory while they are sent.
+//
+// stream frames -> [ValueWriter] -> HashStore::Put; HashStore::Get -> [ValueReader] -> stream frames.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+
+namespace tidepool::storage {
+
+class CoreStore;
+class HashStore;
+class Log;
+struct HashOutcome;
+
+// A value above the extent threshold (1 MiB) as it is stored: full segments, then the remainder.
+// `segments` and `remainder` are views into the store, valid as HashOutcome::value is.
+struct Extent {
+  std::uint64_t value_bytes = 0;
+  std::span<const std::uint32_t> segments;
+  Bytes remainder;
+};
+
+// Unpublished memory for one value of known size. Filled in any order, in parts of any size; nobody
+// sees it before HashStore::Put takes it. Destroying an unused one gives the memory back.
+//
+// Owner core only. The CoreStore must outlive it; a dropped partition does not matter to it. Memory
+// comes as it is written, so Write may fail where Begin did not.
+class ValueWriter {
+ public:
+  // Returns: kOutOfRange (above 1 GiB), kResourceExhausted (the budget has no room for it now).
+  static Result<ValueWriter> Begin(CoreStore& core, std::uint64_t value_bytes);
+  ValueWriter(ValueWriter&& other) noexcept;
+  ValueWriter& operator=(ValueWriter&& other) noexcept;
+  ~ValueWriter();
+
+  // Copies `part` to `offset`. Bytes never written are arbitrary: write all before Put.
+  // Returns: kOk, kOutOfRange (beyond the value), kResourceExhausted (nothing was written).
+  StatusCode Write(std::uint64_t offset, Bytes part);
+
+  std::uint64_t value_bytes() const { return value_bytes_; }
+
+ private:
+  friend class HashStore;
+  friend class Log;
+  ValueWriter(Log* log, std::uint64_t value_bytes);
+  void Release();
+
+  Log* log_ = nullptr;
+  std::uint64_t value_bytes_ = 0;
+  std::vector<std::uint32_t> segments_;  // 0 until first written (0 is no segment index).
+  std::uint64_t staged_ = 0;             // Node offset of the chunk for what the record stores.
+  std::uint64_t staged_bytes_ = 0;       // Of that chunk's use; 0: no chunk.
+};
+
+// A pinned view of one stored value: the bytes stay as they are while overwrites, deletes and
+// compaction go on, until it is destroyed.
+//
+// Owner core only (the views may be read by a transport). The CoreStore must outlive it. A pin keeps a
+// whole segment from being used again: hold it no longer than the sending takes.
+class ValueReader {
+ public:
+  ValueReader() = default;
+  // `outcome` must be a still valid one of `store` with code kOk and a value.
+  static ValueReader Pin(HashStore& store, const HashOutcome& outcome);
+  ValueReader(ValueReader&& other) noexcept;
+  ValueReader& operator=(ValueReader&& other) noexcept;
+  ~ValueReader();
+
+  std::uint64_t value_bytes() const { return value_bytes_; }
+  // The longest contiguous view from `offset`, of at most `bytes_max`; empty at the value's end.
+  Bytes Part(std::uint64_t offset, std::uint64_t bytes_max) const;
+
+ private:
+  void Release();
+
+  Log* log_ = nullptr;
+  std::uint64_t value_bytes_ = 0;
+  std::vector<std::uint32_t> extent_segments_;
+  std::uint32_t record_segment_ = 0;  // Holds tail_.
+  Bytes tail_;  // What the record itself stores of the value: all of it, or an extent's remainder.
+};
+
+}  // namespace tidepool::storage
