@@ -20,6 +20,7 @@
 namespace tidepool::transport {
 
 class BufferPool;
+struct FrameBufferReturner;
 
 // A frame to send: up to kFrameBytesMax bytes of pooled memory. Whoever holds a FrameBuffer owns it;
 // Send takes it over and the transport returns it to its pool when it no longer touches it, so a
@@ -35,6 +36,7 @@ class FrameBuffer {
 
  private:
   friend class BufferPool;
+  friend struct FrameBufferReturner;
   FrameBuffer() = default;
   BufferPool* pool_ = nullptr;
   FrameBuffer* next_free_ = nullptr;
@@ -60,11 +62,14 @@ class BufferPool {
   // Buffers ever made; for the memory ledger.
   std::size_t made() const { return made_; }
   std::size_t bytes() const { return made_ * sizeof(FrameBuffer); }
+  // Buffers that are not in anybody's hands; made() when nothing is outstanding.
+  std::size_t free_count() const { return free_count_; }
 
  private:
   friend struct FrameBufferReturner;
   FrameBuffer* free_ = nullptr;
   std::size_t made_ = 0;
+  std::size_t free_count_ = 0;
 };
 
 // One connection to one peer worker. Owned by the Worker that made it until Worker::Close.

@@ -14,9 +14,15 @@ struct UcxSettings {
   std::string devices = "lo";
   // Clients that are expected; UCX sizes its endpoints' resources by it.
   std::size_t endpoints_expected = 64;
+  // False: each worker belongs to the thread that first uses it (a daemon's core). True: threads take
+  // turns on a worker under a lock of their own (a client). Debug builds check either.
+  bool workers_move_between_threads = false;
 };
 
-// Errors: kUnavailable (UCX could not start or no such device), kInvalidArgument.
+// Workers keep what they need of the context alive, so the two may be destroyed in any order. The
+// user's UCX_* variables apply where UcxSettingsTable (settings.h) says nothing.
+// Errors: kUnavailable (UCX could not start, or no such device: the message lists those there are),
+// kInvalidArgument (an empty device name).
 Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings);
 
 // The settings in force, as "NAME=VALUE" lines, for `kvd --print-config` and bug reports.

@@ -1,0 +1,363 @@
+#include "proto/transport/ucx_worker.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/clock.h"
+#include "proto/base/key_hash.h"
+#include "proto/base/log.h"
+
+namespace tidepool::transport {
+namespace {
+
+constexpr unsigned kFrameMessageId = 1;
+constexpr std::uint64_t kDestroyWaitMs = 1'000;
+
+// What travels as an address: magic, hash of the rest, UCX's worker address. UCX unpacks an address
+// without any check, so bytes that are not one (a truncated field, a wrong one) must stop here. The
+// hash guards against accidents, not against a peer that has the job token and means harm.
+constexpr std::string_view kAddressMagic = "TPUCX01\n";
+constexpr std::size_t kAddressPrefixBytes = kAddressMagic.size() + sizeof(std::uint64_t);
+constexpr std::size_t kAddressBytesMax = 16 * 1024;  // 108 B for one TCP device, 215 B for two.
+
+std::string WrapAddress(std::string_view raw) {
+  const std::uint64_t hash = KeyHash(AsBytes(raw));
+  std::string text(kAddressMagic);
+  text.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+  return text.append(raw);
+}
+
+// Returns: kOk, kInvalidArgument.
+Status UnwrapAddress(std::string_view text, std::string_view* raw) {
+  const bool is_plausible = text.size() > kAddressPrefixBytes && text.size() <= kAddressBytesMax &&
+                            text.substr(0, kAddressMagic.size()) == kAddressMagic;
+  if (is_plausible) {
+    *raw = text.substr(kAddressPrefixBytes);
+    if (KeyHash(AsBytes(*raw)) ==
+        LoadUnaligned<std::uint64_t>(AsBytes(text).data() + kAddressMagic.size())) {
+      return OkStatus();
+    }
+  }
+  return Status(StatusCode::kInvalidArgument,
+                "the " + std::to_string(text.size()) + " bytes given are not a transport address",
+                "check that both sides run the same version");
+}
+
+bool OutOfDescriptors() {
+  const int probe = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (probe >= 0) {
+    close(probe);
+    return false;
+  }
+  return errno == EMFILE || errno == ENFILE;
+}
+
+Status DescriptorsStatus(const std::string& what) {
+  return Status(StatusCode::kResourceExhausted, what + ": the process is out of file descriptors",
+                "raise the limit with ulimit -n; each connection takes one");
+}
+
+}  // namespace
+
+Status UcxStatus(StatusCode code, const std::string& what, ucs_status_t status) {
+  return Status(code, what + ": " + ucs_status_string(status));
+}
+
+UcxWorker::UcxWorker(std::shared_ptr<UcxContextHandle> context, Receiver* receiver)
+    : context_(std::move(context)), receiver_(receiver), owner_(context_->workers_move()) {}
+
+Result<std::unique_ptr<Worker>> UcxWorker::Create(std::shared_ptr<UcxContextHandle> context,
+                                                  Receiver* receiver) {
+  TP_CHECK(receiver != nullptr);
+  std::unique_ptr<UcxWorker> worker(new UcxWorker(std::move(context), receiver));
+  TP_RETURN_IF_ERROR(worker->Start());
+  return std::unique_ptr<Worker>(std::move(worker));
+}
+
+Status UcxWorker::Start() {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  // Neither mode locks; the second tells UCX's transports that the thread may change.
+  params.thread_mode =
+      context_->workers_move() ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE;
+  ucs_status_t status = ucp_worker_create(context_->get(), &params, &handle_);
+  if (status != UCS_OK) {
+    handle_ = nullptr;
+    const std::string what = "cannot make a network worker";
+    if (OutOfDescriptors()) return DescriptorsStatus(what);
+    return UcxStatus(StatusCode::kUnavailable, what, status);
+  }
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+  handler.id = kFrameMessageId;
+  handler.cb = &UcxWorker::OnMessage;
+  handler.arg = this;
+  handler.flags = UCP_AM_FLAG_WHOLE_MSG;
+  status = ucp_worker_set_am_recv_handler(handle_, &handler);
+  if (status == UCS_OK) status = ucp_worker_get_efd(handle_, &event_fd_);
+  if (status != UCS_OK) {
+    return UcxStatus(StatusCode::kUnavailable, "cannot set up a network worker", status);
+  }
+  ucp_address_t* raw = nullptr;
+  std::size_t bytes = 0;
+  status = ucp_worker_get_address(handle_, &raw, &bytes);
+  if (status != UCS_OK) {
+    return UcxStatus(StatusCode::kUnavailable, "a network worker has no address", status);
+  }
+  address_ = WrapAddress({reinterpret_cast<const char*>(raw), bytes});
+  ucp_worker_release_address(handle_, raw);
+  return OkStatus();
+}
+
+UcxWorker::~UcxWorker() {
+  owner_.Release();
+  if (handle_ == nullptr) return;
+  receiver_ = nullptr;
+  for (const auto& endpoint : endpoints_) {
+    if (endpoint->state_ == UcxEndpoint::State::kOpen ||
+        endpoint->state_ == UcxEndpoint::State::kLost) {
+      Close(endpoint.get());
+    }
+  }
+  // UCX tears a closed endpoint down in later rounds and completes its sends there.
+  const Deadline deadline = Deadline::AfterMs(kDestroyWaitMs);
+  while ((sends_in_flight_ != 0 || closes_in_flight_ != 0) && !deadline.Passed()) Progress();
+  ucp_worker_destroy(handle_);  // Completes what is left with an error.
+  if (sends_in_flight_ != 0) {
+    log::Warn("transport: " + std::to_string(sends_in_flight_) +
+              " frames were never given back by the network");
+  }
+}
+
+UcxEndpoint* UcxWorker::TakeEndpoint() {
+  if (unused_.empty()) {
+    endpoints_.push_back(std::make_unique<UcxEndpoint>());
+    endpoints_.back()->worker_ = this;
+    unused_.push_back(endpoints_.back().get());
+  }
+  UcxEndpoint* endpoint = unused_.back();
+  unused_.pop_back();
+  TP_DCHECK(endpoint->state_ == UcxEndpoint::State::kUnused);
+  endpoint->state_ = UcxEndpoint::State::kOpen;
+  endpoint->why_ = UCS_OK;
+  endpoint->user = nullptr;
+  return endpoint;
+}
+
+Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
+  OwnerCheck::Scope scope(owner_);
+  std::string_view raw;
+  TP_RETURN_IF_ERROR(UnwrapAddress(address, &raw));
+  // A copy for its alignment: UCX reads the address as its own structure.
+  const std::string aligned(raw);
+  UcxEndpoint* endpoint = TakeEndpoint();
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(aligned.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = &UcxWorker::OnError;
+  params.err_handler.arg = endpoint;
+  const ucs_status_t status = ucp_ep_create(handle_, &params, &endpoint->handle_);
+  if (status != UCS_OK) {
+    endpoint->handle_ = nullptr;
+    endpoint->state_ = UcxEndpoint::State::kUnused;
+    unused_.push_back(endpoint);
+    const std::string what = "cannot connect to a peer";
+    if (OutOfDescriptors()) return DescriptorsStatus(what);
+    return UcxStatus(StatusCode::kUnavailable, what, status);
+  }
+  return static_cast<Endpoint*>(endpoint);
+}
+
+Status UcxWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
+  OwnerCheck::Scope scope(owner_);
+  auto* endpoint = static_cast<UcxEndpoint*>(to);
+  TP_DCHECK(endpoint->worker_ == this);
+  TP_DCHECK(endpoint->state_ == UcxEndpoint::State::kOpen ||
+            endpoint->state_ == UcxEndpoint::State::kLost);
+  TP_CHECK(buffer != nullptr);
+  TP_CHECK(buffer->size() <= FrameBuffer::kCapacity);
+  if (!endpoint->alive()) {
+    return UcxStatus(StatusCode::kUnavailable, "the peer is lost", endpoint->why_);
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                       UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.cb.send = &UcxWorker::OnSent;
+  param.user_data = this;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->handle_, kFrameMessageId, nullptr, 0,
+                                                   buffer->data(), buffer->size(), &param);
+  if (request == nullptr) return OkStatus();
+  if (UCS_PTR_IS_ERR(request)) {
+    // A frame that is missing breaks the order that was promised, so the connection is over.
+    MarkLost(endpoint, UCS_PTR_STATUS(request));
+    return UcxStatus(StatusCode::kUnavailable, "the peer is lost", endpoint->why_);
+  }
+  // The buffer waits in the request's own space (see request_size): no allocation per send. UCX
+  // runs callbacks in its progress and close calls only, so this is in time.
+  *static_cast<FrameBuffer**>(request) = buffer.release();
+  ++sends_in_flight_;
+  return OkStatus();
+}
+
+void UcxWorker::OnSent(void* request, ucs_status_t, void* self) {
+  // A failed send means a failed endpoint, of which OnError tells.
+  auto* worker = static_cast<UcxWorker*>(self);
+  FrameBufferReturner()(*static_cast<FrameBuffer**>(request));
+  TP_DCHECK(worker->sends_in_flight_ > 0);
+  --worker->sends_in_flight_;
+  ucp_request_free(request);
+}
+
+ucs_status_t UcxWorker::OnMessage(void* self, const void*, std::size_t header_bytes, void* data,
+                                  std::size_t bytes, const ucp_am_recv_param_t* param) {
+  auto* worker = static_cast<UcxWorker*>(self);
+  // Our frames are eager, bounded and have no header of UCX's. Anything else is a stranger's; to
+  // return without fetching a rendezvous makes UCX refuse it to the sender.
+  const bool is_frame = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 &&
+                        header_bytes == 0 && bytes <= limits::kFrameBytesMax;
+  if (is_frame && worker->receiver_ != nullptr) {
+    worker->receiver_->OnFrame({static_cast<const std::byte*>(data), bytes});
+  }
+  return UCS_OK;
+}
+
+void UcxWorker::OnError(void* arg, ucp_ep_h handle, ucs_status_t why) {
+  auto* endpoint = static_cast<UcxEndpoint*>(arg);
+  if (endpoint->handle_ != handle) return;  // Closed meanwhile.
+  endpoint->worker_->MarkLost(endpoint, why);
+}
+
+void UcxWorker::MarkLost(UcxEndpoint* endpoint, ucs_status_t why) {
+  if (endpoint->state_ != UcxEndpoint::State::kOpen) return;
+  endpoint->state_ = UcxEndpoint::State::kLost;
+  endpoint->why_ = why;
+  lost_.push_back(endpoint);
+}
+
+unsigned UcxWorker::TellLost() {
+  unsigned told = 0;
+  // By index: a callback may lose further endpoints or close those that wait here.
+  for (std::size_t i = 0; i < lost_.size(); ++i) {
+    UcxEndpoint* endpoint = std::exchange(lost_[i], nullptr);
+    if (endpoint == nullptr || receiver_ == nullptr) continue;
+    receiver_->OnPeerLost(endpoint, UcxStatus(StatusCode::kUnavailable,
+                                              "the connection to the peer broke", endpoint->why_));
+    ++told;
+  }
+  lost_.clear();
+  return told;
+}
+
+void UcxWorker::Close(Endpoint* which) {
+  OwnerCheck::Scope scope(owner_);
+  auto* endpoint = static_cast<UcxEndpoint*>(which);
+  TP_DCHECK(endpoint->worker_ == this);
+  TP_CHECK(endpoint->state_ == UcxEndpoint::State::kOpen ||
+           endpoint->state_ == UcxEndpoint::State::kLost);
+  std::replace(lost_.begin(), lost_.end(), endpoint, static_cast<UcxEndpoint*>(nullptr));
+  endpoint->state_ = UcxEndpoint::State::kClosing;
+  if (in_progress_) {
+    closing_.push_back(endpoint);
+  } else {
+    CloseNow(endpoint);
+  }
+}
+
+void UcxWorker::CloseNow(UcxEndpoint* endpoint) {
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  param.cb.send = &UcxWorker::OnClosed;
+  param.user_data = endpoint;
+  const ucs_status_ptr_t request =
+      ucp_ep_close_nbx(std::exchange(endpoint->handle_, nullptr), &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    ++closes_in_flight_;
+    return;
+  }
+  endpoint->state_ = UcxEndpoint::State::kUnused;
+  unused_.push_back(endpoint);
+}
+
+void UcxWorker::OnClosed(void* request, ucs_status_t, void* arg) {
+  auto* endpoint = static_cast<UcxEndpoint*>(arg);
+  UcxWorker* worker = endpoint->worker_;
+  --worker->closes_in_flight_;
+  endpoint->state_ = UcxEndpoint::State::kUnused;
+  worker->unused_.push_back(endpoint);
+  ucp_request_free(request);
+}
+
+unsigned UcxWorker::CloseMarked() {
+  const auto closed = static_cast<unsigned>(closing_.size());
+  for (UcxEndpoint* endpoint : closing_) CloseNow(endpoint);
+  closing_.clear();
+  return closed;
+}
+
+unsigned UcxWorker::Progress() {
+  OwnerCheck::Scope scope(owner_);
+  TP_CHECK(!in_progress_);  // Called from a callback.
+  in_progress_ = true;
+  unsigned events = ucp_worker_progress(handle_);
+  if (!lost_.empty()) events += TellLost();
+  in_progress_ = false;
+  if (!closing_.empty()) events += CloseMarked();
+  return events;
+}
+
+bool UcxWorker::Arm() {
+  OwnerCheck::Scope scope(owner_);
+  // A failed Send outside Progress leaves a peer to be told of, and no event of UCX's.
+  if (!lost_.empty()) return false;
+  const ucs_status_t status = ucp_worker_arm(handle_);
+  if (status == UCS_OK) return true;
+  if (status != UCS_ERR_BUSY) {
+    log::Error(std::string("transport: cannot arm the worker: ") + ucs_status_string(status));
+  }
+  return false;
+}
+
+void UcxWorker::Wake() {
+  // Fails only when the wake-up pipe is full: then a wake-up is pending already.
+  (void)ucp_worker_signal(handle_);
+}
+
+std::string UcxWorker::Describe(Endpoint* which) const {
+  OwnerCheck::Scope scope(owner_);
+  auto* endpoint = static_cast<UcxEndpoint*>(which);
+  if (!endpoint->alive()) return "lost";
+  // UCX 1.13 has no other way to ask. Lines look like "# lane[0]:  1:tcp/lo.0 md[1] -> ...".
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* file = open_memstream(&text, &bytes);
+  if (file == nullptr) return "unknown";
+  ucp_ep_print_info(endpoint->handle_, file);
+  std::fclose(file);
+  std::string lanes;
+  for (const char* at = text; (at = std::strstr(at, "lane[")) != nullptr; ++at) {
+    char name[64];
+    if (std::sscanf(at, "lane[%*d]: %*d:%63s", name) != 1) continue;
+    std::string lane(name);
+    lane.resize(std::min(lane.find_last_of('.'), lane.size()));
+    lanes.append(lanes.empty() ? "" : ",").append(lane);
+  }
+  std::free(text);
+  return lanes.empty() ? "unknown" : lanes;
+}
+
+}  // namespace tidepool::transport
