@@ -40,7 +40,7 @@ struct CoreGroupOptions {
 
 struct AttachRequest {
   std::string worker_address;  // Of the client.
-  SessionId session;           // 0: a new one. The service has checked that the incarnation is ours.
+  SessionId session;  // 0: a new one. The service has checked that the incarnation is ours.
   bool daemon = false;
   std::string client_name;
 };
@@ -87,15 +87,14 @@ struct OperationOutcome {
   bool value_omitted = false;
 };
 
-// Thread-safe, but for Start and destruction. Blocking calls take a deadline and may be made from any
-// thread that is not a core's.
+// Thread-safe, but for Start and destruction. Blocking calls take a deadline and may be made from
+// any thread that is not a core's.
 class CoreGroup {
  public:
   // Starts the cores' threads. `lease` and `context` must outlive the group.
   // Errors: kResourceExhausted (memory), kUnavailable (network).
   static Result<std::unique_ptr<CoreGroup>> Start(const CoreGroupOptions& options,
-                                                  const Lease* lease,
-                                                  transport::Context* context);
+                                                  const Lease* lease, transport::Context* context);
   // Answers what is in flight, at most for a second, and joins the threads.
   ~CoreGroup();
   CoreGroup(const CoreGroup&) = delete;
@@ -103,9 +102,9 @@ class CoreGroup {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(cores_.size()); }
 
-  // Each core takes the partitions that `map` gives to {self, core}: new ones are opened empty, known
-  // ones go on under their new term, those gone are closed and freed. Returns when all cores have done
-  // so, or kDeadlineExceeded (they still will).
+  // Each core takes the partitions that `map` gives to {self, core}: new ones are opened empty,
+  // known ones go on under their new term, those gone are closed and freed. Returns when all cores
+  // have done so, or kDeadlineExceeded (they still will).
   Status InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline);
 
   // Errors: kOverloaded (no room for another session), kInvalidArgument (address),
@@ -120,8 +119,8 @@ class CoreGroup {
                                                 const std::vector<wire::Operation>& operations,
                                                 std::size_t value_bytes_max, Deadline deadline);
 
-  // Runs `task` on the core that `place` names, and waits for it. `task` must not block and must own
-  // what it touches, since it may still run after kDeadlineExceeded.
+  // Runs `task` on the core that `place` names, and waits for it. `task` must not block and must
+  // own what it touches, since it may still run after kDeadlineExceeded.
   Status Run(CoreId core, std::function<void(Core&)> task, Deadline deadline);
 
   std::vector<CoreStats> Stats(Deadline deadline);

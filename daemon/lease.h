@@ -1,7 +1,7 @@
 // The node's right to serve, as the cores read it: one word.
 //
-//   daemon/membership extends it  ->  [lease]  ->  every core reads it before it applies and before it
-//   answers a batch
+//   daemon/membership extends it  ->  [lease]  ->  every core reads it before it applies and before
+//   it answers a batch
 #pragma once
 
 #include <atomic>

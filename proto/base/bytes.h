@@ -27,18 +27,15 @@ inline std::string_view AsText(Bytes bytes) {
 }
 
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
-T LoadUnaligned(const std::byte* from) {
+requires std::is_trivially_copyable_v<T> T LoadUnaligned(const std::byte* from) {
   T value;
   std::memcpy(&value, from, sizeof value);
   return value;
 }
 
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
-void StoreUnaligned(std::byte* to, const T& value) {
-  std::memcpy(to, &value, sizeof value);
-}
+requires std::is_trivially_copyable_v<T>
+void StoreUnaligned(std::byte* to, const T& value) { std::memcpy(to, &value, sizeof value); }
 
 // `value` rounded up to a multiple of `to`, a power of two.
 constexpr std::uint64_t AlignUp(std::uint64_t value, std::uint64_t to) {

@@ -6,9 +6,10 @@ namespace tidepool {
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition);
 }  // namespace tidepool
 
-#define TP_CHECK(condition)                                                            \
-  do {                                                                                 \
-    if (__builtin_expect(!(condition), 0)) ::tidepool::CheckFailed(__FILE__, __LINE__, #condition); \
+#define TP_CHECK(condition)                                    \
+  do {                                                         \
+    if (__builtin_expect(!(condition), 0))                     \
+      ::tidepool::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)
 
 // For the hottest lines: checked in debug and sanitizer builds only.

@@ -6,7 +6,8 @@
 
 namespace tidepool {
 
-// Thread-safe. Two times: monotonic for deadlines and leases, wall for expiry that outlives a process.
+// Thread-safe. Two times: monotonic for deadlines and leases, wall for expiry that outlives a
+// process.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -31,7 +32,8 @@ class ManualClock : public Clock {
   std::uint64_t wall_start_ms_ = 1'700'000'000'000;
 };
 
-// When a call gives up. Made once where the call enters and passed down, so that retries do not add up.
+// When a call gives up. Made once where the call enters and passed down, so that retries do not add
+// up.
 class Deadline {
  public:
   static Deadline AfterMs(std::uint64_t ms, const Clock& clock = Clock::Real()) {

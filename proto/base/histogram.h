@@ -3,8 +3,8 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 
 namespace tidepool {
 
@@ -28,8 +28,8 @@ class Histogram {
   double mean() const {
     return count_ == 0 ? 0 : static_cast<double>(sum_) / static_cast<double>(count_);
   }
-  // The smallest recorded bucket's upper bound below which `quantile` (0..1) of the values lie; 0 when
-  // nothing was recorded.
+  // The smallest recorded bucket's upper bound below which `quantile` (0..1) of the values lie; 0
+  // when nothing was recorded.
   std::uint64_t Quantile(double quantile) const;
 
  private:

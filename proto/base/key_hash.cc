@@ -15,8 +15,8 @@ Bytes PlacementTag(Bytes key) {
   const auto* end = begin + key.size();
   const auto* open = static_cast<const char*>(std::memchr(begin, '{', key.size()));
   if (open == nullptr) return key;
-  const auto* close =
-      static_cast<const char*>(std::memchr(open + 1, '}', static_cast<std::size_t>(end - open - 1)));
+  const auto* close = static_cast<const char*>(
+      std::memchr(open + 1, '}', static_cast<std::size_t>(end - open - 1)));
   if (close == nullptr || close == open + 1) return key;
   return key.subspan(static_cast<std::size_t>(open + 1 - begin),
                      static_cast<std::size_t>(close - open - 1));

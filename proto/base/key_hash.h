@@ -1,7 +1,7 @@
 // The one hash of keys, the same on clients, daemons and disk: XXH3-64 with seed 0.
 //
-// Placement takes its high bits (owner.h scales it to the partition count), the index of a partition
-// its low bits and above, so that the two do not repeat each other.
+// Placement takes its high bits (owner.h scales it to the partition count), the index of a
+// partition its low bits and above, so that the two do not repeat each other.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace tidepool {
 
 std::uint64_t KeyHash(Bytes key);
 
-// The bytes of `key` that decide its placement: what stands between the first '{' and the next '}' if
-// that is not empty (Redis's rule), else the whole key. Keys with the same tag share a partition.
+// The bytes of `key` that decide its placement: what stands between the first '{' and the next '}'
+// if that is not empty (Redis's rule), else the whole key. Keys with the same tag share a
+// partition.
 Bytes PlacementTag(Bytes key);
 
 // KeyHash of PlacementTag.

@@ -10,8 +10,8 @@
 
 namespace tidepool {
 
-// Thread-compatible like the T that it holds. Reading the value of a failed Result ends the program:
-// it is a programmer's error, not an outcome. (std::expected is missing in C++20.)
+// Thread-compatible like the T that it holds. Reading the value of a failed Result ends the
+// program: it is a programmer's error, not an outcome. (std::expected is missing in C++20.)
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -1,8 +1,8 @@
 // The outcome of every call: a code, and for failures what happened and what to do about it.
 //
-// One type serves the wire, the daemon and the SDK (it is installed as <tidepool/status.h>), so that
-// an error keeps its meaning from the store to the user's screen. Header-only and dependent on the
-// standard library alone, since installed headers may need nothing else.
+// One type serves the wire, the daemon and the SDK (it is installed as <tidepool/status.h>), so
+// that an error keeps its meaning from the store to the user's screen. Header-only and dependent on
+// the standard library alone, since installed headers may need nothing else.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,49 @@ namespace tidepool {
 enum class StatusCode : std::uint8_t {
   kOk = 0,
   kCancelled = 1,
-  kUnknown = 2,             // The call was sent and its effect is not known. Never retried silently.
-  kInvalidArgument = 3,     // The request is wrong whatever the state of the cluster.
-  kDeadlineExceeded = 4,    // Nothing happened before the deadline (an unknown effect is kUnknown).
-  kNotFound = 5,            // An expected outcome: not logged.
+  kUnknown = 2,           // The call was sent and its effect is not known. Never retried silently.
+  kInvalidArgument = 3,   // The request is wrong whatever the state of the cluster.
+  kDeadlineExceeded = 4,  // Nothing happened before the deadline (an unknown effect is kUnknown).
+  kNotFound = 5,          // An expected outcome: not logged.
   kAlreadyExists = 6,
   kPermissionDenied = 7,
   kResourceExhausted = 8,   // Memory, disk or a quota is used up; deletes and reads still work.
   kFailedPrecondition = 9,  // The state does not allow it: a condition failed, a version differs.
   kAborted = 10,
   kOutOfRange = 11,
-  kUnimplemented = 12,      // The option or kind does not exist in this version.
+  kUnimplemented = 12,  // The option or kind does not exist in this version.
   kInternal = 13,
-  kUnavailable = 14,        // The owner cannot be reached; safe to try again later.
-  kDataLoss = 15,           // Acknowledged data is gone; `kvctl namespace accept-loss` goes on.
+  kUnavailable = 14,  // The owner cannot be reached; safe to try again later.
+  kDataLoss = 15,     // Acknowledged data is gone; `kvctl namespace accept-loss` goes on.
   kUnauthenticated = 16,
-  kWrongEpoch = 17,         // The node does not hold the partition under the request's term.
-  kOverloaded = 18,         // No room for another session; only Attach and gRPC answer it.
+  kWrongEpoch = 17,  // The node does not hold the partition under the request's term.
+  kOverloaded = 18,  // No room for another session; only Attach and gRPC answer it.
   kDeviceError = 19,
 };
 inline constexpr int kStatusCodeCount = 20;
 
 // The code's name as it is printed, for example "NOT_FOUND".
 constexpr std::string_view StatusCodeName(StatusCode code) {
-  constexpr std::string_view kNames[kStatusCodeCount] = {
-      "OK",           "CANCELLED",         "UNKNOWN",        "INVALID_ARGUMENT",
-      "DEADLINE_EXCEEDED", "NOT_FOUND",    "ALREADY_EXISTS", "PERMISSION_DENIED",
-      "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-      "UNIMPLEMENTED", "INTERNAL",         "UNAVAILABLE",    "DATA_LOSS",
-      "UNAUTHENTICATED", "WRONG_EPOCH",    "OVERLOADED",     "DEVICE_ERROR"};
+  constexpr std::string_view kNames[kStatusCodeCount] = {"OK",
+                                                         "CANCELLED",
+                                                         "UNKNOWN",
+                                                         "INVALID_ARGUMENT",
+                                                         "DEADLINE_EXCEEDED",
+                                                         "NOT_FOUND",
+                                                         "ALREADY_EXISTS",
+                                                         "PERMISSION_DENIED",
+                                                         "RESOURCE_EXHAUSTED",
+                                                         "FAILED_PRECONDITION",
+                                                         "ABORTED",
+                                                         "OUT_OF_RANGE",
+                                                         "UNIMPLEMENTED",
+                                                         "INTERNAL",
+                                                         "UNAVAILABLE",
+                                                         "DATA_LOSS",
+                                                         "UNAUTHENTICATED",
+                                                         "WRONG_EPOCH",
+                                                         "OVERLOADED",
+                                                         "DEVICE_ERROR"};
   const auto index = static_cast<std::size_t>(code);
   return index < kStatusCodeCount ? kNames[index] : std::string_view("INVALID_CODE");
 }
@@ -56,8 +70,8 @@ constexpr bool IsRetryable(StatusCode code) {
          code == StatusCode::kOverloaded;
 }
 
-// A value of one pointer: null is OK, so returning success costs nothing. Immutable once made; may be
-// read from any thread, and copied between threads.
+// A value of one pointer: null is OK, so returning success costs nothing. Immutable once made; may
+// be read from any thread, and copied between threads.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -103,7 +117,7 @@ inline Status OkStatus() { return {}; }
 
 // Returns the Status of `expr` from the calling function unless it is OK. The one macro of the
 // project that hides a return.
-#define TP_RETURN_IF_ERROR(expr)                          \
-  do {                                                    \
+#define TP_RETURN_IF_ERROR(expr)                                                     \
+  do {                                                                               \
     if (::tidepool::Status tp_status_ = (expr); !tp_status_.ok()) return tp_status_; \
   } while (false)

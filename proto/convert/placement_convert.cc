@@ -92,8 +92,7 @@ Result<placement::Namespace> FromProto(const v1::NamespaceMap& from) {
   }
   for (const auto& partition : from.partitions()) {
     if (partition.node_id() >= limits::kNodesMax || partition.core() >= limits::kCoresPerNodeMax ||
-        partition.term() > limits::kTermMax ||
-        partition.state() < v1::PARTITION_STATE_ACTIVE ||
+        partition.term() > limits::kTermMax || partition.state() < v1::PARTITION_STATE_ACTIVE ||
         partition.state() > v1::PARTITION_STATE_LOST) {
       return Malformed("a partition of '" + space.name + "'");
     }

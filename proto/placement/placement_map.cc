@@ -8,31 +8,44 @@ namespace tidepool::placement {
 
 std::string_view KindName(Kind kind) {
   switch (kind) {
-    case Kind::kUnspecified: return "unspecified";
-    case Kind::kHash: return "hash";
-    case Kind::kOrdered: return "ordered";
-    case Kind::kQueue: return "queue";
-    case Kind::kPriority: return "priority";
-    case Kind::kBloom: return "bloom";
-    case Kind::kArray: return "array";
+    case Kind::kUnspecified:
+      return "unspecified";
+    case Kind::kHash:
+      return "hash";
+    case Kind::kOrdered:
+      return "ordered";
+    case Kind::kQueue:
+      return "queue";
+    case Kind::kPriority:
+      return "priority";
+    case Kind::kBloom:
+      return "bloom";
+    case Kind::kArray:
+      return "array";
   }
   return "invalid";
 }
 
 std::string_view NodeStateName(NodeState state) {
   switch (state) {
-    case NodeState::kUp: return "up";
-    case NodeState::kDown: return "down";
-    case NodeState::kLeft: return "left";
+    case NodeState::kUp:
+      return "up";
+    case NodeState::kDown:
+      return "down";
+    case NodeState::kLeft:
+      return "left";
   }
   return "invalid";
 }
 
 std::string_view PartitionStateName(PartitionState state) {
   switch (state) {
-    case PartitionState::kActive: return "active";
-    case PartitionState::kDown: return "down";
-    case PartitionState::kLost: return "lost";
+    case PartitionState::kActive:
+      return "active";
+    case PartitionState::kDown:
+      return "down";
+    case PartitionState::kLost:
+      return "lost";
   }
   return "invalid";
 }
@@ -92,8 +105,8 @@ PlacementMapPtr Apply(const PlacementMapPtr& base, const PlacementDelta& delta) 
 Status CheckNamespaceName(std::string_view name) {
   const bool fits = !name.empty() && name.size() <= limits::kNamespaceNameBytesMax;
   const bool clean = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '/' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '/' || c == '-';
   });
   if (fits && clean) return OkStatus();
   return Status(StatusCode::kInvalidArgument,

@@ -57,8 +57,7 @@ void AddRdmaPorts(std::set<std::string>* devices) {
 
 std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings) {
   return {
-      {"NET_DEVICES", settings.devices,
-       "with all devices a second lane is opened over a slow one"},
+      {"NET_DEVICES", settings.devices, "with all devices a second lane is opened over a slow one"},
       {"TLS", "^shm",
        "a client killed in mid-send blocks the shared-memory queue for all others, for ever"},
       {"PROTO_ENABLE", "n", "all measurements and kill tests were made with the first protocols"},

@@ -22,9 +22,9 @@ namespace tidepool::transport {
 class BufferPool;
 struct FrameBufferReturner;
 
-// A frame to send: up to kFrameBytesMax bytes of pooled memory. Whoever holds a FrameBuffer owns it;
-// Send takes it over and the transport returns it to its pool when it no longer touches it, so a
-// caller can never free memory that the network still reads.
+// A frame to send: up to kFrameBytesMax bytes of pooled memory. Whoever holds a FrameBuffer owns
+// it; Send takes it over and the transport returns it to its pool when it no longer touches it, so
+// a caller can never free memory that the network still reads.
 class FrameBuffer {
  public:
   static constexpr std::size_t kCapacity = limits::kFrameBytesMax;
@@ -49,8 +49,8 @@ struct FrameBufferReturner {
 };
 using FrameBufferPtr = std::unique_ptr<FrameBuffer, FrameBufferReturner>;
 
-// One thread's free list of buffers; grows on demand, never shrinks, never fails. Must outlive every
-// buffer taken from it and every worker that still sends one.
+// One thread's free list of buffers; grows on demand, never shrinks, never fails. Must outlive
+// every buffer taken from it and every worker that still sends one.
 class BufferPool {
  public:
   BufferPool() = default;
@@ -104,11 +104,12 @@ class Worker {
   virtual std::string Address() const = 0;
 
   // Returns at once; a peer that cannot be reached shows as OnPeerLost.
-  // Errors: kInvalidArgument (not an address of ours), kUnavailable, kResourceExhausted (descriptors).
+  // Errors: kInvalidArgument (not an address of ours), kUnavailable, kResourceExhausted
+  // (descriptors).
   virtual Result<Endpoint*> Connect(std::string_view address) = 0;
 
-  // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is dead
-  // after the call. Allowed inside the Receiver's callbacks.
+  // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is
+  // dead after the call. Allowed inside the Receiver's callbacks.
   virtual void Close(Endpoint* endpoint) = 0;
 
   // Sends one frame of buffer->size() bytes, in order per endpoint, and never blocks. There is no
@@ -138,7 +139,8 @@ class Worker {
 class Context {
  public:
   virtual ~Context() = default;
-  // `receiver` must outlive the worker. Errors: kUnavailable (no network device), kResourceExhausted.
+  // `receiver` must outlive the worker. Errors: kUnavailable (no network device),
+  // kResourceExhausted.
   virtual Result<std::unique_ptr<Worker>> MakeWorker(Receiver* receiver) = 0;
   virtual std::string_view name() const = 0;
 };

@@ -14,8 +14,8 @@ struct UcxSettings {
   std::string devices = "lo";
   // Clients that are expected; UCX sizes its endpoints' resources by it.
   std::size_t endpoints_expected = 64;
-  // False: each worker belongs to the thread that first uses it (a daemon's core). True: threads take
-  // turns on a worker under a lock of their own (a client). Debug builds check either.
+  // False: each worker belongs to the thread that first uses it (a daemon's core). True: threads
+  // take turns on a worker under a lock of their own (a client). Debug builds check either.
   bool workers_move_between_threads = false;
 };
 

@@ -226,8 +226,8 @@ ucs_status_t UcxWorker::OnMessage(void* self, const void*, std::size_t header_by
   auto* worker = static_cast<UcxWorker*>(self);
   // Our frames are eager, bounded and have no header of UCX's. Anything else is a stranger's; to
   // return without fetching a rendezvous makes UCX refuse it to the sender.
-  const bool is_frame = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 &&
-                        header_bytes == 0 && bytes <= limits::kFrameBytesMax;
+  const bool is_frame = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0 && header_bytes == 0 &&
+                        bytes <= limits::kFrameBytesMax;
   if (is_frame && worker->receiver_ != nullptr) {
     worker->receiver_->OnFrame({static_cast<const std::byte*>(data), bytes});
   }

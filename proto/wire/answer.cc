@@ -39,8 +39,8 @@ bool AnswerWriter::Add(const Answer& answer) {
 }
 
 std::byte* AnswerWriter::AddInPlace(const Answer& answer, std::size_t value_bytes) {
-  const std::size_t fixed = limits::kAnswerHeaderBytes + (answer.has_version ? 8u : 0u) +
-                            (answer.has_number ? 8u : 0u);
+  const std::size_t fixed =
+      limits::kAnswerHeaderBytes + (answer.has_version ? 8u : 0u) + (answer.has_number ? 8u : 0u);
   if (used_ + fixed + value_bytes > frame_.size()) return nullptr;
   AnswerHeader header{};
   header.index = answer.index;
@@ -108,8 +108,8 @@ Status AnswerReader::Next(Answer* answer) {
   answer->has_version = (header.flags & kHasVersion) != 0;
   answer->has_number = (header.flags & kHasNumber) != 0;
   answer->streamed = (header.flags & kStreamed) != 0;
-  const std::size_t fixed = sizeof header + (answer->has_version ? 8u : 0u) +
-                            (answer->has_number ? 8u : 0u);
+  const std::size_t fixed =
+      sizeof header + (answer->has_version ? 8u : 0u) + (answer->has_number ? 8u : 0u);
   if (rest_.size() < fixed + header.value_bytes) return left_ = 0, Malformed("entry cut off");
   const std::byte* at = rest_.data() + sizeof header;
   answer->version = Lsn();

@@ -22,9 +22,9 @@ Status DecodeHeader(Bytes frame, FrameHeader* header) {
     return Status(StatusCode::kInvalidArgument, "frame type " + std::to_string(type));
   }
   if (header->bytes != frame.size()) {
-    return Status(StatusCode::kInvalidArgument,
-                  "a frame of " + std::to_string(frame.size()) + " bytes that says " +
-                      std::to_string(header->bytes));
+    return Status(StatusCode::kInvalidArgument, "a frame of " + std::to_string(frame.size()) +
+                                                    " bytes that says " +
+                                                    std::to_string(header->bytes));
   }
   return OkStatus();
 }

@@ -1,12 +1,12 @@
 // The unit that travels: a header, and behind it what the type says.
 //
 //   request      groups of operations (group.h)
-//   answer       entries that name operations of one request by index (answer.h); may come in pieces
-//   stream part  bytes of a value above kUnstreamedValueBytesMax (stream.h); stream acks return credit
-//   detach       the client leaves; the daemon forgets the session on this core
+//   answer       entries that name operations of one request by index (answer.h); may come in
+//   pieces stream part  bytes of a value above kUnstreamedValueBytesMax (stream.h); stream acks
+//   return credit detach       the client leaves; the daemon forgets the session on this core
 //
-// All integers are little-endian and unaligned. Every decoder of this folder is total: any bytes give
-// a value or a Status, never a read beyond the end.
+// All integers are little-endian and unaligned. Every decoder of this folder is total: any bytes
+// give a value or a Status, never a read beyond the end.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,10 @@ struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   std::uint8_t version = kWireVersion;
   FrameType type = FrameType::kRequest;
-  std::uint16_t core = 0;       // The addressed core's number, so that a stray frame is noticed.
-  std::uint32_t bytes = 0;      // Of the whole frame.
-  std::uint32_t connection = 0;  // Counts the session's attaches: frames of an older one are dropped.
+  std::uint16_t core = 0;   // The addressed core's number, so that a stray frame is noticed.
+  std::uint32_t bytes = 0;  // Of the whole frame.
+  std::uint32_t connection =
+      0;  // Counts the session's attaches: frames of an older one are dropped.
   std::uint64_t session = 0;
   // Numbers the requests of one session and core from 1; an answer carries its request's.
   std::uint64_t frame_id = 0;
@@ -56,8 +57,8 @@ static_assert(std::is_trivially_copyable_v<FrameHeader>);
 // Writes `header` at `to`, which has room for kFrameHeaderBytes.
 inline void StoreHeader(std::byte* to, const FrameHeader& header) { StoreUnaligned(to, header); }
 
-// Decodes and checks what every frame has in common: magic, version, type, and bytes == frame.size().
-// Returns: kOk, kInvalidArgument (*header unspecified).
+// Decodes and checks what every frame has in common: magic, version, type, and bytes ==
+// frame.size(). Returns: kOk, kInvalidArgument (*header unspecified).
 Status DecodeHeader(Bytes frame, FrameHeader* header);
 
 }  // namespace tidepool::wire

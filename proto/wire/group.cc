@@ -103,10 +103,9 @@ Status DecodeRequest(Bytes frame, Request* request) {
     if (request->operations.size() + group.operation_count > header.operation_count) {
       return Malformed("more operations than the header says");
     }
-    request->groups.push_back({PartitionId(group.partition), Term(group.term),
-                               (group.flags & kGroupAtomic) != 0,
-                               static_cast<std::uint32_t>(request->operations.size()),
-                               group.operation_count});
+    request->groups.push_back(
+        {PartitionId(group.partition), Term(group.term), (group.flags & kGroupAtomic) != 0,
+         static_cast<std::uint32_t>(request->operations.size()), group.operation_count});
     Bytes body = rest.first(group.bytes);
     for (std::uint16_t k = 0; k < group.operation_count; ++k) {
       TP_RETURN_IF_ERROR(DecodeOperation(&body, &request->operations.emplace_back()));

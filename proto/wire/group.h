@@ -19,13 +19,18 @@
 
 namespace tidepool::wire {
 
-enum class PutCondition : std::uint8_t { kAlways = 0, kIfAbsent = 1, kIfPresent = 2, kIfVersion = 3 };
+enum class PutCondition : std::uint8_t {
+  kAlways = 0,
+  kIfAbsent = 1,
+  kIfPresent = 2,
+  kIfVersion = 3
+};
 
 // What a value is, beside its bytes. Counters print as numbers and may be added to.
 enum class ValueKind : std::uint8_t { kBytes = 0, kI64 = 1, kF64 = 2 };
 
-// One operation, decoded or to be encoded. Key and value are views: of the frame for the receiver, of
-// the caller's memory for the sender; neither is owned.
+// One operation, decoded or to be encoded. Key and value are views: of the frame for the receiver,
+// of the caller's memory for the sender; neither is owned.
 struct Operation {
   Opcode opcode = Opcode::kNone;
   PutCondition condition = PutCondition::kAlways;
@@ -36,9 +41,7 @@ struct Operation {
   std::array<std::uint64_t, kArgumentCount> words{};
 
   bool has(Argument argument) const { return (arguments & MaskOf(argument)) != 0; }
-  std::uint64_t get(Argument argument) const {
-    return words[static_cast<std::size_t>(argument)];
-  }
+  std::uint64_t get(Argument argument) const { return words[static_cast<std::size_t>(argument)]; }
   void set(Argument argument, std::uint64_t word) {
     arguments |= MaskOf(argument);
     words[static_cast<std::size_t>(argument)] = word;
@@ -58,8 +61,8 @@ struct Group {
   std::uint32_t operation_count = 0;
 };
 
-// A decoded request. Reuse one object: its vectors keep their capacity, so decoding allocates nothing
-// once it is warm. The views are valid as long as the frame's bytes.
+// A decoded request. Reuse one object: its vectors keep their capacity, so decoding allocates
+// nothing once it is warm. The views are valid as long as the frame's bytes.
 struct Request {
   FrameHeader header;
   std::vector<Group> groups;
@@ -71,13 +74,15 @@ struct Request {
 // Returns: kOk, kInvalidArgument (*request unspecified).
 Status DecodeRequest(Bytes frame, Request* request);
 
-// Writes a request into memory of its caller. Usage: BeginGroup, Add..., BeginGroup, Add..., Finish.
+// Writes a request into memory of its caller. Usage: BeginGroup, Add..., BeginGroup, Add...,
+// Finish.
 class RequestWriter {
  public:
   // `frame` holds at most kFrameBytesMax bytes and outlives the writer.
   explicit RequestWriter(MutableBytes frame);
 
-  // Starts a group; an empty group before it is dropped. False if it does not fit (nothing changed).
+  // Starts a group; an empty group before it is dropped. False if it does not fit (nothing
+  // changed).
   bool BeginGroup(PartitionId partition, Term term, bool atomic);
   // Appends to the group begun last. False if it does not fit (nothing changed).
   bool Add(const Operation& operation);

@@ -25,13 +25,13 @@ std::size_t ListedRecord::bytes() const {
 }
 
 std::byte* AppendRecord(const ListedRecord& record, std::byte* to) {
-  const RecordHeader header{record.version.value(),
-                            record.expiry_ms,
-                            record.value_omitted ? record.value_bytes
-                                                 : static_cast<std::uint32_t>(record.value.size()),
-                            static_cast<std::uint16_t>(record.key.size()),
-                            static_cast<std::uint8_t>(record.value_kind),
-                            static_cast<std::uint8_t>(record.value_omitted)};
+  const RecordHeader header{
+      record.version.value(),
+      record.expiry_ms,
+      record.value_omitted ? record.value_bytes : static_cast<std::uint32_t>(record.value.size()),
+      static_cast<std::uint16_t>(record.key.size()),
+      static_cast<std::uint8_t>(record.value_kind),
+      static_cast<std::uint8_t>(record.value_omitted)};
   StoreUnaligned(to, header);
   to += sizeof header;
   if (!record.key.empty()) std::memcpy(to, record.key.data(), record.key.size());

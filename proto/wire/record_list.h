@@ -12,9 +12,10 @@ namespace tidepool::wire {
 
 struct ListedRecord {
   Bytes key;
-  Bytes value;                  // Empty when `value_omitted`.
+  Bytes value;                    // Empty when `value_omitted`.
   std::uint32_t value_bytes = 0;  // Of the whole value.
-  bool value_omitted = false;   // Too large for the list, or only keys were asked for: get it by key.
+  bool value_omitted =
+      false;  // Too large for the list, or only keys were asked for: get it by key.
   ValueKind value_kind = ValueKind::kBytes;
   Lsn version;
   std::uint64_t expiry_ms = 0;  // Wall clock; 0 is never.

@@ -27,7 +27,8 @@ struct StreamHeader {
   std::uint64_t offset = 0;
   // Of the whole value.
   std::uint32_t total_bytes = 0;
-  StatusCode code = StatusCode::kOk;  // Other than kOk: the sender of this frame gave the stream up.
+  StatusCode code =
+      StatusCode::kOk;  // Other than kOk: the sender of this frame gave the stream up.
   // True for an upload (Put: parts from client to daemon), false for a Get.
   std::uint8_t upload = 0;
   std::uint16_t reserved = 0;
