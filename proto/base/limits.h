@@ -20,10 +20,11 @@ inline constexpr std::uint32_t kTermMax = (1u << 20) - 1;
 inline constexpr std::uint32_t kNodesMax = 1'024;
 inline constexpr std::uint32_t kCoresPerNodeMax = 64;
 
-// Frames. 60 KiB keeps a frame with UCX's own headers inside one 64 KiB TCP segment (TX_SEG_SIZE), so
-// that it goes out eagerly in one piece.
+// Frames. 60 KiB keeps a frame with UCX's own headers inside one 64 KiB TCP segment (TX_SEG_SIZE),
+// so that it goes out eagerly in one piece.
 inline constexpr std::size_t kFrameBytesMax = 60 * 1024;
-inline constexpr std::size_t kFrameOperationsMax = 1'024;  // The aggregator's bound; a client flushes at 64.
+inline constexpr std::size_t kFrameOperationsMax =
+    1'024;  // The aggregator's bound; a client flushes at 64.
 inline constexpr std::size_t kFrameGroupsMax = kFrameOperationsMax;
 inline constexpr std::size_t kFlushOperations = 64;
 // A value above this travels as stream parts. Answers up to this are copied into the answer frame.
@@ -49,16 +50,20 @@ static_assert(kFrameHeaderBytes + kAnswerHeaderBytes + 8 * kAnswerArgumentsMax +
                   kUnstreamedValueBytesMax <=
               kFrameBytesMax);
 
-// Credits, both ways (DATAPATH 3).
+// Credits, both ways.
 inline constexpr std::uint32_t kCreditOperationsMin = 8;
 inline constexpr std::uint32_t kCreditOperationsMax = 256;
 inline constexpr std::uint32_t kCreditBytesMin = 128 * 1024;
 inline constexpr std::uint32_t kCreditBytesMax = 1024 * 1024;
-inline constexpr std::uint32_t kCreditOperationsBudget = 1u << 19;  // Per core, split over its sessions.
+inline constexpr std::uint32_t kCreditOperationsBudget =
+    1u << 19;  // Per core, split over its sessions.
 inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
+// A client has at most this many request frames at or above its finished_below: one slow operation
+// may not make the daemon keep the answers of ever more frames behind it.
+inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
 static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
 
-// Storage (STORAGE 2 and 3).
+// Storage.
 inline constexpr std::size_t kSegmentBytes = 2 * 1024 * 1024;
 inline constexpr std::size_t kArenaBytes = 256 * 1024 * 1024;
 inline constexpr std::size_t kArenaFirstBytes = 16 * 1024 * 1024;  // An idle daemon stays small.

@@ -1,5 +1,6 @@
-// The operations that a frame may carry, as one table: what each is called, what it takes, whether it
-// changes the store. Codec, dispatcher, client and tools all read it; adding an operation starts here.
+// The operations that a frame may carry, as one table: what each is called, what it takes, whether
+// it changes the store. Codec, dispatcher, client and tools all read it; adding an operation starts
+// here.
 #pragma once
 
 #include <array>
@@ -35,9 +36,9 @@ inline constexpr int kOpcodeCount = 18;
 // 8-byte words that may follow an operation's header, in this order; the header says by a bit mask
 // which are there.
 enum class Argument : std::uint8_t {
-  kVersion = 0,        // Put, Delete: the condition; an Lsn.
-  kTtlMs = 1,          // Put, Expire, FetchX, Append: time to live in ms; 0 removes the expiry.
-  kOperand = 2,        // FetchX: an i64 or f64; Iterate: the number of records at most.
+  kVersion = 0,  // Put, Delete: the condition; an Lsn.
+  kTtlMs = 1,    // Put, Expire: time to live in ms; 0 is for ever. Absent: the namespace's default.
+  kOperand = 2,  // FetchX: an i64 or f64; Iterate: the number of records at most.
   kExpectedBytes = 3,  // CompareAndSwap: how much of the value is the expected one; it comes first.
   kCursor = 4,         // Iterate: where to go on; 0 starts.
   kUpload = 5,         // Put: the value was streamed before and has this number.
@@ -51,11 +52,11 @@ constexpr std::uint8_t MaskOf(Argument argument) {
 }
 
 struct OpcodeInfo {
-  std::string_view name;           // As in messages and statistics.
-  bool keyed = false;              // Its key decides the partition.
-  bool mutates = false;            // Its answer is kept until the client has it (exactly once).
-  std::uint8_t required = 0;       // Mask of arguments that must be there.
-  std::uint8_t optional = 0;       // Mask of arguments that may be there.
+  std::string_view name;      // As in messages and statistics.
+  bool keyed = false;         // Its key decides the partition.
+  bool mutates = false;       // Its answer is kept until the client has it (exactly once).
+  std::uint8_t required = 0;  // Mask of arguments that must be there.
+  std::uint8_t optional = 0;  // Mask of arguments that may be there.
   bool takes_value = false;
 };
 
@@ -67,15 +68,14 @@ inline constexpr std::array<OpcodeInfo, kOpcodeCount> kOpcodes = {{
     {"delete", true, true, 0, MaskOf(Argument::kVersion), false},
     {"contains", true, false, 0, 0, false},
     {"take", true, true, 0, 0, false},
-    {"fetch-add", true, true, MaskOf(Argument::kOperand), MaskOf(Argument::kTtlMs), false},
-    {"fetch-and", true, true, MaskOf(Argument::kOperand), MaskOf(Argument::kTtlMs), false},
-    {"fetch-or", true, true, MaskOf(Argument::kOperand), MaskOf(Argument::kTtlMs), false},
-    {"fetch-xor", true, true, MaskOf(Argument::kOperand), MaskOf(Argument::kTtlMs), false},
-    {"fetch-min", true, true, MaskOf(Argument::kOperand), MaskOf(Argument::kTtlMs), false},
-    {"fetch-max", true, true, MaskOf(Argument::kOperand), MaskOf(Argument::kTtlMs), false},
-    {"compare-and-swap", true, true, MaskOf(Argument::kExpectedBytes), MaskOf(Argument::kTtlMs),
-     true},
-    {"append", true, true, 0, MaskOf(Argument::kTtlMs), true},
+    {"fetch-add", true, true, MaskOf(Argument::kOperand), 0, false},
+    {"fetch-and", true, true, MaskOf(Argument::kOperand), 0, false},
+    {"fetch-or", true, true, MaskOf(Argument::kOperand), 0, false},
+    {"fetch-xor", true, true, MaskOf(Argument::kOperand), 0, false},
+    {"fetch-min", true, true, MaskOf(Argument::kOperand), 0, false},
+    {"fetch-max", true, true, MaskOf(Argument::kOperand), 0, false},
+    {"compare-and-swap", true, true, MaskOf(Argument::kExpectedBytes), 0, true},
+    {"append", true, true, 0, 0, true},
     {"expire", true, true, MaskOf(Argument::kTtlMs), 0, false},
     {"ttl", true, false, 0, 0, false},
     {"iterate", false, false,

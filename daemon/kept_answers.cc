@@ -1,0 +1,57 @@
+#include "daemon/kept_answers.h"
+
+#include <utility>
+
+#include "proto/base/check.h"
+
+namespace tidepool::daemon {
+namespace {
+// Enough for the frames that one client has in flight at once; more are freed.
+constexpr std::size_t kSpareFramesMax = 32;
+}  // namespace
+
+KeptFrame* KeptAnswers::Find(std::uint64_t frame_id) {
+  const auto found = frames_.find(frame_id);
+  return found == frames_.end() ? nullptr : found->second.get();
+}
+
+KeptFrame& KeptAnswers::Make(std::uint64_t frame_id, std::size_t groups) {
+  TP_CHECK(frame_id >= finished_below_);
+  std::unique_ptr<KeptFrame> frame;
+  if (spare_.empty()) {
+    frame = std::make_unique<KeptFrame>();
+  } else {
+    frame = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  frame->fates.assign(groups, GroupFate::kUnseen);
+  frame->entries.clear();
+  const auto [at, added] = frames_.emplace(frame_id, std::move(frame));
+  TP_CHECK(added);
+  return *at->second;
+}
+
+void KeptAnswers::ReleaseBelow(std::uint64_t below) {
+  if (below <= finished_below_) return;
+  // Ids are dense, so walking them costs one look-up per finished frame; a client that jumps far
+  // ahead is served by one pass over what is kept.
+  if (below - finished_below_ > frames_.size()) {
+    for (auto at = frames_.begin(); at != frames_.end();) {
+      if (at->first < below) {
+        frames_.erase(at++);
+      } else {
+        ++at;
+      }
+    }
+  } else {
+    for (std::uint64_t id = finished_below_; id < below; ++id) {
+      const auto found = frames_.find(id);
+      if (found == frames_.end()) continue;
+      if (spare_.size() < kSpareFramesMax) spare_.push_back(std::move(found->second));
+      frames_.erase(found);
+    }
+  }
+  finished_below_ = below;
+}
+
+}  // namespace tidepool::daemon

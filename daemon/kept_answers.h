@@ -1,0 +1,54 @@
+// The answers of a session's mutating frames, kept until the client has them: what makes sending a
+// frame again safe. Unreliable delivery below, exactly-once above (the idea of RIFL, Lee et al., SOSP
+// 2015, with the client's `finished_below` in place of its acknowledgement).
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/wire/answer.h"
+
+namespace tidepool::daemon {
+
+// What became of one group of a kept frame.
+enum class GroupFate : std::uint8_t {
+  kUnseen = 0,   // Of a frame kept for another group's sake.
+  kWaiting = 1,  // Its term is newer than the core's map; will be answered.
+  kDone = 2,     // Answered; mutating operations' answers are kept.
+};
+
+// One frame. `entries` are the encoded answers (as wire::AnswerWriter writes them) of mutating
+// operations and of groups that ended as a whole.
+struct KeptFrame {
+  std::vector<GroupFate> fates;  // Index = group.
+  struct Entry {
+    wire::Answer answer;  // answer.value is empty: the bytes lie in `value`.
+    std::uint16_t group = 0;
+    std::string value;
+  };
+  std::vector<Entry> entries;
+};
+
+// One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames, which the
+// dispatcher enforces. Values up to the small-string size cost no allocation once warm.
+class KeptAnswers {
+ public:
+  // Null if the frame is not kept.
+  KeptFrame* Find(std::uint64_t frame_id);
+  KeptFrame& Make(std::uint64_t frame_id, std::size_t groups);
+  // Frames below are finished at the client: their answers go. `below` never falls.
+  void ReleaseBelow(std::uint64_t below);
+  std::uint64_t finished_below() const { return finished_below_; }
+  std::size_t size() const { return frames_.size(); }
+
+ private:
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<KeptFrame>> frames_;
+  std::vector<std::unique_ptr<KeptFrame>> spare_;  // Reused: they keep their vectors' capacity.
+  std::uint64_t finished_below_ = 1;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,79 @@
+#include "daemon/ownership.h"
+
+#include <vector>
+
+#include "proto/base/log.h"
+
+namespace tidepool::daemon {
+
+Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
+  if (map_ != nullptr && map->epoch <= map_->epoch && self == self_) return OkStatus();
+  Status outcome;
+  const auto ours = [&](const placement::PartitionPlace& place) {
+    return place.node == self && place.core == core_ &&
+           place.state != placement::PartitionState::kLost;
+  };
+  // What the new map no longer gives us is closed first: its memory may be needed for what it gives.
+  std::vector<PartitionId> gone;
+  if (map_ != nullptr) {
+    for (const auto& [id, space] : map_->namespaces) {
+      for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
+        const PartitionId partition(id, i);
+        const placement::PartitionPlace* place = map->Find(partition);
+        if (place == nullptr || !ours(*place)) gone.push_back(partition);
+      }
+    }
+  }
+  for (const PartitionId partition : gone) store_.DropPartition(partition);
+  for (const auto& [id, space] : map->namespaces) {
+    storage::PartitionOptions options;
+    options.ttl_ms = space->options.ttl_ms;
+    for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
+      const placement::PartitionPlace& place = space->partitions[i];
+      if (!ours(place)) continue;
+      const PartitionId partition(id, i);
+      if (storage::Partition* held = store_.Find(partition); held != nullptr) {
+        if (held->term() < place.term) held->SetTerm(place.term);
+        continue;
+      }
+      auto added = store_.AddPartition(partition, place.term, options);
+      if (!added.ok() && outcome.ok()) {
+        outcome = added.status();
+        log::Error("core " + std::to_string(core_.value()) + " cannot open partition " +
+                   std::to_string(i) + " of '" + space->name + "': " + outcome.ToString());
+      }
+    }
+  }
+  map_ = std::move(map);
+  self_ = self;
+  return outcome;
+}
+
+Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
+  const placement::PartitionPlace* place = map_ == nullptr ? nullptr : map_->Find(partition);
+  if (place == nullptr) {
+    // Unknown here: dropped for good, or created by a map that is still on its way.
+    if (map_ != nullptr && map_->dropped.contains(partition.space())) {
+      return {Verdict::Kind::kRefuse, nullptr, StatusCode::kNotFound};
+    }
+    const bool known_namespace = map_ != nullptr && map_->Find(partition.space()) != nullptr;
+    if (known_namespace) return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
+    return {Verdict::Kind::kWait};
+  }
+  if (term > place->term) return {Verdict::Kind::kWait};
+  if (term < place->term || place->node != self_ || place->core != core_) {
+    return {Verdict::Kind::kRefuse, nullptr, StatusCode::kWrongEpoch};
+  }
+  if (place->state == placement::PartitionState::kLost) {
+    return {Verdict::Kind::kRefuse, nullptr, StatusCode::kDataLoss};
+  }
+  // The map gives it to us and the store does not hold it: there was no memory to open it.
+  return {Verdict::Kind::kRefuse, nullptr, StatusCode::kResourceExhausted};
+}
+
+std::uint32_t Ownership::PartitionCount(NamespaceId space) const {
+  const auto found = map_ == nullptr ? nullptr : map_->Find(space);
+  return found == nullptr ? 0 : static_cast<std::uint32_t>(found->partitions.size());
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,61 @@
+// What this core owns, as the newest placement map says, and what to do with a group of operations
+// that names {partition, term}: ownership decides, not equality of epochs.
+//
+//   daemon/dispatcher -> [ownership] -> storage::CoreStore
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "proto/base/ids.h"
+#include "proto/base/status.h"
+#include "proto/placement/placement_map.h"
+#include "storage/core_store.h"
+
+namespace tidepool::daemon {
+
+// The fate of a group. `partition` is set for kRun only.
+struct Verdict {
+  enum class Kind : std::uint8_t {
+    kRun,
+    kWait,    // Its term is newer than our map: keep it, in order, until the map catches up.
+    kRefuse,  // Ends with `code`; nothing was executed. kWrongEpoch: final for {partition, term}.
+  };
+  Kind kind = Kind::kRefuse;
+  storage::Partition* partition = nullptr;
+  StatusCode code = StatusCode::kOk;
+};
+
+// Owner core only.
+class Ownership {
+ public:
+  Ownership(CoreId core, storage::CoreStore& store) : core_(core), store_(store) {}
+
+  // Opens, re-terms and closes partitions so that the store holds exactly what `map` gives to
+  // {self, core}. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
+  // ignored. Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer it).
+  Status Install(placement::PlacementMapPtr map, NodeId self);
+
+  // The common case is one look-up in the store.
+  Verdict Check(PartitionId partition, Term term) const {
+    storage::Partition* held = store_.Find(partition);
+    if (held != nullptr && held->term() == term) return {Verdict::Kind::kRun, held};
+    return CheckSlow(partition, term);
+  }
+
+  const placement::PlacementMapPtr& map() const { return map_; }
+  NodeId self() const { return self_; }
+  Epoch epoch() const { return map_ == nullptr ? Epoch(0) : map_->epoch; }
+  // How many partitions the namespace has, 0 if it is not known.
+  std::uint32_t PartitionCount(NamespaceId space) const;
+
+ private:
+  Verdict CheckSlow(PartitionId partition, Term term) const;
+
+  const CoreId core_;
+  storage::CoreStore& store_;
+  placement::PlacementMapPtr map_;
+  NodeId self_;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,49 @@
+// One client's state on one core: what survives a broken connection.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/kept_answers.h"
+#include "proto/base/ids.h"
+#include "proto/transport/transport.h"
+#include "storage/value_io.h"
+
+namespace tidepool::daemon {
+
+// A value that the client streams in: collected in unpublished memory until a Put names it.
+struct Upload {
+  std::uint64_t number = 0;  // The client's.
+  std::uint64_t received_bytes = 0;
+  std::uint64_t acked_bytes = 0;
+  storage::ValueWriter writer;
+};
+
+// A value that is streamed out: pinned until the client has it.
+struct Download {
+  std::uint64_t frame_id = 0;
+  std::uint64_t operation = 0;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t acked_bytes = 0;
+  storage::ValueReader reader;
+};
+
+// Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
+struct Session {
+  SessionId id;
+  std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
+  bool daemon = false;
+  std::string client_name;
+  transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
+  std::uint64_t last_heard_ns = 0;
+  std::uint32_t credit_operations = 0;
+  std::uint32_t credit_bytes = 0;
+  std::uint32_t waiting_operations = 0;  // In groups that wait for a newer map.
+  KeptAnswers kept;
+  std::unique_ptr<Upload> upload;
+  std::vector<Download> downloads;
+};
+
+}  // namespace tidepool::daemon
