@@ -11,6 +11,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 option(TIDEPOOL_WERROR "Treat warnings as errors" OFF)
+option(TIDEPOOL_LTO "Optimise what ships at link time (GCC only)" OFF)
+option(TIDEPOOL_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 set(TIDEPOOL_SANITIZE "" CACHE STRING "Sanitizers of our own code, for example address,undefined")
 
 # ccache and mold are used when they are there; neither is needed.
@@ -23,6 +25,27 @@ find_program(TIDEPOOL_MOLD mold)
 if(TIDEPOOL_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+
+# Link-time optimisation for what ships: kvd, kvctl, libtidepool.so and the benches. Objects are
+# "fat" (machine code beside the intermediate one), so that tests link the same libraries in the
+# ordinary way: tests/CMakeLists.txt says -fno-lto. On 2 cores a small test links in 0.03 s that way
+# and in 0.5 s with LTO, a daemon's worth of code in 1 s, and fat objects cost no time to speak of.
+if(TIDEPOOL_LTO)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-flto=auto -ffat-lto-objects)
+    add_link_options(-flto=auto)
+  else()
+    message(STATUS "TIDEPOOL_LTO is for GCC only; building without")
+  endif()
+endif()
+
+# tidepool_lto(TARGET): links a target below tests/ as what ships is linked; for benches.
+function(tidepool_lto target)
+  if(TIDEPOOL_LTO AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -flto=auto -ffat-lto-objects)
+    target_link_options(${target} PRIVATE -flto=auto)
+  endif()
+endfunction()
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
@@ -52,6 +75,12 @@ if(TIDEPOOL_SANITIZE)
   # TSan does not know fences; g++ 12 warns on each. The fences pair with atomics that TSan knows.
   target_compile_options(tidepool_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   add_link_options(-fsanitize=${TIDEPOOL_SANITIZE})
+endif()
+if(TIDEPOOL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TIDEPOOL_FUZZ needs clang: cmake --preset fuzz")
+  endif()
+  target_compile_options(tidepool_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # tidepool_library(NAME SOURCES... LINK libs...): one static library of one floor.
