@@ -35,22 +35,6 @@ std::string WrapAddress(std::string_view raw) {
   return text.append(raw);
 }
 
-// Returns: kOk, kInvalidArgument.
-Status UnwrapAddress(std::string_view text, std::string_view* raw) {
-  const bool is_plausible = text.size() > kAddressPrefixBytes && text.size() <= kAddressBytesMax &&
-                            text.substr(0, kAddressMagic.size()) == kAddressMagic;
-  if (is_plausible) {
-    *raw = text.substr(kAddressPrefixBytes);
-    if (KeyHash(AsBytes(*raw)) ==
-        LoadUnaligned<std::uint64_t>(AsBytes(text).data() + kAddressMagic.size())) {
-      return OkStatus();
-    }
-  }
-  return Status(StatusCode::kInvalidArgument,
-                "the " + std::to_string(text.size()) + " bytes given are not a transport address",
-                "check that both sides run the same version");
-}
-
 bool OutOfDescriptors() {
   const int probe = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
   if (probe >= 0) {
@@ -66,6 +50,21 @@ Status DescriptorsStatus(const std::string& what) {
 }
 
 }  // namespace
+
+Status UnwrapAddress(std::string_view text, std::string_view* raw) {
+  const bool is_plausible = text.size() > kAddressPrefixBytes && text.size() <= kAddressBytesMax &&
+                            text.substr(0, kAddressMagic.size()) == kAddressMagic;
+  if (is_plausible) {
+    *raw = text.substr(kAddressPrefixBytes);
+    if (KeyHash(AsBytes(*raw)) ==
+        LoadUnaligned<std::uint64_t>(AsBytes(text).data() + kAddressMagic.size())) {
+      return OkStatus();
+    }
+  }
+  return Status(StatusCode::kInvalidArgument,
+                "the " + std::to_string(text.size()) + " bytes given are not a transport address",
+                "check that both sides run the same version");
+}
 
 Status UcxStatus(StatusCode code, const std::string& what, ucs_status_t status) {
   return Status(code, what + ": " + ucs_status_string(status));
@@ -277,6 +276,7 @@ void UcxWorker::Close(Endpoint* which) {
 }
 
 void UcxWorker::CloseNow(UcxEndpoint* endpoint) {
+  must_progress_ = true;  // UCX tears the connection down in its next rounds.
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -313,6 +313,7 @@ unsigned UcxWorker::Progress() {
   OwnerCheck::Scope scope(owner_);
   TP_CHECK(!in_progress_);  // Called from a callback.
   in_progress_ = true;
+  must_progress_ = false;
   unsigned events = ucp_worker_progress(handle_);
   if (!lost_.empty()) events += TellLost();
   in_progress_ = false;
@@ -323,7 +324,7 @@ unsigned UcxWorker::Progress() {
 bool UcxWorker::Arm() {
   OwnerCheck::Scope scope(owner_);
   // A failed Send outside Progress leaves a peer to be told of, and no event of UCX's.
-  if (!lost_.empty()) return false;
+  if (must_progress_ || !lost_.empty()) return false;
   const ucs_status_t status = ucp_worker_arm(handle_);
   if (status == UCS_OK) return true;
   if (status != UCS_ERR_BUSY) {

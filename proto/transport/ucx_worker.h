@@ -97,12 +97,17 @@ class UcxWorker final : public Worker {
   std::size_t sends_in_flight_ = 0;
   std::size_t closes_in_flight_ = 0;
   bool in_progress_ = false;
+  bool must_progress_ = false;  // UCX has work that no event announces.
   std::vector<std::unique_ptr<UcxEndpoint>> endpoints_;  // All ever made.
   std::vector<UcxEndpoint*> unused_;
   std::vector<UcxEndpoint*> lost_;     // To be told; an entry closed meanwhile is null.
   std::vector<UcxEndpoint*> closing_;  // To be closed when UCX has returned.
   mutable OwnerCheck owner_;
 };
+
+// The UCX worker address inside what Worker::Address() gives; a view into `text`.
+// Returns: kOk, kInvalidArgument.
+Status UnwrapAddress(std::string_view text, std::string_view* raw);
 
 // "what: UCX's words", with the code that callers act on.
 Status UcxStatus(StatusCode code, const std::string& what, ucs_status_t status);

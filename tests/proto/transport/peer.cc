@@ -1,0 +1,277 @@
+// The other process of the transport's tests: one role per run, one line of text per message.
+//
+//   echo                    prints its address; answers each frame to the endpoint whose number is
+//                           the frame's top 16 bits; "connect HEX" on stdin adds an endpoint
+//   flood HEX               prints its address, reads its id, then sends without end, 16 in flight;
+//                           prints "up" after 20 answers
+//   self N                  N round trips of 64 B and one of 60 KiB between two workers of its
+//                           own (for strace); prints the lanes
+//   rendezvous [NAME...]    moves 1 MiB by bare UCX with the settings of the table, without NAMEs
+//   thresholds [NAME...]    prints by which protocol bare UCX sends which sizes, same settings
+//   misuse                  two threads use one worker: ends by SIGABRT in debug builds
+//   environment             enters UCX's environment, prints what it finds there
+//   plain                   prints the same without entering it
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "proto/transport/process_environment.h"
+#include "proto/transport/settings.h"
+#include "tests/proto/transport/harness.h"
+
+namespace tidepool::transport {
+namespace {
+
+void Say(const std::string& line) {
+  std::cout << line << std::endl;  // Flushed: the test waits for it.
+}
+
+bool StdinHasLine() {
+  pollfd ready{STDIN_FILENO, POLLIN, 0};
+  return poll(&ready, 1, 0) > 0;
+}
+
+int Echo() {
+  BufferPool pool;
+  auto context = MakeLoopback();
+  RecordingReceiver receiver;
+  std::vector<Endpoint*> endpoints;
+  auto worker = MakeWorkerOf(context.get(), &receiver);
+  receiver.on_frame = [&](Bytes frame) {
+    receiver.sizes.clear();
+    receiver.numbers.clear();
+    const std::size_t which =
+        frame.size() < 8 ? 0 : LoadUnaligned<std::uint64_t>(frame.data()) >> 48;
+    if (which >= endpoints.size() || !endpoints[which]->alive()) return;
+    FrameBufferPtr answer = pool.Take();
+    answer->set_size(frame.size());
+    if (!frame.empty()) std::memcpy(answer->data(), frame.data(), frame.size());
+    (void)worker->Send(endpoints[which], std::move(answer));  // A lost peer shows as such.
+  };
+  Say(ToHex(worker->Address()));
+  for (;;) {
+    if (worker->Progress() != 0) continue;
+    if (!StdinHasLine()) {
+      sched_yield();
+      continue;
+    }
+    std::string word;
+    std::string hex;
+    if (!(std::cin >> word >> hex)) return 0;
+    auto endpoint = worker->Connect(FromHex(hex));
+    if (!endpoint.ok()) return 1;
+    endpoints.push_back(*endpoint);
+    Say("connected");
+  }
+}
+
+int Flood(const std::string& server) {
+  BufferPool pool;
+  auto context = MakeLoopback();
+  RecordingReceiver receiver;
+  std::size_t answers = 0;
+  receiver.on_frame = [&](Bytes) {
+    ++answers;
+    receiver.sizes.clear();
+    receiver.numbers.clear();
+  };
+  auto worker = MakeWorkerOf(context.get(), &receiver);
+  Say(ToHex(worker->Address()));
+  std::uint64_t id = 0;
+  std::cin >> id;
+  auto endpoint = worker->Connect(FromHex(server));
+  if (!endpoint.ok()) return 1;
+  bool is_up = false;
+  for (std::uint64_t sent = 0;;) {
+    while (sent - answers < 16 && (*endpoint)->alive()) {
+      const std::size_t size = sent % 3 == 0 ? FrameBuffer::kCapacity : 8 * 1024;
+      (void)worker->Send(*endpoint, MakeFrame(&pool, id << 48 | sent, size));
+      ++sent;
+    }
+    if (worker->Progress() == 0) sched_yield();
+    if (!is_up && answers > 20) {
+      is_up = true;
+      Say("up");
+    }
+  }
+}
+
+int PingPong(Worker* worker, Endpoint* to, RecordingReceiver* receiver, BufferPool* pool,
+             const std::vector<Worker*>& workers, std::size_t rounds) {
+  for (std::size_t i = 0; i <= rounds; ++i) {
+    const std::size_t size = i == rounds ? FrameBuffer::kCapacity : 64;
+    if (!worker->Send(to, MakeFrame(pool, i, size)).ok()) return 1;
+    if (!PumpUntil(workers, [&] { return receiver->frames > i; })) return 2;
+  }
+  if (receiver->damaged != 0) return 3;
+  Say(worker->Describe(to));
+  return 0;
+}
+
+int Self(std::size_t rounds) {
+  BufferPool pool;
+  auto context = MakeLoopback();
+  RecordingReceiver here;
+  RecordingReceiver there;
+  auto worker = MakeWorkerOf(context.get(), &here);
+  auto echo = MakeWorkerOf(context.get(), &there);
+  auto to = worker->Connect(echo->Address());
+  auto back = echo->Connect(worker->Address());
+  if (!to.ok() || !back.ok()) return 1;
+  there.on_frame = [&](Bytes frame) {
+    (void)echo->Send(*back, MakeFrame(&pool, *CheckFrame(frame), frame.size()));
+  };
+  return PingPong(worker.get(), *to, &here, &pool, {worker.get(), echo.get()}, rounds);
+}
+
+// Bare UCX, no error handling mode: the only way in which UCX 1.13 uses TCP put at all.
+struct Rendezvous {
+  ucp_worker_h sender = nullptr;
+  ucp_worker_h receiver = nullptr;
+  std::vector<char> source = std::vector<char>(1 << 20, 'x');
+  std::vector<char> target = std::vector<char>(1 << 20);
+  bool is_done = false;
+};
+
+ucs_status_t OnRendezvous(void* arg, const void*, std::size_t, void* data, std::size_t bytes,
+                          const ucp_am_recv_param_t*) {
+  auto* state = static_cast<Rendezvous*>(arg);
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.user_data = state;
+  param.cb.recv_am = [](void* request, ucs_status_t, std::size_t, void* user) {
+    static_cast<Rendezvous*>(user)->is_done = true;
+    ucp_request_free(request);
+  };
+  ucp_am_recv_data_nbx(state->receiver, data, state->target.data(), bytes, &param);
+  return UCS_INPROGRESS;
+}
+
+// Sender and receiver of bare UCX, by the settings of the table without those named.
+bool Start(const std::vector<std::string>& without, ucp_err_handling_mode_t mode, Rendezvous* state,
+           ucp_ep_h* endpoint) {
+  ucp_config_t* config = nullptr;
+  if (ucp_config_read(nullptr, nullptr, &config) != UCS_OK) return false;
+  for (const UcxSetting& row : UcxSettingsTable({})) {
+    bool is_left_out = false;
+    for (const std::string& name : without) is_left_out |= name == row.name;
+    if (!is_left_out) ucp_config_modify(config, row.name.c_str(), row.value.c_str());
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM;
+  ucp_context_h context = nullptr;
+  if (ucp_init(&params, config, &context) != UCS_OK) return false;
+  ucp_worker_params_t worker_params{};
+  ucp_worker_create(context, &worker_params, &state->sender);
+  ucp_worker_create(context, &worker_params, &state->receiver);
+  ucp_am_handler_param_t handler{};
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.id = 1;
+  handler.cb = OnRendezvous;
+  handler.arg = state;
+  ucp_worker_set_am_recv_handler(state->receiver, &handler);
+  ucp_address_t* address = nullptr;
+  std::size_t bytes = 0;
+  ucp_worker_get_address(state->receiver, &address, &bytes);
+  ucp_ep_params_t ep_params{};
+  ep_params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+  ep_params.address = address;
+  ep_params.err_mode = mode;
+  return ucp_ep_create(state->sender, &ep_params, endpoint) == UCS_OK;
+}
+
+int MoveByRendezvous(const std::vector<std::string>& without) {
+  Rendezvous state;
+  ucp_ep_h endpoint = nullptr;
+  if (!Start(without, UCP_ERR_HANDLING_MODE_NONE, &state, &endpoint)) return 1;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_AM_SEND_FLAG_RNDV;
+  ucp_am_send_nbx(endpoint, 1, nullptr, 0, state.source.data(), state.source.size(), &param);
+  while (!state.is_done) {
+    ucp_worker_progress(state.sender);
+    ucp_worker_progress(state.receiver);
+  }
+  Say(state.source == state.target ? "moved" : "damaged");
+  _exit(0);  // What follows is of no interest to the test.
+}
+
+int PrintThresholds(const std::vector<std::string>& without) {
+  Rendezvous state;
+  ucp_ep_h endpoint = nullptr;
+  if (!Start(without, UCP_ERR_HANDLING_MODE_PEER, &state, &endpoint)) return 1;
+  std::FILE* file = std::tmpfile();
+  ucp_ep_print_info(endpoint, file);
+  std::rewind(file);
+  char line[512];
+  while (std::fgets(line, sizeof line, file) != nullptr) {
+    if (const char* at = std::strstr(line, "am_send: ")) std::cout << at << std::flush;
+  }
+  _exit(0);
+}
+
+int Misuse() {
+  auto context = MakeLoopback();
+  RecordingReceiver receiver;
+  auto worker = MakeWorkerOf(context.get(), &receiver);
+  worker->Progress();
+  std::thread([&] { worker->Progress(); }).join();
+  return 0;
+}
+
+void SayEnvironment(const char* status) {
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  char name[16] = {};
+  prctl(PR_GET_NAME, name);
+  Say(std::string("status ") + status);
+  Say("pid " + std::to_string(getpid()));
+  Say(std::string("name ") + name);
+  Say(std::string("hangup ") + (hangup.sa_handler == SIG_DFL ? "default" : "handled"));
+  for (const char* variable : {"UCX_HANDLE_ERRORS", "UCX_DEBUG_SIGNO", "UCX_LOG_LEVEL",
+                               "UCX_WARN_UNUSED_ENV_VARS", "TIDEPOOL_EXECUTED_AGAIN"}) {
+    const char* value = std::getenv(variable);
+    Say(std::string(variable) + " " + (value == nullptr ? "-" : value));
+  }
+}
+
+int Run(const std::vector<std::string>& args) {
+  const std::string role = args.size() > 1 ? args[1] : "";
+  if (role == "echo") return Echo();
+  if (role == "flood" && args.size() == 3) return Flood(args[2]);
+  if (role == "self" && args.size() == 3) return Self(std::stoul(args[2]));
+  if (role == "rendezvous") return MoveByRendezvous({args.begin() + 2, args.end()});
+  if (role == "thresholds") return PrintThresholds({args.begin() + 2, args.end()});
+  if (role == "misuse") return Misuse();
+  if (role == "plain") {
+    SayEnvironment("OK");
+    return 0;
+  }
+  std::cerr << "transport_peer: unknown role '" << role << "'\n";
+  return 64;
+}
+
+}  // namespace
+}  // namespace tidepool::transport
+
+int main(int argc, char** argv) {
+  using namespace tidepool::transport;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // A role without end must not outlive a failed test.
+  if (argc >= 2 && std::strcmp(argv[1], "environment") == 0) {
+    const tidepool::Status status = EnterUcxEnvironment(argv);
+    SayEnvironment(std::string(tidepool::StatusCodeName(status.code())).c_str());
+    return argc == 2 ? 0 : 1;  // An argument too many tells the test that arguments were kept.
+  }
+  return Run({argv, argv + argc});
+}

@@ -1,0 +1,77 @@
+#include "proto/transport/process_environment.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/proto/transport/harness.h"
+
+namespace tidepool::transport {
+namespace {
+
+using Lines = std::map<std::string, std::string>;
+
+// What the helper says about itself, by the first word of each line, and its process id and end.
+Lines RunPeer(const std::vector<std::string>& args, const std::map<std::string, std::string>& env) {
+  std::vector<std::string> argv = {"env",
+                                   "-u", "UCX_HANDLE_ERRORS",
+                                   "-u", "UCX_DEBUG_SIGNO",
+                                   "-u", "UCX_LOG_LEVEL",
+                                   "-u", "UCX_WARN_UNUSED_ENV_VARS"};
+  for (const auto& [name, value] : env) argv.push_back(name + "=" + value);
+  argv.push_back(PeerProgram());
+  argv.insert(argv.end(), args.begin(), args.end());
+  Child child(argv);
+  Lines lines;
+  lines["started as"] = std::to_string(child.pid());
+  while (auto line = child.ReadLine()) {
+    const std::size_t space = line->find(' ');
+    lines[line->substr(0, space)] = line->substr(space + 1);
+  }
+  lines["exit"] = std::to_string(child.Wait().value_or(-1) >> 8);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("WithoutTheEnvironmentUcxTakesTheHangupSignal") {
+  CHECK(RunPeer({"plain"}, {})["hangup"] == "handled");
+}
+
+TEST_CASE("EnteringTheEnvironmentSetsTheMissingVariablesAndKeepsUcxFromSignals") {
+  auto lines = RunPeer({"environment"}, {});
+  CHECK(lines["status"] == "OK");
+  CHECK(lines["hangup"] == "default");
+  CHECK(lines["UCX_HANDLE_ERRORS"] == "none");
+  CHECK(lines["UCX_DEBUG_SIGNO"] == "0");
+  CHECK(lines["UCX_LOG_LEVEL"] == "fatal");
+  CHECK(lines["UCX_WARN_UNUSED_ENV_VARS"] == "n");
+  CHECK(lines["exit"] == "0");
+}
+
+TEST_CASE("ExecutingAgainKeepsProcessIdNameAndArguments") {
+  auto lines = RunPeer({"environment", "extra"}, {});
+  CHECK(lines["pid"] == lines["started as"]);
+  CHECK(lines["name"] == "transport_peer");
+  CHECK(lines["exit"] == "1");  // The second argument arrived.
+}
+
+TEST_CASE("TheGuardVariableDoesNotReachTheRunningProgram") {
+  CHECK(RunPeer({"environment"}, {})["TIDEPOOL_EXECUTED_AGAIN"] == "-");
+}
+
+TEST_CASE("TheUsersLogLevelIsKeptAndHandlersAreForcedOff") {
+  auto lines = RunPeer({"environment"}, {{"UCX_LOG_LEVEL", "error"}, {"UCX_HANDLE_ERRORS", "bt"}});
+  CHECK(lines["UCX_LOG_LEVEL"] == "error");
+  CHECK(lines["UCX_HANDLE_ERRORS"] == "none");
+  CHECK(lines["hangup"] == "default");
+}
+
+TEST_CASE("ExecutesOnlyOnceEvenIfTheVariablesAreStillWrong") {
+  auto lines = RunPeer({"environment"}, {{"TIDEPOOL_EXECUTED_AGAIN", "1"}});
+  CHECK(lines["status"] == "UNAVAILABLE");
+  CHECK(lines["exit"] == "0");
+}
+
+}  // namespace tidepool::transport
