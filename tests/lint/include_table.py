@@ -1,0 +1,235 @@
+#!/usr/bin/python3
+"""Holds the tree against the include table: which folder may include which, and which libraries.
+
+Floors, lowest first; an arrow may only point down, and only to what the row names. A library that is
+in no row (command line, TOML, TLS, hwloc, ...) is allowed in daemon, cli, tests and client/examples.
+"""
+
+import collections
+import os
+import re
+import sys
+
+import tree
+
+Row = collections.namedtuple("Row", "folder may_include libraries any_library")
+
+
+def row(folder, may_include="", libraries="", any_library=False):
+    return Row(folder, may_include.split(), libraries.split(), any_library)
+
+
+# The most specific folder that contains a file is its row. Every row may include itself. "messages"
+# is the code generated from proto/tidepool/v1; "public" is client/include.
+TABLE = [
+    row("proto/base", "", "xxhash"),
+    row("proto/wire", "proto/base"),
+    row("proto/placement", "proto/base"),
+    row("proto/cluster_file", "proto/base", "nlohmann"),
+    row("proto/convert", "proto/base proto/placement messages", "protobuf grpc"),
+    row("proto/transport", "proto/base proto/wire", "ucx"),
+    row("storage", "proto/base", "abseil pmdk liburing"),
+    row("daemon", "storage proto/base proto/wire proto/placement proto/transport "
+        "proto/cluster_file proto/convert messages", "protobuf grpc abseil nlohmann xxhash", True),
+    # What a user's program sees: the standard library, and of ours only the header of Status.
+    row("client/include", "proto/base"),
+    row("client", "client/include proto/base proto/wire proto/placement proto/transport "
+        "proto/cluster_file proto/convert messages storage/layout.h", "protobuf grpc"),
+    row("client/examples", "client/include", "", True),
+    row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert messages",
+        "protobuf grpc nlohmann", True),
+    row("tests", "*", "*", True),
+    row("deploy", "*", "*", True),
+]
+
+# Files that may do what their folder may not: the reason stands beside each.
+EXCEPTIONS = {
+    # spdlog costs 4 s of compile time per including file, so one file pays it for all.
+    "proto/base/log.cc": {"spdlog"},
+}
+
+LIBRARIES = [
+    ("xxhash", r"xxhash\.h|xxh3\.h"),
+    ("spdlog", r"spdlog/.*|fmt/.*"),
+    ("nlohmann", r"nlohmann/.*"),
+    ("protobuf", r"google/protobuf/.*"),
+    ("grpc", r"grpc/.*|grpcpp/.*"),
+    ("abseil", r"absl/.*"),
+    ("pmdk", r"libpmem.*\.h"),
+    ("liburing", r"liburing.*"),
+    ("ucx", r"uc[psmt]/.*"),
+    # In no row of the table:
+    ("cli11", r"CLI/.*"),
+    ("toml++", r"toml\+\+/.*|toml\.hpp"),
+    ("openssl", r"openssl/.*"),
+    ("hwloc", r"hwloc(/.*|\.h)"),
+    ("zlib", r"zlib\.h"),
+    ("prometheus", r"prometheus/.*"),
+    ("munge", r"munge\.h"),
+    ("lz4", r"lz4.*\.h"),
+    ("zstd", r"zstd.*\.h"),
+    ("catch2", r"catch2/.*"),
+    ("benchmark", r"benchmark/.*"),
+    ("mpi", r"mpi\.h"),
+    ("redis", r"hiredis/.*"),
+]
+IN_A_ROW = {"xxhash", "spdlog", "nlohmann", "protobuf", "grpc", "abseil", "pmdk", "liburing", "ucx"}
+
+# C, POSIX and Linux, which every row may include. C++ headers have no ending.
+SYSTEM = re.compile(
+    r"[a-z_0-9]+|(sys|net|netinet|arpa|linux|asm|bits)/[a-z_0-9/]+\.h|"
+    r"(aio|cpuid|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|features|float|fnmatch|ftw|getopt|glob|"
+    r"grp|ifaddrs|immintrin|inttypes|langinfo|limits|link|locale|malloc|math|netdb|nmmintrin|poll|"
+    r"pthread|pty|pwd|sched|semaphore|setjmp|signal|spawn|stdarg|stdatomic|stddef|stdint|stdio|stdlib|"
+    r"string|strings|syslog|termios|time|ucontext|unistd|utime|wait|wchar|x86intrin)\.h|sanitizer/.*")
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+def row_of(path):
+    """The most specific row whose folder contains `path`, or None."""
+    best = None
+    for candidate in TABLE:
+        if path.startswith(candidate.folder + "/"):
+            if best is None or len(candidate.folder) > len(best.folder):
+                best = candidate
+    return best
+
+
+def resolve(name, quoted, headers):
+    """('messages', None) | ('ours', path) | ('system', None) | ('library', its name) | ('unknown', None)"""
+    if re.fullmatch(r"tidepool/v1/\w+\.(grpc\.)?pb\.h", name):
+        return "messages", None
+    for path in (name, "client/include/" + name):
+        if path in headers:
+            return "ours", path
+    if quoted:
+        return "unknown", None
+    for library, pattern in LIBRARIES:
+        if re.fullmatch(pattern, name):
+            return "library", library
+    return ("system", None) if SYSTEM.fullmatch(name) else ("unknown", None)
+
+
+def forbidden(path, rule, kind, target):
+    """Why `path`, which `rule` governs, may not include what was resolved, or None."""
+    if kind in ("system",) or "*" in rule.may_include:
+        return None
+    if kind == "messages":
+        return None if "messages" in rule.may_include else "generated messages"
+    if kind == "library":
+        if target in rule.libraries or target in EXCEPTIONS.get(path, ()):
+            return None
+        return None if rule.any_library and target not in IN_A_ROW else f"library {target}"
+    folder = row_of(target)
+    if folder is None:
+        return f"{target}, which is in no row"
+    if folder == rule or folder.folder in rule.may_include or target in rule.may_include:
+        return None
+    return f"folder {folder.folder}"
+
+
+def cycle_in(graph):
+    """One cycle of `graph` (node -> set of nodes) as a list, or None."""
+    state = {}
+
+    def visit(node, trail):
+        state[node] = "open"
+        for successor in sorted(graph.get(node, ())):
+            if state.get(successor) == "open":
+                return trail[trail.index(successor):] + [successor]
+            if successor not in state:
+                found = visit(successor, trail + [successor])
+                if found:
+                    return found
+        state[node] = "done"
+        return None
+
+    for node in sorted(graph):
+        if node not in state:
+            found = visit(node, [node])
+            if found:
+                return found
+    return None
+
+
+def check_sources(sources):
+    """`sources`: path -> text. Returns the list of violations."""
+    problems = []
+    headers = {path for path in sources if path.endswith(".h")}
+    file_graph = collections.defaultdict(set)
+    folder_graph = collections.defaultdict(set)
+    for path, text in sorted(sources.items()):
+        rule = row_of(path)
+        if rule is None:
+            problems.append(f"{path}: in no row of the include table")
+            continue
+        for match in INCLUDE.finditer(text):
+            quoted = match.group(1) is not None
+            name = match.group(1) or match.group(2)
+            line = text.count("\n", 0, match.start()) + 1
+            kind, target = resolve(name, quoted, headers)
+            if kind == "unknown":
+                problems.append(f"{path}:{line}: '{name}' is neither a file of the project nor a known "
+                                "library (new libraries go into tests/lint/include_table.py)")
+                continue
+            why = forbidden(path, rule, kind, target)
+            if why:
+                problems.append(f"{path}:{line}: {rule.folder} may not include {why}: {name}")
+            if kind == "ours":
+                file_graph[path].add(target)
+                if row_of(target) not in (None, rule):
+                    folder_graph[rule.folder].add(row_of(target).folder)
+    for what, graph in (("files", file_graph), ("folders", folder_graph)):
+        cycle = cycle_in(graph)
+        if cycle:
+            problems.append(f"cycle of {what}: {' -> '.join(cycle)}")
+    return problems
+
+
+def check():
+    return check_sources({path: tree.read(path) for path in tree.files(endings=tree.CXX)})
+
+
+def self_test():
+    def problems_of(path, include, **more):
+        sources = {path: f"#include {include}\n", "proto/base/status.h": "", "storage/layout.h": "",
+                   "storage/log.h": "", "daemon/core.h": "", "proto/transport/transport.h": "",
+                   "client/session.h": "", "client/include/tidepool/client.h": "", **more}
+        return check_sources(sources)
+
+    accepted = [
+        ("proto/base/log.cc", "<spdlog/spdlog.h>"), ("proto/transport/x.cc", "<ucp/api/ucp.h>"),
+        ("daemon/kvd.cc", "<CLI/CLI.hpp>"), ("client/x.cc", '"storage/layout.h"'),
+        ("cli/x.cc", "<tidepool/client.h>"), ("daemon/x.cc", '"tidepool/v1/data.grpc.pb.h"'),
+        ("storage/x.h", "<sys/mman.h>"), ("client/include/tidepool/x.h", "<vector>"),
+        ("tests/x.cc", '"daemon/core.h"'), ("client/examples/x.cc", "<zlib.h>"),
+    ]
+    refused = [
+        ("proto/base/x.h", "<spdlog/spdlog.h>"), ("daemon/x.cc", "<ucp/api/ucp.h>"),
+        ("client/x.cc", "<ucs/type/status.h>"), ("storage/x.cc", '"proto/transport/transport.h"'),
+        ("proto/base/x.h", '"storage/layout.h"'), ("client/x.cc", '"storage/log.h"'),
+        ("client/x.cc", '"daemon/core.h"'), ("daemon/x.cc", '"client/session.h"'),
+        ("cli/x.cc", '"client/session.h"'), ("storage/x.cc", '"tidepool/v1/data.pb.h"'),
+        ("client/x.cc", "<CLI/CLI.hpp>"), ("storage/x.cc", "<nlohmann/json.hpp>"),
+        ("client/include/tidepool/x.h", "<grpcpp/grpcpp.h>"), ("proto/wire/x.h", "<absl/types/span.h>"),
+        ("cli/x.cc", "<unheard_of/library.h>"), ("daemon/x.cc", '"no/such/file.h"'),
+        ("elsewhere/x.cc", "<vector>"), ("daemon/x.cc", "<libpmem2.h>"),
+    ]
+    for path, include in accepted:
+        assert not problems_of(path, include), (path, include, problems_of(path, include))
+    for path, include in refused:
+        assert len(problems_of(path, include)) == 1, (path, include, problems_of(path, include))
+    cyclic = check_sources({"daemon/a.h": '#include "daemon/b.h"', "daemon/b.h": '#include "daemon/a.h"'})
+    assert cyclic == ["cycle of files: daemon/a.h -> daemon/b.h -> daemon/a.h"], cyclic
+    folders = check_sources({"tests/a.h": "", "tests/b.cc": '#include "deploy/a.h"',
+                             "deploy/a.h": '#include "tests/a.h"'})
+    assert folders == ["cycle of folders: deploy -> tests -> deploy"], folders
+    # The table itself has no arrow upwards, whatever the tree does with it.
+    allowed = {r.folder: {m for m in r.may_include if "/" in m or m == "storage"} for r in TABLE}
+    assert cycle_in(allowed) is None
+    assert os.path.isdir(os.path.join(tree.ROOT, "proto/base"))
+
+
+if __name__ == "__main__":
+    sys.exit(tree.main(check, self_test))
