@@ -19,14 +19,10 @@
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
 
-namespace tidepool::storage {
-class ValueReader;
-class ValueWriter;
-}  // namespace tidepool::storage
-
 namespace tidepool::daemon {
 
 class Core;
+struct SessionGrant;
 
 // How a core waits for work.
 enum class WaitPolicy : std::uint8_t { kAuto, kPoll, kBlock };
@@ -73,6 +69,7 @@ struct PartitionStats {
   PartitionId id;
   std::uint64_t records = 0;
   std::uint64_t live_bytes = 0;
+  std::uint64_t changes = 0;  // Differs whenever the partition has changed since the last look.
 };
 
 // The outcome of one operation that a gRPC service asked for; owns its value.
@@ -111,11 +108,11 @@ class CoreGroup {
   // kDeadlineExceeded, kUnavailable.
   Result<AttachResult> Attach(const AttachRequest& request, Deadline deadline);
 
-  // Applies operations of one partition in order. Keys and values in `operations` must stay valid
+  // Applies operations of one partition of `core` in order. Keys and values in `operations` must stay valid
   // until the return. Values above `value_bytes_max` are left out of the outcomes.
   // Errors: kWrongEpoch (this node does not own it under this term), kDataLoss, kUnavailable (no
   // lease), kDeadlineExceeded (not applied), kUnknown (applied or not).
-  Result<std::vector<OperationOutcome>> Execute(PartitionId partition, Term term,
+  Result<std::vector<OperationOutcome>> Execute(CoreId core, PartitionId partition, Term term,
                                                 const std::vector<wire::Operation>& operations,
                                                 std::size_t value_bytes_max, Deadline deadline);
 
@@ -132,7 +129,10 @@ class CoreGroup {
   std::string Describe() const;
 
  private:
-  CoreGroup() = default;
+  CoreGroup();
+  Result<SessionGrant> Grant(SessionId resume);
+  void ForgetSession(SessionId session);
+
   struct Shared;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Core>> cores_;

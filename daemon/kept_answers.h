@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/wire/answer.h"
+#include "storage/value_io.h"
 
 namespace tidepool::daemon {
 
@@ -18,17 +19,18 @@ namespace tidepool::daemon {
 enum class GroupFate : std::uint8_t {
   kUnseen = 0,   // Of a frame kept for another group's sake.
   kWaiting = 1,  // Its term is newer than the core's map; will be answered.
-  kDone = 2,     // Answered; mutating operations' answers are kept.
+  kDone = 2,     // Applied, or ended as a whole. Its reads may run again, its changes not.
 };
 
-// One frame. `entries` are the encoded answers (as wire::AnswerWriter writes them) of mutating
-// operations and of groups that ended as a whole.
+// One frame. Holds an entry for each mutating operation and each group that ended as a whole.
 struct KeptFrame {
   std::vector<GroupFate> fates;  // Index = group.
   struct Entry {
     wire::Answer answer;  // answer.value is empty: the bytes lie in `value`.
     std::uint16_t group = 0;
     std::string value;
+    // Of a taken value that is streamed: the store has it no more.
+    std::shared_ptr<const storage::ValueReader> taken;
   };
   std::vector<Entry> entries;
 };

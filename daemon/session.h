@@ -1,6 +1,7 @@
 // One client's state on one core: what survives a broken connection.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,7 +28,7 @@ struct Download {
   std::uint64_t operation = 0;
   std::uint64_t sent_bytes = 0;
   std::uint64_t acked_bytes = 0;
-  storage::ValueReader reader;
+  std::shared_ptr<const storage::ValueReader> reader;
 };
 
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
@@ -38,11 +39,15 @@ struct Session {
   std::string client_name;
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
   std::uint64_t last_heard_ns = 0;
+  // The same of all cores: a client that speaks to one of them is not silent to the others. Shared by
+  // the session's halves, and gone with the last of them.
+  std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;
   std::uint32_t waiting_operations = 0;  // In groups that wait for a newer map.
   KeptAnswers kept;
   std::unique_ptr<Upload> upload;
+  std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.
   std::vector<Download> downloads;
 };
 

@@ -79,6 +79,11 @@ class CoreStore {
   // are ignored.
   void DropPartition(PartitionId id);
   std::size_t partition_count() const { return partitions_.size(); }
+  // Calls `visit(Partition&)` for each, in no order; it may neither add nor drop any.
+  template <typename Visit>
+  void ForEachPartition(Visit&& visit) {
+    for (auto& [id, partition] : partitions_) visit(*partition);
+  }
 
   // One step of the work behind the operations, of about `budget_ns` (a few us may come on top):
   // freeing, expiry, compaction, tags, memory touched ahead. Ends the validity of views that

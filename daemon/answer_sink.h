@@ -1,0 +1,48 @@
+// Collects the answers of one request into as few frames as they need, and posts them.
+//
+//   daemon/dispatcher -> [answer_sink] -> proto/transport
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/session.h"
+#include "proto/transport/transport.h"
+#include "proto/wire/answer.h"
+
+namespace tidepool::daemon {
+
+// Owner core only; lives for one request or one piece of it. Frames are posted in Flush, which the
+// dispatcher calls after it has looked at the lease once more.
+class AnswerSink {
+ public:
+  // `reply_bytes_max`: what the client set aside for the answers of this request.
+  AnswerSink(transport::Worker& worker, transport::BufferPool& pool, const Session& session,
+             std::uint16_t core, std::uint64_t frame_id, std::uint64_t epoch,
+             std::size_t reply_bytes_max);
+
+  // What an answer's value may take when `answers_left` more have to follow: the client's allowance
+  // less a fixed entry for each of these, but never more than fits one frame.
+  std::size_t ValueRoom(std::size_t answers_left) const;
+  // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a frame.
+  void Add(const wire::Answer& answer);
+  // Posts what was collected; drops it if the client is gone. The sink is empty again.
+  void Flush();
+  // Throws away what was collected: the core may not answer any more.
+  void Discard();
+
+ private:
+  void Begin();
+  void Close();
+
+  transport::Worker& worker_;
+  transport::BufferPool& pool_;
+  const Session& session_;
+  wire::FrameHeader header_;
+  std::size_t allowance_bytes_;
+  transport::FrameBufferPtr buffer_;
+  wire::AnswerWriter writer_;
+  std::vector<transport::FrameBufferPtr> full_;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,258 @@
+#include "daemon/core_group.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/core.h"
+#include "daemon/local_operations.h"
+#include "proto/base/check.h"
+#include "proto/base/limits.h"
+#include "storage/arena.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// Waits for tasks on several cores. Shared with the tasks, since the waiter may give up first.
+class Completion {
+ public:
+  explicit Completion(std::size_t tasks) : left_(tasks) {}
+  void Done(Status status) {
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = std::move(status);
+    if (--left_ == 0) all_done_.notify_all();
+  }
+  // Returns the first failure, or kDeadlineExceeded while some still run.
+  Status Wait(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    const bool done = all_done_.wait_for(lock, std::chrono::nanoseconds(deadline.LeftNs()),
+                                         [&] { return left_ == 0; });
+    if (!done) return Status(StatusCode::kDeadlineExceeded, "a core did not answer in time");
+    return status_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable all_done_;
+  std::size_t left_;
+  Status status_;
+};
+
+Status Stopping() { return Status(StatusCode::kUnavailable, "the daemon is stopping"); }
+
+std::uint64_t RandomSessionId() {
+  std::uint64_t id = 0;
+  // Blocks only before the kernel's pool is seeded, long before a batch job runs.
+  while (id == 0) TP_CHECK(getrandom(&id, sizeof id, 0) == sizeof id);
+  return id;
+}
+
+}  // namespace
+
+struct CoreGroup::Shared {
+  std::unique_ptr<storage::ArenaPool> pool;
+  transport::Context* context = nullptr;
+
+  // Sessions as the node knows them: how often each has attached. The cores hold the rest.
+  std::mutex sessions_mutex;
+  struct Known {
+    std::uint32_t connection = 1;
+    std::uint32_t credit_operations = 0;
+    std::uint32_t credit_bytes = 0;
+    std::weak_ptr<std::atomic<std::uint64_t>> heard_ns;  // Expires when no core holds it any more.
+  };
+  std::unordered_map<SessionId, Known> sessions;
+};
+
+Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& options,
+                                                    const Lease* lease,
+                                                    transport::Context* context) {
+  std::unique_ptr<CoreGroup> group(new CoreGroup());
+  group->shared_ = std::make_unique<Shared>();
+  group->shared_->context = context;
+  storage::ArenaPoolOptions pool_options;
+  pool_options.memory_bytes = options.memory_bytes;
+  auto pool = storage::ArenaPool::Create(pool_options);
+  if (!pool.ok()) return pool.status();
+  group->shared_->pool = *std::move(pool);
+  const unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
+  for (std::uint32_t i = 0; i < options.cores; ++i) {
+    CoreOptions core_options;
+    core_options.id = CoreId(static_cast<std::uint16_t>(i));
+    core_options.wait_policy = options.wait_policy;
+    core_options.cpu = options.pin ? static_cast<int>(i % cpus) : -1;
+    auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
+    if (!core.ok()) return core.status();
+    group->cores_.push_back(*std::move(core));
+  }
+  return group;
+}
+
+CoreGroup::CoreGroup() = default;
+CoreGroup::~CoreGroup() = default;
+
+Status CoreGroup::Run(CoreId core, std::function<void(Core&)> task, Deadline deadline) {
+  if (core.value() >= cores_.size()) {
+    return Status(StatusCode::kInvalidArgument, "no core " + std::to_string(core.value()));
+  }
+  auto completion = std::make_shared<Completion>(1);
+  const bool posted = cores_[core.value()]->Post([task = std::move(task), completion](Core& at) {
+    task(at);
+    completion->Done(OkStatus());
+  });
+  return posted ? completion->Wait(deadline) : Stopping();
+}
+
+Status CoreGroup::InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline) {
+  auto completion = std::make_shared<Completion>(cores_.size());
+  for (auto& core : cores_) {
+    const bool posted = core->Post([map, self, completion](Core& at) {
+      completion->Done(at.dispatcher().InstallMap(map, self));
+    });
+    if (!posted) return Stopping();
+  }
+  return completion->Wait(deadline);
+}
+
+Result<SessionGrant> CoreGroup::Grant(SessionId resume) {
+  const std::lock_guard lock(shared_->sessions_mutex);
+  auto& sessions = shared_->sessions;
+  std::erase_if(sessions, [](const auto& entry) { return entry.second.heard_ns.expired(); });
+  if (const auto found = sessions.find(resume); found != sessions.end()) {
+    Shared::Known& known = found->second;
+    return SessionGrant{resume, ++known.connection, known.credit_operations, known.credit_bytes,
+                        known.heard_ns.lock()};
+  }
+  if (sessions.size() >= limits::kSessionsPerCoreMax) {
+    return Status(StatusCode::kOverloaded,
+                  std::to_string(sessions.size()) + " clients are attached to this node",
+                  "use fewer clients, or more nodes");
+  }
+  // The budget over all sessions, within fixed bounds so that late comers still get their share.
+  const auto count = static_cast<std::uint32_t>(sessions.size() + 1);
+  SessionGrant grant;
+  grant.id = SessionId(RandomSessionId());
+  grant.credit_operations =
+      std::clamp(limits::kCreditOperationsBudget / count, limits::kCreditOperationsMin,
+                 limits::kCreditOperationsMax);
+  grant.credit_bytes = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      limits::kCreditBytesBudget / count, limits::kCreditBytesMin, limits::kCreditBytesMax));
+  grant.heard_ns = std::make_shared<std::atomic<std::uint64_t>>(0);
+  sessions.emplace(grant.id, Shared::Known{grant.connection, grant.credit_operations,
+                                           grant.credit_bytes, grant.heard_ns});
+  return grant;
+}
+
+Result<AttachResult> CoreGroup::Attach(const AttachRequest& request, Deadline deadline) {
+  auto grant = Grant(request.session);
+  if (!grant.ok()) return grant.status();
+  AttachResult result;
+  result.session = grant->id;
+  result.resumed = grant->connection > 1;
+  result.connection = grant->connection;
+  result.credit_operations = grant->credit_operations;
+  result.credit_bytes = grant->credit_bytes;
+  auto completion = std::make_shared<Completion>(cores_.size());
+  for (auto& core : cores_) {
+    result.worker_addresses.push_back(core->worker_address());
+    const bool posted = core->Post([grant = *grant, request, completion](Core& at) {
+      completion->Done(at.dispatcher().sessions().Attach(grant, request));
+    });
+    if (!posted) return Stopping();
+  }
+  const Status status = completion->Wait(deadline);
+  if (status.ok()) return result;
+  ForgetSession(result.session);
+  if (!result.resumed || status.code() != StatusCode::kNotFound) return status;
+  // Some core has ended it: the client begins anew, and what is unanswered stays unknown.
+  AttachRequest fresh = request;
+  fresh.session = SessionId(0);
+  return Attach(fresh, deadline);
+}
+
+void CoreGroup::ForgetSession(SessionId session) {
+  {
+    const std::lock_guard lock(shared_->sessions_mutex);
+    shared_->sessions.erase(session);
+  }
+  for (auto& core : cores_) {
+    core->Post([session](Core& at) {
+      Sessions& sessions = at.dispatcher().sessions();
+      if (Session* held = sessions.Find(session); held != nullptr) sessions.End(*held, {});
+    });
+  }
+}
+
+Result<std::vector<OperationOutcome>> CoreGroup::Execute(
+    CoreId core, PartitionId partition, Term term, const std::vector<wire::Operation>& operations,
+    std::size_t value_bytes_max, Deadline deadline) {
+  return ExecuteLocal(*this, core, partition, term, operations, value_bytes_max, deadline);
+}
+
+std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
+  // Shared with the tasks: a core that is stuck may fill its entry after the deadline.
+  auto stats = std::make_shared<std::vector<CoreStats>>(cores_.size());
+  for (auto& core : cores_) {
+    const std::size_t index = core->id().value();
+    (void)Run(
+        core->id(),
+        [stats, index](Core& at) {
+          CoreStats& entry = (*stats)[index];
+          const Dispatcher& dispatcher = at.dispatcher();
+          const storage::MemoryUsage usage = at.store().usage();
+          entry.sessions = at.dispatcher().sessions().size();
+          entry.partitions = at.store().partition_count();
+          entry.operations = dispatcher.counters().operations;
+          entry.frames = dispatcher.counters().frames;
+          entry.loops = at.progress();
+          entry.sleeps = at.sleeps();
+          entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
+          entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
+          at.store().ForEachPartition(
+              [&](storage::Partition& held) { entry.records += held.hash().size(); });
+          entry.used_bytes = usage.used_bytes + dispatcher.buffer_bytes();
+          entry.live_bytes = usage.live_bytes;
+          entry.index_bytes = usage.index_bytes;
+          entry.limit_bytes = usage.limit_bytes;
+        },
+        deadline);
+  }
+  return *stats;
+}
+
+std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
+  std::vector<PartitionStats> all;
+  for (auto& core : cores_) {
+    auto stats = std::make_shared<std::vector<PartitionStats>>();
+    const Status status = Run(
+        core->id(),
+        [stats](Core& at) {
+          at.store().ForEachPartition([&](storage::Partition& held) {
+            stats->push_back({held.id(), held.hash().size(), 0, held.last_lsn().value()});
+          });
+        },
+        deadline);
+    if (status.ok()) all.insert(all.end(), stats->begin(), stats->end());
+  }
+  return all;
+}
+
+void CoreGroup::ResetStats() {
+  for (auto& core : cores_) core->Post([](Core& at) { at.dispatcher().ResetLatency(); });
+}
+
+std::vector<std::uint64_t> CoreGroup::Progress() const {
+  std::vector<std::uint64_t> counts;
+  for (const auto& core : cores_) counts.push_back(core->progress());
+  return counts;
+}
+
+std::string CoreGroup::Describe() const { return std::string(shared_->context->name()); }
+
+}  // namespace tidepool::daemon

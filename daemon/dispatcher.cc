@@ -1,0 +1,353 @@
+#include "daemon/dispatcher.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/placement/owner.h"
+#include "proto/wire/stream.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// Operations per stage: enough to hide the memory's latency, few enough not to push each other out of
+// the cache (16 is 2.4 times single look-ups; beyond 64 it falls).
+constexpr std::size_t kStageOperations = 16;
+
+// For people, where the code alone does not say it. The client adds namespace and node.
+std::string_view TextFor(StatusCode code) {
+  switch (code) {
+    case StatusCode::kUnavailable:
+      return "this node's lease has run out; it serves again once it is renewed";
+    case StatusCode::kInvalidArgument: return "no such partition in this namespace";
+    case StatusCode::kNotFound: return "the namespace was dropped";
+    case StatusCode::kResourceExhausted: return "no memory to open the partition";
+    case StatusCode::kUnimplemented: return "atomic batches do not exist in this version";
+    case StatusCode::kDeadlineExceeded: return "the node's map did not catch up in time";
+    default: return {};
+  }
+}
+
+bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
+
+}  // namespace
+
+Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease,
+                       const Clock& clock)
+    : core_(core),
+      store_(store),
+      lease_(lease),
+      clock_(clock),
+      ownership_(core, store),
+      scratch_(limits::kFrameBytesMax) {}
+
+Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
+
+void Dispatcher::Start(transport::Worker* worker) {
+  worker_ = worker;
+  streams_ = std::make_unique<Streams>(*worker, pool_, store_, core_);
+  sessions_ = std::make_unique<Sessions>(*worker, *streams_, clock_);
+}
+
+void Dispatcher::Stop() {
+  waiting_.clear();
+  sessions_.reset();
+  streams_.reset();
+}
+
+void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/) {
+  if (Session* session = sessions_->FindByEndpoint(endpoint); session != nullptr) {
+    sessions_->Disconnect(*session);
+  }
+}
+
+void Dispatcher::OnFrame(Bytes frame) {
+  const std::uint64_t received_ns = clock_.MonotonicNs();
+  wire::FrameHeader header;
+  if (!wire::DecodeHeader(frame, &header).ok() || header.core != core_.value()) {
+    ++counters_.malformed_frames;  // From nobody we know, so there is nobody to answer.
+    return;
+  }
+  Session* session = sessions_->Find(header.session, header.connection);
+  if (session == nullptr) return;
+  sessions_->Heard(*session, received_ns);
+  ++counters_.frames;
+  wire::StreamFrame stream;
+  switch (header.type) {
+    case wire::FrameType::kRequest:
+      return HandleRequest(*session, frame, received_ns);
+    case wire::FrameType::kStreamPart:
+    case wire::FrameType::kStreamAck:
+      if (!wire::DecodeStream(frame, &stream).ok()) {
+        return sessions_->End(*session, "malformed stream frame");
+      }
+      if (header.type == wire::FrameType::kStreamAck) return streams_->OnAck(*session, stream);
+      return streams_->OnPart(*session, stream);
+    case wire::FrameType::kDetach:
+      return sessions_->End(*session, {});
+    case wire::FrameType::kAnswer:
+      return sessions_->End(*session, "an answer frame from a client");
+  }
+}
+
+AnswerSink Dispatcher::SinkFor(const Session& session) {
+  return AnswerSink(*worker_, pool_, session, core_.value(), request_.header.frame_id,
+                    ownership_.epoch().value(), request_.header.reply_bytes_max);
+}
+
+void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
+  if (!wire::DecodeRequest(frame, &request_).ok()) {
+    return sessions_->End(session, "malformed request frame");
+  }
+  if (!AdmitRequest(session)) return;
+  KeptFrame* kept = session.kept.Find(request_.header.frame_id);
+  if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
+    return sessions_->End(session, "a frame sent again with other contents");
+  }
+  if (kept == nullptr &&
+      std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
+    kept = KeepFrame(session);
+  }
+  AnswerSink sink = SinkFor(session);
+  plan_.clear();
+  for (std::uint16_t g = 0; g < request_.groups.size(); ++g) {
+    DispatchGroup(session, g, frame, received_ns, kept, sink);
+  }
+  RunPlan(session, kept, sink);
+  PostAnswers(sink, received_ns);
+}
+
+// False if the frame is not to be looked at any further; the session may be gone.
+bool Dispatcher::AdmitRequest(Session& session) {
+  const wire::FrameHeader& header = request_.header;
+  session.kept.ReleaseBelow(header.finished_below);
+  const std::uint64_t finished_below = session.kept.finished_below();
+  if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
+  if (header.frame_id >= finished_below + limits::kFramesUnfinishedMax) {
+    sessions_->End(session, "more unfinished frames than allowed");
+    return false;
+  }
+  if (session.waiting_operations + request_.operations.size() > session.credit_operations) {
+    sessions_->End(session, "more operations outstanding than granted");
+    return false;
+  }
+  return true;
+}
+
+KeptFrame* Dispatcher::KeepFrame(Session& session) {
+  return &session.kept.Make(request_.header.frame_id, request_.groups.size());
+}
+
+void Dispatcher::DispatchGroup(Session& session, std::uint16_t g, Bytes frame,
+                               std::uint64_t received_ns, KeptFrame*& kept, AnswerSink& sink) {
+  const wire::Group& group = request_.groups[g];
+  const GroupFate fate = kept == nullptr ? GroupFate::kUnseen : kept->fates[g];
+  if (fate == GroupFate::kWaiting) return;  // Its answer will come.
+  if (fate == GroupFate::kDone) return ReplayGroup(g, *kept, session, sink);
+  if (!lease_.ValidAt(received_ns)) return EndGroup(g, StatusCode::kUnavailable, kept, sink);
+  if (group.atomic) return EndGroup(g, StatusCode::kUnimplemented, kept, sink);
+  const Verdict verdict = ownership_.Check(group.partition, group.term);
+  if (verdict.kind == Verdict::Kind::kRefuse) return EndGroup(g, verdict.code, kept, sink);
+  if (verdict.kind == Verdict::Kind::kRun) {
+    if (kept != nullptr) kept->fates[g] = GroupFate::kDone;
+    return PlanOperations(g, verdict.partition, false);
+  }
+  // Reads are kept while they wait, so that a copy sent again does not wait twice.
+  if (kept == nullptr) kept = KeepFrame(session);
+  kept->fates[g] = GroupFate::kWaiting;
+  session.waiting_operations += group.operation_count;
+  waiting_.push_back({session.id, request_.header.frame_id, g, group.operation_count,
+                      received_ns + std::uint64_t{request_.header.time_left_us} * 1'000,
+                      std::make_shared<std::vector<std::byte>>(frame.begin(), frame.end())});
+}
+
+// The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
+// were then; its reads run again, which may show the client's own later writes of a broken connection.
+void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& session,
+                             AnswerSink& sink) {
+  for (const KeptFrame::Entry& entry : kept.entries) {
+    if (entry.group != g) continue;
+    wire::Answer answer = entry.answer;
+    answer.value = AsBytes(entry.value);
+    sink.Add(answer);
+    if (answer.scope == wire::Answer::Scope::kGroup) return;
+    if (entry.taken != nullptr) {
+      streams_->StartDownload(session, request_.header.frame_id, answer.index, entry.taken);
+    }
+  }
+  const wire::Group& group = request_.groups[g];
+  if (storage::Partition* partition = store_.Find(group.partition); partition != nullptr) {
+    return PlanOperations(g, partition, true);
+  }
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const std::uint32_t index = group.first_operation + i;
+    if (Mutates(request_.operations[index])) continue;
+    wire::Answer answer;
+    answer.index = static_cast<std::uint16_t>(index);
+    answer.code = StatusCode::kUnavailable;
+    answer.value = AsBytes("the partition has moved; read it again");
+    sink.Add(answer);
+  }
+}
+
+void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition, bool reads_only) {
+  const wire::Group& group = request_.groups[g];
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const std::uint32_t index = group.first_operation + i;
+    const wire::Operation& operation = request_.operations[index];
+    if (reads_only && Mutates(operation)) continue;
+    plan_.push_back({partition, &operation, 0, static_cast<std::uint16_t>(index), g});
+  }
+}
+
+void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, KeptFrame* kept, AnswerSink& sink) {
+  wire::Answer answer;
+  answer.index = g;
+  answer.scope = wire::Answer::Scope::kGroup;
+  answer.code = code;
+  if (code == StatusCode::kWrongEpoch) {
+    answer.has_number = true;
+    answer.number = ownership_.epoch().value();
+  }
+  // Kept too: a copy of the frame that comes again must not run what was refused, since the client
+  // has sent it under another term meanwhile.
+  if (kept != nullptr) {
+    kept->fates[g] = GroupFate::kDone;
+    kept->entries.push_back({answer, g, std::string(TextFor(code)), nullptr});
+  }
+  answer.value = AsBytes(TextFor(code));
+  sink.Add(answer);
+}
+
+void Dispatcher::RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink) {
+  const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
+  for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
+    const std::size_t end = std::min(begin + kStageOperations, plan_.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      plan_[i].hash = KeyHash(plan_[i].operation->key);
+      plan_[i].partition->hash().PrefetchBucket(plan_[i].hash);
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      plan_[i].partition->hash().PrefetchRecord(plan_[i].hash);
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      RunOne(session, plan_[i], plan_.size() - i - 1, now_ms, kept, sink);
+    }
+  }
+  counters_.operations += plan_.size();
+}
+
+void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t answers_left,
+                        std::uint64_t now_ms, KeptFrame* kept, AnswerSink& sink) {
+  const wire::Operation& operation = *planned.operation;
+  const PartitionId id = planned.partition->id();
+  const std::size_t room = sink.ValueRoom(answers_left);
+  Reply reply;
+  const Handler handler = FindHandler(operation.opcode);
+  if (handler == nullptr) {
+    reply.answer.code = StatusCode::kUnimplemented;
+  } else if (wire::InfoOf(operation.opcode).keyed &&
+             placement::PartitionIndexOf(operation.key, ownership_.PartitionCount(id.space())) !=
+                 id.index()) {
+    reply.answer.code = StatusCode::kInvalidArgument;
+    reply.answer.value = AsBytes("the key does not belong to the addressed partition");
+  } else {
+    storage::ValueWriter* upload =
+        operation.has(wire::Argument::kUpload)
+            ? streams_->FindUpload(session, operation.get(wire::Argument::kUpload))
+            : nullptr;
+    handler({*planned.partition, operation, planned.hash, now_ms, upload,
+             MutableBytes(scratch_.data(), std::min(room, scratch_.size()))},
+            &reply);
+  }
+  Conclude(session, planned, reply, room, kept, sink);
+}
+
+// Places the value, keeps the answer of a change, and hands it to the sink.
+void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply, std::size_t room,
+                          KeptFrame* kept, AnswerSink& sink) {
+  wire::Answer& answer = reply.answer;
+  const storage::HashOutcome& stored = reply.stored;
+  answer.index = planned.index;
+  std::shared_ptr<const storage::ValueReader> pinned;
+  if (stored.extent == nullptr &&
+      stored.value_bytes <= std::min(room, limits::kUnstreamedValueBytesMax)) {
+    if (stored.value_bytes > 0) answer.value = stored.value;
+  } else {
+    answer.streamed = true;
+    answer.has_number = true;
+    answer.number = stored.value_bytes;
+    pinned = std::make_shared<const storage::ValueReader>(
+        storage::ValueReader::Pin(planned.partition->hash(), stored));
+  }
+  if (kept != nullptr && Mutates(*planned.operation)) {
+    kept->entries.push_back({answer, planned.group, std::string(AsText(answer.value)), pinned});
+    kept->entries.back().answer.value = {};
+  }
+  sink.Add(answer);
+  if (pinned != nullptr) {
+    streams_->StartDownload(session, request_.header.frame_id, planned.index, std::move(pinned));
+  }
+}
+
+void Dispatcher::PostAnswers(AnswerSink& sink, std::uint64_t received_ns) {
+  // Read again: a daemon that was stopped in the middle must not answer after another has taken over.
+  if (!lease_.ValidAt(clock_.MonotonicNs()) && lease_.ValidAt(received_ns)) return sink.Discard();
+  sink.Flush();
+  latency_ns_.Record(clock_.MonotonicNs() - received_ns);
+}
+
+Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
+  const Status status = ownership_.Install(std::move(map), self);
+  std::deque<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (const Waiting& entry : waiting) {
+    const Session* session = sessions_->Find(entry.session);
+    if (session == nullptr) continue;
+    // Those that still wait go back in their order.
+    if (!wire::DecodeRequest(*entry.frame, &request_).ok()) continue;
+    const wire::Group& group = request_.groups[entry.group];
+    if (ownership_.Check(group.partition, group.term).kind == Verdict::Kind::kWait) {
+      waiting_.push_back(entry);
+    } else {
+      Resume(entry, StatusCode::kOk);
+    }
+  }
+  return status;
+}
+
+void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
+  Session* session = sessions_->Find(waiting.session);
+  if (session == nullptr) return;
+  session->waiting_operations -= waiting.operations;
+  KeptFrame* kept = session->kept.Find(waiting.frame_id);
+  // Given up by the client: its deadline has passed and finished_below has gone by.
+  if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
+  kept->fates[waiting.group] = GroupFate::kUnseen;
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  AnswerSink sink = SinkFor(*session);
+  plan_.clear();
+  if (code != StatusCode::kOk) {
+    EndGroup(waiting.group, code, kept, sink);
+  } else {
+    DispatchGroup(*session, waiting.group, *waiting.frame, now_ns, kept, sink);
+  }
+  RunPlan(*session, kept, sink);
+  PostAnswers(sink, now_ns);
+}
+
+void Dispatcher::OnTimer(std::uint64_t now_ns) {
+  std::deque<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (Waiting& entry : waiting) {
+    if (now_ns < entry.deadline_ns) {
+      waiting_.push_back(std::move(entry));
+    } else {
+      Resume(entry, StatusCode::kDeadlineExceeded);
+    }
+  }
+  sessions_->ExpireSilent(now_ns);
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,127 @@
+// From frame to answer: session, credit, term and owner are checked, operations run in stages.
+//
+//   proto/transport -> [daemon/dispatcher] -> daemon/hash_ops -> storage
+//
+// The order of HandleRequest is the protocol: what was answered before is recognised before the term
+// is looked at; the lease is read before anything is applied and again before anything is answered.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "daemon/answer_sink.h"
+#include "daemon/hash_ops.h"
+#include "daemon/lease.h"
+#include "daemon/ownership.h"
+#include "daemon/sessions.h"
+#include "daemon/streams.h"
+#include "proto/base/clock.h"
+#include "proto/base/histogram.h"
+#include "proto/transport/transport.h"
+#include "proto/wire/group.h"
+#include "storage/core_store.h"
+
+namespace tidepool::daemon {
+
+struct DispatcherCounters {
+  std::uint64_t operations = 0;
+  std::uint64_t frames = 0;
+  std::uint64_t malformed_frames = 0;  // From nobody we know: dropped.
+};
+
+// Owner core only.
+class Dispatcher : public transport::Receiver {
+ public:
+  // All must outlive the dispatcher.
+  Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease, const Clock& clock);
+  ~Dispatcher() override;
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  // A worker needs its receiver first, so it comes later. Stop ends all sessions, before the worker
+  // goes.
+  void Start(transport::Worker* worker);
+  void Stop();
+
+  // transport::Receiver
+  void OnFrame(Bytes frame) override;
+  void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
+
+  // Takes a newer map over and runs the groups that waited for it.
+  Status InstallMap(placement::PlacementMapPtr map, NodeId self);
+
+  // Sends what the streams may send; returns the number of frames.
+  unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
+
+  bool idle() const { return streams_->idle(); }
+
+  // Ends groups that waited past their deadline and sessions that are silent. Every few milliseconds.
+  void OnTimer(std::uint64_t now_ns);
+
+  Sessions& sessions() { return *sessions_; }
+  const Ownership& ownership() const { return ownership_; }
+  const DispatcherCounters& counters() const { return counters_; }
+  // Frame received to answer posted.
+  const Histogram& latency_ns() const { return latency_ns_; }
+  void ResetLatency() { latency_ns_.Clear(); }
+  std::size_t buffer_bytes() const { return pool_.bytes(); }
+
+ private:
+  // One operation of the request at hand that will run.
+  struct Planned {
+    storage::Partition* partition;
+    const wire::Operation* operation;
+    std::uint64_t hash;
+    std::uint16_t index;
+    std::uint16_t group;
+  };
+
+  // A group whose term is newer than our map. `frame` is a copy of its whole request.
+  struct Waiting {
+    SessionId session;
+    std::uint64_t frame_id;
+    std::uint16_t group;
+    std::uint32_t operations;
+    std::uint64_t deadline_ns;
+    std::shared_ptr<const std::vector<std::byte>> frame;
+  };
+
+  void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
+  bool AdmitRequest(Session& session);
+  KeptFrame* KeepFrame(Session& session);
+  void ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& session, AnswerSink& sink);
+  void DispatchGroup(Session& session, std::uint16_t g, Bytes frame, std::uint64_t received_ns,
+                     KeptFrame*& kept, AnswerSink& sink);
+  void PlanOperations(std::uint16_t g, storage::Partition* partition, bool reads_only);
+  void EndGroup(std::uint16_t g, StatusCode code, KeptFrame* kept, AnswerSink& sink);
+  void RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink);
+  void RunOne(Session& session, const Planned& planned, std::size_t answers_left,
+              std::uint64_t now_ms, KeptFrame* kept, AnswerSink& sink);
+  void Conclude(Session& session, const Planned& planned, Reply& reply, std::size_t room,
+                KeptFrame* kept, AnswerSink& sink);
+  void PostAnswers(AnswerSink& sink, std::uint64_t received_ns);
+  AnswerSink SinkFor(const Session& session);
+  // Runs (kOk) or ends a group that waited.
+  void Resume(const Waiting& waiting, StatusCode code);
+
+  const CoreId core_;
+  storage::CoreStore& store_;
+  const Lease& lease_;
+  const Clock& clock_;
+  Ownership ownership_;
+  transport::BufferPool pool_;
+  transport::Worker* worker_ = nullptr;
+  std::unique_ptr<Streams> streams_;
+  std::unique_ptr<Sessions> sessions_;
+  std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
+
+  wire::Request request_;  // Reused: decoding allocates nothing once it is warm.
+  std::vector<Planned> plan_;
+  std::vector<std::byte> scratch_;
+  DispatcherCounters counters_;
+  Histogram latency_ns_;
+};
+
+}  // namespace tidepool::daemon

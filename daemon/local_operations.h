@@ -1,0 +1,19 @@
+// Operations that gRPC threads ask for: run on the owner core through the same checks and handlers as
+// those that come by frame.
+//
+//   daemon/services/data_service -> core_group -> [local_operations] -> daemon/hash_ops -> storage
+#pragma once
+
+#include <vector>
+
+#include "daemon/core_group.h"
+
+namespace tidepool::daemon {
+
+// CoreGroup::Execute; see there. Copies keys and values, since the task may outlive its caller.
+Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core,
+                                                   PartitionId partition, Term term,
+                                                   const std::vector<wire::Operation>& operations,
+                                                   std::size_t value_bytes_max, Deadline deadline);
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,141 @@
+#include "daemon/streams.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/base/limits.h"
+
+namespace tidepool::daemon {
+namespace {
+
+wire::FrameHeader HeaderFor(const Session& session, CoreId core, wire::FrameType type,
+                            std::uint64_t frame_id) {
+  wire::FrameHeader header;
+  header.type = type;
+  header.core = core.value();
+  header.session = session.id.value();
+  header.connection = session.connection;
+  header.frame_id = frame_id;
+  return header;
+}
+
+}  // namespace
+
+void Streams::Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,
+                          StatusCode code) {
+  if (session.endpoint == nullptr) return;
+  wire::StreamHeader ack = of;
+  ack.offset = offset;
+  ack.code = code;
+  auto buffer = pool_.Take();
+  buffer->set_size(
+      wire::EncodeStream(HeaderFor(session, core_, wire::FrameType::kStreamAck, 0), ack, {},
+                         {buffer->data(), transport::FrameBuffer::kCapacity}));
+  (void)worker_.Send(session.endpoint, std::move(buffer));  // A lost peer is reported elsewhere.
+}
+
+void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
+  const wire::StreamHeader& part = frame.stream;
+  if (part.upload == 0 || part.stream <= session.uploads_ended) return;
+  const auto end = [&](StatusCode code) {
+    if (code != StatusCode::kOk) Acknowledge(session, part, 0, code);
+    session.upload.reset();
+    session.uploads_ended = part.stream;
+  };
+  if (part.code != StatusCode::kOk) return end(StatusCode::kOk);  // The client gives it up.
+  if (session.upload == nullptr || session.upload->number < part.stream) {
+    session.upload.reset();  // Its memory first: the new value may need it.
+    auto writer = storage::ValueWriter::Begin(store_, part.total_bytes);
+    if (!writer.ok()) return end(writer.code());
+    session.uploads_ended = part.stream - 1;
+    session.upload = std::make_unique<Upload>(Upload{part.stream, 0, 0, *std::move(writer)});
+  }
+  Upload& upload = *session.upload;
+  const std::uint64_t total_bytes = upload.writer.value_bytes();
+  // Frames keep their order, so a gap is the client's fault.
+  if (part.offset != upload.received_bytes || part.total_bytes != total_bytes) {
+    return end(StatusCode::kInvalidArgument);
+  }
+  if (const StatusCode code = upload.writer.Write(part.offset, frame.data);
+      code != StatusCode::kOk) {
+    return end(code);
+  }
+  upload.received_bytes += frame.data.size();
+  if (upload.received_bytes == total_bytes ||
+      upload.received_bytes - upload.acked_bytes >= limits::kStreamWindowBytes / 2) {
+    upload.acked_bytes = upload.received_bytes;
+    Acknowledge(session, part, upload.received_bytes, StatusCode::kOk);
+  }
+}
+
+storage::ValueWriter* Streams::FindUpload(Session& session, std::uint64_t number) {
+  Upload* upload = session.upload.get();
+  if (upload == nullptr || upload->number != number) return nullptr;
+  return upload->received_bytes == upload->writer.value_bytes() ? &upload->writer : nullptr;
+}
+
+void Streams::StartDownload(Session& session, std::uint64_t frame_id, std::uint64_t operation,
+                            std::shared_ptr<const storage::ValueReader> reader) {
+  if (session.downloads.empty()) sending_.push_back(&session);
+  session.downloads.push_back({frame_id, operation, 0, 0, std::move(reader)});
+}
+
+void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
+  const auto found =
+      std::find_if(session.downloads.begin(), session.downloads.end(), [&](const Download& d) {
+        return d.frame_id == frame.header.frame_id && d.operation == frame.stream.stream;
+      });
+  if (found == session.downloads.end()) return;
+  if (frame.stream.offset <= found->sent_bytes) {
+    found->acked_bytes = std::max(found->acked_bytes, frame.stream.offset);
+  }
+  const bool ended = frame.stream.code != StatusCode::kOk ||
+                     found->acked_bytes == found->reader->value_bytes();
+  if (!ended) return;
+  session.downloads.erase(found);
+  if (session.downloads.empty()) std::erase(sending_, &session);
+}
+
+bool Streams::SendPart(Session& session, Download& download) {
+  const std::uint64_t total = download.reader->value_bytes();
+  if (download.sent_bytes == total) return false;
+  if (download.sent_bytes - download.acked_bytes + limits::kStreamPartBytesMax >
+      limits::kStreamWindowBytes) {
+    return false;
+  }
+  wire::StreamHeader part;
+  part.stream = download.operation;
+  part.offset = download.sent_bytes;
+  part.total_bytes = static_cast<std::uint32_t>(total);
+  // The store's pieces end at segment borders; a part may be shorter, which the client does not mind.
+  const Bytes data = download.reader->Part(download.sent_bytes, limits::kStreamPartBytesMax);
+  auto buffer = pool_.Take();
+  buffer->set_size(wire::EncodeStream(
+      HeaderFor(session, core_, wire::FrameType::kStreamPart, download.frame_id), part, data,
+      {buffer->data(), transport::FrameBuffer::kCapacity}));
+  download.sent_bytes += data.size();
+  return worker_.Send(session.endpoint, std::move(buffer)).ok();
+}
+
+unsigned Streams::SendParts(std::size_t parts_max) {
+  unsigned sent = 0;
+  for (Session* session : sending_) {
+    if (session->endpoint == nullptr) continue;
+    std::size_t left = parts_max;
+    for (Download& download : session->downloads) {
+      while (left > 0 && SendPart(*session, download)) {
+        --left;
+        ++sent;
+      }
+      if (left == 0) break;
+    }
+  }
+  return sent;
+}
+
+void Streams::OnDisconnect(Session& session) {
+  session.downloads.clear();
+  std::erase(sending_, &session);
+}
+
+}  // namespace tidepool::daemon

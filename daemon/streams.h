@@ -1,0 +1,56 @@
+// Values that travel in parts: uploads into unpublished memory, downloads from pinned values. One
+// state machine for each direction, fed by the dispatcher, driven by the core's poll loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/session.h"
+#include "proto/transport/transport.h"
+#include "proto/wire/stream.h"
+#include "storage/core_store.h"
+
+namespace tidepool::daemon {
+
+// Owner core only. Knows which sessions have something to send; they are removed before they die.
+class Streams {
+ public:
+  Streams(transport::Worker& worker, transport::BufferPool& pool, storage::CoreStore& store,
+          CoreId core)
+      : worker_(worker), pool_(pool), store_(store), core_(core) {}
+
+  // A part of an upload has come, or its end (code != kOk). Answers with an acknowledgement at least
+  // every half window and at the end, or with the code of what went wrong.
+  void OnPart(Session& session, const wire::StreamFrame& frame);
+  // The client has received bytes of a download, or gives it up.
+  void OnAck(Session& session, const wire::StreamFrame& frame);
+
+  // The complete upload `number` of the session, or null.
+  storage::ValueWriter* FindUpload(Session& session, std::uint64_t number);
+
+  // Begins to send `reader`'s value under {frame_id, operation}.
+  void StartDownload(Session& session, std::uint64_t frame_id, std::uint64_t operation,
+                     std::shared_ptr<const storage::ValueReader> reader);
+
+  // Sends parts within the windows: per session at most `parts_max`. Returns the number of parts.
+  unsigned SendParts(std::size_t parts_max);
+  // The connection is gone: downloads end, since the client asks again. An upload stays, as a Put that
+  // names it may be sent again.
+  void OnDisconnect(Session& session);
+  bool idle() const { return sending_.empty(); }
+
+ private:
+  void Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,
+                   StatusCode code);
+  // True if a part was sent.
+  bool SendPart(Session& session, Download& download);
+
+  transport::Worker& worker_;
+  transport::BufferPool& pool_;
+  storage::CoreStore& store_;
+  const CoreId core_;
+  std::vector<Session*> sending_;  // Those with downloads.
+};
+
+}  // namespace tidepool::daemon
