@@ -1,0 +1,18 @@
+// Our Status as gRPC's and back, without loss between two of ours: what gRPC's codes cannot say
+// travels as v1::StatusDetails in the binary details.
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include <string_view>
+
+#include "proto/base/status.h"
+
+namespace tidepool::convert {
+
+grpc::Status ToGrpc(const Status& status);
+
+// `peer` names who was asked, for messages about failures of the connection itself.
+Status FromGrpc(const grpc::Status& status, std::string_view peer);
+
+}  // namespace tidepool::convert
