@@ -1,0 +1,299 @@
+// The hash namespace on plain bytes: keys and values are strings of any bytes.
+//
+// client.OpenOrCreate<BytesMap>("name") -> [BytesMap] => the core that owns the key
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tidepool/batch_result.h"
+#include "tidepool/export.h"
+#include "tidepool/future.h"
+#include "tidepool/namespace.h"
+#include "tidepool/status.h"
+#include "tidepool/value.h"
+
+namespace tidepool {
+
+struct CallOptions {
+  // After it the call ends, whatever state it is in. 0: ConnectOptions::call_timeout, and 1 s more
+  // for each 50 MB that the call itself carries.
+  std::chrono::milliseconds timeout{0};
+};
+
+enum class PutCondition : std::uint8_t {
+  kAlways = 0,
+  kIfAbsent = 1,
+  kIfPresent = 2,
+  kIfVersion = 3
+};
+
+struct PutOptions {
+  PutCondition condition = PutCondition::kAlways;
+  Version if_version = 0;  // For kIfVersion.
+  // Time to live in ms; 0: for ever. Absent: what the namespace says.
+  std::optional<std::uint64_t> ttl_ms;
+  // kI64 and kF64 need a value of 8 bytes.
+  ValueKind kind = ValueKind::kBytes;
+  std::chrono::milliseconds timeout{0};
+};
+
+struct DeleteOptions {
+  Version if_version = 0;  // 0: whatever the version is.
+  std::chrono::milliseconds timeout{0};
+};
+
+struct KeyValue {
+  std::string_view key;
+  std::string_view value;
+};
+
+// Where an iteration goes on. Plain numbers, so that a program may store them and go on later or
+// elsewhere. A default one starts at the beginning.
+struct Cursor {
+  std::uint32_t partition = 0;
+  std::uint64_t position = 0;
+  bool at_end = false;
+
+  friend bool operator==(const Cursor&, const Cursor&) = default;
+};
+
+struct IterateOptions {
+  // Leaves the values out: less to move.
+  bool keys_only = false;
+  // At most so many records per page; 0: as many as fit one message (60 KiB).
+  std::uint32_t page_records_max = 0;
+  std::chrono::milliseconds timeout{0};  // Of each page.
+};
+
+// Views, as long-lived as the page or iterator that they come from.
+struct Record {
+  std::string_view key;
+  std::string_view value;         // Empty if it was left out.
+  std::uint64_t value_bytes = 0;  // Of the whole value, also when it was left out.
+  bool value_omitted = false;     // Keys only, or larger than 32 KiB: Get it by its key.
+  ValueKind kind = ValueKind::kBytes;
+  Version version = 0;
+  std::uint64_t expires_at_ms = 0;  // Milliseconds since 1970; 0: never.
+};
+
+// Some records of an iteration, and where it goes on. Owns what its records point at.
+class TIDEPOOL_API Page {
+ public:
+  Page() = default;
+  Page(internal::CallRef call, std::vector<Record> records, Cursor next)
+      : call_(std::move(call)), records_(std::move(records)), next_(next) {}
+  Page(Page&&) noexcept = default;
+  Page& operator=(Page&&) noexcept = default;
+
+  const std::vector<Record>& records() const { return records_; }
+  // May be at_end; a page may be empty although it is not.
+  Cursor next() const { return next_; }
+
+ private:
+  internal::CallRef call_;
+  std::vector<Record> records_;
+  Cursor next_;
+};
+
+class Iterator;
+
+// A map from bytes to bytes, spread over the cluster by the hash of the key.
+//
+// Threads: a BytesMap is a handle; copies refer to the same map, and any number of threads may use
+// one. `const` says nothing about the map. It keeps its client alive.
+//
+// Consistency: operations on one key are linearizable; those of one thread on one key take effect
+// in the order in which they were called, asynchronous ones too. Operations on different keys are
+// not ordered, not even inside a batch.
+//
+// Memory: keys and values passed in are copied before an asynchronous call returns, and not read
+// after a synchronous call has returned.
+//
+// Ends: every operation may end, beside what is listed at each, with
+//   kInvalidArgument     key above 16,384 bytes or value above 1 GiB
+//   kDeadlineExceeded    the deadline passed, and the operation had no effect
+//   kUnknown             the deadline passed or the owner restarted while a change was under way:
+//   it
+//                        took effect once or not at all; read to find out. Never repeated silently.
+//   kUnavailable         the node that owns the key is down (the text names it); no effect
+//   kDataLoss            the owner came back without its data, and nobody has accepted that yet
+//   kNotFound            also: the namespace was dropped (the text says so)
+//   kFailedPrecondition  also: this process is a fork of the one that connected
+// Where nothing else is said a failed operation has changed nothing.
+//
+// The asynchronous forms take the same arguments and end the same way. They return at once, except
+// when very much is under way in this client (64 Ki operations or 256 MiB): then they wait for
+// room, and move the client's work on meanwhile.
+class TIDEPOOL_API BytesMap {
+ public:
+  static constexpr NamespaceKind kKind = NamespaceKind::kHash;
+  static constexpr std::uint64_t kForEver = ~std::uint64_t{0};
+
+  explicit BytesMap(Namespace space) : space_(std::move(space)) {}
+  const Namespace& space() const { return space_; }
+
+  // Returns: the value; kNotFound.
+  Result<Value> Get(std::string_view key, const CallOptions& options = {}) const;
+  Future<Value> GetAsync(std::string_view key, const CallOptions& options = {}) const;
+
+  // Gets and deletes in one step. Returns: the value that was deleted; kNotFound.
+  Result<Value> Take(std::string_view key, const CallOptions& options = {}) const;
+  Future<Value> TakeAsync(std::string_view key, const CallOptions& options = {}) const;
+
+  // Stores `value` under `key`. Values up to 32 KiB travel with the operation; larger ones are sent
+  // ahead and appear as a whole.
+  // Returns: the new version; kAlreadyExists (kIfAbsent), kNotFound (kIfPresent, kIfVersion),
+  // kFailedPrecondition (kIfVersion: another version), kInvalidArgument (a counter that has not 8
+  // bytes), kResourceExhausted (the owner's memory is full; reads and deletes still work).
+  Result<Version> Put(std::string_view key, std::string_view value,
+                      const PutOptions& options = {}) const;
+  Future<Version> PutAsync(std::string_view key, std::string_view value,
+                           const PutOptions& options = {}) const;
+
+  // Returns: kOk, kNotFound, kFailedPrecondition (another version).
+  Status Delete(std::string_view key, const DeleteOptions& options = {}) const;
+  Future<Version> DeleteAsync(std::string_view key, const DeleteOptions& options = {}) const;
+
+  Result<bool> Contains(std::string_view key, const CallOptions& options = {}) const;
+  Future<bool> ContainsAsync(std::string_view key, const CallOptions& options = {}) const;
+
+  // Records in the map, expired ones that were not yet removed included: the sum over all
+  // partitions, which are not asked at one moment.
+  Result<std::uint64_t> Length(const CallOptions& options = {}) const;
+  Future<std::uint64_t> LengthAsync(const CallOptions& options = {}) const;
+
+  // Counters. Change the number under `key` and return what it was before; an absent key counts as
+  // 0 and is created. Returns: kInvalidArgument (the value is no counter of this kind), kOutOfRange
+  // (FetchAdd: the sum does not fit 64 bits; nothing changed), kResourceExhausted.
+  Result<std::int64_t> FetchAdd(std::string_view key, std::int64_t by,
+                                const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchAddAsync(std::string_view key, std::int64_t by,
+                                     const CallOptions& options = {}) const;
+  Result<std::int64_t> FetchAnd(std::string_view key, std::int64_t mask,
+                                const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchAndAsync(std::string_view key, std::int64_t mask,
+                                     const CallOptions& options = {}) const;
+  Result<std::int64_t> FetchOr(std::string_view key, std::int64_t bits,
+                               const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchOrAsync(std::string_view key, std::int64_t bits,
+                                    const CallOptions& options = {}) const;
+  Result<std::int64_t> FetchXor(std::string_view key, std::int64_t bits,
+                                const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchXorAsync(std::string_view key, std::int64_t bits,
+                                     const CallOptions& options = {}) const;
+  Result<std::int64_t> FetchMin(std::string_view key, std::int64_t with,
+                                const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchMinAsync(std::string_view key, std::int64_t with,
+                                     const CallOptions& options = {}) const;
+  Result<std::int64_t> FetchMax(std::string_view key, std::int64_t with,
+                                const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchMaxAsync(std::string_view key, std::int64_t with,
+                                     const CallOptions& options = {}) const;
+  Result<double> FetchAddF64(std::string_view key, double by,
+                             const CallOptions& options = {}) const;
+  Future<double> FetchAddF64Async(std::string_view key, double by,
+                                  const CallOptions& options = {}) const;
+  Result<double> FetchMinF64(std::string_view key, double with,
+                             const CallOptions& options = {}) const;
+  Future<double> FetchMinF64Async(std::string_view key, double with,
+                                  const CallOptions& options = {}) const;
+  Result<double> FetchMaxF64(std::string_view key, double with,
+                             const CallOptions& options = {}) const;
+  Future<double> FetchMaxF64Async(std::string_view key, double with,
+                                  const CallOptions& options = {}) const;
+
+  // Replaces the value by `desired` if it equals `expected`; keeps the time to live. The two
+  // together are at most 32 KiB.
+  // Returns: the new version; kNotFound, kFailedPrecondition (another value), kInvalidArgument (too
+  // long), kResourceExhausted.
+  Result<Version> CompareAndSwap(std::string_view key, std::string_view expected,
+                                 std::string_view desired, const CallOptions& options = {}) const;
+  Future<Version> CompareAndSwapAsync(std::string_view key, std::string_view expected,
+                                      std::string_view desired,
+                                      const CallOptions& options = {}) const;
+
+  // Appends at most 32 KiB to the value; an absent key is created. Returns: the value's new size in
+  // bytes; kInvalidArgument (too long), kOutOfRange (the value would exceed 1 GiB),
+  // kResourceExhausted.
+  Result<std::uint64_t> Append(std::string_view key, std::string_view suffix,
+                               const CallOptions& options = {}) const;
+  Future<std::uint64_t> AppendAsync(std::string_view key, std::string_view suffix,
+                                    const CallOptions& options = {}) const;
+
+  // Lets the record expire `ttl_ms` from now; 0: never. Returns: kOk, kNotFound,
+  // kResourceExhausted.
+  Status Expire(std::string_view key, std::uint64_t ttl_ms, const CallOptions& options = {}) const;
+  Future<Version> ExpireAsync(std::string_view key, std::uint64_t ttl_ms,
+                              const CallOptions& options = {}) const;
+  // Returns: milliseconds that the record still has, kForEver if it does not expire; kNotFound.
+  Result<std::uint64_t> Ttl(std::string_view key, const CallOptions& options = {}) const;
+  Future<std::uint64_t> TtlAsync(std::string_view key, const CallOptions& options = {}) const;
+
+  // Batches: a status for each key, and far cheaper per key than single calls. Empty batches are
+  // fine.
+  BatchResult MultiGet(std::span<const std::string_view> keys,
+                       const CallOptions& options = {}) const;
+  Future<BatchResult> MultiGetAsync(std::span<const std::string_view> keys,
+                                    const CallOptions& options = {}) const;
+  BatchResult MultiPut(std::span<const KeyValue> records, const PutOptions& options = {}) const;
+  Future<BatchResult> MultiPutAsync(std::span<const KeyValue> records,
+                                    const PutOptions& options = {}) const;
+  BatchResult MultiDelete(std::span<const std::string_view> keys,
+                          const CallOptions& options = {}) const;
+  Future<BatchResult> MultiDeleteAsync(std::span<const std::string_view> keys,
+                                       const CallOptions& options = {}) const;
+
+  // The records from `from` on, a page at a time, in no useful order. A key that is there from the
+  // first page to the last is seen exactly once, whatever happens to others meanwhile; one that
+  // comes or goes is seen at most once per life.
+  Result<Page> Iterate(const Cursor& from = {}, const IterateOptions& options = {}) const;
+  Future<Page> IterateAsync(const Cursor& from = {}, const IterateOptions& options = {}) const;
+  // The same record by record.
+  Iterator NewIterator(const IterateOptions& options = {}, const Cursor& from = {}) const;
+
+ private:
+  Namespace space_;
+};
+
+// Walks over a map record by record, asking for the next page while this one is read.
+//
+//   for (auto it = map.NewIterator(); it.Next();) Use(it.record());
+//   if (!it.status().ok()) ...
+//
+// Used by one thread at a time. Values that pages leave out for their size are fetched by key.
+class TIDEPOOL_API Iterator {
+ public:
+  Iterator(const BytesMap& map, const IterateOptions& options, const Cursor& from);
+  Iterator(Iterator&&) noexcept = default;
+  Iterator& operator=(Iterator&&) noexcept = default;
+
+  // Goes on to the next record, the first one at first. False at the end and after a failure.
+  bool Next();
+  // REQUIRES: the last Next() returned true. Valid until the next Next().
+  const Record& record() const { return record_; }
+  // kOk at the end, else why the iteration stopped.
+  const Status& status() const { return status_; }
+  // Where the page of the present record began: to go on from here sees that page's records again.
+  Cursor cursor() const { return page_start_; }
+
+ private:
+  bool NextPage();
+
+  BytesMap map_;
+  IterateOptions options_;
+  Page page_;
+  std::size_t index_ = 0;
+  Cursor page_start_;
+  Future<Page> ahead_;
+  Record record_;
+  Value fetched_;
+  Status status_;
+};
+
+}  // namespace tidepool

@@ -1,0 +1,172 @@
+// The connection of a program to a cluster.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tidepool/export.h"
+#include "tidepool/namespace.h"
+#include "tidepool/status.h"
+
+namespace tidepool {
+
+namespace internal {
+class Engine;
+}  // namespace internal
+
+// How a thread that waits for an answer spends its time.
+enum class WaitMode : std::uint8_t {
+  kAuto,   // Spins up to 20 us while that pays, then sleeps. Good everywhere.
+  kPoll,   // Spins. Only with a CPU for each waiting thread.
+  kBlock,  // Sleeps at once.
+};
+
+struct ConnectOptions {
+  // What the client does
+  // ----------------------------------------------------------------------------
+
+  // The cluster's connection file. Empty: TIDEPOOL_CLUSTER, else the job's file inside a Slurm job,
+  // else ./tidepool-cluster.json, else the user's own default service.
+  std::string cluster_file;
+  // For people, in the daemons' logs and status. Empty: program, host and process id.
+  std::string client_name;
+  // Of calls that say nothing else.
+  std::chrono::milliseconds call_timeout{10'000};
+  // Of Connect itself.
+  std::chrono::milliseconds connect_timeout{10'000};
+
+  // How fast it does it
+  // ------------------------------------------------------------------------------
+
+  // Network devices for data, as UCX names them ("eth0", "mlx5_0:1"), comma separated. Empty: the
+  // one that leads to the cluster.
+  std::string devices;
+  WaitMode wait = WaitMode::kAuto;
+  // Starts one thread that makes progress when nobody waits: asynchronous operations then move on,
+  // and Future::Then runs, while the program computes. Costs a thread that sleeps most of the time.
+  bool background_progress = false;
+};
+
+struct NodeInfo {
+  std::uint32_t id = 0;
+  std::string host;
+  std::string control_address;  // host:port of its gRPC services.
+  std::string state;            // "up", "down" or "left".
+  std::uint32_t cores = 0;
+  bool attached = false;  // This client has a session with it.
+  std::string data_path;  // For example "ucx tcp/lo"; empty if not attached.
+};
+
+struct ClientDescription {
+  std::string cluster_uuid;
+  std::string cluster_file;
+  std::uint64_t epoch = 0;  // Of the placement map that this client has.
+  std::vector<NodeInfo> nodes;
+};
+
+struct PingResult {
+  std::uint32_t node = 0;
+  std::string host;
+  std::string data_path;
+  Status status;
+  std::uint64_t round_trip_ns = 0;  // Over the data path, to one core and back.
+};
+
+// Since Connect.
+struct ClientStats {
+  std::uint64_t operations = 0;       // Begun.
+  std::uint64_t operations_done = 0;  // Answered.
+  std::uint64_t operations_unknown = 0;
+  std::uint64_t operations_requeued = 0;  // Refused by an old owner, or read again after a restart.
+  std::uint64_t frames_sent = 0;
+  std::uint64_t frames_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t frames_resent = 0;
+  std::uint64_t attaches = 0;
+  std::uint64_t map_refreshes = 0;
+};
+
+// A client of one cluster. Connects to a node's cores when the first operation needs them.
+//
+// Threads: any number may use one client at the same time; they share its connections. One client
+// per process is the rule. Handles made by a client (maps, futures) keep it connected: it goes when
+// the last of them goes. After fork() the child's calls end with kFailedPrecondition: connect again
+// there.
+//
+// The library starts no threads of its own for data (but see background_progress; gRPC and UCX have
+// theirs), installs no signal handlers and does not touch the environment. UCX installs handlers
+// for SEGV, BUS, ILL, FPE and HUP when it is loaded; UCX_HANDLE_ERRORS=none UCX_DEBUG_SIGNO=0 in
+// the environment of the program prevents that.
+class TIDEPOOL_API Client {
+ public:
+  // Errors: kNotFound (no connection file; the text says where it was looked for), kUnavailable (no
+  // node can be reached, or no such network device), kUnauthenticated (the job token is not the
+  // cluster's), kInvalidArgument (the file is damaged), kPermissionDenied (the file cannot be
+  // read), kDeadlineExceeded.
+  static Result<Client> Connect(const ConnectOptions& options = {});
+
+  Client(Client&&) noexcept = default;
+  Client& operator=(Client&&) noexcept = default;
+  // As Close(), once no handle of this client is left.
+  ~Client() = default;
+
+  // Opens a namespace as a T (BytesMap, or a typed container), creating it if it does not exist.
+  // Errors: kInvalidArgument (name or options), kAlreadyExists (it exists with other options; the
+  // text names the difference), kFailedPrecondition (it is of another kind), kUnimplemented (a kind
+  // or option that this version does not have), kUnavailable, kDeadlineExceeded.
+  template <typename T>
+  Result<T> OpenOrCreate(std::string_view name, const NamespaceOptions& options = {}) {
+    return As<T>(OpenOrCreateNamespace(name, T::kKind, options));
+  }
+  // Errors: as OpenOrCreate, and kAlreadyExists also if it exists with equal options.
+  template <typename T>
+  Result<T> Create(std::string_view name, const NamespaceOptions& options = {}) {
+    return As<T>(CreateNamespace(name, T::kKind, options));
+  }
+  // Errors: kNotFound, kFailedPrecondition (it is of another kind), kUnavailable,
+  // kDeadlineExceeded.
+  template <typename T>
+  Result<T> Open(std::string_view name) {
+    return As<T>(OpenNamespace(name, T::kKind));
+  }
+
+  Result<Namespace> OpenOrCreateNamespace(std::string_view name, NamespaceKind kind,
+                                          const NamespaceOptions& options = {});
+  Result<Namespace> CreateNamespace(std::string_view name, NamespaceKind kind,
+                                    const NamespaceOptions& options = {});
+  Result<Namespace> OpenNamespace(std::string_view name, NamespaceKind kind);
+
+  // The namespace and its records are gone; one created later under this name has nothing of it.
+  // Returns: kOk, kNotFound, kUnavailable, kDeadlineExceeded.
+  Status Drop(std::string_view name);
+  // All namespaces, by name.
+  Result<std::vector<NamespaceInfo>> List();
+
+  // What this client knows; asks nobody.
+  ClientDescription Describe() const;
+  // Attaches to each node that is up and measures the data path. One entry per node.
+  std::vector<PingResult> Ping();
+  ClientStats Stats() const;
+
+  // Ends this client: operations under way end with kCancelled, or kUnknown if they may have an
+  // effect; the daemons forget it. Later calls end with kCancelled.
+  void Close();
+
+ private:
+  explicit Client(std::shared_ptr<internal::Engine> engine) : engine_(std::move(engine)) {}
+
+  template <typename T>
+  static Result<T> As(Result<Namespace> space) {
+    if (!space.ok()) return space.status();
+    return T(*std::move(space));
+  }
+
+  std::shared_ptr<internal::Engine> engine_;
+};
+
+}  // namespace tidepool

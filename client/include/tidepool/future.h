@@ -1,0 +1,100 @@
+// The result of an asynchronous call, now or later.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "tidepool/export.h"
+#include "tidepool/status.h"
+
+namespace tidepool {
+
+namespace internal {
+
+class Call;
+
+// One reference to a call under way. Not for programs: see Future.
+class TIDEPOOL_API CallRef {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  CallRef() = default;
+  explicit CallRef(Call* owned) : call_(owned) {}
+  CallRef(CallRef&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  CallRef& operator=(CallRef&& other) noexcept {
+    std::swap(call_, other.call_);
+    return *this;
+  }
+  CallRef(const CallRef&) = delete;
+  CallRef& operator=(const CallRef&) = delete;
+  ~CallRef();
+
+  Call* get() const { return call_; }
+  bool Done() const;
+  // Moves the client's work on until the call is done. False if `until` passed before.
+  bool Wait(TimePoint until) const;
+  // `next` runs once, when the call is done; at once if it is.
+  void Then(std::function<void(CallRef)> next) &&;
+
+ private:
+  Call* call_ = nullptr;
+};
+
+}  // namespace internal
+
+// A Future is the caller's end of one asynchronous call.
+//
+// Progress: the library has no hidden thread. Operations travel, and answers are taken in, while
+// some thread waits in any call of the same client: Wait() here, or any synchronous call. With
+// ConnectOptions::background_progress a thread of the library does it as well.
+//
+// A Future may be moved between threads but used by one at a time. If it is destroyed before it was
+// read, the operation goes on (as far as somebody makes progress) and its result is dropped. Every
+// call has a deadline of its own, so a Future is never pending for ever.
+template <typename T>
+class Future {
+ public:
+  using Take = Result<T> (*)(internal::CallRef);
+
+  // An empty future: valid() is false and nothing else may be called.
+  Future() = default;
+  // For the library: `take` makes the result of a call that is done.
+  Future(internal::CallRef call, Take take) : call_(std::move(call)), take_(take) {}
+
+  // False for an empty future, and once the result was taken.
+  bool valid() const { return call_.get() != nullptr; }
+  // True if Wait() would return at once. Makes no progress by itself.
+  bool Ready() const { return call_.Done(); }
+
+  // Waits for the result and takes it; the future is empty afterwards.
+  Result<T> Wait() { return Wait(internal::CallRef::TimePoint::max()); }
+  // The same, but gives up waiting at `deadline`: then returns kDeadlineExceeded, and the future
+  // stays valid and the operation goes on. (If the operation itself ended with kDeadlineExceeded
+  // the future is empty: ask valid().)
+  Result<T> Wait(internal::CallRef::TimePoint deadline) {
+    if (!call_.Wait(deadline)) {
+      return Status(StatusCode::kDeadlineExceeded, "the operation is still under way",
+                    "wait again; it goes on");
+    }
+    return take_(std::move(call_));
+  }
+  Result<T> Wait(std::chrono::nanoseconds timeout) {
+    return Wait(std::chrono::steady_clock::now() + timeout);
+  }
+
+  // Calls `next` with the result, once, on whichever thread makes progress at that time and outside
+  // of all locks of the library, so `next` may start and wait for other operations. If the result
+  // is there already, `next` runs at once on this thread. The future is empty afterwards.
+  void Then(std::function<void(Result<T>)> next) {
+    std::move(call_).Then([take = take_, next = std::move(next)](internal::CallRef call) {
+      next(take(std::move(call)));
+    });
+  }
+
+ private:
+  internal::CallRef call_;
+  Take take_ = nullptr;
+};
+
+}  // namespace tidepool

@@ -1,0 +1,79 @@
+// Namespaces: named collections of one kind, with options that are fixed at creation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tidepool/export.h"
+#include "tidepool/status.h"
+
+namespace tidepool {
+
+namespace internal {
+class Space;
+}  // namespace internal
+
+// Kinds that do not exist in this version are refused with kUnimplemented.
+enum class NamespaceKind : std::uint8_t {
+  kHash = 1,
+  kOrdered = 2,
+  kQueue = 3,
+  kPriority = 4,
+  kBloom = 5,
+  kArray = 6,
+};
+TIDEPOOL_API std::string_view NamespaceKindName(NamespaceKind kind);
+
+// Creating a namespace that exists succeeds if the options are equal, so that all ranks of a job
+// may create what they share.
+struct NamespaceOptions {
+  // Units of ownership, 1 to 4,096, spread over all cores of the cluster. 0: 4 per core.
+  std::uint32_t partitions = 0;
+  // "volatile": in memory only, lost with the daemons.
+  std::string durability = "volatile";
+  // Copies of each record; 1 is the only number so far.
+  std::uint32_t replicas = 1;
+  // What a node that comes back without its data does: "error" answers kDataLoss until the loss is
+  // accepted (kvctl namespace accept-loss), "empty" serves at once, empty.
+  std::string on_loss = "error";
+  // Time to live of records that are put without one. 0: for ever.
+  std::uint64_t ttl_ms = 0;
+  // At most this part of each core's memory. 0: no limit of its own.
+  std::uint32_t memory_share_percent = 0;
+  std::string prefilter = "none";
+};
+
+// What the cluster knows about a namespace.
+struct NamespaceInfo {
+  std::string name;
+  NamespaceKind kind = NamespaceKind::kHash;
+  NamespaceOptions options;  // `partitions` is the real number.
+  std::uint32_t id = 0;      // Never reused: a namespace made again after a drop has another.
+  std::uint32_t partitions_down = 0;  // Their node is down.
+  std::uint32_t partitions_lost = 0;  // They wait for accept-loss.
+};
+
+// An open namespace without operations: what the typed handles (BytesMap and those to come) are
+// made of. Copies refer to the same namespace and are cheap. Thread-safe. Keeps the client alive.
+//
+// If the namespace is dropped, operations end with kNotFound for ever, also when another one is
+// created under the same name: open that again.
+class TIDEPOOL_API Namespace {
+ public:
+  explicit Namespace(std::shared_ptr<internal::Space> space) : space_(std::move(space)) {}
+
+  const std::string& name() const;
+  NamespaceKind kind() const;
+  std::uint32_t partitions() const;
+  // Which node owns `key` now: its number, as in NodeInfo.
+  std::uint32_t OwnerOf(std::string_view key) const;
+
+  const std::shared_ptr<internal::Space>& space() const { return space_; }
+
+ private:
+  std::shared_ptr<internal::Space> space_;
+};
+
+}  // namespace tidepool

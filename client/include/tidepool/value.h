@@ -1,0 +1,38 @@
+// Values and what is known about them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace tidepool {
+
+// Grows with each change of a record, also across its deletion; 0 is no version. Two versions may
+// be compared only if they are of the same key.
+using Version = std::uint64_t;
+
+// Counters are 8 bytes, little-endian; tools print them as numbers, and Fetch... works on them
+// only.
+enum class ValueKind : std::uint8_t { kBytes = 0, kI64 = 1, kF64 = 2 };
+
+struct Value {
+  std::string bytes;
+  ValueKind kind = ValueKind::kBytes;
+  Version version = 0;
+
+  // The counter's number; 0 for a value that is not one of this kind.
+  std::int64_t AsI64() const { return As<std::int64_t>(ValueKind::kI64); }
+  double AsF64() const { return As<double>(ValueKind::kF64); }
+
+ private:
+  template <typename Number>
+  Number As(ValueKind wanted) const {
+    Number number = 0;
+    if (kind == wanted && bytes.size() == sizeof number) {
+      std::memcpy(&number, bytes.data(), sizeof number);
+    }
+    return number;
+  }
+};
+
+}  // namespace tidepool
