@@ -13,14 +13,12 @@
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "storage/arena.h"
+#include "storage/compactor.h"
+#include "storage/core_memory.h"
+#include "storage/log.h"
 #include "storage/partition.h"
 
 namespace tidepool::storage {
-
-class Compactor;
-class CoreMemory;
-class ExpirySweeper;
-class Log;
 
 struct CoreStoreOptions {
   CoreId core;
@@ -57,12 +55,12 @@ struct StoreCounters {
 
 // Owner core only, except Create and the destructor, which may run on another thread before and after
 // the core's life. The pool and the clock must outlive it; ValueReaders and ValueWriters must not.
-class CoreStore {
+class CoreStore final : private PartitionFinder {
  public:
   // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument.
   static Result<std::unique_ptr<CoreStore>> Create(const CoreStoreOptions& options, ArenaPool* pool,
                                                    const Clock* clock);
-  ~CoreStore();
+  ~CoreStore() override;
   CoreStore(const CoreStore&) = delete;
   CoreStore& operator=(const CoreStore&) = delete;
 
@@ -91,7 +89,7 @@ class CoreStore {
   bool BackgroundSlice(std::uint64_t budget_ns);
 
   // Wall time in ms that never goes back; what operations take as now_ms.
-  std::uint64_t NowMs();
+  std::uint64_t NowMs() override;
 
   MemoryUsage usage() const;
   StoreCounters counters() const;
@@ -105,22 +103,26 @@ class CoreStore {
   friend class ValueWriter;
   CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
   std::uint64_t* AllocateWord();
-  bool FreeDroppedSlice(std::uint64_t deadline_ns);
-  Partition* FindHolder(PartitionId id, std::uint64_t location, Bytes key);
+  bool FreeDroppedSlice(absl::FunctionRef<bool()> done);
+  bool RebuildSlice(absl::FunctionRef<bool()> done);
+  Partition* FindHolder(const RecordHeader& record, std::uint64_t hash, std::uint64_t location,
+                        std::uint64_t** slot, bool* dropped) override;
+  Partition* FindLive(PartitionId id) override { return Find(id); }
 
   const CoreStoreOptions options_;
   const Clock& clock_;
   std::uint64_t now_ms_ = 0;
-  std::unique_ptr<CoreMemory> memory_;
-  std::unique_ptr<Log> log_;
-  std::unique_ptr<Compactor> compactor_;
-  std::unique_ptr<ExpirySweeper> sweeper_;
+  CoreMemory memory_;
+  Log log_;
+  Compactor compactor_;
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
-  std::vector<std::unique_ptr<Partition>> dropped_;
-  std::uint64_t dropped_bucket_ = 0;  // How far dropped_.back() is freed.
+  std::vector<std::unique_ptr<Partition>> dropped_;  // Freed from the back.
+  std::uint64_t dropped_bucket_ = 0;                 // How far dropped_.back() is freed.
   std::vector<std::uint64_t> word_chunks_;
   std::vector<std::uint64_t*> free_words_;
   std::uint64_t* lease_word_ = nullptr;
+  std::uint64_t refused_before_ = 0;  // By partitions that were dropped.
+  std::uint64_t rebuilt_before_ = 0;
 };
 
 }  // namespace tidepool::storage

@@ -13,13 +13,13 @@
 #include "proto/base/ids.h"
 #include "proto/base/status.h"
 #include "storage/layout.h"
+#include "storage/log.h"
 #include "storage/log_record.h"
 #include "storage/tag_index.h"
 #include "storage/value_io.h"
 
 namespace tidepool::storage {
 
-class Log;
 class Partition;
 
 // Time to live of a write, in ms.
@@ -143,39 +143,73 @@ class HashStore {
   const TagIndex& index() const { return index_; }
 
  private:
-  friend class Partition;
-  friend class ValueReader;
   friend class Compactor;
   friend class CoreStore;
-  HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
+  friend class Partition;
+  friend class ValueReader;
 
-  // A looked-up key: its record if it is there and has not expired.
+  // A looked-up key.
   struct Found {
-    std::uint64_t* slot = nullptr;
+    std::uint64_t* slot = nullptr;  // Null: absent.
     RecordHeader* record = nullptr;
     std::uint64_t location = 0;
+    bool stuck = false;  // Expired, but a tombstone for it found no memory: absent, and not writable.
   };
-  Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
-  Found LookRaw(Bytes key, std::uint64_t hash) const;
-  HashOutcome PutRecord(LogRecord& change, ValueWriter* writer, const PutOptions& options,
-                        std::uint64_t now_ms);
-  StatusCode MakeRoom(const LogRecord& change, const Found& found);
-  bool CanUpdateInPlace(const Found& found, const LogRecord& change) const;
-  HashOutcome Absent(StatusCode code) const;
-  HashOutcome Describe(const Found& found);
-  HashOutcome Write(LogRecord& change, const Found& found, Bytes key, std::uint64_t now_ms);
-  std::uint64_t ExpiryOf(std::uint64_t ttl_ms, const Found& found, std::uint64_t now_ms) const;
-  HashOutcome AppendToExtent(LogRecord& change, const Found& found, Bytes suffix,
-                             std::uint64_t now_ms);
 
-  // The only places that change index and log; called by Partition::Apply.
-  void ApplyPut(const LogRecord& change, const Found& found);
-  void ApplyDelete(const LogRecord& change, const Found& found);
+  HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
+
+  Found LookRaw(Bytes key, std::uint64_t hash) const;
+  // Removes the record first if it has expired.
+  Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
+    const Found found = LookRaw(key, hash);
+    if (found.slot == nullptr || (found.record->flags & kRecordExpiry) == 0) [[likely]] {
+      return found;
+    }
+    return LookExpiring(found, key, hash, now_ms);
+  }
+  Found LookExpiring(const Found& found, Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+
+  // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome stands
+  // without a change, make room, apply. Decides again when making room has moved records.
+  template <typename Decide>
+  HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide);
+  Room MakeRoom(const LogRecord& change, const Found& found);
+  bool CanUpdateInPlace(const LogRecord& change, const Found& found) const;
+  // False, with the code set, if the condition does not hold.
+  static bool ConditionHolds(const PutOptions& options, const Found& found, HashOutcome& outcome);
+  static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
+  void SetValue(const Found& found, HashOutcome& outcome);
+  std::uint64_t ExpiryAt(std::uint64_t ttl_ms, const Found& found, std::uint64_t now_ms) const;
+  // The present value as the value of `change`; of an extent with its segments.
+  void TakeOverValue(const Found& found, LogRecord& change);
+  bool ExtendExtent(const Found& found, Bytes suffix, LogRecord& change);
+  HashOutcome AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
+  HashOutcome DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
+                          std::uint64_t now_ms);
+  void CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms);
+  RecordView ViewOf(std::uint64_t location);
+
+  // The only places that change index and log; called by Partition::ApplyFound.
+  void ApplyPut(const LogRecord& change, const Found& found, Lsn lsn);
+  void ApplyDelete(const LogRecord& change, const Found& found, Lsn lsn);
+  void UpdateInPlace(const LogRecord& change, const Found& found, Lsn lsn);
+  void KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept);
+  // Frees all records of a dropped partition, bucket by bucket from `*bucket` on. True: more to do.
+  bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done);
+
+  std::uint64_t HashAt(std::uint64_t location) const;
 
   Partition& partition_;
   Log& log_;
   TagIndex index_;
   Extent extent_;  // What HashOutcome::extent points at.
+  std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.
+  std::vector<std::uint32_t> scratch_segments_;
+  struct Visit {
+    std::uint64_t position;
+    std::uint64_t location;
+  };
+  std::vector<Visit> visits_;  // Of one chain, in order of position.
 };
 
 }  // namespace tidepool::storage

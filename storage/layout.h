@@ -192,9 +192,13 @@ constexpr std::uint64_t Make(std::uint64_t header, unsigned depth, unsigned tag_
 }
 }  // namespace bucket
 
-// ---- Guard words: one per partition, [term | busy]. Changed for good before a move, drop or close.
+// ---- Guard words: one per partition, [partition:32 | term:31 | busy:1]. Changed for good before a move,
+// drop or close. With the partition in it a word can serve another partition later: a reader that
+// still holds on to it finds it changed.
 inline constexpr std::uint64_t kGuardBusy = 1;
 inline constexpr std::uint64_t kGuardGone = ~0ull;
-constexpr std::uint64_t MakeGuard(std::uint32_t term) { return std::uint64_t{term} << 1; }
+constexpr std::uint64_t MakeGuard(std::uint32_t partition, std::uint32_t term) {
+  return std::uint64_t{partition} << 32 | std::uint64_t{term} << 1;
+}
 
 }  // namespace tidepool::storage

@@ -12,9 +12,6 @@
 
 namespace tidepool::storage {
 
-class CoreMemory;
-class Log;
-
 struct PartitionOptions {
   std::uint64_t ttl_ms = 0;  // Default time to live of the namespace; 0 is none.
   // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
@@ -72,6 +69,7 @@ class Partition {
   // Apply for an operation that has just looked the key up and made room.
   Lsn ApplyFound(LogRecord& record, const HashStore::Found& found);
   Lsn NextLsn() const { return Lsn(last_lsn_.value() + 1); }
+  void CountRefused() { ++refused_for_memory_; }
 
   const PartitionId id_;
   Term term_;
@@ -80,6 +78,7 @@ class Partition {
   std::uint64_t* const guard_;  // In an arena.
   Lsn tombstone_floor_;
   std::vector<LogSink*> sinks_;
+  std::uint64_t refused_for_memory_ = 0;
   HashStore hash_;
 };
 

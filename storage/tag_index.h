@@ -6,13 +6,13 @@
 #include <absl/functional/function_ref.h>
 
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "storage/core_memory.h"
 #include "storage/layout.h"
+#include "storage/tag_match.h"
 
 namespace tidepool::storage {
 
@@ -45,7 +45,7 @@ class TagIndex {
   TagIndex& operator=(const TagIndex&) = delete;
 
   // False: not even the first 64 buckets could be allocated; the index must not be used.
-  bool valid() const { return bucket_count() != 0; }
+  bool valid() const { return valid_; }
 
   void PrefetchBucket(std::uint64_t hash) const {
     __builtin_prefetch(BucketAt(Home(hash & hash_mask_)));
@@ -65,18 +65,25 @@ class TagIndex {
   void Erase(std::uint64_t* slot);
 
   std::uint64_t size() const { return size_; }
-  std::uint64_t bucket_count() const { return (1ull << level_) * (level_ != 0) + split_; }
+  std::uint64_t bucket_count() const { return low_mask_ + 1 + split_; }
   std::uint64_t bytes() const { return (bucket_count() + overflow_used_) * sizeof(Bucket); }
   std::uint64_t allocated_bytes() const { return allocated_bytes_; }
   std::uint64_t overflow_count() const { return overflow_used_; }
   std::uint64_t rebuilt_buckets() const { return rebuilt_buckets_; }
 
-  // The bucket that holds position `reversed` of the bit-reversed hash space, and the first position
-  // after it (0: it is the last). For iteration; a bucket covers one interval, and splits only halve it.
-  std::uint64_t BucketOfPosition(std::uint64_t reversed, std::uint64_t* next) const;
+  // For iteration: a hash's position is its bit-reversed value. A bucket covers one interval of
+  // positions, and a split only halves it.
+  std::uint64_t PositionOf(std::uint64_t hash) const;
+  // The bucket that covers `position`, and the first position after it (0: it is the last bucket).
+  std::uint64_t BucketOfPosition(std::uint64_t position, std::uint64_t* next) const;
   // Calls visit(location) for all slots of a home bucket's chain.
   void VisitChain(std::uint64_t bucket, absl::FunctionRef<void(std::uint64_t)> visit) const;
 
+  // Empties a chain whose records were freed. For dropping a partition: no reader may follow any more.
+  void ClearChain(std::uint64_t bucket);
+
+  // Whether tags are due to be rebuilt in the background.
+  bool RebuildDue() const;
   // Rebuilds tags until `done()`; true: more to do.
   bool RebuildSlice(HashReader read, absl::FunctionRef<bool()> done);
 
@@ -89,34 +96,79 @@ class TagIndex {
     const std::uint64_t low = hash & low_mask_;
     return low < split_ ? hash & (low_mask_ << 1 | 1) : low;
   }
+  // The directory: whole blocks, and below the first block's worth chunks that double, so that a small
+  // partition stays small and nothing is ever copied.
   Bucket* BucketAt(std::uint64_t bucket) const {
-    if (bucket >= block_buckets_) {
-      return reinterpret_cast<Bucket*>(blocks_[bucket >> block_shift_]) +
-             (bucket & (block_buckets_ - 1));
+    if (bucket >= block_buckets_) [[likely]] {
+      return blocks_[bucket >> block_shift_] + (bucket & (block_buckets_ - 1));
     }
-    const int small = std::bit_width(bucket / kSmallUnit);
-    return small_[static_cast<std::size_t>(small)] + (bucket - small_begin(small));
+    const int chunk = SmallChunk(bucket);
+    return small_[static_cast<std::size_t>(chunk)] + (bucket - SmallBegin(chunk));
   }
-  static std::uint64_t small_begin(int small) {
-    return small == 0 ? 0 : kSmallUnit << (small - 1);
+  static int SmallChunk(std::uint64_t bucket) {
+    return static_cast<int>(std::bit_width(bucket / kSmallUnit));
+  }
+  static std::uint64_t SmallBegin(int chunk) {
+    return chunk == 0 ? 0 : kSmallUnit << (chunk - 1);
+  }
+  static std::uint64_t SmallBytes(int chunk) {
+    return (chunk == 0 ? kSmallUnit : kSmallUnit << (chunk - 1)) * sizeof(Bucket);
   }
   Bucket* Linked(std::uint64_t header) const {
     return reinterpret_cast<Bucket*>(memory_.At(bucket::Link(header) * sizeof(Bucket)));
   }
+  std::uint64_t LinkTo(const Bucket* overflow) const {
+    return memory_.OffsetOf(overflow) / sizeof(Bucket);
+  }
+
+  bool EnsureBucketMemory(std::uint64_t bucket);
+  bool ReserveOverflow(std::uint64_t count);
+  Bucket* TakeOverflow();
+  void GiveOverflow(Bucket* overflow);
+  void PlaceSlot(Bucket* home, std::uint64_t slot);
+  bool SplitOne(HashReader read);
+  void Distribute(Bucket* home, Bucket* target, unsigned decisive_tag_bit);
+  void RebuildChain(Bucket* home, unsigned tag_shift, HashReader read);
 
   CoreMemory& memory_;
   const std::uint64_t hash_mask_;
-  std::uint64_t block_buckets_;
-  int block_shift_;
-  std::uint64_t low_mask_ = 0;
+  const std::uint64_t block_buckets_;
+  const int block_shift_;
+  std::uint64_t low_mask_ = 0;  // 2^level - 1.
   std::uint64_t split_ = 0;
   unsigned level_ = 0;
   std::uint64_t size_ = 0;
+  std::uint64_t grow_at_ = 0;  // The size at which the next split is due.
   std::array<Bucket*, 20> small_{};
-  std::vector<std::byte*> blocks_;
+  std::vector<Bucket*> blocks_;  // Of bucket numbers from one block's worth on; [0] is null.
+  bool valid_ = false;
+
+  // Overflow buckets: a free list through their headers' links, and a chunk used from its front.
+  struct Chunk {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  std::vector<Chunk> overflow_chunks_;
+  std::uint64_t overflow_next_ = 0;
+  std::uint64_t overflow_end_ = 0;
+  std::uint64_t overflow_free_ = 0;  // Link of the first; 0: none.
+  std::uint64_t overflow_free_count_ = 0;
   std::uint64_t overflow_used_ = 0;
+
   std::uint64_t allocated_bytes_ = 0;
+  unsigned oldest_shift_ = 0;  // No bucket's tag shift is smaller.
+  bool rebuilding_ = false;
+  unsigned rebuild_shift_ = 0;
+  std::uint64_t rebuild_next_ = 0;
   std::uint64_t rebuilt_buckets_ = 0;
 };
+
+template <typename Accept>
+inline std::uint64_t* TagIndex::Find(std::uint64_t hash, Accept&& accept) const {
+  hash &= hash_mask_;
+  Bucket* home = BucketAt(Home(hash));
+  return match::FindInChain(home, memory_.At(0), TagOf(hash, bucket::TagShift(home->header)),
+                            accept);
+}
 
 }  // namespace tidepool::storage

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "proto/base/bytes.h"
@@ -50,6 +51,14 @@ class ValueWriter {
   friend class Log;
   ValueWriter(Log* log, std::uint64_t value_bytes);
   void Release();
+  std::uint64_t StagedChunkBytes() const;
+  // True once the chunk for what the record itself stores is there.
+  bool Prepare();
+  bool Complete() const;
+  Bytes Staged() const;
+  // For appending: begins with the segments of a published extent, and lets go of them again.
+  void ShareSegments(std::span<const std::uint32_t> segments);
+  void UnshareSegments(std::size_t count);
 
   Log* log_ = nullptr;
   std::uint64_t value_bytes_ = 0;
@@ -75,6 +84,7 @@ class ValueReader {
   std::uint64_t value_bytes() const { return value_bytes_; }
   // The longest contiguous view from `offset`, of at most `bytes_max`; empty at the value's end.
   Bytes Part(std::uint64_t offset, std::uint64_t bytes_max) const;
+  std::span<const std::uint32_t> extent_segments() const { return extent_segments_; }
 
  private:
   void Release();

@@ -1,0 +1,88 @@
+// Moves live records out of mostly dead segments, and removes records whose time has passed.
+//
+// CoreStore::BackgroundSlice, or a put that found no memory -> [Compactor] -> Log, index.
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+
+#include "proto/base/clock.h"
+#include "storage/log.h"
+#include "storage/partition.h"
+
+namespace tidepool::storage {
+
+// How compaction and expiry find the partitions of the records they meet.
+class PartitionFinder {
+ public:
+  virtual ~PartitionFinder() = default;
+  // The partition, live or being dropped, whose index refers to `location`; `slot` is where. Null:
+  // the record is dead.
+  virtual Partition* FindHolder(const RecordHeader& record, std::uint64_t hash,
+                                std::uint64_t location, std::uint64_t** slot, bool* dropped) = 0;
+  // The live partition with this id, or null.
+  virtual Partition* FindLive(PartitionId id) = 0;
+  virtual std::uint64_t NowMs() = 0;
+};
+
+struct CompactorCounters {
+  std::uint64_t compacted_segments = 0;
+  std::uint64_t relocated_bytes = 0;
+  std::uint64_t expired_records = 0;
+};
+
+// Owner core only. Victims are chosen by cost-benefit (dead share times age, over the cost of moving
+// the rest), relocated records are kept apart from new ones. A victim with a pin is left alone.
+class Compactor final : public Reclaimer {
+ public:
+  Compactor(Log& log, PartitionFinder& finder) : log_(log), finder_(finder) {}
+
+  // Goes on until `done()`; true: more to do now.
+  bool Slice(absl::FunctionRef<bool()> done);
+  // Removes expired records in the segments that have some, until `done()`. A round over the segments
+  // starts at most once per second, and after a pause of 16 times its own length.
+  bool SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done);
+  // Compacts whole victims, most dead first, until a block is free. Only victims that are at least an
+  // eighth dead: at most 8 segments are copied, some ms, for one that is won.
+  bool ReclaimBlock() override;
+
+  const CompactorCounters& counters() const { return counters_; }
+  // True while the sweep is in the middle of this segment, whose earliest expiry is then unknown.
+  bool IsSweeping(std::uint32_t segment) const {
+    return sweeping_ && sweep_segment_ == segment && sweep_at_ != 0;
+  }
+
+ private:
+  enum class Step : std::uint8_t { kDone, kMore, kNoMemory };
+
+  std::uint32_t ChooseVictim(double dead_share_min, bool most_dead);
+  double DeadShareWanted() const;
+  void Begin(std::uint32_t victim);
+  Step Work(absl::FunctionRef<bool()> done);
+  // False: no memory to move it.
+  bool HandleRecord(std::uint64_t location);
+  bool HandleTombstone(const RecordHeader& record, std::uint64_t location);
+  bool RemoveExpired(Partition& partition, const RecordHeader& record, std::uint64_t hash);
+
+  Log& log_;
+  PartitionFinder& finder_;
+  CompactorCounters counters_;
+
+  std::uint32_t victim_ = 0;  // 0: none.
+  std::uint32_t victim_at_ = 0;
+  std::uint32_t choose_from_ = 1;
+  // No victim was found when this many bytes had died: looking again waits until more have.
+  std::uint64_t nothing_at_dead_ = ~0ull;
+
+  bool sweeping_ = false;
+  std::uint32_t sweep_segment_ = 0;
+  std::uint32_t sweep_at_ = 0;
+  std::uint64_t sweep_number_ = 0;  // Of the segment that sweep_at_ is in.
+  std::uint64_t sweep_min_ms_ = 0;
+  std::uint64_t sweep_began_ns_ = 0;
+  std::uint64_t sweep_not_before_ns_ = 0;
+  std::uint64_t sweep_until_ms_ = 0;
+};
+
+}  // namespace tidepool::storage

@@ -1,0 +1,204 @@
+// Partitions coming and going, the order of background work, and the accounts.
+#include "storage/core_store.h"
+
+#include <algorithm>
+#include <string>
+
+#include "proto/base/check.h"
+#include "proto/base/key_hash.h"
+
+namespace tidepool::storage {
+namespace {
+
+// The clock is read once per 8 steps: a step of 50 ns would pay half of itself for it.
+constexpr std::uint64_t kStepsPerClockRead = 8;
+
+}  // namespace
+
+Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& options,
+                                                     ArenaPool* pool, const Clock* clock) {
+  TP_CHECK(pool != nullptr);
+  TP_CHECK(clock != nullptr);
+  if (pool->block_count_max() >= SegmentTable::CountMax(pool->block_bytes())) {
+    return Status(StatusCode::kInvalidArgument, "a node's memory is above 8 TiB",
+                  "give less --memory");
+  }
+  std::unique_ptr<CoreStore> core(new CoreStore(options, pool, clock));
+  if (core->memory_.reserve_promised()) core->lease_word_ = core->AllocateWord();
+  if (core->lease_word_ == nullptr) {
+    return Status(StatusCode::kResourceExhausted,
+                  "core " + std::to_string(options.core.value()) + " cannot set " +
+                      std::to_string(options.reserve_blocks * pool->block_bytes()) +
+                      " bytes aside for deletes and compaction",
+                  "give more --memory or fewer --cores");
+  }
+  return core;
+}
+
+CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock)
+    : options_(options),
+      clock_(*clock),
+      memory_(*pool, options.reserve_blocks),
+      log_(memory_, options.core),
+      compactor_(log_, *this) {
+  log_.set_reclaimer(&compactor_);
+}
+
+CoreStore::~CoreStore() {
+  // Their indexes give memory back to memory_, which outlives them only until here.
+  dropped_.clear();
+  partitions_.clear();
+  for (const std::uint64_t chunk : word_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
+}
+
+std::uint64_t* CoreStore::AllocateWord() {
+  if (free_words_.empty()) {
+    const std::uint64_t chunk = log_.AllocateChunk(kChunkBytesMin);
+    if (chunk == 0) return nullptr;
+    word_chunks_.push_back(chunk);
+    auto* words = reinterpret_cast<std::uint64_t*>(memory_.At(chunk));
+    for (std::size_t i = kChunkBytesMin / sizeof(std::uint64_t); i-- > 0;) {
+      words[i] = 0;
+      free_words_.push_back(&words[i]);
+    }
+  }
+  std::uint64_t* word = free_words_.back();
+  free_words_.pop_back();
+  return word;
+}
+
+Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
+                                           const PartitionOptions& options) {
+  if (partitions_.contains(id.value())) {
+    return Status(StatusCode::kAlreadyExists,
+                  "partition " + std::to_string(id.value()) + " is on this core already");
+  }
+  const Status exhausted(StatusCode::kResourceExhausted,
+                         "no memory for the index of partition " + std::to_string(id.value()),
+                         "delete something, or start with more --memory");
+  std::uint64_t* guard = AllocateWord();
+  if (guard == nullptr) return exhausted;
+  std::unique_ptr<Partition> partition(
+      new Partition(id, term, options, log_, memory_, guard,
+                    TagIndexOptions{options_.buckets_initial, options_.hash_mask}));
+  if (!partition->hash().index().valid()) {
+    free_words_.push_back(guard);
+    return exhausted;
+  }
+  Partition* added = partition.get();
+  partitions_.emplace(id.value(), std::move(partition));
+  return added;
+}
+
+void CoreStore::DropPartition(PartitionId id) {
+  const auto found = partitions_.find(id.value());
+  if (found == partitions_.end()) return;
+  found->second->CloseGuard();
+  refused_before_ += found->second->refused_for_memory_;
+  rebuilt_before_ += found->second->hash().index().rebuilt_buckets();
+  // In front, so that the one being freed at the back stays there.
+  dropped_.insert(dropped_.begin(), std::move(found->second));
+  partitions_.erase(found);
+}
+
+bool CoreStore::FreeDroppedSlice(absl::FunctionRef<bool()> done) {
+  while (!dropped_.empty()) {
+    if (dropped_.back()->hash().FreeSlice(&dropped_bucket_, done)) return true;
+    TP_CHECK(dropped_.back()->hash().size() == 0);
+    free_words_.push_back(dropped_.back()->guard_);
+    dropped_.pop_back();
+    dropped_bucket_ = 0;
+  }
+  return false;
+}
+
+bool CoreStore::RebuildSlice(absl::FunctionRef<bool()> done) {
+  bool more = false;
+  for (auto& [id, partition] : partitions_) {
+    HashStore& store = partition->hash();
+    if (!store.index().RebuildDue()) continue;
+    if (store.index_.RebuildSlice([&](std::uint64_t at) { return store.HashAt(at); }, done)) {
+      more = true;
+      break;
+    }
+  }
+  return more;
+}
+
+bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
+  const std::uint64_t end_ns = clock_.MonotonicNs() + budget_ns;
+  std::uint64_t steps = 0;
+  const auto done = [&]() {
+    return ++steps % kStepsPerClockRead == 0 && clock_.MonotonicNs() >= end_ns;
+  };
+  log_.FreeDead();
+  // In the order of what hurts most when it is late: memory that puts wait for comes first.
+  if (FreeDroppedSlice(done)) return true;
+  if (compactor_.Slice(done)) return true;
+  if (compactor_.SweepSlice(clock_, done)) return true;
+  if (RebuildSlice(done)) return true;
+  return memory_.BackgroundSlice(clock_, end_ns);
+}
+
+std::uint64_t CoreStore::NowMs() {
+  now_ms_ = std::max(now_ms_, clock_.WallMs());
+  return now_ms_;
+}
+
+Partition* CoreStore::FindHolder(const RecordHeader& record, std::uint64_t hash,
+                                 std::uint64_t location, std::uint64_t** slot, bool* dropped) {
+  const auto is_it = [location](std::uint64_t at) { return at == location; };
+  const PartitionId id(record.partition);
+  if (Partition* partition = Find(id); partition != nullptr) {
+    *slot = partition->hash().index().Find(hash, is_it);
+    if (*slot != nullptr) return partition;
+  }
+  for (const auto& partition : dropped_) {
+    if (partition->id() != id) continue;
+    *slot = partition->hash().index().Find(hash, is_it);
+    if (*slot == nullptr) continue;
+    *dropped = true;
+    return partition.get();
+  }
+  return nullptr;
+}
+
+MemoryUsage CoreStore::usage() const {
+  MemoryUsage usage;
+  const std::uint64_t block = memory_.block_bytes();
+  std::uint64_t index_allocated = 0;
+  const auto add = [&](const Partition& partition) {
+    usage.index_bytes += partition.hash().index().bytes();
+    index_allocated += partition.hash().index().allocated_bytes();
+  };
+  for (const auto& [id, partition] : partitions_) add(*partition);
+  for (const auto& partition : dropped_) add(*partition);
+  usage.segment_bytes = log_.segments().in_use() * block;
+  usage.ready_bytes = memory_.blocks_ready() * block;
+  usage.used_bytes = memory_.blocks_held() * block;
+  usage.tables_bytes =
+      usage.used_bytes - usage.segment_bytes - usage.ready_bytes - usage.index_bytes;
+  usage.live_bytes = log_.live_bytes();
+  usage.dead_bytes = log_.dead_bytes();
+  usage.tombstone_bytes = log_.tombstone_bytes();
+  usage.reserve_bytes = memory_.reserve_blocks() * block;
+  usage.limit_bytes = memory_.limit_bytes();
+  TP_CHECK(index_allocated <= usage.used_bytes);
+  return usage;
+}
+
+StoreCounters CoreStore::counters() const {
+  StoreCounters counters;
+  counters.compacted_segments = compactor_.counters().compacted_segments;
+  counters.relocated_bytes = compactor_.counters().relocated_bytes;
+  counters.expired_records = compactor_.counters().expired_records;
+  counters.refused_for_memory = refused_before_;
+  counters.rebuilt_buckets = rebuilt_before_;
+  for (const auto& [id, partition] : partitions_) {
+    counters.refused_for_memory += partition->refused_for_memory_;
+    counters.rebuilt_buckets += partition->hash().index().rebuilt_buckets();
+  }
+  return counters;
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,102 @@
+// CheckInvariants: the ledger against a walk over everything. For tests.
+#include <absl/container/flat_hash_map.h>
+
+#include "proto/base/check.h"
+#include "proto/base/key_hash.h"
+#include "storage/core_store.h"
+
+namespace tidepool::storage {
+
+void CoreStore::CheckInvariants() {
+  const std::uint64_t block = memory_.block_bytes();
+  std::uint64_t index_bytes = 0;
+  absl::flat_hash_map<std::uint32_t, std::uint64_t> live;  // Segment index -> bytes.
+  std::vector<std::uint32_t> extents;
+  const auto visit_record = [&](const Partition& partition, std::uint64_t location) {
+    const std::uint32_t index = log_.segments().IndexOf(location);
+    const Segment& segment = log_.segments()[index];
+    // An index refers only to published records in segments that are not free.
+    TP_CHECK(segment.state == SegmentState::kOpen || segment.state == SegmentState::kSealed ||
+             segment.state == SegmentState::kCompacting);
+    TP_CHECK((log_.segments().Entry(index).word & kSegmentResident) != 0);
+    TP_CHECK(log_.segments().OffsetOf(location) < segment.used);
+    const RecordHeader& record = *log_.At(location);
+    TP_CHECK(record.partition == partition.id().value());
+    TP_CHECK(record.sequence % 2 == 0);
+    TP_CHECK(record.lsn != 0);
+    TP_CHECK(Lsn(record.lsn) <= partition.last_lsn());
+    const std::uint64_t expiry_ms = log_.ExpiryOf(record);
+    TP_CHECK(expiry_ms == 0 || segment.expiry_min_ms <= expiry_ms ||
+             compactor_.IsSweeping(index));
+    live[index] += log_.BytesOf(record);
+    if (record.type != RecordType::kPutExtent) return;
+    log_.ExtentSegmentsOf(record, extents);
+    for (const std::uint32_t each : extents) {
+      TP_CHECK(log_.segments()[each].state == SegmentState::kExtent);
+      TP_CHECK(!live.contains(each));  // An extent segment belongs to one record.
+      live[each] = log_.segments()[each].live;
+      TP_CHECK(live[each] != 0);
+    }
+  };
+  const auto check_partition = [&](const Partition& partition) {
+    const HashStore& store = partition.hash();
+    store.index().CheckInvariants([&](std::uint64_t at) { return store.HashAt(at); });
+    index_bytes += store.index().allocated_bytes();
+    for (std::uint64_t bucket = 0; bucket < store.index().bucket_count(); ++bucket) {
+      store.index().VisitChain(bucket,
+                               [&](std::uint64_t location) { visit_record(partition, location); });
+    }
+  };
+  for (const auto& [id, partition] : partitions_) {
+    TP_CHECK(partition->id().value() == id);
+    check_partition(*partition);
+  }
+  for (const auto& partition : dropped_) {
+    TP_CHECK(partition->guard() == kGuardGone);
+    check_partition(*partition);
+  }
+
+  std::uint64_t live_bytes = 0;
+  std::uint64_t tombstone_bytes = 0;
+  std::uint64_t in_use = 0;
+  for (std::uint32_t index = 1; index < log_.segments().end(); ++index) {
+    const Segment& segment = log_.segments()[index];
+    if (segment.state == SegmentState::kFree) continue;
+    ++in_use;
+    std::uint64_t tombstones = 0;
+    if (segment.state != SegmentState::kExtent && segment.state != SegmentState::kDead) {
+      // Walks to the end: sizes agree with `used`.
+      std::uint32_t at = sizeof(SegmentHeader);
+      std::uint64_t newest = 0;
+      for (; at < segment.used;) {
+        const RecordHeader& record = *log_.At(log_.segments().LocationOf(index, at));
+        TP_CHECK(record.type != RecordType::kEnd);
+        newest = std::max(newest, record.lsn);
+        if (record.type == RecordType::kTombstone) tombstones += log_.BytesOf(record);
+        at += static_cast<std::uint32_t>(log_.BytesOf(record));
+      }
+      TP_CHECK(at == segment.used);
+      TP_CHECK(segment.used <= log_.segment_bytes());
+    }
+    const std::uint64_t records = live.contains(index) ? live[index] : 0;
+    TP_CHECK(segment.live >= records);
+    // What is live and in no index is a tombstone that is still needed.
+    TP_CHECK(segment.live - records <= tombstones);
+    live_bytes += segment.live;
+    if (segment.state != SegmentState::kExtent) tombstone_bytes += segment.live - records;
+  }
+  TP_CHECK(in_use == log_.segments().in_use());
+  TP_CHECK(live_bytes == log_.live_bytes());
+  TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
+
+  // The ledger: every block is a segment, a piece of index or tables, or at hand.
+  TP_CHECK(memory_.blocks_held() >=
+           in_use + memory_.blocks_chunked() + memory_.blocks_ready());
+  TP_CHECK((memory_.blocks_held() - in_use - memory_.blocks_chunked() - memory_.blocks_ready()) *
+               block <=
+           index_bytes);
+  TP_CHECK(memory_.chunk_bytes_used() <= memory_.blocks_chunked() * block);
+  TP_CHECK(memory_.blocks_held() <= memory_.block_count_max());
+}
+
+}  // namespace tidepool::storage

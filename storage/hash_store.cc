@@ -1,0 +1,348 @@
+// Looking up, putting, deleting, and the frame of every write. Updates that depend on the present
+// value are in hash_store_update.cc, iteration in hash_store_iterate.cc.
+#include "storage/hash_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "proto/base/check.h"
+#include "proto/base/key_hash.h"
+#include "proto/base/limits.h"
+#include "storage/hash_store_change.h"
+#include "storage/partition.h"
+
+namespace tidepool::storage {
+namespace {
+
+// Most keys are shorter than a cache line, where a call of memcmp costs more than the comparison.
+inline bool SameBytes(const std::byte* a, const std::byte* b, std::size_t count) {
+  for (; count >= 8; count -= 8, a += 8, b += 8) {
+    if (LoadUnaligned<std::uint64_t>(a) != LoadUnaligned<std::uint64_t>(b)) return false;
+    if (count > 64) return std::memcmp(a + 8, b + 8, count - 8) == 0;
+  }
+  for (; count != 0; --count) {
+    if (*a++ != *b++) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
+                     const TagIndexOptions& options)
+    : partition_(partition), log_(log), index_(memory, options) {}
+
+void HashStore::PrefetchRecord(std::uint64_t hash) const {
+  index_.Find(hash, [this](std::uint64_t location) {
+    const auto* record = reinterpret_cast<const char*>(log_.At(location));
+    __builtin_prefetch(record);
+    __builtin_prefetch(record + 64);
+    return true;
+  });
+}
+
+std::uint64_t HashStore::HashAt(std::uint64_t location) const {
+  return KeyHash(Log::KeyOf(*log_.At(location)));
+}
+
+HashStore::Found HashStore::LookRaw(Bytes key, std::uint64_t hash) const {
+  Found found;
+  const auto accept = [&](std::uint64_t location) {
+    RecordHeader* record = log_.At(location);
+    if (record->key_bytes != key.size() ||
+        !SameBytes(Log::KeyOf(*record).data(), key.data(), key.size())) {
+      return false;
+    }
+    found.record = record;
+    found.location = location;
+    return true;
+  };
+  found.slot = index_.Find(hash, accept);
+  return found;
+}
+
+HashStore::Found HashStore::LookExpiring(const Found& found, Bytes key, std::uint64_t hash,
+                                         std::uint64_t now_ms) {
+  if (log_.ExpiryOf(*found.record) > now_ms) return found;
+  LogRecord removal;
+  removal.partition = partition_.id();
+  removal.type = LogRecordType::kExpire;
+  removal.key = key;
+  removal.hash = hash;
+  Found absent;
+  absent.stuck = partition_.Apply(removal).value() == 0;
+  return absent;
+}
+
+void HashStore::SetValue(const Found& found, HashOutcome& outcome) {
+  const RecordHeader& record = *found.record;
+  outcome.version = Lsn(record.lsn);
+  outcome.value_flags = record.flags & kCounterFlags;
+  outcome.value_bytes = record.value_bytes;
+  outcome.location = found.location;
+  if (record.type == RecordType::kPut) [[likely]] {
+    outcome.value = {reinterpret_cast<const std::byte*>(&record + 1) + record.key_bytes,
+                     record.value_bytes};
+    return;
+  }
+  log_.ExtentSegmentsOf(record, extent_segments_);
+  extent_ = {record.value_bytes, extent_segments_, log_.ExtentRemainderOf(record)};
+  outcome.extent = &extent_;
+}
+
+HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
+  HashOutcome outcome;
+  const Found found = Look(key, hash, now_ms);
+  if (found.slot == nullptr) {
+    outcome.code = StatusCode::kNotFound;
+    return outcome;
+  }
+  SetValue(found, outcome);
+  return outcome;
+}
+
+HashOutcome HashStore::Contains(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
+  HashOutcome outcome;
+  const Found found = Look(key, hash, now_ms);
+  if (found.slot == nullptr) {
+    outcome.code = StatusCode::kNotFound;
+    return outcome;
+  }
+  outcome.version = Lsn(found.record->lsn);
+  outcome.value_flags = found.record->flags & kCounterFlags;
+  outcome.value_bytes = found.record->value_bytes;
+  return outcome;
+}
+
+HashOutcome HashStore::Ttl(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
+  HashOutcome outcome = Contains(key, hash, now_ms);
+  if (outcome.code != StatusCode::kOk) return outcome;
+  const Found found = LookRaw(key, hash);
+  const std::uint64_t expiry_ms = log_.ExpiryOf(*found.record);
+  outcome.result = expiry_ms == 0 ? kTtlNone : expiry_ms - now_ms;
+  return outcome;
+}
+
+bool HashStore::BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags) {
+  return key.size() > limits::kKeyBytesMax || value_bytes > limits::kValueBytesMax ||
+         (value_flags & ~kCounterFlags) != 0 || value_flags == kCounterFlags ||
+         (value_flags != 0 && value_bytes != 8);
+}
+
+bool HashStore::ConditionHolds(const PutOptions& options, const Found& found,
+                               HashOutcome& outcome) {
+  const bool present = found.slot != nullptr;
+  if (present) outcome.version = Lsn(found.record->lsn);
+  switch (options.condition) {
+    case PutCondition::kAlways:
+      break;
+    case PutCondition::kIfAbsent:
+      if (present) outcome.code = StatusCode::kAlreadyExists;
+      break;
+    case PutCondition::kIfPresent:
+      if (!present) outcome.code = StatusCode::kNotFound;
+      break;
+    case PutCondition::kIfVersion:
+      if (!present) {
+        outcome.code = StatusCode::kNotFound;
+      } else if (outcome.version != options.if_version) {
+        outcome.code = StatusCode::kFailedPrecondition;
+      }
+      break;
+  }
+  return outcome.code == StatusCode::kOk;
+}
+
+std::uint64_t HashStore::ExpiryAt(std::uint64_t ttl_ms, const Found& found,
+                                  std::uint64_t now_ms) const {
+  if (ttl_ms == kTtlNone) return 0;
+  if (ttl_ms == kTtlKeep && found.slot != nullptr) return log_.ExpiryOf(*found.record);
+  if (ttl_ms == kTtlDefault || ttl_ms == kTtlKeep) ttl_ms = partition_.options().ttl_ms;
+  if (ttl_ms == 0) return 0;
+  // A time to live beyond the end of time is none.
+  return now_ms + ttl_ms < now_ms ? 0 : now_ms + ttl_ms;
+}
+
+HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, Bytes value, const PutOptions& options,
+                           std::uint64_t now_ms) {
+  HashOutcome refused;
+  if (BadPut(key, value.size(), options.value_flags)) {
+    refused.code = StatusCode::kInvalidArgument;
+    return refused;
+  }
+  if (value.size() > log_.extent_threshold_bytes()) {
+    ValueWriter writer(&log_, value.size());
+    refused.code = writer.Write(0, value);
+    if (refused.code != StatusCode::kOk) return refused;
+    return Put(key, hash, writer, options, now_ms);
+  }
+  return Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& outcome) {
+    if (!ConditionHolds(options, found, outcome)) return false;
+    outcome.previous = outcome.version.value();
+    change.value = value;
+    change.value_bytes = value.size();
+    change.value_flags = options.value_flags;
+    change.expiry_ms = ExpiryAt(options.ttl_ms, found, now_ms);
+    return true;
+  });
+}
+
+HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
+                           const PutOptions& options, std::uint64_t now_ms) {
+  HashOutcome outcome;
+  if (BadPut(key, value.value_bytes(), options.value_flags) || !value.Complete()) {
+    outcome.code = StatusCode::kInvalidArgument;
+    return outcome;
+  }
+  outcome = Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& out) {
+    if (!ConditionHolds(options, found, out)) return false;
+    out.previous = out.version.value();
+    change.value = value.Staged();
+    change.extent_segments = value.segments_;
+    change.value_bytes = value.value_bytes();
+    change.value_flags = options.value_flags;
+    change.expiry_ms = ExpiryAt(options.ttl_ms, found, now_ms);
+    return true;
+  });
+  if (outcome.code == StatusCode::kOk) {
+    value.segments_.clear();  // They are the record's now.
+    value.Release();
+  }
+  return outcome;
+}
+
+HashOutcome HashStore::Delete(Bytes key, std::uint64_t hash, Lsn if_version,
+                              std::uint64_t now_ms) {
+  return DeleteFound(key, hash, if_version, false, now_ms);
+}
+
+HashOutcome HashStore::Take(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
+  return DeleteFound(key, hash, Lsn(), true, now_ms);
+}
+
+HashOutcome HashStore::DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
+                                   std::uint64_t now_ms) {
+  Lsn deleted;
+  HashOutcome outcome =
+      Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& out) {
+        if (found.slot == nullptr) {
+          out.code = StatusCode::kNotFound;
+          return false;
+        }
+        deleted = Lsn(found.record->lsn);
+        if (if_version.value() != 0 && if_version != deleted) {
+          out.code = StatusCode::kFailedPrecondition;
+          out.version = deleted;
+          return false;
+        }
+        // The bytes of a dead record stay until the next change, so the view outlives the deletion.
+        if (take) SetValue(found, out);
+        change.type = LogRecordType::kDelete;
+        return true;
+      });
+  if (outcome.code == StatusCode::kOk) outcome.version = deleted;
+  return outcome;
+}
+
+Room HashStore::MakeRoom(const LogRecord& change, const Found& found) {
+  if (change.type != LogRecordType::kPut) {
+    if (found.slot == nullptr || !partition_.options().tombstones) return Room::kReady;
+    return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kReserve);
+  }
+  if (CanUpdateInPlace(change, found)) return Room::kReady;
+  if (found.slot == nullptr && !index_.MakeRoom(change.hash)) {
+    // Compaction may give back a block that the index can take.
+    if (log_.reclaiming()) return Room::kNone;
+    return log_.Reclaim() && index_.MakeRoom(change.hash) ? Room::kMoved : Room::kNone;
+  }
+  return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
+}
+
+bool HashStore::CanUpdateInPlace(const LogRecord& change, const Found& found) const {
+  if (found.slot == nullptr || change.value_bytes > limits::kInPlaceValueBytesMax ||
+      found.record->type != RecordType::kPut || !partition_.options().update_in_place) {
+    return false;
+  }
+  const std::uint8_t flags = Log::FlagsOf(change);
+  constexpr std::uint8_t kShape = kRecordExpiry | kRecordClient;
+  // The record must keep its size, so that the segment can be walked while it changes.
+  return (flags & kShape) == (found.record->flags & kShape) &&
+         RecordBytes(found.record->key_bytes, change.value_bytes, flags) ==
+             log_.BytesOf(*found.record) &&
+         !log_.IsPinned(found.location);
+}
+
+void HashStore::UpdateInPlace(const LogRecord& change, const Found& found, Lsn lsn) {
+  RecordHeader& record = *found.record;
+  const std::atomic_ref<std::uint32_t> sequence(record.sequence);
+  const std::uint32_t even = record.sequence;
+  TP_DCHECK(even % 2 == 0);
+  sequence.store(even + 1, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);
+  std::byte* value = reinterpret_cast<std::byte*>(&record + 1) + record.key_bytes;
+  // An append hands the present value back as the first piece.
+  if (!change.value.empty()) std::memmove(value, change.value.data(), change.value.size());
+  if (!change.value_tail.empty()) {
+    std::memcpy(value + change.value.size(), change.value_tail.data(), change.value_tail.size());
+  }
+  record.lsn = lsn.value();
+  record.value_bytes = static_cast<std::uint32_t>(change.value_bytes);
+  record.flags = Log::FlagsOf(change);
+  if (change.expiry_ms != 0) {
+    StoreUnaligned(reinterpret_cast<std::byte*>(&record) + log_.ExpiryOffset(record),
+                   change.expiry_ms);
+    log_.NoteExpiry(found.location, change.expiry_ms);
+  }
+  sequence.store(even + 2, std::memory_order_release);
+}
+
+void HashStore::ApplyPut(const LogRecord& change, const Found& found, Lsn lsn) {
+  if (CanUpdateInPlace(change, found)) {
+    UpdateInPlace(change, found, lsn);
+    return;
+  }
+  const bool extent = !change.extent_segments.empty();
+  const std::uint64_t location =
+      log_.Append(Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, lsn);
+  if (found.slot == nullptr) {
+    index_.Insert(change.hash, location, [this](std::uint64_t at) { return HashAt(at); });
+  } else {
+    TagIndex::Replace(found.slot, location);
+    KillRecord(found.location, change.extent_segments);
+  }
+  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes);
+}
+
+void HashStore::ApplyDelete(const LogRecord& change, const Found& found, Lsn lsn) {
+  if (found.slot == nullptr) return;
+  if (partition_.options().tombstones) {
+    log_.Append(Stream::kVolatile, change, RecordType::kTombstone, lsn);
+  }
+  index_.Erase(found.slot);
+  KillRecord(found.location, {});
+}
+
+void HashStore::KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept) {
+  const RecordHeader& record = *log_.At(location);
+  if (record.type == RecordType::kPutExtent) {
+    log_.ExtentSegmentsOf(record, scratch_segments_);
+    // An extent that was extended keeps its segments, in order, at the front of the new one.
+    for (std::size_t i = 0; i < scratch_segments_.size(); ++i) {
+      if (i < segments_kept.size() && segments_kept[i] == scratch_segments_[i]) continue;
+      log_.KillExtentSegment(scratch_segments_[i]);
+    }
+  }
+  log_.Kill(location);
+}
+
+bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) {
+  for (; *bucket < index_.bucket_count(); ++*bucket) {
+    if (done()) return true;
+    index_.VisitChain(*bucket, [this](std::uint64_t location) { KillRecord(location, {}); });
+    index_.ClearChain(*bucket);
+  }
+  return false;
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,77 @@
+// Walking a hash partition by positions of the bit-reversed hash, so that growth loses and repeats
+// nothing.
+#include <algorithm>
+
+#include "storage/hash_store.h"
+
+namespace tidepool::storage {
+
+void HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms) {
+  visits_.clear();
+  index_.VisitChain(bucket, [&](std::uint64_t location) {
+    const std::uint64_t position = index_.PositionOf(HashAt(location));
+    if (position < cursor) return;
+    const std::uint64_t expiry_ms = log_.ExpiryOf(*log_.At(location));
+    if (expiry_ms != 0 && expiry_ms <= now_ms) return;
+    visits_.push_back({position, location});
+  });
+  std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) {
+    return a.position < b.position;
+  });
+}
+
+RecordView HashStore::ViewOf(std::uint64_t location) {
+  HashOutcome outcome;
+  Found found;
+  found.record = log_.At(location);
+  found.location = location;
+  SetValue(found, outcome);
+  RecordView view;
+  view.key = Log::KeyOf(*found.record);
+  view.value = outcome.value;
+  view.extent = outcome.extent;
+  view.value_bytes = outcome.value_bytes;
+  view.version = outcome.version;
+  view.value_flags = outcome.value_flags;
+  view.expiry_ms = log_.ExpiryOf(*found.record);
+  view.location = location;
+  return view;
+}
+
+IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max,
+                                 std::uint64_t now_ms,
+                                 absl::FunctionRef<bool(const RecordView&)> visitor) {
+  IterateResult result;
+  result.cursor = cursor;
+  // Empty buckets count too, or a sparse partition would be walked to its end in one call.
+  std::uint64_t steps_left = 64 + 16 * records_max;
+  while (result.records < records_max && steps_left-- != 0) {
+    std::uint64_t next = 0;
+    const std::uint64_t bucket = index_.BucketOfPosition(result.cursor, &next);
+    CollectChain(bucket, result.cursor, now_ms);
+    for (std::size_t i = 0; i < visits_.size();) {
+      if (result.records >= records_max) {
+        result.cursor = visits_[i].position;
+        return result;
+      }
+      // Keys of one hash go together: the cursor cannot stand between them.
+      std::size_t end = i;
+      for (; end < visits_.size() && visits_[end].position == visits_[i].position; ++end) {
+        if (!visitor(ViewOf(visits_[end].location))) {
+          result.cursor = visits_[i].position;
+          return result;
+        }
+      }
+      result.records += end - i;
+      i = end;
+    }
+    result.cursor = next;
+    if (next == 0) {
+      result.done = true;
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,234 @@
+// Appending and accounting. The hot ones are Append and Kill.
+#include "storage/log.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/base/check.h"
+
+namespace tidepool::storage {
+
+Log::Log(CoreMemory& memory, CoreId core)
+    : memory_(memory), segment_bytes_(memory.block_bytes()), segments_(memory, core) {}
+
+void Log::ExtentSegmentsOf(const RecordHeader& record,
+                           std::vector<std::uint32_t>& segments) const {
+  TP_DCHECK(record.type == RecordType::kPutExtent);
+  segments.resize(ShapeOfExtent(record.value_bytes, segment_bytes_).segments);
+  std::memcpy(segments.data(), StoredOf(record).data(), segments.size() * 4);
+}
+
+Bytes Log::ExtentRemainderOf(const RecordHeader& record) const {
+  return StoredOf(record).subspan(ShapeOfExtent(record.value_bytes, segment_bytes_).segments * 4);
+}
+
+std::uint8_t Log::FlagsOf(const LogRecord& change) {
+  return static_cast<std::uint8_t>((change.value_flags & kCounterFlags) |
+                                   (change.expiry_ms != 0 ? kRecordExpiry : 0) |
+                                   (change.session.value() != 0 ? kRecordClient : 0));
+}
+
+std::uint64_t Log::BytesFor(const LogRecord& change) const {
+  if (change.type != LogRecordType::kPut) return RecordBytes(change.key.size(), 0, 0);
+  return RecordBytes(change.key.size(),
+                     change.extent_segments.size() * 4 + change.value.size() +
+                         change.value_tail.size(),
+                     FlagsOf(change));
+}
+
+Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
+  if (bytes > segment_bytes_ - sizeof(SegmentHeader)) return Room::kNone;
+  FreeDead();
+  bool moved = false;
+  std::uint32_t index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
+  if (index == 0 && Reclaim()) {
+    moved = true;
+    index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
+  }
+  if (index == 0) return Room::kNone;
+  Open& open = open_[static_cast<int>(stream)];
+  if (open.index != 0) Seal(open.index);
+  open.index = index;
+  open.left = static_cast<std::uint32_t>(segment_bytes_ - sizeof(SegmentHeader));
+  return moved ? Room::kMoved : Room::kReady;
+}
+
+void Log::Seal(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kOpen);
+  segment.state = SegmentState::kSealed;
+  if (segment_bytes_ - segment.used >= sizeof(RecordHeader)) {
+    std::memset(segments_.Base(index) + segment.used, 0, sizeof(RecordHeader));
+  }
+  if (segment.live == 0) MarkDead(index);
+}
+
+std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location) {
+  Open& open = open_[static_cast<int>(stream)];
+  TP_CHECK(open.left >= bytes);
+  Segment& segment = segments_[open.index];
+  TP_DCHECK(segment.state == SegmentState::kOpen);
+  *location = segments_.LocationOf(open.index, segment.used);
+  std::byte* at = segments_.Base(open.index) + segment.used;
+  segment.used += static_cast<std::uint32_t>(bytes);
+  segment.live += static_cast<std::uint32_t>(bytes);
+  open.left -= static_cast<std::uint32_t>(bytes);
+  live_bytes_ += bytes;
+  return at;
+}
+
+std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType type, Lsn lsn) {
+  const bool tombstone = type == RecordType::kTombstone;
+  const std::uint8_t flags = tombstone ? std::uint8_t{0} : FlagsOf(change);
+  const std::size_t numbers = change.extent_segments.size() * 4;
+  const std::size_t stored =
+      tombstone ? 0 : numbers + change.value.size() + change.value_tail.size();
+  const std::uint64_t bytes = RecordBytes(change.key.size(), stored, flags);
+  std::uint64_t location = 0;
+  std::byte* at = TakeSpace(stream, bytes, &location);
+
+  auto* header = reinterpret_cast<RecordHeader*>(at);
+  *header = RecordHeader{};
+  header->lsn = lsn.value();
+  header->value_bytes = tombstone ? 0 : static_cast<std::uint32_t>(change.value_bytes);
+  header->key_bytes = static_cast<std::uint16_t>(change.key.size());
+  header->type = type;
+  header->flags = flags;
+  header->partition = change.partition.value();
+  std::byte* to = at + sizeof(RecordHeader);
+  const auto put = [&to](const void* from, std::size_t count) {
+    if (count != 0) std::memcpy(to, from, count);
+    to += count;
+  };
+  put(change.key.data(), change.key.size());
+  if (tombstone) {
+    tombstone_bytes_ += bytes;
+  } else {
+    put(change.extent_segments.data(), numbers);
+    put(change.value.data(), change.value.size());
+    put(change.value_tail.data(), change.value_tail.size());
+  }
+  std::byte* trailers = at + (bytes - TrailerBytes(flags));
+  // Zero up to the trailers, so that a record's bytes, and later its CRC, are a function of its content.
+  for (; to < trailers; ++to) *to = std::byte{0};
+  if ((flags & kRecordExpiry) != 0) {
+    StoreUnaligned(to, change.expiry_ms);
+    to += kExpiryTrailerBytes;
+    NoteExpiry(location, change.expiry_ms);
+  }
+  if ((flags & kRecordClient) != 0) {
+    StoreUnaligned(to, change.session.value());
+    StoreUnaligned(to + 8, change.session_sequence);
+  }
+  return location;
+}
+
+std::uint64_t Log::Relocate(std::uint64_t location) {
+  const RecordHeader* from = At(location);
+  const std::uint64_t bytes = BytesOf(*from);
+  std::uint64_t to_location = 0;
+  std::byte* to = TakeSpace(Stream::kRelocated, bytes, &to_location);
+  std::memcpy(to, from, bytes);
+  reinterpret_cast<RecordHeader*>(to)->sequence = 0;
+  if (from->type == RecordType::kTombstone) tombstone_bytes_ += bytes;
+  if (const std::uint64_t expiry_ms = ExpiryOf(*from); expiry_ms != 0) {
+    NoteExpiry(to_location, expiry_ms);
+  }
+  return to_location;
+}
+
+void Log::Kill(std::uint64_t location) {
+  const RecordHeader* record = At(location);
+  const std::uint64_t bytes = BytesOf(*record);
+  const std::uint32_t index = segments_.IndexOf(location);
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.live >= bytes);
+  segment.live -= static_cast<std::uint32_t>(bytes);
+  live_bytes_ -= bytes;
+  if (record->type == RecordType::kTombstone) tombstone_bytes_ -= bytes;
+  if (segment.live == 0 && segment.state == SegmentState::kSealed) MarkDead(index);
+}
+
+void Log::NoteExpiry(std::uint64_t location, std::uint64_t expiry_ms) {
+  Segment& segment = segments_[segments_.IndexOf(location)];
+  segment.expiry_min_ms = std::min(segment.expiry_min_ms, expiry_ms);
+  next_expiry_ms_ = std::min(next_expiry_ms_, expiry_ms);
+}
+
+std::uint32_t Log::AllocateExtentSegment() {
+  std::uint32_t index =
+      segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
+  if (index != 0) return index;
+  FreeDead();
+  index = segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
+  if (index != 0 || !Reclaim()) return index;
+  return segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
+}
+
+std::uint64_t Log::AllocateChunk(std::uint64_t bytes) {
+  std::uint64_t chunk = memory_.AllocateChunk(bytes);
+  if (chunk != 0) return chunk;
+  FreeDead();
+  chunk = memory_.AllocateChunk(bytes);
+  if (chunk != 0 || !Reclaim()) return chunk;
+  return memory_.AllocateChunk(bytes);
+}
+
+void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes) {
+  const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes_);
+  std::uint64_t left = value_bytes;
+  for (const std::uint32_t index : segments) {
+    Segment& segment = segments_[index];
+    TP_CHECK(segment.state == SegmentState::kExtent);
+    const auto live = static_cast<std::uint32_t>(std::min(left, capacity));
+    live_bytes_ += live;
+    live_bytes_ -= segment.live;
+    segment.live = live;
+    segment.used = static_cast<std::uint32_t>(kExtentHeaderBytes + live);
+    left -= live;
+  }
+}
+
+void Log::KillExtentSegment(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kExtent);
+  live_bytes_ -= segment.live;
+  segment.live = 0;
+  MarkDead(index);
+}
+
+void Log::MarkDead(std::uint32_t index) {
+  // Freed later: an answer of this very operation may still refer to its bytes.
+  segments_[index].state = SegmentState::kDead;
+  dead_.push_back(index);
+}
+
+void Log::Unpin(std::uint32_t segment) {
+  TP_CHECK(segments_[segment].pins > 0);
+  --segments_[segment].pins;
+}
+
+void Log::FreeDead() {
+  std::erase_if(dead_, [this](std::uint32_t index) {
+    if (segments_[index].pins != 0) return false;
+    segments_.Free(index);
+    return true;
+  });
+}
+
+void Log::FinishCompacted(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kCompacting);
+  TP_CHECK(segment.live == 0);
+  MarkDead(index);
+}
+
+std::uint64_t Log::dead_bytes() const {
+  std::uint64_t room = 0;
+  for (const Open& open : open_) room += open.left;
+  const std::uint64_t all = segments_.in_use() * segment_bytes_;
+  TP_CHECK(all >= live_bytes_ + room);
+  return all - live_bytes_ - room;
+}
+
+}  // namespace tidepool::storage

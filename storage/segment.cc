@@ -1,0 +1,100 @@
+// Begin and end of a segment's life, in the order that readers in other processes rely on.
+#include "storage/segment.h"
+
+#include <atomic>
+#include <cstring>
+
+namespace tidepool::storage {
+
+SegmentTable::SegmentTable(CoreMemory& memory, CoreId core)
+    : memory_(memory),
+      core_(core),
+      offset_bits_(OffsetBits(memory.block_bytes())),
+      offset_mask_((1ull << offset_bits_) - 1) {
+  // Reserved at once: growing under an operation would copy a vector per doubling.
+  const std::size_t count = memory.block_count_max() + 1;
+  bases_.reserve(count);
+  segments_.reserve(count);
+  free_.reserve(count);
+  bases_.push_back(nullptr);
+  segments_.emplace_back();
+}
+
+SegmentTable::~SegmentTable() {
+  for (std::uint32_t index = 1; index < end(); ++index) {
+    if (segments_[index].state != SegmentState::kFree) memory_.FreeBlock(segments_[index].frame);
+  }
+  for (SegmentEntry* page : entries_) memory_.FreeChunk(memory_.OffsetOf(page), kChunkBytesMin);
+}
+
+std::uint32_t SegmentTable::TakeIndex() {
+  if (!free_.empty()) {
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    return index;
+  }
+  const std::uint32_t index = end();
+  if (index / kEntriesPerPage >= entries_.size()) {
+    const std::uint64_t page = memory_.AllocateChunk(kChunkBytesMin);
+    if (page == 0) return 0;
+    auto* entries = reinterpret_cast<SegmentEntry*>(memory_.At(page));
+    std::memset(entries, 0, kChunkBytesMin);
+    entries_.push_back(entries);
+  }
+  bases_.push_back(nullptr);
+  segments_.emplace_back();
+  return index;
+}
+
+std::uint32_t SegmentTable::Begin(SegmentKind kind, Stream stream, MemoryClass memory_class) {
+  const std::uint64_t frame = memory_.AllocateBlock(memory_class);
+  if (frame == 0) return 0;
+  const std::uint32_t index = TakeIndex();
+  if (index == 0) {
+    memory_.FreeBlock(frame);
+    return 0;
+  }
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kFree);
+  segment = Segment{};
+  segment.number = next_number_++;
+  segment.frame = frame;
+  segment.stream = stream;
+  segment.state = kind == SegmentKind::kLog ? SegmentState::kOpen : SegmentState::kExtent;
+  segment.used = kind == SegmentKind::kLog ? sizeof(SegmentHeader) : kExtentHeaderBytes;
+  bases_[index] = memory_.At(frame);
+  ++in_use_;
+
+  SegmentHeader header{};
+  header.magic = kSegmentMagic;
+  header.number = segment.number;
+  header.core = core_.value();
+  header.stream = static_cast<std::uint8_t>(stream);
+  header.kind = kind;
+  header.index = index;
+  std::memcpy(bases_[index], &header, sizeof header);
+
+  SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+  std::atomic_ref(entry.frame).store(frame, std::memory_order_relaxed);
+  std::atomic_ref(entry.word).store(entry.word | kSegmentResident, std::memory_order_release);
+  return index;
+}
+
+void SegmentTable::Free(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kDead);
+  TP_CHECK(segment.pins == 0);
+  SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+  // Raised before the memory can be written by anybody: a reader that saw the old word fails.
+  std::atomic_ref(entry.word)
+      .store((entry.word & ~kSegmentResident) + kSegmentGenerationStep, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);
+  segment.state = SegmentState::kFree;
+  bases_[index] = nullptr;
+  memory_.FreeBlock(segment.frame);
+  free_.push_back(index);
+  TP_CHECK(in_use_ > 0);
+  --in_use_;
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,113 @@
+// The segments of one core: which memory each has, how full and how alive it is, and its shared word.
+//
+// Log -> [SegmentTable] -> CoreMemory. A location is turned into an address here, on every operation.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+#include "storage/core_memory.h"
+#include "storage/layout.h"
+
+namespace tidepool::storage {
+
+// Where new records go. Streams of durable records and of cached ones come with the devices.
+enum class Stream : std::uint8_t { kVolatile = 0, kRelocated = 1 };
+inline constexpr int kStreamCount = 2;
+
+enum class SegmentState : std::uint8_t {
+  kFree,
+  kOpen,        // A stream appends to it.
+  kSealed,      // Full; a candidate for compaction.
+  kCompacting,  // Its live records are being moved out.
+  kExtent,      // Holds a piece of one large value, or of one being written.
+  kDead,        // Nothing in it is referred to: freed when no pin is left.
+};
+
+inline constexpr std::uint64_t kNeverMs = std::numeric_limits<std::uint64_t>::max();
+
+// The owner's bookkeeping of a segment; not shared.
+struct Segment {
+  std::uint64_t number = 0;  // Grows with each segment begun: its age.
+  std::uint64_t frame = 0;   // Node offset of its memory.
+  std::uint64_t expiry_min_ms = kNeverMs;  // No record in it expires earlier.
+  std::uint32_t used = 0;                  // Bytes from its start, header included.
+  std::uint32_t live = 0;                  // Bytes of records that count.
+  std::uint32_t pins = 0;                  // Views under way: no reuse, no change in place.
+  SegmentState state = SegmentState::kFree;
+  Stream stream = Stream::kVolatile;
+};
+
+// Owner core only. An index is used again after Free; the shared word's generation tells its lives
+// apart. Index 0 is never given out.
+class SegmentTable {
+ public:
+  SegmentTable(CoreMemory& memory, CoreId core);
+  ~SegmentTable();
+  SegmentTable(const SegmentTable&) = delete;
+  SegmentTable& operator=(const SegmentTable&) = delete;
+
+  // Largest number of segments that locations of 40 bits can name.
+  static std::uint64_t CountMax(std::uint64_t segment_bytes) {
+    return 1ull << (kLocationBits - OffsetBits(segment_bytes));
+  }
+
+  // A fresh segment with its header written, or 0: memory is used up.
+  std::uint32_t Begin(SegmentKind kind, Stream stream, MemoryClass memory_class);
+  // Raises the generation, then gives the memory back. The segment must be kDead and without pins.
+  void Free(std::uint32_t index);
+
+  Segment& operator[](std::uint32_t index) {
+    TP_DCHECK(index < segments_.size());
+    return segments_[index];
+  }
+  const Segment& operator[](std::uint32_t index) const { return segments_[index]; }
+  // Indices below this may be in use.
+  std::uint32_t end() const { return static_cast<std::uint32_t>(segments_.size()); }
+  std::uint64_t in_use() const { return in_use_; }
+  std::uint64_t next_number() const { return next_number_; }
+
+  std::byte* Base(std::uint32_t index) const { return bases_[index]; }
+  RecordHeader* At(std::uint64_t location) const {
+    return reinterpret_cast<RecordHeader*>(bases_[location >> offset_bits_] +
+                                           (location & offset_mask_) * kRecordAlign);
+  }
+  std::uint32_t IndexOf(std::uint64_t location) const {
+    return static_cast<std::uint32_t>(location >> offset_bits_);
+  }
+  std::uint32_t OffsetOf(std::uint64_t location) const {
+    return static_cast<std::uint32_t>((location & offset_mask_) * kRecordAlign);
+  }
+  std::uint64_t LocationOf(std::uint32_t index, std::uint32_t offset) const {
+    return std::uint64_t{index} << offset_bits_ | offset / kRecordAlign;
+  }
+  // The shared entry of a segment.
+  const SegmentEntry& Entry(std::uint32_t index) const {
+    return entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+  }
+
+ private:
+  static constexpr std::uint32_t kEntriesPerPage = kChunkBytesMin / sizeof(SegmentEntry);
+  static int OffsetBits(std::uint64_t segment_bytes) {
+    return std::countr_zero(segment_bytes / kRecordAlign);
+  }
+  std::uint32_t TakeIndex();
+
+  CoreMemory& memory_;
+  const CoreId core_;
+  const int offset_bits_;
+  const std::uint64_t offset_mask_;
+  std::vector<std::byte*> bases_;  // Apart from segments_: the only part that a read touches.
+  std::vector<Segment> segments_;
+  std::vector<std::uint32_t> free_;
+  std::vector<SegmentEntry*> entries_;  // Pages in arenas; never given back before the end.
+  std::uint64_t next_number_ = 1;
+  std::uint64_t in_use_ = 0;
+};
+
+}  // namespace tidepool::storage

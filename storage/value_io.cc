@@ -1,0 +1,209 @@
+// Filling unpublished memory, and keeping published memory while it is sent.
+#include "storage/value_io.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/limits.h"
+#include "storage/core_store.h"
+#include "storage/log.h"
+
+namespace tidepool::storage {
+
+Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_bytes) {
+  if (value_bytes > limits::kValueBytesMax) {
+    return Status(StatusCode::kOutOfRange,
+                  "a value of " + std::to_string(value_bytes) + " bytes is above the limit of 1 GiB",
+                  "split it over several keys");
+  }
+  Log& log = core.log_;
+  const std::uint64_t block = log.segment_bytes();
+  const std::uint64_t room = log.memory().BlocksAvailable() * block + log.dead_bytes();
+  if (value_bytes > log.extent_threshold_bytes() && value_bytes > room) {
+    return Status(StatusCode::kResourceExhausted,
+                  "no memory for a value of " + std::to_string(value_bytes) + " bytes; " +
+                      std::to_string(room) + " are left",
+                  "delete something, or start with more --memory");
+  }
+  ValueWriter writer(&log, value_bytes);
+  if (!writer.Prepare()) {
+    return Status(StatusCode::kResourceExhausted,
+                  "no memory for a value of " + std::to_string(value_bytes) + " bytes",
+                  "delete something, or start with more --memory");
+  }
+  return writer;
+}
+
+ValueWriter::ValueWriter(Log* log, std::uint64_t value_bytes)
+    : log_(log), value_bytes_(value_bytes), staged_bytes_(value_bytes) {
+  if (value_bytes > log->extent_threshold_bytes()) {
+    const ExtentShape shape = ShapeOfExtent(value_bytes, log->segment_bytes());
+    segments_.resize(shape.segments);
+    staged_bytes_ = shape.remainder_bytes;
+  }
+}
+
+bool ValueWriter::Prepare() {
+  if (staged_bytes_ != 0 && staged_ == 0) staged_ = log_->AllocateChunk(StagedChunkBytes());
+  return staged_bytes_ == 0 || staged_ != 0;
+}
+
+void ValueWriter::ShareSegments(std::span<const std::uint32_t> segments) {
+  TP_CHECK(segments.size() <= segments_.size());
+  std::copy(segments.begin(), segments.end(), segments_.begin());
+}
+
+void ValueWriter::UnshareSegments(std::size_t count) {
+  std::fill_n(segments_.begin(), count, 0u);
+}
+
+ValueWriter::ValueWriter(ValueWriter&& other) noexcept
+    : log_(std::exchange(other.log_, nullptr)),
+      value_bytes_(other.value_bytes_),
+      segments_(std::move(other.segments_)),
+      staged_(std::exchange(other.staged_, 0)),
+      staged_bytes_(other.staged_bytes_) {
+  other.segments_.clear();
+}
+
+ValueWriter& ValueWriter::operator=(ValueWriter&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  log_ = std::exchange(other.log_, nullptr);
+  value_bytes_ = other.value_bytes_;
+  segments_ = std::move(other.segments_);
+  other.segments_.clear();
+  staged_ = std::exchange(other.staged_, 0);
+  staged_bytes_ = other.staged_bytes_;
+  return *this;
+}
+
+ValueWriter::~ValueWriter() { Release(); }
+
+void ValueWriter::Release() {
+  if (log_ == nullptr) return;
+  for (const std::uint32_t index : segments_) {
+    if (index != 0) log_->KillExtentSegment(index);
+  }
+  segments_.clear();
+  if (staged_ != 0) log_->memory().FreeChunk(staged_, StagedChunkBytes());
+  staged_ = 0;
+  log_ = nullptr;
+}
+
+std::uint64_t ValueWriter::StagedChunkBytes() const {
+  return std::max(std::bit_ceil(staged_bytes_), kChunkBytesMin);
+}
+
+bool ValueWriter::Complete() const {
+  return log_ != nullptr && (staged_bytes_ == 0 || staged_ != 0) &&
+         std::find(segments_.begin(), segments_.end(), 0u) == segments_.end();
+}
+
+Bytes ValueWriter::Staged() const {
+  if (staged_bytes_ == 0) return {};
+  return {log_->memory().At(staged_), static_cast<std::size_t>(staged_bytes_)};
+}
+
+StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
+  TP_CHECK(log_ != nullptr);
+  if (offset > value_bytes_ || part.size() > value_bytes_ - offset) return StatusCode::kOutOfRange;
+  if (!Prepare()) return StatusCode::kResourceExhausted;
+  const std::uint64_t capacity = ExtentSegmentCapacity(log_->segment_bytes());
+  // All memory first: a part is written whole or not at all.
+  if (!part.empty()) {
+    const std::uint64_t last = std::min<std::uint64_t>((offset + part.size() - 1) / capacity + 1,
+                                                       segments_.size());
+    for (std::uint64_t i = offset / capacity; i < last; ++i) {
+      if (segments_[i] == 0) segments_[i] = log_->AllocateExtentSegment();
+      if (segments_[i] == 0) return StatusCode::kResourceExhausted;
+    }
+  }
+  while (!part.empty()) {
+    const std::uint64_t index = offset / capacity;
+    std::byte* to = nullptr;
+    std::uint64_t room = 0;
+    if (index < segments_.size()) {
+      const MutableBytes bytes = log_->ExtentBytes(segments_[index], offset % capacity);
+      to = bytes.data();
+      room = bytes.size();
+    } else {
+      const std::uint64_t staged_at = offset - segments_.size() * capacity;
+      to = log_->memory().At(staged_) + staged_at;
+      room = staged_bytes_ - staged_at;
+    }
+    const std::size_t count = std::min<std::uint64_t>(room, part.size());
+    std::memcpy(to, part.data(), count);
+    part = part.subspan(count);
+    offset += count;
+  }
+  return StatusCode::kOk;
+}
+
+ValueReader ValueReader::Pin(HashStore& store, const HashOutcome& outcome) {
+  TP_CHECK(outcome.code == StatusCode::kOk);
+  TP_CHECK(outcome.location != 0);
+  ValueReader reader;
+  reader.log_ = &store.log_;
+  reader.value_bytes_ = outcome.value_bytes;
+  reader.record_segment_ = store.log_.segments().IndexOf(outcome.location);
+  store.log_.Pin(reader.record_segment_);
+  reader.tail_ = outcome.value;
+  if (outcome.extent != nullptr) {
+    reader.tail_ = outcome.extent->remainder;
+    reader.extent_segments_.assign(outcome.extent->segments.begin(),
+                                   outcome.extent->segments.end());
+    for (const std::uint32_t index : reader.extent_segments_) store.log_.Pin(index);
+  }
+  return reader;
+}
+
+ValueReader::ValueReader(ValueReader&& other) noexcept
+    : log_(std::exchange(other.log_, nullptr)),
+      value_bytes_(other.value_bytes_),
+      extent_segments_(std::move(other.extent_segments_)),
+      record_segment_(other.record_segment_),
+      tail_(other.tail_) {
+  other.extent_segments_.clear();
+}
+
+ValueReader& ValueReader::operator=(ValueReader&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  log_ = std::exchange(other.log_, nullptr);
+  value_bytes_ = other.value_bytes_;
+  extent_segments_ = std::move(other.extent_segments_);
+  other.extent_segments_.clear();
+  record_segment_ = other.record_segment_;
+  tail_ = other.tail_;
+  return *this;
+}
+
+ValueReader::~ValueReader() { Release(); }
+
+void ValueReader::Release() {
+  if (log_ == nullptr) return;
+  log_->Unpin(record_segment_);
+  for (const std::uint32_t index : extent_segments_) log_->Unpin(index);
+  extent_segments_.clear();
+  log_ = nullptr;
+}
+
+Bytes ValueReader::Part(std::uint64_t offset, std::uint64_t bytes_max) const {
+  if (offset >= value_bytes_ || log_ == nullptr) return {};
+  const std::uint64_t capacity = ExtentSegmentCapacity(log_->segment_bytes());
+  const std::uint64_t index = offset / capacity;
+  Bytes rest;
+  if (index < extent_segments_.size()) {
+    rest = log_->ExtentBytes(extent_segments_[index], offset % capacity);
+  } else {
+    rest = tail_.subspan(offset - extent_segments_.size() * capacity);
+  }
+  return rest.first(std::min({rest.size(), static_cast<std::size_t>(bytes_max),
+                              static_cast<std::size_t>(value_bytes_ - offset)}));
+}
+
+}  // namespace tidepool::storage
