@@ -1,0 +1,59 @@
+// The connection file: how daemons and programs find a cluster. What it holds, and reading it.
+//
+//   kvd writes it (published_file.h)  ->  [connection file]  ->  SDK, kvctl, other daemons (find.h)
+//
+// JSON, so that a script can read it: {"format", "cluster_uuid", "job_id", "nodes_expected",
+// "coordinator", "token_file", "insecure", "nodes": [{"node_id", "uuid", "control_address",
+// "host"}]}. Only additions may be made within a format; a reader ignores what it does not know.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/base/result.h"
+
+namespace tidepool::cluster_file {
+
+struct FileNode {
+  std::string uuid;
+  std::string control_address;  // host:port of its gRPC services.
+  std::string host;
+
+  friend bool operator==(const FileNode&, const FileNode&) = default;
+};
+
+// A plain value.
+struct ClusterFile {
+  static constexpr int kFormat = 1;
+
+  std::string cluster_uuid;
+  std::string job_id;  // Of the batch job that it was started in; empty outside.
+  std::uint32_t nodes_expected = 1;
+  std::uint32_t coordinator = 0;  // Index into nodes.
+  // Where the job token is. In memory an absolute path or one relative to the working directory; in
+  // the file relative to its folder, since a shared file system may be mounted elsewhere.
+  std::string token_file;
+  bool insecure = false;  // The daemons serve without TLS beyond loopback; clients must agree.
+  std::vector<FileNode> nodes;  // Index = NodeId. Never empty in a file.
+
+  friend bool operator==(const ClusterFile&, const ClusterFile&) = default;
+};
+
+// `path` is where the text is to stand or stood: for the token's path and for messages.
+std::string Serialize(const ClusterFile& file, const std::string& path);
+// Any text gives a value or kInvalidArgument (damaged), kUnimplemented (a newer format).
+Result<ClusterFile> Parse(std::string_view text, const std::string& path);
+
+// Reads and checks that only this user (or root) can have written it: whoever writes it decides
+// where the job token is sent. Errors: as Parse, kNotFound, kPermissionDenied.
+Result<ClusterFile> Read(const std::string& path);
+
+// Where the token of a new cluster goes: beside the connection file, with the cluster's UUID in its
+// name so that two starters cannot overwrite each other's.
+std::string TokenPathFor(const std::string& path, const std::string& cluster_uuid);
+// Where daemons keep their identity and state unless told otherwise: a folder beside the file.
+std::string DataFolderFor(const std::string& path);
+
+}  // namespace tidepool::cluster_file

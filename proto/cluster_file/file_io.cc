@@ -1,0 +1,157 @@
+#include "proto/cluster_file/file_io.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "proto/cluster_file/random.h"
+
+namespace tidepool::cluster_file {
+namespace {
+
+Status WriteAll(int fd, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t wrote = write(fd, content.data(), content.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return FileError("write", path, errno);
+    content.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status FileError(std::string_view doing, std::string_view path, int error) {
+  StatusCode code = StatusCode::kInternal;
+  std::string remedy;
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      code = StatusCode::kNotFound;
+      remedy = "create '" + FolderOf(path) + "' or name another place";
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      code = StatusCode::kPermissionDenied;
+      remedy = "name a place that you may write to";
+      break;
+    case ENOSPC:
+    case EDQUOT:
+      code = StatusCode::kResourceExhausted;
+      remedy = "free some space there or name another place";
+      break;
+    case EEXIST:
+      code = StatusCode::kAlreadyExists;
+      break;
+    default:
+      break;
+  }
+  return Status(
+      code,
+      "cannot " + std::string(doing) + " '" + std::string(path) + "': " + std::strerror(error),
+      std::move(remedy));
+}
+
+std::string FolderOf(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return ".";
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max) {
+  // Not blocking: a fifo of that name must not hold the caller for ever.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) {
+    const Status failed = FileError("read", path, errno);
+    return Status(failed.code(), std::string(failed.what()));
+  }
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return FileError("read", path, errno);
+  if (!S_ISREG(info.st_mode)) {
+    return Status(StatusCode::kInvalidArgument, "'" + path + "' is not a file");
+  }
+  std::string content;
+  char buffer[16 * 1024];
+  while (true) {
+    const ssize_t got = read(file.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return FileError("read", path, errno);
+    if (got == 0) return content;
+    content.append(buffer, static_cast<std::size_t>(got));
+    if (content.size() > bytes_max) {
+      return Status(StatusCode::kInvalidArgument,
+                    "'" + path + "' is larger than " + std::to_string(bytes_max) + " bytes");
+    }
+  }
+}
+
+Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view content) {
+  TemporaryFile file{path + ".tmp-" + RandomHex(8), Descriptor()};
+  file.descriptor =
+      Descriptor(open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.descriptor.is_open()) return FileError("write", path, errno);
+  Status written = WriteAll(file.descriptor.get(), content, path);
+  if (written.ok() && fsync(file.descriptor.get()) != 0) written = FileError("write", path, errno);
+  if (!written.ok()) {
+    unlink(file.path.c_str());
+    return written;
+  }
+  return file;
+}
+
+Status SyncFolder(const std::string& folder) {
+  const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.is_open()) return FileError("open", folder, errno);
+  // Some network file systems cannot sync a folder and say EINVAL; their names are durable at once.
+  if (fsync(opened.get()) != 0 && errno != EINVAL) return FileError("sync", folder, errno);
+  return OkStatus();
+}
+
+Status ReplaceFile(const std::string& path, std::string_view content) {
+  auto temporary = WriteTemporary(path, content);
+  if (!temporary.ok()) return temporary.status();
+  if (rename(temporary->path.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    unlink(temporary->path.c_str());
+    return FileError("write", path, error);
+  }
+  return SyncFolder(FolderOf(path));
+}
+
+Status MakeFolders(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0) return OkStatus();
+  const int error = errno;
+  if (error == EEXIST) {
+    struct stat info {};
+    if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return OkStatus();
+    return FileError("make the folder", path, ENOTDIR);
+  }
+  if (error != ENOENT || path == "/" || path == ".") {
+    return FileError("make the folder", path, error);
+  }
+  TP_RETURN_IF_ERROR(MakeFolders(FolderOf(path)));
+  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return OkStatus();
+  return FileError("make the folder", path, errno);
+}
+
+Result<Descriptor> LockFile(const std::string& path) {
+  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.is_open()) return FileError("lock", path, errno);
+  if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
+  if (errno == EWOULDBLOCK) {
+    return Status(StatusCode::kAborted, "another process holds the lock '" + path + "'");
+  }
+  return FileError("lock", path, errno);
+}
+
+}  // namespace tidepool::cluster_file

@@ -1,0 +1,67 @@
+// Small files that must never be seen half-written: the connection file, tokens, identities.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "proto/base/result.h"
+
+namespace tidepool::cluster_file {
+
+// A file descriptor that is closed with its owner. Move-only.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// The Status of errno `error` on `path`: "cannot <doing> '<path>': <reason>", with kNotFound,
+// kPermissionDenied, kResourceExhausted (disk or quota), kAlreadyExists, else kInternal.
+Status FileError(std::string_view doing, std::string_view path, int error);
+
+// The folder part of `path` ("." if it has none).
+std::string FolderOf(std::string_view path);
+
+// The whole file, which must be a regular one of at most `bytes_max`.
+// Errors: as FileError; kInvalidArgument (not a file, or too large).
+Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max);
+
+// Writes a new file beside `path`, on disk when this returns, with a name of its own. The caller
+// links or renames it to `path` (then calls SyncFolder) and unlinks it. Mode 0600.
+struct TemporaryFile {
+  std::string path;
+  Descriptor descriptor;
+};
+Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view content);
+
+// Makes names in `folder` durable.
+Status SyncFolder(const std::string& folder);
+
+// `path` has `content`, durably, and at no moment anything but its old or its new content. 0600.
+Status ReplaceFile(const std::string& path, std::string_view content);
+
+// `path` and its missing parents, with mode 0700; an existing folder is left as it is.
+Status MakeFolders(const std::string& path);
+
+// A lock that ends with the process, whatever ends it. `path` is created if it is not there and
+// never removed, since another may wait for the same inode. Errors: kAborted (another process holds
+// it), as FileError.
+Result<Descriptor> LockFile(const std::string& path);
+
+}  // namespace tidepool::cluster_file

@@ -1,0 +1,44 @@
+// Where the connection file is: the same answer for daemons, SDK and kvctl.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "proto/base/result.h"
+#include "proto/cluster_file/cluster_file.h"
+
+namespace tidepool::cluster_file {
+
+// Looks up an environment variable; empty ones count as absent.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+// That of this process.
+Environment ProcessEnvironment();
+
+// $XDG_RUNTIME_DIR/tidepool/cluster.json, else tidepool-<uid>/cluster.json below the temporary
+// folder: the file of the user's own default service. With `make_folder` its folder is made (0700).
+// Errors: kPermissionDenied (the folder is another user's or open to others), as FileError.
+Result<std::string> UserServicePath(const Environment& environment, bool make_folder);
+
+// $SLURM_SUBMIT_DIR/tidepool-$SLURM_JOB_ID.json, or nothing outside a Slurm job.
+std::optional<std::string> JobPath(const Environment& environment);
+// $SLURM_JOB_ID, or "".
+std::string JobId(const Environment& environment);
+
+// Where a daemon writes or looks for the file: `flag` (--cluster), TIDEPOOL_CLUSTER, the job's, the
+// user's own default service.
+Result<std::string> PathForDaemon(const std::string& flag, const Environment& environment);
+
+struct Found {
+  std::string path;
+  std::string why;  // For people: "--cluster", "TIDEPOOL_CLUSTER", ...
+  ClusterFile file;
+};
+
+// The cluster that a program means: `flag` (--cluster; empty: not given), TIDEPOOL_CLUSTER, in a
+// Slurm job the job's file, ./tidepool-cluster.json, the user's own default service. The first two
+// must exist if they are given; of the others the first that exists counts. Errors: kNotFound
+// (none; the message lists the places and what to do), as Read.
+Result<Found> Find(const std::string& flag, const Environment& environment = ProcessEnvironment());
+
+}  // namespace tidepool::cluster_file
