@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "proto/base/limits.h"
+
 namespace tidepool {
 
 template <typename Tag, typename Rep>
@@ -68,6 +70,10 @@ class Lsn {
  private:
   std::uint64_t value_ = 0;
 };
+
+static_assert(limits::kPartitionsPerNamespaceMax <= 1u << PartitionId::kIndexBits);
+static_assert(limits::kNamespacesMax < 1u << (32 - PartitionId::kIndexBits));
+static_assert(limits::kTermMax < 1u << (64 - Lsn::kCounterBits));
 
 }  // namespace tidepool
 

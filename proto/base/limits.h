@@ -20,6 +20,10 @@ inline constexpr std::uint32_t kTermMax = (1u << 20) - 1;
 inline constexpr std::uint32_t kNodesMax = 1'024;
 inline constexpr std::uint32_t kCoresPerNodeMax = 64;
 
+// The widths that ids, locations and wire fields give to these (ids.h proves its own).
+static_assert(kKeyBytesMax <= 0xffff && kValueBytesMax <= 0xffffffff);
+static_assert(kNodesMax <= 0x10000 && kCoresPerNodeMax <= 0x10000);
+
 // Frames. 60 KiB keeps a frame with UCX's own headers inside one 64 KiB TCP segment (TX_SEG_SIZE),
 // so that it goes out eagerly in one piece.
 inline constexpr std::size_t kFrameBytesMax = 60 * 1024;
@@ -45,6 +49,9 @@ inline constexpr std::size_t kAnswerArgumentsMax = 2;
 static_assert(kFrameHeaderBytes + kGroupHeaderBytes + kOperationHeaderBytes +
                   8 * kOperationArgumentsMax + kKeyBytesMax + kUnstreamedValueBytesMax <=
               kFrameBytesMax);
+static_assert(kFrameBytesMax <= 0xffff, "lengths inside a frame are 16 bits");
+static_assert(kFlushOperations <= kFrameOperationsMax && kFrameOperationsMax <= 0xffff);
+static_assert(kStreamPartBytesMax <= kStreamWindowBytes);
 // So does an answer that carries the largest unstreamed value and the largest key (iteration).
 static_assert(kFrameHeaderBytes + kAnswerHeaderBytes + 8 * kAnswerArgumentsMax + kKeyBytesMax +
                   kUnstreamedValueBytesMax <=
@@ -62,6 +69,11 @@ inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
 // may not make the daemon keep the answers of ever more frames behind it.
 inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
 static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
+static_assert(kStreamWindowBytes <= kCreditBytesMax);
+static_assert(kCreditOperationsMin > 0 && kCreditOperationsMin <= kCreditOperationsMax);
+static_assert(kCreditBytesMin <= kCreditBytesMax && kCreditBytesMax <= kCreditBytesBudget);
+// Every operation in credit may travel in a frame of its own and still be below this bound.
+static_assert(kFramesUnfinishedMax >= kCreditOperationsMax);
 
 // Storage.
 inline constexpr std::size_t kSegmentBytes = 2 * 1024 * 1024;
@@ -72,9 +84,17 @@ inline constexpr std::size_t kInPlaceValueBytesMax = 256;
 inline constexpr std::size_t kMemoryBytesMin = 64ull << 20;
 static_assert(kArenaBytes % kSegmentBytes == 0);
 static_assert(kArenaFirstBytes % kSegmentBytes == 0);
+static_assert(kArenaFirstBytes <= kArenaBytes && kArenaBytes / kSegmentBytes > 1);
+// A record that is no extent fits a segment beside its 32-byte header, its trailers (expiry,
+// client) and the segment's own header and end mark, for which 4 KiB is plenty.
+static_assert(kKeyBytesMax + kExtentValueBytes + 4 * 1024 <= kSegmentBytes);
+static_assert(kInPlaceValueBytesMax <= kUnstreamedValueBytesMax);
+static_assert(kUnstreamedValueBytesMax <= kExtentValueBytes && kExtentValueBytes < kValueBytesMax);
 
 // Sessions.
 inline constexpr std::uint32_t kSessionsPerCoreMax = 10'000;
+static_assert(std::uint64_t{kSessionsPerCoreMax} * kCreditOperationsMin <= kCreditOperationsBudget,
+              "the least credit of every session fits the budget");
 inline constexpr std::uint32_t kSessionUnconnectedSeconds = 60;
 inline constexpr std::size_t kKeptAnswerInlineBytes = 64;
 

@@ -24,6 +24,21 @@ Status Malformed(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed answer frame: ") + what);
 }
 
+// What the scope and the flags of an entry imply; the writer keeps to it and the reader insists, so
+// that nobody above must ask again whether an index or a count makes sense.
+bool FieldsFit(const Answer& answer, std::size_t value_bytes) {
+  if (answer.index >= limits::kFrameOperationsMax) return false;
+  if (answer.scope == Answer::Scope::kRun) {
+    return answer.code == StatusCode::kOk && answer.has_number && answer.number > 0 &&
+           answer.number <= limits::kFrameOperationsMax - answer.index && !answer.has_version &&
+           !answer.streamed && value_bytes == 0;
+  }
+  if (answer.streamed) {
+    return answer.has_number && answer.number <= limits::kValueBytesMax && value_bytes == 0;
+  }
+  return true;
+}
+
 }  // namespace
 
 AnswerWriter::AnswerWriter(MutableBytes frame) : frame_(frame) {
@@ -120,6 +135,7 @@ Status AnswerReader::Next(Answer* answer) {
   }
   if (answer->has_number) answer->number = LoadUnaligned<std::uint64_t>(at), at += 8;
   answer->value = Bytes(at, header.value_bytes);
+  if (!FieldsFit(*answer, answer->value.size())) return left_ = 0, Malformed("entry fields");
   rest_ = rest_.subspan(fixed + header.value_bytes);
   if (left_ == 0 && !rest_.empty()) return Malformed("bytes behind the last entry");
   return OkStatus();

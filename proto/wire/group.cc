@@ -141,9 +141,12 @@ void RequestWriter::CloseGroup() {
 }
 
 bool RequestWriter::BeginGroup(PartitionId partition, Term term, bool atomic) {
+  // An empty group before this one gives its place to it. Decided before anything changes: after a
+  // refusal the caller may still add to the group that it has.
+  const bool replaces = group_at_ != 0 && group_operations_ == 0;
+  if ((replaces ? group_at_ : used_) + sizeof(GroupHeader) > frame_.size()) return false;
+  if (group_count_ - (replaces ? 1u : 0u) >= limits::kFrameGroupsMax) return false;
   CloseGroup();
-  if (used_ + sizeof(GroupHeader) > frame_.size()) return false;
-  if (group_count_ >= limits::kFrameGroupsMax) return false;
   GroupHeader header{};
   header.partition = partition.value();
   header.term = term.value();

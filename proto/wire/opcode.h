@@ -3,9 +3,13 @@
 // here.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
+
+#include "proto/base/limits.h"
 
 namespace tidepool::wire {
 
@@ -82,6 +86,15 @@ inline constexpr std::array<OpcodeInfo, kOpcodeCount> kOpcodes = {{
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {"length", false, false, 0, 0, false},
 }};
+
+// No operation takes more words than the proofs of limits.h count with, and none takes an argument
+// both ways.
+static_assert(std::ranges::all_of(kOpcodes, [](const OpcodeInfo& info) {
+  return std::popcount(static_cast<unsigned>(info.required | info.optional)) <=
+             static_cast<int>(limits::kOperationArgumentsMax) &&
+         (info.required & info.optional) == 0;
+}));
+static_assert(kArgumentCount <= 8, "the mask of arguments is one byte");
 
 // Null for a number that is no operation.
 constexpr const OpcodeInfo* FindOpcode(std::uint8_t number) {

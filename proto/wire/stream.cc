@@ -39,6 +39,8 @@ std::size_t EncodeStream(FrameHeader header, const StreamHeader& stream, Bytes d
   const std::size_t bytes = limits::kFrameHeaderBytes + sizeof stream + data.size();
   TP_CHECK(bytes <= frame.size());
   TP_CHECK(data.size() <= limits::kStreamPartBytesMax);
+  TP_DCHECK(header.type == FrameType::kStreamPart ||
+            (header.type == FrameType::kStreamAck && data.empty()));
   header.bytes = static_cast<std::uint32_t>(bytes);
   StoreHeader(frame.data(), header);
   StoreUnaligned(frame.data() + limits::kFrameHeaderBytes, stream);
