@@ -36,8 +36,7 @@ AnswerSink::AnswerSink(transport::Worker& worker, transport::BufferPool& pool,
 std::size_t AnswerSink::ValueRoom(std::size_t answers_left) const {
   const std::size_t fixed = (answers_left + 1) * kFixedEntryBytes;
   const std::size_t allowed = allowance_bytes_ > fixed ? allowance_bytes_ - fixed : 0;
-  return std::min(allowed,
-                  limits::kFrameBytesMax - limits::kFrameHeaderBytes - kFixedEntryBytes);
+  return std::min(allowed, limits::kFrameBytesMax - limits::kFrameHeaderBytes - kFixedEntryBytes);
 }
 
 void AnswerSink::Add(const wire::Answer& answer) {

@@ -24,7 +24,8 @@ class AnswerSink {
   // What an answer's value may take when `answers_left` more have to follow: the client's allowance
   // less a fixed entry for each of these, but never more than fits one frame.
   std::size_t ValueRoom(std::size_t answers_left) const;
-  // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a frame.
+  // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a
+  // frame.
   void Add(const wire::Answer& answer);
   // Posts what was collected; drops it if the client is gone. The sink is empty again.
   void Flush();

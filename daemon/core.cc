@@ -14,8 +14,8 @@ namespace tidepool::daemon {
 namespace {
 
 constexpr std::uint64_t kTimerNs = 5'000'000;
-// Background work beside traffic takes at most 5 % of the core: 50 us each ms. A slice this short adds
-// less to a request's latency than one large value's parts do.
+// Background work beside traffic takes at most 5 % of the core: 50 us each ms. A slice this short
+// adds less to a request's latency than one large value's parts do.
 constexpr std::uint64_t kSliceNs = 50'000;
 constexpr std::uint64_t kSliceIntervalNs = 1'000'000;
 // A sleeping core looks at its timers and its stop flag this often.
@@ -23,9 +23,12 @@ constexpr int kSleepMsMax = 100;
 
 transport::SpinPolicy::Mode ModeOf(WaitPolicy policy) {
   switch (policy) {
-    case WaitPolicy::kAuto: return transport::SpinPolicy::Mode::kAuto;
-    case WaitPolicy::kPoll: return transport::SpinPolicy::Mode::kPoll;
-    case WaitPolicy::kBlock: return transport::SpinPolicy::Mode::kBlock;
+    case WaitPolicy::kAuto:
+      return transport::SpinPolicy::Mode::kAuto;
+    case WaitPolicy::kPoll:
+      return transport::SpinPolicy::Mode::kPoll;
+    case WaitPolicy::kBlock:
+      return transport::SpinPolicy::Mode::kBlock;
   }
   return transport::SpinPolicy::Mode::kAuto;
 }
@@ -41,10 +44,7 @@ void PinToCpu(int cpu) {
 }  // namespace
 
 Core::Core(const CoreOptions& options, const Lease& lease)
-    : options_(options),
-      lease_(lease),
-      clock_(Clock::Real()),
-      spin_(ModeOf(options.wait_policy)) {}
+    : options_(options), lease_(lease), clock_(Clock::Real()), spin_(ModeOf(options.wait_policy)) {}
 
 Result<std::unique_ptr<Core>> Core::Start(const CoreOptions& options, storage::ArenaPool* pool,
                                           const Lease* lease, transport::Context* context) {

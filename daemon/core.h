@@ -25,8 +25,8 @@ struct CoreOptions {
   int cpu = -1;  // To pin the thread to; -1: not pinned.
 };
 
-// Start, Post, progress and worker_address from any thread; the accessors of parts from tasks that run
-// on the core.
+// Start, Post, progress and worker_address from any thread; the accessors of parts from tasks that
+// run on the core.
 class Core {
  public:
   // Starts the thread. `pool`, `lease` and `context` must outlive the core.

@@ -109,6 +109,10 @@ Status CoreGroup::Run(CoreId core, std::function<void(Core&)> task, Deadline dea
   return posted ? completion->Wait(deadline) : Stopping();
 }
 
+bool CoreGroup::Post(CoreId core, std::function<void(Core&)> task) {
+  return core.value() < cores_.size() && cores_[core.value()]->Post(std::move(task));
+}
+
 Status CoreGroup::InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline) {
   auto completion = std::make_shared<Completion>(cores_.size());
   for (auto& core : cores_) {
@@ -138,9 +142,8 @@ Result<SessionGrant> CoreGroup::Grant(SessionId resume) {
   const auto count = static_cast<std::uint32_t>(sessions.size() + 1);
   SessionGrant grant;
   grant.id = SessionId(RandomSessionId());
-  grant.credit_operations =
-      std::clamp(limits::kCreditOperationsBudget / count, limits::kCreditOperationsMin,
-                 limits::kCreditOperationsMax);
+  grant.credit_operations = std::clamp(limits::kCreditOperationsBudget / count,
+                                       limits::kCreditOperationsMin, limits::kCreditOperationsMax);
   grant.credit_bytes = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       limits::kCreditBytesBudget / count, limits::kCreditBytesMin, limits::kCreditBytesMax));
   grant.heard_ns = std::make_shared<std::atomic<std::uint64_t>>(0);

@@ -108,17 +108,20 @@ class CoreGroup {
   // kDeadlineExceeded, kUnavailable.
   Result<AttachResult> Attach(const AttachRequest& request, Deadline deadline);
 
-  // Applies operations of one partition of `core` in order. Keys and values in `operations` must stay valid
-  // until the return. Values above `value_bytes_max` are left out of the outcomes.
+  // Applies operations of one partition of `core` in order. Keys and values in `operations` must
+  // stay valid until the return. Values above `value_bytes_max` are left out of the outcomes.
   // Errors: kWrongEpoch (this node does not own it under this term), kDataLoss, kUnavailable (no
   // lease), kDeadlineExceeded (not applied), kUnknown (applied or not).
   Result<std::vector<OperationOutcome>> Execute(CoreId core, PartitionId partition, Term term,
                                                 const std::vector<wire::Operation>& operations,
                                                 std::size_t value_bytes_max, Deadline deadline);
 
-  // Runs `task` on the core that `place` names, and waits for it. `task` must not block and must
+  // Runs `task` on `core` and waits for it. `task` must not block and must
   // own what it touches, since it may still run after kDeadlineExceeded.
   Status Run(CoreId core, std::function<void(Core&)> task, Deadline deadline);
+
+  // The same without waiting. False if the core takes no more tasks.
+  bool Post(CoreId core, std::function<void(Core&)> task);
 
   std::vector<CoreStats> Stats(Deadline deadline);
   std::vector<PartitionStats> NamespaceStats(Deadline deadline);  // Of all partitions held here.

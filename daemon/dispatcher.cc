@@ -11,8 +11,8 @@
 namespace tidepool::daemon {
 namespace {
 
-// Operations per stage: enough to hide the memory's latency, few enough not to push each other out of
-// the cache (16 is 2.4 times single look-ups; beyond 64 it falls).
+// Operations per stage: enough to hide the memory's latency, few enough not to push each other out
+// of the cache (16 is 2.4 times single look-ups; beyond 64 it falls).
 constexpr std::size_t kStageOperations = 16;
 
 // For people, where the code alone does not say it. The client adds namespace and node.
@@ -20,12 +20,18 @@ std::string_view TextFor(StatusCode code) {
   switch (code) {
     case StatusCode::kUnavailable:
       return "this node's lease has run out; it serves again once it is renewed";
-    case StatusCode::kInvalidArgument: return "no such partition in this namespace";
-    case StatusCode::kNotFound: return "the namespace was dropped";
-    case StatusCode::kResourceExhausted: return "no memory to open the partition";
-    case StatusCode::kUnimplemented: return "atomic batches do not exist in this version";
-    case StatusCode::kDeadlineExceeded: return "the node's map did not catch up in time";
-    default: return {};
+    case StatusCode::kInvalidArgument:
+      return "no such partition in this namespace";
+    case StatusCode::kNotFound:
+      return "the namespace was dropped";
+    case StatusCode::kResourceExhausted:
+      return "no memory to open the partition";
+    case StatusCode::kUnimplemented:
+      return "atomic batches do not exist in this version";
+    case StatusCode::kDeadlineExceeded:
+      return "the node's map did not catch up in time";
+    default:
+      return {};
   }
 }
 
@@ -163,7 +169,8 @@ void Dispatcher::DispatchGroup(Session& session, std::uint16_t g, Bytes frame,
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
-// were then; its reads run again, which may show the client's own later writes of a broken connection.
+// were then; its reads run again, which may show the client's own later writes of a broken
+// connection.
 void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& session,
                              AnswerSink& sink) {
   for (const KeptFrame::Entry& entry : kept.entries) {
@@ -292,7 +299,8 @@ void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply
 }
 
 void Dispatcher::PostAnswers(AnswerSink& sink, std::uint64_t received_ns) {
-  // Read again: a daemon that was stopped in the middle must not answer after another has taken over.
+  // Read again: a daemon that was stopped in the middle must not answer after another has taken
+  // over.
   if (!lease_.ValidAt(clock_.MonotonicNs()) && lease_.ValidAt(received_ns)) return sink.Discard();
   sink.Flush();
   latency_ns_.Record(clock_.MonotonicNs() - received_ns);

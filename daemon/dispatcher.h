@@ -2,8 +2,9 @@
 //
 //   proto/transport -> [daemon/dispatcher] -> daemon/hash_ops -> storage
 //
-// The order of HandleRequest is the protocol: what was answered before is recognised before the term
-// is looked at; the lease is read before anything is applied and again before anything is answered.
+// The order of HandleRequest is the protocol: what was answered before is recognised before the
+// term is looked at; the lease is read before anything is applied and again before anything is
+// answered.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,8 @@ class Dispatcher : public transport::Receiver {
 
   bool idle() const { return streams_->idle(); }
 
-  // Ends groups that waited past their deadline and sessions that are silent. Every few milliseconds.
+  // Ends groups that waited past their deadline and sessions that are silent. Every few
+  // milliseconds.
   void OnTimer(std::uint64_t now_ns);
 
   Sessions& sessions() { return *sessions_; }

@@ -23,9 +23,12 @@ wire::ValueKind KindOf(std::uint8_t value_flags) {
 
 std::uint8_t FlagsOf(wire::ValueKind kind) {
   switch (kind) {
-    case wire::ValueKind::kBytes: return 0;
-    case wire::ValueKind::kI64: return storage::kRecordI64;
-    case wire::ValueKind::kF64: return storage::kRecordF64;
+    case wire::ValueKind::kBytes:
+      return 0;
+    case wire::ValueKind::kI64:
+      return storage::kRecordI64;
+    case wire::ValueKind::kF64:
+      return storage::kRecordF64;
   }
   return 0;
 }
@@ -92,8 +95,7 @@ static_assert(static_cast<int>(wire::PutCondition::kIfVersion) ==
 void HandleDelete(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
   const Lsn if_version(operation.has(Argument::kVersion) ? operation.get(Argument::kVersion) : 0);
-  Conclude(context.partition.hash().Delete(operation.key, context.hash, if_version,
-                                           context.now_ms),
+  Conclude(context.partition.hash().Delete(operation.key, context.hash, if_version, context.now_ms),
            reply);
 }
 
@@ -109,12 +111,18 @@ void HandleTake(const OperationContext& context, Reply* reply) {
 
 storage::UpdateKind UpdateKindOf(wire::Opcode opcode) {
   switch (opcode) {
-    case wire::Opcode::kFetchAnd: return storage::UpdateKind::kAnd;
-    case wire::Opcode::kFetchOr: return storage::UpdateKind::kOr;
-    case wire::Opcode::kFetchXor: return storage::UpdateKind::kXor;
-    case wire::Opcode::kFetchMin: return storage::UpdateKind::kMin;
-    case wire::Opcode::kFetchMax: return storage::UpdateKind::kMax;
-    default: return storage::UpdateKind::kAdd;
+    case wire::Opcode::kFetchAnd:
+      return storage::UpdateKind::kAnd;
+    case wire::Opcode::kFetchOr:
+      return storage::UpdateKind::kOr;
+    case wire::Opcode::kFetchXor:
+      return storage::UpdateKind::kXor;
+    case wire::Opcode::kFetchMin:
+      return storage::UpdateKind::kMin;
+    case wire::Opcode::kFetchMax:
+      return storage::UpdateKind::kMax;
+    default:
+      return storage::UpdateKind::kAdd;
   }
 }
 
@@ -126,8 +134,8 @@ void HandleFetch(const OperationContext& context, Reply* reply) {
       operation.key, context.hash, UpdateKindOf(operation.opcode), type,
       operation.get(Argument::kOperand), context.now_ms);
   ConcludeWithNumber(outcome, outcome.previous, reply);
-  reply->answer.value_kind = type == storage::CounterType::kF64 ? wire::ValueKind::kF64
-                                                                : wire::ValueKind::kI64;
+  reply->answer.value_kind =
+      type == storage::CounterType::kF64 ? wire::ValueKind::kF64 : wire::ValueKind::kI64;
   Explain(reply, StatusCode::kInvalidArgument,
           "the value is not a counter of this type; make one with put --int or by adding to an "
           "absent key");
@@ -168,12 +176,11 @@ void HandleLength(const OperationContext& context, Reply* reply) {
   reply->answer.number = context.partition.hash().size();
 }
 
-// Lists records into the scratch memory. A value that is too large for the list, or for what is left
-// of it when it is the first, is left out: the client gets it by its key.
+// Lists records into the scratch memory. A value that is too large for the list, or for what is
+// left of it when it is the first, is left out: the client gets it by its key.
 void HandleIterate(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
-  const bool keys_only =
-      (operation.get(Argument::kOptions) & wire::kIterateKeysOnly) != 0;
+  const bool keys_only = (operation.get(Argument::kOptions) & wire::kIterateKeysOnly) != 0;
   const std::uint64_t records_max =
       operation.get(Argument::kOperand) == 0 ? ~0ull : operation.get(Argument::kOperand);
   std::byte* at = context.scratch.data();
@@ -212,10 +219,24 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       Bytes(context.scratch.data(), static_cast<std::size_t>(last - context.scratch.data()));
 }
 
-constexpr std::array<Handler, wire::kOpcodeCount> kHandlers = {
-    nullptr,       HandleGet,    HandlePut,   HandleDelete, HandleContains, HandleTake,
-    HandleFetch,   HandleFetch,  HandleFetch, HandleFetch,  HandleFetch,    HandleFetch,
-    HandleCompareAndSwap, HandleAppend, HandleExpire, HandleTtl, HandleIterate, HandleLength};
+constexpr std::array<Handler, wire::kOpcodeCount> kHandlers = {nullptr,
+                                                               HandleGet,
+                                                               HandlePut,
+                                                               HandleDelete,
+                                                               HandleContains,
+                                                               HandleTake,
+                                                               HandleFetch,
+                                                               HandleFetch,
+                                                               HandleFetch,
+                                                               HandleFetch,
+                                                               HandleFetch,
+                                                               HandleFetch,
+                                                               HandleCompareAndSwap,
+                                                               HandleAppend,
+                                                               HandleExpire,
+                                                               HandleTtl,
+                                                               HandleIterate,
+                                                               HandleLength};
 
 }  // namespace
 

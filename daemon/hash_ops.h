@@ -32,8 +32,8 @@ struct Reply {
   storage::HashOutcome stored;
 };
 
-// A handler never fails: what goes wrong is the answer's code, with a text in its value where the code
-// alone does not say it.
+// A handler never fails: what goes wrong is the answer's code, with a text in its value where the
+// code alone does not say it.
 using Handler = void (*)(const OperationContext&, Reply*);
 
 // Null if this daemon has no handler for the operation.

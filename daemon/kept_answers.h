@@ -1,6 +1,6 @@
 // The answers of a session's mutating frames, kept until the client has them: what makes sending a
-// frame again safe. Unreliable delivery below, exactly-once above (the idea of RIFL, Lee et al., SOSP
-// 2015, with the client's `finished_below` in place of its acknowledgement).
+// frame again safe. Unreliable delivery below, exactly-once above (the idea of RIFL, Lee et al.,
+// SOSP 2015, with the client's `finished_below` in place of its acknowledgement).
 #pragma once
 
 #include <absl/container/flat_hash_map.h>

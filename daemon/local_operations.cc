@@ -83,8 +83,7 @@ void RunBatch(Core& core, LocalBatch& batch) {
     if (handler == nullptr || operation.has(wire::Argument::kUpload)) {
       reply.answer.code = StatusCode::kUnimplemented;
     } else if (wire::InfoOf(operation.opcode).keyed &&
-               placement::PartitionIndexOf(operation.key, partitions) !=
-                   batch.partition.index()) {
+               placement::PartitionIndexOf(operation.key, partitions) != batch.partition.index()) {
       reply.answer.code = StatusCode::kWrongEpoch;
     } else {
       handler({*verdict.partition, operation, KeyHash(operation.key), now_ms, nullptr, scratch},

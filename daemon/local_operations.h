@@ -1,5 +1,5 @@
-// Operations that gRPC threads ask for: run on the owner core through the same checks and handlers as
-// those that come by frame.
+// Operations that gRPC threads ask for: run on the owner core through the same checks and handlers
+// as those that come by frame.
 //
 //   daemon/services/data_service -> core_group -> [local_operations] -> daemon/hash_ops -> storage
 #pragma once

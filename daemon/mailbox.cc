@@ -10,9 +10,7 @@
 
 namespace tidepool::daemon {
 
-Mailbox::Mailbox() : event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  TP_CHECK(event_fd_ >= 0);
-}
+Mailbox::Mailbox() : event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { TP_CHECK(event_fd_ >= 0); }
 
 Mailbox::~Mailbox() { close(event_fd_); }
 

@@ -12,8 +12,8 @@ namespace tidepool::daemon {
 
 class Core;
 
-// Post from any thread; the rest on the owner core. Carries control traffic and gRPC operations, so a
-// lock and an allocation per task are affordable; an empty mailbox costs the poll loop one load.
+// Post from any thread; the rest on the owner core. Carries control traffic and gRPC operations, so
+// a lock and an allocation per task are affordable; an empty mailbox costs the poll loop one load.
 class Mailbox {
  public:
   using Task = std::function<void(Core&)>;
@@ -23,7 +23,8 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Tasks run in the order of their posting. False once the mailbox is closed: the task will not run.
+  // Tasks run in the order of their posting. False once the mailbox is closed: the task will not
+  // run.
   bool Post(Task task);
   // No task is accepted from now on. Those posted before still run.
   void Close();

@@ -13,7 +13,8 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
     return place.node == self && place.core == core_ &&
            place.state != placement::PartitionState::kLost;
   };
-  // What the new map no longer gives us is closed first: its memory may be needed for what it gives.
+  // What the new map no longer gives us is closed first: its memory may be needed for what it
+  // gives.
   std::vector<PartitionId> gone;
   if (map_ != nullptr) {
     for (const auto& [id, space] : map_->namespaces) {

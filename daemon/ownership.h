@@ -33,7 +33,8 @@ class Ownership {
 
   // Opens, re-terms and closes partitions so that the store holds exactly what `map` gives to
   // {self, core}. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
-  // ignored. Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer it).
+  // ignored. Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer
+  // it).
   Status Install(placement::PlacementMapPtr map, NodeId self);
 
   // The common case is one look-up in the store.

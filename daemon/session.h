@@ -39,8 +39,8 @@ struct Session {
   std::string client_name;
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
   std::uint64_t last_heard_ns = 0;
-  // The same of all cores: a client that speaks to one of them is not silent to the others. Shared by
-  // the session's halves, and gone with the last of them.
+  // The same of all cores: a client that speaks to one of them is not silent to the others. Shared
+  // by the session's halves, and gone with the last of them.
   std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;

@@ -92,7 +92,8 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
   for (const auto& [id, session] : sessions_) {
     // A client that still receives, or waits for an answer, is not silent however long it takes.
     if (!session->downloads.empty() || session->waiting_operations > 0) continue;
-    if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs) silent.push_back(session.get());
+    if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
+      silent.push_back(session.get());
   }
   for (Session* session : silent) End(*session, {});
 }

@@ -28,9 +28,9 @@ void Streams::Acknowledge(Session& session, const wire::StreamHeader& of, std::u
   ack.offset = offset;
   ack.code = code;
   auto buffer = pool_.Take();
-  buffer->set_size(
-      wire::EncodeStream(HeaderFor(session, core_, wire::FrameType::kStreamAck, 0), ack, {},
-                         {buffer->data(), transport::FrameBuffer::kCapacity}));
+  buffer->set_size(wire::EncodeStream(HeaderFor(session, core_, wire::FrameType::kStreamAck, 0),
+                                      ack, {},
+                                      {buffer->data(), transport::FrameBuffer::kCapacity}));
   (void)worker_.Send(session.endpoint, std::move(buffer));  // A lost peer is reported elsewhere.
 }
 
@@ -89,8 +89,8 @@ void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
   if (frame.stream.offset <= found->sent_bytes) {
     found->acked_bytes = std::max(found->acked_bytes, frame.stream.offset);
   }
-  const bool ended = frame.stream.code != StatusCode::kOk ||
-                     found->acked_bytes == found->reader->value_bytes();
+  const bool ended =
+      frame.stream.code != StatusCode::kOk || found->acked_bytes == found->reader->value_bytes();
   if (!ended) return;
   session.downloads.erase(found);
   if (session.downloads.empty()) std::erase(sending_, &session);
@@ -107,12 +107,13 @@ bool Streams::SendPart(Session& session, Download& download) {
   part.stream = download.operation;
   part.offset = download.sent_bytes;
   part.total_bytes = static_cast<std::uint32_t>(total);
-  // The store's pieces end at segment borders; a part may be shorter, which the client does not mind.
+  // The store's pieces end at segment borders; a part may be shorter, which the client does not
+  // mind.
   const Bytes data = download.reader->Part(download.sent_bytes, limits::kStreamPartBytesMax);
   auto buffer = pool_.Take();
-  buffer->set_size(wire::EncodeStream(
-      HeaderFor(session, core_, wire::FrameType::kStreamPart, download.frame_id), part, data,
-      {buffer->data(), transport::FrameBuffer::kCapacity}));
+  buffer->set_size(
+      wire::EncodeStream(HeaderFor(session, core_, wire::FrameType::kStreamPart, download.frame_id),
+                         part, data, {buffer->data(), transport::FrameBuffer::kCapacity}));
   download.sent_bytes += data.size();
   return worker_.Send(session.endpoint, std::move(buffer)).ok();
 }

@@ -20,8 +20,8 @@ class Streams {
           CoreId core)
       : worker_(worker), pool_(pool), store_(store), core_(core) {}
 
-  // A part of an upload has come, or its end (code != kOk). Answers with an acknowledgement at least
-  // every half window and at the end, or with the code of what went wrong.
+  // A part of an upload has come, or its end (code != kOk). Answers with an acknowledgement at
+  // least every half window and at the end, or with the code of what went wrong.
   void OnPart(Session& session, const wire::StreamFrame& frame);
   // The client has received bytes of a download, or gives it up.
   void OnAck(Session& session, const wire::StreamFrame& frame);
@@ -35,8 +35,8 @@ class Streams {
 
   // Sends parts within the windows: per session at most `parts_max`. Returns the number of parts.
   unsigned SendParts(std::size_t parts_max);
-  // The connection is gone: downloads end, since the client asks again. An upload stays, as a Put that
-  // names it may be sent again.
+  // The connection is gone: downloads end, since the client asks again. An upload stays, as a Put
+  // that names it may be sent again.
   void OnDisconnect(Session& session);
   bool idle() const { return sending_.empty(); }
 

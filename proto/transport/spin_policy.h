@@ -1,7 +1,7 @@
 // When to spin and when to block: success-driven. Spins up to 20 us while spinning pays, and stops
 // spinning for a while when it does not. Measured against always spinning, always blocking and a
-// fixed spin: best or near best in all of them, and the only one that never collapses when there are
-// more runnable threads than CPUs (busy polling then loses by 100 to 1000 times in the median).
+// fixed spin: best or near best in all of them, and the only one that never collapses when there
+// are more runnable threads than CPUs (busy polling then loses by 100 to 1000 times in the median).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tidepool::transport {
 
-// One per thread that waits. Call Found() after a round that found work, ShouldBlock() after one that
-// did not; block when it says so.
+// One per thread that waits. Call Found() after a round that found work, ShouldBlock() after one
+// that did not; block when it says so.
 class SpinPolicy {
  public:
   enum class Mode : std::uint8_t { kAuto, kPoll, kBlock };

@@ -1,0 +1,179 @@
+#include "daemon/local_values.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/core.h"
+#include "daemon/hash_ops.h"
+#include "proto/base/key_hash.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// Moves `value` into a pointer that gives it back on `core`, wherever the last holder lets go. If
+// the core is gone its store is too, and so is what the value held.
+template <typename T>
+std::shared_ptr<T> OwnedByCore(CoreGroup& cores, CoreId core, T value) {
+  return std::shared_ptr<T>(new T(std::move(value)), [&cores, core](T* held) {
+    if (!cores.Post(core, [held](Core&) { delete held; })) ::operator delete(held);
+  });
+}
+
+// The partition, if this core serves it under `term` now.
+Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term) {
+  if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
+    return Status(StatusCode::kUnavailable, "this node's lease has run out");
+  }
+  const Verdict verdict = core.dispatcher().ownership().Check(partition, term);
+  if (verdict.kind == Verdict::Kind::kRun) return verdict.partition;
+  return Status(
+      verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code,
+      "partition " + std::to_string(partition.index()) + " is not served here under this term");
+}
+
+}  // namespace
+
+Result<LocalValueWriter> LocalValueWriter::Begin(CoreGroup& cores, CoreId core,
+                                                 std::uint64_t value_bytes, Deadline deadline) {
+  struct Made {
+    Status status;
+    std::shared_ptr<storage::ValueWriter> writer;
+  };
+  auto made = std::make_shared<Made>();
+  TP_RETURN_IF_ERROR(cores.Run(
+      core,
+      [made, &cores, core, value_bytes](Core& at) {
+        auto writer = storage::ValueWriter::Begin(at.store(), value_bytes);
+        if (writer.ok()) {
+          made->writer = OwnedByCore(cores, core, *std::move(writer));
+        } else {
+          made->status = writer.status();
+        }
+      },
+      deadline));
+  TP_RETURN_IF_ERROR(made->status);
+  LocalValueWriter writer;
+  writer.cores_ = &cores;
+  writer.core_ = core;
+  writer.writer_ = std::move(made->writer);
+  return writer;
+}
+
+Status LocalValueWriter::Write(std::string part, Deadline deadline) {
+  auto code = std::make_shared<StatusCode>(StatusCode::kOk);
+  const std::size_t bytes = part.size();
+  TP_RETURN_IF_ERROR(cores_->Run(
+      core_,
+      [code, writer = writer_, at = written_bytes_, part = std::move(part)](Core&) {
+        *code = writer->Write(at, AsBytes(part));
+      },
+      deadline));
+  if (*code == StatusCode::kOutOfRange) {
+    return Status(*code, "more data than was announced");
+  }
+  if (*code != StatusCode::kOk) {
+    return Status(*code, "no memory for the value",
+                  "delete something, or start the daemons with more --memory");
+  }
+  written_bytes_ += bytes;
+  return OkStatus();
+}
+
+Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
+                                               const wire::Operation& put, Deadline deadline) {
+  struct Done {
+    Status status;
+    OperationOutcome outcome;
+    std::string key;
+  };
+  auto done = std::make_shared<Done>();
+  done->key.assign(AsText(put.key));
+  wire::Operation operation = put;
+  operation.key = AsBytes(done->key);
+  operation.set(wire::Argument::kUpload, 0);
+  const Status status = cores_->Run(
+      core_,
+      [done, operation, partition, term, writer = writer_](Core& at) {
+        auto held = Serving(at, partition, term);
+        if (!held.ok()) {
+          done->status = held.status();
+          return;
+        }
+        Reply reply;
+        FindHandler(wire::Opcode::kPut)(
+            {**held, operation, KeyHash(operation.key), at.store().NowMs(), writer.get(), {}},
+            &reply);
+        done->outcome.code = reply.answer.code;
+        done->outcome.version = reply.answer.version;
+        done->outcome.value.assign(AsText(reply.answer.value));
+      },
+      deadline);
+  if (status.code() == StatusCode::kDeadlineExceeded) {
+    return Status(StatusCode::kUnknown,
+                  "the owner core did not answer in time; the value may or may not be there",
+                  "read the key to find out");
+  }
+  TP_RETURN_IF_ERROR(status);
+  TP_RETURN_IF_ERROR(done->status);
+  return std::move(done->outcome);
+}
+
+Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
+                                                PartitionId partition, Term term, std::string key,
+                                                Deadline deadline) {
+  struct Opened {
+    Status status;
+    OperationOutcome outcome;
+    std::shared_ptr<storage::ValueReader> reader;
+  };
+  auto opened = std::make_shared<Opened>();
+  TP_RETURN_IF_ERROR(cores.Run(
+      core,
+      [opened, &cores, core, partition, term, key = std::move(key)](Core& at) {
+        auto held = Serving(at, partition, term);
+        if (!held.ok()) {
+          opened->status = held.status();
+          return;
+        }
+        wire::Operation get;
+        get.opcode = wire::Opcode::kGet;
+        get.key = AsBytes(key);
+        Reply reply;
+        FindHandler(get.opcode)({**held, get, KeyHash(get.key), at.store().NowMs(), nullptr, {}},
+                                &reply);
+        opened->outcome.code = reply.answer.code;
+        opened->outcome.version = reply.answer.version;
+        opened->outcome.value_kind = reply.answer.value_kind;
+        if (reply.answer.code != StatusCode::kOk) return;
+        opened->outcome.number = reply.stored.value_bytes;
+        opened->reader =
+            OwnedByCore(cores, core, storage::ValueReader::Pin((*held)->hash(), reply.stored));
+      },
+      deadline));
+  TP_RETURN_IF_ERROR(opened->status);
+  LocalValueReader reader;
+  reader.cores_ = &cores;
+  reader.core_ = core;
+  reader.outcome_ = std::move(opened->outcome);
+  reader.reader_ = std::move(opened->reader);
+  return reader;
+}
+
+Result<std::string> LocalValueReader::Read(std::uint64_t offset, std::size_t bytes_max,
+                                           Deadline deadline) {
+  auto bytes = std::make_shared<std::string>();
+  TP_RETURN_IF_ERROR(cores_->Run(
+      core_,
+      [bytes, reader = reader_, offset, bytes_max](Core&) {
+        const std::uint64_t left = reader->value_bytes() - std::min(offset, reader->value_bytes());
+        const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes_max, left));
+        bytes->reserve(wanted);
+        while (bytes->size() < wanted) {
+          bytes->append(AsText(reader->Part(offset + bytes->size(), wanted - bytes->size())));
+        }
+      },
+      deadline));
+  return std::move(*bytes);
+}
+
+}  // namespace tidepool::daemon

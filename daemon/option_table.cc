@@ -1,0 +1,290 @@
+#include "daemon/option_table.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "proto/base/limits.h"
+
+namespace tidepool::daemon {
+namespace {
+
+constexpr std::uint64_t kDayMs = 86'400'000;
+
+const OptionRow kTable[] = {
+    {"nodes", "N", "",
+     "nodes of the cluster; it is forming until so many have joined (default: SLURM_NNODES, else 1)",
+     &Options::nodes, 1, limits::kNodesMax},
+    {"cluster", "FILE", "",
+     "the connection file (default: in a Slurm job tidepool-<job>.json where it was submitted, else "
+     "that of your own default service)",
+     &Options::cluster},
+    {"join", "HOST:PORT", "", "join the cluster of the node at this address, without a file",
+     &Options::join},
+    {"token-file", "FILE", "", "the job token, with --join (or give TIDEPOOL_TOKEN)",
+     &Options::token_file},
+    {"join-timeout-ms", "MS", "60000", "how long to try to join", &Options::join_timeout_ms, 100,
+     kDayMs},
+    {"cores", "N", "", "owner cores, one thread each (default: an eighth of the machine's, 1 to 4)",
+     &Options::cores, 1, limits::kCoresPerNodeMax},
+    {"memory", "SIZE", "",
+     "for records and indexes: 4GiB, 4G, 50% of what is available (default: 50%)",
+     SizeField{&Options::memory_bytes}, limits::kMemoryBytesMin},
+    {"interface", "NAME", "",
+     "network interface or address to listen on (default: loopback for one node, else the one that "
+     "the host's name resolves to)",
+     &Options::interface},
+    {"port", "N", "0", "port of the gRPC services; 0: any free one", &Options::port, 0, 65'535},
+    {"net-devices", "LIST", "",
+     "devices of the data path as UCX names them (default: the interface); see ucx_info -d",
+     &Options::net_devices},
+    {"data-dir", "DIR", "",
+     "identity of the node and state of the coordinator, on a local disk (default: beside the "
+     "connection file)",
+     &Options::data_dir},
+    {"insecure", "", "false",
+     "listen beyond loopback without TLS; the job token then travels in plain text",
+     &Options::insecure},
+    {"pin", "", "false", "pin each core to a CPU of its own", &Options::pin},
+    {"wait", "POLICY", "auto", "how idle cores wait: auto (spin, then block), poll or block",
+     &Options::wait},
+    {"clients-expected", "N", "64", "clients of this node; sizes network resources",
+     &Options::clients_expected, 1, 100'000},
+    {"lease-ms", "MS", "5000", "a node silent for so long is down", &Options::lease_ms, 200, 600'000},
+    {"heartbeat-ms", "MS", "1000", "between heartbeats; at most a third of the lease",
+     &Options::heartbeat_ms, 20, 200'000},
+    {"log-level", "LEVEL", "info", "trace, debug, info, warn, error or off", &Options::log_level},
+    {"log-file", "FILE", "", "write the log there instead of stderr", &Options::log_file},
+};
+
+struct Planned {
+  const char* name;
+  const char* instead;
+};
+constexpr Planned kPlanned[] = {
+    {"nvm-dir", "records live in memory only"},
+    {"tls-cert", "run on loopback, or with --insecure on a trusted network"},
+    {"tls-key", "run on loopback, or with --insecure on a trusted network"},
+    {"tls-ca", "run on loopback, or with --insecure on a trusted network"},
+    {"auth", "the job token is always required"},
+    {"ucx-connect", "endpoints are made from worker addresses"},
+    {"direct-read-limit", "clients on the node use the network's path"},
+    {"store", "the coordinator keeps its state in a file below --data-dir"},
+};
+
+// Names that --config and the two printing switches have in common with the rows.
+constexpr std::array<std::string_view, 4> kSwitches = {"config", "print-config", "help", "version"};
+
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+Status Refused(const OptionRow& row, const std::string& text, const std::string& allowed) {
+  return Status(StatusCode::kInvalidArgument,
+                std::string(row.name) + " cannot be '" + text + "'", "give " + allowed);
+}
+
+std::string RangeText(const OptionRow& row, bool is_size) {
+  const auto format = [is_size](std::uint64_t value) {
+    return is_size ? FormatSize(value) : std::to_string(value);
+  };
+  if (row.most == UINT64_MAX) return "at least " + format(row.least);
+  return format(row.least) + " to " + format(row.most);
+}
+
+Status SetNumber(const OptionRow& row, const std::string& text, std::uint32_t* value) {
+  const std::string allowed = "a number from " + RangeText(row, false);
+  const bool is_number = !text.empty() && text.size() <= 10 &&
+                         text.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number) return Refused(row, text, allowed);
+  const std::uint64_t number = std::stoull(text);  // At most 10 digits: cannot throw.
+  if (number < row.least || number > row.most) return Refused(row, text, allowed);
+  *value = static_cast<std::uint32_t>(number);
+  return OkStatus();
+}
+
+Status SetSwitch(const OptionRow& row, const std::string& text, bool* value) {
+  const bool is_on = text == "true" || text == "1" || text == "yes" || text == "on";
+  const bool is_off = text == "false" || text == "0" || text == "no" || text == "off";
+  if (!is_on && !is_off) return Refused(row, text, "true or false");
+  *value = is_on;
+  return OkStatus();
+}
+
+Status SetSize(const OptionRow& row, const std::string& text, const Machine& machine,
+               std::uint64_t* value) {
+  auto bytes = ParseSize(text, machine.available_bytes);
+  if (!bytes.ok()) {
+    return Refused(row, text, "a size as 4GiB, 512M or 50%, " + RangeText(row, true));
+  }
+  if (*bytes < row.least || *bytes > row.most) {
+    const std::string is = text.back() == '%' ? " (" + FormatSize(*bytes) + ")" : "";
+    return Refused(row, text + is, RangeText(row, true));
+  }
+  *value = *bytes;
+  return OkStatus();
+}
+
+Status SetWait(const OptionRow& row, const std::string& text, WaitPolicy* value) {
+  if (text == "auto") {
+    *value = WaitPolicy::kAuto;
+  } else if (text == "poll") {
+    *value = WaitPolicy::kPoll;
+  } else if (text == "block") {
+    *value = WaitPolicy::kBlock;
+  } else {
+    return Refused(row, text, "auto, poll or block");
+  }
+  return OkStatus();
+}
+
+// `text` broken into lines of at most `width`, each but the first behind `indent` blanks.
+std::string Wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (column > 0 && column + 1 + end > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) out += ' ', ++column;
+    out += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const OptionRow> OptionTable() { return kTable; }
+
+const OptionRow* FindOption(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kTable), std::end(kTable),
+                                   [name](const OptionRow& row) { return name == row.name; });
+  return found == std::end(kTable) ? nullptr : found;
+}
+
+std::string_view PlannedOption(std::string_view name) {
+  for (const Planned& planned : kPlanned) {
+    if (name == planned.name) return planned.instead;
+  }
+  return {};
+}
+
+std::string EnvironmentName(std::string_view option) {
+  std::string name = "TIDEPOOL_";
+  for (const char c : option) {
+    const bool is_lower = c >= 'a' && c <= 'z';
+    name.push_back(c == '-' ? '_' : is_lower ? static_cast<char>(c - 'a' + 'A') : c);
+  }
+  return name;
+}
+
+bool IsForeignVariable(std::string_view variable) {
+  // Of the SDK and kvctl, of tests and benches, and of how kvd is started again by itself.
+  constexpr std::array<std::string_view, 4> kPrefixes = {"TIDEPOOL_CLIENT_", "TIDEPOOL_KVCTL_",
+                                                         "TIDEPOOL_TEST_", "TIDEPOOL_BENCH_"};
+  constexpr std::array<std::string_view, 5> kNames = {"TIDEPOOL_TOKEN", "TIDEPOOL_TIMEOUT",
+                                                      "TIDEPOOL_EXECUTED_AGAIN", "TIDEPOOL_KVD",
+                                                      "TIDEPOOL_ROOT"};
+  for (const std::string_view prefix : kPrefixes) {
+    if (variable.substr(0, prefix.size()) == prefix) return true;
+  }
+  return std::find(kNames.begin(), kNames.end(), variable) != kNames.end();
+}
+
+std::string NearestOption(std::string_view name) {
+  std::string nearest;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  const auto consider = [&](std::string_view candidate) {
+    const std::size_t distance = EditDistance(name, candidate);
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  };
+  for (const OptionRow& row : kTable) consider(row.name);
+  for (const std::string_view other : kSwitches) consider(other);
+  return nearest;
+}
+
+Status SetOption(const OptionRow& row, const std::string& text, const Machine& machine,
+                 Options* options) {
+  if (text.size() > 4096 || text.find('\0') != std::string::npos) {
+    return Refused(row, text.substr(0, 40) + "...", "at most 4096 characters");
+  }
+  if (const auto* field = std::get_if<std::string Options::*>(&row.field)) {
+    options->*(*field) = text;
+    return OkStatus();
+  }
+  if (const auto* field = std::get_if<std::uint32_t Options::*>(&row.field)) {
+    return SetNumber(row, text, &(options->*(*field)));
+  }
+  if (const auto* field = std::get_if<bool Options::*>(&row.field)) {
+    return SetSwitch(row, text, &(options->*(*field)));
+  }
+  if (const auto* field = std::get_if<SizeField>(&row.field)) {
+    return SetSize(row, text, machine, &(options->*(field->field)));
+  }
+  if (const auto* field = std::get_if<WaitPolicy Options::*>(&row.field)) {
+    return SetWait(row, text, &(options->*(*field)));
+  }
+  const auto level = std::get<log::Level Options::*>(row.field);
+  if (log::ParseLevel(text, &(options->*level)).ok()) return OkStatus();
+  return Refused(row, text, "trace, debug, info, warn, error or off");
+}
+
+std::string HelpText() {
+  std::string text =
+      "kvd - a node of a Tidepool key-value service\n\n"
+      "Usage: kvd [OPTION]...\n\n"
+      "Without options it serves one node on loopback and writes the connection file of your default\n"
+      "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order.\n\n"
+      "Options, each also as a key of the TOML file and as TIDEPOOL_<NAME> in the environment; a flag\n"
+      "wins over the environment, which wins over the file:\n";
+  constexpr std::size_t kIndent = 27;
+  const auto add = [&text](const std::string& flag, std::string_view help) {
+    std::string head = "  " + flag;
+    head += head.size() + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
+                                      : std::string(kIndent - head.size(), ' ');
+    text += head + Wrapped(help, kIndent, 100 - kIndent) + "\n";
+  };
+  for (const OptionRow& row : kTable) {
+    std::string flag = "--" + std::string(row.name);
+    if (!row.is_switch()) flag += " " + std::string(row.argument);
+    std::string help = row.help;
+    if (*row.default_value != '\0' && !row.is_switch()) {
+      help += " (default: " + std::string(row.default_value) + ")";
+    }
+    add(flag, help);
+  }
+  add("--config FILE", "read options from a TOML file, for example: memory = \"4GiB\"");
+  add("--print-config", "print each option's value and where it comes from, and exit");
+  add("--version", "print the version and exit");
+  add("--help", "print this and exit");
+  text +=
+      "\nExamples:\n"
+      "  kvd                                          one node for this user on this machine\n"
+      "  kvd --memory 4GiB --cores 2 --cluster my.json\n"
+      "  srun kvd --insecure --memory 50%             one node per host of a Slurm job\n"
+      "  kvd --nodes 3 --interface lo --cluster c.json   start it three times: three nodes here\n"
+      "  TIDEPOOL_TOKEN=... kvd --join 10.0.0.7:4410 --insecure\n"
+      "\nExit codes: 0 ended in good order; 1 could not start or serve; 2 wrong options or file;\n"
+      "3 a second signal ended it at once.\n";
+  return text;
+}
+
+}  // namespace tidepool::daemon

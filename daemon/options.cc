@@ -1,0 +1,247 @@
+#include "daemon/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "daemon/config_file.h"
+#include "daemon/option_table.h"
+#include "proto/base/limits.h"
+
+#ifndef TIDEPOOL_VERSION
+#error "the build sets TIDEPOOL_VERSION"
+#endif
+
+namespace tidepool::daemon {
+namespace {
+
+constexpr std::string_view kPrefix = "TIDEPOOL_";
+
+struct Given {
+  std::string text;
+  OptionSource source = OptionSource::kDefault;
+};
+using GivenOptions = std::map<std::string, Given>;
+
+Status UnknownOption(const std::string& shown, const std::string& option) {
+  if (const std::string_view instead = PlannedOption(option); !instead.empty()) {
+    return Status(StatusCode::kUnimplemented, shown + " is not in this version",
+                  std::string(instead));
+  }
+  const std::string nearest = NearestOption(option);
+  return Status(StatusCode::kInvalidArgument, "there is no option " + shown,
+                nearest.empty() ? "kvd --help lists them" : "did you mean '" + nearest + "'?");
+}
+
+// "log-level" for "TIDEPOOL_LOG_LEVEL".
+std::string OptionOfVariable(std::string_view variable) {
+  std::string name;
+  for (const char c : variable.substr(kPrefix.size())) {
+    const bool is_upper = c >= 'A' && c <= 'Z';
+    name.push_back(c == '_' ? '-' : is_upper ? static_cast<char>(c - 'A' + 'a') : c);
+  }
+  return name;
+}
+
+struct Flags {
+  GivenOptions given;
+  std::string config;
+  bool print_config = false;
+  bool help = false;
+  bool version = false;
+};
+
+Result<Flags> ParseFlags(const std::vector<std::string>& arguments) {
+  Flags flags;
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::map<std::string, std::string> texts;
+  for (const OptionRow& row : OptionTable()) {
+    const std::string flag = "--" + std::string(row.name);
+    std::string& text = texts[row.name];
+    if (row.is_switch()) {
+      app.add_flag(flag, text)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    } else {
+      app.add_option(flag, text)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+  app.add_option("--config", flags.config);
+  app.add_flag("--print-config", flags.print_config);
+  app.add_flag("-h,--help", flags.help);
+  app.add_flag("-V,--version", flags.version);
+  try {
+    // CLI11 takes the arguments from the back.
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::Error& error) {
+    return Status(StatusCode::kInvalidArgument, error.what(), "kvd --help lists the options");
+  }
+  for (const std::string& extra : app.remaining()) {
+    if (extra.size() < 2 || extra[0] != '-') {
+      return Status(StatusCode::kInvalidArgument, "kvd takes options only, not '" + extra + "'",
+                    "kvd --help lists them");
+    }
+    const std::string name = extra.substr(extra.find_first_not_of('-') == std::string::npos
+                                              ? extra.size()
+                                              : extra.find_first_not_of('-'));
+    const std::string option = name.substr(0, name.find('='));
+    return UnknownOption("--" + option, option);
+  }
+  for (const OptionRow& row : OptionTable()) {
+    if (app.count("--" + std::string(row.name)) > 0) {
+      flags.given[row.name] = {texts[row.name], OptionSource::kFlag};
+    }
+  }
+  return flags;
+}
+
+Status AddFile(const std::string& path, GivenOptions* given) {
+  auto pairs = ReadConfigFile(path);
+  if (!pairs.ok()) return pairs.status();
+  for (auto& [name, text] : *pairs) {
+    if (FindOption(name) == nullptr) {
+      const Status unknown = UnknownOption("'" + name + "'", name);
+      return Status(unknown.code(), path + ": " + std::string(unknown.what()),
+                    std::string(unknown.remedy()));
+    }
+    (*given)[name] = {std::move(text), OptionSource::kFile};
+  }
+  return OkStatus();
+}
+
+// Empty variables count as absent, as is usual.
+Status AddEnvironment(const std::map<std::string, std::string>& variables, GivenOptions* given) {
+  for (const auto& [name, value] : variables) {
+    if (name.compare(0, kPrefix.size(), kPrefix) != 0 || value.empty()) continue;
+    if (IsForeignVariable(name) || name == "TIDEPOOL_CONFIG") continue;
+    const std::string option = OptionOfVariable(name);
+    if (FindOption(option) == nullptr) {
+      const Status unknown = UnknownOption(name + " (in the environment)", option);
+      return Status(unknown.code(), std::string(unknown.what()), std::string(unknown.remedy()));
+    }
+    (*given)[option] = {value, OptionSource::kEnvironment};
+  }
+  return OkStatus();
+}
+
+// Where the default depends on the machine or the batch job.
+std::string DefaultText(const OptionRow& row, const Machine& machine,
+                        const std::map<std::string, std::string>& variables) {
+  const std::string_view name = row.name;
+  if (name == "cores") return std::to_string(std::clamp(machine.cores / 8, 1u, 4u));
+  if (name == "memory") return "50%";
+  if (name == "nodes") {
+    const auto nodes = variables.find("SLURM_NNODES");
+    return variables.contains("SLURM_JOB_ID") && nodes != variables.end() ? nodes->second : "1";
+  }
+  return row.default_value;
+}
+
+// Rules between options; those of one option are in its row.
+Status CheckTogether(const Options& options) {
+  if (options.heartbeat_ms * 3 > options.lease_ms) {
+    return Status(StatusCode::kInvalidArgument,
+                  "heartbeat-ms cannot be " + std::to_string(options.heartbeat_ms) +
+                      " when lease-ms is " + std::to_string(options.lease_ms),
+                  "give at most a third: " + std::to_string(options.lease_ms / 3));
+  }
+  if (!options.token_file.empty() && options.join.empty()) {
+    return Status(StatusCode::kInvalidArgument, "token-file is given without join",
+                  "a connection file names its token by itself");
+  }
+  if (!options.join.empty() && options.token_file.empty() && options.token.empty()) {
+    return Status(StatusCode::kInvalidArgument, "join needs the job token of the cluster",
+                  "give --token-file FILE or set TIDEPOOL_TOKEN");
+  }
+  return OkStatus();
+}
+
+std::string SourceText(OptionSource source, std::string_view option) {
+  switch (source) {
+    case OptionSource::kFlag:
+      return "--" + std::string(option);
+    case OptionSource::kEnvironment:
+      return EnvironmentName(option);
+    case OptionSource::kFile:
+      return "the option file";
+    case OptionSource::kDefault:
+      return "its default";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string_view OptionSourceName(OptionSource source) {
+  constexpr std::string_view kNames[] = {"default", "file", "environment", "flag"};
+  return kNames[static_cast<std::size_t>(source)];
+}
+
+Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
+                                  const std::vector<std::string>& variables,
+                                  const Machine& machine) {
+  auto flags = ParseFlags(arguments);
+  if (!flags.ok()) return flags.status();
+  LoadedOptions loaded;
+  if (flags->help || flags->version) {
+    loaded.action = LoadedOptions::Action::kPrintText;
+    loaded.text = flags->help ? HelpText() : "kvd " TIDEPOOL_VERSION "\n";
+    return loaded;
+  }
+  std::map<std::string, std::string> environment;
+  for (const std::string& variable : variables) {
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos) continue;
+    environment.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  GivenOptions given;
+  if (flags->config.empty()) flags->config = environment["TIDEPOOL_CONFIG"];
+  if (!flags->config.empty()) TP_RETURN_IF_ERROR(AddFile(flags->config, &given));
+  TP_RETURN_IF_ERROR(AddEnvironment(environment, &given));
+  for (auto& [name, flag] : flags->given) given[name] = flag;
+
+  for (const OptionRow& row : OptionTable()) {
+    const auto found = given.find(row.name);
+    const Given value = found != given.end()
+                            ? found->second
+                            : Given{DefaultText(row, machine, environment), OptionSource::kDefault};
+    const Status set = SetOption(row, value.text, machine, &loaded.options);
+    if (!set.ok()) {
+      return Status(set.code(), SourceText(value.source, row.name) + ": " + std::string(set.what()),
+                    std::string(set.remedy()));
+    }
+    loaded.values.push_back({row.name, value.text, value.source, row.help});
+    if (const auto* size = std::get_if<SizeField>(&row.field)) {
+      loaded.values.back().value = FormatSize(loaded.options.*(size->field));
+    }
+  }
+  loaded.options.nodes_given = given.contains("nodes");
+  loaded.options.token = environment["TIDEPOOL_TOKEN"];
+  TP_RETURN_IF_ERROR(CheckTogether(loaded.options));
+  if (flags->print_config) loaded.action = LoadedOptions::Action::kPrintConfig;
+  return loaded;
+}
+
+std::string FormatConfig(const std::vector<OptionValue>& values) {
+  std::string text;
+  for (const OptionValue& option : values) {
+    const OptionRow* row = FindOption(option.name);
+    const bool is_bare = row != nullptr && (row->is_switch() || std::holds_alternative<std::uint32_t Options::*>(row->field));
+    std::string line = option.name + " = ";
+    if (is_bare) {
+      line += option.value;
+    } else {
+      line += '"';
+      for (const char c : option.value) {
+        if (c == '"' || c == '\\') line += '\\';
+        line += c;
+      }
+      line += '"';
+    }
+    if (line.size() < 40) line.resize(40, ' ');
+    text += line + "  # " + std::string(OptionSourceName(option.source)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace tidepool::daemon

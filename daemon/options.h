@@ -1,0 +1,94 @@
+// Every option of kvd: one table row each, which feeds the flags, the environment, the TOML file,
+// --print-config, --help and Admin.GetConfig.
+//
+//   command line > TIDEPOOL_<NAME> > --config FILE > default  ->  [options]  ->  daemon/node
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/core_group.h"
+#include "proto/base/log.h"
+#include "proto/base/result.h"
+#include "proto/cluster_file/find.h"
+
+namespace tidepool::daemon {
+
+// Validated values. Empty texts mean "find out at start".
+struct Options {
+  // Of the cluster: the coordinator's count, others must agree or leave them alone.
+  std::uint32_t nodes = 1;
+  std::uint32_t lease_ms = 5000;
+  std::uint32_t heartbeat_ms = 1000;
+  bool insecure = false;
+
+  // Of this node.
+  std::string cluster;     // The connection file.
+  std::string join;        // host:port of any node.
+  std::string token_file;  // With join.
+  std::string token;       // With join: TIDEPOOL_TOKEN. Never printed.
+  std::uint32_t join_timeout_ms = 60'000;
+  std::string data_dir;
+  std::string interface;  // A name ("eth0") or an address of one.
+  std::uint32_t port = 0;
+  std::string net_devices;
+
+  // Performance.
+  std::uint32_t cores = 1;
+  std::uint64_t memory_bytes = 0;
+  bool pin = false;
+  WaitPolicy wait = WaitPolicy::kAuto;
+  std::uint32_t clients_expected = 64;
+
+  // Log.
+  log::Level log_level = log::Level::kInfo;
+  std::string log_file;
+
+  bool nodes_given = false;  // Not by default: then it must agree with the cluster that is joined.
+};
+
+enum class OptionSource : std::uint8_t { kDefault, kFile, kEnvironment, kFlag };
+std::string_view OptionSourceName(OptionSource source);  // "default", "file", ...
+
+// One option as it stands, for people.
+struct OptionValue {
+  std::string name;
+  std::string value;
+  OptionSource source = OptionSource::kDefault;
+  std::string help;
+};
+
+// What this machine gives; the defaults depend on it.
+struct Machine {
+  std::uint32_t cores = 1;            // CPUs that this process may use.
+  std::uint64_t available_bytes = 0;  // min(MemAvailable, what the control groups leave).
+};
+Machine ReadMachine();
+
+struct LoadedOptions {
+  enum class Action : std::uint8_t { kRun, kPrintConfig, kPrintText };
+  Action action = Action::kRun;
+  std::string text;  // kPrintText: the help or the version.
+  Options options;
+  std::vector<OptionValue> values;  // In the table's order.
+};
+
+// `variables` are all "NAME=VALUE" of the environment. Unknown flags, TIDEPOOL_* variables and keys of
+// the file are errors that name the nearest known one.
+// Errors: kInvalidArgument (names the option, where it was given and what is allowed), kUnimplemented
+// (an option that this version does not have), and for the file kNotFound, kPermissionDenied.
+Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
+                                  const std::vector<std::string>& variables,
+                                  const Machine& machine);
+
+// TOML that --config reads back, with each value's source as a comment.
+std::string FormatConfig(const std::vector<OptionValue>& values);
+
+// "4GiB" and "4G" are 2^32, "1.5M", "4096"; "50%" is of `whole_bytes`.
+// Errors: kInvalidArgument.
+Result<std::uint64_t> ParseSize(const std::string& text, std::uint64_t whole_bytes);
+// The shortest exact form that ParseSize reads: "4GiB", "1536MiB", "1000".
+std::string FormatSize(std::uint64_t bytes);
+
+}  // namespace tidepool::daemon

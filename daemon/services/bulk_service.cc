@@ -1,0 +1,380 @@
+#include "daemon/services/bulk_service.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "daemon/local_values.h"
+#include "daemon/services/call_deadline.h"
+#include "daemon/services/operation_convert.h"
+#include "proto/base/glob.h"
+#include "proto/base/limits.h"
+#include "proto/convert/grpc_status.h"
+#include "proto/placement/owner.h"
+#include "proto/wire/record_list.h"
+
+namespace tidepool::daemon {
+namespace {
+
+constexpr std::size_t kPieceBytes = 1024 * 1024;
+// Values of a scan above this are left out and read by key.
+constexpr std::size_t kScannedValueBytesMax = 1024 * 1024;
+constexpr std::uint64_t kScanRecords = 1'024;
+
+// A scan's place: {namespace id:4, partition:4, cursor:8}.
+struct ScanCursor {
+  std::uint32_t space = 0;
+  std::uint32_t partition = 0;
+  std::uint64_t cursor = 0;
+};
+static_assert(sizeof(ScanCursor) == 16);
+
+std::string EncodeCursor(const ScanCursor& cursor) {
+  return std::string(reinterpret_cast<const char*>(&cursor), sizeof cursor);
+}
+
+Status DecodeCursor(const std::string& bytes, const placement::Namespace& space,
+                    ScanCursor* cursor) {
+  if (bytes.empty()) {
+    *cursor = {space.id.value(), 0, 0};
+    return OkStatus();
+  }
+  if (bytes.size() == sizeof *cursor) {
+    std::memcpy(cursor, bytes.data(), sizeof *cursor);
+    if (cursor->space == space.id.value() && cursor->partition <= space.partitions.size()) {
+      return OkStatus();
+    }
+  }
+  return Status(StatusCode::kInvalidArgument, "this cursor is not of this namespace",
+                "start the scan without one");
+}
+
+Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
+
+std::uint32_t PartitionOf(const placement::Namespace& space, const std::string& key) {
+  return placement::PartitionIndexOf(AsBytes(key),
+                                     static_cast<std::uint32_t>(space.partitions.size()));
+}
+
+Status BrokenStream() {
+  return Status(StatusCode::kCancelled, "the stream broke before its end; nothing was written");
+}
+
+}  // namespace
+
+grpc::Status BulkService::Load(
+    grpc::ServerContext* /*call*/,
+    grpc::ServerReaderWriter<v1::LoadResponse, v1::LoadRequest>* stream) {
+  v1::LoadRequest request;
+  std::string space;
+  while (stream->Read(&request)) {
+    if (!request.namespace_().empty()) space = request.namespace_();
+    const auto found = router_.FindNamespace(space);
+    if (!found.ok()) return convert::ToGrpc(found.status());
+    v1::LoadResponse response;
+    response.set_batch(request.batch());
+    const auto fail = [&](int index, const Status& status) {
+      auto* failure = response.add_failures();
+      failure->set_index(static_cast<std::uint32_t>(index));
+      failure->mutable_status()->set_code(static_cast<std::uint32_t>(status.code()));
+      failure->mutable_status()->set_message(status.ToString());
+    };
+    std::vector<wire::Operation> puts;
+    std::vector<int> indices;
+    for (int i = 0; i < request.records_size(); ++i) {
+      const auto put = PutOf(request.records(i));
+      if (!put.ok()) {
+        fail(i, put.status());
+        continue;
+      }
+      puts.push_back(*put);
+      indices.push_back(i);
+    }
+    const auto outcomes = router_.Execute(space, puts, 0, StepDeadline());
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const Status status = StatusOf(outcomes[i], space, request.records(indices[i]).key());
+      if (!status.ok()) fail(indices[i], status);
+    }
+    response.set_records_loaded(
+        static_cast<std::uint64_t>(request.records_size() - response.failures_size()));
+    if (!stream->Write(response)) break;
+  }
+  return grpc::Status::OK;
+}
+
+Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t partition,
+                              const v1::ScanPartitionRequest& request, Deadline deadline,
+                              v1::ScanPartitionResponse* response) {
+  const placement::PartitionPlace& place = space.partitions[partition];
+  wire::Operation iterate;
+  iterate.opcode = wire::Opcode::kIterate;
+  iterate.set(wire::Argument::kOperand, request.records_max());
+  iterate.set(wire::Argument::kCursor, request.cursor());
+  iterate.set(wire::Argument::kOptions, request.keys_only() ? wire::kIterateKeysOnly : 0);
+  CoreGroup& cores = *router_.context().cores;
+  const PartitionId id(space.id, partition);
+  auto outcomes = cores.Execute(place.core, id, place.term, {iterate}, 0, deadline);
+  if (!outcomes.ok()) return outcomes.status();
+  const OperationOutcome& outcome = outcomes->front();
+  TP_RETURN_IF_ERROR(StatusOf(outcome, space.name, {}));
+  const std::uint64_t now_ms = Clock::Real().WallMs();
+  Bytes rest = AsBytes(outcome.value);
+  while (!rest.empty()) {
+    wire::ListedRecord listed;
+    TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    if (!request.glob().empty() && !GlobMatches(request.glob(), AsText(listed.key))) continue;
+    v1::Record* record = response->add_records();
+    record->set_key(listed.key.data(), listed.key.size());
+    record->set_value(listed.value.data(), listed.value.size());
+    record->set_value_bytes(listed.value_omitted ? listed.value_bytes : listed.value.size());
+    record->set_value_omitted(listed.value_omitted);
+    record->set_value_kind(static_cast<v1::ValueKind>(listed.value_kind));
+    record->set_version(listed.version.value());
+    if (listed.expiry_ms > now_ms) record->set_ttl_ms(listed.expiry_ms - now_ms);
+    if (request.keys_only() || !listed.value_omitted ||
+        listed.value_bytes > kScannedValueBytesMax) {
+      continue;
+    }
+    // Too large for the list but not for the message: fetched by its key.
+    wire::Operation get;
+    get.opcode = wire::Opcode::kGet;
+    get.key = listed.key;
+    auto values = cores.Execute(place.core, id, place.term, {get}, kScannedValueBytesMax, deadline);
+    if (!values.ok()) return values.status();
+    if (values->front().code != StatusCode::kOk || values->front().value_omitted) continue;
+    record->set_version(values->front().version.value());
+    record->set_value_bytes(values->front().value.size());
+    record->set_value(std::move(values->front().value));
+    record->set_value_omitted(false);
+  }
+  response->set_cursor(outcome.number);
+  return OkStatus();
+}
+
+Status BulkService::ScanStep(const placement::Namespace& space, std::uint32_t partition,
+                             const v1::ScanPartitionRequest& request, Deadline deadline,
+                             v1::ScanPartitionResponse* response) {
+  const placement::PartitionPlace& place = space.partitions[partition];
+  TP_RETURN_IF_ERROR(router_.CheckPlace(space, place));
+  const RouterContext& context = router_.context();
+  if (place.node == context.self()) {
+    return ScanLocal(space, partition, request, deadline, response);
+  }
+  const placement::PlacementMapPtr map = context.map();
+  const placement::Node* node = map->FindNode(place.node);
+  if (node == nullptr) return Status(StatusCode::kWrongEpoch, "the owner is not in the map yet");
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(deadline.LeftNs()));
+  context.authorize(call);
+  v1::ScanPartitionRequest forwarded = request;
+  forwarded.set_namespace_id(space.id.value());
+  forwarded.set_partition(partition);
+  forwarded.set_term(place.term.value());
+  const auto stub = v1::Bulk::NewStub(context.channel(*node));
+  return convert::FromGrpc(stub->ScanPartition(&call, forwarded, response),
+                           "node " + std::to_string(place.node.value()));
+}
+
+grpc::Status BulkService::ScanPartition(grpc::ServerContext* call,
+                                        const v1::ScanPartitionRequest* request,
+                                        v1::ScanPartitionResponse* response) {
+  const placement::PlacementMapPtr map = router_.context().map();
+  const auto space = map == nullptr ? nullptr : map->Find(NamespaceId(request->namespace_id()));
+  if (space == nullptr || request->partition() >= space->partitions.size() ||
+      space->partitions[request->partition()].node != router_.context().self() ||
+      space->partitions[request->partition()].term != Term(request->term())) {
+    return convert::ToGrpc(
+        Status(StatusCode::kWrongEpoch, "this node does not own the partition under this term"));
+  }
+  return convert::ToGrpc(
+      ScanLocal(*space, request->partition(), *request, DeadlineOf(*call), response));
+}
+
+grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest* request,
+                               grpc::ServerWriter<v1::ScanResponse>* writer) {
+  auto space = router_.FindNamespace(request->namespace_());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  ScanCursor cursor;
+  if (const Status status = DecodeCursor(request->cursor(), **space, &cursor); !status.ok()) {
+    return convert::ToGrpc(status);
+  }
+  std::uint64_t left = request->limit() == 0 ? ~0ull : request->limit();
+  while (cursor.partition < (*space)->partitions.size() && left > 0) {
+    if (call->IsCancelled()) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
+    v1::ScanPartitionRequest step;
+    // With a pattern most records may be passed over, so the limit cannot bound the step.
+    step.set_records_max(request->glob().empty() ? std::min(left, kScanRecords) : kScanRecords);
+    step.set_cursor(cursor.cursor);
+    step.set_keys_only(request->keys_only());
+    step.set_glob(request->glob());
+    v1::ScanPartitionResponse part;
+    const Status status = ScanStep(**space, cursor.partition, step, StepDeadline(), &part);
+    if (status.code() == StatusCode::kWrongEpoch) {
+      // The partition goes on under another term or elsewhere; the cursor holds.
+      router_.context().refresh_map(router_.context().map()->epoch, StepDeadline());
+      auto again = router_.FindNamespace(request->namespace_());
+      if (!again.ok()) return convert::ToGrpc(again.status());
+      if ((*again)->id != (*space)->id) {
+        return convert::ToGrpc(
+            Status(StatusCode::kNotFound, "the namespace was dropped during the scan"));
+      }
+      space = std::move(again);
+      continue;
+    }
+    if (!status.ok()) return convert::ToGrpc(status);
+    cursor.cursor = part.cursor();
+    if (part.cursor() == 0) ++cursor.partition;
+    v1::ScanResponse response;
+    response.mutable_records()->Swap(part.mutable_records());
+    if (static_cast<std::uint64_t>(response.records_size()) > left) {
+      // Only keys that share a 64-bit hash can exceed a step; a pattern can exceed the limit.
+      response.mutable_records()->DeleteSubrange(static_cast<int>(left),
+                                                 response.records_size() - static_cast<int>(left));
+    }
+    left -= static_cast<std::uint64_t>(response.records_size());
+    response.set_cursor(EncodeCursor(cursor));
+    response.set_done(cursor.partition == (*space)->partitions.size());
+    if (!writer->Write(response)) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
+  }
+  return grpc::Status::OK;
+}
+
+Status BulkService::WriteLocal(const placement::Namespace& space, std::uint32_t partition,
+                               v1::WriteValueRequest message,
+                               grpc::ServerReader<v1::WriteValueRequest>* reader,
+                               v1::WriteValueResponse* response) {
+  const v1::WriteValueRequest::Start start = message.start();
+  const placement::PartitionPlace& place = space.partitions[partition];
+  auto writer = LocalValueWriter::Begin(*router_.context().cores, place.core, start.total_bytes(),
+                                        StepDeadline());
+  if (!writer.ok()) return writer.status();
+  do {
+    if (message.data().empty()) continue;
+    TP_RETURN_IF_ERROR(writer->Write(std::move(*message.mutable_data()), StepDeadline()));
+  } while (reader->Read(&message));
+  if (writer->written_bytes() != start.total_bytes()) return BrokenStream();
+  wire::Operation put;
+  put.opcode = wire::Opcode::kPut;
+  put.key = AsBytes(start.key());
+  put.value_kind = static_cast<wire::ValueKind>(start.value_kind());
+  if (start.has_ttl_ms()) put.set(wire::Argument::kTtlMs, start.ttl_ms());
+  auto outcome = writer->Put(PartitionId(space.id, partition), place.term, put, StepDeadline());
+  if (!outcome.ok()) return outcome.status();
+  response->set_version(outcome->version.value());
+  return StatusOf(*outcome, space.name, start.key());
+}
+
+Status BulkService::WriteRemote(grpc::ServerContext* call, const placement::Node& node,
+                                v1::WriteValueRequest message,
+                                grpc::ServerReader<v1::WriteValueRequest>* reader,
+                                v1::WriteValueResponse* response) {
+  const auto context = grpc::ClientContext::FromServerContext(*call);
+  router_.context().authorize(*context);
+  const auto stub = v1::Bulk::NewStub(router_.context().channel(node));
+  const auto writer = stub->WriteValue(context.get(), response);
+  do {
+    if (!writer->Write(message)) break;
+  } while (reader->Read(&message));
+  writer->WritesDone();
+  return convert::FromGrpc(writer->Finish(), "node " + std::to_string(node.id.value()));
+}
+
+grpc::Status BulkService::WriteValue(grpc::ServerContext* call,
+                                     grpc::ServerReader<v1::WriteValueRequest>* reader,
+                                     v1::WriteValueResponse* response) {
+  v1::WriteValueRequest message;
+  if (!reader->Read(&message) || !message.has_start()) {
+    return convert::ToGrpc(
+        Status(StatusCode::kInvalidArgument, "the first message of WriteValue must hold `start`"));
+  }
+  const v1::WriteValueRequest::Start& start = message.start();
+  if (start.total_bytes() > limits::kValueBytesMax || start.key().size() > limits::kKeyBytesMax ||
+      start.value_kind() < v1::VALUE_KIND_BYTES || start.value_kind() > v1::VALUE_KIND_F64) {
+    return convert::ToGrpc(Status(StatusCode::kInvalidArgument,
+                                  "key, value or kind is out of bounds",
+                                  "keys have at most 16384 bytes, values 1 GiB"));
+  }
+  const auto space = router_.FindNamespace(start.namespace_());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  const std::uint32_t partition = PartitionOf(**space, start.key());
+  const placement::PartitionPlace& place = (*space)->partitions[partition];
+  if (const Status status = router_.CheckPlace(**space, place); !status.ok()) {
+    return convert::ToGrpc(status);
+  }
+  if (place.node == router_.context().self()) {
+    return convert::ToGrpc(WriteLocal(**space, partition, std::move(message), reader, response));
+  }
+  const placement::PlacementMapPtr map = router_.context().map();
+  const placement::Node* node = map->FindNode(place.node);
+  if (node == nullptr) {
+    return convert::ToGrpc(Status(StatusCode::kUnavailable, "the owner is not in the map yet"));
+  }
+  return convert::ToGrpc(WriteRemote(call, *node, std::move(message), reader, response));
+}
+
+Status BulkService::ReadLocal(const placement::Namespace& space, std::uint32_t partition,
+                              const v1::ReadValueRequest& request,
+                              grpc::ServerWriter<v1::ReadValueResponse>* writer) {
+  const placement::PartitionPlace& place = space.partitions[partition];
+  auto reader =
+      LocalValueReader::Open(*router_.context().cores, place.core, PartitionId(space.id, partition),
+                             place.term, request.key(), StepDeadline());
+  if (!reader.ok()) return reader.status();
+  TP_RETURN_IF_ERROR(StatusOf(reader->outcome(), space.name, request.key()));
+  v1::ReadValueResponse response;
+  response.set_total_bytes(reader->value_bytes());
+  response.set_version(reader->outcome().version.value());
+  response.set_value_kind(static_cast<v1::ValueKind>(reader->outcome().value_kind));
+  std::uint64_t offset = 0;
+  do {
+    auto piece = reader->Read(offset, kPieceBytes, StepDeadline());
+    if (!piece.ok()) return piece.status();
+    offset += piece->size();
+    response.set_data(*std::move(piece));
+    if (!writer->Write(response)) return Status(StatusCode::kCancelled, "the reader went away");
+    response.Clear();
+  } while (offset < reader->value_bytes());
+  return OkStatus();
+}
+
+Status BulkService::ReadRemote(grpc::ServerContext* call, const placement::Node& node,
+                               const v1::ReadValueRequest& request,
+                               grpc::ServerWriter<v1::ReadValueResponse>* writer) {
+  const auto context = grpc::ClientContext::FromServerContext(*call);
+  router_.context().authorize(*context);
+  const auto stub = v1::Bulk::NewStub(router_.context().channel(node));
+  const auto reader = stub->ReadValue(context.get(), request);
+  v1::ReadValueResponse response;
+  while (reader->Read(&response)) {
+    if (!writer->Write(response)) {
+      context->TryCancel();
+      break;
+    }
+  }
+  return convert::FromGrpc(reader->Finish(), "node " + std::to_string(node.id.value()));
+}
+
+grpc::Status BulkService::ReadValue(grpc::ServerContext* call, const v1::ReadValueRequest* request,
+                                    grpc::ServerWriter<v1::ReadValueResponse>* writer) {
+  const auto space = router_.FindNamespace(request->namespace_());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  const std::uint32_t partition = PartitionOf(**space, request->key());
+  const placement::PartitionPlace& place = (*space)->partitions[partition];
+  if (const Status status = router_.CheckPlace(**space, place); !status.ok()) {
+    return convert::ToGrpc(status);
+  }
+  if (place.node == router_.context().self()) {
+    return convert::ToGrpc(ReadLocal(**space, partition, *request, writer));
+  }
+  const placement::PlacementMapPtr map = router_.context().map();
+  const placement::Node* node = map->FindNode(place.node);
+  if (node == nullptr) {
+    return convert::ToGrpc(Status(StatusCode::kUnavailable, "the owner is not in the map yet"));
+  }
+  return convert::ToGrpc(ReadRemote(call, *node, *request, writer));
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,23 @@
+#include "daemon/services/call_deadline.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "proto/base/limits.h"
+
+namespace tidepool::daemon {
+
+Deadline DeadlineOf(const grpc::ServerContext& call) {
+  using std::chrono::milliseconds;
+  constexpr std::int64_t kLongestMs = 3'600'000;
+  const auto at = call.deadline();
+  if (at == std::chrono::system_clock::time_point::max()) {
+    return Deadline::AfterMs(limits::kCallTimeoutMs);
+  }
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(at - std::chrono::system_clock::now()).count();
+  return Deadline::AfterMs(
+      static_cast<std::uint64_t>(std::clamp<std::int64_t>(left, 0, kLongestMs)));
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,154 @@
+#include "daemon/services/data_service.h"
+
+#include <limits>
+#include <utility>
+
+#include "daemon/services/call_deadline.h"
+#include "daemon/services/operation_convert.h"
+#include "proto/base/limits.h"
+#include "proto/convert/grpc_status.h"
+#include "proto/placement/owner.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// What one message may carry; larger values are read with Bulk.ReadValue.
+constexpr std::size_t kValueBytesMax = 1024 * 1024;
+
+wire::Operation KeyOperation(wire::Opcode opcode, const std::string& key) {
+  wire::Operation operation;
+  operation.opcode = opcode;
+  operation.key = AsBytes(key);
+  return operation;
+}
+
+}  // namespace
+
+grpc::Status DataService::Get(grpc::ServerContext* call, const v1::GetRequest* request,
+                              v1::GetResponse* response) {
+  OperationOutcome outcome =
+      router_.ExecuteOne(request->namespace_(), KeyOperation(wire::Opcode::kGet, request->key()),
+                         kValueBytesMax, DeadlineOf(*call));
+  const Status status = StatusOf(outcome, request->namespace_(), request->key());
+  if (!status.ok()) return convert::ToGrpc(status);
+  v1::Record* record = response->mutable_record();
+  record->set_key(request->key());
+  record->set_value_kind(static_cast<v1::ValueKind>(outcome.value_kind));
+  record->set_version(outcome.version.value());
+  record->set_value_bytes(outcome.value_omitted ? outcome.number : outcome.value.size());
+  record->set_value_omitted(outcome.value_omitted);
+  record->set_value(std::move(outcome.value));
+  return grpc::Status::OK;
+}
+
+grpc::Status DataService::Put(grpc::ServerContext* call, const v1::PutRequest* request,
+                              v1::PutResponse* response) {
+  v1::Operation message;
+  message.set_kind(v1::OPERATION_KIND_PUT);
+  message.set_key(request->key());
+  message.set_value(request->value());
+  message.set_value_kind(request->value_kind());
+  message.set_condition(request->condition());
+  message.set_version(request->version());
+  if (request->has_ttl_ms()) message.set_ttl_ms(request->ttl_ms());
+  const auto operation = FromProto(message);
+  if (!operation.ok()) return convert::ToGrpc(operation.status());
+  const OperationOutcome outcome =
+      router_.ExecuteOne(request->namespace_(), *operation, 0, DeadlineOf(*call));
+  response->set_version(outcome.version.value());
+  return convert::ToGrpc(StatusOf(outcome, request->namespace_(), request->key()));
+}
+
+grpc::Status DataService::Delete(grpc::ServerContext* call, const v1::DeleteRequest* request,
+                                 v1::DeleteResponse* response) {
+  const OperationOutcome outcome =
+      router_.ExecuteOne(request->namespace_(), KeyOperation(wire::Opcode::kDelete, request->key()),
+                         0, DeadlineOf(*call));
+  response->set_version(outcome.version.value());
+  return convert::ToGrpc(StatusOf(outcome, request->namespace_(), request->key()));
+}
+
+Status DataService::ExecuteAddressed(const v1::ExecuteRequest& request,
+                                     const std::vector<wire::Operation>& operations,
+                                     Deadline deadline, std::vector<OperationOutcome>* outcomes) {
+  const PartitionId id(NamespaceId(request.addressed().namespace_id()),
+                       request.addressed().partition());
+  const placement::PlacementMapPtr map = router_.context().map();
+  const placement::PartitionPlace* place = map == nullptr ? nullptr : map->Find(id);
+  if (place == nullptr || place->node != router_.context().self()) {
+    return Status(StatusCode::kWrongEpoch, "this node does not own the partition");
+  }
+  const std::size_t value_bytes_max =
+      request.value_bytes_max() == 0 ? kValueBytesMax : request.value_bytes_max();
+  auto result = router_.context().cores->Execute(place->core, id, Term(request.addressed().term()),
+                                                 operations, value_bytes_max, deadline);
+  if (!result.ok()) return result.status();
+  *outcomes = *std::move(result);
+  return OkStatus();
+}
+
+grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRequest* request,
+                                  v1::ExecuteResponse* response) {
+  std::vector<wire::Operation> operations;
+  std::vector<std::string> joined;  // Expected and new value in one piece, as the wire has them.
+  joined.reserve(static_cast<std::size_t>(request->operations_size()));
+  for (const v1::Operation& message : request->operations()) {
+    auto operation = FromProto(message);
+    if (!operation.ok()) return convert::ToGrpc(operation.status());
+    if (operation->opcode == wire::Opcode::kCompareAndSwap) {
+      operation->value = AsBytes(joined.emplace_back(message.expected() + message.value()));
+      operation->set(wire::Argument::kExpectedBytes, message.expected().size());
+    }
+    operations.push_back(*operation);
+  }
+  std::vector<OperationOutcome> outcomes;
+  if (request->has_addressed()) {
+    const Status status = ExecuteAddressed(*request, operations, DeadlineOf(*call), &outcomes);
+    if (!status.ok()) return convert::ToGrpc(status);
+  } else {
+    outcomes =
+        router_.Execute(request->namespace_(), operations, kValueBytesMax, DeadlineOf(*call));
+  }
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    ToProto(outcomes[i], operations[i].opcode, response->add_results());
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status DataService::Length(grpc::ServerContext* call, const v1::LengthRequest* request,
+                                 v1::LengthResponse* response) {
+  const auto space = router_.FindNamespace(request->namespace_());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  wire::Operation length;
+  length.opcode = wire::Opcode::kLength;
+  std::uint64_t records = 0;
+  for (std::uint32_t i = 0; i < (*space)->partitions.size(); ++i) {
+    const auto outcomes = router_.ExecuteAt(**space, i, {length}, 0, DeadlineOf(*call));
+    if (!outcomes.ok()) return convert::ToGrpc(outcomes.status());
+    records += outcomes->front().number;
+  }
+  response->set_records(records);
+  return grpc::Status::OK;
+}
+
+grpc::Status DataService::Locate(grpc::ServerContext* /*call*/, const v1::LocateRequest* request,
+                                 v1::LocateResponse* response) {
+  const auto space = router_.FindNamespace(request->namespace_());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  const std::uint32_t index = placement::PartitionIndexOf(
+      AsBytes(request->key()), static_cast<std::uint32_t>((*space)->partitions.size()));
+  const placement::PartitionPlace& place = (*space)->partitions[index];
+  response->set_partition(index);
+  response->set_node_id(place.node.value());
+  response->set_core(place.core.value());
+  response->set_term(place.term.value());
+  if (const placement::Node* node = router_.context().map()->FindNode(place.node);
+      node != nullptr) {
+    response->set_control_address(node->control_address);
+    response->set_host(node->host);
+    response->set_node_state(std::string(placement::NodeStateName(node->state)));
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace tidepool::daemon
