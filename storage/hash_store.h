@@ -141,6 +141,8 @@ class HashStore {
                         absl::FunctionRef<bool(const RecordView&)> visitor);
 
   const TagIndex& index() const { return index_; }
+  // The key of the record at a location that index() has given.
+  Bytes KeyAt(std::uint64_t location) const { return Log::KeyOf(*log_.At(location)); }
 
  private:
   friend class Compactor;
