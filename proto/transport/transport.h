@@ -109,7 +109,9 @@ class Worker {
   virtual Result<Endpoint*> Connect(std::string_view address) = 0;
 
   // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is
-  // dead after the call. Allowed inside the Receiver's callbacks.
+  // dead after the call. Allowed inside the Receiver's callbacks. The peer is told by OnPeerLost,
+  // within about a second. Progress afterwards (Arm insists on it): the connection is torn down
+  // there.
   virtual void Close(Endpoint* endpoint) = 0;
 
   // Sends one frame of buffer->size() bytes, in order per endpoint, and never blocks. There is no

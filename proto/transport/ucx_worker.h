@@ -97,7 +97,7 @@ class UcxWorker final : public Worker {
   std::size_t sends_in_flight_ = 0;
   std::size_t closes_in_flight_ = 0;
   bool in_progress_ = false;
-  bool must_progress_ = false;  // UCX has work that no event announces.
+  bool must_progress_ = false;                           // UCX has work that no event announces.
   std::vector<std::unique_ptr<UcxEndpoint>> endpoints_;  // All ever made.
   std::vector<UcxEndpoint*> unused_;
   std::vector<UcxEndpoint*> lost_;     // To be told; an entry closed meanwhile is null.

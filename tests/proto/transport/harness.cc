@@ -107,8 +107,7 @@ bool PumpUntil(const std::vector<Worker*>& workers, const std::function<bool()>&
   return true;
 }
 
-Child::Child(std::vector<std::string> argv,
-             const std::map<std::string, std::string>& environment) {
+Child::Child(std::vector<std::string> argv, const std::map<std::string, std::string>& environment) {
   int in[2];
   int out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("pipe");

@@ -14,11 +14,9 @@ using Lines = std::map<std::string, std::string>;
 
 // What the helper says about itself, by the first word of each line, and its process id and end.
 Lines RunPeer(const std::vector<std::string>& args, const std::map<std::string, std::string>& env) {
-  std::vector<std::string> argv = {"env",
-                                   "-u", "UCX_HANDLE_ERRORS",
-                                   "-u", "UCX_DEBUG_SIGNO",
-                                   "-u", "UCX_LOG_LEVEL",
-                                   "-u", "UCX_WARN_UNUSED_ENV_VARS"};
+  std::vector<std::string> argv = {
+      "env",           "-u", "UCX_HANDLE_ERRORS",       "-u", "UCX_DEBUG_SIGNO", "-u",
+      "UCX_LOG_LEVEL", "-u", "UCX_WARN_UNUSED_ENV_VARS"};
   for (const auto& [name, value] : env) argv.push_back(name + "=" + value);
   argv.push_back(PeerProgram());
   argv.insert(argv.end(), args.begin(), args.end());

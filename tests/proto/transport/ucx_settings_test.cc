@@ -1,4 +1,5 @@
-// Proves by their effect that the settings are in force: ucp_config_modify says success to anything.
+// Proves by their effect that the settings are in force: ucp_config_modify says success to
+// anything.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -15,15 +16,17 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 
 // A user's environment that would undo every setting.
-const Environment kHostile = {
-    {"UCX_TLS", "posix"},           {"UCX_TCP_MAX_POLL", "16"},       {"UCX_TCP_PUT_ENABLE", "y"},
-    {"UCX_TCP_TX_SEG_SIZE", "8K"},  {"UCX_TCP_RX_SEG_SIZE", "64K"},   {"UCX_RNDV_THRESH", "0"},
-    {"UCX_NET_DEVICES", "all"},     {"UCX_KEEPALIVE_INTERVAL", "20s"}, {"UCX_PROTO_ENABLE", "y"},
-    {"UCX_KEEPALIVE_NUM_EPS", "1"}, {"UCX_MAX_POLL", "16"},           {"UCX_LOG_LEVEL", "fatal"}};
+const Environment kHostile = {{"UCX_TLS", "posix"},           {"UCX_TCP_MAX_POLL", "16"},
+                              {"UCX_TCP_PUT_ENABLE", "y"},    {"UCX_TCP_TX_SEG_SIZE", "8K"},
+                              {"UCX_TCP_RX_SEG_SIZE", "64K"}, {"UCX_RNDV_THRESH", "0"},
+                              {"UCX_NET_DEVICES", "all"},     {"UCX_KEEPALIVE_INTERVAL", "20s"},
+                              {"UCX_PROTO_ENABLE", "y"},      {"UCX_KEEPALIVE_NUM_EPS", "1"},
+                              {"UCX_MAX_POLL", "16"},         {"UCX_LOG_LEVEL", "fatal"}};
 
 struct Traced {
-  std::string output;              // The last line that the peer printed.
-  std::vector<std::string> calls;  // Of its main thread: UCX's helper thread polls by its own rules.
+  std::string output;  // The last line that the peer printed.
+  std::vector<std::string>
+      calls;  // Of its main thread: UCX's helper thread polls by its own rules.
 };
 
 bool StraceWorks() {
@@ -37,10 +40,12 @@ Traced TracePeer(const std::string& calls, const std::vector<std::string>& args,
   char path[] = "/tmp/tidepool-strace-XXXXXX";
   const int fd = mkstemp(path);
   REQUIRE(fd >= 0);
-  std::vector<std::string> argv = {"strace", "-s", "0", "-e", "trace=" + calls, "-o", path,
-                                   PeerProgram()};
+  std::vector<std::string> argv = {"strace",         "-s", "0",  "-e",
+                                   "trace=" + calls, "-o", path, PeerProgram()};
   argv.insert(argv.end(), args.begin(), args.end());
-  Child child(argv, environment);
+  Environment traced_environment = environment;
+  traced_environment["ASAN_OPTIONS"] = "detect_leaks=0";  // The leak check cannot run under ptrace.
+  Child child(argv, traced_environment);
   Traced traced;
   while (auto line = child.ReadLine()) traced.output = *line;
   const auto status = child.Wait();
@@ -85,10 +90,10 @@ long Largest(const std::vector<long>& numbers) {
   return largest;
 }
 
-#define SKIP_WITHOUT_STRACE()                                                   \
-  if (!StraceWorks()) {                                                         \
+#define SKIP_WITHOUT_STRACE()                                                 \
+  if (!StraceWorks()) {                                                       \
     WARN("SKIPPED: strace is not installed or ptrace is not permitted here"); \
-    return;                                                                     \
+    return;                                                                   \
   }
 
 }  // namespace

@@ -72,8 +72,8 @@ TEST_CASE("FramesKeepTheirOrderWhateverTheirSizes") {
   std::uint64_t sent = 0;
   REQUIRE(PumpUntil(pair.both(), [&] {
     while (sent < kFrames && sent - pair.at_b.frames < 64) {
-      const std::size_t size = random() % 4 == 0 ? 8 + random() % (FrameBuffer::kCapacity - 7)
-                                                 : 8 + random() % 512;
+      const std::size_t size =
+          random() % 4 == 0 ? 8 + random() % (FrameBuffer::kCapacity - 7) : 8 + random() % 512;
       if (!pair.a->Send(pair.a_to_b, MakeFrame(&pair.pool, sent, size)).ok()) return true;
       ++sent;
     }
