@@ -1,0 +1,127 @@
+#include "tests/fuzz/wire_checks.h"
+
+#include <cstring>
+#include <vector>
+
+#include "proto/base/check.h"
+#include "proto/wire/answer.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/group.h"
+#include "proto/wire/record_list.h"
+#include "proto/wire/stream.h"
+
+namespace tidepool::fuzz {
+namespace {
+
+// An empty view may point anywhere.
+bool Inside(Bytes view, Bytes whole) {
+  return view.empty() ||
+         (view.data() >= whole.data() && view.data() + view.size() <= whole.data() + whole.size());
+}
+
+bool Same(Bytes a, Bytes b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+// Room for a frame of `bytes`, reused since an allocation of 60 KiB costs more than most decodings.
+MutableBytes Room(std::size_t bytes) {
+  static std::vector<std::byte> room(limits::kFrameBytesMax);
+  TP_CHECK(bytes <= room.size());
+  return MutableBytes(room).first(bytes);
+}
+
+// Every failure of a decoder is the sender's.
+bool Accepted(const Status& status) {
+  TP_CHECK(status.ok() || status.code() == StatusCode::kInvalidArgument);
+  return status.ok();
+}
+
+}  // namespace
+
+bool CheckHeader(Bytes input) {
+  wire::FrameHeader header;
+  if (!Accepted(wire::DecodeHeader(input, &header))) return false;
+  TP_CHECK(header.bytes == input.size());
+  std::byte again[limits::kFrameHeaderBytes];
+  wire::StoreHeader(again, header);
+  TP_CHECK(Same(Bytes(again), input.first(sizeof again)));
+  return true;
+}
+
+bool CheckRequest(Bytes input) {
+  static wire::Request
+      request;  // Reused, as the dispatcher does: what is left over must not matter.
+  if (!Accepted(wire::DecodeRequest(input, &request))) return false;
+  TP_CHECK(request.operations.size() <= limits::kFrameOperationsMax);
+  wire::RequestWriter writer(Room(input.size()));
+  std::size_t next_operation = 0;
+  for (const wire::Group& group : request.groups) {
+    TP_CHECK(group.first_operation == next_operation);
+    TP_CHECK(group.operation_count > 0);
+    TP_CHECK(group.operation_count <= request.operations.size() - next_operation);
+    TP_CHECK(writer.BeginGroup(group.partition, group.term, group.atomic));
+    for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+      const wire::Operation& operation = request.operations[next_operation++];
+      TP_CHECK(Inside(operation.key, input) && Inside(operation.value, input));
+      TP_CHECK(writer.Add(operation));
+    }
+  }
+  TP_CHECK(next_operation == request.operations.size());
+  TP_CHECK(writer.Finish(request.header) == input.size());
+  TP_CHECK(Same(Room(input.size()), input));
+  return true;
+}
+
+bool CheckAnswers(Bytes input) {
+  wire::AnswerReader reader;
+  if (!Accepted(reader.Open(input))) return false;
+  wire::AnswerWriter writer(Room(input.size()));
+  while (!reader.Done()) {
+    wire::Answer answer;
+    if (!Accepted(reader.Next(&answer))) {
+      TP_CHECK(reader.Done());
+      return false;
+    }
+    TP_CHECK(Inside(answer.value, input));
+    TP_CHECK(answer.index < limits::kFrameOperationsMax);
+    TP_CHECK(writer.Add(answer));
+  }
+  TP_CHECK(writer.Finish(reader.header()) == input.size());
+  // Bodies only: an answer's header has fields that the reader passes over and the writer clears.
+  TP_CHECK(Same(Room(input.size()).subspan(limits::kFrameHeaderBytes),
+                input.subspan(limits::kFrameHeaderBytes)));
+  return true;
+}
+
+bool CheckStream(Bytes input) {
+  wire::StreamFrame frame;
+  if (!Accepted(wire::DecodeStream(input, &frame))) return false;
+  TP_CHECK(Inside(frame.data, input));
+  TP_CHECK(frame.stream.offset + frame.data.size() <= frame.stream.total_bytes);
+  if (frame.data.size() > limits::kStreamPartBytesMax) return true;  // Longer than we would send.
+  TP_CHECK(wire::EncodeStream(frame.header, frame.stream, frame.data, Room(input.size())) ==
+           input.size());
+  TP_CHECK(Same(Room(input.size()), input));
+  return true;
+}
+
+bool CheckRecords(Bytes input) {
+  static std::vector<std::byte> again;
+  Bytes rest = input;
+  while (!rest.empty()) {
+    const Bytes before = rest;
+    wire::ListedRecord record;
+    if (!Accepted(wire::TakeRecord(&rest, &record))) {
+      TP_CHECK(Same(rest, before));
+      return false;
+    }
+    TP_CHECK(Inside(record.key, before) && Inside(record.value, before));
+    TP_CHECK(rest.size() + record.bytes() == before.size());
+    again.resize(record.bytes());
+    TP_CHECK(wire::AppendRecord(record, again.data()) == again.data() + again.size());
+    TP_CHECK(Same(again, before.first(again.size())));
+  }
+  return true;
+}
+
+}  // namespace tidepool::fuzz

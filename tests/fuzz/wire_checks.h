@@ -1,0 +1,30 @@
+// What must hold for any bytes that a wire decoder is given; a violation ends the program.
+//
+// Run by wire_fuzz_test on random frames, by libFuzzer (wire_fuzzer.cc) and on the seed corpus.
+#pragma once
+
+#include "proto/base/bytes.h"
+
+namespace tidepool::fuzz {
+
+// Each returns whether the bytes were accepted. What is accepted, written again by the encoder,
+// gives the same bytes: so nothing was misread, and no two frames mean the same. Views lie inside
+// `input`.
+bool CheckHeader(Bytes input);
+bool CheckRequest(Bytes input);
+bool CheckAnswers(Bytes input);
+bool CheckStream(Bytes input);
+// A record list; accepted means that every record of it was.
+bool CheckRecords(Bytes input);
+
+struct Check {
+  const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
+  bool (*run)(Bytes input);
+};
+inline constexpr Check kChecks[] = {{"header", CheckHeader},
+                                    {"request", CheckRequest},
+                                    {"answer", CheckAnswers},
+                                    {"stream", CheckStream},
+                                    {"record", CheckRecords}};
+
+}  // namespace tidepool::fuzz

@@ -1,0 +1,219 @@
+// 10^6 random and mutated frames through each wire decoder, without a fuzzer: part of the ordinary
+// tests. The input ends at a page that may not be touched, so a read beyond it ends the program in
+// every build, not only under AddressSanitizer.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/fuzz/wire_checks.h"
+#include "tests/proto/wire/samples.h"
+
+namespace tidepool::fuzz {
+namespace {
+
+using wire::test::Frame;
+using wire::test::Random;
+
+constexpr int kRounds = 1'000'000;
+// Large frames cost as much as their bytes and find no more than small ones: one in so many.
+constexpr int kLargeOneIn = 200;
+constexpr std::size_t kSmallBytes = 600;
+
+// Memory whose last byte is followed by a page without any access.
+class GuardedRoom {
+ public:
+  GuardedRoom() {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    usable_ = AlignUp(2 * limits::kFrameBytesMax, page);
+    mapped_ = usable_ + page;
+    void* memory =
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    base_ = static_cast<std::byte*>(memory);
+    REQUIRE(mprotect(base_ + usable_, page, PROT_NONE) == 0);
+  }
+  ~GuardedRoom() { munmap(base_, mapped_); }
+  GuardedRoom(const GuardedRoom&) = delete;
+  GuardedRoom& operator=(const GuardedRoom&) = delete;
+
+  Bytes Put(const Frame& frame) {
+    std::byte* at = base_ + usable_ - frame.size();
+    if (!frame.empty()) std::memcpy(at, frame.data(), frame.size());
+    return {at, frame.size()};
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t usable_ = 0;
+  std::size_t mapped_ = 0;
+};
+
+void ReplaceByte(Random& random, Frame& frame) {
+  constexpr std::uint8_t kSpecial[] = {0, 1, 2, 0x7f, 0x80, 0xfe, 0xff};
+  const std::size_t at = random.Below(frame.size());
+  frame[at] = static_cast<std::byte>(random.OneIn(2) ? kSpecial[random.Below(std::size(kSpecial))]
+                                                     : random.Word());
+}
+
+// One to four changes of the kinds that decoders get wrong.
+void Mutate(Random& random, Frame& frame) {
+  for (std::uint64_t changes = 1 + random.Below(4); changes > 0 && !frame.empty(); --changes) {
+    const std::size_t at = random.Below(frame.size());
+    switch (random.Below(6)) {
+      case 0:
+        frame[at] ^= static_cast<std::byte>(1u << random.Below(8));
+        break;
+      case 1:
+        ReplaceByte(random, frame);
+        break;
+      case 2:  // Cut off.
+        frame.resize(at);
+        break;
+      case 3: {  // A piece twice.
+        const std::size_t size = std::min<std::size_t>(frame.size() - at, 1 + random.Below(32));
+        const Frame piece(frame.begin() + static_cast<std::ptrdiff_t>(at),
+                          frame.begin() + static_cast<std::ptrdiff_t>(at + size));
+        frame.insert(frame.begin() + static_cast<std::ptrdiff_t>(at), piece.begin(), piece.end());
+        break;
+      }
+      case 4: {  // A piece less.
+        const std::size_t size = std::min<std::size_t>(frame.size() - at, 1 + random.Below(32));
+        frame.erase(frame.begin() + static_cast<std::ptrdiff_t>(at),
+                    frame.begin() + static_cast<std::ptrdiff_t>(at + size));
+        break;
+      }
+      default:  // A length or count that is off by a little, or by much.
+        if (frame.size() - at >= 2) {
+          auto number = LoadUnaligned<std::uint16_t>(frame.data() + at);
+          number = static_cast<std::uint16_t>(random.OneIn(2) ? number + random.Below(5) - 2
+                                                              : random.Word());
+          StoreUnaligned(frame.data() + at, number);
+        }
+    }
+  }
+}
+
+// Most mutants agree with their header on the size: else the header's check would hide the others.
+void AgreeOnSize(Random& random, Frame& frame) {
+  if (frame.size() < limits::kFrameHeaderBytes || random.OneIn(8)) return;
+  StoreUnaligned(frame.data() + offsetof(wire::FrameHeader, bytes),
+                 static_cast<std::uint32_t>(frame.size()));
+}
+
+Frame RandomBytes(Random& random, bool with_header) {
+  Frame frame = random.Bytes(random.Size(kSmallBytes));
+  if (!with_header || frame.size() < limits::kFrameHeaderBytes) return frame;
+  auto header = wire::test::RandomHeader(random);
+  header.type = static_cast<wire::FrameType>(random.Below(8));
+  header.bytes = static_cast<std::uint32_t>(frame.size());
+  header.operation_count = static_cast<std::uint32_t>(random.Below(4));
+  header.group_count = static_cast<std::uint32_t>(random.Below(4));
+  wire::StoreHeader(frame.data(), header);
+  return frame;
+}
+
+void Fuzz(const char* name, bool (*check)(Bytes), Frame (*sample)(Random&, std::size_t)) {
+  Random random(name);
+  GuardedRoom room;
+  int accepted = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Frame frame;
+    if (random.OneIn(4)) {
+      frame = RandomBytes(random, random.OneIn(2));
+    } else {
+      frame = sample(random, random.OneIn(kLargeOneIn) ? limits::kFrameBytesMax : kSmallBytes);
+      if (!random.OneIn(8)) {
+        Mutate(random, frame);
+        if (check != CheckRecords) AgreeOnSize(random, frame);
+      }
+    }
+    accepted += check(room.Put(frame)) ? 1 : 0;
+  }
+  // A run in which all or nothing was accepted has tested half of the decoder at most.
+  INFO(name << ": accepted " << accepted << " of " << kRounds);
+  CHECK(accepted > kRounds / 20);
+  CHECK(accepted < kRounds - kRounds / 20);
+}
+
+// A header and any body.
+Frame AnyFrame(Random& random, std::size_t bytes_max) {
+  switch (random.Below(3)) {
+    case 0:
+      return wire::test::RandomRequest(random, bytes_max);
+    case 1:
+      return wire::test::RandomAnswer(random, bytes_max);
+    default:
+      return wire::test::RandomStream(random, bytes_max);
+  }
+}
+
+TEST_CASE("AnyBytesGiveAHeaderOrAStatus") { Fuzz("DecodeHeader", CheckHeader, AnyFrame); }
+TEST_CASE("AnyBytesGiveARequestOrAStatus") {
+  Fuzz("DecodeRequest", CheckRequest, wire::test::RandomRequest);
+}
+TEST_CASE("AnyBytesGiveAnswersOrAStatus") {
+  Fuzz("AnswerReader", CheckAnswers, wire::test::RandomAnswer);
+}
+TEST_CASE("AnyBytesGiveAStreamFrameOrAStatus") {
+  Fuzz("DecodeStream", CheckStream, wire::test::RandomStream);
+}
+TEST_CASE("AnyBytesGiveRecordsOrAStatus") {
+  Fuzz("TakeRecord", CheckRecords, wire::test::RandomRecordList);
+}
+
+// Corpus files are named ok-* (accepted) or bad-* (refused), so that a decoder that changes its
+// mind about old frames is noticed.
+TEST_CASE("TheSeedCorpusIsJudgedAsItsNamesSay") {
+  GuardedRoom room;
+  for (const Check& check : kChecks) {
+    int files = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(TIDEPOOL_CORPUS) / check.name)) {
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string text((std::istreambuf_iterator<char>(file)), {});
+      const Bytes bytes = AsBytes(text);
+      const bool accepted = check.run(room.Put(Frame(bytes.begin(), bytes.end())));
+      INFO(entry.path());
+      CHECK(accepted == entry.path().filename().string().starts_with("ok-"));
+      ++files;
+    }
+    INFO(check.name);
+    CHECK(files >= 8);
+  }
+}
+
+// Writes a new corpus: run `wire_fuzz_test [write_corpus]` after a change of the format, which old
+// files then show as refused.
+TEST_CASE("WriteTheSeedCorpus", "[.][write_corpus]") {
+  Random random("WriteTheSeedCorpus", 1);
+  Frame (*const samples[])(Random&, std::size_t) = {
+      AnyFrame, wire::test::RandomRequest, wire::test::RandomAnswer, wire::test::RandomStream,
+      wire::test::RandomRecordList};
+  for (std::size_t i = 0; i < std::size(kChecks); ++i) {
+    const auto folder = std::filesystem::path(TIDEPOOL_CORPUS) / kChecks[i].name;
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    int good = 0;
+    int bad = 0;
+    while (good < 6 || bad < 6) {
+      Frame frame = samples[i](random, kSmallBytes);
+      if (good == 6) Mutate(random, frame);
+      if (good == 6 && kChecks[i].run != CheckRecords) AgreeOnSize(random, frame);
+      if (frame.size() <= limits::kFrameHeaderBytes) continue;
+      const bool accepted = kChecks[i].run(frame);
+      int& count = accepted ? good : bad;
+      if (count == 6) continue;
+      const std::string name = (accepted ? "ok-" : "bad-") + std::to_string(count++);
+      std::ofstream(folder / name, std::ios::binary) << AsText(frame);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidepool::fuzz
