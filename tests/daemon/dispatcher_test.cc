@@ -1,0 +1,431 @@
+// The protocol from the wire to the store, with frames made by hand.
+#include "daemon/dispatcher.h"
+
+#include <catch2/catch.hpp>
+
+#include "daemon/core.h"
+#include "proto/wire/record_list.h"
+#include "tests/daemon/raw_client.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using wire::Answer;
+
+TEST_CASE("AGetReturnsWhatAPutStored") {
+  TestNode node(4);
+  RawClient client(node);
+  client.Attach();
+  client.Call({PutOp("a", "one"), PutOp("b", "two")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+  client.Call({GetOp("a"), GetOp("b"), GetOp("none")});
+  CHECK(client.WaitAnswer().value == "one");
+  CHECK(client.WaitAnswer().value == "two");
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("AGroupUnderAnOldTermIsRefusedWithTheEpochAndNothingIsApplied") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  node.RaiseTerms();
+  client.Send(client.Request(client.NextHeader(), Term(1), {PutOp("a", "late")}));
+  const OwnedAnswer refusal = client.WaitAnswer();
+  CHECK(refusal.answer.scope == Answer::Scope::kGroup);
+  CHECK(refusal.answer.code == StatusCode::kWrongEpoch);
+  CHECK(refusal.answer.number == 2);
+  client.Call({GetOp("a")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("ARefusedGroupStaysRefusedWhenItsFrameComesAgain") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  node.RaiseTerms();
+  const std::string frame = client.Request(client.NextHeader(), Term(1), {PutOp("a", "late")});
+  client.Send(frame);
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kWrongEpoch);
+  client.Send(frame);
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kWrongEpoch);
+}
+
+TEST_CASE("AGroupUnderANewerTermWaitsForTheMap") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  client.Send(client.Request(client.NextHeader(), Term(2), {AddOp("n", 5)}));
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+  node.RaiseTerms();
+  const OwnedAnswer answer = client.WaitAnswer();
+  CHECK(answer.answer.code == StatusCode::kOk);
+  CHECK(answer.answer.version.term() == Term(2));
+}
+
+TEST_CASE("AWaitingGroupEndsAtItsDeadline") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  client.time_left_us = 50'000;
+  client.Send(client.Request(client.NextHeader(), Term(9), {AddOp("n", 5)}));
+  const OwnedAnswer answer = client.WaitAnswer();
+  CHECK(answer.answer.scope == Answer::Scope::kGroup);
+  CHECK(answer.answer.code == StatusCode::kDeadlineExceeded);
+  client.Call({GetOp("n")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("AFrameThatComesTwiceIsAppliedOnceAndAnsweredTwiceAlike") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string frame =
+      client.Request(client.NextHeader(), node.term(), {AddOp("n", 1), AddOp("n", 1)});
+  for (int i = 0; i < 3; ++i) {
+    client.Send(frame);
+    CHECK(client.WaitAnswer().answer.number == 0);
+    CHECK(client.WaitAnswer().answer.number == 1);
+  }
+  client.Call({AddOp("n", 0)});
+  CHECK(client.WaitAnswer().answer.number == 2);
+}
+
+TEST_CASE("AfterACutConnectionEachAddIsCountedOnceAndItsValueIsTheRightOne") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  constexpr int kRounds = 40;
+  for (int i = 0; i < kRounds; ++i) {
+    const wire::FrameHeader header = client.NextHeader();
+    client.Send(client.Request(header, node.term(), {AddOp("n", 1)}));
+    if (i % 2 == 0) (void)client.WaitAnswer();  // Sometimes the answer was there, sometimes not.
+    client.CutConnection();
+    REQUIRE(client.Attach());
+    wire::FrameHeader again = header;
+    again.connection = client.attached().connection;
+    client.Send(client.Request(again, node.term(), {AddOp("n", 1)}));
+    REQUIRE(client.WaitAnswer().answer.number == static_cast<std::uint64_t>(i));
+    client.finished_below = header.frame_id + 1;
+  }
+}
+
+TEST_CASE("LateFramesOfAnOlderConnectionAreDropped") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  wire::FrameHeader header = client.NextHeader();
+  const std::string late = client.Request(header, node.term(), {AddOp("n", 1)});
+  REQUIRE(client.Attach());
+  client.Send(late);
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+  client.Call({GetOp("n")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("FramesBelowFinishedBelowAreDropped") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string given_up = client.Request(client.NextHeader(), node.term(), {AddOp("n", 1)});
+  client.finished_below = 2;
+  client.Settle();
+  client.Send(given_up);
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+}
+
+TEST_CASE("MoreOperationsThanGrantedCloseTheSession") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::uint32_t granted = client.attached().credit_operations;
+  std::vector<wire::Operation> operations(granted + 1, GetOp("a"));
+  client.Call(operations);
+  client.WaitLost();
+  CHECK_FALSE(client.HasAnswer());
+}
+
+TEST_CASE("AMalformedFrameClosesItsSessionAndNoOther") {
+  TestNode node;
+  RawClient good(node);
+  RawClient bad(node);
+  good.Attach();
+  bad.Attach();
+  std::string frame = bad.Request(bad.NextHeader(), node.term(), {PutOp("a", "x")});
+  frame[limits::kFrameHeaderBytes + 12] = 77;  // The group's operation count.
+  bad.Send(frame);
+  bad.WaitLost();
+  good.Call({PutOp("a", "x")});
+  CHECK(good.WaitAnswer().answer.code == StatusCode::kOk);
+}
+
+TEST_CASE("JunkAndUnknownSessionsAreIgnored") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  client.Send("junk");
+  client.Send(std::string(1000, '\xff'));
+  wire::FrameHeader header = client.NextHeader();
+  header.session ^= 1;
+  client.Send(client.Request(header, node.term(), {PutOp("a", "x")}));
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+  CHECK_FALSE(client.lost());
+}
+
+TEST_CASE("AnExpiredLeaseServesNothing") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  node.lease().Revoke();
+  client.Call({PutOp("a", "x")});
+  const OwnedAnswer answer = client.WaitAnswer();
+  CHECK(answer.answer.scope == Answer::Scope::kGroup);
+  CHECK(answer.answer.code == StatusCode::kUnavailable);
+}
+
+TEST_CASE("ALostPartitionAnswersDataLoss") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  node.SetState(placement::PartitionState::kLost);
+  client.Call({GetOp("a")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kDataLoss);
+}
+
+TEST_CASE("AKeyOfAnotherPartitionIsRefused") {
+  TestNode node(64);
+  RawClient client(node);
+  client.Attach();
+  std::string frame(limits::kFrameBytesMax, '\0');
+  wire::RequestWriter writer({reinterpret_cast<std::byte*>(frame.data()), frame.size()});
+  const PartitionId right = node.PartitionOf("a");
+  REQUIRE(writer.BeginGroup(PartitionId(TestNode::space(), (right.index() + 1) % 64), node.term(),
+                            false));
+  REQUIRE(writer.Add(PutOp("a", "x")));
+  frame.resize(writer.Finish(client.NextHeader()));
+  client.Send(frame);
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kInvalidArgument);
+}
+
+// Streams.
+
+std::string Pattern(std::size_t bytes) {
+  std::string text(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 2654435761u >> 13);
+  return text;
+}
+
+void UploadPart(RawClient& client, std::uint64_t number, const std::string& value,
+                std::size_t offset, std::size_t bytes) {
+  wire::FrameHeader header = client.NextHeader();
+  header.type = wire::FrameType::kStreamPart;
+  header.frame_id = 0;
+  wire::StreamHeader part;
+  part.stream = number;
+  part.offset = offset;
+  part.total_bytes = static_cast<std::uint32_t>(value.size());
+  part.upload = 1;
+  std::string frame(limits::kFrameBytesMax, '\0');
+  frame.resize(wire::EncodeStream(header, part, AsBytes(value).subspan(offset, bytes),
+                                  {reinterpret_cast<std::byte*>(frame.data()), frame.size()}));
+  client.Send(frame);
+}
+
+// Sends all parts within the window and waits for the last acknowledgement.
+void Upload(RawClient& client, std::uint64_t number, const std::string& value) {
+  std::size_t acked = 0;
+  std::size_t sent = 0;
+  while (acked < value.size()) {
+    while (sent < value.size() && sent - acked < limits::kStreamWindowBytes) {
+      const std::size_t bytes = std::min(limits::kStreamPartBytesMax, value.size() - sent);
+      UploadPart(client, number, value, sent, bytes);
+      sent += bytes;
+    }
+    const auto ack = client.WaitStream();
+    REQUIRE(ack.frame.stream.code == StatusCode::kOk);
+    acked = ack.frame.stream.offset;
+  }
+}
+
+std::string Download(RawClient& client, const OwnedAnswer& answer) {
+  REQUIRE(answer.answer.streamed);
+  std::string value;
+  while (value.size() < answer.answer.number) {
+    const auto part = client.WaitStream();
+    REQUIRE(part.frame.stream.offset == value.size());
+    value += part.data;
+    wire::FrameHeader header = client.NextHeader();
+    header.type = wire::FrameType::kStreamAck;
+    header.frame_id = part.frame.header.frame_id;
+    wire::StreamHeader ack = part.frame.stream;
+    ack.offset = value.size();
+    std::string frame(limits::kFrameBytesMax, '\0');
+    frame.resize(wire::EncodeStream(header, ack, {},
+                                    {reinterpret_cast<std::byte*>(frame.data()), frame.size()}));
+    client.Send(frame);
+  }
+  return value;
+}
+
+wire::Operation PutUploaded(std::string_view key, std::uint64_t number) {
+  wire::Operation put = PutOp(key, {});
+  put.set(wire::Argument::kUpload, number);
+  return put;
+}
+
+TEST_CASE("ALargeValueTravelsInPartsBothWays") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  std::uint64_t number = 0;
+  for (const std::size_t bytes : {limits::kUnstreamedValueBytesMax + 1, std::size_t{1'000'000},
+                                  std::size_t{5'000'001}, std::size_t{20'000'000}}) {
+    const std::string value = Pattern(bytes);
+    Upload(client, ++number, value);
+    client.Call({PutUploaded("big", number)});
+    REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+    client.Call({GetOp("big")});
+    CHECK(Download(client, client.WaitAnswer()) == value);
+  }
+}
+
+TEST_CASE("AnUploadIsInvisibleUntilItsPut") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  Upload(client, 1, Pattern(100'000));
+  client.Call({GetOp("big")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("APutThatNamesAnIncompleteUploadFails") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  UploadPart(client, 1, Pattern(100'000), 0, 50'000);
+  client.Call({PutUploaded("big", 1)});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("AGapInAnUploadEndsIt") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(200'000);
+  UploadPart(client, 1, value, 0, 50'000);
+  UploadPart(client, 1, value, 60'000, 10'000);
+  CHECK(client.WaitStream().frame.stream.code == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("AValueBeyondMemoryIsRefusedAndTheSessionGoesOn") {
+  TestNode node(1, limits::kMemoryBytesMin);
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(limits::kMemoryBytesMin + 1);
+  bool refused = false;
+  for (std::size_t sent = 0; !refused && sent < value.size();) {
+    const std::size_t bytes = std::min(limits::kStreamPartBytesMax, value.size() - sent);
+    UploadPart(client, 1, value, sent, bytes);
+    sent += bytes;
+    if (sent % limits::kStreamWindowBytes != 0 && sent < value.size()) continue;
+    for (;;) {
+      const auto ack = client.WaitStream();
+      if (ack.frame.stream.code == StatusCode::kResourceExhausted) refused = true;
+      if (refused || ack.frame.stream.offset == sent) break;
+    }
+  }
+  CHECK(refused);
+  client.Call({PutOp("a", "x")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+}
+
+TEST_CASE("AValueThatExceedsTheAllowanceIsStreamed") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(10'000);
+  client.Call({PutOp("a", value)});
+  REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+  client.reply_bytes_max = 1'000;
+  client.Call({GetOp("a")});
+  CHECK(Download(client, client.WaitAnswer()) == value);
+}
+
+TEST_CASE("ATakenValueIsNotLostWithTheConnection") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(3'000'000);
+  Upload(client, 1, value);
+  client.Call({PutUploaded("big", 1)});
+  REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+  wire::Operation take = GetOp("big");
+  take.opcode = wire::Opcode::kTake;
+  wire::FrameHeader header = client.NextHeader();
+  client.Send(client.Request(header, node.term(), {take}));
+  CHECK(client.WaitAnswer().answer.streamed);
+  client.CutConnection();
+  REQUIRE(client.Attach());
+  header.connection = client.attached().connection;
+  client.Send(client.Request(header, node.term(), {take}));
+  CHECK(Download(client, client.WaitAnswer()) == value);
+  client.Call({GetOp("big")});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("IterationListsEveryKeyOnce") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  constexpr int kKeys = 1'000;
+  std::vector<std::string> keys;
+  for (int i = 0; i < kKeys; ++i) keys.push_back("key" + std::to_string(i));
+  for (int i = 0; i < kKeys; i += 100) {
+    std::vector<wire::Operation> puts;
+    for (int k = i; k < i + 100; ++k) puts.push_back(PutOp(keys[static_cast<std::size_t>(k)], "v"));
+    client.Call(puts);
+    for (int k = 0; k < 100; ++k) REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+  }
+  std::vector<std::string> seen;
+  std::uint64_t cursor = 0;
+  do {
+    wire::Operation iterate;
+    iterate.opcode = wire::Opcode::kIterate;
+    iterate.set(wire::Argument::kOperand, 64);
+    iterate.set(wire::Argument::kCursor, cursor);
+    iterate.set(wire::Argument::kOptions, 0);
+    client.Call({iterate});
+    const OwnedAnswer answer = client.WaitAnswer();
+    REQUIRE(answer.answer.code == StatusCode::kOk);
+    cursor = answer.answer.number;
+    Bytes rest = AsBytes(answer.value);
+    while (!rest.empty()) {
+      wire::ListedRecord record;
+      REQUIRE(wire::TakeRecord(&rest, &record).ok());
+      seen.emplace_back(AsText(record.key));
+    }
+  } while (cursor != 0);
+  std::sort(seen.begin(), seen.end());
+  std::sort(keys.begin(), keys.end());
+  CHECK(seen == keys);
+}
+
+TEST_CASE("ADetachedSessionIsForgotten") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  client.Settle();
+  wire::FrameHeader header = client.NextHeader();
+  header.type = wire::FrameType::kDetach;
+  header.bytes = sizeof header;
+  client.Send(std::string(reinterpret_cast<const char*>(&header), sizeof header));
+  client.WaitLost();
+  CHECK_FALSE(client.Attach());  // A new session, not the old one resumed.
+}
+
+}  // namespace
+}  // namespace tidepool::daemon

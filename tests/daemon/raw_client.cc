@@ -1,0 +1,211 @@
+#include "tests/daemon/raw_client.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "proto/base/clock.h"
+
+namespace tidepool::daemon {
+
+TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes) : partitions_(partitions) {
+  lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
+  transport::UcxSettings settings;
+  settings.workers_move_between_threads = true;  // The test's clients; cores keep to their threads.
+  auto context = transport::MakeUcxContext(settings);
+  REQUIRE(context.ok());
+  context_ = *std::move(context);
+  CoreGroupOptions options;
+  options.memory_bytes = memory_bytes;
+  auto cores = CoreGroup::Start(options, &lease_, context_.get());
+  REQUIRE(cores.ok());
+  cores_ = *std::move(cores);
+  Publish();
+}
+
+void TestNode::RaiseTerms() {
+  term_ = Term(term_.value() + 1);
+  Publish();
+}
+
+void TestNode::SetState(placement::PartitionState state) {
+  state_ = state;
+  Publish();
+}
+
+void TestNode::Publish() {
+  auto map = std::make_shared<placement::PlacementMap>();
+  map->epoch = Epoch(++epoch_);
+  map->nodes.push_back({NodeId(0), "uuid", 1, "127.0.0.1:1", "here"});
+  auto space = std::make_shared<placement::Namespace>();
+  space->id = TestNode::space();
+  space->name = "test";
+  space->changed = map->epoch;
+  space->options.partitions = partitions_;
+  for (std::uint32_t i = 0; i < partitions_; ++i) {
+    space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
+  }
+  map->namespaces.emplace(space->id, space);
+  REQUIRE(cores_->InstallMap(map, NodeId(0), Deadline::AfterMs(10'000)).ok());
+}
+
+PartitionId TestNode::PartitionOf(std::string_view key) const {
+  return PartitionId(space(), placement::PartitionIndexOf(AsBytes(key), partitions_));
+}
+
+RawClient::RawClient(TestNode& node) : node_(node) {}
+
+RawClient::~RawClient() = default;
+
+bool RawClient::Attach() {
+  lost_ = false;
+  endpoint_ = nullptr;
+  worker_.reset();
+  auto worker = node_.context().MakeWorker(this);
+  REQUIRE(worker.ok());
+  worker_ = *std::move(worker);
+  AttachRequest request;
+  request.worker_address = worker_->Address();
+  request.session = attached_.session;
+  request.client_name = "raw";
+  auto attached = node_.cores().Attach(request, Deadline::AfterMs(10'000));
+  REQUIRE(attached.ok());
+  attached_ = *std::move(attached);
+  auto endpoint = worker_->Connect(attached_.worker_addresses[0]);
+  REQUIRE(endpoint.ok());
+  endpoint_ = *endpoint;
+  return attached_.resumed;
+}
+
+void RawClient::CutConnection() {
+  endpoint_ = nullptr;
+  worker_.reset();
+  answers_.clear();
+  streams_.clear();
+}
+
+wire::FrameHeader RawClient::NextHeader() {
+  wire::FrameHeader header;
+  header.session = attached_.session.value();
+  header.connection = attached_.connection;
+  header.frame_id = next_frame_++;
+  header.finished_below = finished_below;
+  header.time_left_us = time_left_us;
+  header.reply_bytes_max = reply_bytes_max;
+  return header;
+}
+
+std::string RawClient::Request(const wire::FrameHeader& header, Term term,
+                               const std::vector<wire::Operation>& operations) {
+  std::string frame(limits::kFrameBytesMax, '\0');
+  wire::RequestWriter writer({reinterpret_cast<std::byte*>(frame.data()), frame.size()});
+  PartitionId last;
+  bool begun = false;
+  for (const wire::Operation& operation : operations) {
+    const PartitionId partition = node_.PartitionOf(AsText(operation.key));
+    if (!begun || partition != last) REQUIRE(writer.BeginGroup(partition, term, false));
+    begun = true;
+    last = partition;
+    REQUIRE(writer.Add(operation));
+  }
+  frame.resize(writer.Finish(header));
+  return frame;
+}
+
+void RawClient::Send(const std::string& frame) {
+  REQUIRE(frame.size() <= transport::FrameBuffer::kCapacity);
+  auto buffer = pool_.Take();
+  std::memcpy(buffer->data(), frame.data(), frame.size());
+  buffer->set_size(frame.size());
+  REQUIRE(worker_->Send(endpoint_, std::move(buffer)).ok());
+}
+
+std::uint64_t RawClient::Call(const std::vector<wire::Operation>& operations) {
+  const wire::FrameHeader header = NextHeader();
+  Send(Request(header, node_.term(), operations));
+  return header.frame_id;
+}
+
+void RawClient::OnFrame(Bytes frame) {
+  wire::StreamFrame stream;
+  if (wire::DecodeStream(frame, &stream).ok()) {
+    streams_.push_back({stream, std::string(AsText(stream.data))});
+    return;
+  }
+  wire::AnswerReader reader;
+  REQUIRE(reader.Open(frame).ok());
+  while (!reader.Done()) {
+    OwnedAnswer answer;
+    REQUIRE(reader.Next(&answer.answer).ok());
+    answer.frame_id = reader.header().frame_id;
+    answer.value = AsText(answer.answer.value);
+    answer.answer.value = {};
+    answers_.push_back(std::move(answer));
+  }
+}
+
+void RawClient::OnPeerLost(transport::Endpoint* /*endpoint*/, const Status& /*why*/) {
+  lost_ = true;
+}
+
+template <typename Condition>
+void RawClient::WaitUntil(const char* what, Condition&& condition) {
+  const Deadline deadline = Deadline::AfterMs(10'000);
+  while (!condition()) {
+    INFO("waiting for " << what);
+    REQUIRE_FALSE(deadline.Passed());
+    worker_->Progress();
+  }
+}
+
+OwnedAnswer RawClient::WaitAnswer() {
+  WaitUntil("an answer", [&] { return !answers_.empty(); });
+  OwnedAnswer answer = std::move(answers_.front());
+  answers_.pop_front();
+  return answer;
+}
+
+RawClient::OwnedStream RawClient::WaitStream() {
+  WaitUntil("a stream frame", [&] { return !streams_.empty(); });
+  OwnedStream stream = std::move(streams_.front());
+  streams_.pop_front();
+  return stream;
+}
+
+void RawClient::WaitLost() {
+  WaitUntil("the end of the connection", [&] { return lost_; });
+}
+
+void RawClient::Settle() {
+  // A frame of ours that is behind everything sent before, and its answer behind every answer.
+  const std::uint64_t frame_id = next_frame_;
+  Call({GetOp("settle")});
+  WaitUntil("the settling answer",
+            [&] { return !answers_.empty() && answers_.back().frame_id == frame_id; });
+  answers_.pop_back();
+}
+
+wire::Operation GetOp(std::string_view key) {
+  wire::Operation operation;
+  operation.opcode = wire::Opcode::kGet;
+  operation.key = AsBytes(key);
+  return operation;
+}
+
+wire::Operation PutOp(std::string_view key, std::string_view value) {
+  wire::Operation operation;
+  operation.opcode = wire::Opcode::kPut;
+  operation.key = AsBytes(key);
+  operation.value = AsBytes(value);
+  return operation;
+}
+
+wire::Operation AddOp(std::string_view key, std::int64_t by) {
+  wire::Operation operation;
+  operation.opcode = wire::Opcode::kFetchAdd;
+  operation.key = AsBytes(key);
+  operation.value_kind = wire::ValueKind::kI64;
+  operation.set(wire::Argument::kOperand, static_cast<std::uint64_t>(by));
+  return operation;
+}
+
+}  // namespace tidepool::daemon

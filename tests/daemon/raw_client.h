@@ -1,0 +1,118 @@
+// A node's cores in this process, and a client that speaks frames by hand: what tests of the
+// protocol need and the SDK would never do.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/core_group.h"
+#include "proto/placement/owner.h"
+#include "proto/transport/ucx_transport.h"
+#include "proto/wire/answer.h"
+#include "proto/wire/group.h"
+#include "proto/wire/stream.h"
+
+namespace tidepool::daemon {
+
+// One node with a hash namespace of `partitions` partitions, all on core 0, under a lease of an
+// hour.
+class TestNode {
+ public:
+  explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20);
+
+  CoreGroup& cores() { return *cores_; }
+  transport::Context& context() { return *context_; }
+  Lease& lease() { return lease_; }
+  static NamespaceId space() { return NamespaceId(7); }
+  std::uint32_t partitions() const { return partitions_; }
+  Term term() const { return term_; }
+  // Publishes a map in which every partition has the next term.
+  void RaiseTerms();
+  // Publishes a map in which the partitions have this state.
+  void SetState(placement::PartitionState state);
+  PartitionId PartitionOf(std::string_view key) const;
+
+ private:
+  void Publish();
+
+  Lease lease_;
+  std::unique_ptr<transport::Context> context_;
+  std::unique_ptr<CoreGroup> cores_;
+  std::uint32_t partitions_;
+  Term term_{1};
+  std::uint64_t epoch_ = 0;
+  placement::PartitionState state_ = placement::PartitionState::kActive;
+};
+
+// An answer that owns its bytes.
+struct OwnedAnswer {
+  std::uint64_t frame_id = 0;
+  wire::Answer answer;
+  std::string value;
+};
+
+class RawClient : public transport::Receiver {
+ public:
+  explicit RawClient(TestNode& node);
+  ~RawClient() override;
+
+  // Opens a session, or resumes the one it has on a new worker. Returns whether it was resumed.
+  bool Attach();
+  // Drops the connection without a word, as a cut link does.
+  void CutConnection();
+
+  // A header with this session's numbers and the next frame id.
+  wire::FrameHeader NextHeader();
+  // One group of operations, all of `key`'s partition.
+  std::string Request(const wire::FrameHeader& header, Term term,
+                      const std::vector<wire::Operation>& operations);
+  void Send(const std::string& frame);
+  // Header, request and send in one; returns the frame id.
+  std::uint64_t Call(const std::vector<wire::Operation>& operations);
+
+  // Waits for the next answer; fails the test after 10 s. Answers come in the order received.
+  OwnedAnswer WaitAnswer();
+  // Waits for a stream frame.
+  struct OwnedStream {
+    wire::StreamFrame frame;
+    std::string data;
+  };
+  OwnedStream WaitStream();
+  void WaitLost();
+  // Progresses until the daemon's core has run its loop a few times; then nothing more will come.
+  void Settle();
+  bool HasAnswer() const { return !answers_.empty(); }
+  bool lost() const { return lost_; }
+
+  std::uint64_t finished_below = 1;
+  std::uint32_t reply_bytes_max = 60 * 1024;
+  std::uint32_t time_left_us = 10'000'000;
+  const AttachResult& attached() const { return attached_; }
+
+  void OnFrame(Bytes frame) override;
+  void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
+
+ private:
+  template <typename Condition>
+  void WaitUntil(const char* what, Condition&& condition);
+
+  TestNode& node_;
+  transport::BufferPool pool_;
+  std::unique_ptr<transport::Worker> worker_;
+  transport::Endpoint* endpoint_ = nullptr;
+  AttachResult attached_;
+  std::uint64_t next_frame_ = 1;
+  std::deque<OwnedAnswer> answers_;
+  std::deque<OwnedStream> streams_;
+  bool lost_ = false;
+};
+
+// Operations for tests; `key` and `value` must outlive them.
+wire::Operation GetOp(std::string_view key);
+wire::Operation PutOp(std::string_view key, std::string_view value);
+wire::Operation AddOp(std::string_view key, std::int64_t by);
+
+}  // namespace tidepool::daemon
