@@ -1,5 +1,6 @@
 #include "proto/transport/process_environment.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -61,6 +62,15 @@ Status EnterUcxEnvironment(char** argv) {
   unsetenv(kGuardVariable);
   return Status(StatusCode::kUnavailable, "the program cannot execute itself again: " + why,
                 "set UCX_HANDLE_ERRORS=none and UCX_DEBUG_SIGNO=0 before starting it");
+}
+
+std::uint64_t RaiseDescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
 }
 
 }  // namespace tidepool::transport

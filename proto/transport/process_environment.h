@@ -2,6 +2,8 @@
 // never used by the client library, whose process belongs to the user.
 #pragma once
 
+#include <cstdint>
+
 #include "proto/base/status.h"
 
 namespace tidepool::transport {
@@ -15,5 +17,9 @@ namespace tidepool::transport {
 // Returns: kOk, kUnavailable (the program could not be executed again; it may go on, but a crash
 // then ends in UCX's handlers and SIGHUP is UCX's).
 Status EnterUcxEnvironment(char** argv);
+
+// Raises the limit of open file descriptors as far as this user may and returns it. A connection
+// takes one or two; near the limit the transport refuses more (kResourceExhausted).
+std::uint64_t RaiseDescriptorLimit();
 
 }  // namespace tidepool::transport

@@ -1,10 +1,10 @@
 #include "proto/transport/ucx_worker.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +23,7 @@ namespace {
 // table: one more reason to keep its ports from strangers.
 constexpr unsigned kFrameMessageId = 0;
 constexpr std::uint64_t kDestroyWaitMs = 1'000;
+constexpr rlim_t kDescriptorsReservedMin = 64;
 
 // What travels as an address: magic, hash of the rest, UCX's worker address. UCX unpacks an address
 // without any check, so bytes that are not one (a truncated field, a wrong one) must stop here. The
@@ -38,18 +39,21 @@ std::string WrapAddress(std::string_view raw) {
   return text.append(raw);
 }
 
-bool OutOfDescriptors() {
-  const int probe = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-  if (probe >= 0) {
-    close(probe);
-    return false;
-  }
-  return errno == EMFILE || errno == ENFILE;
-}
-
-Status DescriptorsStatus(const std::string& what) {
-  return Status(StatusCode::kResourceExhausted, what + ": the process is out of file descriptors",
-                "raise the limit with ulimit -n; each connection takes one");
+// UCX 1.13.1 closes a worker's listening port for good when accept() finds no descriptor: nobody
+// could connect any more, and nothing would tell. So the last descriptors are never given away
+// here. Returns: kOk, kResourceExhausted.
+Status CheckDescriptors(const char* what) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t reserve = std::max<rlim_t>(kDescriptorsReservedMin, limit.rlim_cur / 16);
+  // The lowest free number: all below it are in use.
+  const int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (lowest >= 0) close(lowest);
+  if (lowest >= 0 && static_cast<rlim_t>(lowest) + reserve < limit.rlim_cur) return OkStatus();
+  return Status(StatusCode::kResourceExhausted,
+                std::string(what) + ": only " + std::to_string(reserve) + " of " +
+                    std::to_string(limit.rlim_cur) + " file descriptors are left, and are kept",
+                "raise the limit with ulimit -n; each connection takes one or two");
 }
 
 }  // namespace
@@ -85,6 +89,7 @@ Result<std::unique_ptr<Worker>> UcxWorker::Create(std::shared_ptr<UcxContextHand
 }
 
 Status UcxWorker::Start() {
+  TP_RETURN_IF_ERROR(CheckDescriptors("cannot make a network worker"));
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   // Neither mode locks; the second tells UCX's transports that the thread may change.
@@ -93,9 +98,7 @@ Status UcxWorker::Start() {
   ucs_status_t status = ucp_worker_create(context_->get(), &params, &handle_);
   if (status != UCS_OK) {
     handle_ = nullptr;
-    const std::string what = "cannot make a network worker";
-    if (OutOfDescriptors()) return DescriptorsStatus(what);
-    return UcxStatus(StatusCode::kUnavailable, what, status);
+    return UcxStatus(StatusCode::kUnavailable, "cannot make a network worker", status);
   }
   ucp_am_handler_param_t handler{};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -159,6 +162,7 @@ Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
   OwnerCheck::Scope scope(owner_);
   std::string_view raw;
   TP_RETURN_IF_ERROR(UnwrapAddress(address, &raw));
+  TP_RETURN_IF_ERROR(CheckDescriptors("cannot connect to a peer"));
   // A copy for its alignment: UCX reads the address as its own structure.
   const std::string aligned(raw);
   UcxEndpoint* endpoint = TakeEndpoint();
@@ -174,9 +178,7 @@ Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
     endpoint->handle_ = nullptr;
     endpoint->state_ = UcxEndpoint::State::kUnused;
     unused_.push_back(endpoint);
-    const std::string what = "cannot connect to a peer";
-    if (OutOfDescriptors()) return DescriptorsStatus(what);
-    return UcxStatus(StatusCode::kUnavailable, what, status);
+    return UcxStatus(StatusCode::kUnavailable, "cannot connect to a peer", status);
   }
   return static_cast<Endpoint*>(endpoint);
 }

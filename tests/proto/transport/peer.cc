@@ -8,12 +8,15 @@
 //                           own (for strace); prints the lanes
 //   rendezvous [NAME...]    moves 1 MiB by bare UCX with the settings of the table, without NAMEs
 //   thresholds [NAME...]    prints by which protocol bare UCX sends which sizes, same settings
+//   descriptors             connects until it is refused for lack of descriptors, prints that, then
+//                           raises the limit and prints whether new connections work again
 //   misuse                  two threads use one worker: ends by SIGABRT in debug builds
 //   environment             enters UCX's environment, prints what it finds there
 //   plain                   prints the same without entering it
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -221,6 +224,37 @@ int PrintThresholds(const std::vector<std::string>& without) {
   _exit(0);
 }
 
+int UseUpDescriptors() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 200;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  BufferPool pool;
+  auto context = MakeLoopback();
+  RecordingReceiver receiver;
+  RecordingReceiver ignored;
+  auto server = MakeWorkerOf(context.get(), &receiver);
+  std::vector<std::unique_ptr<Worker>> peers;
+  const auto add_peer = [&]() -> Status {
+    auto peer = context->MakeWorker(&ignored);
+    if (!peer.ok()) return peer.status();
+    peers.push_back(std::move(*peer));
+    auto endpoint = peers.back()->Connect(server->Address());
+    if (!endpoint.ok()) return endpoint.status();
+    const std::size_t goal = receiver.frames + 1;
+    TP_RETURN_IF_ERROR(peers.back()->Send(*endpoint, MakeFrame(&pool, 0, 64)));
+    return PumpUntil({server.get(), peers.back().get()}, [&] { return receiver.frames == goal; })
+               ? OkStatus()
+               : Status(StatusCode::kDeadlineExceeded, "the frame did not arrive");
+  };
+  Status status;
+  while (status.ok()) status = add_peer();
+  Say(std::string(StatusCodeName(status.code())));
+  if (RaiseDescriptorLimit() <= 200) return 1;
+  Say(std::string(StatusCodeName(add_peer().code())));
+  return 0;
+}
+
 int Misuse() {
   auto context = MakeLoopback();
   RecordingReceiver receiver;
@@ -253,6 +287,7 @@ int Run(const std::vector<std::string>& args) {
   if (role == "self" && args.size() == 3) return Self(std::stoul(args[2]));
   if (role == "rendezvous") return MoveByRendezvous({args.begin() + 2, args.end()});
   if (role == "thresholds") return PrintThresholds({args.begin() + 2, args.end()});
+  if (role == "descriptors") return UseUpDescriptors();
   if (role == "misuse") return Misuse();
   if (role == "plain") {
     SayEnvironment("OK");

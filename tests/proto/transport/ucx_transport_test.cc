@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
@@ -10,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "proto/transport/process_environment.h"
 #include "tests/proto/transport/harness.h"
 
 namespace tidepool::transport {
@@ -121,12 +121,8 @@ TEST_CASE("FramesOfAllSizesSurviveTheWayToAnotherProcessAndBack") {
 
 TEST_CASE("ThreeHundredWorkersTalkToOne") {
   constexpr std::size_t kPeers = 300;
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
-  if (files.rlim_cur < 8 * kPeers) {
-    WARN("SKIPPED: only " << files.rlim_cur << " file descriptors are allowed");
+  if (const auto files = RaiseDescriptorLimit(); files < 8 * kPeers) {
+    WARN("SKIPPED: only " << files << " file descriptors are allowed");
     return;
   }
   BufferPool pool;
@@ -155,6 +151,14 @@ TEST_CASE("ThreeHundredWorkersTalkToOne") {
   }));
   for (std::size_t i = 0; i < kPeers; ++i) CHECK(at_peers[i].numbers.front() == i);
   CHECK(at_server.lost.empty());
+}
+
+// UCX closes its port for good when accept() fails; so we must stop before that.
+TEST_CASE("NearTheDescriptorLimitConnectionsAreRefusedAndThePortStaysOpen") {
+  Child child({PeerProgram(), "descriptors"});
+  CHECK(child.ReadLine() == "RESOURCE_EXHAUSTED");
+  CHECK(child.ReadLine() == "OK");
+  CHECK(child.Wait() == 0);
 }
 
 TEST_CASE("BytesThatAreNotAnAddressAreRefused") {
