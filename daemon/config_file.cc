@@ -37,7 +37,8 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadConfigFile(const st
       } else if (const auto* boolean = value.as_boolean()) {
         as_text = boolean->get() ? "true" : "false";
       } else {
-        return AtLine(path, value.source(), "'" + name + "' must be a text, a whole number or true or false");
+        return AtLine(path, value.source(),
+                      "'" + name + "' must be a text, a whole number or true or false");
       }
       pairs.emplace_back(key.source().begin.line, std::pair(name, as_text));
     }

@@ -1,5 +1,5 @@
-// What the machine and its control groups leave to this process, and sizes as people write them; the
-// parts of daemon/options.h that do not deal with options.
+// What the machine and its control groups leave to this process, and sizes as people write them;
+// the parts of daemon/options.h that do not deal with options.
 #include <sched.h>
 
 #include <algorithm>

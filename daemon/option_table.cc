@@ -13,10 +13,12 @@ constexpr std::uint64_t kDayMs = 86'400'000;
 
 const OptionRow kTable[] = {
     {"nodes", "N", "",
-     "nodes of the cluster; it is forming until so many have joined (default: SLURM_NNODES, else 1)",
+     "nodes of the cluster; it is forming until so many have joined (default: SLURM_NNODES, else "
+     "1)",
      &Options::nodes, 1, limits::kNodesMax},
     {"cluster", "FILE", "",
-     "the connection file (default: in a Slurm job tidepool-<job>.json where it was submitted, else "
+     "the connection file (default: in a Slurm job tidepool-<job>.json where it was submitted, "
+     "else "
      "that of your own default service)",
      &Options::cluster},
     {"join", "HOST:PORT", "", "join the cluster of the node at this address, without a file",
@@ -50,7 +52,8 @@ const OptionRow kTable[] = {
      &Options::wait},
     {"clients-expected", "N", "64", "clients of this node; sizes network resources",
      &Options::clients_expected, 1, 100'000},
-    {"lease-ms", "MS", "5000", "a node silent for so long is down", &Options::lease_ms, 200, 600'000},
+    {"lease-ms", "MS", "5000", "a node silent for so long is down", &Options::lease_ms, 200,
+     600'000},
     {"heartbeat-ms", "MS", "1000", "between heartbeats; at most a third of the lease",
      &Options::heartbeat_ms, 20, 200'000},
     {"log-level", "LEVEL", "info", "trace, debug, info, warn, error or off", &Options::log_level},
@@ -91,8 +94,8 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 Status Refused(const OptionRow& row, const std::string& text, const std::string& allowed) {
-  return Status(StatusCode::kInvalidArgument,
-                std::string(row.name) + " cannot be '" + text + "'", "give " + allowed);
+  return Status(StatusCode::kInvalidArgument, std::string(row.name) + " cannot be '" + text + "'",
+                "give " + allowed);
 }
 
 std::string RangeText(const OptionRow& row, bool is_size) {
@@ -251,9 +254,11 @@ std::string HelpText() {
   std::string text =
       "kvd - a node of a Tidepool key-value service\n\n"
       "Usage: kvd [OPTION]...\n\n"
-      "Without options it serves one node on loopback and writes the connection file of your default\n"
+      "Without options it serves one node on loopback and writes the connection file of your "
+      "default\n"
       "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order.\n\n"
-      "Options, each also as a key of the TOML file and as TIDEPOOL_<NAME> in the environment; a flag\n"
+      "Options, each also as a key of the TOML file and as TIDEPOOL_<NAME> in the environment; a "
+      "flag\n"
       "wins over the environment, which wins over the file:\n";
   constexpr std::size_t kIndent = 27;
   const auto add = [&text](const std::string& flag, std::string_view help) {

@@ -226,7 +226,9 @@ std::string FormatConfig(const std::vector<OptionValue>& values) {
   std::string text;
   for (const OptionValue& option : values) {
     const OptionRow* row = FindOption(option.name);
-    const bool is_bare = row != nullptr && (row->is_switch() || std::holds_alternative<std::uint32_t Options::*>(row->field));
+    const bool is_bare =
+        row != nullptr &&
+        (row->is_switch() || std::holds_alternative<std::uint32_t Options::*>(row->field));
     std::string line = option.name + " = ";
     if (is_bare) {
       line += option.value;

@@ -74,10 +74,10 @@ struct LoadedOptions {
   std::vector<OptionValue> values;  // In the table's order.
 };
 
-// `variables` are all "NAME=VALUE" of the environment. Unknown flags, TIDEPOOL_* variables and keys of
-// the file are errors that name the nearest known one.
-// Errors: kInvalidArgument (names the option, where it was given and what is allowed), kUnimplemented
-// (an option that this version does not have), and for the file kNotFound, kPermissionDenied.
+// `variables` are all "NAME=VALUE" of the environment. Unknown flags, TIDEPOOL_* variables and keys
+// of the file are errors that name the nearest known one. Errors: kInvalidArgument (names the
+// option, where it was given and what is allowed), kUnimplemented (an option that this version does
+// not have), and for the file kNotFound, kPermissionDenied.
 Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
                                   const std::vector<std::string>& variables,
                                   const Machine& machine);

@@ -72,7 +72,20 @@ const PartitionPlace* PlacementMap::Find(PartitionId id) const {
   return &found->second->partitions[id.index()];
 }
 
+void ForgetOldDrops(PlacementMap* map) {
+  // Ids grow with time, so the lowest ids were dropped neither always first nor long ago: go by
+  // epoch.
+  while (map->dropped.size() > kDropsKept) {
+    const auto oldest =
+        std::min_element(map->dropped.begin(), map->dropped.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    map->drops_known_since = std::max(map->drops_known_since, oldest->second);
+    map->dropped.erase(oldest);
+  }
+}
+
 PlacementDelta DeltaSince(const PlacementMap& map, Epoch since) {
+  if (since < map.drops_known_since) since = Epoch(0);
   PlacementDelta delta;
   delta.since = since;
   delta.changes.epoch = map.epoch;
@@ -89,16 +102,19 @@ PlacementDelta DeltaSince(const PlacementMap& map, Epoch since) {
 }
 
 PlacementMapPtr Apply(const PlacementMapPtr& base, const PlacementDelta& delta) {
-  if (base == nullptr) {
-    return delta.since == Epoch(0) ? std::make_shared<const PlacementMap>(delta.changes) : nullptr;
-  }
-  if (delta.changes.epoch <= base->epoch) return base;
-  if (delta.since > base->epoch) return nullptr;
+  if (base == nullptr && delta.since != Epoch(0)) return nullptr;
+  if (base != nullptr && delta.changes.epoch <= base->epoch) return base;
+  if (base != nullptr && delta.since > base->epoch) return nullptr;
   auto next = std::make_shared<PlacementMap>(delta.changes);
-  if (delta.since == Epoch(0)) return next;
+  if (delta.since == Epoch(0)) {
+    next->drops_known_since = next->epoch;
+    return next;
+  }
+  next->drops_known_since = base->drops_known_since;
   for (const auto& [id, space] : base->namespaces) next->namespaces.emplace(id, space);
   next->dropped.insert(base->dropped.begin(), base->dropped.end());
   for (const auto& [id, epoch] : delta.changes.dropped) next->namespaces.erase(id);
+  ForgetOldDrops(next.get());
   return next;
 }
 

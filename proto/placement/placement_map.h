@@ -88,8 +88,11 @@ struct PlacementMap {
   std::uint32_t nodes_expected = 1;
   std::vector<Node> nodes;  // Index = NodeId.
   std::map<NamespaceId, std::shared_ptr<const Namespace>> namespaces;
-  // Epoch at which each dropped namespace went; kept so that a delta can say so.
+  // Epoch at which each dropped namespace went; kept so that a delta can say so. Only the newest
+  // kDropsKept are kept.
   std::map<NamespaceId, Epoch> dropped;
+  // Drops of later epochs than this are all in `dropped`. A delta from before it is complete.
+  Epoch drops_known_since;
 
   bool forming() const { return nodes.size() < nodes_expected; }
   // Null if there is none.
@@ -100,13 +103,19 @@ struct PlacementMap {
 };
 using PlacementMapPtr = std::shared_ptr<const PlacementMap>;
 
+inline constexpr std::size_t kDropsKept = 1'024;
+
+// Forgets the oldest drops beyond kDropsKept.
+void ForgetOldDrops(PlacementMap* map);
+
 // What changed in a map after `since`: all nodes, the changed namespaces, the ids of dropped ones.
 struct PlacementDelta {
   Epoch since;
   PlacementMap changes;
 };
 
-// A delta that brings a holder of epoch `since` up to `map`.
+// A delta that brings a holder of epoch `since` up to `map`. Complete (its `since` is 0) when `map`
+// no longer knows all that was dropped since then.
 PlacementDelta DeltaSince(const PlacementMap& map, Epoch since);
 
 // `base` (null: none) brought up to date. Returns null if the delta starts behind base's epoch (ask

@@ -1,0 +1,243 @@
+#include "daemon/membership/cluster_state.h"
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "proto/base/key_hash.h"
+#include "proto/base/limits.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using Json = nlohmann::json;
+using placement::Namespace;
+using placement::NodeState;
+using placement::PartitionState;
+
+constexpr const char* kMagic = "tidepool-cluster-state 1 ";
+
+std::string HeaderOf(std::string_view body) {
+  char checksum[17];
+  std::snprintf(checksum, sizeof checksum, "%016llx",
+                static_cast<unsigned long long>(KeyHash(AsBytes(body))));
+  return kMagic + std::string(checksum) + " " + std::to_string(body.size()) + "\n";
+}
+
+Json EncodeNode(const placement::Node& node, const NodeRecord& record) {
+  Json nothing_to_lose = Json::array();
+  for (const NamespaceId id : record.nothing_to_lose) nothing_to_lose.push_back(id.value());
+  return {{"uuid", node.uuid},
+          {"incarnation", node.incarnation},
+          {"control_address", node.control_address},
+          {"host", node.host},
+          {"state", static_cast<int>(node.state)},
+          {"cores", node.cores},
+          {"version", node.version},
+          {"pid", node.pid},
+          {"directory", record.directory},
+          {"device", record.device},
+          {"inode", record.inode},
+          {"nothing_to_lose", nothing_to_lose}};
+}
+
+Json EncodeNamespace(const Namespace& space) {
+  Json partitions = Json::array();
+  for (const auto& place : space.partitions) {
+    partitions.push_back({place.node.value(), place.core.value(), place.term.value(),
+                          static_cast<int>(place.state)});
+  }
+  const placement::NamespaceOptions& options = space.options;
+  return {{"id", space.id.value()},
+          {"name", space.name},
+          {"kind", static_cast<int>(space.kind)},
+          {"changed", space.changed.value()},
+          {"durability", options.durability},
+          {"replicas", options.replicas},
+          {"on_loss", options.on_loss},
+          {"ttl_ms", options.ttl_ms},
+          {"memory_share_percent", options.memory_share_percent},
+          {"prefilter", options.prefilter},
+          {"partitions", partitions}};
+}
+
+// Reads a member and remembers whether all reads so far were sound, so that a decoder can read
+// first and ask once.
+class Reader {
+ public:
+  explicit Reader(const Json& object) : object_(object) { sound_ = object.is_object(); }
+
+  std::uint64_t Number(const char* name, std::uint64_t least, std::uint64_t most) {
+    const Json* member = Find(name);
+    if (member == nullptr || !member->is_number_unsigned()) return Fail(name, least);
+    const auto value = member->get<std::uint64_t>();
+    return value >= least && value <= most ? value : Fail(name, least);
+  }
+  std::string Text(const char* name) {
+    const Json* member = Find(name);
+    if (member != nullptr && member->is_string()) return member->get<std::string>();
+    Fail(name, 0);
+    return {};
+  }
+  const Json& List(const char* name, std::size_t size_max) {
+    static const Json kEmpty = Json::array();
+    const Json* member = Find(name);
+    if (member != nullptr && member->is_array() && member->size() <= size_max) return *member;
+    Fail(name, 0);
+    return kEmpty;
+  }
+  std::uint64_t Fail(const char* name, std::uint64_t otherwise) {
+    if (sound_) wrong_ = name;
+    sound_ = false;
+    return otherwise;
+  }
+  bool sound() const { return sound_; }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  const Json* Find(const char* name) const {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const Json& object_;
+  bool sound_ = true;
+  std::string wrong_ = "an object";
+};
+
+// Numbers of a list of exactly `count`; empty if it is no such list.
+std::vector<std::uint64_t> Numbers(const Json& list, std::size_t count) {
+  std::vector<std::uint64_t> numbers;
+  if (!list.is_array() || list.size() != count) return numbers;
+  for (const Json& each : list) {
+    if (!each.is_number_unsigned()) return {};
+    numbers.push_back(each.get<std::uint64_t>());
+  }
+  return numbers;
+}
+
+Status DecodeNode(const Json& json, ClusterState* state) {
+  Reader reader(json);
+  placement::Node node;
+  node.id = NodeId(static_cast<std::uint16_t>(state->nodes.size()));
+  node.uuid = reader.Text("uuid");
+  node.incarnation = reader.Number("incarnation", 1, UINT64_MAX);
+  node.control_address = reader.Text("control_address");
+  node.host = reader.Text("host");
+  node.state = static_cast<NodeState>(reader.Number("state", 1, 3));
+  node.cores = static_cast<std::uint32_t>(reader.Number("cores", 1, limits::kCoresPerNodeMax));
+  node.version = reader.Text("version");
+  node.pid = static_cast<std::uint32_t>(reader.Number("pid", 0, UINT32_MAX));
+  NodeRecord record;
+  record.directory = reader.Text("directory");
+  record.device = reader.Number("device", 0, UINT64_MAX);
+  record.inode = reader.Number("inode", 0, UINT64_MAX);
+  for (const Json& id : reader.List("nothing_to_lose", limits::kNamespacesMax)) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > limits::kNamespacesMax) {
+      reader.Fail("nothing_to_lose", 0);
+      break;
+    }
+    record.nothing_to_lose.insert(NamespaceId(id.get<std::uint32_t>()));
+  }
+  if (!reader.sound()) return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "' of a node");
+  state->map.nodes.push_back(std::move(node));
+  state->nodes.push_back(std::move(record));
+  return OkStatus();
+}
+
+Status DecodeNamespace(const Json& json, ClusterState* state) {
+  Reader reader(json);
+  auto space = std::make_shared<Namespace>();
+  space->id = NamespaceId(
+      static_cast<std::uint32_t>(reader.Number("id", 1, state->next_namespace.value() - 1)));
+  space->name = reader.Text("name");
+  space->kind = static_cast<placement::Kind>(reader.Number("kind", 1, 6));
+  space->changed = Epoch(reader.Number("changed", 0, state->map.epoch.value()));
+  placement::NamespaceOptions& options = space->options;
+  options.durability = reader.Text("durability");
+  options.replicas = static_cast<std::uint32_t>(reader.Number("replicas", 1, 16));
+  options.on_loss = reader.Text("on_loss");
+  options.ttl_ms = reader.Number("ttl_ms", 0, UINT64_MAX);
+  options.memory_share_percent =
+      static_cast<std::uint32_t>(reader.Number("memory_share_percent", 0, 100));
+  options.prefilter = reader.Text("prefilter");
+  for (const Json& entry : reader.List("partitions", limits::kPartitionsPerNamespaceMax)) {
+    const std::vector<std::uint64_t> place = Numbers(entry, 4);
+    if (place.empty() || place[0] >= state->nodes.size() || place[1] >= limits::kCoresPerNodeMax ||
+        place[2] > limits::kTermMax || place[3] < 1 || place[3] > 3) {
+      reader.Fail("partitions", 0);
+      break;
+    }
+    space->partitions.push_back(
+        {NodeId(static_cast<std::uint16_t>(place[0])), CoreId(static_cast<std::uint16_t>(place[1])),
+         Term(static_cast<std::uint32_t>(place[2])), static_cast<PartitionState>(place[3])});
+  }
+  options.partitions = static_cast<std::uint32_t>(space->partitions.size());
+  if (space->partitions.empty()) reader.Fail("partitions", 0);
+  if (!reader.sound()) {
+    return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "' of a namespace");
+  }
+  if (!state->map.namespaces.emplace(space->id, space).second) {
+    return Status(StatusCode::kDataLoss, "two namespaces of one id");
+  }
+  return OkStatus();
+}
+
+Result<ClusterState> DecodeBody(std::string_view body) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  Reader reader(json);
+  ClusterState state;
+  state.map.cluster_uuid = reader.Text("cluster_uuid");
+  state.map.nodes_expected =
+      static_cast<std::uint32_t>(reader.Number("nodes_expected", 1, limits::kNodesMax));
+  state.map.epoch = Epoch(reader.Number("epoch", 0, UINT64_MAX));
+  state.map.drops_known_since = state.map.epoch;
+  state.next_namespace = NamespaceId(
+      static_cast<std::uint32_t>(reader.Number("next_namespace", 1, limits::kNamespacesMax + 1)));
+  const Json& nodes = reader.List("nodes", limits::kNodesMax);
+  const Json& namespaces = reader.List("namespaces", limits::kNamespacesMax);
+  if (!reader.sound()) return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "'");
+  for (const Json& node : nodes) TP_RETURN_IF_ERROR(DecodeNode(node, &state));
+  for (const Json& space : namespaces) TP_RETURN_IF_ERROR(DecodeNamespace(space, &state));
+  return state;
+}
+
+}  // namespace
+
+std::string EncodeState(const ClusterState& state) {
+  Json nodes = Json::array();
+  for (std::size_t i = 0; i < state.nodes.size(); ++i) {
+    nodes.push_back(EncodeNode(state.map.nodes[i], state.nodes[i]));
+  }
+  Json namespaces = Json::array();
+  for (const auto& [id, space] : state.map.namespaces)
+    namespaces.push_back(EncodeNamespace(*space));
+  const Json json = {{"cluster_uuid", state.map.cluster_uuid},
+                     {"nodes_expected", state.map.nodes_expected},
+                     {"epoch", state.map.epoch.value()},
+                     {"next_namespace", state.next_namespace.value()},
+                     {"nodes", nodes},
+                     {"namespaces", namespaces}};
+  const std::string body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return HeaderOf(body) + body;
+}
+
+Result<ClusterState> DecodeState(std::string_view text, const std::string& path) {
+  const auto damaged = [&path](const std::string& what) {
+    return Status(StatusCode::kDataLoss, "the cluster's state '" + path + "' is damaged: " + what,
+                  "restore the file, or remove it to begin a new, empty cluster");
+  };
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return damaged("it has no first line");
+  const std::string_view body = text.substr(end + 1);
+  if (text.substr(0, end + 1) != HeaderOf(body)) {
+    return damaged("its checksum or size is wrong, or it is of another version");
+  }
+  auto state = DecodeBody(body);
+  if (!state.ok()) return damaged(std::string(state.status().what()));
+  return state;
+}
+
+}  // namespace tidepool::daemon

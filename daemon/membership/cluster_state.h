@@ -1,0 +1,40 @@
+// All that the coordinator must not forget: the placement map, and what it needs to admit nodes and
+// to give ids. A plain value; the stores keep it as text.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "proto/placement/placement_map.h"
+
+namespace tidepool::daemon {
+
+// What the map does not say of a node. Index = NodeId.
+struct NodeRecord {
+  std::string directory;  // Of its identity; with host, device and inode it tells a copy.
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  // Namespaces that lose nothing if the node comes back with nothing: it left in good order and
+  // held no records of them, or their loss was agreed to. Cleared when it joins again.
+  std::set<NamespaceId> nothing_to_lose;
+
+  friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
+};
+
+struct ClusterState {
+  placement::PlacementMap map;
+  std::vector<NodeRecord> nodes;  // As map.nodes.
+  NamespaceId next_namespace{1};
+};
+
+// Text with a checksum in its first line.
+std::string EncodeState(const ClusterState& state);
+// Any text gives a state or kDataLoss, saying what is wrong; `path` is for that message. Epochs of
+// drops are not kept: deltas from before a restart are complete maps.
+Result<ClusterState> DecodeState(std::string_view text, const std::string& path);
+
+}  // namespace tidepool::daemon

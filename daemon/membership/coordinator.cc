@@ -1,0 +1,461 @@
+#include "daemon/membership/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/membership/namespace_rules.h"
+#include "proto/base/limits.h"
+#include "proto/base/log.h"
+#include "proto/cluster_file/random.h"
+#include "proto/convert/placement_convert.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using placement::Namespace;
+using placement::NodeState;
+
+constexpr const char* kDefaultNamespace = "default";
+
+Epoch After(Epoch epoch) { return Epoch(epoch.value() + 1); }
+
+// For messages: "node 2 (uuid, host)".
+std::string Describe(const placement::Node& node) {
+  return "node " + std::to_string(node.id.value()) + " (" + node.uuid + ", " + node.host + ")";
+}
+
+std::string DescribeCaller(const v1::JoinRequest& request) {
+  return "the daemon " + request.uuid() + " on " + request.host();
+}
+
+Status CheckJoinRequest(const v1::JoinRequest& request) {
+  const bool is_sound = cluster_file::IsUuid(request.uuid()) && request.incarnation() > 0 &&
+                        request.cores() >= 1 && request.cores() <= limits::kCoresPerNodeMax &&
+                        !request.control_address().empty() &&
+                        request.control_address().size() <= 300 && request.host().size() <= 255 &&
+                        request.directory().size() <= 4096 && request.version().size() <= 100;
+  if (is_sound) return OkStatus();
+  return Status(StatusCode::kInvalidArgument, "malformed Join request");
+}
+
+// Fields that may change from start to start.
+void TakeOver(const v1::JoinRequest& request, placement::Node* node, NodeRecord* record) {
+  node->incarnation = request.incarnation();
+  node->control_address = request.control_address();
+  node->host = request.host();
+  node->cores = request.cores();
+  node->version = request.version();
+  node->pid = request.pid();
+  node->state = NodeState::kUp;
+  record->directory = request.directory();
+  record->device = request.directory_device();
+  record->inode = request.directory_inode();
+  record->nothing_to_lose.clear();
+}
+
+}  // namespace
+
+Coordinator::Coordinator(ClusterStore* store, const CoordinatorOptions& options, const Clock& clock)
+    : store_(*store), options_(options), clock_(clock) {}
+
+Result<std::unique_ptr<Coordinator>> Coordinator::Open(ClusterStore* store,
+                                                       const CoordinatorOptions& options,
+                                                       const Clock& clock) {
+  auto loaded = store->Load();
+  if (!loaded.ok()) return loaded.status();
+  std::unique_ptr<Coordinator> coordinator(new Coordinator(store, options, clock));
+  coordinator->last_tick_ns_ = clock.MonotonicNs();
+  ClusterState& state = coordinator->state_;
+  if (!loaded->has_value()) {
+    state.map.cluster_uuid = cluster_file::MakeUuid();
+    state.map.nodes_expected = options.nodes_expected;
+    coordinator->cluster_uuid_ = state.map.cluster_uuid;
+    return coordinator;
+  }
+  state = *std::move(*loaded);
+  coordinator->cluster_uuid_ = state.map.cluster_uuid;
+  if (options.nodes_given && options.nodes_expected != state.map.nodes_expected) {
+    return Status(StatusCode::kFailedPrecondition,
+                  store->Describe() + " holds a cluster of " +
+                      std::to_string(state.map.nodes_expected) + " nodes, not of " +
+                      std::to_string(options.nodes_expected),
+                  "start it with --nodes " + std::to_string(state.map.nodes_expected) +
+                      ", or give another --data-dir for a new cluster");
+  }
+  // Whoever was up gets a lease's time to be heard again.
+  for (const placement::Node& node : state.map.nodes) {
+    Liveness& liveness = coordinator->liveness_.emplace_back();
+    liveness.incarnation = node.incarnation;
+    liveness.heard_ns = clock.MonotonicNs();
+    liveness.up = node.state == NodeState::kUp;
+  }
+  coordinator->Publish();
+  log::Info("coordinator goes on with cluster " + coordinator->cluster_uuid_ + " at epoch " +
+            std::to_string(state.map.epoch.value()));
+  return coordinator;
+}
+
+Status Coordinator::Commit(ClusterState next) {
+  placement::ForgetOldDrops(&next.map);
+  const Status saved = store_.Save(next, state_.map.epoch);
+  if (!saved.ok()) {
+    log::Error("the cluster's state could not be saved: " + saved.ToString());
+    return saved;
+  }
+  state_ = std::move(next);
+  Publish();
+  return OkStatus();
+}
+
+void Coordinator::Publish() {
+  published_.Set(std::make_shared<const placement::PlacementMap>(state_.map));
+}
+
+Result<NodeId> Coordinator::Admit(const v1::JoinRequest& request, ClusterState* next) const {
+  placement::PlacementMap& map = next->map;
+  if (map.nodes.size() >= map.nodes_expected) {
+    return Status(
+        StatusCode::kFailedPrecondition,
+        DescribeCaller(request) + " is a stranger: cluster " + map.cluster_uuid + " has all its " +
+            std::to_string(map.nodes_expected) + " nodes",
+        "a node that comes back must use the data folder that it had; for another service "
+        "give another --cluster file");
+  }
+  const NodeId id(static_cast<std::uint16_t>(map.nodes.size()));
+  placement::Node& node = map.nodes.emplace_back();
+  node.id = id;
+  node.uuid = request.uuid();
+  TakeOver(request, &node, &next->nodes.emplace_back());
+  return id;
+}
+
+Status Coordinator::Readmit(const v1::JoinRequest& request, NodeId id, ClusterState* next) const {
+  placement::Node& node = next->map.nodes[id.value()];
+  NodeRecord& record = next->nodes[id.value()];
+  if (request.incarnation() <= node.incarnation) {
+    return Status(StatusCode::kFailedPrecondition,
+                  DescribeCaller(request) + " has incarnation " +
+                      std::to_string(request.incarnation()) + ", but " + Describe(node) +
+                      " has been seen with " + std::to_string(node.incarnation),
+                  "its data folder is an old copy; use the newest one, or a new folder");
+  }
+  // The lock on the folder proves that the process before is gone. Only the same folder does.
+  if (request.host() != node.host || request.directory_device() != record.device ||
+      request.directory_inode() != record.inode) {
+    return Status(StatusCode::kFailedPrecondition,
+                  DescribeCaller(request) + " runs in a copy (" + request.directory() +
+                      ") of the data folder of " + Describe(node) + " (" + record.directory + ")",
+                  "start it with the original folder, or remove identity.json from the copy");
+  }
+  const NodeRecord before = record;
+  TakeOver(request, &node, &record);
+  return RegrantPartitions(id, before, next->map.epoch, &next->map);
+}
+
+Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
+  TP_RETURN_IF_ERROR(CheckJoinRequest(request));
+  if (!request.cluster_uuid().empty() && request.cluster_uuid() != cluster_uuid_) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "this is cluster " + cluster_uuid_ + ", not " + request.cluster_uuid(),
+                  "the address or connection file is of another service");
+  }
+  const std::lock_guard lock(state_mutex_);
+  const auto& nodes = state_.map.nodes;
+  const auto known = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const auto& node) { return node.uuid == request.uuid(); });
+  const bool is_first = nodes.empty() || known == nodes.begin();
+  if (!is_first && request.version() != nodes.front().version) {
+    return Status(StatusCode::kFailedPrecondition,
+                  DescribeCaller(request) + " has version " + request.version() +
+                      ", the coordinator " + nodes.front().version,
+                  "run the same version on all nodes");
+  }
+  NodeId id;
+  const bool is_repeated = known != nodes.end() && known->incarnation == request.incarnation() &&
+                           known->control_address == request.control_address() &&
+                           known->pid == request.pid() && known->state == NodeState::kUp;
+  if (is_repeated) {
+    id = known->id;  // Our answer was lost on its way.
+  } else {
+    ClusterState next = state_;
+    next.map.epoch = After(state_.map.epoch);
+    if (known == nodes.end()) {
+      auto admitted = Admit(request, &next);
+      if (!admitted.ok()) return admitted.status();
+      id = *admitted;
+    } else {
+      id = known->id;
+      TP_RETURN_IF_ERROR(Readmit(request, id, &next));
+    }
+    if (!next.map.forming() && next.map.Find(kDefaultNamespace) == nullptr) {
+      AddDefaultNamespace(&next);
+    }
+    TP_RETURN_IF_ERROR(Commit(std::move(next)));
+    log::Info(Describe(state_.map.nodes[id.value()]) + " joined from " + request.control_address() +
+              ", incarnation " + std::to_string(request.incarnation()) + "; " +
+              std::to_string(state_.map.nodes.size()) + " of " +
+              std::to_string(state_.map.nodes_expected) + " nodes");
+  }
+  SetAlive(id, request.incarnation());
+  v1::JoinResponse response;
+  response.set_node_id(id.value());
+  response.set_lease_ms(options_.lease_ms);
+  response.set_heartbeat_ms(options_.heartbeat_ms);
+  convert::ToProto(placement::DeltaSince(state_.map, Epoch(0)), response.mutable_map());
+  return response;
+}
+
+void Coordinator::AddDefaultNamespace(ClusterState* next) const {
+  auto space = std::make_shared<Namespace>();
+  space->id = next->next_namespace;
+  space->name = kDefaultNamespace;
+  space->options.on_loss = "empty";
+  space->partitions = SpreadPartitions(next->map.nodes, 0);
+  space->options.partitions = static_cast<std::uint32_t>(space->partitions.size());
+  space->changed = next->map.epoch;
+  next->next_namespace = NamespaceId(space->id.value() + 1);
+  next->map.namespaces.emplace(space->id, std::move(space));
+}
+
+void Coordinator::SetAlive(NodeId node, std::uint64_t incarnation) {
+  const std::lock_guard lock(liveness_mutex_);
+  if (liveness_.size() <= node.value()) liveness_.resize(node.value() + 1u);
+  Liveness& liveness = liveness_[node.value()];
+  liveness = Liveness();
+  liveness.incarnation = incarnation;
+  liveness.heard_ns = clock_.MonotonicNs();
+  liveness.heard_wall_ms = clock_.WallMs();
+  liveness.progress_ns = liveness.heard_ns;
+  liveness.up = true;
+}
+
+Status Coordinator::CheckHeartbeat(std::uint32_t node, std::uint64_t incarnation) const {
+  if (node >= liveness_.size()) {
+    return Status(StatusCode::kNotFound,
+                  "cluster " + cluster_uuid_ + " has no node " + std::to_string(node),
+                  "start the daemon again, so that it joins");
+  }
+  if (liveness_[node].incarnation == incarnation) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition,
+                "node " + std::to_string(node) + " has been started again since: incarnation " +
+                    std::to_string(liveness_[node].incarnation) + ", not " +
+                    std::to_string(incarnation),
+                "only the newest process of a node may serve");
+}
+
+Result<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::HeartbeatRequest& request) {
+  bool was_up = false;
+  {
+    const std::lock_guard lock(liveness_mutex_);
+    TP_RETURN_IF_ERROR(CheckHeartbeat(request.node_id(), request.incarnation()));
+    Liveness& liveness = liveness_[request.node_id()];
+    liveness.heard_ns = clock_.MonotonicNs();
+    liveness.heard_wall_ms = clock_.WallMs();
+    was_up = liveness.up;
+    NoteProgress(request, &liveness);
+  }
+  if (!was_up) TP_RETURN_IF_ERROR(BringUp(NodeId(static_cast<std::uint16_t>(request.node_id()))));
+  v1::HeartbeatResponse response;
+  response.set_lease_ms(options_.lease_ms);
+  const placement::PlacementMapPtr map = published_.Get();
+  if (map->epoch.value() != request.known_epoch()) {
+    const Epoch since(std::min(request.known_epoch(), map->epoch.value()));
+    convert::ToProto(placement::DeltaSince(*map, since), response.mutable_map());
+  }
+  return response;
+}
+
+// A core that stands still while its node's heartbeats arrive is stuck: nothing else would say so.
+void Coordinator::NoteProgress(const v1::HeartbeatRequest& request, Liveness* liveness) {
+  std::vector<std::uint64_t> progress(request.core_progress().begin(),
+                                      request.core_progress().end());
+  bool all_moved = progress.size() == liveness->progress.size();
+  std::size_t stuck = 0;
+  for (std::size_t i = 0; all_moved && i < progress.size(); ++i) {
+    all_moved = progress[i] != liveness->progress[i];
+    if (!all_moved) stuck = i;
+  }
+  if (all_moved || progress.size() != liveness->progress.size()) {
+    liveness->progress = std::move(progress);
+    liveness->progress_ns = liveness->heard_ns;
+    liveness->stuck_logged = false;
+    return;
+  }
+  const std::uint64_t still_ns = liveness->heard_ns - liveness->progress_ns;
+  if (still_ns < options_.lease_ms * 1'000'000ull || liveness->stuck_logged) return;
+  liveness->stuck_logged = true;
+  log::Warn("core " + std::to_string(stuck) + " of node " + std::to_string(request.node_id()) +
+            " has stood still for " + std::to_string(still_ns / 1'000'000) + " ms");
+}
+
+Status Coordinator::BringUp(NodeId id) {
+  const std::lock_guard lock(state_mutex_);
+  const placement::Node& node = state_.map.nodes[id.value()];
+  if (node.state == NodeState::kLeft) {
+    return Status(StatusCode::kFailedPrecondition, Describe(node) + " has left the cluster",
+                  "start the daemon again, so that it joins");
+  }
+  if (node.state == NodeState::kDown) {
+    ClusterState next = state_;
+    next.map.epoch = After(state_.map.epoch);
+    next.map.nodes[id.value()].state = NodeState::kUp;
+    MarkPartitionsBack(id, next.map.epoch, &next.map);
+    TP_RETURN_IF_ERROR(Commit(std::move(next)));
+    log::Info(Describe(state_.map.nodes[id.value()]) + " is heard again: up");
+  }
+  const std::lock_guard liveness_lock(liveness_mutex_);
+  liveness_[id.value()].up = true;
+  return OkStatus();
+}
+
+Status Coordinator::Leave(const v1::LeaveRequest& request) {
+  const std::lock_guard lock(state_mutex_);
+  {
+    const std::lock_guard liveness_lock(liveness_mutex_);
+    TP_RETURN_IF_ERROR(CheckHeartbeat(request.node_id(), request.incarnation()));
+    liveness_[request.node_id()].up = false;
+  }
+  const NodeId id(static_cast<std::uint16_t>(request.node_id()));
+  if (state_.map.nodes[id.value()].state == NodeState::kLeft) return OkStatus();
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  next.map.nodes[id.value()].state = NodeState::kLeft;
+  MarkPartitionsDown(id, next.map.epoch, &next.map);
+  for (const std::uint32_t space : request.empty_namespaces()) {
+    if (next.map.Find(NamespaceId(space)) != nullptr) {
+      next.nodes[id.value()].nothing_to_lose.insert(NamespaceId(space));
+    }
+  }
+  TP_RETURN_IF_ERROR(Commit(std::move(next)));
+  log::Info(Describe(state_.map.nodes[id.value()]) + " left");
+  return OkStatus();
+}
+
+void Coordinator::Tick() {
+  const std::lock_guard lock(state_mutex_);
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  const std::uint64_t lease_ns = options_.lease_ms * 1'000'000ull;
+  std::vector<NodeId> silent;
+  {
+    const std::lock_guard liveness_lock(liveness_mutex_);
+    // Who slept was us (a stopped process, a slow disk): nobody could be heard meanwhile.
+    const bool we_slept = now_ns - last_tick_ns_ > lease_ns / 2;
+    last_tick_ns_ = now_ns;
+    for (std::size_t i = 0; i < liveness_.size(); ++i) {
+      Liveness& liveness = liveness_[i];
+      if (we_slept) liveness.heard_ns = now_ns;
+      if (!liveness.up || now_ns - liveness.heard_ns <= lease_ns) continue;
+      liveness.up = false;
+      silent.push_back(NodeId(static_cast<std::uint16_t>(i)));
+    }
+  }
+  if (silent.empty()) return;
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  for (const NodeId id : silent) {
+    if (next.map.nodes[id.value()].state != NodeState::kUp) continue;
+    next.map.nodes[id.value()].state = NodeState::kDown;
+    MarkPartitionsDown(id, next.map.epoch, &next.map);
+    log::Warn(Describe(next.map.nodes[id.value()]) + " has been silent for " +
+              std::to_string(options_.lease_ms) + " ms: down");
+  }
+  if (Commit(std::move(next)).ok()) return;
+  // Not durable, so not true yet: try again at the next tick.
+  const std::lock_guard liveness_lock(liveness_mutex_);
+  for (const NodeId id : silent) liveness_[id.value()].up = true;
+}
+
+Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placement::Kind kind,
+                                                   placement::NamespaceOptions options,
+                                                   Deadline deadline) {
+  TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
+  TP_RETURN_IF_ERROR(CheckNamespaceOptions(kind, options));
+  for (auto map = published_.Get(); map == nullptr || map->forming(); map = published_.Get()) {
+    const Epoch next = After(map == nullptr ? Epoch(0) : map->epoch);
+    if (published_.WaitFor(next, deadline)) continue;
+    return Status(
+        StatusCode::kUnavailable,
+        "the cluster is still forming: " + std::to_string(map == nullptr ? 0 : map->nodes.size()) +
+            " of " + std::to_string(options_.nodes_expected) + " nodes have joined",
+        "start the others, or raise --timeout");
+  }
+  const std::lock_guard lock(state_mutex_);
+  if (const auto existing = state_.map.Find(name); existing != nullptr) {
+    TP_RETURN_IF_ERROR(CheckEqual(*existing, kind, options));
+    return CreateOutcome{existing, false, state_.map.epoch};
+  }
+  if (state_.next_namespace.value() > limits::kNamespacesMax) {
+    return Status(StatusCode::kResourceExhausted,
+                  "the cluster has given all its " + std::to_string(limits::kNamespacesMax) +
+                      " namespace ids",
+                  "start a new service");
+  }
+  auto space = std::make_shared<Namespace>();
+  space->id = state_.next_namespace;
+  space->name = std::string(name);
+  space->kind = kind;
+  space->partitions = SpreadPartitions(state_.map.nodes, options.partitions);
+  if (space->partitions.empty()) {
+    return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
+                  "see: kvctl status");
+  }
+  space->options = std::move(options);
+  space->options.partitions = static_cast<std::uint32_t>(space->partitions.size());
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  space->changed = next.map.epoch;
+  next.next_namespace = NamespaceId(space->id.value() + 1);
+  next.map.namespaces.emplace(space->id, space);
+  TP_RETURN_IF_ERROR(Commit(std::move(next)));
+  return CreateOutcome{space, true, state_.map.epoch};
+}
+
+Result<Epoch> Coordinator::DropNamespace(std::string_view name) {
+  const std::lock_guard lock(state_mutex_);
+  const auto space = state_.map.Find(name);
+  if (space == nullptr) {
+    return Status(StatusCode::kNotFound, "no namespace '" + std::string(name.substr(0, 200)) + "'",
+                  "kvctl namespace list shows those there are");
+  }
+  if (name == kDefaultNamespace) {
+    return Status(StatusCode::kFailedPrecondition, "the namespace 'default' always exists",
+                  "delete its keys instead");
+  }
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  next.map.namespaces.erase(space->id);
+  next.map.dropped.emplace(space->id, next.map.epoch);
+  for (NodeRecord& record : next.nodes) record.nothing_to_lose.erase(space->id);
+  TP_RETURN_IF_ERROR(Commit(std::move(next)));
+  return state_.map.epoch;
+}
+
+Result<AcceptOutcome> Coordinator::AcceptLoss(std::string_view name) {
+  const std::lock_guard lock(state_mutex_);
+  const auto space = state_.map.Find(name);
+  if (space == nullptr) {
+    return Status(StatusCode::kNotFound, "no namespace '" + std::string(name.substr(0, 200)) + "'",
+                  "kvctl namespace list shows those there are");
+  }
+  auto changed = std::make_shared<Namespace>(*space);
+  auto accepted = AcceptLostPartitions(state_.map, changed.get());
+  if (!accepted.ok()) return accepted.status();
+  if (*accepted == 0) return AcceptOutcome{0, state_.map.epoch};
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  changed->changed = next.map.epoch;
+  next.map.namespaces[changed->id] = std::move(changed);
+  TP_RETURN_IF_ERROR(Commit(std::move(next)));
+  log::Info("loss accepted: " + std::to_string(*accepted) + " partitions of '" + std::string(name) +
+            "' serve again, empty");
+  return AcceptOutcome{*accepted, state_.map.epoch};
+}
+
+std::vector<std::uint64_t> Coordinator::LastHeartbeatsMs() const {
+  const std::lock_guard lock(liveness_mutex_);
+  std::vector<std::uint64_t> times;
+  for (const Liveness& liveness : liveness_) times.push_back(liveness.heard_wall_ms);
+  return times;
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,135 @@
+// The role that makes membership and epochs: admits nodes, notices that they are gone, gives
+// namespaces and terms, and publishes each new placement map after it is durable.
+//
+//   services/cluster_service, namespaces_service, membership/member -> [coordinator] ->
+//   cluster_store
+//
+// Rules:
+//   1. What is published is durable first; so a coordinator that comes back never takes back an
+//   epoch,
+//      a term or a namespace id.
+//   2. A term is given once: each grant of a partition raises it, restarts of its owner included.
+//   3. Without replicas an owner is never replaced. Its partitions are down while it is, and come
+//   back
+//      to the same UUID only; what they held is lost when its incarnation changed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/membership/cluster_store.h"
+#include "daemon/membership/map_holder.h"
+#include "proto/base/clock.h"
+#include "tidepool/v1/cluster.pb.h"
+
+namespace tidepool::daemon {
+
+struct CoordinatorOptions {
+  std::uint32_t nodes_expected = 1;
+  bool nodes_given = false;  // Then a saved state of another number is refused.
+  std::uint32_t lease_ms = 5000;
+  std::uint32_t heartbeat_ms = 1000;
+};
+
+struct CreateOutcome {
+  std::shared_ptr<const placement::Namespace> space;
+  bool created = false;  // False: it existed with equal options.
+  Epoch epoch;
+};
+
+struct AcceptOutcome {
+  std::uint32_t partitions_accepted = 0;
+  Epoch epoch;
+};
+
+// Thread-safe. Every call that changes the state waits for the store (one fsync), heartbeats of
+// known nodes do not.
+class Coordinator {
+ public:
+  // Goes on with what `store` holds, or begins a new cluster (saved at the first join). `store` and
+  // `clock` must outlive it.
+  // Errors: kFailedPrecondition (the state is of another number of nodes), those of Load.
+  static Result<std::unique_ptr<Coordinator>> Open(ClusterStore* store,
+                                                   const CoordinatorOptions& options,
+                                                   const Clock& clock = Clock::Real());
+
+  const std::string& cluster_uuid() const { return cluster_uuid_; }
+  // Published maps. Never null after the first join.
+  MapHolder& map() { return published_; }
+
+  // Admits a new node while the cluster is forming, or a known one with a greater incarnation.
+  // Asking again with the same incarnation gives the same answer. Errors: kFailedPrecondition (a
+  // stranger, a copy, an incarnation that is not greater, another cluster or version),
+  // kInvalidArgument (malformed), kResourceExhausted, those of Save.
+  Result<v1::JoinResponse> Join(const v1::JoinRequest& request);
+
+  // Errors: kFailedPrecondition (superseded, or it left: it must stop serving), kNotFound (no such
+  // node), those of Save when the node was down.
+  Result<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request);
+
+  // Errors: as Heartbeat.
+  Status Leave(const v1::LeaveRequest& request);
+
+  // Marks nodes down whose heartbeats are missing for a lease. Call it every heartbeat or so.
+  void Tick();
+
+  // Waits while the cluster is forming. `options.partitions` 0 means four per core.
+  // Errors: kAlreadyExists (with other options or kind, naming the differences), kUnimplemented,
+  // kInvalidArgument, kUnavailable (still forming at the deadline, or no node is up),
+  // kResourceExhausted (ids), those of Save.
+  Result<CreateOutcome> CreateNamespace(std::string_view name, placement::Kind kind,
+                                        placement::NamespaceOptions options, Deadline deadline);
+  // Errors: kNotFound, kFailedPrecondition (`default` always exists), those of Save.
+  Result<Epoch> DropNamespace(std::string_view name);
+  // Lost partitions of nodes that are up serve again, empty, under a new term.
+  // Errors: kNotFound, kResourceExhausted (terms), those of Save.
+  Result<AcceptOutcome> AcceptLoss(std::string_view name);
+
+  // Wall clock of each node's last heartbeat, index = NodeId.
+  std::vector<std::uint64_t> LastHeartbeatsMs() const;
+
+ private:
+  // What heartbeats touch, apart from the state so that they never wait for a disk.
+  struct Liveness {
+    std::uint64_t incarnation = 0;
+    std::uint64_t heard_ns = 0;
+    std::uint64_t heard_wall_ms = 0;
+    bool up = false;
+    std::vector<std::uint64_t> progress;
+    std::uint64_t progress_ns = 0;  // When each core was last seen to go on.
+    bool stuck_logged = false;
+  };
+
+  Coordinator(ClusterStore* store, const CoordinatorOptions& options, const Clock& clock);
+
+  // With state_mutex_ held:
+  Status Commit(ClusterState next);
+  void Publish();
+  Result<NodeId> Admit(const v1::JoinRequest& request, ClusterState* next) const;
+  Status Readmit(const v1::JoinRequest& request, NodeId id, ClusterState* next) const;
+  Status BringUp(NodeId node);
+  void AddDefaultNamespace(ClusterState* next) const;
+
+  Status CheckHeartbeat(std::uint32_t node, std::uint64_t incarnation) const;  // liveness_mutex_
+  void NoteProgress(const v1::HeartbeatRequest& request, Liveness* liveness);
+  void SetAlive(NodeId node, std::uint64_t incarnation);
+
+  ClusterStore& store_;
+  const CoordinatorOptions options_;
+  const Clock& clock_;
+  std::string cluster_uuid_;
+  MapHolder published_;
+
+  std::mutex state_mutex_;  // Taken before liveness_mutex_ where both are needed.
+  ClusterState state_;
+  mutable std::mutex liveness_mutex_;
+  std::vector<Liveness> liveness_;  // Index = NodeId.
+  std::uint64_t last_tick_ns_ = 0;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,58 @@
+// Who this node is: a UUID for life and an incarnation that grows with each start, kept in a file
+// of its data folder, which one process at a time may hold.
+//
+//   daemon/node -> [membership/identity] -> membership/member (the Join call)
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "proto/base/result.h"
+#include "proto/cluster_file/file_io.h"
+
+namespace tidepool::daemon {
+
+// Move-only; the lock on the folder ends with it. Not thread-safe.
+//
+// Invariant: what uuid() and incarnation() say is durable, and greater than in any earlier start.
+class Identity {
+ public:
+  // Takes the folder (made if missing), with the identity that it holds or a new one, and raises
+  // the incarnation. Errors: kAborted (another live daemon holds the folder), kFailedPrecondition
+  // (the folder is a copy: it records another host, device or inode than its own), kDataLoss
+  // (damaged), kPermissionDenied, kNotFound, kResourceExhausted.
+  static Result<Identity> Open(const std::string& folder);
+  // The first of <parent>/<host>.0, <host>.1, ... that no live daemon holds, so that several
+  // daemons of a machine, and the same ones started again, need not be told their folders.
+  static Result<Identity> OpenFirstFree(const std::string& parent);
+
+  const std::string& folder() const { return folder_; }
+  const std::string& uuid() const { return uuid_; }
+  std::uint64_t incarnation() const { return incarnation_; }
+  const std::string& host() const { return host_; }
+  std::uint64_t device() const { return device_; }
+  std::uint64_t inode() const { return inode_; }
+  // The cluster that this node was a member of, or "".
+  const std::string& cluster_uuid() const { return cluster_uuid_; }
+
+  // Durable when it returns. Errors: as Open's last three.
+  Status RememberCluster(const std::string& cluster_uuid);
+
+ private:
+  Identity() = default;
+  Status Load(const std::string& text);
+  Status CheckOriginal(const std::string& host, std::uint64_t device, std::uint64_t inode) const;
+  Status Save() const;
+  std::string path() const { return folder_ + "/identity.json"; }
+
+  cluster_file::Descriptor lock_;
+  std::string folder_;
+  std::string uuid_;
+  std::uint64_t incarnation_ = 0;
+  std::string host_;
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+  std::string cluster_uuid_;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,196 @@
+#include "daemon/membership/namespace_rules.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "proto/base/limits.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using placement::Kind;
+using placement::Namespace;
+using placement::NamespaceOptions;
+using placement::NodeState;
+using placement::PartitionPlace;
+using placement::PartitionState;
+
+// A hundred years: any later expiry is a mistake of units.
+constexpr std::uint64_t kTtlMsMax = 100ull * 365 * 86'400'000;
+
+Status NotYet(const std::string& what, const std::string& instead) {
+  return Status(StatusCode::kUnimplemented, what + " is not in this version", instead);
+}
+
+Status Wrong(const std::string& what, const std::string& allowed) {
+  return Status(StatusCode::kInvalidArgument, what, allowed);
+}
+
+Status TermsUsedUp() {
+  return Status(StatusCode::kResourceExhausted,
+                "a partition has been granted " + std::to_string(limits::kTermMax) + " times",
+                "move its data to a new namespace");
+}
+
+// Applies `change` to each partition of `node` in a copy of each namespace that has any, and puts
+// the copy, marked with `epoch`, into the map. `change` returns whether it changed the partition.
+template <typename Change>
+void ChangePartitions(NodeId node, Epoch epoch, placement::PlacementMap* map, Change change) {
+  for (auto& [id, space] : map->namespaces) {
+    std::shared_ptr<Namespace> copy;
+    for (std::size_t i = 0; i < space->partitions.size(); ++i) {
+      if (space->partitions[i].node != node) continue;
+      PartitionPlace place = space->partitions[i];
+      if (!change(*space, &place)) continue;
+      if (copy == nullptr) copy = std::make_shared<Namespace>(*space);
+      copy->partitions[i] = place;
+    }
+    if (copy == nullptr) continue;
+    copy->changed = epoch;
+    space = std::move(copy);
+  }
+}
+
+}  // namespace
+
+Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
+  if (kind == Kind::kUnspecified) {
+    return Wrong("a namespace needs a kind", "give 'hash'");
+  }
+  if (kind != Kind::kHash) {
+    return NotYet("the kind '" + std::string(placement::KindName(kind)) + "'", "use kind 'hash'");
+  }
+  if (options.partitions > limits::kPartitionsPerNamespaceMax) {
+    return Wrong("partitions cannot be " + std::to_string(options.partitions),
+                 "give 1 to " + std::to_string(limits::kPartitionsPerNamespaceMax) +
+                     ", or 0 for four per core");
+  }
+  if (options.durability == "async" || options.durability == "sync") {
+    return NotYet("durability '" + options.durability + "'",
+                  "use 'volatile' and stage out what must be kept");
+  }
+  if (options.durability != "volatile") {
+    return Wrong("durability cannot be '" + options.durability + "'", "give 'volatile'");
+  }
+  if (options.replicas != 1) return NotYet("more than one replica", "use replicas 1");
+  if (options.on_loss != "error" && options.on_loss != "empty") {
+    return Wrong("on_loss cannot be '" + options.on_loss + "'", "give 'error' or 'empty'");
+  }
+  if (options.ttl_ms > kTtlMsMax) {
+    return Wrong("ttl_ms cannot be " + std::to_string(options.ttl_ms),
+                 "give at most " + std::to_string(kTtlMsMax) + " (100 years), or 0 for no expiry");
+  }
+  if (options.memory_share_percent != 0) {
+    return NotYet("a memory share per namespace", "leave memory_share_percent at 0");
+  }
+  if (options.prefilter != "none") {
+    return NotYet("the prefilter '" + options.prefilter + "'", "use prefilter 'none'");
+  }
+  return OkStatus();
+}
+
+Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& wanted) {
+  std::string differences;
+  const auto compare = [&differences](const char* name, const auto& is, const auto& wants) {
+    if (is == wants) return;
+    std::string text = std::string(differences.empty() ? "" : ", ") + name + " is ";
+    if constexpr (std::is_same_v<std::decay_t<decltype(is)>, std::string>) {
+      text += is + ", not " + wants;
+    } else {
+      text += std::to_string(is) + ", not " + std::to_string(wants);
+    }
+    differences += text;
+  };
+  const NamespaceOptions& is = existing.options;
+  compare("kind", std::string(placement::KindName(existing.kind)),
+          std::string(placement::KindName(kind)));
+  if (wanted.partitions != 0) compare("partitions", is.partitions, wanted.partitions);
+  compare("durability", is.durability, wanted.durability);
+  compare("replicas", is.replicas, wanted.replicas);
+  compare("on_loss", is.on_loss, wanted.on_loss);
+  compare("ttl_ms", is.ttl_ms, wanted.ttl_ms);
+  compare("memory_share_percent", is.memory_share_percent, wanted.memory_share_percent);
+  compare("prefilter", is.prefilter, wanted.prefilter);
+  if (differences.empty()) return OkStatus();
+  return Status(
+      StatusCode::kAlreadyExists,
+      "namespace '" + existing.name + "' exists with other options: " + differences,
+      "use these options or another name, or drop it first: kvctl namespace drop " + existing.name);
+}
+
+std::vector<PartitionPlace> SpreadPartitions(const std::vector<placement::Node>& nodes,
+                                             std::uint32_t count) {
+  std::vector<PartitionPlace> places;  // One per core of the nodes that are up.
+  std::uint32_t cores_max = 0;
+  for (const auto& node : nodes) cores_max = std::max(cores_max, node.cores);
+  for (std::uint32_t core = 0; core < cores_max; ++core) {
+    for (const auto& node : nodes) {
+      if (node.state != NodeState::kUp || core >= node.cores) continue;
+      places.push_back(
+          {node.id, CoreId(static_cast<std::uint16_t>(core)), Term(1), PartitionState::kActive});
+    }
+  }
+  if (places.empty()) return places;
+  if (count == 0) {
+    const std::size_t wanted = places.size() * limits::kPartitionsPerCoreDefault;
+    count = static_cast<std::uint32_t>(
+        std::min<std::size_t>(wanted, limits::kPartitionsPerNamespaceMax));
+  }
+  const std::size_t cores = places.size();
+  places.resize(count);
+  for (std::size_t i = cores; i < count; ++i) places[i] = places[i - cores];
+  return places;
+}
+
+void MarkPartitionsDown(NodeId node, Epoch epoch, placement::PlacementMap* map) {
+  ChangePartitions(node, epoch, map, [](const Namespace&, PartitionPlace* place) {
+    if (place->state != PartitionState::kActive) return false;
+    place->state = PartitionState::kDown;
+    return true;
+  });
+}
+
+void MarkPartitionsBack(NodeId node, Epoch epoch, placement::PlacementMap* map) {
+  ChangePartitions(node, epoch, map, [](const Namespace&, PartitionPlace* place) {
+    if (place->state != PartitionState::kDown) return false;
+    place->state = PartitionState::kActive;
+    return true;
+  });
+}
+
+Status RegrantPartitions(NodeId node, const NodeRecord& record, Epoch epoch,
+                         placement::PlacementMap* map) {
+  for (const auto& [id, space] : map->namespaces) {
+    for (const PartitionPlace& place : space->partitions) {
+      if (place.node == node && place.term.value() >= limits::kTermMax) return TermsUsedUp();
+    }
+  }
+  const std::uint32_t cores = map->nodes[node.value()].cores;
+  ChangePartitions(node, epoch, map, [&](const Namespace& space, PartitionPlace* place) {
+    place->term = Term(place->term.value() + 1);
+    // It may have come back with fewer cores; with nothing kept, any core will do.
+    place->core = CoreId(static_cast<std::uint16_t>(place->core.value() % cores));
+    const bool loses = space.options.durability == "volatile" && space.options.on_loss == "error" &&
+                       !record.nothing_to_lose.contains(space.id);
+    const bool is_lost = place->state == PartitionState::kLost || loses;
+    place->state = is_lost ? PartitionState::kLost : PartitionState::kActive;
+    return true;
+  });
+  return OkStatus();
+}
+
+Result<std::uint32_t> AcceptLostPartitions(const placement::PlacementMap& map, Namespace* space) {
+  std::uint32_t accepted = 0;
+  for (PartitionPlace& place : space->partitions) {
+    const placement::Node* owner = map.FindNode(place.node);
+    const bool is_up = owner != nullptr && owner->state == NodeState::kUp;
+    if (place.state != PartitionState::kLost || !is_up) continue;
+    if (place.term.value() >= limits::kTermMax) return TermsUsedUp();
+    place.term = Term(place.term.value() + 1);
+    place.state = PartitionState::kActive;
+    ++accepted;
+  }
+  return accepted;
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,36 @@
+// Which address the node listens on, and which device carries its data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+
+namespace tidepool::daemon {
+
+struct NetworkInterface {
+  std::string name;     // "eth0"
+  std::string address;  // "10.0.0.7" or "fd00::7"
+  bool is_loopback = false;
+};
+
+// "10.0.0.7:4410" or "[fd00::7]:4410".
+std::string AddressWithPort(const std::string& address, std::uint32_t port);
+
+// Interfaces that are up, one entry per address; IPv4 before IPv6, link-local left out.
+std::vector<NetworkInterface> ListInterfaces();
+
+// `wanted` is a name or an address of an interface, or empty: then loopback when `is_alone`, else
+// the interface with the address that the host's name resolves to, else the default route's.
+// Errors: kInvalidArgument (no such interface; lists those there are), kUnavailable (none fits).
+Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alone);
+
+// Whether a listener can be made there; `port` 0 always can. Without this gRPC would only say that
+// it has no port. Errors: kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an
+// address of this machine).
+Status CheckPort(const std::string& address, std::uint32_t port);
+
+std::string HostName();
+
+}  // namespace tidepool::daemon
