@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+"""Executes README.md's tour as a reader would: what it shows is what happens.
+
+  tour.py BUILD_FOLDER [--self-test]
+
+All blocks between "## Five-minute tour" and the next heading of that level count, in their order:
+
+  ```sh                   runs in one shell, in a copy of the checkout whose build/release is the
+                          build under test; a command that fails fails the test
+  command   # -> text     its output must be this line
+  <!-- file: NAME -->     before a block of another language: the block becomes this file
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BLOCK = re.compile(r"(?:^<!-- file: (?P<file>\S+) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
+                   re.MULTILINE | re.DOTALL)
+EXPECTED = re.compile(r"^(?P<command>.*?)\s+# -> (?P<output>.*)$")
+# Of a stuck command. All of the tour takes well below a minute.
+TIMEOUT_SECONDS = 500
+
+
+def tour_of(readme):
+    match = re.search(r"^## Five-minute tour$(.*?)(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
+    if not match:
+        raise ValueError("README.md has no '## Five-minute tour'")
+    return match.group(1)
+
+
+def quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def shell_of(text):
+    """Bash lines for one sh block; lines with an expected output compare it."""
+    lines = []
+    for line in text.splitlines():
+        match = EXPECTED.match(line)
+        if match:
+            lines.append(f"expect {quoted(match['output'])} {quoted(match['command'])}")
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def script_of(tour):
+    """One bash script that does all that the tour shows."""
+    parts = [r'''set -euo pipefail
+expect() {
+  local output
+  output=$(eval "$2") || { echo "README: failed: $2" >&2; exit 1; }
+  [ "$output" = "$1" ] || { echo "README: $2" >&2; echo "  says: $1" >&2; echo "  but : $output" >&2; exit 1; }
+}
+trap 'echo "README: failed: $BASH_COMMAND" >&2' ERR''']
+    for block in BLOCK.finditer(tour):
+        if block["file"]:
+            folder = os.path.dirname(block["file"])
+            if folder:
+                parts.append(f"mkdir -p {quoted(folder)}")
+            parts.append(f"cat >{quoted(block['file'])} <<'END_OF_README_BLOCK'\n{block['text']}END_OF_README_BLOCK")
+        elif block["language"] == "sh":
+            parts.append(shell_of(block["text"]))
+        else:
+            raise ValueError(f"a {block['language']} block of the tour names no file")
+    return "\n".join(parts) + "\n"
+
+
+def make_checkout(folder, build):
+    """The checkout as links, so that what the tour writes lies in `folder`."""
+    for name in os.listdir(ROOT):
+        if name not in ("build", ".git"):
+            os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
+    os.mkdir(os.path.join(folder, "build"))
+    os.symlink(build, os.path.join(folder, "build", "release"))
+
+
+def run(script, folder):
+    """Runs the script in a session of its own; whatever it leaves behind is ended."""
+    home = os.path.join(folder, "home")
+    os.makedirs(home, exist_ok=True)
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("TIDEPOOL_", "SLURM_")) and "proxy" not in name.lower()}
+    environment.update(HOME=home, TMPDIR=folder, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
+    process = subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment,
+                               stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        return process.wait(TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"README: the tour did not end within {TIMEOUT_SECONDS} s", file=sys.stderr)
+        return 1
+    finally:
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and int(entry) != os.getpid() and belongs_to(entry, folder):
+                os.kill(int(entry), signal.SIGKILL)
+
+
+def belongs_to(pid, folder):
+    """A process that the tour started has its folder as HOME's parent, wherever it went since."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"\0TMPDIR=" + folder.encode() + b"\0" in b"\0" + file.read() + b"\0"
+    except OSError:
+        return False
+
+
+def run_tour(build):
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        script = script_of(tour_of(file.read()))
+    folder = tempfile.mkdtemp(prefix="tidepool-tour.")
+    try:
+        make_checkout(folder, os.path.abspath(build))
+        return run(script, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def self_test():
+    def result(tour):
+        with tempfile.TemporaryDirectory() as folder:
+            return run(script_of(tour), folder)
+
+    assert result("```sh\necho hello   # -> hello\n```\n") == 0
+    assert result("```sh\necho hello   # -> goodbye\n```\n") != 0
+    assert result("```sh\nfalse\ntrue\n```\n") != 0
+    assert result("```sh\nfalse   # -> \n```\n") != 0
+    assert result("<!-- file: a/b.txt -->\n```python\nit's $x\n```\n```sh\ncat a/b.txt  # -> it's $x\n```\n") == 0
+    assert result("```sh\nx=1\n```\ntext\n```sh\necho $x   # -> 1\n```\n") == 0
+    try:
+        script_of("```cpp\nint main() {}\n```\n")
+        raise AssertionError("a block without a file was accepted")
+    except ValueError:
+        pass
+    # What is left running is ended.
+    marker = f"{os.getpid()}.5"
+    assert result(f"```sh\nsleep {marker} >/dev/null 2>&1 &\n```\n") == 0
+    left = subprocess.run(["pgrep", "-f", f"^sleep {marker}$"], capture_output=True, check=False)
+    assert left.returncode == 1, left.stdout
+
+
+if __name__ == "__main__":
+    if "--self-test" in sys.argv:
+        self_test()
+        print("self-test passed")
+        sys.exit(0)
+    sys.exit(run_tour(sys.argv[1]))
