@@ -11,6 +11,9 @@ std::uint64_t KeyHash(Bytes key) { return XXH3_64bits(key.data(), key.size()); }
 
 Bytes PlacementTag(Bytes key) {
   if (key.empty()) return key;
+  if (key[0] == std::byte{0} && AsText(key).starts_with(kManifestKeyPrefix)) [[unlikely]] {
+    return PlacementTag(key.subspan(kManifestKeyPrefix.size()));
+  }
   const auto* begin = reinterpret_cast<const char*>(key.data());
   const auto* end = begin + key.size();
   const auto* open = static_cast<const char*>(std::memchr(begin, '{', key.size()));

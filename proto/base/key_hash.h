@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "proto/base/bytes.h"
 
@@ -12,9 +13,12 @@ namespace tidepool {
 
 std::uint64_t KeyHash(Bytes key);
 
+// What staging knows of a file is kept under this prefix and the file's key (proto/manifest).
+inline constexpr std::string_view kManifestKeyPrefix("\0manifest\0", 10);
+
 // The bytes of `key` that decide its placement: what stands between the first '{' and the next '}'
 // if that is not empty (Redis's rule), else the whole key. Keys with the same tag share a
-// partition.
+// partition, and so do a key and what the manifest keeps of it.
 Bytes PlacementTag(Bytes key);
 
 // KeyHash of PlacementTag.

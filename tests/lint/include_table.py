@@ -26,17 +26,22 @@ TABLE = [
     row("proto/wire", "proto/base"),
     row("proto/placement", "proto/base"),
     row("proto/cluster_file", "proto/base", "nlohmann"),
+    row("proto/manifest", "proto/base", "xxhash"),
+    row("proto/file_tree", "proto/base"),
     row("proto/convert", "proto/base proto/placement messages", "protobuf grpc"),
     row("proto/transport", "proto/base proto/wire", "ucx"),
     row("storage", "proto/base", "abseil pmdk liburing"),
     row("daemon", "storage proto/base proto/wire proto/placement proto/transport "
-        "proto/cluster_file proto/convert messages", "protobuf grpc abseil nlohmann xxhash", True),
+        "proto/cluster_file proto/convert proto/manifest proto/file_tree messages",
+        "protobuf grpc abseil nlohmann xxhash", True),
     # What a user's program sees: the standard library, and of ours only the header of Status.
     row("client/include", "proto/base"),
     row("client", "client/include proto/base proto/wire proto/placement proto/transport "
-        "proto/cluster_file proto/convert messages storage/layout.h", "protobuf grpc"),
+        "proto/cluster_file proto/convert proto/manifest messages storage/layout.h",
+        "protobuf grpc"),
     row("client/examples", "client/include", "", True),
-    row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert messages",
+    row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert "
+        "proto/manifest proto/file_tree messages",
         "protobuf grpc nlohmann", True),
     row("tests", "*", "*", True),
     row("deploy", "*", "*", True),

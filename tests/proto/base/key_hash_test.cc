@@ -29,5 +29,14 @@ TEST_CASE("TheTagIsWhatStandsBetweenTheFirstBraces") {
   CHECK(Tag("") == "");
 }
 
+TEST_CASE("AManifestKeyIsPlacedWithTheKeyThatItIsAbout") {
+  const std::string prefix(kManifestKeyPrefix);
+  CHECK(prefix.size() == 10);
+  CHECK(Tag(prefix + "a/b") == "a/b");
+  CHECK(Tag(prefix + "a{b}c") == "b");
+  CHECK(Tag(prefix).empty());
+  CHECK(Tag(std::string("\0manifes", 8)) == std::string("\0manifes", 8));
+}
+
 }  // namespace
 }  // namespace tidepool

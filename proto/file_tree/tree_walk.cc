@@ -1,0 +1,131 @@
+#include "proto/file_tree/tree_walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "proto/file_tree/beneath.h"
+
+namespace tidepool::file_tree {
+namespace {
+
+std::int64_t MtimeNs(const struct stat& info) {
+  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+Status ReadLink(int directory_fd, const char* name, std::string_view path, std::string* target) {
+  // Links are bounded by PATH_MAX; a longer answer means that it was replaced meanwhile.
+  char buffer[4097];
+  const ssize_t bytes = readlinkat(directory_fd, name, buffer, sizeof buffer);
+  if (bytes < 0) return StatusOfErrno(errno, "cannot read the link", path);
+  if (static_cast<std::size_t>(bytes) == sizeof buffer) {
+    return StatusOfErrno(ENAMETOOLONG, "cannot read the link", path);
+  }
+  target->assign(buffer, static_cast<std::size_t>(bytes));
+  return OkStatus();
+}
+
+class Walker {
+ public:
+  Walker(int root_fd, const WalkCallbacks& callbacks) : root_fd_(root_fd), callbacks_(callbacks) {}
+
+  void Run() {
+    struct stat info;
+    if (fstat(root_fd_, &info) != 0) {
+      callbacks_.failed(".", StatusOfErrno(errno, "cannot look at", "."));
+      return;
+    }
+    FoundFile root{".", FoundFile::Type::kDirectory, info.st_mode & 07777u, 0, MtimeNs(info), {}};
+    if (!callbacks_.found(std::move(root))) return;
+    pending_.emplace_back(".");
+    while (!pending_.empty() && !stopped_) {
+      const std::string directory = std::move(pending_.back());
+      pending_.pop_back();
+      List(directory);
+    }
+  }
+
+ private:
+  void List(const std::string& directory) {
+    auto opened = OpenBeneath(root_fd_, directory, O_RDONLY | O_DIRECTORY);
+    if (!opened.ok()) {
+      callbacks_.failed(directory, opened.status());
+      return;
+    }
+    const int fd = dup(opened->get());  // closedir() closes it.
+    DIR* stream = fd < 0 ? nullptr : fdopendir(fd);
+    if (stream == nullptr) {
+      if (fd >= 0) close(fd);
+      callbacks_.failed(directory, StatusOfErrno(errno, "cannot list", directory));
+      return;
+    }
+    for (;;) {
+      errno = 0;
+      const dirent* entry = readdir(stream);
+      if (entry == nullptr) break;
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == ".." || name.starts_with(kOwnNamePrefix)) continue;
+      if (!Look(opened->get(), directory, entry->d_name)) {
+        stopped_ = true;
+        break;
+      }
+    }
+    if (errno != 0 && !stopped_) {
+      callbacks_.failed(directory, StatusOfErrno(errno, "cannot list", directory));
+    }
+    closedir(stream);
+  }
+
+  bool Look(int directory_fd, const std::string& directory, const char* name) {
+    FoundFile found;
+    found.path = directory == "." ? name : directory + "/" + name;
+    Status status = CheckPath(found.path);
+    struct stat info;
+    if (status.ok() && fstatat(directory_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      status = StatusOfErrno(errno, "cannot look at", found.path);
+    }
+    if (!status.ok()) {
+      callbacks_.failed(found.path, status);
+      return true;
+    }
+    found.mode = info.st_mode & 07777u;
+    found.mtime_ns = MtimeNs(info);
+    switch (info.st_mode & S_IFMT) {
+      case S_IFREG:
+        found.size = static_cast<std::uint64_t>(info.st_size);
+        break;
+      case S_IFDIR:
+        found.type = FoundFile::Type::kDirectory;
+        pending_.push_back(found.path);
+        break;
+      case S_IFLNK:
+        found.type = FoundFile::Type::kSymlink;
+        status = ReadLink(directory_fd, name, found.path, &found.link_target);
+        break;
+      default:
+        status = Status(StatusCode::kInvalidArgument,
+                        "'" + Printable(found.path) + "' is a socket, pipe or device",
+                        "only files, directories and symbolic links can be staged");
+    }
+    if (!status.ok()) {
+      callbacks_.failed(found.path, status);
+      return true;
+    }
+    return callbacks_.found(std::move(found));
+  }
+
+  const int root_fd_;
+  const WalkCallbacks& callbacks_;
+  std::vector<std::string> pending_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void WalkTree(int root_fd, const WalkCallbacks& callbacks) { Walker(root_fd, callbacks).Run(); }
+
+}  // namespace tidepool::file_tree

@@ -1,0 +1,36 @@
+// What is in a directory tree: each file, directory and symbolic link with its attributes.
+//
+//   stage-in's job -> [tree_walk] -> file system
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "proto/base/status.h"
+
+namespace tidepool::file_tree {
+
+struct FoundFile {
+  enum class Type : std::uint8_t { kFile, kDirectory, kSymlink };
+  std::string path;  // Relative; "." for the root itself, which comes first.
+  Type type = Type::kFile;
+  std::uint32_t mode = 0;  // 07777.
+  std::uint64_t size = 0;  // Files only.
+  std::int64_t mtime_ns = 0;
+  std::string link_target;
+};
+
+struct WalkCallbacks {
+  // False ends the walk.
+  std::function<bool(FoundFile)> found;
+  // Cannot be read, cannot be staged (a socket, a device), or cannot be named. The walk goes on.
+  std::function<void(std::string_view path, const Status& why)> failed;
+};
+
+// Walks below `root_fd` and follows no link. A directory comes before what is in it. Holds one
+// directory open at a time, so depth costs no descriptors.
+void WalkTree(int root_fd, const WalkCallbacks& callbacks);
+
+}  // namespace tidepool::file_tree

@@ -1,0 +1,119 @@
+// Writing a tree so that a crash at any moment leaves each file either as it was or complete: a
+// temporary name, the content, a sync, and only then the real name.
+//
+//   stage-out -> [tree_writer] -> file system
+//
+// A sync per file would cost a disk round trip each. Files are finished in groups instead: one
+// syncfs() makes all that were written before it durable, then they get their names, then one more
+// sync of the directories makes the names durable.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "proto/file_tree/unique_fd.h"
+
+namespace tidepool::file_tree {
+
+struct Attributes {
+  std::uint32_t mode = 0644;
+  std::int64_t mtime_ns = 0;
+};
+
+// Remembers the directory opened last: files come in the order of their paths. One thread.
+class ParentCache {
+ public:
+  // The directory that holds `path`, valid until the next call.
+  Result<int> ParentFd(int root_fd, std::string_view path);
+
+ private:
+  std::string directory_;
+  UniqueFd fd_;
+};
+
+// A file under its temporary name. One thread. Destroying it before Finish removes it.
+class NewFile {
+ public:
+  NewFile(NewFile&& other) noexcept = default;
+  NewFile& operator=(NewFile&& other) noexcept = delete;
+  ~NewFile();
+
+  // Appends. Errors: kResourceExhausted, kDeviceError, kUnavailable.
+  Status Write(Bytes bytes);
+
+ private:
+  friend class TreeWriter;
+  NewFile() = default;
+  UniqueFd fd_;
+  UniqueFd parent_;  // A duplicate, for the removal.
+  std::string path_;
+  std::string temporary_;  // The name alone.
+  std::uint64_t bytes_ = 0;
+  bool other_device_ = false;
+};
+
+// Complete but not yet durable, nor under its name.
+struct Written {
+  std::string path;
+  std::string temporary;  // Path below the root.
+  std::uint64_t bytes = 0;
+  bool other_device = false;  // Below a mount of its own: syncfs() of the root does not reach it.
+};
+
+// Thread-safe but for the objects that it hands out. `root_fd` must outlive it.
+class TreeWriter {
+ public:
+  // `tag` makes temporary names unique among jobs and nodes: [0-9a-f-].
+  TreeWriter(int root_fd, std::string tag) : root_fd_(root_fd), tag_(std::move(tag)) {}
+
+  // Errors of all: kFailedPrecondition (something is in the way), kPermissionDenied,
+  // kResourceExhausted, kInvalidArgument (path), kNotFound (no such parent), kDeviceError.
+  Result<NewFile> Create(std::string_view path, ParentCache* parents);
+  Result<Written> Finish(NewFile file, const Attributes& attributes);
+  Result<Written> MakeSymlink(std::string_view path, const std::string& target,
+                              std::int64_t mtime_ns, ParentCache* parents);
+
+  // Makes `files` durable, then gives each its name: `done` is called once for each. A file that
+  // fails is removed. The names are durable after SyncDirectories.
+  void Commit(std::vector<Written> files,
+              const std::function<void(const Written&, const Status&)>& done);
+  Status SyncDirectories();
+  void Discard(const std::vector<Written>& files);
+
+  // A directory that exists already is fine. It gets the owner's rwx at least until FinishDirectory
+  // gives it its real attributes.
+  Status MakeDirectory(std::string_view path, std::uint32_t mode);
+  Status FinishDirectory(std::string_view path, const Attributes& attributes);
+
+  // Large files are filled by several daemons: made and named by one of them.
+  Result<Written> CreateShared(std::string_view path, std::uint64_t size);
+  Status FinishShared(const Written& file, const Attributes& attributes);
+
+  // Tests stand in for the disk: takes what is to be synced (empty: directories), returns an errno.
+  using SyncFunction = std::function<int(const std::vector<Written>&)>;
+  void SetSyncForTesting(SyncFunction sync) { sync_ = std::move(sync); }
+
+ private:
+  std::string TemporaryName();
+  int Sync(const std::vector<Written>& files);
+  int SyncOne(std::string_view path, bool directory);
+  Status Rename(const Written& file, ParentCache* parents);
+  void Remove(const Written& file);
+
+  const int root_fd_;
+  const std::string tag_;
+  std::atomic<std::uint64_t> counter_{0};
+  std::mutex directories_mutex_;
+  std::set<std::string> directories_;  // Whose names changed and are not durable yet.
+  SyncFunction sync_;
+};
+
+}  // namespace tidepool::file_tree

@@ -1,0 +1,81 @@
+// What the manifest keeps of each file, directory and symbolic link, and of the whole: the values
+// of the keys in keys.h, and how they are summed up.
+//
+//   staging, or a reader of a large file -> [entry] -> store
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "proto/manifest/content_hash.h"
+
+namespace tidepool::manifest {
+
+enum class EntryType : std::uint8_t { kFile = 1, kDirectory = 2, kSymlink = 3 };
+
+struct Entry {
+  EntryType type = EntryType::kFile;
+  std::uint32_t mode = 0;  // Permission bits, set-id and sticky bits: 07777.
+  std::uint64_t size = 0;  // Files only.
+  std::int64_t mtime_ns = 0;
+  // Of the content. A file in parts: the hash of its parts' hashes, each 16 bytes big-endian.
+  Hash128 hash;
+  // The version of the record that holds the content when this was written: a record of another
+  // version was changed by somebody since. 0 for what has no content of its own.
+  std::uint64_t data_version = 0;
+  std::uint64_t revision = 0;  // Files in parts.
+  std::vector<Hash128> parts;  // Empty: the file is whole, under its path.
+  std::string link_target;
+
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+
+std::string EncodeEntry(const Entry& entry);
+// Checks everything. Errors: kInvalidArgument.
+Result<Entry> DecodeEntry(Bytes bytes);
+
+// The hash of a file in parts.
+Hash128 HashOfParts(const std::vector<Hash128>& parts);
+
+// Totals over any set of entries, in any order: owners make theirs and the job adds them up.
+struct Summary {
+  std::uint64_t files = 0;
+  std::uint64_t directories = 0;
+  std::uint64_t symlinks = 0;
+  std::uint64_t bytes = 0;  // Of files.
+  std::uint64_t files_in_parts = 0;
+  std::uint64_t parts = 0;  // Records that hold parts; each has an entry of its own.
+  Hash128 sum;              // Of the entries' hashes, modulo 2^128.
+
+  std::uint64_t entries() const { return files + directories + symlinks; }
+  // Internal records of a namespace with this manifest: entries, parts and their entries, the mark.
+  std::uint64_t internal_records() const { return entries() + 2 * parts + 1; }
+  // The same tree has the same hash whatever cluster and namespace it is in: path, type, size,
+  // mode, mtime, link target and content count, nothing else.
+  Hash128 TreeHash() const;
+
+  void Add(std::string_view path, const Entry& entry);
+  void Add(const Summary& other);
+  friend bool operator==(const Summary&, const Summary&) = default;
+};
+
+// The state of a namespace's manifest, under MarkKey().
+struct Mark {
+  bool complete = true;  // False while a stage-in is under way or has failed.
+  bool exact = true;     // `summary` describes the manifest; false while a job is under way.
+  Summary summary;
+  std::string source;  // The directory that was staged in last; empty: none was.
+  std::uint64_t written_ms = 0;
+
+  friend bool operator==(const Mark&, const Mark&) = default;
+};
+
+std::string EncodeMark(const Mark& mark);
+// Errors: kInvalidArgument.
+Result<Mark> DecodeMark(Bytes bytes);
+
+}  // namespace tidepool::manifest
