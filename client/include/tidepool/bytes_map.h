@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -292,7 +293,7 @@ class TIDEPOOL_API Iterator {
   Cursor page_start_;
   Future<Page> ahead_;
   Record record_;
-  Value fetched_;
+  std::unique_ptr<Value> fetched_;  // Behind a pointer: record_ views it.
   Status status_;
 };
 

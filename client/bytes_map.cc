@@ -1,0 +1,277 @@
+// The single operations of BytesMap: one opcode each, as the daemon's hash operations on the other
+// side.
+#include "tidepool/bytes_map.h"
+
+#include <bit>
+#include <utility>
+
+#include "client/calls.h"
+
+namespace tidepool {
+namespace {
+
+using internal::CallRef;
+using internal::Mode;
+using internal::Operation;
+using internal::OperationSpec;
+using wire::Argument;
+using wire::Opcode;
+
+const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
+
+// Makers of results; the call is done.
+Result<Value> TakeValue(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  Value value;
+  value.kind = static_cast<ValueKind>(operation.result_kind);
+  value.version = operation.version.value();
+  value.bytes = call.get()->TakeSingleResult();
+  return value;
+}
+
+Result<Version> TakeVersion(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  return Version{operation.version.value()};
+}
+
+Result<std::uint64_t> TakeNumber(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  return std::uint64_t{operation.number};
+}
+
+Result<std::int64_t> TakeI64(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  return static_cast<std::int64_t>(operation.number);
+}
+
+Result<double> TakeF64(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  return std::bit_cast<double>(operation.number);
+}
+
+Result<bool> TakeContains(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code == StatusCode::kOk) return true;
+  const Status status = call.get()->StatusOf(operation);
+  // A dropped namespace is no answer, and has a text of its own.
+  if (operation.code == StatusCode::kNotFound && !call.get()->HasFailure(operation)) return false;
+  return status;
+}
+
+Result<std::uint64_t> TakeSum(CallRef call) {
+  std::uint64_t sum = 0;
+  for (const Operation& operation : call.get()->operations()) {
+    if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+    sum += operation.number;
+  }
+  return sum;
+}
+
+OperationSpec Spec(Opcode opcode, std::string_view key, const CallOptions& options) {
+  OperationSpec spec;
+  spec.opcode = opcode;
+  spec.key = key;
+  spec.timeout = options.timeout;
+  return spec;
+}
+
+OperationSpec PutSpec(std::string_view key, std::string_view value, const PutOptions& options) {
+  OperationSpec spec = Spec(Opcode::kPut, key, {options.timeout});
+  spec.value = value;
+  spec.condition = static_cast<wire::PutCondition>(options.condition);
+  spec.value_kind = static_cast<wire::ValueKind>(options.kind);
+  if (options.condition == PutCondition::kIfVersion) {
+    spec.Add(Argument::kVersion, options.if_version);
+  }
+  if (options.ttl_ms.has_value()) spec.Add(Argument::kTtlMs, *options.ttl_ms);
+  return spec;
+}
+static_assert(static_cast<int>(PutCondition::kIfVersion) ==
+              static_cast<int>(wire::PutCondition::kIfVersion));
+static_assert(static_cast<int>(ValueKind::kF64) == static_cast<int>(wire::ValueKind::kF64));
+
+OperationSpec DeleteSpec(std::string_view key, const DeleteOptions& options) {
+  OperationSpec spec = Spec(Opcode::kDelete, key, {options.timeout});
+  if (options.if_version != 0) spec.Add(Argument::kVersion, options.if_version);
+  return spec;
+}
+
+OperationSpec FetchSpec(Opcode opcode, std::string_view key, std::int64_t operand,
+                        const CallOptions& options) {
+  OperationSpec spec = Spec(opcode, key, options);
+  spec.value_kind = wire::ValueKind::kI64;
+  spec.Add(Argument::kOperand, static_cast<std::uint64_t>(operand));
+  return spec;
+}
+
+OperationSpec FetchSpec(Opcode opcode, std::string_view key, double operand,
+                        const CallOptions& options) {
+  OperationSpec spec = Spec(opcode, key, options);
+  spec.value_kind = wire::ValueKind::kF64;
+  spec.Add(Argument::kOperand, std::bit_cast<std::uint64_t>(operand));
+  return spec;
+}
+
+OperationSpec SwapSpec(std::string_view key, std::string_view expected, std::string_view desired,
+                       const CallOptions& options) {
+  OperationSpec spec = Spec(Opcode::kCompareAndSwap, key, options);
+  spec.value = expected;
+  spec.value_tail = desired;
+  spec.Add(Argument::kExpectedBytes, expected.size());
+  return spec;
+}
+
+OperationSpec AppendSpec(std::string_view key, std::string_view suffix,
+                         const CallOptions& options) {
+  OperationSpec spec = Spec(Opcode::kAppend, key, options);
+  spec.value = suffix;
+  return spec;
+}
+
+OperationSpec ExpireSpec(std::string_view key, std::uint64_t ttl_ms, const CallOptions& options) {
+  OperationSpec spec = Spec(Opcode::kExpire, key, options);
+  spec.Add(Argument::kTtlMs, ttl_ms);
+  return spec;
+}
+
+CallRef Sync(const Namespace& space, const OperationSpec& spec) {
+  return internal::StartOne(*space.space(), spec, Mode::kSync);
+}
+
+template <typename T>
+Future<T> Async(const Namespace& space, const OperationSpec& spec, Result<T> (*take)(CallRef)) {
+  return Future<T>(internal::StartOne(*space.space(), spec, Mode::kAsync), take);
+}
+
+CallRef StartLength(const Namespace& space, Mode mode, const CallOptions& options) {
+  internal::SpaceState* state = space.space()->state();
+  internal::Call* call = internal::Call::Make(state->queues.size(), 0);
+  std::size_t i = 0;
+  for (Operation& operation : call->operations()) {
+    operation.queue = &state->queues[i++];
+    operation.opcode = Opcode::kLength;
+  }
+  return internal::StartCall(*space.space(), call, mode, options.timeout, 0);
+}
+
+Status StatusOf(CallRef call) { return call.get()->StatusOf(Only(call)); }
+
+}  // namespace
+
+Result<Value> BytesMap::Get(std::string_view key, const CallOptions& options) const {
+  return TakeValue(Sync(space_, Spec(Opcode::kGet, key, options)));
+}
+Future<Value> BytesMap::GetAsync(std::string_view key, const CallOptions& options) const {
+  return Async(space_, Spec(Opcode::kGet, key, options), &TakeValue);
+}
+
+Result<Value> BytesMap::Take(std::string_view key, const CallOptions& options) const {
+  return TakeValue(Sync(space_, Spec(Opcode::kTake, key, options)));
+}
+Future<Value> BytesMap::TakeAsync(std::string_view key, const CallOptions& options) const {
+  return Async(space_, Spec(Opcode::kTake, key, options), &TakeValue);
+}
+
+Result<Version> BytesMap::Put(std::string_view key, std::string_view value,
+                              const PutOptions& options) const {
+  return TakeVersion(Sync(space_, PutSpec(key, value, options)));
+}
+Future<Version> BytesMap::PutAsync(std::string_view key, std::string_view value,
+                                   const PutOptions& options) const {
+  return Async(space_, PutSpec(key, value, options), &TakeVersion);
+}
+
+Status BytesMap::Delete(std::string_view key, const DeleteOptions& options) const {
+  return StatusOf(Sync(space_, DeleteSpec(key, options)));
+}
+Future<Version> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions& options) const {
+  return Async(space_, DeleteSpec(key, options), &TakeVersion);
+}
+
+Result<bool> BytesMap::Contains(std::string_view key, const CallOptions& options) const {
+  return TakeContains(Sync(space_, Spec(Opcode::kContains, key, options)));
+}
+Future<bool> BytesMap::ContainsAsync(std::string_view key, const CallOptions& options) const {
+  return Async(space_, Spec(Opcode::kContains, key, options), &TakeContains);
+}
+
+Result<std::uint64_t> BytesMap::Length(const CallOptions& options) const {
+  return TakeSum(StartLength(space_, Mode::kSync, options));
+}
+Future<std::uint64_t> BytesMap::LengthAsync(const CallOptions& options) const {
+  return Future<std::uint64_t>(StartLength(space_, Mode::kAsync, options), &TakeSum);
+}
+
+// The counters differ in opcode and number only.
+#define TIDEPOOL_FETCH(Name, kOpcode, Number, TakeIt)                                             \
+  Result<Number> BytesMap::Name(std::string_view key, Number operand, const CallOptions& options) \
+      const {                                                                                     \
+    return TakeIt(Sync(space_, FetchSpec(Opcode::kOpcode, key, operand, options)));               \
+  }                                                                                               \
+  Future<Number> BytesMap::Name##Async(std::string_view key, Number operand,                      \
+                                       const CallOptions& options) const {                        \
+    return Async(space_, FetchSpec(Opcode::kOpcode, key, operand, options), &TakeIt);             \
+  }
+TIDEPOOL_FETCH(FetchAdd, kFetchAdd, std::int64_t, TakeI64)
+TIDEPOOL_FETCH(FetchAnd, kFetchAnd, std::int64_t, TakeI64)
+TIDEPOOL_FETCH(FetchOr, kFetchOr, std::int64_t, TakeI64)
+TIDEPOOL_FETCH(FetchXor, kFetchXor, std::int64_t, TakeI64)
+TIDEPOOL_FETCH(FetchMin, kFetchMin, std::int64_t, TakeI64)
+TIDEPOOL_FETCH(FetchMax, kFetchMax, std::int64_t, TakeI64)
+#undef TIDEPOOL_FETCH
+#define TIDEPOOL_FETCH_F64(Name, kOpcode)                                                         \
+  Result<double> BytesMap::Name(std::string_view key, double operand, const CallOptions& options) \
+      const {                                                                                     \
+    return TakeF64(Sync(space_, FetchSpec(Opcode::kOpcode, key, operand, options)));              \
+  }                                                                                               \
+  Future<double> BytesMap::Name##Async(std::string_view key, double operand,                      \
+                                       const CallOptions& options) const {                        \
+    return Async(space_, FetchSpec(Opcode::kOpcode, key, operand, options), &TakeF64);            \
+  }
+TIDEPOOL_FETCH_F64(FetchAddF64, kFetchAdd)
+TIDEPOOL_FETCH_F64(FetchMinF64, kFetchMin)
+TIDEPOOL_FETCH_F64(FetchMaxF64, kFetchMax)
+#undef TIDEPOOL_FETCH_F64
+
+Result<Version> BytesMap::CompareAndSwap(std::string_view key, std::string_view expected,
+                                         std::string_view desired,
+                                         const CallOptions& options) const {
+  return TakeVersion(Sync(space_, SwapSpec(key, expected, desired, options)));
+}
+Future<Version> BytesMap::CompareAndSwapAsync(std::string_view key, std::string_view expected,
+                                              std::string_view desired,
+                                              const CallOptions& options) const {
+  return Async(space_, SwapSpec(key, expected, desired, options), &TakeVersion);
+}
+
+Result<std::uint64_t> BytesMap::Append(std::string_view key, std::string_view suffix,
+                                       const CallOptions& options) const {
+  return TakeNumber(Sync(space_, AppendSpec(key, suffix, options)));
+}
+Future<std::uint64_t> BytesMap::AppendAsync(std::string_view key, std::string_view suffix,
+                                            const CallOptions& options) const {
+  return Async(space_, AppendSpec(key, suffix, options), &TakeNumber);
+}
+
+Status BytesMap::Expire(std::string_view key, std::uint64_t ttl_ms,
+                        const CallOptions& options) const {
+  return StatusOf(Sync(space_, ExpireSpec(key, ttl_ms, options)));
+}
+Future<Version> BytesMap::ExpireAsync(std::string_view key, std::uint64_t ttl_ms,
+                                      const CallOptions& options) const {
+  return Async(space_, ExpireSpec(key, ttl_ms, options), &TakeVersion);
+}
+
+Result<std::uint64_t> BytesMap::Ttl(std::string_view key, const CallOptions& options) const {
+  return TakeNumber(Sync(space_, Spec(Opcode::kTtl, key, options)));
+}
+Future<std::uint64_t> BytesMap::TtlAsync(std::string_view key, const CallOptions& options) const {
+  return Async(space_, Spec(Opcode::kTtl, key, options), &TakeNumber);
+}
+
+}  // namespace tidepool

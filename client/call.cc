@@ -1,0 +1,140 @@
+#include "client/call.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+namespace {
+
+// Results of a batch are packed into chunks; the first one is sized for the operations at 128 B
+// each.
+constexpr std::size_t kChunkBytesMin = 4 * 1024;
+constexpr std::size_t kChunkBytesMax = 256 * 1024;
+constexpr std::size_t kResultBytesGuess = 128;
+
+}  // namespace
+
+void Operation::AddArgument(wire::Argument argument, std::uint64_t word) {
+  const auto count = static_cast<std::size_t>(__builtin_popcount(arguments));
+  TP_DCHECK(count < kOperationWordsMax);
+  TP_DCHECK(arguments < wire::MaskOf(argument));
+  words[count] = word;
+  arguments |= wire::MaskOf(argument);
+}
+
+void Operation::RemoveUploadArgument() {
+  // It is the last of a Put's arguments, so the words before it stay.
+  arguments &= static_cast<std::uint8_t>(~wire::MaskOf(wire::Argument::kUpload));
+}
+
+void Operation::ToWire(wire::Operation* out) const {
+  out->opcode = opcode;
+  out->condition = condition;
+  out->value_kind = value_kind;
+  out->arguments = arguments;
+  out->key = {key, key_bytes};
+  out->value = streamed ? Bytes() : Bytes(value, value_bytes);
+  std::size_t at = 0;
+  for (unsigned mask = arguments; mask != 0; mask &= mask - 1) {
+    out->words[static_cast<std::size_t>(__builtin_ctz(mask))] = words[at++];
+  }
+}
+
+Call* Call::Make(std::size_t operation_count, std::size_t copy_bytes) {
+  static_assert(sizeof(Call) % alignof(Operation) == 0);
+  const std::size_t operations_bytes = operation_count * sizeof(Operation);
+  void* block = ::operator new(sizeof(Call) + operations_bytes + copy_bytes);
+  Call* call = new (block) Call;
+  auto* behind = static_cast<std::byte*>(block) + sizeof(Call);
+  call->operations_ = reinterpret_cast<Operation*>(behind);
+  call->operation_count_ = operation_count;
+  call->left = static_cast<std::uint32_t>(operation_count);
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    (new (call->operations_ + i) Operation)->call = call;
+  }
+  call->copy_at_ = behind + operations_bytes;
+  call->copy_end_ = call->copy_at_ + copy_bytes;
+  return call;
+}
+
+Call::~Call() { std::destroy_n(operations_, operation_count_); }
+
+void Call::Release() {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  this->~Call();
+  ::operator delete(this);
+}
+
+const std::byte* Call::Copy(std::string_view bytes) {
+  TP_DCHECK(bytes.size() <= static_cast<std::size_t>(copy_end_ - copy_at_));
+  std::byte* to = copy_at_;
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  copy_at_ += bytes.size();
+  return to;
+}
+
+void Call::SetResult(Operation& operation, Bytes bytes) {
+  if (operation_count_ == 1) {
+    single_.assign(AsText(bytes));
+    operation.result = single_;
+    return;
+  }
+  if (bytes.empty()) return;
+  if (chunks_.empty() || chunks_.back().size - chunks_.back().used < bytes.size()) {
+    const std::size_t guess =
+        chunks_.empty() ? operation_count_ * kResultBytesGuess : chunks_.back().size * 2;
+    const std::size_t size =
+        std::max(std::clamp(guess, kChunkBytesMin, kChunkBytesMax), bytes.size());
+    // Not value-initialized: a chunk is written before it is read.
+    chunks_.push_back({std::unique_ptr<std::byte[]>(new std::byte[size]), size, 0});
+  }
+  Chunk& chunk = chunks_.back();
+  std::byte* to = chunk.bytes.get() + chunk.used;
+  std::memcpy(to, bytes.data(), bytes.size());
+  chunk.used += bytes.size();
+  operation.result = AsText({to, bytes.size()});
+}
+
+void Call::SetFailure(const Operation& operation, Status status) {
+  failures_.insert_or_assign(IndexOf(operation), std::move(status));
+}
+
+void Call::Refuse(Operation* operation, Status why) {
+  operation->state = Operation::State::kEnded;
+  operation->code = why.code();
+  SetFailure(*operation, std::move(why));
+  ++refused;
+  --left;
+}
+
+Status Call::StatusOf(const Operation& operation) const {
+  if (operation.code == StatusCode::kOk) return {};
+  const auto found = failures_.find(IndexOf(operation));
+  if (found != failures_.end()) return found->second;
+  const std::string where = " '" + std::string(space_name) + "'";
+  switch (operation.code) {
+    case StatusCode::kNotFound:
+      return Status(operation.code, "no such key in namespace" + where);
+    case StatusCode::kAlreadyExists:
+      return Status(operation.code, "the key exists already in namespace" + where);
+    case StatusCode::kFailedPrecondition:
+      return Status(operation.code, "the record has another version or value in namespace" + where);
+    case StatusCode::kResourceExhausted:
+      return Status(operation.code, "the memory of the key's owner is full, namespace" + where,
+                    "delete records, or start the daemons with more --memory");
+    default:
+      return Status(operation.code, "operation on namespace" + where);
+  }
+}
+
+std::string Call::TakeSingleResult() {
+  TP_DCHECK(operation_count_ == 1);
+  if (operations_[0].large_result != nullptr) return std::move(*operations_[0].large_result);
+  return std::move(single_);
+}
+
+}  // namespace tidepool::internal

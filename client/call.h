@@ -1,0 +1,165 @@
+// One call of the public interface: its operations, the memory that their requests and results lie
+// in, and who waits for it.
+//
+//   bytes_map -> [Call of Operations] -> engine -> partition queue -> core link => daemon
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "client/waiter.h"
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "proto/base/status.h"
+#include "proto/wire/answer.h"
+#include "proto/wire/group.h"
+#include "tidepool/future.h"
+
+namespace tidepool::internal {
+
+class Call;
+class Engine;
+struct PartitionQueue;
+struct SentFrame;
+
+// Arguments of one operation at most: Put has version, ttl and upload, Iterate operand, cursor and
+// options.
+inline constexpr std::size_t kOperationWordsMax = 3;
+
+// One operation, from the caller to its outcome. A few of them lie behind their Call in one block,
+// so a batch allocates once. Guarded by the client's lock while the call is under way.
+struct Operation {
+  enum class State : std::uint8_t { kQueued, kSent, kEnded };
+
+  Call* call = nullptr;
+  PartitionQueue* queue = nullptr;
+
+  // The request. Views of the call's memory (asynchronous) or of the caller's (synchronous: the
+  // caller does not return before the operation has ended or was given up).
+  const std::byte* key = nullptr;
+  const std::byte* value = nullptr;
+  std::uint32_t key_bytes = 0;
+  std::uint32_t value_bytes = 0;
+  std::uint64_t words[kOperationWordsMax];  // The arguments that are there, in Argument's order.
+  wire::Opcode opcode = wire::Opcode::kNone;
+  wire::PutCondition condition = wire::PutCondition::kAlways;
+  wire::ValueKind value_kind = wire::ValueKind::kBytes;
+  std::uint8_t arguments = 0;
+
+  // Where it is.
+  State state = State::kQueued;
+  bool streamed = false;       // The value goes ahead as an upload.
+  bool upload_ready = false;   // It has arrived: the Put may go.
+  std::uint16_t index = 0;     // kSent: in its frame.
+  SentFrame* frame = nullptr;  // kSent.
+  std::uint64_t sequence = 0;  // Order of calling, over the whole client.
+  Operation* next = nullptr;   // kQueued: neighbours in the partition's queue.
+  Operation* previous = nullptr;
+
+  // The outcome.
+  StatusCode code = StatusCode::kOk;
+  wire::ValueKind result_kind = wire::ValueKind::kBytes;
+  Lsn version;
+  std::uint64_t number = 0;
+  std::string_view result;                    // Into the call's memory.
+  std::unique_ptr<std::string> large_result;  // Of a streamed value; then `result` is a view of it.
+
+  Bytes key_view() const { return {key, key_bytes}; }
+  bool mutates() const { return wire::InfoOf(opcode).mutates; }
+
+  // Adds an argument; they must come in Argument's order.
+  void AddArgument(wire::Argument argument, std::uint64_t word);
+  void RemoveUploadArgument();
+  // As it travels. Reuse `out`: of its words only those that are there are written.
+  void ToWire(wire::Operation* out) const;
+  // Encoded size, header included.
+  std::size_t WireBytes() const {
+    // A streamed Put counts with the number of its upload, which it gets on the way.
+    const unsigned mask = streamed ? arguments | wire::MaskOf(wire::Argument::kUpload) : arguments;
+    return limits::kOperationHeaderBytes + 8 * static_cast<std::size_t>(__builtin_popcount(mask)) +
+           key_bytes + (streamed ? 0 : value_bytes);
+  }
+};
+
+// Reference-counted: one reference of the handle (CallRef), one of the engine while it is under
+// way. Fields are guarded by the client's lock until done(), and belong to the handle afterwards.
+class Call {
+ public:
+  // One reference, the handle's. `copy_bytes`: room for what Copy() takes.
+  static Call* Make(std::size_t operation_count, std::size_t copy_bytes);
+
+  void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void Release();
+
+  std::span<Operation> operations() { return {operations_, operation_count_}; }
+  // Copies into this call's own memory; the sum is at most `copy_bytes`.
+  const std::byte* Copy(std::string_view bytes);
+
+  // Any thread.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  void MarkDone() { done_.store(true, std::memory_order_release); }
+
+  // Keeps what `bytes` are: in `operation.result`.
+  void SetResult(Operation& operation, Bytes bytes);
+  // The Status of an operation that ended with more to say than its code.
+  void SetFailure(const Operation& operation, Status status);
+  bool HasFailure(const Operation& operation) const {
+    return failures_.contains(IndexOf(operation));
+  }
+  // Before the call is started: one of its operations will not be.
+  void Refuse(Operation* operation, Status why);
+  // kOk, the Status given, or one made of the code.
+  Status StatusOf(const Operation& operation) const;
+  std::size_t IndexOf(const Operation& operation) const {
+    return static_cast<std::size_t>(&operation - operations_);
+  }
+
+  // Null after the handle is gone; keeps the engine alive as long as somebody may wait.
+  std::shared_ptr<Engine> keeps_engine;
+  Engine* engine = nullptr;
+  std::uint64_t deadline_ns = 0;
+  bool deadline_extends = false;  // It is the default one: large values that come back move it.
+  std::uint32_t left = 0;         // Operations that have not ended.
+  std::uint32_t refused = 0;      // Of its operations: ended before the call was started.
+  Waiter* waiter = nullptr;
+  std::function<void(CallRef)> then;
+  // The engine's list of calls under way.
+  Call* next = nullptr;
+  Call* previous = nullptr;
+  std::string_view space_name;  // Of the engine's memory: for messages.
+
+ private:
+  struct Chunk {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+    std::size_t used = 0;
+  };
+
+  Call() = default;
+  ~Call();
+
+  std::atomic<std::uint32_t> references_{1};
+  std::atomic<bool> done_{false};
+  Operation* operations_ = nullptr;
+  std::size_t operation_count_ = 0;
+  std::byte* copy_at_ = nullptr;
+  std::byte* copy_end_ = nullptr;
+  std::string single_;  // The result of a call of one operation: moved out, not copied again.
+  std::vector<Chunk> chunks_;
+  std::unordered_map<std::size_t, Status> failures_;  // By index; rare.
+
+ public:
+  // The value of the one operation, moved out. REQUIRES: done(), one operation.
+  std::string TakeSingleResult();
+};
+
+}  // namespace tidepool::internal

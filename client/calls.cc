@@ -1,0 +1,78 @@
+#include "client/calls.h"
+
+#include <string>
+
+#include "proto/base/limits.h"
+
+namespace tidepool::internal {
+
+Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed) {
+  if (key.size() > limits::kKeyBytesMax) {
+    return Status(StatusCode::kInvalidArgument, "a key of " + std::to_string(key.size()) + " bytes",
+                  "keys have at most " + std::to_string(limits::kKeyBytesMax) + " bytes");
+  }
+  const std::uint64_t bytes_max =
+      unstreamed ? limits::kUnstreamedValueBytesMax : limits::kValueBytesMax;
+  if (value_bytes > bytes_max) {
+    return Status(StatusCode::kInvalidArgument,
+                  "a value of " + std::to_string(value_bytes) + " bytes",
+                  "here values have at most " + std::to_string(bytes_max) + " bytes");
+  }
+  return {};
+}
+
+CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
+                  std::size_t bytes) {
+  CallRef handle(call);
+  Engine& engine = *space.engine();
+  call->space_name = space.state()->name;
+  call->deadline_ns = DeadlineFor(engine, timeout, bytes);
+  call->deadline_extends = timeout.count() <= 0;
+  if (mode == Mode::kAsync) {
+    call->keeps_engine = space.engine();
+    engine.Submit(call, false);
+  } else {
+    engine.Submit(call, true);
+    engine.Wait(call, ~0ull);
+  }
+  return handle;
+}
+
+CallRef FailedCall(const Space& space, const Status& why) {
+  Call* call = Call::Make(1, 0);
+  call->engine = space.engine().get();
+  call->space_name = space.state()->name;
+  call->operations()[0].code = why.code();
+  call->SetFailure(call->operations()[0], why);
+  call->left = 0;
+  call->MarkDone();
+  return CallRef(call);
+}
+
+CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
+  const std::size_t value_bytes = spec.value.size() + spec.value_tail.size();
+  const bool streams = spec.opcode == wire::Opcode::kPut;
+  if (const Status status = CheckSizes(spec.key, value_bytes, !streams); !status.ok()) {
+    return FailedCall(space, status);
+  }
+  const bool copies = mode == Mode::kAsync;
+  const bool joins = !spec.value_tail.empty();
+  Call* call = Call::Make(1, (copies ? spec.key.size() : 0) + (copies || joins ? value_bytes : 0));
+  Operation& operation = call->operations()[0];
+  operation.queue = QueueOf(space.state(), spec.key);
+  operation.opcode = spec.opcode;
+  operation.condition = spec.condition;
+  operation.value_kind = spec.value_kind;
+  operation.key = copies ? call->Copy(spec.key) : AsBytes(spec.key).data();
+  operation.key_bytes = static_cast<std::uint32_t>(spec.key.size());
+  operation.value = copies || joins ? call->Copy(spec.value) : AsBytes(spec.value).data();
+  if (joins) call->Copy(spec.value_tail);
+  operation.value_bytes = static_cast<std::uint32_t>(value_bytes);
+  operation.streamed = streams && value_bytes > limits::kUnstreamedValueBytesMax;
+  for (std::uint32_t i = 0; i < spec.word_count; ++i) {
+    operation.AddArgument(spec.words[i].argument, spec.words[i].word);
+  }
+  return StartCall(space, call, mode, spec.timeout, value_bytes);
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,58 @@
+// From the arguments of a public function to a Call, and from a finished Call to its result.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+#include "client/call.h"
+#include "client/space.h"
+#include "proto/base/key_hash.h"
+#include "proto/base/result.h"
+#include "proto/placement/owner.h"
+#include "tidepool/future.h"
+
+namespace tidepool::internal {
+
+// Whether the caller waits, so that keys and values may stay where they are, or goes on.
+enum class Mode : std::uint8_t { kSync, kAsync };
+
+// One operation on one key, as the public functions describe it.
+struct OperationSpec {
+  wire::Opcode opcode = wire::Opcode::kNone;
+  std::string_view key;
+  std::string_view value;
+  std::string_view value_tail;  // CompareAndSwap: the desired value, behind the expected one.
+  wire::PutCondition condition = wire::PutCondition::kAlways;
+  wire::ValueKind value_kind = wire::ValueKind::kBytes;
+  // Arguments in their order on the wire.
+  struct Word {
+    wire::Argument argument;
+    std::uint64_t word;
+  };
+  Word words[kOperationWordsMax] = {};
+  std::uint32_t word_count = 0;
+  std::chrono::milliseconds timeout{0};
+
+  void Add(wire::Argument argument, std::uint64_t word) { words[word_count++] = {argument, word}; }
+};
+
+// kOk, or kInvalidArgument naming the bound. `unstreamed`: the value must travel with the
+// operation.
+Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed);
+
+// The queue of the partition that `key` belongs to.
+inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
+  const auto count = static_cast<std::uint32_t>(state->queues.size());
+  return &state->queues[placement::PartitionIndexOf(AsBytes(key), count)];
+}
+
+// Starts a call of one operation; kSync: and waits until it has ended.
+CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode);
+// Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves.
+CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
+                  std::size_t bytes);
+// A call of one operation that failed before it was started.
+CallRef FailedCall(const Space& space, const Status& why);
+
+}  // namespace tidepool::internal

@@ -1,0 +1,242 @@
+// The public Client: namespaces, descriptions and measurements.
+#include "tidepool/client.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "client/calls.h"
+#include "client/connector.h"
+#include "client/engine.h"
+#include "client/space.h"
+#include "proto/base/clock.h"
+
+namespace tidepool {
+namespace {
+
+using internal::Engine;
+
+Deadline ControlDeadline(const Engine& engine) {
+  return Deadline(internal::DeadlineFor(engine, std::chrono::milliseconds(0), 0));
+}
+
+placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
+  placement::NamespaceOptions to;
+  to.partitions = from.partitions;
+  to.durability = from.durability;
+  to.replicas = from.replicas;
+  to.on_loss = from.on_loss;
+  to.ttl_ms = from.ttl_ms;
+  to.memory_share_percent = from.memory_share_percent;
+  to.prefilter = from.prefilter;
+  return to;
+}
+
+NamespaceInfo ToInfo(const placement::Namespace& from, const placement::PlacementMap& map) {
+  NamespaceInfo info;
+  info.name = from.name;
+  info.kind = static_cast<NamespaceKind>(from.kind);
+  info.id = from.id.value();
+  info.options = {static_cast<std::uint32_t>(from.partitions.size()),
+                  from.options.durability,
+                  from.options.replicas,
+                  from.options.on_loss,
+                  from.options.ttl_ms,
+                  from.options.memory_share_percent,
+                  from.options.prefilter};
+  for (const auto& place : from.partitions) {
+    const placement::Node* node = map.FindNode(place.node);
+    if (place.state == placement::PartitionState::kLost) {
+      ++info.partitions_lost;
+    } else if (place.state == placement::PartitionState::kDown || node == nullptr ||
+               node->state != placement::NodeState::kUp) {
+      ++info.partitions_down;
+    }
+  }
+  return info;
+}
+
+// Fetches the map until it has reached `at_least`; a node may learn of it later than the one that
+// was asked.
+Status AwaitMap(Engine& engine, Epoch at_least, Deadline deadline) {
+  for (;;) {
+    const Status status = engine.RefreshMap(at_least, deadline);
+    if (status.code() != StatusCode::kDeadlineExceeded || deadline.Passed()) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+Result<Namespace> OpenById(const std::shared_ptr<Engine>& engine, internal::SpaceState* state,
+                           NamespaceKind kind) {
+  if (state->kind != static_cast<placement::Kind>(kind)) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "namespace '" + state->name + "' is of kind " +
+                      std::string(placement::KindName(state->kind)) + ", not " +
+                      std::string(NamespaceKindName(kind)));
+  }
+  return Namespace(std::make_shared<internal::Space>(engine, state));
+}
+
+// Any node takes the request and asks the coordinator; one that cannot be reached is passed over.
+template <typename Ask>
+Status AskAnyNode(Engine& engine, Ask ask) {
+  Status status(StatusCode::kUnavailable, "no node of the cluster is known");
+  for (const std::string& address : engine.Addresses()) {
+    status = ask(address);
+    if (status.code() != StatusCode::kUnavailable) break;
+  }
+  return status;
+}
+
+Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::string_view name,
+                                NamespaceKind kind, const NamespaceOptions& options,
+                                bool must_create) {
+  TP_RETURN_IF_ERROR(engine->Usable());
+  TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
+  const Deadline deadline = ControlDeadline(*engine);
+  internal::CreateReply reply;
+  TP_RETURN_IF_ERROR(AskAnyNode(*engine, [&](const std::string& address) -> Status {
+    auto answer = engine->control().CreateNamespace(address, std::string(name),
+                                                    static_cast<placement::Kind>(kind),
+                                                    ToPlacement(options), deadline);
+    if (answer.ok()) reply = *answer;
+    return answer.status();
+  }));
+  if (must_create && !reply.created) {
+    return Status(StatusCode::kAlreadyExists,
+                  "namespace '" + std::string(name) + "' exists already");
+  }
+  TP_RETURN_IF_ERROR(AwaitMap(*engine, reply.epoch, deadline));
+  internal::SpaceState* state = engine->FindSpace(reply.id);
+  if (state == nullptr) {
+    return Status(StatusCode::kNotFound,
+                  "namespace '" + std::string(name) + "' was dropped as soon as it was made");
+  }
+  return OpenById(engine, state, kind);
+}
+
+// One round trip over the data path, in ns: the fewest of a few, after one that connects.
+Result<std::uint64_t> MeasureNode(const std::shared_ptr<Engine>& engine, NodeId node) {
+  constexpr int kRounds = 5;
+  internal::SpaceState* state = nullptr;
+  std::uint32_t partition = 0;
+  const placement::PlacementMapPtr map = engine->map();
+  for (const auto& [id, space] : map->namespaces) {
+    internal::SpaceState* candidate = engine->FindSpace(id);
+    if (candidate == nullptr) continue;
+    auto found = engine->PartitionOn(*candidate, node);
+    if (!found.ok()) continue;
+    state = candidate;
+    partition = *found;
+    break;
+  }
+  if (state == nullptr) {
+    return Status(StatusCode::kNotFound,
+                  "node " + std::to_string(node.value()) + " holds no partition to ask");
+  }
+  const internal::Space space(engine, state);
+  std::uint64_t best_ns = ~0ull;
+  for (int round = 0; round <= kRounds; ++round) {
+    internal::Call* call = internal::Call::Make(1, 0);
+    call->operations()[0].queue = &state->queues[partition];
+    call->operations()[0].opcode = wire::Opcode::kLength;
+    const std::uint64_t begin_ns = Clock::Real().MonotonicNs();
+    const internal::CallRef done =
+        internal::StartCall(space, call, internal::Mode::kSync, std::chrono::milliseconds(0), 0);
+    const std::uint64_t took_ns = Clock::Real().MonotonicNs() - begin_ns;
+    const Status status = done.get()->StatusOf(done.get()->operations()[0]);
+    if (!status.ok()) return status;
+    if (round > 0) best_ns = std::min(best_ns, took_ns);
+  }
+  return best_ns;
+}
+
+}  // namespace
+
+Result<Client> Client::Connect(const ConnectOptions& options) {
+  auto engine = internal::ConnectEngine(options);
+  if (!engine.ok()) return engine.status();
+  return Client(*std::move(engine));
+}
+
+Result<Namespace> Client::OpenOrCreateNamespace(std::string_view name, NamespaceKind kind,
+                                                const NamespaceOptions& options) {
+  return CreateAndOpen(engine_, name, kind, options, false);
+}
+
+Result<Namespace> Client::CreateNamespace(std::string_view name, NamespaceKind kind,
+                                          const NamespaceOptions& options) {
+  return CreateAndOpen(engine_, name, kind, options, true);
+}
+
+Result<Namespace> Client::OpenNamespace(std::string_view name, NamespaceKind kind) {
+  TP_RETURN_IF_ERROR(engine_->Usable());
+  TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
+  // Asked each time: the name may stand for another namespace than yesterday.
+  TP_RETURN_IF_ERROR(engine_->RefreshMap(Epoch(), ControlDeadline(*engine_)));
+  internal::SpaceState* state = engine_->FindSpace(name);
+  if (state == nullptr) {
+    return Status(StatusCode::kNotFound, "no namespace '" + std::string(name) + "'",
+                  "create it with: kvctl namespace create " + std::string(name));
+  }
+  return OpenById(engine_, state, kind);
+}
+
+Status Client::Drop(std::string_view name) {
+  TP_RETURN_IF_ERROR(engine_->Usable());
+  const Deadline deadline = ControlDeadline(*engine_);
+  Epoch epoch;
+  TP_RETURN_IF_ERROR(AskAnyNode(*engine_, [&](const std::string& address) {
+    return engine_->control().DropNamespace(address, std::string(name), &epoch, deadline);
+  }));
+  return AwaitMap(*engine_, epoch, deadline);
+}
+
+Result<std::vector<NamespaceInfo>> Client::List() {
+  TP_RETURN_IF_ERROR(engine_->Usable());
+  TP_RETURN_IF_ERROR(engine_->RefreshMap(Epoch(), ControlDeadline(*engine_)));
+  const placement::PlacementMapPtr map = engine_->map();
+  std::vector<NamespaceInfo> infos;
+  for (const auto& [id, space] : map->namespaces) infos.push_back(ToInfo(*space, *map));
+  std::sort(infos.begin(), infos.end(),
+            [](const NamespaceInfo& a, const NamespaceInfo& b) { return a.name < b.name; });
+  return infos;
+}
+
+ClientDescription Client::Describe() const {
+  ClientDescription description;
+  description.cluster_file = engine_->options().cluster_file;
+  const placement::PlacementMapPtr map = engine_->map();
+  if (map == nullptr) return description;
+  description.cluster_uuid = map->cluster_uuid;
+  description.epoch = map->epoch.value();
+  for (const placement::Node& node : map->nodes) {
+    description.nodes.push_back({node.id.value(), node.host, node.control_address,
+                                 std::string(placement::NodeStateName(node.state)), node.cores,
+                                 engine_->Attached(node.id), engine_->DataPath(node.id)});
+  }
+  return description;
+}
+
+std::vector<PingResult> Client::Ping() {
+  std::vector<PingResult> results;
+  const placement::PlacementMapPtr map = engine_->map();
+  if (map == nullptr) return results;
+  for (const placement::Node& node : map->nodes) {
+    PingResult result;
+    result.node = node.id.value();
+    result.host = node.host;
+    auto measured = MeasureNode(engine_, node.id);
+    if (measured.ok()) result.round_trip_ns = *measured;
+    result.status = measured.status();
+    result.data_path = engine_->DataPath(node.id);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+ClientStats Client::Stats() const { return engine_->Stats(); }
+
+void Client::Close() { engine_->Close(); }
+
+}  // namespace tidepool

@@ -1,0 +1,136 @@
+#include "client/connector.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "client/grpc_control.h"
+#include "proto/base/clock.h"
+#include "proto/cluster_file/find.h"
+#include "proto/cluster_file/job_token.h"
+#include "proto/convert/grpc_channel.h"
+#include "proto/transport/ucx_transport.h"
+
+namespace tidepool::internal {
+namespace {
+
+std::string DefaultName() {
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  return std::string(program_invocation_short_name) + "@" + host + ":" + std::to_string(getpid());
+}
+
+bool SameAddress(const sockaddr* a, const sockaddr* b) {
+  if (a == nullptr || a->sa_family != b->sa_family) return false;
+  if (a->sa_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(a)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(b)->sin_addr.s_addr;
+  }
+  return a->sa_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+Result<std::string> InterfaceOf(const sockaddr* local) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) {
+    return Status(StatusCode::kUnavailable, "this machine does not list its network interfaces");
+  }
+  std::string name;
+  for (const ifaddrs* one = all; one != nullptr && name.empty(); one = one->ifa_next) {
+    if (SameAddress(one->ifa_addr, local)) name = one->ifa_name;
+  }
+  freeifaddrs(all);
+  if (!name.empty()) return name;
+  return Status(StatusCode::kUnavailable, "no network interface leads to the cluster",
+                "name one by ConnectOptions::devices");
+}
+
+// The address of this machine that a packet to `to` would carry.
+Result<std::string> DeviceOfRoute(const addrinfo& to) {
+  const int fd = socket(to.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Status(StatusCode::kUnavailable, "cannot open a socket");
+  sockaddr_storage local{};
+  socklen_t bytes = sizeof local;
+  // Connecting a datagram socket sends nothing; it looks the route up.
+  const bool found = connect(fd, to.ai_addr, to.ai_addrlen) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&local), &bytes) == 0;
+  const int error = errno;
+  close(fd);
+  if (!found) {
+    return Status(StatusCode::kUnavailable,
+                  std::string("no route to the cluster: ") + std::strerror(error));
+  }
+  return InterfaceOf(reinterpret_cast<const sockaddr*>(&local));
+}
+
+}  // namespace
+
+Result<std::string> DeviceFor(const std::string& address) {
+  if (convert::IsLoopback(address)) return std::string("lo");
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return Status(StatusCode::kInvalidArgument, "'" + address + "' is not host:port");
+  }
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), address.c_str() + colon + 1, &wanted, &found);
+  if (error != 0) {
+    return Status(StatusCode::kUnavailable,
+                  "cannot resolve '" + host + "': " + gai_strerror(error));
+  }
+  Result<std::string> device = DeviceOfRoute(*found);
+  freeaddrinfo(found);
+  return device;
+}
+
+Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
+  const Deadline deadline = Deadline::AfterMs(
+      static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.connect_timeout.count())));
+  auto found = cluster_file::Find(options.cluster_file);
+  if (!found.ok()) return found.status();
+  auto token = cluster_file::ReadTokenFile(found->file.token_file);
+  if (!token.ok()) return token.status();
+
+  EngineOptions parts;
+  parts.connect = options;
+  parts.cluster_file = found->path;
+  parts.client_name = options.client_name.empty() ? DefaultName() : options.client_name;
+  for (const auto& node : found->file.nodes) parts.addresses.push_back(node.control_address);
+
+  transport::UcxSettings settings;
+  settings.devices = options.devices;
+  settings.endpoints_expected = found->file.nodes.size() * 4;
+  settings.workers_move_between_threads = true;
+  if (settings.devices.empty()) {
+    auto device = DeviceFor(parts.addresses.front());
+    if (!device.ok()) return device.status();
+    settings.devices = *std::move(device);
+  }
+  auto control = MakeGrpcControl(*std::move(token), found->file.insecure);
+  auto context = transport::MakeUcxContext(settings);
+  if (!context.ok()) return context.status();
+  auto engine = Engine::Create(std::move(parts), std::move(control), *std::move(context));
+  if (!engine.ok()) return engine.status();
+  if (const Status status = (*engine)->RefreshMap(Epoch(), deadline); !status.ok()) {
+    if (status.code() != StatusCode::kUnavailable) return status;
+    return Status(status.code(),
+                  "no node of the cluster in " + found->path +
+                      " can be reached: " + std::string(status.what()),
+                  "is it running? A file left behind by a dead cluster may be removed");
+  }
+  return engine;
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,21 @@
+// Finds the cluster, and the network device that leads to it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/engine.h"
+#include "proto/base/result.h"
+#include "tidepool/client.h"
+
+namespace tidepool::internal {
+
+// The whole of Client::Connect. Errors: see there.
+Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options);
+
+// The device over which this machine would reach host:port, as UCX names it: "lo" for loopback
+// addresses. Asks the kernel's routing table; nothing is sent.
+// Errors: kInvalidArgument (not host:port), kUnavailable (unknown host, no route).
+Result<std::string> DeviceFor(const std::string& address);
+
+}  // namespace tidepool::internal

@@ -1,0 +1,59 @@
+// What the client asks of the daemons' control services. One implementation speaks gRPC; tests have
+// their own, beside their own transport.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/base/clock.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "proto/placement/placement_map.h"
+
+namespace tidepool::internal {
+
+struct AttachRequest {
+  std::string worker_address;     // Of this client.
+  SessionId session;              // 0: a new one.
+  std::uint64_t incarnation = 0;  // Of the daemon that gave the session.
+  std::string client_name;
+};
+
+struct AttachReply {
+  SessionId session;
+  bool resumed = false;
+  std::uint32_t connection = 0;
+  std::uint64_t incarnation = 0;
+  std::vector<std::string> worker_addresses;  // Index = CoreId.
+  std::uint32_t credit_operations = 0;
+  std::uint32_t credit_bytes = 0;
+};
+
+struct CreateReply {
+  NamespaceId id;
+  bool created = false;  // False: it existed with equal options.
+  Epoch epoch;           // A map of this epoch has it.
+};
+
+// Thread-safe. Every call blocks at most until its deadline. `address` is a node's host:port.
+// Errors, of all: kUnavailable (no connection), kDeadlineExceeded, kUnauthenticated, and what the
+// daemon answers.
+class ControlPlane {
+ public:
+  virtual ~ControlPlane() = default;
+  virtual Result<AttachReply> Attach(const std::string& address, const AttachRequest& request,
+                                     Deadline deadline) = 0;
+  // What changed after `known`; if `wait_for` is not 0, once the node has that epoch.
+  virtual Result<placement::PlacementDelta> GetMap(const std::string& address, Epoch known,
+                                                   Epoch wait_for, Deadline deadline) = 0;
+  virtual Result<CreateReply> CreateNamespace(const std::string& address, const std::string& name,
+                                              placement::Kind kind,
+                                              const placement::NamespaceOptions& options,
+                                              Deadline deadline) = 0;
+  // Returns: kOk (*epoch: a map of this epoch has it no more), kNotFound.
+  virtual Status DropNamespace(const std::string& address, const std::string& name, Epoch* epoch,
+                               Deadline deadline) = 0;
+};
+
+}  // namespace tidepool::internal

@@ -1,0 +1,352 @@
+// How operations become frames: queues, credits, numbering.
+#include "client/core_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/engine.h"
+#include "client/node_session.h"
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+namespace {
+
+constexpr std::uint64_t kRingMask = limits::kFramesUnfinishedMax - 1;
+static_assert((limits::kFramesUnfinishedMax & kRingMask) == 0);
+
+// What an answer takes beside its value: entry header, version and number.
+constexpr std::uint32_t kAnswerFixedBytes =
+    limits::kAnswerHeaderBytes + 8 * limits::kAnswerArgumentsMax;
+// A page of records: the largest answer frame that there is.
+constexpr std::uint32_t kPageBytes =
+    limits::kFrameBytesMax - limits::kFrameHeaderBytes - 2 * kAnswerFixedBytes;
+
+}  // namespace
+
+// A frame in the making.
+struct CoreLink::FrameDraft {
+  wire::RequestWriter writer;
+  SentFrame* frame;
+  std::size_t operations_max;
+  std::uint32_t reply_room;
+  std::uint32_t reply_bytes = 0;
+  bool returns_values = false;
+  bool full = false;
+  std::uint64_t deadline_ns = 0;  // The latest of its operations.
+};
+
+Operation* CoreLink::GivenUp() {
+  static Operation given_up;
+  return &given_up;
+}
+
+void CoreLink::Enqueue(Operation* operation) {
+  PartitionQueue* queue = operation->queue;
+  operation->state = Operation::State::kQueued;
+  queue->waiting.PushBack(operation);
+  ++queue->waiting_count;
+  ++waiting_operations_;
+  waiting_bytes_ += operation->WireBytes();
+  if (operation->streamed) {
+    queue->streamed.push_back(operation);
+    QueueUpload(operation);
+  }
+  MakeReady(queue);
+}
+
+void CoreLink::MakeReady(PartitionQueue* queue) {
+  if (queue->waiting.empty()) return;
+  PushReady(queue);
+  engine_.MarkDirty(this);
+}
+
+void CoreLink::PushReady(PartitionQueue* queue) {
+  if (queue->listed || queue->waiting.empty()) return;
+  TP_DCHECK(queue->link == this);
+  queue->listed = true;
+  queue->next_ready = nullptr;
+  (ready_tail_ == nullptr ? ready_head_ : ready_tail_->next_ready) = queue;
+  ready_tail_ = queue;
+}
+
+PartitionQueue* CoreLink::PopReady() {
+  PartitionQueue* queue = ready_head_;
+  ready_head_ = queue->next_ready;
+  if (ready_head_ == nullptr) ready_tail_ = nullptr;
+  queue->listed = false;
+  return queue;
+}
+
+void CoreLink::Adopt(PartitionQueue* queue) {
+  queue->link = this;
+  for (Operation* operation = queue->waiting.front(); operation != nullptr;
+       operation = operation->next) {
+    ++waiting_operations_;
+    waiting_bytes_ += operation->WireBytes();
+    if (operation->streamed) QueueUpload(operation);
+  }
+  MakeReady(queue);
+}
+
+void CoreLink::Leave(PartitionQueue* queue) {
+  for (Operation* operation = queue->waiting.front(); operation != nullptr;
+       operation = operation->next) {
+    --waiting_operations_;
+    waiting_bytes_ -= operation->WireBytes();
+    if (operation->streamed) CancelUpload(operation);
+  }
+  if (!queue->listed) return;
+  PartitionQueue* rest = std::exchange(ready_head_, nullptr);
+  ready_tail_ = nullptr;
+  while (rest != nullptr) {
+    PartitionQueue* following = rest->next_ready;
+    rest->listed = false;
+    if (rest != queue) PushReady(rest);
+    rest = following;
+  }
+}
+
+void CoreLink::Unqueue(Operation* operation) {
+  PartitionQueue* queue = operation->queue;
+  queue->waiting.Remove(operation);
+  --queue->waiting_count;
+  --waiting_operations_;
+  waiting_bytes_ -= operation->WireBytes();
+  if (operation->streamed) {
+    CancelUpload(operation);
+    queue->ForgetStreamed(operation);
+    MakeReady(queue);
+  }
+}
+
+void CoreLink::GiveUp(Operation* operation) {
+  SentFrame* frame = operation->frame;
+  TP_DCHECK(frame->operations[operation->index] == operation);
+  frame->operations[operation->index] = GivenUp();
+  --frame->live;
+  std::erase_if(frame->downloads, [&](const Download& download) {
+    if (download.index != operation->index) return false;
+    SendStreamAck(frame->id, download.index, download.receiver.received(),
+                  download.receiver.total(), StatusCode::kCancelled);
+    // The stream ends with this, so nothing more will be answered.
+    frame->operations[operation->index] = nullptr;
+    --frame->unanswered;
+    ++operations_left_;
+    return true;
+  });
+  if (operation->streamed) operation->queue->ForgetStreamed(operation);
+  OperationLeft(operation->queue);
+  AdvanceFinished();
+  RetireIfAnswered(frame);
+}
+
+// An operation of `queue` was answered or given up.
+void CoreLink::OperationLeft(PartitionQueue* queue) {
+  TP_DCHECK(queue->outstanding > 0);
+  --queue->outstanding;
+  if (!queue->waiting.empty() && !queue->listed) queue->link->MakeReady(queue);
+}
+
+SentFrame* CoreLink::FindFrame(std::uint64_t id) const {
+  if (id < base_ || id >= next_frame_id_) return nullptr;
+  return frames_[id & kRingMask];
+}
+
+SentFrame* CoreLink::TakeFrame() {
+  if (spare_frames_.empty()) {
+    all_frames_.push_back(std::make_unique<SentFrame>());
+    all_frames_.back()->link = this;
+    spare_frames_.push_back(all_frames_.back().get());
+  }
+  SentFrame* frame = spare_frames_.back();
+  spare_frames_.pop_back();
+  return frame;
+}
+
+void CoreLink::AdvanceFinished() {
+  while (finished_below_ < next_frame_id_) {
+    const SentFrame* frame = frames_[finished_below_ & kRingMask];
+    if (finished_below_ >= base_ && frame != nullptr && frame->live > 0) return;
+    ++finished_below_;
+  }
+}
+
+void CoreLink::RetireIfAnswered(SentFrame* frame) {
+  if (frame->unanswered > 0) return;
+  TP_DCHECK(frame->live == 0);
+  TP_DCHECK(frame->downloads.empty());
+  frames_[frame->id & kRingMask] = nullptr;
+  request_bytes_left_ += frame->request_bytes;
+  reply_bytes_left_ += frame->reply_bytes;
+  --frames_unanswered_;
+  frame->operations.clear();
+  frame->groups.clear();
+  spare_frames_.push_back(frame);
+  while (base_ < next_frame_id_ && frames_[base_ & kRingMask] == nullptr) ++base_;
+  AdvanceFinished();
+  if (ready_head_ != nullptr) engine_.MarkDirty(this);
+}
+
+// Frames that nobody waits for, below what the daemon was told: it knows that they are given up.
+void CoreLink::RetireGhosts(std::uint64_t below) {
+  for (std::uint64_t id = base_; id < std::min(below, next_frame_id_); ++id) {
+    SentFrame* frame = frames_[id & kRingMask];
+    if (frame == nullptr || frame->live > 0) continue;
+    operations_left_ += frame->unanswered;
+    frame->unanswered = 0;
+    RetireIfAnswered(frame);
+  }
+}
+
+std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
+  switch (operation.opcode) {
+    case wire::Opcode::kGet:
+    case wire::Opcode::kTake:
+      return kAnswerFixedBytes + operation.queue->space->value_bytes_expected;
+    case wire::Opcode::kIterate:
+      return kAnswerFixedBytes + kPageBytes;
+    default:
+      return kAnswerFixedBytes;
+  }
+}
+
+wire::FrameHeader CoreLink::Header(wire::FrameType type) const {
+  wire::FrameHeader header;
+  header.type = type;
+  header.core = core_.value();
+  header.session = session_.id().value();
+  header.connection = session_.connection();
+  return header;
+}
+
+void CoreLink::Flush(std::uint64_t now_ns) {
+  if (upload_.operation != nullptr || !uploads_waiting_.empty()) PumpUpload();
+  while (ready_head_ != nullptr && session_.attached() && SendFrame(now_ns)) {
+  }
+  // A Put whose value had arrived may have gone: its place is free for the next value.
+  if (upload_.operation == nullptr && !uploads_waiting_.empty()) PumpUpload();
+}
+
+// Appends what may go of `queue`. True if the draft has room for more.
+bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
+  SentFrame* frame = draft->frame;
+  if (!draft->writer.BeginGroup(queue->id, queue->term, false)) return false;
+  const auto first = static_cast<std::uint16_t>(frame->operations.size());
+  wire::Operation encoded;
+  bool room = true;
+  for (Operation* operation = queue->waiting.front(); operation != nullptr;) {
+    Operation* following = operation->next;
+    if (!queue->streamed.empty() && queue->IsHeldBack(*operation)) {
+      operation = following;
+      continue;
+    }
+    const std::uint32_t reply_bytes = ReplyBytes(*operation);
+    operation->ToWire(&encoded);
+    if (frame->operations.size() >= draft->operations_max || reply_bytes > draft->reply_room ||
+        !draft->writer.Add(encoded)) {
+      room = false;
+      break;
+    }
+    draft->reply_room -= reply_bytes;
+    draft->reply_bytes += reply_bytes;
+    draft->returns_values |= reply_bytes > kAnswerFixedBytes;
+    draft->deadline_ns = std::max(draft->deadline_ns, operation->call->deadline_ns);
+    queue->waiting.Remove(operation);
+    --queue->waiting_count;
+    waiting_bytes_ -= operation->WireBytes();
+    operation->state = Operation::State::kSent;
+    operation->frame = frame;
+    operation->index = static_cast<std::uint16_t>(frame->operations.size());
+    frame->operations.push_back(operation);
+    if (operation == upload_.operation) upload_.operation = nullptr;
+    operation = following;
+  }
+  const auto count = static_cast<std::uint16_t>(frame->operations.size() - first);
+  if (count > 0) frame->groups.push_back({queue, queue->term, first, count});
+  waiting_operations_ -= count;
+  queue->outstanding += count;
+  queue->sent_term = queue->term;
+  return room;
+}
+
+bool CoreLink::SendFrame(std::uint64_t now_ns) {
+  if (next_frame_id_ - std::min(base_, finished_below_) >= limits::kFramesUnfinishedMax) {
+    return false;
+  }
+  // Answers in pieces give credits back in pieces; frames are not to become as small. Half the
+  // grant keeps two frames under way, so that the daemon works on one while the other travels.
+  const std::uint32_t half = std::max(1u, granted_operations_ / 2);
+  const std::uint32_t wanted = std::min<std::uint32_t>(
+      {waiting_operations_, static_cast<std::uint32_t>(limits::kFlushOperations), half});
+  if (operations_left_ == 0 || (operations_left_ < wanted && frames_unanswered_ > 0)) return false;
+  const std::size_t room =
+      std::min<std::size_t>(transport::FrameBuffer::kCapacity, request_bytes_left_);
+  if (room <= limits::kFrameHeaderBytes + limits::kGroupHeaderBytes) return false;
+
+  transport::FrameBufferPtr buffer = engine_.pool().Take();
+  FrameDraft draft{wire::RequestWriter(MutableBytes(buffer->data(), room)), TakeFrame(),
+                   std::min(operations_left_, half), reply_bytes_left_};
+  PartitionQueue* last = nullptr;
+  while (ready_head_ != nullptr && !draft.full) {
+    PartitionQueue* queue = PopReady();
+    if (!queue->MaySend()) continue;  // Comes back with a newer map, or with its last answer.
+    if (!AppendGroup(queue, &draft)) {
+      draft.full = true;
+      last = queue;
+    }
+  }
+  // To the end of the line: one busy partition does not keep others waiting.
+  if (last != nullptr) PushReady(last);
+  SentFrame* frame = draft.frame;
+  if (frame->operations.empty()) {
+    spare_frames_.push_back(frame);
+    return false;
+  }
+  // With little outstanding the answer may be generous: a value larger than expected then needs no
+  // stream.
+  frame->reply_bytes = draft.reply_bytes;
+  if (draft.returns_values) {
+    frame->reply_bytes =
+        std::max(frame->reply_bytes,
+                 std::min<std::uint32_t>(kPageBytes + kAnswerFixedBytes, reply_bytes_left_ / 4));
+  }
+  const auto count = static_cast<std::uint32_t>(frame->operations.size());
+  frame->id = next_frame_id_++;
+  frame->unanswered = frame->live = count;
+  frames_[frame->id & kRingMask] = frame;
+  ++frames_unanswered_;
+  operations_left_ -= count;
+  reply_bytes_left_ -= frame->reply_bytes;
+  AdvanceFinished();
+  frame->finished_below = finished_below_;
+
+  wire::FrameHeader header = Header(wire::FrameType::kRequest);
+  header.frame_id = frame->id;
+  header.map_epoch = engine_.epoch().value();
+  header.finished_below = frame->finished_below;
+  header.time_left_us = TimeLeftUs(draft.deadline_ns, now_ns);
+  header.reply_bytes_max = frame->reply_bytes;
+  buffer->set_size(draft.writer.Finish(header));
+  frame->request_bytes = static_cast<std::uint32_t>(buffer->size());
+  request_bytes_left_ -= frame->request_bytes;
+  session_.Sent(now_ns);
+  Send(std::move(buffer));
+  return true;
+}
+
+void CoreLink::Send(transport::FrameBufferPtr buffer) {
+  // Broken meanwhile: a request is sent again after the next attach, the rest means nothing then.
+  if (!session_.attached()) return;
+  if (endpoint_ == nullptr) {
+    auto endpoint = engine_.worker().Connect(address_);
+    if (!endpoint.ok()) return session_.OnLost(endpoint.status());
+    endpoint_ = *endpoint;
+    endpoint_->user = this;
+  }
+  ++engine_.stats().frames_sent;
+  engine_.stats().bytes_sent += buffer->size();
+  const Status sent = engine_.worker().Send(endpoint_, std::move(buffer));
+  if (!sent.ok()) session_.OnLost(sent);
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,219 @@
+// What becomes of answers: outcomes, refusals, values in parts.
+#include <new>
+#include <string>
+#include <utility>
+
+#include "client/core_link.h"
+#include "client/engine.h"
+#include "client/node_session.h"
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+
+void CoreLink::OnAnswer(Bytes bytes) {
+  wire::AnswerReader reader;
+  if (!reader.Open(bytes).ok()) return;
+  // Late answers to frames that were given up, or of an older numbering, find nothing.
+  SentFrame* frame = FindFrame(reader.header().frame_id);
+  if (frame == nullptr) return;
+  const std::uint64_t finished_below = frame->finished_below;
+  wire::Answer answer;
+  while (!reader.Done()) {
+    // What was readable counts; the operations behind it end at their deadlines.
+    if (!reader.Next(&answer).ok()) break;
+    OnEntry(frame, answer);
+  }
+  RetireIfAnswered(frame);
+  RetireGhosts(finished_below);
+  if (waiting_operations_ > 0) engine_.MarkDirty(this);
+}
+
+void CoreLink::OnEntry(SentFrame* frame, const wire::Answer& answer) {
+  switch (answer.scope) {
+    case wire::Answer::Scope::kOperation:
+      return Finish(frame, answer.index, answer);
+    case wire::Answer::Scope::kRun: {
+      wire::Answer one = answer;
+      one.value = {};
+      const std::uint64_t end = std::min<std::uint64_t>(std::uint64_t{answer.index} + answer.number,
+                                                        frame->operations.size());
+      for (std::uint64_t i = answer.index; i < end; ++i) {
+        Finish(frame, static_cast<std::uint16_t>(i), one);
+      }
+      return;
+    }
+    case wire::Answer::Scope::kGroup:
+      return OnGroupAnswer(frame, answer);
+  }
+}
+
+// The operation at `index`, now answered; null if it was so before or nobody waits for it. Gives
+// its credit back.
+Operation* CoreLink::TakeAnswered(SentFrame* frame, std::uint16_t index) {
+  if (index >= frame->operations.size()) return nullptr;
+  Operation* operation = std::exchange(frame->operations[index], nullptr);
+  if (operation == nullptr) return nullptr;
+  --frame->unanswered;
+  ++operations_left_;
+  if (operation == GivenUp()) return nullptr;
+  --frame->live;
+  OperationLeft(operation->queue);
+  return operation;
+}
+
+void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer& answer) {
+  if (answer.streamed) return BeginDownload(frame, index, answer);
+  Operation* operation = TakeAnswered(frame, index);
+  if (operation == nullptr) return;
+  PartitionQueue* queue = operation->queue;
+  if (answer.code == StatusCode::kUnavailable && !operation->mutates()) {
+    // A read that came again after its partition had moved: the new owner has the answer.
+    queue->refused = std::max(queue->refused, queue->sent_term);
+    engine_.WantMap(Epoch(engine_.epoch().value() + 1));
+    return Requeue(operation);
+  }
+  if (operation->streamed) {
+    if (answer.code == StatusCode::kFailedPrecondition && !answer.has_version) {
+      // The uploaded value was lost with a connection before the Put used it.
+      return Requeue(operation);
+    }
+    queue->ForgetStreamed(operation);
+    MakeReady(queue);
+  }
+  operation->version = answer.version;
+  operation->number = answer.number;
+  operation->result_kind = answer.value_kind;
+  const bool is_text = answer.code != StatusCode::kOk && answer.code != StatusCode::kNotFound;
+  if (is_text && !answer.value.empty()) {
+    return engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
+  }
+  if (answer.code == StatusCode::kOk && !is_text) {
+    operation->call->SetResult(*operation, answer.value);
+    if (operation->opcode == wire::Opcode::kGet) queue->space->LearnValueBytes(answer.value.size());
+  }
+  engine_.End(operation, answer.code);
+}
+
+void CoreLink::OnGroupAnswer(SentFrame* frame, const wire::Answer& answer) {
+  if (answer.index >= frame->groups.size()) return;
+  const SentGroup group = frame->groups[answer.index];
+  if (answer.code == StatusCode::kWrongEpoch) {
+    group.queue->refused = std::max(group.queue->refused, group.term);
+    if (group.queue->term <= group.queue->refused) {
+      engine_.WantMap(Epoch(std::max(answer.number, engine_.epoch().value() + 1)));
+    }
+  }
+  for (std::uint16_t i = 0; i < group.count; ++i) {
+    Operation* operation = TakeAnswered(frame, static_cast<std::uint16_t>(group.first + i));
+    if (operation == nullptr) continue;
+    if (answer.code == StatusCode::kWrongEpoch) {
+      Requeue(operation);
+      continue;
+    }
+    if (operation->streamed) {
+      group.queue->ForgetStreamed(operation);
+      MakeReady(group.queue);
+    }
+    engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
+  }
+}
+
+// Back to its queue, at its place: before everything that was called later.
+void CoreLink::Requeue(Operation* operation) {
+  PartitionQueue* queue = operation->queue;
+  ++engine_.stats().operations_requeued;
+  operation->state = Operation::State::kQueued;
+  operation->frame = nullptr;
+  queue->waiting.Insert(operation);
+  ++queue->waiting_count;
+  CoreLink* link = queue->link;
+  ++link->waiting_operations_;
+  link->waiting_bytes_ += operation->WireBytes();
+  if (operation->streamed) {
+    operation->upload_ready = false;
+    operation->RemoveUploadArgument();
+    link->QueueUpload(operation);
+  }
+  link->MakeReady(queue);
+}
+
+void CoreLink::SendStreamAck(std::uint64_t frame_id, std::uint16_t index, std::uint64_t offset,
+                             std::uint64_t total, StatusCode code) {
+  if (!session_.attached()) return;
+  wire::FrameHeader header = Header(wire::FrameType::kStreamAck);
+  header.frame_id = frame_id;
+  wire::StreamHeader ack;
+  ack.stream = index;
+  ack.offset = offset;
+  ack.total_bytes = static_cast<std::uint32_t>(total);
+  ack.code = code;
+  transport::FrameBufferPtr buffer = engine_.pool().Take();
+  buffer->set_size(
+      wire::EncodeStream(header, ack, {}, {buffer->data(), transport::FrameBuffer::kCapacity}));
+  Send(std::move(buffer));
+}
+
+void CoreLink::BeginDownload(SentFrame* frame, std::uint16_t index, const wire::Answer& answer) {
+  if (index >= frame->operations.size() || frame->operations[index] == nullptr) return;
+  if (answer.number > limits::kValueBytesMax) return;
+  const auto total = static_cast<std::size_t>(answer.number);
+  Operation* operation = frame->operations[index];
+  if (operation == GivenUp()) {
+    TakeAnswered(frame, index);
+    return SendStreamAck(frame->id, index, 0, total, StatusCode::kCancelled);
+  }
+  for (const Download& download : frame->downloads) {
+    if (download.index == index) return;
+  }
+  operation->version = answer.version;
+  operation->result_kind = answer.value_kind;
+  operation->large_result = std::make_unique<std::string>();
+  try {
+    operation->large_result->resize(total);
+  } catch (const std::bad_alloc&) {
+    SendStreamAck(frame->id, index, 0, total, StatusCode::kCancelled);
+    TakeAnswered(frame, index);
+    return engine_.End(operation,
+                       Status(StatusCode::kResourceExhausted,
+                              "no memory here for a value of " + std::to_string(total) + " bytes"));
+  }
+  if (total <= limits::kUnstreamedValueBytesMax) operation->queue->space->LearnValueBytes(total);
+  engine_.ExtendDeadline(operation->call, total);
+  frame->downloads.push_back(
+      {index,
+       StreamReceiver({reinterpret_cast<std::byte*>(operation->large_result->data()), total})});
+}
+
+void CoreLink::OnStreamPart(const wire::StreamFrame& part) {
+  if (part.stream.upload != 0) return;
+  SentFrame* frame = FindFrame(part.header.frame_id);
+  if (frame == nullptr) return;
+  const auto found =
+      std::find_if(frame->downloads.begin(), frame->downloads.end(),
+                   [&](const Download& download) { return download.index == part.stream.stream; });
+  if (found == frame->downloads.end()) return;
+  const std::uint16_t index = found->index;
+  StreamReceiver& receiver = found->receiver;
+  StatusCode code = part.stream.code;
+  if (code == StatusCode::kOk && !receiver.OnPart(part.stream.offset, part.data)) {
+    code = StatusCode::kInternal;  // Frames keep their order, so a gap is the sender's fault.
+  }
+  if (code == StatusCode::kOk && receiver.WantsAck()) {
+    receiver.Acked();
+    SendStreamAck(frame->id, index, receiver.received(), receiver.total(), StatusCode::kOk);
+  }
+  if (code == StatusCode::kOk && !receiver.Complete()) return;
+  frame->downloads.erase(found);
+  Operation* operation = TakeAnswered(frame, index);
+  TP_DCHECK(operation != nullptr);
+  if (code == StatusCode::kOk) {
+    operation->result = *operation->large_result;
+    engine_.End(operation, StatusCode::kOk);
+  } else {
+    operation->large_result.reset();
+    engine_.End(operation, engine_.Explain(*operation, code, "its value stopped on the way"));
+  }
+  RetireIfAnswered(frame);
+}
+
+}  // namespace tidepool::internal

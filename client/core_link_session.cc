@@ -1,0 +1,227 @@
+// What outlives a connection: uploads that start again, frames that are sent again, and the end of
+// a session.
+#include <algorithm>
+#include <utility>
+
+#include "client/core_link.h"
+#include "client/engine.h"
+#include "client/node_session.h"
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+namespace {
+
+// Holds the place of an operation that is answered or given up in a frame that is sent again: it
+// keeps the indexes of the others, belongs to every partition and changes nothing.
+wire::Operation PlaceHolder() {
+  wire::Operation operation;
+  operation.opcode = wire::Opcode::kLength;
+  return operation;
+}
+
+}  // namespace
+
+// In the order of calling, also for one that comes back: a later Put of the same key waits for it,
+// so it must never wait for the later one's upload.
+void CoreLink::QueueUpload(Operation* operation) {
+  const auto insert = [this](Operation* added) {
+    uploads_waiting_.insert(
+        std::find_if(uploads_waiting_.begin(), uploads_waiting_.end(),
+                     [&](const Operation* other) { return other->sequence > added->sequence; }),
+        added);
+  };
+  insert(operation);
+  if (Operation* later = upload_.operation;
+      later != nullptr && later->sequence > operation->sequence) {
+    CancelUpload(later);
+    insert(later);
+  }
+  engine_.MarkDirty(this);
+}
+
+void CoreLink::PumpUpload() {
+  if (!session_.attached()) return;
+  if (upload_.operation == nullptr) {
+    if (uploads_waiting_.empty()) return;
+    Operation* operation = uploads_waiting_.front();
+    uploads_waiting_.pop_front();
+    upload_ = {operation, next_upload_++,
+               StreamSender(Bytes(operation->value, operation->value_bytes))};
+  }
+  wire::StreamHeader part;
+  part.stream = upload_.number;
+  part.total_bytes = static_cast<std::uint32_t>(upload_.sender.total());
+  part.upload = 1;
+  while (session_.attached() && upload_.sender.MaySend()) {
+    const Bytes data = upload_.sender.Next(&part.offset);
+    transport::FrameBufferPtr buffer = engine_.pool().Take();
+    buffer->set_size(wire::EncodeStream(Header(wire::FrameType::kStreamPart), part, data,
+                                        {buffer->data(), transport::FrameBuffer::kCapacity}));
+    Send(std::move(buffer));
+  }
+}
+
+void CoreLink::OnStreamAck(const wire::StreamFrame& frame) {
+  if (frame.stream.upload == 0 || upload_.operation == nullptr ||
+      frame.stream.stream != upload_.number || upload_.operation->upload_ready) {
+    return;
+  }
+  Operation* operation = upload_.operation;
+  if (frame.stream.code != StatusCode::kOk) {
+    upload_.operation = nullptr;
+    Unqueue(operation);
+    engine_.End(operation, frame.stream.code);
+    return engine_.MarkDirty(this);
+  }
+  if (!upload_.sender.OnAck(frame.stream.offset)) return;
+  if (upload_.sender.Complete()) {
+    operation->AddArgument(wire::Argument::kUpload, upload_.number);
+    operation->upload_ready = true;
+    MakeReady(operation->queue);
+  }
+  engine_.MarkDirty(this);
+}
+
+// The operation leaves this link, or ends, before its Put was sent.
+void CoreLink::CancelUpload(Operation* operation) {
+  std::erase(uploads_waiting_, operation);
+  if (operation->upload_ready) {
+    operation->upload_ready = false;
+    operation->RemoveUploadArgument();
+  }
+  if (upload_.operation != operation) return;
+  upload_.operation = nullptr;
+  engine_.MarkDirty(this);
+  if (!session_.attached() || upload_.sender.sent() == 0) return;
+  wire::StreamHeader part;
+  part.stream = upload_.number;
+  part.offset = upload_.sender.sent();
+  part.total_bytes = static_cast<std::uint32_t>(upload_.sender.total());
+  part.upload = 1;
+  part.code = StatusCode::kCancelled;
+  transport::FrameBufferPtr buffer = engine_.pool().Take();
+  buffer->set_size(wire::EncodeStream(Header(wire::FrameType::kStreamPart), part, {},
+                                      {buffer->data(), transport::FrameBuffer::kCapacity}));
+  Send(std::move(buffer));
+}
+
+// Uploads survive no connection: those whose Put was not sent begin again, under new numbers.
+void CoreLink::RestartUploads() {
+  Operation* operation = std::exchange(upload_.operation, nullptr);
+  if (operation == nullptr) return;
+  if (operation->upload_ready) {
+    operation->upload_ready = false;
+    operation->RemoveUploadArgument();
+  }
+  uploads_waiting_.push_front(operation);
+}
+
+void CoreLink::Disconnect() {
+  if (endpoint_ != nullptr) {
+    endpoint_->user = nullptr;
+    engine_.worker().Close(std::exchange(endpoint_, nullptr));
+  }
+  RestartUploads();
+}
+
+void CoreLink::OnAttached(const std::string& address, std::uint32_t credit_operations,
+                          std::uint32_t credit_bytes, bool resumed, std::uint64_t now_ns) {
+  TP_DCHECK(endpoint_ == nullptr);
+  address_ = address;
+  granted_operations_ = credit_operations;
+  if (!resumed) {
+    EndSent(
+        Status(StatusCode::kUnavailable, "the connection to " + session_.Describe() + " broke"));
+    base_ = finished_below_ = next_frame_id_ = 1;
+    next_upload_ = 1;
+  }
+  operations_left_ = credit_operations;
+  request_bytes_left_ = reply_bytes_left_ = credit_bytes;
+  for (std::uint64_t id = base_; id < next_frame_id_; ++id) {
+    SentFrame* frame = FindFrame(id);
+    if (frame != nullptr) ResendFrame(frame, now_ns);
+  }
+  engine_.MarkDirty(this);
+}
+
+void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
+  // Nothing of the old connection will be answered but by this sending.
+  for (Operation*& operation : frame->operations) {
+    if (operation == GivenUp()) operation = nullptr;
+    if (operation != nullptr) operation->large_result.reset();
+  }
+  frame->unanswered = frame->live;
+  frame->downloads.clear();
+  operations_left_ -= std::min(operations_left_, frame->live);
+  request_bytes_left_ -= std::min(request_bytes_left_, frame->request_bytes);
+  reply_bytes_left_ -= std::min(reply_bytes_left_, frame->reply_bytes);
+  if (frame->live == 0) return RetireIfAnswered(frame);
+
+  transport::FrameBufferPtr buffer = engine_.pool().Take();
+  wire::RequestWriter writer(MutableBytes(buffer->data(), transport::FrameBuffer::kCapacity));
+  std::uint64_t deadline_ns = 0;
+  wire::Operation encoded;
+  for (const SentGroup& group : frame->groups) {
+    bool fits = writer.BeginGroup(group.queue->id, group.term, false);
+    for (std::uint16_t i = 0; i < group.count; ++i) {
+      const Operation* operation = frame->operations[static_cast<std::size_t>(group.first + i)];
+      if (operation == nullptr) {
+        fits = writer.Add(PlaceHolder()) && fits;
+        continue;
+      }
+      operation->ToWire(&encoded);
+      deadline_ns = std::max(deadline_ns, operation->call->deadline_ns);
+      fits = writer.Add(encoded) && fits;
+    }
+    TP_CHECK(fits);  // It fitted when it was sent first, and a place holder is the smallest one.
+  }
+  AdvanceFinished();
+  frame->finished_below = finished_below_;
+  wire::FrameHeader header = Header(wire::FrameType::kRequest);
+  header.frame_id = frame->id;
+  header.map_epoch = engine_.epoch().value();
+  header.finished_below = frame->finished_below;
+  header.time_left_us = TimeLeftUs(deadline_ns, now_ns);
+  header.reply_bytes_max = frame->reply_bytes;
+  buffer->set_size(writer.Finish(header));
+  ++engine_.stats().frames_resent;
+  Send(std::move(buffer));
+}
+
+void CoreLink::EndSent(const Status& why) {
+  for (std::uint64_t id = base_; id < next_frame_id_; ++id) {
+    SentFrame* frame = FindFrame(id);
+    if (frame == nullptr) continue;
+    for (Operation* operation : frame->operations) {
+      if (operation == nullptr || operation == GivenUp()) continue;
+      OperationLeft(operation->queue);
+      operation->large_result.reset();
+      if (operation->mutates()) {
+        if (operation->streamed) operation->queue->ForgetStreamed(operation);
+        engine_.End(operation,
+                    engine_.Explain(*operation, StatusCode::kUnknown,
+                                    "it was sent, and the daemon that has its answer is gone"));
+      } else if (session_.node_down()) {
+        engine_.End(operation, engine_.Explain(*operation, why.code(), why.what()));
+      } else {
+        Requeue(operation);
+      }
+    }
+    frame->operations.clear();
+    frame->downloads.clear();
+    frame->unanswered = frame->live = 0;
+    RetireIfAnswered(frame);
+  }
+}
+
+void CoreLink::SendDetach() {
+  if (endpoint_ == nullptr || !session_.attached()) return;
+  transport::FrameBufferPtr buffer = engine_.pool().Take();
+  wire::FrameHeader header = Header(wire::FrameType::kDetach);
+  header.bytes = limits::kFrameHeaderBytes;
+  wire::StoreHeader(buffer->data(), header);
+  buffer->set_size(limits::kFrameHeaderBytes);
+  Send(std::move(buffer));
+}
+
+}  // namespace tidepool::internal

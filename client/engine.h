@@ -1,0 +1,237 @@
+// What all threads of a client share: the map, the sessions, the operations under way, and the one
+// network worker, under one lock. Whichever thread waits drives it.
+//
+//   bytes_map, client -> [engine] -> core links -> proto/transport
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "client/call.h"
+#include "client/control_plane.h"
+#include "client/core_link.h"
+#include "client/node_session.h"
+#include "client/partition_queue.h"
+#include "proto/base/clock.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "proto/placement/placement_map.h"
+#include "proto/transport/spin_policy.h"
+#include "proto/transport/transport.h"
+#include "tidepool/client.h"
+
+namespace tidepool::internal {
+
+struct EngineOptions {
+  ConnectOptions connect;
+  std::string cluster_file;            // Where it was found.
+  std::vector<std::string> addresses;  // Control addresses to begin with.
+  std::string client_name;
+  const Clock* clock = &Clock::Real();  // A test's own works with WaitMode::kPoll only.
+};
+
+// Threads: every public function may be called from any thread, except those under "For core
+// links", which need the lock.
+//
+// Progress: a thread that waits either leads (it alone moves the worker, and handles what arrives
+// for everybody) or follows (it sleeps until its call is done or it is appointed). A leader that
+// leaves appoints the next. A leader that sleeps does so unlocked. What blocks (attaching, fetching
+// the map) is done by one of the waiting threads, unlocked and within its deadline, while another
+// one leads.
+//
+// Invariants:
+// (1) leading_ is true while exactly one thread is inside Lead().
+// (2) If a thread waits and nobody leads, one of the followers has been woken.
+// (3) A call in the active list has left > 0, and the engine holds one reference to it.
+class Engine final : public transport::Receiver {
+ public:
+  // The parts are the engine's from then on. Handles share the returned pointer: when the last of
+  // them goes, the engine closes itself. Errors: as Context::MakeWorker.
+  static Result<std::shared_ptr<Engine>> Create(EngineOptions options,
+                                                std::unique_ptr<ControlPlane> control,
+                                                std::unique_ptr<transport::Context> context);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  std::uint64_t Now() const { return options_.clock->MonotonicNs(); }
+  // kOk, or why nothing may be started: closed, or this process is a fork.
+  Status Usable() const;
+  const EngineOptions& options() const { return options_; }
+  // The pointer that handles share; null while closing.
+  std::shared_ptr<Engine> Shared() const { return shared_.lock(); }
+
+  // Calls. ---------------------------------------------------------------------------------------
+
+  // Starts a call whose operations have their queues. With `waits` the caller waits for it at once.
+  void Submit(Call* call, bool waits);
+  // Moves everything on until the call is done. False if `until_ns` passed first.
+  bool Wait(Call* call, std::uint64_t until_ns);
+  void Then(Call* call, std::function<void(CallRef)> next);
+  // Ends everything and says good-bye to the daemons.
+  void Close();
+
+  // The map. -------------------------------------------------------------------------------------
+
+  // Fetches what changed until the map's epoch is at least `at_least`.
+  // Returns: kOk, kUnavailable, kDeadlineExceeded, kUnauthenticated.
+  Status RefreshMap(Epoch at_least, Deadline deadline);
+  // Null if the newest known map has no such namespace.
+  SpaceState* FindSpace(std::string_view name);
+  SpaceState* FindSpace(NamespaceId id);
+  placement::PlacementMapPtr map() const;
+  ControlPlane& control() { return *control_; }
+  // Control addresses, the ones most likely to answer first.
+  std::vector<std::string> Addresses() const;
+
+  // Statistics and descriptions.
+  ClientStats Stats() const;
+  // Lanes of the node's first connection; empty if not attached.
+  std::string DataPath(NodeId node) const;
+  bool Attached(NodeId node) const;
+  std::uint32_t OwnerOf(const SpaceState& space, Bytes key) const;
+  Result<std::uint32_t> PartitionOn(const SpaceState& space, NodeId node) const;
+
+  // For core links and sessions; the lock is held.
+  // --------------------------------------------------
+
+  transport::Worker& worker() { return *worker_; }
+  transport::BufferPool& pool() { return pool_; }
+  ClientStats& stats() { return stats_; }
+  Epoch epoch() const { return map_ == nullptr ? Epoch() : map_->epoch; }
+  // The link has something to send.
+  void MarkDirty(CoreLink* link);
+  void WantMap(Epoch at_least);
+  void WantAttach(NodeSession* session);
+  // An operation that no queue and no frame knows any more has its outcome.
+  void End(Operation* operation, StatusCode code);
+  void End(Operation* operation, Status why);
+  // A Status that names what the operation was about.
+  Status Explain(const Operation& operation, StatusCode code, std::string_view text) const;
+  // A call with the default deadline moves more bytes than it knew.
+  void ExtendDeadline(Call* call, std::size_t bytes);
+
+  // transport::Receiver
+  void OnFrame(Bytes frame) override;
+  void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
+
+ private:
+  // Unlocks and locks; lets others in while a leader spins.
+  class Lock {
+   public:
+    explicit Lock(const Engine& engine) : engine_(engine) { Acquire(); }
+    ~Lock() { engine_.mutex_.unlock(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    void Acquire();
+    void Release() { engine_.mutex_.unlock(); }
+    void LetOthersIn();
+
+   private:
+    const Engine& engine_;
+  };
+  // What a thread waits for: a call, room for another call, or (background thread) the end.
+  struct Wish {
+    const Call* call = nullptr;
+    bool room = false;
+    bool background = false;
+    std::uint64_t until_ns = ~0ull;
+  };
+
+  Engine(EngineOptions options, std::unique_ptr<ControlPlane> control,
+         std::unique_ptr<transport::Context> context);
+  static void RunBackground(std::shared_ptr<Engine> self);
+
+  // engine_progress.cc
+  bool Run(Lock& lock, const Wish& wish, Waiter* waiter);
+  bool Fulfilled(const Wish& wish) const;
+  void Lead(Lock& lock, const Wish& wish);
+  void Block(Lock& lock, const Wish& wish);
+  void Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns);
+  void Appoint();
+  void WakeLeader();
+  void FlushDirty(std::uint64_t now_ns);
+  void RunReady(Lock& lock);
+  void Expire(std::uint64_t now_ns);
+
+  // engine_duties.cc
+  void ScheduleDuties();
+  bool RunDuty(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns);
+  void RunMapDuty(Lock& lock, std::uint64_t until_ns);
+  void RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until_ns);
+  void ApplyMap(const placement::PlacementDelta& delta);
+  void UpdateSpace(SpaceState* space);
+  void FailDown();
+  void FailQueue(PartitionQueue* queue, StatusCode code, std::string_view text);
+  bool IsDown(const PartitionQueue& queue) const;
+  NodeSession& SessionOf(NodeId node);
+
+  void EndCall(Call* call);
+  void EndUnstarted(Call* call, const Status& why);
+  void EndAll(StatusCode code, std::string_view text);
+  void Abandon(Operation* operation);
+  bool HasRoom() const;
+
+  const EngineOptions options_;
+  const std::uint64_t fork_generation_;
+  std::weak_ptr<Engine> shared_;
+  std::unique_ptr<ControlPlane> control_;
+
+  mutable std::mutex mutex_;
+  mutable std::atomic<std::uint32_t> contenders_{0};
+  std::atomic<bool> closed_{false};
+
+  // The network. Buffers outlive the worker that sends them.
+  transport::BufferPool pool_;
+  std::unique_ptr<transport::Context> context_;
+  std::unique_ptr<transport::Worker> worker_;
+
+  // Who drives.
+  bool leading_ = false;
+  bool leader_sleeps_ = false;      // In poll, unlocked.
+  bool background_sleeps_ = false;  // The background thread is in poll and leads no more.
+  Waiter* followers_ = nullptr;
+  transport::SpinPolicy spin_;
+  std::thread background_;
+
+  // What is under way.
+  Call* active_ = nullptr;
+  std::size_t active_operations_ = 0;
+  std::size_t active_bytes_ = 0;
+  std::uint64_t next_expiry_ns_ = ~0ull;  // Lower bound of all deadlines.
+  std::uint64_t sequence_ = 0;
+  std::vector<CoreLink*> dirty_;
+  std::vector<CoreLink*> flushing_;
+  std::vector<Call*> ready_;  // Done, and their `then` is to run.
+  ClientStats stats_;
+
+  // Where things are.
+  placement::PlacementMapPtr map_;
+  std::uint64_t map_checked_ns_ = 0;
+  std::vector<std::unique_ptr<NodeSession>> sessions_;  // Index = NodeId.
+  std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>> spaces_;
+  std::unordered_map<std::uint64_t, NodeSession*> sessions_by_id_;
+  std::string last_good_address_;
+
+  // What is to be done by whoever waits.
+  bool map_wanted_ = false;
+  bool map_running_ = false;
+  Epoch map_at_least_;
+  std::uint64_t map_not_before_ns_ = 0;
+  std::uint64_t next_duty_ns_ = ~0ull;
+  bool down_waiting_ = false;  // Operations wait in queues whose node is down.
+};
+
+// The deadline that a call gets: `timeout` from now, or the default and 1 s per 50 MB.
+std::uint64_t DeadlineFor(const Engine& engine, std::chrono::milliseconds timeout,
+                          std::size_t bytes);
+
+}  // namespace tidepool::internal

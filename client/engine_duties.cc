@@ -1,0 +1,281 @@
+// What blocks: fetching the map and attaching. Done by a waiting thread, unlocked, one of each at a
+// time.
+#include <algorithm>
+#include <utility>
+
+#include "client/engine.h"
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+// One attempt: long enough for a loaded machine, short enough to turn to another node.
+constexpr std::uint64_t kAttemptNs = 2'000 * kMs;
+constexpr std::uint64_t kMapRetryNs = 50 * kMs;
+// A map younger than this may call a node down without being asked again.
+constexpr std::uint64_t kMapFreshNs = 250 * kMs;
+
+bool IsFinal(StatusCode code) {
+  return code == StatusCode::kUnauthenticated || code == StatusCode::kPermissionDenied ||
+         code == StatusCode::kInvalidArgument || code == StatusCode::kUnimplemented;
+}
+
+}  // namespace
+
+NodeSession& Engine::SessionOf(NodeId node) {
+  if (sessions_.size() <= node.value()) sessions_.resize(node.value() + 1u);
+  auto& session = sessions_[node.value()];
+  if (session == nullptr) session = std::make_unique<NodeSession>(*this, node);
+  return *session;
+}
+
+void Engine::WantMap(Epoch at_least) {
+  map_at_least_ = std::max(map_at_least_, at_least);
+  map_wanted_ = true;
+  ScheduleDuties();
+}
+
+void Engine::WantAttach(NodeSession* session) {
+  // A node that the map calls down is not knocked at: its operations fail, or wait for the map.
+  if (session->attach_wanted || session->node_down() || closed_.load()) return;
+  session->attach_wanted = true;
+  ScheduleDuties();
+}
+
+// When the next duty is due: 0 is now.
+void Engine::ScheduleDuties() {
+  const std::uint64_t now_ns = Now();
+  next_duty_ns_ = ~0ull;
+  const auto at = [&](std::uint64_t not_before_ns) {
+    next_duty_ns_ = std::min(next_duty_ns_, not_before_ns <= now_ns ? 0 : not_before_ns);
+  };
+  if (map_wanted_ && !map_running_) at(map_not_before_ns_);
+  for (const auto& session : sessions_) {
+    if (session != nullptr && session->attach_wanted && !session->attach_running) {
+      at(session->attach_not_before_ns);
+    }
+  }
+  if (next_duty_ns_ == 0) WakeLeader();
+}
+
+bool Engine::RunDuty(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns) {
+  if (map_wanted_ && !map_running_ && map_not_before_ns_ <= now_ns) {
+    RunMapDuty(lock, until_ns);
+    return true;
+  }
+  for (const auto& session : sessions_) {
+    if (session == nullptr || !session->attach_wanted || session->attach_running ||
+        session->attach_not_before_ns > now_ns) {
+      continue;
+    }
+    RunAttachDuty(lock, session.get(), until_ns);
+    return true;
+  }
+  ScheduleDuties();
+  return false;
+}
+
+void Engine::RunMapDuty(Lock& lock, std::uint64_t until_ns) {
+  map_running_ = true;
+  const Epoch at_least = map_at_least_;
+  ScheduleDuties();
+  if (!leading_) Appoint();
+  lock.Release();
+  const Status status = RefreshMap(at_least, Deadline(std::min(until_ns, Now() + kAttemptNs)));
+  lock.Acquire();
+  map_running_ = false;
+  if (status.ok() && epoch() >= map_at_least_) {
+    map_wanted_ = false;
+    map_at_least_ = Epoch();
+  } else {
+    map_not_before_ns_ = Now() + kMapRetryNs;
+    // Nobody can say that the node is back, so it is as the last map said.
+    map_checked_ns_ = Now();
+  }
+  if (down_waiting_) FailDown();
+  ScheduleDuties();
+}
+
+void Engine::RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until_ns) {
+  session->attach_running = true;
+  const std::string address = session->control_address();
+  const AttachRequest request =
+      session->MakeAttachRequest(worker_->Address(), options_.client_name);
+  ScheduleDuties();
+  if (!leading_) Appoint();
+  lock.Release();
+  Result<AttachReply> reply =
+      control_->Attach(address, request, Deadline(std::min(until_ns, Now() + kAttemptNs)));
+  lock.Acquire();
+  session->attach_running = false;
+  const std::uint64_t now_ns = Now();
+  if (reply.ok() && !session->node_down() && !closed_.load()) {
+    ++stats_.attaches;
+    session->attach_wanted = false;
+    sessions_by_id_.erase(session->id().value());
+    sessions_by_id_[reply->session.value()] = session;
+    session->OnAttached(*reply, now_ns);
+  } else if (!reply.ok()) {
+    session->OnAttachFailed(reply.status(), now_ns);
+    if (IsFinal(reply.code())) {
+      session->attach_wanted = false;
+      for (auto& [id, space] : spaces_) {
+        for (PartitionQueue& queue : space->queues) {
+          if (&queue.link->session() == session) {
+            FailQueue(&queue, reply.code(), reply.status().what());
+          }
+        }
+      }
+    } else {
+      WantMap(Epoch());  // Perhaps it is known to be down.
+    }
+  }
+  ScheduleDuties();
+}
+
+std::vector<std::string> Engine::Addresses() const {
+  const Lock lock(*this);
+  std::vector<std::string> addresses;
+  const auto add = [&](const std::string& address) {
+    if (!address.empty() &&
+        std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
+      addresses.push_back(address);
+    }
+  };
+  add(last_good_address_);
+  if (map_ != nullptr) {
+    for (const placement::Node& node : map_->nodes) {
+      if (node.state == placement::NodeState::kUp) add(node.control_address);
+    }
+  }
+  for (const std::string& address : options_.addresses) add(address);
+  return addresses;
+}
+
+Status Engine::RefreshMap(Epoch at_least, Deadline deadline) {
+  Status status(StatusCode::kUnavailable, "no node of the cluster is known");
+  for (const std::string& address : Addresses()) {
+    Epoch known;
+    {
+      const Lock lock(*this);
+      known = epoch();
+    }
+    Result<placement::PlacementDelta> delta =
+        control_->GetMap(address, known, at_least > known ? at_least : Epoch(), deadline);
+    const Lock lock(*this);
+    ++stats_.map_refreshes;
+    if (delta.ok() && map_ != nullptr && delta->changes.cluster_uuid != map_->cluster_uuid) {
+      status = Status(StatusCode::kUnavailable,
+                      "another cluster answers at " + address + "; this client's is gone",
+                      "connect again");
+    } else if (delta.ok()) {
+      last_good_address_ = address;
+      ApplyMap(*delta);
+      if (epoch() >= at_least) return {};
+      status = Status(StatusCode::kDeadlineExceeded,
+                      "the map at " + address + " is of epoch " + std::to_string(epoch().value()) +
+                          ", and " + std::to_string(at_least.value()) + " is needed");
+    } else {
+      if (last_good_address_ == address) last_good_address_.clear();
+      status = delta.status();
+    }
+    if (deadline.Passed()) break;
+  }
+  return status;
+}
+
+void Engine::ApplyMap(const placement::PlacementDelta& delta) {
+  map_checked_ns_ = Now();
+  placement::PlacementMapPtr next = placement::Apply(map_, delta);
+  if (next != nullptr && next != map_) {
+    map_ = std::move(next);
+    for (const placement::Node& node : map_->nodes) SessionOf(node.id).OnMap(node);
+    for (auto& [id, space] : spaces_) UpdateSpace(space.get());
+  }
+  if (down_waiting_) FailDown();
+}
+
+void Engine::UpdateSpace(SpaceState* space) {
+  const auto found = map_->Find(space->id);
+  if (found == nullptr || found->partitions.size() != space->queues.size()) {
+    space->dropped = true;
+    for (PartitionQueue& queue : space->queues) {
+      FailQueue(&queue, StatusCode::kNotFound, "the namespace was dropped");
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < space->queues.size(); ++i) {
+    PartitionQueue& queue = space->queues[i];
+    const placement::PartitionPlace& place = found->partitions[i];
+    CoreLink* link = &SessionOf(place.node).Link(place.core);
+    queue.term = place.term;
+    queue.state = place.state;
+    if (queue.link == link) {
+      link->MakeReady(&queue);
+    } else {
+      if (queue.link != nullptr) queue.link->Leave(&queue);
+      link->Adopt(&queue);
+    }
+    if (IsDown(queue) && !queue.waiting.empty()) down_waiting_ = true;
+  }
+}
+
+SpaceState* Engine::FindSpace(NamespaceId id) {
+  const Lock lock(*this);
+  auto& space = spaces_[id];
+  if (space != nullptr) return space.get();
+  const auto found = map_ == nullptr ? nullptr : map_->Find(id);
+  if (found == nullptr) {
+    spaces_.erase(id);
+    return nullptr;
+  }
+  space = std::make_unique<SpaceState>();
+  space->id = id;
+  space->name = found->name;
+  space->kind = found->kind;
+  space->queues.resize(found->partitions.size());
+  for (std::uint32_t i = 0; i < space->queues.size(); ++i) {
+    space->queues[i].id = PartitionId(id, i);
+    space->queues[i].space = space.get();
+  }
+  UpdateSpace(space.get());
+  return space.get();
+}
+
+SpaceState* Engine::FindSpace(std::string_view name) {
+  const placement::PlacementMapPtr now = map();
+  const auto found = now == nullptr ? nullptr : now->Find(name);
+  return found == nullptr ? nullptr : FindSpace(found->id);
+}
+
+bool Engine::IsDown(const PartitionQueue& queue) const {
+  return queue.state != placement::PartitionState::kActive || queue.link->session().node_down();
+}
+
+// Ends what waits for partitions that nobody serves, if the map is fresh; else has it fetched
+// first.
+void Engine::FailDown() {
+  if (Now() > map_checked_ns_ + kMapFreshNs) return WantMap(Epoch());
+  down_waiting_ = false;
+  for (auto& [id, space] : spaces_) {
+    for (PartitionQueue& queue : space->queues) {
+      if (queue.waiting.empty() || !IsDown(queue)) continue;
+      if (queue.state == placement::PartitionState::kLost) {
+        FailQueue(&queue, StatusCode::kDataLoss, "the owner came back without its data");
+      } else {
+        FailQueue(&queue, StatusCode::kUnavailable, queue.link->session().Describe() + " is down");
+      }
+    }
+  }
+}
+
+void Engine::FailQueue(PartitionQueue* queue, StatusCode code, std::string_view text) {
+  while (!queue->waiting.empty()) {
+    Operation* operation = queue->waiting.front();
+    queue->link->Unqueue(operation);
+    End(operation, Explain(*operation, code, text));
+  }
+}
+
+}  // namespace tidepool::internal

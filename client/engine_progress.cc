@@ -1,0 +1,195 @@
+// Who moves the client on: leaders, followers, and what a leader does each round.
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/engine.h"
+#include "client/fork_guard.h"
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+namespace {
+
+// A waiter for room looks by itself now and then: nobody knows when there is enough.
+constexpr std::uint64_t kRoomPollNs = 1'000'000;
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+// Rounds between two looks at the clock, which costs 20 ns.
+constexpr unsigned kRoundsPerClock = 32;
+
+void Relax() { __builtin_ia32_pause(); }
+
+}  // namespace
+
+void Engine::Lock::Acquire() {
+  if (engine_.mutex_.try_lock()) return;
+  engine_.contenders_.fetch_add(1, std::memory_order_relaxed);
+  engine_.mutex_.lock();
+  engine_.contenders_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// A mutex is not fair: a leader that unlocks and locks again would always win.
+void Engine::Lock::LetOthersIn() {
+  if (engine_.contenders_.load(std::memory_order_relaxed) == 0) return;
+  Release();
+  for (int i = 0; i < 1'000 && engine_.contenders_.load(std::memory_order_relaxed) != 0; ++i) {
+    Relax();
+  }
+  if (engine_.contenders_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
+  Acquire();
+}
+
+bool Engine::Fulfilled(const Wish& wish) const {
+  if (wish.call != nullptr) return wish.call->done();
+  return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
+}
+
+bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
+  bool fulfilled = false;
+  bool tried = false;  // A wait of no time moves things on once.
+  while (!(fulfilled = Fulfilled(wish))) {
+    const std::uint64_t now_ns = Now();
+    if (now_ns >= next_expiry_ns_) {
+      Expire(now_ns);
+      continue;
+    }
+    if (!ready_.empty()) {
+      RunReady(lock);
+      continue;
+    }
+    if (now_ns >= wish.until_ns && tried) break;
+    tried = true;
+    if (!dirty_.empty()) FlushDirty(now_ns);
+    if (now_ns >= next_duty_ns_ && now_ns < wish.until_ns &&
+        RunDuty(lock, now_ns, std::min(wish.until_ns, next_expiry_ns_))) {
+      continue;
+    }
+    if (!leading_) {
+      Lead(lock, wish);
+    } else {
+      Follow(lock, waiter,
+             std::min({wish.until_ns, next_expiry_ns_, wish.room ? now_ns + kRoomPollNs : kNever}));
+    }
+  }
+  if (!leading_) Appoint();
+  return fulfilled;
+}
+
+void Engine::Lead(Lock& lock, const Wish& wish) {
+  leading_ = true;
+  unsigned rounds = 0;
+  for (;;) {
+    const unsigned events = worker_->Progress();
+    if (Fulfilled(wish) || !ready_.empty() || next_duty_ns_ == 0) break;
+    if (!dirty_.empty()) FlushDirty(Now());
+    // A thread that waits for an answer does this better than one that waits for nothing.
+    if (wish.background && followers_ != nullptr) break;
+    if (events != 0) {
+      spin_.Found();
+    } else if (spin_.ShouldBlock()) {
+      Block(lock, wish);
+      if (!leading_ || wish.background) return;
+      break;  // To look at deadlines and duties.
+    } else if (++rounds % kRoundsPerClock == 0) {
+      if (Now() >= std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_})) break;
+    }
+    lock.LetOthersIn();
+  }
+  leading_ = false;
+}
+
+// Sleeps until something arrives. The lock is free meanwhile.
+void Engine::Block(Lock& lock, const Wish& wish) {
+  if (!worker_->Arm()) {
+    if (wish.background) leading_ = false;
+    return;
+  }
+  const std::uint64_t until_ns = std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_});
+  const std::uint64_t now_ns = Now();
+  const std::uint64_t left_ns =
+      std::min<std::uint64_t>(until_ns > now_ns ? until_ns - now_ns : 0, 3'600'000'000'000);
+  const timespec timeout{static_cast<time_t>(left_ns / 1'000'000'000),
+                         static_cast<long>(left_ns % 1'000'000'000)};
+  // The background thread leaves the lead to whoever comes, since it has nothing to hurry for.
+  (wish.background ? background_sleeps_ : leader_sleeps_) = true;
+  if (wish.background) leading_ = false;
+  pollfd waited{worker_->event_fd(), POLLIN, 0};
+  lock.Release();
+  ppoll(&waited, 1, &timeout, nullptr);
+  lock.Acquire();
+  (wish.background ? background_sleeps_ : leader_sleeps_) = false;
+}
+
+void Engine::Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns) {
+  waiter->Reset();
+  waiter->next = followers_;
+  waiter->previous = nullptr;
+  if (followers_ != nullptr) followers_->previous = waiter;
+  followers_ = waiter;
+  waiter->listed = true;
+  lock.Release();
+  thread_local transport::SpinPolicy spin;
+  const bool may_spin = options_.connect.wait == WaitMode::kAuto;
+  while (may_spin && !waiter->woken() && !spin.ShouldBlock()) Relax();
+  if (waiter->woken()) {
+    spin.Found();
+  } else {
+    waiter->Sleep(until_ns);
+  }
+  lock.Acquire();
+  if (waiter->previous != nullptr) waiter->previous->next = waiter->next;
+  if (waiter->next != nullptr) waiter->next->previous = waiter->previous;
+  if (followers_ == waiter) followers_ = waiter->next;
+  waiter->listed = false;
+}
+
+// Nobody leads: one of those that wait shall.
+void Engine::Appoint() {
+  if (followers_ != nullptr) {
+    followers_->Wake();
+  } else if (background_sleeps_) {
+    worker_->Wake();  // What armed its descriptor is used up: it must look and arm again.
+  }
+}
+
+void Engine::WakeLeader() {
+  if (leader_sleeps_ || (background_sleeps_ && !leading_)) worker_->Wake();
+}
+
+void Engine::MarkDirty(CoreLink* link) {
+  if (link->dirty) return;
+  link->dirty = true;
+  dirty_.push_back(link);
+}
+
+void Engine::FlushDirty(std::uint64_t now_ns) {
+  flushing_.swap(dirty_);
+  for (CoreLink* link : flushing_) {
+    link->dirty = false;
+    if (!link->HasWork()) continue;
+    NodeSession& session = link->session();
+    if (session.ReadyToSend(now_ns)) {
+      link->Flush(now_ns);
+    } else {
+      WantAttach(&session);
+    }
+  }
+  flushing_.clear();
+}
+
+// Runs what callers gave to Then, unlocked and by a thread that does not lead: it may call
+// anything.
+void Engine::RunReady(Lock& lock) {
+  std::vector<Call*> ready;
+  ready.swap(ready_);
+  if (!leading_) Appoint();
+  lock.Release();
+  for (Call* call : ready) {
+    const auto then = std::move(call->then);
+    call->then = nullptr;
+    then(CallRef(call));
+  }
+  lock.Acquire();
+}
+
+}  // namespace tidepool::internal

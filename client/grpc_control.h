@@ -1,0 +1,15 @@
+// The control plane over gRPC.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/control_plane.h"
+
+namespace tidepool::internal {
+
+// A channel lives for one call: a client asks rarely, and thousands of clients that keep idle
+// connections would cost the daemons more than the 0.5 ms of a connect.
+std::unique_ptr<ControlPlane> MakeGrpcControl(std::string token, bool insecure);
+
+}  // namespace tidepool::internal

@@ -1,0 +1,116 @@
+// Iteration: pages, and records one by one.
+#include <utility>
+#include <vector>
+
+#include "client/calls.h"
+#include "proto/wire/record_list.h"
+#include "tidepool/bytes_map.h"
+
+namespace tidepool {
+namespace {
+
+using internal::CallRef;
+using internal::Mode;
+using internal::Operation;
+
+Cursor After(const Operation& operation) {
+  Cursor next;
+  next.partition = operation.queue->id.index();
+  next.position = operation.number;
+  if (next.position == 0) {
+    ++next.partition;
+    next.at_end = next.partition >= operation.queue->space->queues.size();
+  }
+  return next;
+}
+
+Result<Page> TakePage(CallRef call) {
+  const Operation& operation = call.get()->operations()[0];
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  if (operation.queue == nullptr) return Page({}, {}, {0, 0, true});  // Asked for behind the end.
+  std::vector<Record> records;
+  Bytes rest = AsBytes(operation.result);
+  wire::ListedRecord listed;
+  while (!rest.empty()) {
+    TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
+                       listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
+                       listed.version.value(), listed.expiry_ms});
+  }
+  const Cursor next = After(operation);
+  return Page(std::move(call), std::move(records), next);
+}
+
+CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOptions& options,
+                  Mode mode) {
+  const internal::Space& space = *handle.space();
+  auto& queues = space.state()->queues;
+  if (from.at_end) return internal::FailedCall(space, {});
+  if (from.partition >= queues.size()) {
+    return internal::FailedCall(
+        space, Status(StatusCode::kInvalidArgument, "the cursor is not of this namespace"));
+  }
+  internal::Call* call = internal::Call::Make(1, 0);
+  Operation& operation = call->operations()[0];
+  operation.queue = &queues[from.partition];
+  operation.opcode = wire::Opcode::kIterate;
+  operation.AddArgument(wire::Argument::kOperand, options.page_records_max);
+  operation.AddArgument(wire::Argument::kCursor, from.position);
+  operation.AddArgument(wire::Argument::kOptions, options.keys_only ? wire::kIterateKeysOnly : 0);
+  return internal::StartCall(space, call, mode, options.timeout, 0);
+}
+
+}  // namespace
+
+Result<Page> BytesMap::Iterate(const Cursor& from, const IterateOptions& options) const {
+  return TakePage(StartPage(space_, from, options, Mode::kSync));
+}
+
+Future<Page> BytesMap::IterateAsync(const Cursor& from, const IterateOptions& options) const {
+  return {StartPage(space_, from, options, Mode::kAsync), &TakePage};
+}
+
+Iterator BytesMap::NewIterator(const IterateOptions& options, const Cursor& from) const {
+  return Iterator(*this, options, from);
+}
+
+Iterator::Iterator(const BytesMap& map, const IterateOptions& options, const Cursor& from)
+    : map_(map), options_(options), page_({}, {}, from), page_start_(from) {}
+
+bool Iterator::NextPage() {
+  while (index_ >= page_.records().size()) {
+    if (page_.next().at_end) return false;
+    page_start_ = page_.next();
+    Result<Page> page = ahead_.valid() ? ahead_.Wait() : map_.Iterate(page_start_, options_);
+    if (!page.ok()) {
+      status_ = page.status();
+      return false;
+    }
+    page_ = *std::move(page);
+    index_ = 0;
+    if (!page_.next().at_end) ahead_ = map_.IterateAsync(page_.next(), options_);
+  }
+  return true;
+}
+
+bool Iterator::Next() {
+  while (status_.ok() && NextPage()) {
+    record_ = page_.records()[index_++];
+    if (!record_.value_omitted || options_.keys_only) return true;
+    Result<Value> value = map_.Get(record_.key, {options_.timeout});
+    if (value.ok()) {
+      fetched_ = std::make_unique<Value>(*std::move(value));
+      record_.value = fetched_->bytes;
+      record_.value_bytes = fetched_->bytes.size();
+      record_.value_omitted = false;
+      record_.kind = fetched_->kind;
+      record_.version = fetched_->version;
+      return true;
+    }
+    // Deleted between the page and now: as if it had gone before.
+    if (value.code() != StatusCode::kNotFound) status_ = value.status();
+  }
+  return false;
+}
+
+}  // namespace tidepool

@@ -1,0 +1,85 @@
+// The operations of one partition that wait to be sent, and the rules of order between terms.
+//
+//   engine -> [partition queue] -> core link (which takes groups out of it)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/call.h"
+#include "proto/base/ids.h"
+#include "proto/placement/placement_map.h"
+
+namespace tidepool::internal {
+
+class CoreLink;
+struct SpaceState;
+
+// Operations in the order of their sequence numbers, linked through themselves. Guarded by the
+// client's lock, like everything here.
+class OperationList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  Operation* front() const { return head_; }
+  // `operation` is newer than all in the list.
+  void PushBack(Operation* operation);
+  // Puts one back that was sent and refused: before all that were called later.
+  void Insert(Operation* operation);
+  void Remove(Operation* operation);
+
+ private:
+  Operation* head_ = nullptr;
+  Operation* tail_ = nullptr;
+};
+
+// Invariants:
+// (1) A group never goes out under a term at or below `refused`: a refusal is final for
+//     {partition, term}.
+// (2) A group goes out under a newer term only when `outstanding` is 0, that is when everything
+// sent
+//     under older terms is answered or given up. So nothing overtakes what was refused.
+// (3) `listed` says whether the queue is among its link's ready ones.
+struct PartitionQueue {
+  PartitionId id;
+  SpaceState* space = nullptr;
+
+  // From the newest map.
+  placement::PartitionState state = placement::PartitionState::kActive;
+  Term term;
+  CoreLink* link = nullptr;
+
+  Term refused;                   // The greatest term that was refused.
+  Term sent_term;                 // Of what is outstanding.
+  std::uint32_t outstanding = 0;  // Operations sent, not answered and not given up.
+  OperationList waiting;
+  std::uint32_t waiting_count = 0;
+  // Puts whose values are streamed, from their call to their answer. Later operations on the same
+  // key are held back until then; other keys pass.
+  std::vector<Operation*> streamed;
+
+  bool listed = false;
+  PartitionQueue* next_ready = nullptr;
+
+  // Whether a group may be sent now.
+  bool MaySend() const { return term > refused && (outstanding == 0 || term == sent_term); }
+  // Whether `operation` of this queue may go, seen from the streamed Puts.
+  bool IsHeldBack(const Operation& operation) const;
+  void ForgetStreamed(const Operation* operation);
+};
+
+// What a client knows about one namespace. Lives as long as the client, so operations may point at
+// it.
+struct SpaceState {
+  NamespaceId id;
+  std::string name;
+  placement::Kind kind = placement::Kind::kHash;
+  bool dropped = false;
+  // A slowly falling maximum of the values that came back: what an answer is expected to take.
+  std::uint32_t value_bytes_expected = 256;
+  std::vector<PartitionQueue> queues;  // Index = partition; never resized.
+
+  void LearnValueBytes(std::size_t bytes);
+};
+
+}  // namespace tidepool::internal

@@ -1,0 +1,31 @@
+#include "tidepool/status.h"
+
+#include <cstdio>
+#include <string>
+
+namespace tidepool {
+
+ExitCode ExitCodeOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return ExitCode::kOk;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kUnimplemented:
+      return ExitCode::kUsage;
+    case StatusCode::kNotFound:
+      return ExitCode::kNotFound;
+    case StatusCode::kDeadlineExceeded:
+      return ExitCode::kTimeout;
+    case StatusCode::kUnavailable:
+      return ExitCode::kUnreachable;
+    default:
+      return ExitCode::kFailed;
+  }
+}
+
+int Report(const Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "tidepool: %s\n", status.ToString().c_str());
+  return static_cast<int>(ExitCodeOf(status.code()));
+}
+
+}  // namespace tidepool
