@@ -16,7 +16,8 @@
 namespace tidepool::storage {
 namespace {
 
-// One step of touching: 256 KiB of fresh 4 KiB pages take 20 to 60 us, so a slice overshoots by little.
+// One step of touching: 256 KiB of fresh 4 KiB pages take 20 to 60 us, so a slice overshoots by
+// little.
 constexpr std::uint64_t kTouchStepBytes = 256 * 1024;
 constexpr std::uint64_t kPageBytes = 4096;
 
@@ -26,7 +27,8 @@ bool Touch(std::byte* at, std::uint64_t bytes) {
   if (madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return true;
   if (errno != EINVAL) return false;
 #endif
-  // Kernels before 5.14. Owners may be writing to these pages already: an atomic or with 0 harms none.
+  // Kernels before 5.14. Owners may be writing to these pages already: an atomic or with 0 harms
+  // none.
   for (std::uint64_t offset = 0; offset < bytes; offset += kPageBytes) {
     __atomic_fetch_or(reinterpret_cast<unsigned char*>(at + offset), 0, __ATOMIC_RELAXED);
   }
@@ -90,7 +92,8 @@ bool ArenaPool::AddArena() {
     close(descriptor);
     return false;
   }
-  // Huge pages only where the site allows them for shared memory (shmem_enabled=advise); else ignored.
+  // Huge pages only where the site allows them for shared memory (shmem_enabled=advise); else
+  // ignored.
   madvise(base_ + mapped_end_, bytes, MADV_HUGEPAGE);
   // The mapping just made stays writable; nobody can make a second one, resize or punch the file.
   if (fcntl(descriptor, F_ADD_SEALS,
@@ -177,8 +180,7 @@ bool ArenaPool::PrepareSlice(const Clock& clock, std::uint64_t deadline_ns) {
       while (which < arenas_.size() && arenas_[which].touched == arenas_[which].bytes) ++which;
       if (which == arenas_.size()) {
         // Ahead of use by an eighth of what is there: a burst of inserts meets touched memory.
-        const std::uint64_t fresh = mapped_end_ - next_fresh_ +
-                                    free_.size() * options_.block_bytes;
+        const std::uint64_t fresh = mapped_end_ - next_fresh_ + free_.size() * options_.block_bytes;
         const std::uint64_t ahead =
             std::min(options_.arena_bytes, std::max(4 * options_.block_bytes, mapped_end_ / 8));
         if (kernel_refused_ || fresh >= ahead || !AddArena()) return false;

@@ -1,7 +1,7 @@
 // The node's memory for data: arenas (sealed memfds) cut into blocks, shared by the cores.
 //
-// ArenaPool -> CoreMemory (one core's share) -> segments and index. A core takes the pool's lock once
-// per block (2 MiB) and never for an operation that fits what it has.
+// ArenaPool -> CoreMemory (one core's share) -> segments and index. A core takes the pool's lock
+// once per block (2 MiB) and never for an operation that fits what it has.
 #pragma once
 
 #include <atomic>
@@ -28,17 +28,17 @@ struct ArenaPoolOptions {
 };
 
 struct ArenaPoolUsage {
-  std::uint64_t limit_bytes = 0;    // memory_bytes in whole blocks.
-  std::uint64_t mapped_bytes = 0;   // Arenas made so far.
-  std::uint64_t touched_bytes = 0;  // Of these, backed by pages ahead of use.
-  std::uint64_t used_bytes = 0;     // Blocks that cores hold.
-  std::uint64_t promised_bytes = 0; // The cores' reserves that they do not hold now.
+  std::uint64_t limit_bytes = 0;      // memory_bytes in whole blocks.
+  std::uint64_t mapped_bytes = 0;     // Arenas made so far.
+  std::uint64_t touched_bytes = 0;    // Of these, backed by pages ahead of use.
+  std::uint64_t used_bytes = 0;       // Blocks that cores hold.
+  std::uint64_t promised_bytes = 0;   // The cores' reserves that they do not hold now.
   std::uint64_t available_bytes = 0;  // What an ordinary allocation can still get.
 };
 
 // All arenas of a node lie in one range of addresses, reserved at creation; a *node offset* is the
-// distance from its start and means the same in every process that maps the arenas alike. Offset 0 is
-// never handed out.
+// distance from its start and means the same in every process that maps the arenas alike. Offset 0
+// is never handed out.
 //
 // Thread-safe. Outlives every CoreStore made on it. Blocks are never returned to the kernel: arenas
 // are sealed against shrinking, since clients may have mapped them.
@@ -55,9 +55,9 @@ class ArenaPool {
   std::uint64_t block_count_max() const { return blocks_max_; }
   std::byte* base() const { return base_; }
 
-  // A block's node offset, or 0 when the budget is used up or the kernel refuses a new arena. Prefers
-  // memory that is touched. Contents are arbitrary. With `from_promise` it uses up one block promised
-  // to the caller by Promise, which cannot fail for lack of budget.
+  // A block's node offset, or 0 when the budget is used up or the kernel refuses a new arena.
+  // Prefers memory that is touched. Contents are arbitrary. With `from_promise` it uses up one
+  // block promised to the caller by Promise, which cannot fail for lack of budget.
   std::uint64_t Allocate(bool from_promise);
   // Gives a block back; with `to_promise` the budget returns to the caller's promise.
   void Free(std::uint64_t node_offset, bool to_promise);
@@ -66,7 +66,8 @@ class ArenaPool {
   void Unpromise(std::uint64_t blocks);
 
   // Touches memory ahead of use, and makes the next arena when little is left, until about
-  // `deadline_ns` of `clock`. At most one core works at it; others return at once. True: more to do.
+  // `deadline_ns` of `clock`. At most one core works at it; others return at once. True: more to
+  // do.
   bool PrepareSlice(const Clock& clock, std::uint64_t deadline_ns);
 
   ArenaPoolUsage usage() const;
@@ -86,9 +87,9 @@ class ArenaPool {
   };
 
   explicit ArenaPool(const ArenaPoolOptions& options);
-  bool AddArena();                    // Holds mutex_.
-  std::uint64_t FreeBlocks() const;   // Holds mutex_.
-  void UpdateAvailable();             // Holds mutex_.
+  bool AddArena();                   // Holds mutex_.
+  std::uint64_t FreeBlocks() const;  // Holds mutex_.
+  void UpdateAvailable();            // Holds mutex_.
 
   const ArenaPoolOptions options_;
   std::uint64_t blocks_max_ = 0;

@@ -54,8 +54,8 @@ std::uint32_t Compactor::ChooseVictim(double dead_share_min, bool most_dead) {
   return best;
 }
 
-// How dead a segment must be to be worth moving: half while there is memory, down to a 32nd when a put
-// would be refused otherwise. 2: no compaction now.
+// How dead a segment must be to be worth moving: half while there is memory, down to a 32nd when a
+// put would be refused otherwise. 2: no compaction now.
 double Compactor::DeadShareWanted() const {
   const CoreMemory& memory = log_.memory();
   const std::uint64_t available = memory.BlocksAvailable();

@@ -32,19 +32,20 @@ struct CompactorCounters {
   std::uint64_t expired_records = 0;
 };
 
-// Owner core only. Victims are chosen by cost-benefit (dead share times age, over the cost of moving
-// the rest), relocated records are kept apart from new ones. A victim with a pin is left alone.
+// Owner core only. Victims are chosen by cost-benefit (dead share times age, over the cost of
+// moving the rest), relocated records are kept apart from new ones. A victim with a pin is left
+// alone.
 class Compactor final : public Reclaimer {
  public:
   Compactor(Log& log, PartitionFinder& finder) : log_(log), finder_(finder) {}
 
   // Goes on until `done()`; true: more to do now.
   bool Slice(absl::FunctionRef<bool()> done);
-  // Removes expired records in the segments that have some, until `done()`. A round over the segments
-  // starts at most once per second, and after a pause of 16 times its own length.
+  // Removes expired records in the segments that have some, until `done()`. A round over the
+  // segments starts at most once per second, and after a pause of 16 times its own length.
   bool SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done);
-  // Compacts whole victims, most dead first, until a block is free. Only victims that are at least an
-  // eighth dead: at most 8 segments are copied, some ms, for one that is won.
+  // Compacts whole victims, most dead first, until a block is free. Only victims that are at least
+  // an eighth dead: at most 8 segments are copied, some ms, for one that is won.
   bool ReclaimBlock() override;
 
   const CompactorCounters& counters() const { return counters_; }

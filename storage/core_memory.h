@@ -39,13 +39,13 @@ class CoreMemory {
   // Contents are arbitrary.
   std::uint64_t AllocateBlock(MemoryClass memory_class);
   void FreeBlock(std::uint64_t node_offset);
-  // A chunk of `bytes`, a power of two from 4 KiB to a block, aligned to its size within the block. A
-  // buddy allocator: a partition of 64 buckets takes 4 KiB, not 2 MiB.
+  // A chunk of `bytes`, a power of two from 4 KiB to a block, aligned to its size within the block.
+  // A buddy allocator: a partition of 64 buckets takes 4 KiB, not 2 MiB.
   std::uint64_t AllocateChunk(std::uint64_t bytes);
   void FreeChunk(std::uint64_t node_offset, std::uint64_t bytes);
 
-  // Keeps a few touched blocks at hand, so that an operation that begins a segment takes no lock; and
-  // touches the node's memory ahead. True: more to do.
+  // Keeps a few touched blocks at hand, so that an operation that begins a segment takes no lock;
+  // and touches the node's memory ahead. True: more to do.
   bool BackgroundSlice(const Clock& clock, std::uint64_t deadline_ns);
 
   // Blocks that a put could still get, on this core, without compaction.
@@ -59,7 +59,8 @@ class CoreMemory {
   bool reserve_promised() const { return reserve_promised_; }
 
  private:
-  // One block cut into chunks: a binary tree of the longest free run below each node, in powers of two.
+  // One block cut into chunks: a binary tree of the longest free run below each node, in powers of
+  // two.
   struct Buddy {
     std::uint64_t block = 0;
     std::vector<std::uint8_t> longest;  // log2(units) + 1; 0: full. Node 1 is the root.

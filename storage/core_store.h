@@ -33,11 +33,11 @@ struct CoreStoreOptions {
 
 // In bytes. used = index + segments + tables + ready; used + reserve not in use <= limit / cores.
 struct MemoryUsage {
-  std::uint64_t index_bytes = 0;      // Buckets in use, overflow buckets included.
-  std::uint64_t tables_bytes = 0;     // Other chunks: segment table, guards, values under way, slack.
-  std::uint64_t segment_bytes = 0;    // Blocks of the log and of extents.
-  std::uint64_t live_bytes = 0;       // Records and extents that an index refers to.
-  std::uint64_t dead_bytes = 0;       // Of segments: what compaction can win.
+  std::uint64_t index_bytes = 0;    // Buckets in use, overflow buckets included.
+  std::uint64_t tables_bytes = 0;   // Other chunks: segment table, guards, values under way, slack.
+  std::uint64_t segment_bytes = 0;  // Blocks of the log and of extents.
+  std::uint64_t live_bytes = 0;     // Records and extents that an index refers to.
+  std::uint64_t dead_bytes = 0;     // Of segments: what compaction can win.
   std::uint64_t tombstone_bytes = 0;  // Part of live_bytes.
   std::uint64_t ready_bytes = 0;      // Touched blocks kept at hand.
   std::uint64_t reserve_bytes = 0;    // Set aside for deletes and compaction.
@@ -53,8 +53,9 @@ struct StoreCounters {
   std::uint64_t refused_for_memory = 0;
 };
 
-// Owner core only, except Create and the destructor, which may run on another thread before and after
-// the core's life. The pool and the clock must outlive it; ValueReaders and ValueWriters must not.
+// Owner core only, except Create and the destructor, which may run on another thread before and
+// after the core's life. The pool and the clock must outlive it; ValueReaders and ValueWriters must
+// not.
 class CoreStore final : private PartitionFinder {
  public:
   // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument.
@@ -73,8 +74,8 @@ class CoreStore final : private PartitionFinder {
     const auto found = partitions_.find(id.value());
     return found == partitions_.end() ? nullptr : found->second.get();
   }
-  // Gone for every caller when this returns; its memory comes back in background slices. Unknown ids
-  // are ignored.
+  // Gone for every caller when this returns; its memory comes back in background slices. Unknown
+  // ids are ignored.
   void DropPartition(PartitionId id);
   std::size_t partition_count() const { return partitions_.size(); }
   // Calls `visit(Partition&)` for each, in no order; it may neither add nor drop any.

@@ -26,8 +26,7 @@ void CoreStore::CheckInvariants() {
     TP_CHECK(record.lsn != 0);
     TP_CHECK(Lsn(record.lsn) <= partition.last_lsn());
     const std::uint64_t expiry_ms = log_.ExpiryOf(record);
-    TP_CHECK(expiry_ms == 0 || segment.expiry_min_ms <= expiry_ms ||
-             compactor_.IsSweeping(index));
+    TP_CHECK(expiry_ms == 0 || segment.expiry_min_ms <= expiry_ms || compactor_.IsSweeping(index));
     live[index] += log_.BytesOf(record);
     if (record.type != RecordType::kPutExtent) return;
     log_.ExtentSegmentsOf(record, extents);
@@ -90,8 +89,7 @@ void CoreStore::CheckInvariants() {
   TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
 
   // The ledger: every block is a segment, a piece of index or tables, or at hand.
-  TP_CHECK(memory_.blocks_held() >=
-           in_use + memory_.blocks_chunked() + memory_.blocks_ready());
+  TP_CHECK(memory_.blocks_held() >= in_use + memory_.blocks_chunked() + memory_.blocks_ready());
   TP_CHECK((memory_.blocks_held() - in_use - memory_.blocks_chunked() - memory_.blocks_ready()) *
                block <=
            index_bytes);

@@ -1,6 +1,6 @@
-// Removing what has expired and is never asked for. Each segment knows the earliest expiry in it, so
-// only segments with something to remove are walked; a namespace's default time to live makes whole
-// segments expire together.
+// Removing what has expired and is never asked for. Each segment knows the earliest expiry in it,
+// so only segments with something to remove are walked; a namespace's default time to live makes
+// whole segments expire together.
 #include <algorithm>
 
 #include "proto/base/check.h"
@@ -70,8 +70,7 @@ bool Compactor::SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done) {
   }
   sweeping_ = false;
   const std::uint64_t now_ns = clock.MonotonicNs();
-  sweep_not_before_ns_ =
-      now_ns + std::max(kSweepPauseNs, kSweepShare * (now_ns - sweep_began_ns_));
+  sweep_not_before_ns_ = now_ns + std::max(kSweepPauseNs, kSweepShare * (now_ns - sweep_began_ns_));
   return false;
 }
 

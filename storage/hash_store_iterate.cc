@@ -15,9 +15,8 @@ void HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::ui
     if (expiry_ms != 0 && expiry_ms <= now_ms) return;
     visits_.push_back({position, location});
   });
-  std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) {
-    return a.position < b.position;
-  });
+  std::sort(visits_.begin(), visits_.end(),
+            [](const Visit& a, const Visit& b) { return a.position < b.position; });
 }
 
 RecordView HashStore::ViewOf(std::uint64_t location) {

@@ -70,9 +70,8 @@ StatusCode UpdateF64(UpdateKind kind, std::uint64_t before, std::uint64_t operan
 
 }  // namespace
 
-HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind,
-                                   CounterType type, std::uint64_t operand,
-                                   std::uint64_t now_ms) {
+HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
+                                   std::uint64_t operand, std::uint64_t now_ms) {
   HashOutcome refused;
   if (BadPut(key, 8, 0)) {
     refused.code = StatusCode::kInvalidArgument;
@@ -171,8 +170,8 @@ HashOutcome HashStore::Append(Bytes key, std::uint64_t hash, Bytes suffix, std::
   });
 }
 
-// A value that is or becomes an extent. Only its last piece is written again: appending to 1 GiB moves
-// at most 1 MiB and the suffix.
+// A value that is or becomes an extent. Only its last piece is written again: appending to 1 GiB
+// moves at most 1 MiB and the suffix.
 HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
                                    std::uint64_t now_ms) {
   HashOutcome refused;

@@ -1,4 +1,5 @@
-// The bytes that an owner core shares with others: records, buckets, segments, guard and lease words.
+// The bytes that an owner core shares with others: records, buckets, segments, guard and lease
+// words.
 //
 // Everything here lies in arenas (arena.h), which processes of the same user on the node may map
 // read-only, and later on devices; so each structure has an exact layout, and nothing in it is a
@@ -37,12 +38,12 @@ enum RecordFlag : std::uint8_t {
 inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
 
 // Followed by the key, the stored value, zero bytes up to a multiple of 8, then the trailers in the
-// order of their flags. All of it is written before a slot refers to it; later only `sequence`, `lsn`,
-// `value_bytes`, `flags`, the value and the expiry change, under an odd `sequence`.
+// order of their flags. All of it is written before a slot refers to it; later only `sequence`,
+// `lsn`, `value_bytes`, `flags`, the value and the expiry change, under an odd `sequence`.
 struct RecordHeader {
-  std::uint32_t crc32c;       // Of all but itself and the sequence; made when the segment is frozen.
-  std::uint32_t sequence;     // Odd while the record is being changed in place.
-  std::uint64_t lsn;          // Version: Lsn::value().
+  std::uint32_t crc32c;    // Of all but itself and the sequence; made when the segment is frozen.
+  std::uint32_t sequence;  // Odd while the record is being changed in place.
+  std::uint64_t lsn;       // Version: Lsn::value().
   std::uint32_t value_bytes;  // Of the whole value, extents included.
   std::uint16_t key_bytes;
   RecordType type;
@@ -100,8 +101,8 @@ inline constexpr std::uint32_t kSegmentMagic = 0x53505431;  // "1TPS"
 // Extent segments keep a CRC per 64 KiB between the header and the value.
 inline constexpr std::size_t kExtentHeaderBytes = 256;
 
-// One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset of
-// the segment's memory while it is resident.
+// One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset
+// of the segment's memory while it is resident.
 struct SegmentEntry {
   std::uint64_t word;
   std::uint64_t frame;
@@ -124,8 +125,8 @@ constexpr std::uint64_t ExtentThresholdBytes(std::uint64_t segment_bytes) {
 constexpr std::uint64_t ExtentSegmentCapacity(std::uint64_t segment_bytes) {
   return segment_bytes - kExtentHeaderBytes;
 }
-// A remainder above the threshold gets a segment of its own: it would not fit a log segment beside a
-// large key.
+// A remainder above the threshold gets a segment of its own: it would not fit a log segment beside
+// a large key.
 constexpr ExtentShape ShapeOfExtent(std::uint64_t value_bytes, std::uint64_t segment_bytes) {
   const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes);
   const std::uint64_t rest = value_bytes % capacity;
@@ -136,8 +137,8 @@ constexpr ExtentShape ShapeOfExtent(std::uint64_t value_bytes, std::uint64_t seg
 // ---- Index.
 
 // A slot is one word: [tag:24 | location:40]; 0 is empty. A location is [segment index | offset in
-// 8-byte units], split at log2(segment bytes / 8); offset 0 is the segment's header, so no record has
-// location 0.
+// 8-byte units], split at log2(segment bytes / 8); offset 0 is the segment's header, so no record
+// has location 0.
 inline constexpr int kLocationBits = 40;
 inline constexpr int kTagBits = 24;
 inline constexpr std::uint64_t kLocationMask = (1ull << kLocationBits) - 1;
@@ -155,9 +156,9 @@ constexpr std::uint64_t TagOf(std::uint64_t hash, unsigned tag_shift) {
 }
 
 inline constexpr int kSlotsPerBucket = 7;
-// The header is [sequence:15 | depth:6 | tag shift:6 | overflow link:37]; the link is the node offset
-// of the next bucket of the chain in units of 64 bytes, 0 is none. Only a home bucket's sequence,
-// depth and tag shift count.
+// The header is [sequence:15 | depth:6 | tag shift:6 | overflow link:37]; the link is the node
+// offset of the next bucket of the chain in units of 64 bytes, 0 is none. Only a home bucket's
+// sequence, depth and tag shift count.
 struct alignas(64) Bucket {
   std::uint64_t header;
   std::uint64_t slots[kSlotsPerBucket];
@@ -192,9 +193,9 @@ constexpr std::uint64_t Make(std::uint64_t header, unsigned depth, unsigned tag_
 }
 }  // namespace bucket
 
-// ---- Guard words: one per partition, [partition:32 | term:31 | busy:1]. Changed for good before a move,
-// drop or close. With the partition in it a word can serve another partition later: a reader that
-// still holds on to it finds it changed.
+// ---- Guard words: one per partition, [partition:32 | term:31 | busy:1]. Changed for good before a
+// move, drop or close. With the partition in it a word can serve another partition later: a reader
+// that still holds on to it finds it changed.
 inline constexpr std::uint64_t kGuardBusy = 1;
 inline constexpr std::uint64_t kGuardGone = ~0ull;
 constexpr std::uint64_t MakeGuard(std::uint32_t partition, std::uint32_t term) {

@@ -11,8 +11,7 @@ namespace tidepool::storage {
 Log::Log(CoreMemory& memory, CoreId core)
     : memory_(memory), segment_bytes_(memory.block_bytes()), segments_(memory, core) {}
 
-void Log::ExtentSegmentsOf(const RecordHeader& record,
-                           std::vector<std::uint32_t>& segments) const {
+void Log::ExtentSegmentsOf(const RecordHeader& record, std::vector<std::uint32_t>& segments) const {
   TP_DCHECK(record.type == RecordType::kPutExtent);
   segments.resize(ShapeOfExtent(record.value_bytes, segment_bytes_).segments);
   std::memcpy(segments.data(), StoredOf(record).data(), segments.size() * 4);
@@ -30,10 +29,10 @@ std::uint8_t Log::FlagsOf(const LogRecord& change) {
 
 std::uint64_t Log::BytesFor(const LogRecord& change) const {
   if (change.type != LogRecordType::kPut) return RecordBytes(change.key.size(), 0, 0);
-  return RecordBytes(change.key.size(),
-                     change.extent_segments.size() * 4 + change.value.size() +
-                         change.value_tail.size(),
-                     FlagsOf(change));
+  return RecordBytes(
+      change.key.size(),
+      change.extent_segments.size() * 4 + change.value.size() + change.value_tail.size(),
+      FlagsOf(change));
 }
 
 Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
@@ -109,7 +108,8 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
     put(change.value_tail.data(), change.value_tail.size());
   }
   std::byte* trailers = at + (bytes - TrailerBytes(flags));
-  // Zero up to the trailers, so that a record's bytes, and later its CRC, are a function of its content.
+  // Zero up to the trailers, so that a record's bytes, and later its CRC, are a function of its
+  // content.
   for (; to < trailers; ++to) *to = std::byte{0};
   if ((flags & kRecordExpiry) != 0) {
     StoreUnaligned(to, change.expiry_ms);

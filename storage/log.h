@@ -1,7 +1,7 @@
 // The log of one core: appends records to streams of segments, and keeps account of what is dead.
 //
-// HashStore (through Partition::Apply) and Compactor -> [Log] -> SegmentTable. A log holds the records
-// of all partitions of its core.
+// HashStore (through Partition::Apply) and Compactor -> [Log] -> SegmentTable. A log holds the
+// records of all partitions of its core.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ class Reclaimer {
 
 // Owner core only.
 //
-// Invariants: a segment's live bytes are the sizes of its records that an index refers to and its kept
-// tombstones; a segment is freed only when it has none and no pin; the bytes of a published record
-// change only as HashStore's in-place updates do.
+// Invariants: a segment's live bytes are the sizes of its records that an index refers to and its
+// kept tombstones; a segment is freed only when it has none and no pin; the bytes of a published
+// record change only as HashStore's in-place updates do.
 class Log {
  public:
   Log(CoreMemory& memory, CoreId core);
@@ -59,7 +59,8 @@ class Log {
             static_cast<std::size_t>(StoredBytes(record))};
   }
   std::uint64_t StoredBytes(const RecordHeader& record) const {
-    if (record.type == RecordType::kPut) [[likely]] return record.value_bytes;
+    if (record.type == RecordType::kPut) [[likely]]
+      return record.value_bytes;
     if (record.type != RecordType::kPutExtent) return 0;
     return ShapeOfExtent(record.value_bytes, segment_bytes_).stored_bytes();
   }
@@ -68,7 +69,8 @@ class Log {
   }
   // 0: never.
   std::uint64_t ExpiryOf(const RecordHeader& record) const {
-    if ((record.flags & kRecordExpiry) == 0) [[likely]] return 0;
+    if ((record.flags & kRecordExpiry) == 0) [[likely]]
+      return 0;
     return LoadUnaligned<std::uint64_t>(reinterpret_cast<const std::byte*>(&record) +
                                         ExpiryOffset(record));
   }
@@ -82,9 +84,11 @@ class Log {
   // ---- Appending.
   static std::uint8_t FlagsOf(const LogRecord& change);
   std::uint64_t BytesFor(const LogRecord& change) const;
-  // Makes sure that a record of `bytes` can be appended to `stream`. kMoved only if it had to reclaim.
+  // Makes sure that a record of `bytes` can be appended to `stream`. kMoved only if it had to
+  // reclaim.
   Room MakeRoom(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
-    if (open_[static_cast<int>(stream)].left >= bytes) [[likely]] return Room::kReady;
+    if (open_[static_cast<int>(stream)].left >= bytes) [[likely]]
+      return Room::kReady;
     return RollSegment(stream, bytes, memory_class);
   }
   // Room must have been made. Returns its location; the record is not yet referred to by anything.

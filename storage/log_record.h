@@ -1,7 +1,8 @@
 // A change of a partition as data: what the owner decided, and what everybody else obeys.
 //
-// operations -> [LogRecord] -> Partition::Apply -> index and log, then the sinks. Clients' operations,
-// expiry, and later recovery, restore, migration and replicas all come through the same door.
+// operations -> [LogRecord] -> Partition::Apply -> index and log, then the sinks. Clients'
+// operations, expiry, and later recovery, restore, migration and replicas all come through the same
+// door.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ struct LogRecord {
   std::uint64_t result = 0;
 };
 
-// Sees every change of a partition in LSN order, after it was applied. On the owner core, inside the
-// operation: it must not block, and must not touch the store.
+// Sees every change of a partition in LSN order, after it was applied. On the owner core, inside
+// the operation: it must not block, and must not touch the store.
 class LogSink {
  public:
   virtual ~LogSink() = default;

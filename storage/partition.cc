@@ -31,7 +31,8 @@ void Partition::SetTerm(Term term) {
 
 void Partition::CloseGuard() {
   std::atomic_ref(*guard_).store(kGuardGone, std::memory_order_release);
-  // Before anything that the hand-over does: a reader that saw the old guard must fail its last check.
+  // Before anything that the hand-over does: a reader that saw the old guard must fail its last
+  // check.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -39,16 +39,16 @@ class Partition {
 
   // Goes on under a greater (or the same) term; the guard shows it before this returns.
   void SetTerm(Term term);
-  // The term's guard is changed for good: direct readers fail from now on. Before a move, a drop, or
-  // the renewal of a lease that had run out. SetTerm opens it again.
+  // The term's guard is changed for good: direct readers fail from now on. Before a move, a drop,
+  // or the renewal of a lease that had run out. SetTerm opens it again.
   void CloseGuard();
   // Direct readers wait while an atomic batch is applied.
   void SetBusy(bool busy);
   std::uint64_t guard() const;
 
-  // The one door of every change. Gives the change its version unless it has one, which must then be
-  // greater than the last. Returns its version, or 0 when memory is used up and nothing changed (a
-  // delete without tombstones never needs any). Sinks have seen it when this returns.
+  // The one door of every change. Gives the change its version unless it has one, which must then
+  // be greater than the last. Returns its version, or 0 when memory is used up and nothing changed
+  // (a delete without tombstones never needs any). Sinks have seen it when this returns.
   Lsn Apply(const LogRecord& record);
 
   // Sinks see the changes after the present one, in the order of their addition. Not owned; must

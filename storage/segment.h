@@ -1,6 +1,8 @@
-// The segments of one core: which memory each has, how full and how alive it is, and its shared word.
+// The segments of one core: which memory each has, how full and how alive it is, and its shared
+// word.
 //
-// Log -> [SegmentTable] -> CoreMemory. A location is turned into an address here, on every operation.
+// Log -> [SegmentTable] -> CoreMemory. A location is turned into an address here, on every
+// operation.
 #pragma once
 
 #include <bit>
@@ -33,8 +35,8 @@ inline constexpr std::uint64_t kNeverMs = std::numeric_limits<std::uint64_t>::ma
 
 // The owner's bookkeeping of a segment; not shared.
 struct Segment {
-  std::uint64_t number = 0;  // Grows with each segment begun: its age.
-  std::uint64_t frame = 0;   // Node offset of its memory.
+  std::uint64_t number = 0;                // Grows with each segment begun: its age.
+  std::uint64_t frame = 0;                 // Node offset of its memory.
   std::uint64_t expiry_min_ms = kNeverMs;  // No record in it expires earlier.
   std::uint32_t used = 0;                  // Bytes from its start, header included.
   std::uint32_t live = 0;                  // Bytes of records that count.

@@ -9,8 +9,8 @@
 namespace tidepool::storage {
 namespace {
 
-// Records per bucket at which the next split is due: 75 % of 7 slots. About 17 % of the buckets then
-// have an overflow bucket, 14.4 bytes of index per record in all; fuller costs longer chains.
+// Records per bucket at which the next split is due: 75 % of 7 slots. About 17 % of the buckets
+// then have an overflow bucket, 14.4 bytes of index per record in all; fuller costs longer chains.
 constexpr std::uint64_t kFillNumerator = 21;
 constexpr std::uint64_t kFillDenominator = 4;
 

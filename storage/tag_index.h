@@ -1,4 +1,5 @@
-// The index of one partition: hash -> location, in cache-line buckets, growing one bucket at a time.
+// The index of one partition: hash -> location, in cache-line buckets, growing one bucket at a
+// time.
 //
 // HashStore -> [TagIndex] -> a record's location in the log. Layout of buckets and slots: layout.h.
 #pragma once
@@ -22,18 +23,18 @@ struct TagIndexOptions {
 };
 
 // Linear hashing: buckets below `split` have depth level + 1, the others level; a bucket of depth d
-// holds the hashes that agree in their low d bits, in itself and a chain of overflow buckets. A tag is
-// the 24 hash bits from the bucket's tag shift on, so a split moves slots without reading a record.
-// Each doubling takes one bit of a tag's discrimination (tag bits above the depth): buckets with fewer
-// than 16 left are rebuilt from the keys in the background, at the latest by the split that would
-// leave fewer than 10.
+// holds the hashes that agree in their low d bits, in itself and a chain of overflow buckets. A tag
+// is the 24 hash bits from the bucket's tag shift on, so a split moves slots without reading a
+// record. Each doubling takes one bit of a tag's discrimination (tag bits above the depth): buckets
+// with fewer than 16 left are rebuilt from the keys in the background, at the latest by the split
+// that would leave fewer than 10.
 //
 // Owner core only for changes; other processes may read buckets by the rules in layout.h. A slot's
 // address is valid until the next Insert or background step. Growth stops, and chains get longer,
 // while memory is used up.
 //
-// Invariants: size = occupied slots; every slot is in the chain of its hash's home; 8 or more bits of
-// discrimination; the directory covers exactly 2^level + split buckets.
+// Invariants: size = occupied slots; every slot is in the chain of its hash's home; 8 or more bits
+// of discrimination; the directory covers exactly 2^level + split buckets.
 class TagIndex {
  public:
   // Reads the key behind a location and gives its hash (for rebuilding tags).
@@ -56,8 +57,8 @@ class TagIndex {
 
   // True if Insert of a new hash will succeed; allocates an overflow bucket ahead if it is needed.
   bool MakeRoom(std::uint64_t hash);
-  // Adds a slot and splits at most one bucket. MakeRoom must have succeeded. `read` gives the hash of
-  // a location whose tag must be made again.
+  // Adds a slot and splits at most one bucket. MakeRoom must have succeeded. `read` gives the hash
+  // of a location whose tag must be made again.
   void Insert(std::uint64_t hash, std::uint64_t location, HashReader read);
   // The record moved (update, compaction): the slot and its tag stay.
   static void Replace(std::uint64_t* slot, std::uint64_t location);
@@ -79,7 +80,8 @@ class TagIndex {
   // Calls visit(location) for all slots of a home bucket's chain.
   void VisitChain(std::uint64_t bucket, absl::FunctionRef<void(std::uint64_t)> visit) const;
 
-  // Empties a chain whose records were freed. For dropping a partition: no reader may follow any more.
+  // Empties a chain whose records were freed. For dropping a partition: no reader may follow any
+  // more.
   void ClearChain(std::uint64_t bucket);
 
   // Whether tags are due to be rebuilt in the background.
@@ -96,8 +98,8 @@ class TagIndex {
     const std::uint64_t low = hash & low_mask_;
     return low < split_ ? hash & (low_mask_ << 1 | 1) : low;
   }
-  // The directory: whole blocks, and below the first block's worth chunks that double, so that a small
-  // partition stays small and nothing is ever copied.
+  // The directory: whole blocks, and below the first block's worth chunks that double, so that a
+  // small partition stays small and nothing is ever copied.
   Bucket* BucketAt(std::uint64_t bucket) const {
     if (bucket >= block_buckets_) [[likely]] {
       return blocks_[bucket >> block_shift_] + (bucket & (block_buckets_ - 1));
@@ -108,9 +110,7 @@ class TagIndex {
   static int SmallChunk(std::uint64_t bucket) {
     return static_cast<int>(std::bit_width(bucket / kSmallUnit));
   }
-  static std::uint64_t SmallBegin(int chunk) {
-    return chunk == 0 ? 0 : kSmallUnit << (chunk - 1);
-  }
+  static std::uint64_t SmallBegin(int chunk) { return chunk == 0 ? 0 : kSmallUnit << (chunk - 1); }
   static std::uint64_t SmallBytes(int chunk) {
     return (chunk == 0 ? kSmallUnit : kSmallUnit << (chunk - 1)) * sizeof(Bucket);
   }

@@ -26,8 +26,8 @@ MatchLevel SetMatchLevel(MatchLevel level);
 
 namespace match {
 
-// Each returns a mask with bit i set where word i of the bucket (0 is the header, cleared) has `tag`.
-// Empty slots count as tag 0: the caller looks at the word.
+// Each returns a mask with bit i set where word i of the bucket (0 is the header, cleared) has
+// `tag`. Empty slots count as tag 0: the caller looks at the word.
 inline unsigned Scalar(const Bucket& bucket, std::uint64_t tag) {
   unsigned mask = 0;
   for (int i = 0; i < kSlotsPerBucket; ++i) {
@@ -40,8 +40,7 @@ inline unsigned Scalar(const Bucket& bucket, std::uint64_t tag) {
 inline unsigned Sse2(const Bucket& bucket, std::uint64_t tag) {
   const auto* words = reinterpret_cast<const __m128*>(&bucket);
   // The high half of a slot is [tag:24 | 8 bits of location].
-  const __m128i low =
-      _mm_castps_si128(_mm_shuffle_ps(words[0], words[1], _MM_SHUFFLE(3, 1, 3, 1)));
+  const __m128i low = _mm_castps_si128(_mm_shuffle_ps(words[0], words[1], _MM_SHUFFLE(3, 1, 3, 1)));
   const __m128i high =
       _mm_castps_si128(_mm_shuffle_ps(words[2], words[3], _MM_SHUFFLE(3, 1, 3, 1)));
   const __m128i wanted = _mm_set1_epi32(static_cast<int>(tag));
@@ -96,8 +95,7 @@ inline std::uint64_t* FindScalar(Bucket* bucket, std::byte* base, std::uint64_t 
 
 #ifdef TIDEPOOL_MATCH_X86
 template <typename Accept>
-inline std::uint64_t* FindSse2(Bucket* bucket, std::byte* base, std::uint64_t tag,
-                               Accept& accept) {
+inline std::uint64_t* FindSse2(Bucket* bucket, std::byte* base, std::uint64_t tag, Accept& accept) {
   for (;;) {
     if (std::uint64_t* slot = TakeCandidate(bucket, Sse2(*bucket, tag), accept)) return slot;
     const std::uint64_t link = bucket::Link(bucket->header);

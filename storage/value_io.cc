@@ -15,9 +15,10 @@ namespace tidepool::storage {
 
 Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_bytes) {
   if (value_bytes > limits::kValueBytesMax) {
-    return Status(StatusCode::kOutOfRange,
-                  "a value of " + std::to_string(value_bytes) + " bytes is above the limit of 1 GiB",
-                  "split it over several keys");
+    return Status(
+        StatusCode::kOutOfRange,
+        "a value of " + std::to_string(value_bytes) + " bytes is above the limit of 1 GiB",
+        "split it over several keys");
   }
   Log& log = core.log_;
   const std::uint64_t block = log.segment_bytes();
@@ -56,9 +57,7 @@ void ValueWriter::ShareSegments(std::span<const std::uint32_t> segments) {
   std::copy(segments.begin(), segments.end(), segments_.begin());
 }
 
-void ValueWriter::UnshareSegments(std::size_t count) {
-  std::fill_n(segments_.begin(), count, 0u);
-}
+void ValueWriter::UnshareSegments(std::size_t count) { std::fill_n(segments_.begin(), count, 0u); }
 
 ValueWriter::ValueWriter(ValueWriter&& other) noexcept
     : log_(std::exchange(other.log_, nullptr)),
@@ -115,8 +114,8 @@ StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
   const std::uint64_t capacity = ExtentSegmentCapacity(log_->segment_bytes());
   // All memory first: a part is written whole or not at all.
   if (!part.empty()) {
-    const std::uint64_t last = std::min<std::uint64_t>((offset + part.size() - 1) / capacity + 1,
-                                                       segments_.size());
+    const std::uint64_t last =
+        std::min<std::uint64_t>((offset + part.size() - 1) / capacity + 1, segments_.size());
     for (std::uint64_t i = offset / capacity; i < last; ++i) {
       if (segments_[i] == 0) segments_[i] = log_->AllocateExtentSegment();
       if (segments_[i] == 0) return StatusCode::kResourceExhausted;

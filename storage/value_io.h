@@ -1,7 +1,8 @@
-// Large values in and out without a copy of the whole: memory that is filled before it is published,
-// and views that keep their memory while they are sent.
+// Large values in and out without a copy of the whole: memory that is filled before it is
+// published, and views that keep their memory while they are sent.
 //
-// stream frames -> [ValueWriter] -> HashStore::Put; HashStore::Get -> [ValueReader] -> stream frames.
+// stream frames -> [ValueWriter] -> HashStore::Put; HashStore::Get -> [ValueReader] -> stream
+// frames.
 #pragma once
 
 #include <cstdint>
@@ -70,8 +71,8 @@ class ValueWriter {
 // A pinned view of one stored value: the bytes stay as they are while overwrites, deletes and
 // compaction go on, until it is destroyed.
 //
-// Owner core only (the views may be read by a transport). The CoreStore must outlive it. A pin keeps a
-// whole segment from being used again: hold it no longer than the sending takes.
+// Owner core only (the views may be read by a transport). The CoreStore must outlive it. A pin
+// keeps a whole segment from being used again: hold it no longer than the sending takes.
 class ValueReader {
  public:
   ValueReader() = default;

@@ -9,10 +9,14 @@ namespace {
 
 grpc::StatusCode NearestGrpcCode(StatusCode code) {
   switch (code) {
-    case StatusCode::kWrongEpoch: return grpc::StatusCode::FAILED_PRECONDITION;
-    case StatusCode::kOverloaded: return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case StatusCode::kDeviceError: return grpc::StatusCode::INTERNAL;
-    default: return static_cast<grpc::StatusCode>(code);
+    case StatusCode::kWrongEpoch:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case StatusCode::kOverloaded:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case StatusCode::kDeviceError:
+      return grpc::StatusCode::INTERNAL;
+    default:
+      return static_cast<grpc::StatusCode>(code);
   }
 }
 
@@ -46,7 +50,8 @@ Status FromGrpc(const grpc::Status& status, std::string_view peer) {
       return Status(code, what + " cannot be reached: " + status.error_message(),
                     "is the daemon running? see: kvctl status");
     case StatusCode::kDeadlineExceeded:
-      return Status(code, what + " did not answer in time", "raise --timeout, or see: kvctl status");
+      return Status(code, what + " did not answer in time",
+                    "raise --timeout, or see: kvctl status");
     default:
       return Status(code, what + ": " + status.error_message());
   }

@@ -1,9 +1,9 @@
-// The store alone, against absl::flat_hash_map<std::string, std::string> in the same run: 10 M records
-// of 16 / 64 bytes, one thread, no network. One JSON object per row on stdout.
+// The store alone, against absl::flat_hash_map<std::string, std::string> in the same run: 10 M
+// records of 16 / 64 bytes, one thread, no network. One JSON object per row on stdout.
 //
-// Rates are per second of the thread's CPU time, which a busy neighbour disturbs less than wall time;
-// ratios are medians over rounds that alternate between the two. Both sides get memory that was touched
-// before, and the peer's table is reserved and looked up without making a std::string.
+// Rates are per second of the thread's CPU time, which a busy neighbour disturbs less than wall
+// time; ratios are medians over rounds that alternate between the two. Both sides get memory that
+// was touched before, and the peer's table is reserved and looked up without making a std::string.
 #include <absl/container/flat_hash_map.h>
 #include <absl/strings/string_view.h>
 #include <fnmatch.h>
@@ -90,8 +90,8 @@ struct Store {
     partition = core->AddPartition(PartitionId(NamespaceId(1), 0), Term(1), {}).value();
     store = &partition->hash();
   }
-  // Touches the memory for `records` by filling a partition that is then dropped: what a service that
-  // has run for a while looks like.
+  // Touches the memory for `records` by filling a partition that is then dropped: what a service
+  // that has run for a while looks like.
   void Warm(std::uint64_t records) {
     Partition* warm = core->AddPartition(PartitionId(NamespaceId(2), 0), Term(1), {}).value();
     const char value[kValueBytes] = {};
@@ -138,8 +138,8 @@ class Bench {
         pause_records_(static_cast<std::uint64_t>(20e6 * scale)) {}
 
   void Run() {
-    if (Wanted("store.insert") || Wanted("store.insert.grown") ||
-        Wanted("store.index_bytes") || Wanted("store.index_bytes.grown")) {
+    if (Wanted("store.insert") || Wanted("store.insert.grown") || Wanted("store.index_bytes") ||
+        Wanted("store.index_bytes.grown")) {
       InsertRows();
     }
     if (Wanted("store.find") || Wanted("store.find.miss") ||
@@ -169,7 +169,9 @@ class Bench {
         "\"ratio\": %s, \"goal\": %s, \"met\": %s}\n",
         row.name.c_str(), number(row.value).c_str(), row.unit.c_str(), quoted(row.peer).c_str(),
         number(row.peer_value).c_str(), number(row.ratio).c_str(), quoted(row.goal).c_str(),
-        !row.met.has_value() ? "null" : *row.met ? "true" : "false");
+        !row.met.has_value() ? "null"
+        : *row.met           ? "true"
+                             : "false");
     std::fflush(stdout);
   }
 
@@ -239,9 +241,15 @@ class Bench {
     }
     PrintRatio("store.insert", sized, peer_rates, 2.0);
     PrintRatio("store.insert.grown", grown, peer_rates, std::nullopt);
-    Print({"store.index_bytes", sized_bytes, "bytes/record", "", {}, {}, "<= 16",
-           sized_bytes <= 16});
-    Print({"store.index_bytes.grown", grown_bytes, "bytes/record", "", {}, {}, "<= 20",
+    Print(
+        {"store.index_bytes", sized_bytes, "bytes/record", "", {}, {}, "<= 16", sized_bytes <= 16});
+    Print({"store.index_bytes.grown",
+           grown_bytes,
+           "bytes/record",
+           "",
+           {},
+           {},
+           "<= 20",
            grown_bytes <= 20});
   }
 
@@ -257,23 +265,24 @@ class Bench {
   // What a batch costs per key, in the stages that the daemon uses.
   double BatchRate(Store& ours, std::uint64_t seed, std::uint64_t finds) const {
     Random random(seed);
-    return RateOf(finds / kBatch, [&](std::uint64_t) {
-             Key keys[kBatch];
-             std::uint64_t hashes[kBatch];
-             for (std::size_t i = 0; i < kBatch; ++i) {
-               keys[i] = Key(random.Below(records_));
-               hashes[i] = KeyHash(keys[i].view());
-               ours.store->PrefetchBucket(hashes[i]);
-             }
-             for (const std::uint64_t hash : hashes) ours.store->PrefetchRecord(hash);
-             for (std::size_t i = 0; i < kBatch; ++i) {
-               const HashOutcome outcome = ours.store->Get(keys[i].view(), hashes[i], 1);
-               TP_CHECK(outcome.code == StatusCode::kOk);
-               char value[kValueBytes];
-               std::memcpy(value, outcome.value.data(), sizeof value);
-               asm volatile("" : : "r"(value) : "memory");
-             }
-           }) *
+    return RateOf(finds / kBatch,
+                  [&](std::uint64_t) {
+                    Key keys[kBatch];
+                    std::uint64_t hashes[kBatch];
+                    for (std::size_t i = 0; i < kBatch; ++i) {
+                      keys[i] = Key(random.Below(records_));
+                      hashes[i] = KeyHash(keys[i].view());
+                      ours.store->PrefetchBucket(hashes[i]);
+                    }
+                    for (const std::uint64_t hash : hashes) ours.store->PrefetchRecord(hash);
+                    for (std::size_t i = 0; i < kBatch; ++i) {
+                      const HashOutcome outcome = ours.store->Get(keys[i].view(), hashes[i], 1);
+                      TP_CHECK(outcome.code == StatusCode::kOk);
+                      char value[kValueBytes];
+                      std::memcpy(value, outcome.value.data(), sizeof value);
+                      asm volatile("" : : "r"(value) : "memory");
+                    }
+                  }) *
            kBatch;
   }
 
@@ -341,8 +350,8 @@ class Bench {
     return static_cast<double>(candidates) / (2.0 * kFinds);
   }
 
-  // Every insert is timed. A pause that growth makes comes back at the same insert of an equal run, one
-  // that the machine makes does not: so the least of three runs counts.
+  // Every insert is timed. A pause that growth makes comes back at the same insert of an equal run,
+  // one that the machine makes does not: so the least of three runs counts.
   void GrowthRows() {
     constexpr int kRuns = 3;
     constexpr std::uint64_t kSliceEvery = 256;
@@ -363,8 +372,8 @@ class Bench {
         if (id % kSliceEvery == 0) {
           const std::uint64_t began = clock.MonotonicNs();
           ours.core->BackgroundSlice(20'000);
-          worst_slice_us = std::max(
-              worst_slice_us, static_cast<double>(clock.MonotonicNs() - began) / 1e3);
+          worst_slice_us =
+              std::max(worst_slice_us, static_cast<double>(clock.MonotonicNs() - began) / 1e3);
         }
       }
       if (run == 0) false_candidates = FalseCandidates(ours, pause_records_);
@@ -374,11 +383,18 @@ class Bench {
       return static_cast<double>(
           least[static_cast<std::size_t>(share * static_cast<double>(least.size() - 1))]);
     };
-    std::fprintf(stderr,
-                 "insert of %zu while growing, us: p50 %.3f p99.9 %.3f p99.99 %.3f worst %.3f; worst "
-                 "background slice (scheduler included) %.0f\n",
-                 least.size(), at(0.5), at(0.999), at(0.9999), at(1.0), worst_slice_us);
-    Print({"store.false_candidates", false_candidates, "per find", "", {}, {}, "<= 0.01",
+    std::fprintf(
+        stderr,
+        "insert of %zu while growing, us: p50 %.3f p99.9 %.3f p99.99 %.3f worst %.3f; worst "
+        "background slice (scheduler included) %.0f\n",
+        least.size(), at(0.5), at(0.999), at(0.9999), at(1.0), worst_slice_us);
+    Print({"store.false_candidates",
+           false_candidates,
+           "per find",
+           "",
+           {},
+           {},
+           "<= 0.01",
            false_candidates <= 0.01});
     Print({"store.insert.worst", at(1.0), "us", "", {}, {}, "<= 100", at(1.0) <= 100});
   }

@@ -1,5 +1,6 @@
-// Random operations against a std::map that says what must come out: with full hashes and with hashes of
-// 4 bits, with tiny segments, and with so little memory that puts are refused and compaction works.
+// Random operations against a std::map that says what must come out: with full hashes and with
+// hashes of 4 bits, with tiny segments, and with so little memory that puts are refused and
+// compaction works.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -79,7 +80,8 @@ class Model {
     const HashOutcome outcome = fixture_.Put(key, value, options);
     if (Refused(outcome)) return;
     StatusCode wanted = StatusCode::kOk;
-    if (options.condition == PutCondition::kIfAbsent && present) wanted = StatusCode::kAlreadyExists;
+    if (options.condition == PutCondition::kIfAbsent && present)
+      wanted = StatusCode::kAlreadyExists;
     if (options.condition == PutCondition::kIfPresent && !present) wanted = StatusCode::kNotFound;
     if (options.condition == PutCondition::kIfVersion && !version_fits) {
       wanted = present ? StatusCode::kFailedPrecondition : StatusCode::kNotFound;
@@ -189,22 +191,29 @@ class Model {
     REQUIRE(outcome.value_flags == present->flags);
     REQUIRE(fixture_.Text(outcome) == present->value);
     const HashOutcome ttl = fixture_.Ttl(key);
-    REQUIRE(ttl.result == (present->expiry_ms == 0 ? kTtlNone
-                                                   : present->expiry_ms - fixture_.core->NowMs()));
+    REQUIRE(ttl.result ==
+            (present->expiry_ms == 0 ? kTtlNone : present->expiry_ms - fixture_.core->NowMs()));
   }
 
   void Step() {
     const std::string key = RandomKey();
     switch (Below(16)) {
-      case 0: case 1: case 2: case 3: case 4:
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4:
         return Put(key);
-      case 5: case 6:
+      case 5:
+      case 6:
         return Add(key);
       case 7:
         return Append(key);
       case 8:
         return Swap(key);
-      case 9: case 10: case 11:
+      case 9:
+      case 10:
+      case 11:
         return Delete(key);
       case 12:
         return Expire(key);
@@ -283,9 +292,7 @@ TEST_CASE("ModelWithHashOfFourBits") {
   RunModel(options, 400, 1000, 20'000, 1'000);
 }
 
-TEST_CASE("ModelWithLittleMemory") {
-  RunModel(TinyStore(40 * 4096), 800, 1500, 60'000, 500, true);
-}
+TEST_CASE("ModelWithLittleMemory") { RunModel(TinyStore(40 * 4096), 800, 1500, 60'000, 500, true); }
 
 TEST_CASE("ModelWithLittleMemoryAndExtents") {
   RunModel(TinyStore(40 * 8192, 8192), 100, 30'000, 30'000, 500, true);

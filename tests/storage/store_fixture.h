@@ -93,7 +93,8 @@ struct StoreFixture {
     return text;
   }
   void AdvanceMs(std::uint64_t by_ms) { clock.AdvanceNs(by_ms * 1'000'000); }
-  // Background work until none is left (the test's clock stands still, so slices do not end by time).
+  // Background work until none is left (the test's clock stands still, so slices do not end by
+  // time).
   void Settle() {
     while (core->BackgroundSlice(1'000'000)) {
     }
@@ -109,7 +110,8 @@ struct StoreFixture {
 
 // The seed of a random test: TIDEPOOL_TEST_SEED or a fresh one. The caller prints it.
 inline std::uint64_t TestSeed() {
-  if (const char* given = std::getenv("TIDEPOOL_TEST_SEED")) return std::strtoull(given, nullptr, 10);
+  if (const char* given = std::getenv("TIDEPOOL_TEST_SEED"))
+    return std::strtoull(given, nullptr, 10);
   return std::random_device{}();
 }
 
