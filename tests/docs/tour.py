@@ -102,7 +102,7 @@ def run(script, folder):
 
 
 def belongs_to(pid, folder):
-    """A process that the tour started has its folder as HOME's parent, wherever it went since."""
+    """A process that the tour started has its folder as TMPDIR, whatever session it is in by now."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return b"\0TMPDIR=" + folder.encode() + b"\0" in b"\0" + file.read() + b"\0"
