@@ -7,7 +7,7 @@
 
 namespace tidepool::daemon {
 
-Deadline DeadlineOf(const grpc::ServerContext& call) {
+Deadline DeadlineOf(const grpc::ServerContextBase& call) {
   using std::chrono::milliseconds;
   constexpr std::int64_t kLongestMs = 3'600'000;
   const auto at = call.deadline();

@@ -8,6 +8,6 @@
 namespace tidepool::daemon {
 
 // Never later than an hour, so that nothing waits for ever on a caller who set none that counts.
-Deadline DeadlineOf(const grpc::ServerContext& call);
+Deadline DeadlineOf(const grpc::ServerContextBase& call);
 
 }  // namespace tidepool::daemon

@@ -1,0 +1,70 @@
+// What the services know of their node. Filled by daemon/node while it starts; services must expect
+// that the node has not joined yet.
+//
+//   daemon/node fills it  ->  [node_state]  ->  services/*, staging
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/core_group.h"
+#include "daemon/membership/coordinator.h"
+#include "daemon/membership/map_holder.h"
+#include "daemon/membership/member.h"
+#include "daemon/options.h"
+#include "daemon/peer_channels.h"
+#include "daemon/saved_registry.h"
+#include "proto/base/result.h"
+
+namespace tidepool::daemon {
+
+// Thread-safe: what is not const by nature is atomic or locks itself. Lives as long as the node.
+struct NodeState {
+  explicit NodeState(const Options& given) : options(given), peers(given.insecure) {}
+
+  const Options options;
+  std::vector<OptionValue> option_values;
+  // Set before the services start, and constant then.
+  std::string version;
+  std::string uuid;
+  std::uint64_t incarnation = 0;
+  std::string host;
+  std::uint64_t started_ns = 0;  // Monotonic.
+  CoreGroup* cores = nullptr;
+  // Ends the process in good order, soon after the call returns. `loss_agreed`: what this node
+  // holds was saved or given up, so its namespaces come back empty rather than lost.
+  std::function<void(bool loss_agreed)> request_stop;
+
+  // Null or unset until the node has joined.
+  MapHolder map;                                   // What is installed in the cores.
+  std::atomic<Coordinator*> coordinator{nullptr};  // Null for ever on all nodes but one.
+  std::atomic<Member*> member{nullptr};            // Set when it has joined.
+
+  PeerChannels peers;
+  SavedRegistry saved;
+
+  bool joined() const { return member.load(std::memory_order_acquire) != nullptr; }
+  NodeId self() const { return member.load(std::memory_order_acquire)->self(); }  // If joined.
+
+  // The newest map that this node can give: the coordinator's own, if it is here. Null before it
+  // has joined.
+  placement::PlacementMapPtr NewestMap();
+  // The holder of NewestMap, to wait on.
+  MapHolder& NewestHolder();
+  // kOk, or kUnavailable: the node is still starting.
+  Status CheckJoined() const;
+
+  // Looks again at the coordinator's newest map before it says no.
+  // Errors: kNotFound, kUnavailable (not joined).
+  Result<std::shared_ptr<const placement::Namespace>> FindNamespace(const std::string& name,
+                                                                    Deadline deadline);
+};
+
+// "node 2 (host, 10.0.0.7:4410)".
+std::string NodeText(const placement::Node& node);
+
+}  // namespace tidepool::daemon

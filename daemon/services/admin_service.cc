@@ -1,0 +1,221 @@
+#include "daemon/services/admin_service.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "daemon/services/call_deadline.h"
+#include "daemon/services/node_status.h"
+#include "proto/convert/grpc_status.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using convert::ToGrpc;
+
+constexpr std::uint64_t kStopOneMs = 3000;
+constexpr std::uint64_t kLeaveWaitMs = 5000;
+constexpr int kLossesNamed = 10;
+
+Deadline Sooner(Deadline a, std::uint64_t ms) {
+  return Deadline(std::min(a.at_ns(), Deadline::AfterMs(ms).at_ns()));
+}
+
+// "stopping would lose: 'inputs' (12 records, 3400 bytes), ..."
+Status RefuseToLose(const v1::CheckStopResponse& found) {
+  std::string what;
+  for (int i = 0; i < found.losses_size() && i < kLossesNamed; ++i) {
+    const auto& loss = found.losses(i);
+    what += (what.empty() ? "stopping would lose: '" : ", '") + loss.namespace_() + "' (" +
+            std::to_string(loss.records()) + " records, " + std::to_string(loss.bytes()) +
+            " bytes)";
+  }
+  if (found.losses_size() > kLossesNamed) {
+    what += " and " + std::to_string(found.losses_size() - kLossesNamed) + " more namespaces";
+  }
+  for (const std::string& node : found.nodes_unknown()) {
+    what += (what.empty() ? "" : "; ") + std::string("what is on ") + node + " is not known";
+  }
+  return Status(
+      StatusCode::kFailedPrecondition, what,
+      "kvctl stage out NAMESPACE DIR saves a namespace; --discard gives up what is named");
+}
+
+}  // namespace
+
+grpc::Status AdminService::GetConfig(grpc::ServerContext*, const v1::GetConfigRequest*,
+                                     v1::GetConfigResponse* response) {
+  for (const OptionValue& option : node_.option_values) {
+    auto* to = response->add_options();
+    to->set_name(option.name);
+    to->set_value(option.value);
+    to->set_source(std::string(OptionSourceName(option.source)));
+    to->set_help(option.help);
+    // The one option that changes while the daemon runs.
+    if (option.name == "log-level") to->set_value(std::string(log::LevelName(log::GetLevel())));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::SetLogLevel(grpc::ServerContext*, const v1::SetLogLevelRequest* request,
+                                       v1::SetLogLevelResponse* response) {
+  log::Level level = log::Level::kInfo;
+  if (const Status parsed = log::ParseLevel(request->level(), &level); !parsed.ok()) {
+    return ToGrpc(parsed);
+  }
+  response->set_previous(std::string(log::LevelName(log::GetLevel())));
+  log::SetLevel(level);
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::ResetStats(grpc::ServerContext*, const v1::ResetStatsRequest*,
+                                      v1::ResetStatsResponse*) {
+  node_.cores->ResetStats();
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::Ping(grpc::ServerContext*, const v1::PingRequest*,
+                                v1::PingResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  response->set_node_id(node_.self().value());
+  response->set_version(node_.version);
+  response->set_incarnation(node_.incarnation);
+  response->set_uptime_ms((Clock::Real().MonotonicNs() - node_.started_ns) / 1'000'000);
+  return grpc::Status::OK;
+}
+
+v1::CheckStopResponse AdminService::FindLosses(bool cluster, Deadline deadline) {
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  std::vector<Result<v1::NodeStatusResponse>> nodes;
+  v1::CheckStopResponse found;
+  if (cluster) {
+    nodes = CollectNodeStatus(&node_, *map, NamespaceId(), deadline);
+  } else {
+    nodes.emplace_back(LocalNodeStatus(&node_, NamespaceId(), deadline));
+  }
+  std::map<std::uint32_t, v1::CheckStopResponse::Loss> losses;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].ok()) {
+      // A node that left in good order has settled its losses already.
+      const bool has_left = map->nodes[i].state == placement::NodeState::kLeft;
+      if (!has_left) found.add_nodes_unknown(NodeText(map->nodes[i]));
+      continue;
+    }
+    for (const auto& space : nodes[i]->namespaces()) {
+      const auto entry = map->Find(NamespaceId(space.namespace_id()));
+      const bool is_lost = space.records() > 0 && !space.saved() && entry != nullptr &&
+                           entry->options.durability == "volatile";
+      if (!is_lost) continue;
+      auto& loss = losses[space.namespace_id()];
+      loss.set_namespace_(entry->name);
+      loss.set_records(loss.records() + space.records());
+      loss.set_bytes(loss.bytes() + space.live_bytes());
+    }
+  }
+  for (auto& [id, loss] : losses) *found.add_losses() = std::move(loss);
+  return found;
+}
+
+grpc::Status AdminService::CheckStop(grpc::ServerContext* call, const v1::CheckStopRequest* request,
+                                     v1::CheckStopResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  *response = FindLosses(request->cluster(), DeadlineOf(*call));
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::Stop(grpc::ServerContext* call, const v1::StopRequest* request,
+                                v1::StopResponse* response) {
+  const Deadline deadline = DeadlineOf(*call);
+  if (!node_.joined()) {
+    node_.request_stop(true);  // It holds nothing yet.
+    return grpc::Status::OK;
+  }
+  if (!request->discard()) {
+    const v1::CheckStopResponse found = FindLosses(request->cluster(), deadline);
+    if (found.losses_size() > 0 || found.nodes_unknown_size() > 0) {
+      return ToGrpc(RefuseToLose(found));
+    }
+  }
+  if (request->cluster()) {
+    const Status stopped = StopCluster(*request, deadline, response);
+    return ToGrpc(stopped);
+  }
+  response->add_nodes_stopped(NodeText(node_.map.Get()->nodes[node_.self().value()]));
+  node_.request_stop(true);
+  return grpc::Status::OK;
+}
+
+Status AdminService::StopCluster(const v1::StopRequest& request, Deadline deadline,
+                                 v1::StopResponse* response) {
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  const placement::Node& first = map->nodes.front();
+  if (node_.coordinator.load() == nullptr && first.state == placement::NodeState::kUp) {
+    // The coordinator goes last: it takes the connection file away when the others have left.
+    grpc::ClientContext context;
+    node_.peers.Prepare(&context, deadline);
+    const auto stub = v1::Admin::NewStub(node_.peers.Get(first.control_address));
+    const Status stopped =
+        convert::FromGrpc(stub->Stop(&context, request, response), NodeText(first));
+    if (stopped.code() != StatusCode::kUnavailable &&
+        stopped.code() != StatusCode::kDeadlineExceeded) {
+      return stopped;
+    }
+    response->Clear();
+  }
+  StopOthers(deadline, response);
+  response->add_nodes_stopped(NodeText(map->nodes[node_.self().value()]));
+  node_.request_stop(true);
+  return OkStatus();
+}
+
+void AdminService::StopOthers(Deadline deadline, v1::StopResponse* response) {
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  std::vector<NodeId> others;
+  for (const placement::Node& each : map->nodes) {
+    if (each.id != node_.self() && each.state != placement::NodeState::kLeft) {
+      others.push_back(each.id);
+    }
+  }
+  std::vector<Status> outcomes(others.size());
+  std::vector<std::thread> callers;  // At most as many as nodes, for at most kStopOneMs.
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    callers.emplace_back([&, i] {
+      const placement::Node& other = map->nodes[others[i].value()];
+      grpc::ClientContext context;
+      node_.peers.Prepare(&context, Sooner(deadline, kStopOneMs));
+      v1::StopRequest request;
+      request.set_discard(true);  // What may be lost was found or given up for all nodes before.
+      v1::StopResponse ignored;
+      const auto stub = v1::Admin::NewStub(node_.peers.Get(other.control_address));
+      outcomes[i] = convert::FromGrpc(stub->Stop(&context, request, &ignored), NodeText(other));
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  std::vector<NodeId> leaving;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const placement::Node& other = map->nodes[others[i].value()];
+    if (outcomes[i].ok()) {
+      response->add_nodes_stopped(NodeText(other));
+      leaving.push_back(other.id);
+    } else {
+      response->add_nodes_failed(NodeText(other) + ": " + std::string(outcomes[i].what()));
+    }
+  }
+  WaitUntilLeft(leaving, Sooner(deadline, kLeaveWaitMs));
+}
+
+void AdminService::WaitUntilLeft(const std::vector<NodeId>& nodes, Deadline deadline) {
+  // Only the coordinator hears of it.
+  if (node_.coordinator.load() == nullptr) return;
+  MapHolder& holder = node_.NewestHolder();
+  while (true) {
+    const placement::PlacementMapPtr map = holder.Get();
+    const bool all_left = std::all_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+      return map->nodes[id.value()].state == placement::NodeState::kLeft;
+    });
+    if (all_left || !holder.WaitFor(Epoch(map->epoch.value() + 1), deadline)) return;
+  }
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,43 @@
+// The Admin service: looking at and stopping a daemon.
+//
+//   gRPC -> gates -> [services/admin_service] -> node_state.request_stop; Admin of other nodes
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/node_state.h"
+#include "tidepool/v1/admin.grpc.pb.h"
+
+namespace tidepool::daemon {
+
+// Thread-safe; `node` must outlive it.
+class AdminService final : public v1::Admin::Service {
+ public:
+  explicit AdminService(NodeState* node) : node_(*node) {}
+
+  grpc::Status GetConfig(grpc::ServerContext* call, const v1::GetConfigRequest* request,
+                         v1::GetConfigResponse* response) override;
+  grpc::Status SetLogLevel(grpc::ServerContext* call, const v1::SetLogLevelRequest* request,
+                           v1::SetLogLevelResponse* response) override;
+  grpc::Status ResetStats(grpc::ServerContext* call, const v1::ResetStatsRequest* request,
+                          v1::ResetStatsResponse* response) override;
+  grpc::Status CheckStop(grpc::ServerContext* call, const v1::CheckStopRequest* request,
+                         v1::CheckStopResponse* response) override;
+  grpc::Status Stop(grpc::ServerContext* call, const v1::StopRequest* request,
+                    v1::StopResponse* response) override;
+  grpc::Status Ping(grpc::ServerContext* call, const v1::PingRequest* request,
+                    v1::PingResponse* response) override;
+
+ private:
+  // What would be lost if this node, or the whole cluster, stopped now.
+  v1::CheckStopResponse FindLosses(bool cluster, Deadline deadline);
+  Status StopCluster(const v1::StopRequest& request, Deadline deadline, v1::StopResponse* response);
+  void StopOthers(Deadline deadline, v1::StopResponse* response);
+  // Until the nodes named have left, so that the last one can tidy up behind them.
+  void WaitUntilLeft(const std::vector<NodeId>& nodes, Deadline deadline);
+
+  NodeState& node_;
+};
+
+}  // namespace tidepool::daemon

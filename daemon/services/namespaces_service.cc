@@ -1,0 +1,137 @@
+#include "daemon/services/namespaces_service.h"
+
+#include <algorithm>
+#include <map>
+
+#include "daemon/services/call_deadline.h"
+#include "daemon/services/node_status.h"
+#include "proto/convert/grpc_status.h"
+#include "proto/convert/placement_convert.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using convert::ToGrpc;
+
+constexpr std::uint64_t kInstallWaitMs = 1000;
+
+}  // namespace
+
+void NamespacesService::WaitUntilInstalled(Epoch epoch, Deadline deadline) {
+  const Deadline soon(std::min(deadline.at_ns(), Deadline::AfterMs(kInstallWaitMs).at_ns()));
+  // Later is no failure: a group that arrives before the map waits for it in its core.
+  node_.map.WaitFor(epoch, soon);
+}
+
+template <typename Request, typename Response, typename Method>
+grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request& request,
+                                        Response* response, Method method) {
+  const Deadline deadline = DeadlineOf(*call);
+  const placement::Node& coordinator = node_.map.Get()->nodes.front();
+  grpc::ClientContext context;
+  node_.peers.Prepare(&context, deadline);
+  const auto stub = v1::Namespaces::NewStub(node_.peers.Get(coordinator.control_address));
+  const grpc::Status answered = ((*stub).*method)(&context, request, response);
+  if (!answered.ok()) {
+    return ToGrpc(convert::FromGrpc(answered, "the coordinator, " + NodeText(coordinator) + ","));
+  }
+  WaitUntilInstalled(Epoch(response->epoch()), deadline);
+  return answered;
+}
+
+grpc::Status NamespacesService::Create(grpc::ServerContext* call,
+                                       const v1::CreateNamespaceRequest* request,
+                                       v1::CreateNamespaceResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  Coordinator* coordinator = node_.coordinator.load();
+  if (coordinator == nullptr) {
+    return Forward(call, *request, response, &v1::Namespaces::Stub::Create);
+  }
+  auto options = convert::FromProto(request->options());
+  if (!options.ok()) return ToGrpc(options.status());
+  const auto kind = request->kind() >= 0 && request->kind() <= v1::KIND_ARRAY
+                        ? static_cast<placement::Kind>(request->kind())
+                        : placement::Kind::kUnspecified;
+  const Deadline deadline = DeadlineOf(*call);
+  auto made = coordinator->CreateNamespace(request->name(), kind, *std::move(options), deadline);
+  if (!made.ok()) return ToGrpc(made.status());
+  convert::ToProto(*made->space, response->mutable_namespace_());
+  response->set_created(made->created);
+  response->set_epoch(made->epoch.value());
+  WaitUntilInstalled(made->epoch, deadline);
+  return grpc::Status::OK;
+}
+
+grpc::Status NamespacesService::Drop(grpc::ServerContext* call,
+                                     const v1::DropNamespaceRequest* request,
+                                     v1::DropNamespaceResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  Coordinator* coordinator = node_.coordinator.load();
+  if (coordinator == nullptr) {
+    return Forward(call, *request, response, &v1::Namespaces::Stub::Drop);
+  }
+  auto dropped = coordinator->DropNamespace(request->name());
+  if (!dropped.ok()) return ToGrpc(dropped.status());
+  response->set_epoch(dropped->value());
+  WaitUntilInstalled(*dropped, DeadlineOf(*call));
+  return grpc::Status::OK;
+}
+
+grpc::Status NamespacesService::AcceptLoss(grpc::ServerContext* call,
+                                           const v1::AcceptLossRequest* request,
+                                           v1::AcceptLossResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  Coordinator* coordinator = node_.coordinator.load();
+  if (coordinator == nullptr) {
+    return Forward(call, *request, response, &v1::Namespaces::Stub::AcceptLoss);
+  }
+  auto accepted = coordinator->AcceptLoss(request->name());
+  if (!accepted.ok()) return ToGrpc(accepted.status());
+  response->set_partitions_accepted(accepted->partitions_accepted);
+  response->set_epoch(accepted->epoch.value());
+  WaitUntilInstalled(accepted->epoch, DeadlineOf(*call));
+  return grpc::Status::OK;
+}
+
+grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNamespacesRequest*,
+                                     v1::ListNamespacesResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  // What another node has just made must be in the list.
+  if (node_.coordinator.load() == nullptr) {
+    node_.member.load()->Sync(
+        Deadline(std::min(DeadlineOf(*call).at_ns(), Deadline::AfterMs(kInstallWaitMs).at_ns())));
+  }
+  for (const auto& [id, space] : node_.NewestMap()->namespaces) {
+    convert::ToProto(*space, response->add_namespaces());
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
+                                         const v1::DescribeNamespaceRequest* request,
+                                         v1::DescribeNamespaceResponse* response) {
+  const Deadline deadline = DeadlineOf(*call);
+  auto space = node_.FindNamespace(request->name(), deadline);
+  if (!space.ok()) return ToGrpc(space.status());
+  convert::ToProto(**space, response->mutable_namespace_());
+  for (std::uint32_t i = 0; i < (*space)->partitions.size(); ++i) {
+    auto* entry = response->add_partitions();
+    entry->set_index(i);
+    *entry->mutable_partition() = response->namespace_().partitions(static_cast<int>(i));
+  }
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  for (const auto& node : CollectNodeStatus(&node_, *map, (*space)->id, deadline)) {
+    if (!node.ok()) continue;  // Its partitions show as down; what they hold is not known.
+    for (const auto& partition : node->partitions()) {
+      if (partition.index() >= static_cast<std::uint32_t>(response->partitions_size())) continue;
+      auto* entry = response->mutable_partitions(static_cast<int>(partition.index()));
+      entry->set_records(partition.records());
+      entry->set_live_bytes(partition.live_bytes());
+      response->set_records(response->records() + partition.records());
+      response->set_live_bytes(response->live_bytes() + partition.live_bytes());
+    }
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,39 @@
+// The Namespaces service. Reads come from this node's map, changes go to the coordinator.
+//
+//   gRPC -> gates -> [services/namespaces_service] -> coordinator, here or on its node
+#pragma once
+
+#include "daemon/node_state.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
+
+namespace tidepool::daemon {
+
+// Thread-safe; `node` must outlive it.
+class NamespacesService final : public v1::Namespaces::Service {
+ public:
+  explicit NamespacesService(NodeState* node) : node_(*node) {}
+
+  grpc::Status Create(grpc::ServerContext* call, const v1::CreateNamespaceRequest* request,
+                      v1::CreateNamespaceResponse* response) override;
+  grpc::Status Drop(grpc::ServerContext* call, const v1::DropNamespaceRequest* request,
+                    v1::DropNamespaceResponse* response) override;
+  grpc::Status List(grpc::ServerContext* call, const v1::ListNamespacesRequest* request,
+                    v1::ListNamespacesResponse* response) override;
+  grpc::Status Describe(grpc::ServerContext* call, const v1::DescribeNamespaceRequest* request,
+                        v1::DescribeNamespaceResponse* response) override;
+  grpc::Status AcceptLoss(grpc::ServerContext* call, const v1::AcceptLossRequest* request,
+                          v1::AcceptLossResponse* response) override;
+
+ private:
+  // Passes a call on to the coordinator's node; its answer, status and all, is ours. Then waits
+  // until this node has the map that the answer speaks of, so that the caller can go on here.
+  template <typename Request, typename Response, typename Method>
+  grpc::Status Forward(grpc::ServerContext* call, const Request& request, Response* response,
+                       Method method);
+  // Within the deadline, at most a second.
+  void WaitUntilInstalled(Epoch epoch, Deadline deadline);
+
+  NodeState& node_;
+};
+
+}  // namespace tidepool::daemon

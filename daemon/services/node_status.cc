@@ -1,0 +1,144 @@
+#include "daemon/services/node_status.h"
+
+#include <grpcpp/completion_queue.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "proto/convert/grpc_status.h"
+#include "proto/convert/placement_convert.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+
+namespace tidepool::daemon {
+namespace {
+
+std::uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total = 0;
+  std::uint64_t resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* response) {
+  v1::MemoryStatus& memory = *response->mutable_memory();
+  for (const CoreStats& core : cores) {
+    auto* to = response->add_cores();
+    to->set_core(static_cast<std::uint32_t>(response->cores_size() - 1));
+    to->set_sessions(core.sessions);
+    to->set_partitions(core.partitions);
+    to->set_operations(core.operations);
+    to->set_frames(core.frames);
+    to->set_loops(core.loops);
+    to->set_sleeps(core.sleeps);
+    to->set_p50_ns(core.p50_ns);
+    to->set_p99_ns(core.p99_ns);
+    to->set_records(core.records);
+    memory.set_limit_bytes(memory.limit_bytes() + core.limit_bytes);
+    memory.set_used_bytes(memory.used_bytes() + core.used_bytes);
+    memory.set_live_bytes(memory.live_bytes() + core.live_bytes);
+    memory.set_index_bytes(memory.index_bytes() + core.index_bytes);
+  }
+  memory.set_rss_bytes(ResidentBytes());
+}
+
+void AddNamespaces(const NodeState& node, const std::vector<PartitionStats>& partitions,
+                   NamespaceId partitions_of, v1::NodeStatusResponse* response) {
+  struct Sum {
+    std::uint64_t records = 0;
+    std::uint64_t live_bytes = 0;
+    std::uint64_t changes = 0;
+  };
+  std::map<NamespaceId, Sum> sums;
+  for (const PartitionStats& partition : partitions) {
+    Sum& sum = sums[partition.id.space()];
+    sum.records += partition.records;
+    sum.live_bytes += partition.live_bytes;
+    sum.changes += partition.changes;
+    if (partition.id.space() != partitions_of) continue;
+    auto* to = response->add_partitions();
+    to->set_index(partition.id.index());
+    to->set_records(partition.records);
+    to->set_live_bytes(partition.live_bytes);
+  }
+  for (const auto& [id, sum] : sums) {
+    auto* to = response->add_namespaces();
+    to->set_namespace_id(id.value());
+    to->set_records(sum.records);
+    to->set_live_bytes(sum.live_bytes);
+    to->set_saved(sum.records == 0 || node.saved.IsSaved(id, sum.changes));
+  }
+}
+
+// One call in progress.
+struct Asked {
+  std::size_t node = 0;
+  grpc::ClientContext context;
+  v1::NodeStatusResponse response;
+  grpc::Status status;
+};
+
+}  // namespace
+
+v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_of,
+                                       Deadline deadline) {
+  v1::NodeStatusResponse response;
+  const placement::PlacementMapPtr map = node->map.Get();
+  if (map != nullptr && node->joined()) {
+    convert::ToProto(map->nodes[node->self().value()], response.mutable_node());
+    response.set_epoch(map->epoch.value());
+  }
+  AddCores(node->cores->Stats(deadline), &response);
+  AddNamespaces(*node, node->cores->NamespaceStats(deadline), partitions_of, &response);
+  response.set_uptime_ms((Clock::Real().MonotonicNs() - node->started_ns) / 1'000'000);
+  response.set_data_path(node->cores->Describe());
+  return response;
+}
+
+std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
+                                                              const placement::PlacementMap& map,
+                                                              NamespaceId partitions_of,
+                                                              Deadline deadline) {
+  const Deadline soon(std::min(deadline.at_ns(), Deadline::AfterMs(kNodeStatusTimeoutMs).at_ns()));
+  std::vector<Result<v1::NodeStatusResponse>> results;
+  v1::NodeStatusRequest request;
+  request.set_partitions_of(partitions_of.value());
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<Asked>> calls;
+  for (const placement::Node& each : map.nodes) {
+    results.emplace_back(
+        Status(StatusCode::kUnavailable,
+               NodeText(each) + " is " + std::string(placement::NodeStateName(each.state))));
+    if (each.id == node->self() || each.state != placement::NodeState::kUp) continue;
+    auto asked = std::make_unique<Asked>();
+    asked->node = each.id.value();
+    node->peers.Prepare(&asked->context, soon);
+    const auto stub = v1::Cluster::NewStub(node->peers.Get(each.control_address));
+    auto reader = stub->AsyncNodeStatus(&asked->context, request, &queue);
+    reader->Finish(&asked->response, &asked->status, asked.get());
+    calls.push_back(std::move(asked));
+  }
+  results[node->self().value()] = LocalNodeStatus(node, partitions_of, soon);
+  for (std::size_t left = calls.size(); left > 0; --left) {
+    void* tag = nullptr;
+    bool ok = false;
+    if (!queue.Next(&tag, &ok)) break;
+    auto* asked = static_cast<Asked*>(tag);
+    if (asked->status.ok()) {
+      results[asked->node] = std::move(asked->response);
+    } else {
+      results[asked->node] = convert::FromGrpc(asked->status, NodeText(map.nodes[asked->node]));
+    }
+  }
+  queue.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.Next(&tag, &ok)) {
+  }
+  return results;
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,28 @@
+// What nodes say of themselves: this one by asking its cores, the others by NodeStatus calls, all
+// at once and with a short deadline, so that a stopped node costs a second and hangs nobody.
+//
+//   Cluster.Status, Namespaces.Describe, Admin.CheckStop -> [node_status] -> core_group; other
+//   nodes
+#pragma once
+
+#include <vector>
+
+#include "daemon/node_state.h"
+#include "tidepool/v1/cluster.pb.h"
+
+namespace tidepool::daemon {
+
+inline constexpr std::uint64_t kNodeStatusTimeoutMs = 1000;
+
+// `partitions_of` 0: no list of partitions.
+v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_of,
+                                       Deadline deadline);
+
+// Index = NodeId of `map`. Nodes that the map says are not up are not asked: kUnavailable.
+// Errors: kUnavailable, kDeadlineExceeded and others of the call, each naming the node.
+std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
+                                                              const placement::PlacementMap& map,
+                                                              NamespaceId partitions_of,
+                                                              Deadline deadline);
+
+}  // namespace tidepool::daemon
