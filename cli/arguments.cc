@@ -1,0 +1,250 @@
+#include "cli/arguments.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cctype>
+
+#include "cli/text.h"
+#include "cli/verbs.h"
+#include "proto/base/check.h"
+
+namespace tidepool::cli {
+namespace {
+
+// CLI11 gives some values a meaning ("[1,2]" becomes two of them, "-5" an option). No argument can
+// contain this character by accident in its first place and mean it: each value is handed to CLI11
+// behind it.
+constexpr char kValueMark = '\x01';
+
+Status Usage(const std::string& what, std::string_view verb) {
+  std::string remedy = "see: kvctl help";
+  if (!verb.empty()) remedy.append(" ").append(verb);
+  return Status(StatusCode::kInvalidArgument, what, remedy);
+}
+
+// "-n,--limit" -> "--limit".
+std::string_view LongName(std::string_view names) {
+  const std::size_t comma = names.find(',');
+  return comma == std::string_view::npos ? names : names.substr(comma + 1);
+}
+
+bool NamesOption(const Option& option, std::string_view name) {
+  const std::size_t comma = option.name.find(',');
+  return name == LongName(option.name) ||
+         (comma != std::string_view::npos && name == option.name.substr(0, comma));
+}
+
+bool LooksLikeOption(std::string_view argument) {
+  if (argument.size() < 2 || argument[0] != '-') return false;
+  const auto second = static_cast<unsigned char>(argument[1]);
+  const bool number = std::isdigit(second) || (second == '.' && argument.size() > 2);
+  return !number && argument != "-inf" && argument != "-nan";
+}
+
+std::vector<Option> OptionsOf(const Verb& verb) {
+  std::vector<Option> options = GlobalOptions();
+  options.insert(options.end(), verb.options.begin(), verb.options.end());
+  return options;
+}
+
+const Option* FindOption(const std::vector<Option>& options, std::string_view name) {
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const Option& option) { return NamesOption(option, name); });
+  return found == options.end() ? nullptr : &*found;
+}
+
+// Marks the values. "--option=value" is split, so that the value can be marked; it also makes a
+// value that begins with '-' possible.
+std::vector<std::string> MarkValues(const std::vector<std::string>& arguments,
+                                    const std::vector<Option>& options) {
+  std::vector<std::string> marked;
+  bool only_values = false;
+  for (const std::string& argument : arguments) {
+    if (!only_values && argument == "--") {
+      only_values = true;
+      marked.push_back(argument);
+      continue;
+    }
+    if (only_values || !LooksLikeOption(argument)) {
+      marked.push_back(kValueMark + argument);
+      continue;
+    }
+    const std::size_t equals = argument.find('=');
+    const Option* option =
+        equals == std::string::npos ? nullptr : FindOption(options, argument.substr(0, equals));
+    if (option == nullptr || option->value.empty()) {
+      marked.push_back(argument);
+    } else {
+      marked.push_back(argument.substr(0, equals));
+      marked.push_back(kValueMark + argument.substr(equals + 1));
+    }
+  }
+  return marked;
+}
+
+std::vector<std::string> Unmarked(std::vector<std::string> values) {
+  for (std::string& value : values) {
+    if (!value.empty() && value[0] == kValueMark) value.erase(0, 1);
+  }
+  return values;
+}
+
+std::string JoinLines(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  text.erase(std::remove(text.begin(), text.end(), kValueMark), text.end());
+  return ForTerminal(text);
+}
+
+// CLI11 throws for what it does not like; this is where that ends.
+Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string>& arguments) {
+  const std::vector<Option> options = OptionsOf(verb);
+  CLI::App app;
+  app.set_help_flag();
+  std::map<std::string, std::vector<std::string>> given;
+  std::vector<std::pair<std::string, CLI::Option*>> rows;
+  for (const Option& option : options) {
+    const std::string name(LongName(option.name));
+    if (option.value.empty()) {
+      rows.emplace_back(name, app.add_flag(std::string(option.name)));
+    } else {
+      CLI::Option* row = app.add_option(std::string(option.name), given[name]);
+      row->expected(option.value[0] == '[' ? 0 : 1, 1);
+      row->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      rows.emplace_back(name, row);
+    }
+  }
+  for (const Parameter& parameter : verb.parameters) {
+    const std::string name(parameter.name);
+    CLI::Option* row = app.add_option(name, given[name]);
+    row->expected(std::max(parameter.min, 1), parameter.max);
+    if (parameter.min > 0) row->required();
+    rows.emplace_back(name, row);
+  }
+  std::vector<std::string> marked = MarkValues(arguments, options);
+  std::reverse(marked.begin(), marked.end());  // App::parse takes them last first.
+  try {
+    app.parse(std::move(marked));
+  } catch (const CLI::ParseError& error) {
+    return Usage(JoinLines(error.what()), verb.name);
+  }
+  Arguments::Values values;
+  for (const auto& [name, row] : rows) {
+    values[name] = row->count() == 0 ? std::nullopt : std::optional(Unmarked(row->results()));
+  }
+  return Arguments(std::move(values));
+}
+
+// Where the verb's words stand in `arguments`: behind global options and their values.
+std::size_t FirstWord(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size() && LooksLikeOption(arguments[at])) {
+    const Option* option = FindOption(GlobalOptions(), arguments[at]);
+    at += option != nullptr && !option->value.empty() ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
+bool BeforeDashes(const std::vector<std::string>& arguments, std::string_view a,
+                  std::string_view b) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return false;
+    if (argument == a || argument == b) return true;
+  }
+  return false;
+}
+
+Status UnknownVerb(const std::string& name) {
+  const std::string nearest = NearestVerb(name);
+  std::string what = "unknown verb " + Quote(name);
+  if (nearest.empty()) return Usage(what, "");
+  return Status(StatusCode::kInvalidArgument, what, "did you mean: kvctl " + nearest);
+}
+
+}  // namespace
+
+const std::optional<std::vector<std::string>>& Arguments::Find(std::string_view name) const {
+  const auto found = values_.find(name);
+  TP_CHECK(found != values_.end());
+  return found->second;
+}
+
+const std::string& Arguments::Text(std::string_view name) const {
+  static const std::string* const kEmpty = new std::string;
+  const auto& values = Find(name);
+  return values.has_value() && !values->empty() ? values->back() : *kEmpty;
+}
+
+std::vector<std::string> Arguments::All(std::string_view name) const {
+  return Find(name).value_or(std::vector<std::string>());
+}
+
+namespace {
+
+template <typename T, typename Parse>
+Result<T> ParseOption(const Arguments& arguments, std::string_view name, T otherwise, Parse parse) {
+  if (!arguments.Has(name)) return otherwise;
+  Result<T> value = parse(arguments.Text(name));
+  if (value.ok()) return value;
+  return Status(StatusCode::kInvalidArgument,
+                std::string(name) + ": " + std::string(value.status().what()));
+}
+
+}  // namespace
+
+Result<std::uint64_t> Arguments::Number(std::string_view name, std::uint64_t otherwise) const {
+  return ParseOption(*this, name, otherwise, ParseUnsigned);
+}
+
+Result<std::uint64_t> Arguments::DurationMs(std::string_view name, std::uint64_t otherwise) const {
+  return ParseOption(*this, name, otherwise, ParseDurationMs);
+}
+
+Result<std::uint64_t> Arguments::ByteCount(std::string_view name, std::uint64_t otherwise) const {
+  return ParseOption(*this, name, otherwise, ParseByteCount);
+}
+
+Result<double> Arguments::Real(std::string_view name, double otherwise) const {
+  return ParseOption(*this, name, otherwise, ParseDouble);
+}
+
+bool WantsJson(const std::vector<std::string>& arguments) {
+  return BeforeDashes(arguments, "--json", "--json");
+}
+
+Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
+  std::vector<std::string> rest = arguments;
+  const std::size_t at = FirstWord(rest);
+  std::string name;
+  if (at < rest.size() && rest[at] != "--") {
+    name = rest[at];
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
+    if (IsFamily(name) && at < rest.size() && !LooksLikeOption(rest[at])) {
+      name += " " + rest[at];
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+  }
+  const bool help = BeforeDashes(rest, "-h", "--help");
+  if (name.empty() && BeforeDashes(rest, "--version", "--version")) {
+    rest.erase(std::find(rest.begin(), rest.end(), "--version"));
+    name = "version";
+  }
+  if (name.empty() && !help) {
+    if (rest.empty() || WantsJson(rest)) return Usage("no verb was given", "");
+    return Usage("no verb before " + Quote(rest[0]), "");
+  }
+  if (help) {
+    if (!name.empty() && !IsFamily(name) && FindVerb(name) == nullptr) return UnknownVerb(name);
+    rest = name.empty() ? std::vector<std::string>() : std::vector<std::string>{name};
+    name = "help";
+  }
+  const Verb* verb = FindVerb(name);
+  if (verb == nullptr && IsFamily(name)) return Usage("'" + name + "' needs a second word", name);
+  if (verb == nullptr) return UnknownVerb(name);
+  Result<Arguments> parsed = ParseWithTable(*verb, rest);
+  if (!parsed.ok()) return parsed.status();
+  return CommandLine{verb, *std::move(parsed)};
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,152 @@
+#include "cli/channel.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "proto/base/limits.h"
+#include "proto/cluster_file/job_token.h"
+
+namespace tidepool::cli {
+namespace {
+
+// For calls without a deadline of their own; a StallGuard ends them.
+constexpr std::uint64_t kStreamTimeoutMs = 365ull * 24 * 3600 * 1000;
+// A stopped node accepts connections (its kernel does) and stays silent: the others of the file
+// must get their turn within the deadline.
+constexpr std::uint64_t kConnectMsMin = 300;
+
+}  // namespace
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+StallGuard::StallGuard(grpc::ClientContext* context, std::uint64_t timeout_ms)
+    : context_(context), timeout_ms_(timeout_ms), thread_([this] { Watch(); }) {}
+
+StallGuard::~StallGuard() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void StallGuard::Progress() {
+  // The watcher looks at the count once per timeout; waking it for each message would cost more
+  // than the message.
+  const std::lock_guard lock(mutex_);
+  ++progress_;
+}
+
+void StallGuard::SetWaiting(bool waiting) {
+  const std::lock_guard lock(mutex_);
+  waiting_ = waiting;
+  ++progress_;
+}
+
+bool StallGuard::stalled() const {
+  const std::lock_guard lock(mutex_);
+  return stalled_;
+}
+
+void StallGuard::Watch() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    const std::uint64_t seen = progress_;
+    if (wake_.wait_for(lock, std::chrono::milliseconds(timeout_ms_), [&] { return ended_; })) {
+      return;
+    }
+    if (waiting_ && progress_ == seen) {
+      stalled_ = true;
+      context_->TryCancel();
+      return;
+    }
+  }
+}
+
+Channel::Channel(ChannelOptions options, cluster_file::Found found, std::string token)
+    : options_(std::move(options)), found_(std::move(found)), token_(std::move(token)) {}
+
+Status Channel::Open(const std::string& address, std::uint64_t timeout_ms) {
+  auto channel = convert::MakeChannel(address, options_.insecure);
+  if (!channel.ok()) return channel.status();
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms);
+  if (!(*channel)->WaitForConnected(deadline)) {
+    return Status(StatusCode::kUnavailable, address + " does not answer");
+  }
+  address_ = address;
+  channel_ = *std::move(channel);
+  return OkStatus();
+}
+
+Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options) {
+  auto found = cluster_file::Find(options.cluster);
+  if (!found.ok()) {
+    // "Not found" is what a missing key is called; a missing cluster is unreachable.
+    const Status& why = found.status();
+    if (why.code() != StatusCode::kNotFound) return why;
+    return Status(StatusCode::kUnavailable, std::string(why.what()), std::string(why.remedy()));
+  }
+  auto token = cluster_file::ReadTokenFile(found->file.token_file);
+  if (!token.ok()) return token.status();
+  std::unique_ptr<Channel> channel(new Channel(options, *std::move(found), *std::move(token)));
+
+  std::vector<cluster_file::FileNode> nodes = channel->found_.file.nodes;
+  const std::string here = HostName();
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [&](const cluster_file::FileNode& node) { return node.host == here; });
+  const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
+  std::string tried;
+  for (std::size_t i = 0; i < nodes.size() && !deadline.Passed(); ++i) {
+    const std::uint64_t share_ms = deadline.LeftMs() / (nodes.size() - i);
+    const Status opened =
+        channel->Open(nodes[i].control_address, std::max(share_ms, kConnectMsMin));
+    if (opened.ok()) return channel;
+    // Other nodes have the same trouble with addresses and TLS.
+    if (opened.code() != StatusCode::kUnavailable) return opened;
+    tried += (tried.empty() ? "" : ", ") + nodes[i].control_address;
+  }
+  return Status(
+      StatusCode::kUnavailable,
+      "no node of the cluster in " + channel->found_.path + " answers (tried " + tried + ")",
+      "if its daemons have ended, remove the stale file and start anew: kvctl start --local");
+}
+
+Result<std::unique_ptr<Channel>> Channel::ConnectTo(const std::string& address) const {
+  std::unique_ptr<Channel> channel(new Channel(options_, found_, token_));
+  const Status opened = channel->Open(address, options_.timeout_ms);
+  if (!opened.ok()) return opened;
+  return channel;
+}
+
+std::uint64_t Channel::TimeoutMs(std::uint64_t bytes) const {
+  if (options_.timeout_given) return options_.timeout_ms;
+  return options_.timeout_ms + bytes * 1000 / limits::kTimeoutBytesPerSecond;
+}
+
+void Channel::PrepareStream(grpc::ClientContext* context) const {
+  convert::PrepareCall(context, Deadline::AfterMs(kStreamTimeoutMs), token_);
+}
+
+Status Channel::StreamEnd(const grpc::Status& status, const StallGuard& guard) const {
+  if (!status.ok() && guard.stalled()) {
+    return Status(StatusCode::kDeadlineExceeded,
+                  address_ + " made no progress for " + std::to_string(options_.timeout_ms) + " ms",
+                  "raise --timeout, or see: kvctl status");
+  }
+  return FromGrpc(status);
+}
+
+Status Channel::FromGrpc(const grpc::Status& status) const {
+  return convert::FromGrpc(status, address_);
+}
+
+}  // namespace tidepool::cli

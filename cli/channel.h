@@ -1,0 +1,114 @@
+// kvctl's gRPC connection to one node of the cluster, which passes on what is not its own.
+//
+// a verb's handler -> [Channel] -> gRPC => any daemon -> the owner
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "proto/base/clock.h"
+#include "proto/base/result.h"
+#include "proto/cluster_file/find.h"
+#include "proto/convert/grpc_channel.h"
+#include "proto/convert/grpc_status.h"
+
+namespace tidepool::cli {
+
+// Of this machine, as the daemons' "host".
+std::string HostName();
+
+struct ChannelOptions {
+  std::string cluster;  // --cluster, or empty.
+  std::uint64_t timeout_ms = 10'000;
+  bool timeout_given = false;  // Then large values get no more time.
+  bool insecure = false;
+};
+
+// Cancels a call when its peer makes no progress: streams of any length have no deadline as a
+// whole, but nothing may wait for ever. Thread-safe.
+class StallGuard {
+ public:
+  // Waiting from the start. `context` outlives the guard.
+  StallGuard(grpc::ClientContext* context, std::uint64_t timeout_ms);
+  ~StallGuard();
+  StallGuard(const StallGuard&) = delete;
+  StallGuard& operator=(const StallGuard&) = delete;
+
+  // The peer did something, or the time begins anew for another reason.
+  void Progress();
+  // Whether the peer is to do something now. It is not to blame while a pager, a slow pipe or a
+  // person on this side holds things up.
+  void SetWaiting(bool waiting);
+  // True if this has cancelled the call.
+  bool stalled() const;
+
+ private:
+  void Watch();
+
+  grpc::ClientContext* const context_;
+  const std::uint64_t timeout_ms_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::uint64_t progress_ = 0;
+  bool waiting_ = true;
+  bool ended_ = false;
+  bool stalled_ = false;
+  std::thread thread_;
+};
+
+// Used by one thread, but for grpc_channel().
+class Channel {
+ public:
+  // Finds the connection file and connects to the first of its nodes that answers, those of this
+  // machine first: they see the caller's folders. Errors:
+  // kUnavailable (no connection file, or no node answers), kPermissionDenied, kUnauthenticated (the
+  // file or its token), kInvalidArgument (a damaged file), kFailedPrecondition (the token would
+  // leave the machine without TLS).
+  static Result<std::unique_ptr<Channel>> Connect(const ChannelOptions& options);
+  // The same for one address, for asking each node by itself.
+  Result<std::unique_ptr<Channel>> ConnectTo(const std::string& address) const;
+
+  // A unary call: Call<v1::Data>(&v1::Data::Stub::Get, request, &response). `bytes` is what it
+  // moves beside its frame, for the deadline. Errors: those of the service, kUnavailable,
+  // kDeadlineExceeded.
+  template <typename Service, typename Request, typename Response>
+  Status Call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                    Response*),
+              const Request& request, Response* response, std::uint64_t bytes = 0) {
+    grpc::ClientContext context;
+    convert::PrepareCall(&context, Deadline::AfterMs(TimeoutMs(bytes)), token_);
+    const auto stub = Service::NewStub(channel_);
+    return FromGrpc(((*stub).*method)(&context, request, response));
+  }
+
+  // For streams, together with a StallGuard of stall_ms().
+  void PrepareStream(grpc::ClientContext* context) const;
+  std::uint64_t stall_ms() const { return options_.timeout_ms; }
+  // How a stream ended, seen through its guard.
+  Status StreamEnd(const grpc::Status& status, const StallGuard& guard) const;
+
+  Status FromGrpc(const grpc::Status& status) const;
+  const std::shared_ptr<grpc::Channel>& grpc_channel() const { return channel_; }
+  const cluster_file::Found& found() const { return found_; }
+  const std::string& address() const { return address_; }
+
+ private:
+  Channel(ChannelOptions options, cluster_file::Found found, std::string token);
+  Status Open(const std::string& address, std::uint64_t timeout_ms);
+  std::uint64_t TimeoutMs(std::uint64_t bytes) const;
+
+  ChannelOptions options_;
+  cluster_file::Found found_;
+  std::string token_;
+  std::string address_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace tidepool::cli

@@ -1,0 +1,252 @@
+#include "cli/commands/cluster.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/commands/record_call.h"
+#include "cli/text.h"
+#include "tidepool/v1/admin.grpc.pb.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+#include "tidepool/v1/data.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+const char* StateName(v1::NodeState state) {
+  switch (state) {
+    case v1::NODE_STATE_UP:
+      return "up";
+    case v1::NODE_STATE_DOWN:
+      return "down";
+    case v1::NODE_STATE_LEFT:
+      return "left";
+    default:
+      return "unknown";
+  }
+}
+
+std::string OrVolatile(const std::string& durability) {
+  return durability.empty() ? "volatile" : durability;
+}
+
+// Of a node's cores: sums, and the worst of the latencies.
+struct NodeTotals {
+  std::uint64_t records = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t sessions = 0;
+  std::uint64_t p99_ns = 0;
+};
+
+NodeTotals TotalsOf(const v1::NodeStatusResponse& status) {
+  NodeTotals totals;
+  for (const v1::CoreStatus& core : status.cores()) {
+    totals.records += core.records();
+    totals.operations += core.operations();
+    totals.sessions = std::max(totals.sessions, core.sessions());
+    totals.p99_ns = std::max(totals.p99_ns, core.p99_ns());
+  }
+  return totals;
+}
+
+Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
+  const v1::Node& node = entry.node();
+  Json json;
+  json["node_id"] = node.node_id();
+  json["state"] = StateName(node.state());
+  json["host"] = node.host();
+  json["control_address"] = node.control_address();
+  json["pid"] = node.pid();
+  json["uuid"] = node.uuid();
+  json["incarnation"] = node.incarnation();
+  json["version"] = node.version();
+  json["cores"] = node.cores();
+  json["error"] = entry.error().empty() ? Json(nullptr) : Json(entry.error());
+  if (!entry.has_status()) return json;
+  const v1::NodeStatusResponse& status = entry.status();
+  const NodeTotals totals = TotalsOf(status);
+  json["uptime_ms"] = status.uptime_ms();
+  json["data_path"] = status.data_path();
+  json["records"] = totals.records;
+  json["operations"] = totals.operations;
+  json["sessions"] = totals.sessions;
+  json["memory"] = {{"limit_bytes", status.memory().limit_bytes()},
+                    {"used_bytes", status.memory().used_bytes()},
+                    {"live_bytes", status.memory().live_bytes()},
+                    {"index_bytes", status.memory().index_bytes()},
+                    {"rss_bytes", status.memory().rss_bytes()}};
+  Json cores = Json::array();
+  for (const v1::CoreStatus& core : status.cores()) {
+    cores.push_back({{"core", core.core()},
+                     {"sessions", core.sessions()},
+                     {"partitions", core.partitions()},
+                     {"records", core.records()},
+                     {"operations", core.operations()},
+                     {"frames", core.frames()},
+                     {"loops", core.loops()},
+                     {"sleeps", core.sleeps()},
+                     {"p50_ns", core.p50_ns()},
+                     {"p99_ns", core.p99_ns()}});
+  }
+  json["core_list"] = std::move(cores);
+  return json;
+}
+
+void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
+  const v1::Node& node = entry.node();
+  std::vector<std::string> row = {std::to_string(node.node_id()), StateName(node.state()),
+                                  node.host() + " " + node.control_address(),
+                                  std::to_string(node.pid()), std::to_string(node.cores())};
+  if (entry.has_status()) {
+    const v1::NodeStatusResponse& status = entry.status();
+    const NodeTotals totals = TotalsOf(status);
+    row.insert(row.end(), {FormatBytes(status.memory().used_bytes()) + " of " +
+                               FormatBytes(status.memory().limit_bytes()),
+                           FormatCount(static_cast<double>(totals.records)),
+                           FormatCount(static_cast<double>(totals.operations)),
+                           FormatNs(totals.p99_ns), FormatDurationMs(status.uptime_ms())});
+  } else {
+    row.insert(row.end(),
+               {entry.error().empty() ? "no answer" : entry.error(), "-", "-", "-", "-"});
+  }
+  table->Add(std::move(row));
+}
+
+std::string ForPeople(const v1::StatusResponse& status, const std::string& file) {
+  std::size_t up = 0;
+  Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "RECORDS", "OPERATIONS", "P99",
+               "UP FOR"});
+  for (const auto& entry : status.nodes()) {
+    up += entry.node().state() == v1::NODE_STATE_UP;
+    AddRow(entry, &nodes);
+  }
+  Table spaces({"NAMESPACE", "RECORDS", "BYTES", "PARTITIONS", "DURABILITY", "STATE"});
+  for (const auto& space : status.namespaces()) {
+    std::string state;
+    if (space.partitions_down() > 0) state = std::to_string(space.partitions_down()) + " down";
+    if (space.partitions_lost() > 0) {
+      state += (state.empty() ? "" : ", ") + std::to_string(space.partitions_lost()) + " lost";
+    }
+    spaces.Add({space.name(), std::to_string(space.records()), FormatBytes(space.live_bytes()),
+                std::to_string(space.partitions()), OrVolatile(space.durability()),
+                state.empty() ? "ok" : state});
+  }
+  return "cluster " + status.cluster_uuid() + ", " + std::to_string(up) + " of " +
+         std::to_string(status.nodes_expected()) + " nodes up" +
+         (status.forming() ? " (forming)" : "") + ", epoch " + std::to_string(status.epoch()) +
+         "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + spaces.ToString();
+}
+
+Status ShowStatus(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::StatusResponse status;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status));
+  const std::string& file = (*channel)->found().path;
+  if (!run.out.json()) {
+    run.out.Result({}, ForPeople(status, file));
+    return OkStatus();
+  }
+  Json nodes = Json::array();
+  for (const auto& entry : status.nodes()) nodes.push_back(ToJson(entry));
+  Json spaces = Json::array();
+  for (const auto& space : status.namespaces()) {
+    spaces.push_back({{"name", space.name()},
+                      {"records", space.records()},
+                      {"live_bytes", space.live_bytes()},
+                      {"partitions", space.partitions()},
+                      {"partitions_down", space.partitions_down()},
+                      {"partitions_lost", space.partitions_lost()},
+                      {"durability", OrVolatile(space.durability())}});
+  }
+  run.out.Result({{"cluster_uuid", status.cluster_uuid()},
+                  {"cluster_file", file},
+                  {"epoch", status.epoch()},
+                  {"nodes_expected", status.nodes_expected()},
+                  {"forming", status.forming()},
+                  {"coordinator", status.coordinator()},
+                  {"nodes", std::move(nodes)},
+                  {"namespaces", std::move(spaces)}},
+                 "");
+  return OkStatus();
+}
+
+Status Locate(Invocation& run) {
+  v1::LocateRequest request;
+  Result<std::string> key = KeyArgument(run.args);
+  if (!key.ok()) return key.status();
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_key(*key);
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::LocateResponse place;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Data>(&v1::Data::Stub::Locate, request, &place));
+  Json result;
+  SetBytes(&result, "key", *key);
+  result["partition"] = place.partition();
+  result["node_id"] = place.node_id();
+  result["core"] = place.core();
+  result["term"] = place.term();
+  result["host"] = place.host();
+  result["control_address"] = place.control_address();
+  result["node_state"] = place.node_state();
+  Table table({"PARTITION", "NODE", "CORE", "TERM", "HOST", "ADDRESS", "STATE"});
+  table.Add({std::to_string(place.partition()), std::to_string(place.node_id()),
+             std::to_string(place.core()), std::to_string(place.term()), place.host(),
+             place.control_address(), place.node_state()});
+  run.out.Result(result, table.ToString());
+  return OkStatus();
+}
+
+Status Config(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::GetConfigResponse config;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Admin>(&v1::Admin::Stub::GetConfig, {}, &config));
+  Json options = Json::array();
+  Table table({"OPTION", "VALUE", "FROM", "WHAT IT IS"});
+  for (const auto& option : config.options()) {
+    options.push_back({{"name", option.name()},
+                       {"value", option.value()},
+                       {"source", option.source()},
+                       {"help", option.help()}});
+    table.Add({option.name(), option.value().empty() ? "-" : option.value(), option.source(),
+               option.help()});
+  }
+  run.out.Result({{"node", (*channel)->address()}, {"options", std::move(options)}},
+                 table.ToString());
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<Verb> ClusterVerbs() {
+  return {
+      {"status",
+       "show nodes, memory and namespaces",
+       "P99 is the time from frame received to answer posted, in the slowest core.",
+       {},
+       {},
+       {{"kvctl status", ""}, {"kvctl status --json", "all counters, of each core"}},
+       ShowStatus,
+       "info stats nodes top"},
+      {"locate",
+       "show where a key lives, whether or not it exists",
+       "",
+       {NamespaceParameter(), KeyParameter()},
+       {Base64Option()},
+       {{"kvctl locate default greeting", ""}},
+       Locate,
+       "where owner"},
+      {"config",
+       "show a daemon's options and where they came from",
+       "Of the first node of the connection file that answers.",
+       {},
+       {},
+       {{"kvctl config", ""}},
+       Config,
+       "options settings"},
+  };
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,286 @@
+#include "cli/commands/data.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/commands/large_value.h"
+#include "cli/commands/record_call.h"
+#include "cli/record_text.h"
+#include "cli/text.h"
+#include "cli/value_source.h"
+
+namespace tidepool::cli {
+namespace {
+
+Json KeyObject(std::string_view key) {
+  Json object;
+  SetBytes(&object, "key", key);
+  return object;
+}
+
+const char* KindName(v1::ValueKind kind) {
+  if (kind == v1::VALUE_KIND_I64) return "i64";
+  return kind == v1::VALUE_KIND_F64 ? "f64" : "bytes";
+}
+
+// put
+
+Status SetCondition(const Arguments& args, v1::Operation* put) {
+  const bool absent = args.Has("--if-absent");
+  const bool present = args.Has("--if-present");
+  const bool version = args.Has("--if-version");
+  if (absent + present + version > 1) {
+    return Status(StatusCode::kInvalidArgument,
+                  "give only one of --if-absent, --if-present and --if-version");
+  }
+  if (absent) put->set_condition(v1::PUT_CONDITION_IF_ABSENT);
+  if (present) put->set_condition(v1::PUT_CONDITION_IF_PRESENT);
+  if (version) {
+    const Result<std::uint64_t> wanted = args.Number("--if-version", 0);
+    if (!wanted.ok()) return wanted.status();
+    put->set_condition(v1::PUT_CONDITION_IF_VERSION);
+    put->set_version(*wanted);
+  }
+  return OkStatus();
+}
+
+Result<std::uint64_t> PutLarge(Invocation& run, const v1::Operation& put, ValueSource value) {
+  if (put.condition() != v1::PUT_CONDITION_ALWAYS) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--if-absent, --if-present and --if-version are for values up to 1 MiB",
+                  "put the value under a key of its own, then a small record that names it");
+  }
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::WriteValueRequest::Start start;
+  start.set_namespace_(run.args.Text("NAMESPACE"));
+  start.set_key(put.key());
+  start.set_total_bytes(value.bytes());
+  if (put.has_ttl_ms()) start.set_ttl_ms(put.ttl_ms());
+  return WriteLargeValue(**channel, start, [&] { return value.Next(kLargeValuePartBytes); });
+}
+
+Result<std::uint64_t> PutValue(Invocation& run, v1::Operation put, v1::ValueKind kind) {
+  if (kind == v1::VALUE_KIND_BYTES) {
+    Result<ValueSource> value =
+        ValueSource::Open(run.args.Text("VALUE"), run.args.Has("--literal"));
+    if (!value.ok()) return value.status();
+    if (value->bytes() > kMessageValueBytesMax) return PutLarge(run, put, *std::move(value));
+    Result<std::string> bytes = value->Rest();
+    if (!bytes.ok()) return bytes.status();
+    put.set_value(*std::move(bytes));
+  } else {
+    Result<std::string> bytes = ValueArgument(run.args, "VALUE", kind);
+    if (!bytes.ok()) return bytes.status();
+    put.set_value(*std::move(bytes));
+    put.set_value_kind(kind);
+  }
+  const Result<v1::OperationResult> result = ExecuteOne(run, std::move(put));
+  if (!result.ok()) return result.status();
+  return result->version();
+}
+
+Status Put(Invocation& run) {
+  v1::Operation put;
+  put.set_kind(v1::OPERATION_KIND_PUT);
+  Result<std::string> key = KeyArgument(run.args);
+  if (!key.ok()) return key.status();
+  put.set_key(*key);
+  TP_RETURN_IF_ERROR(SetCondition(run.args, &put));
+  const Result<std::uint64_t> ttl_ms = run.args.DurationMs("--ttl", 0);
+  if (!ttl_ms.ok()) return ttl_ms.status();
+  if (run.args.Has("--ttl")) put.set_ttl_ms(*ttl_ms);
+  const Result<v1::ValueKind> kind = KindArgument(run.args);
+  if (!kind.ok()) return kind.status();
+  const Result<std::uint64_t> version = PutValue(run, std::move(put), *kind);
+  if (!version.ok()) return version.status();
+  Json result = KeyObject(*key);
+  result["version"] = *version;
+  run.out.Result(result, "");
+  return OkStatus();
+}
+
+// get
+
+void PrintValue(Invocation& run, std::string_view key, const v1::OperationResult& value) {
+  if (run.out.json()) {
+    Json result = KeyObject(key);
+    SetValue(&result, value.value(), value.value_kind());
+    result["kind"] = KindName(value.value_kind());
+    result["version"] = value.version();
+    run.out.Result(result, "");
+    return;
+  }
+  run.out.Raw(ValueText(value.value(), value.value_kind()));
+  // A counter is printed as a line of text; the bytes of a value must stay what they are.
+  const bool counter = value.value_kind() != v1::VALUE_KIND_BYTES;
+  if (counter || run.out.stdout_is_terminal()) run.out.Raw("\n");
+}
+
+Status GetLarge(Invocation& run, const std::string& key) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::ReadValueRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_key(key);
+  v1::OperationResult value;  // Collected for JSON, printed as it comes otherwise.
+  const bool json = run.out.json();
+  const Status status = ReadLargeValue(**channel, request, [&](const v1::ReadValueResponse& part) {
+    if (part.version() != 0) value.set_version(part.version());
+    if (json) {
+      value.mutable_value()->append(part.data());
+    } else {
+      run.out.Raw(part.data());
+    }
+  });
+  if (!status.ok() || !json) return status;
+  PrintValue(run, key, value);
+  return OkStatus();
+}
+
+Status Get(Invocation& run) {
+  v1::Operation get;
+  get.set_kind(v1::OPERATION_KIND_GET);
+  Result<std::string> key = KeyArgument(run.args);
+  if (!key.ok()) return key.status();
+  get.set_key(*key);
+  const Result<v1::OperationResult> result = ExecuteOne(run, get);
+  if (!result.ok()) return result.status();
+  if (result->value_omitted()) return GetLarge(run, *key);
+  PrintValue(run, *key, *result);
+  return OkStatus();
+}
+
+// delete
+
+Status Delete(Invocation& run) {
+  const Result<std::vector<std::string>> keys = KeyArguments(run.args);
+  if (!keys.ok()) return keys.status();
+  std::vector<v1::Operation> deletes;
+  for (const std::string& key : *keys) {
+    v1::Operation& operation = deletes.emplace_back();
+    operation.set_kind(v1::OPERATION_KIND_DELETE);
+    operation.set_key(key);
+  }
+  const auto results = ExecuteAll(run, deletes);
+  if (!results.ok()) return results.status();
+  std::size_t deleted = 0;
+  Status failure;
+  for (std::size_t i = 0; i < deletes.size(); ++i) {
+    const Status status = StatusOf((*results)[i].status(), deletes[i], run.args.Text("NAMESPACE"));
+    if (status.ok()) {
+      ++deleted;
+      continue;
+    }
+    if (failure.ok() || failure.code() == StatusCode::kNotFound) failure = status;
+    if (deletes.size() > 1 && !run.out.json()) run.out.Note(status.what());
+  }
+  Json result;
+  result["deleted"] = deleted;
+  result["asked"] = deletes.size();
+  run.out.Result(result, "");
+  if (failure.ok() || deletes.size() == 1) return failure;
+  if (deleted > 0) run.out.SetPartial();
+  return Status(failure.code(), std::to_string(deletes.size() - deleted) + " of " +
+                                    std::to_string(deletes.size()) + " keys were not deleted");
+}
+
+// exists, ttl
+
+Status Exists(Invocation& run) {
+  v1::Operation contains;
+  contains.set_kind(v1::OPERATION_KIND_CONTAINS);
+  Result<std::string> key = KeyArgument(run.args);
+  if (!key.ok()) return key.status();
+  contains.set_key(*key);
+  const auto results = ExecuteAll(run, {contains});
+  if (!results.ok()) return results.status();
+  const Status status = StatusOf(results->front().status(), contains, run.args.Text("NAMESPACE"));
+  const bool absent =
+      status.code() == StatusCode::kNotFound && results->front().status().message().empty();
+  if (!status.ok() && !absent) return status;
+  Json result = KeyObject(*key);
+  result["exists"] = !absent;
+  run.out.Result(result, absent ? "false" : "true");
+  return status;
+}
+
+Status Ttl(Invocation& run) {
+  v1::Operation ttl;
+  ttl.set_kind(v1::OPERATION_KIND_TTL);
+  Result<std::string> key = KeyArgument(run.args);
+  if (!key.ok()) return key.status();
+  ttl.set_key(*key);
+  const Result<v1::OperationResult> answer = ExecuteOne(run, ttl);
+  if (!answer.ok()) return answer.status();
+  const bool for_ever = answer->number() < 0;
+  Json result = KeyObject(*key);
+  result["ttl_ms"] = for_ever ? Json(nullptr) : Json(answer->number());
+  run.out.Result(
+      result, for_ever ? "never" : FormatDurationMs(static_cast<std::uint64_t>(answer->number())));
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<Verb> DataVerbs() {
+  return {
+      {"put",
+       "store a value under a key",
+       "Values have at most 1 GiB; those above 1 MiB are streamed. --int and --f64 make a counter, "
+       "which prints as a number. A value that begins with a dash needs -- before it.",
+       {NamespaceParameter(), KeyParameter(), ValueParameter()},
+       {{"--ttl", "DURATION", "let the record expire after this long; 0: never"},
+        {"--int", "", "VALUE is a whole number: store a counter"},
+        {"--f64", "", "VALUE is a number: store a floating-point counter"},
+        {"--if-absent", "", "only if the key does not exist (else exit code 1)"},
+        {"--if-present", "", "only if the key exists (else exit code 3)"},
+        {"--if-version", "N", "only if the record has this version (else exit code 1)"},
+        LiteralOption(),
+        Base64Option()},
+       {{"kvctl put default greeting hello", ""},
+        {"kvctl put default image @photo.jpg", "a file's content"},
+        {"date | kvctl put default now - --ttl 10m", "standard input, gone after ten minutes"},
+        {"kvctl put default visits 0 --int --if-absent", "a counter, unless it is there"}},
+       Put,
+       "set write store"},
+      {"get",
+       "print a value",
+       "The bytes go to standard output as they are; a newline follows only on a terminal. "
+       "Counters "
+       "are printed as a line with their number.",
+       {NamespaceParameter(), KeyParameter()},
+       {Base64Option()},
+       {{"kvctl get default greeting", "prints hello"},
+        {"kvctl get default image >photo.jpg", ""},
+        {"kvctl get default greeting --json", "value, kind and version"}},
+       Get,
+       "read cat fetch show"},
+      {"delete",
+       "delete records",
+       "",
+       {NamespaceParameter(), {"KEY", "the keys", 1, Parameter::kAnyNumber}},
+       {Base64Option()},
+       {{"kvctl delete default greeting", ""}, {"kvctl delete default a b c", ""}},
+       Delete,
+       "rm del remove erase"},
+      {"exists",
+       "say whether a key exists",
+       "Prints true or false; the exit code is 0 or 3.",
+       {NamespaceParameter(), KeyParameter()},
+       {Base64Option()},
+       {{"kvctl exists default greeting && echo yes", ""}},
+       Exists,
+       "contains has"},
+      {"ttl",
+       "print how long a record still lives",
+       "",
+       {NamespaceParameter(), KeyParameter()},
+       {Base64Option()},
+       {{"kvctl ttl default now", "9m12s, or never"}},
+       Ttl,
+       "pttl"},
+  };
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,183 @@
+#include "cli/commands/load.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/commands/ensure_namespace.h"
+#include "cli/commands/loader.h"
+#include "cli/commands/record_call.h"
+#include "cli/record_text.h"
+#include "cli/text.h"
+#include "proto/cluster_file/file_io.h"
+
+namespace tidepool::cli {
+namespace {
+
+struct CloseFile {
+  void operator()(FILE* file) const {
+    if (file != stdin) std::fclose(file);
+  }
+};
+using File = std::unique_ptr<FILE, CloseFile>;
+
+// Lines of any bytes and length, without their newline.
+class LineReader {
+ public:
+  explicit LineReader(File file) : file_(std::move(file)) {}
+  ~LineReader() { std::free(line_); }
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // False at the end, and when reading fails.
+  bool Next(std::string_view* line) {
+    const ssize_t got = getline(&line_, &capacity_, file_.get());
+    if (got < 0) return false;
+    *line = std::string_view(line_, static_cast<std::size_t>(got));
+    if (line->ends_with('\n')) line->remove_suffix(1);
+    return true;
+  }
+  bool failed() const { return std::ferror(file_.get()) != 0; }
+
+ private:
+  File file_;
+  char* line_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+struct LoadOptions {
+  std::string file;
+  bool has_format = false;
+  RecordFormat format = RecordFormat::kJsonLines;
+  bool counters = false;
+  std::uint64_t ttl_ms = 0;
+};
+
+Result<LoadOptions> OptionsFrom(const Arguments& args) {
+  LoadOptions options;
+  options.file = args.Text("FILE");
+  options.counters = args.Has("--int");
+  if (args.Has("--format")) {
+    const Result<RecordFormat> format = ParseRecordFormat(args.Text("--format"));
+    if (!format.ok()) return format.status();
+    options.has_format = true;
+    options.format = *format;
+  }
+  const Result<std::uint64_t> ttl_ms = args.DurationMs("--ttl", 0);
+  if (!ttl_ms.ok()) return ttl_ms.status();
+  options.ttl_ms = *ttl_ms;
+  return options;
+}
+
+// The record of one line, with what the options add to it.
+Result<v1::Record> RecordFrom(std::string_view line, const LoadOptions& options) {
+  Result<v1::Record> record = ParseRecord(line, options.format);
+  if (!record.ok()) return record;
+  if (options.counters && record->value_kind() == v1::VALUE_KIND_BYTES) {
+    const Result<std::int64_t> number = ParseSigned(record->value());
+    if (!number.ok()) return number.status();
+    record->set_value(CounterBytes(*number));
+    record->set_value_kind(v1::VALUE_KIND_I64);
+  }
+  if (record->ttl_ms() == 0) record->set_ttl_ms(options.ttl_ms);
+  return record;
+}
+
+Status LoadLines(LineReader* lines, LoadOptions options, Loader* loader) {
+  std::string_view line;
+  for (std::uint64_t number = 1; lines->Next(&line); ++number) {
+    if (line.empty()) continue;
+    if (!options.has_format) {
+      options.format = GuessRecordFormat(options.file, line);
+      options.has_format = true;
+    }
+    Result<v1::Record> record = RecordFrom(line, options);
+    if (record.ok()) {
+      TP_RETURN_IF_ERROR(loader->Add(*std::move(record), number));
+    } else {
+      loader->AddFailure(number, std::string(record.status().what()));
+    }
+  }
+  if (lines->failed()) return cluster_file::FileError("read", options.file, errno);
+  return loader->Finish();
+}
+
+// Lists the failures. Returns how the command as a whole ended.
+Status Report(Invocation& run, const Loader& loader, const Status& end, bool created,
+              std::chrono::steady_clock::duration took) {
+  Json failures = Json::array();
+  for (const Loader::Failure& failure : loader.failures()) {
+    failures.push_back({{"line", failure.line}, {"error", failure.what}});
+    if (!run.out.json()) {
+      run.out.Note("line " + std::to_string(failure.line) + ": " + failure.what);
+    }
+  }
+  if (loader.failed() > loader.failures().size() && !run.out.json()) {
+    run.out.Note("... and " + std::to_string(loader.failed() - loader.failures().size()) + " more");
+  }
+  const auto ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+  const std::string& space = run.args.Text("NAMESPACE");
+  run.out.Result({{"namespace", space},
+                  {"created", created},
+                  {"loaded", loader.loaded()},
+                  {"failed", loader.failed()},
+                  {"failures", std::move(failures)},
+                  {"elapsed_ms", ms}},
+                 "loaded " + std::to_string(loader.loaded()) + " records into " + space + " in " +
+                     FormatDurationMs(ms));
+  if (loader.loaded() > 0 && (loader.failed() > 0 || !end.ok())) run.out.SetPartial();
+  if (!end.ok()) return end;
+  if (loader.failed() == 0) return OkStatus();
+  return Status(StatusCode::kInvalidArgument,
+                std::to_string(loader.failed()) + " of " +
+                    std::to_string(loader.failed() + loader.loaded()) + " records were not loaded",
+                "correct the lines that are named and load them again");
+}
+
+Status Load(Invocation& run) {
+  const Result<LoadOptions> options = OptionsFrom(run.args);
+  if (!options.ok()) return options.status();
+  File file(options->file == "-" ? stdin : std::fopen(options->file.c_str(), "rbe"));
+  if (file == nullptr) return cluster_file::FileError("read", options->file, errno);
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  const std::string& space = run.args.Text("NAMESPACE");
+  const Result<bool> created = EnsureNamespace(run, space);
+  if (!created.ok()) return created.status();
+  const auto start = std::chrono::steady_clock::now();
+  Loader loader(**channel, space);
+  LineReader lines(std::move(file));
+  const Status end = LoadLines(&lines, *options, &loader);
+  return Report(run, loader, end, *created, std::chrono::steady_clock::now() - start);
+}
+
+}  // namespace
+
+std::vector<Verb> LoadVerbs() {
+  return {
+      {"load",
+       "load records from a file",
+       "One record per line, as dump writes them; the format is seen from the file's name or its "
+       "first line. The namespace is created if it is not there. Lines that fail are listed and "
+       "the "
+       "others are loaded: exit code 6.",
+       {NamespaceParameter(), {"FILE", "JSON lines or TSV; - for standard input"}},
+       {{"--format", "FORMAT", "jsonl or tsv (default: by name, else by the first line)"},
+        {"--ttl", "DURATION", "let records expire that say nothing else"},
+        {"--int", "", "values are whole numbers of counters"}},
+       {{"kvctl load default default.jsonl", ""},
+        {"printf 'a\\t1\\nb\\t2\\n' | kvctl load counts - --int", ""}},
+       Load,
+       "import restore mset"},
+  };
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,332 @@
+#include "cli/commands/local.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "cli/invocation.h"
+#include "cli/spawn.h"
+#include "cli/text.h"
+#include "proto/base/limits.h"
+#include "proto/cluster_file/published_file.h"
+#include "tidepool/v1/admin.grpc.pb.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+// A daemon serves in 0.1 s; a machine that is busy with N of them needs longer.
+constexpr std::uint64_t kStartTimeoutMs = 30'000;
+constexpr std::uint64_t kStopTimeoutMs = 30'000;
+constexpr std::chrono::milliseconds kPollEvery{20};
+// One step of asking daemons that may not be there yet.
+constexpr std::uint64_t kAskTimeoutMs = 1'000;
+
+// What one `start` does. Ends what it has started unless it was successful.
+class LocalStart {
+ public:
+  LocalStart(Invocation& run, std::uint64_t nodes) : run_(run), nodes_(nodes) {}
+  ~LocalStart();
+  LocalStart(const LocalStart&) = delete;
+  LocalStart& operator=(const LocalStart&) = delete;
+
+  Status Prepare();
+  Status Spawn();
+  Status WaitUntilServing();
+  void Print();
+
+ private:
+  Status CheckNoneLives();
+  std::string LogOf(std::size_t node) const {
+    return log_folder_ + "/kvd-" + std::to_string(node) + ".log";
+  }
+  Status CheckChildren();
+  Result<bool> AllServe() const;
+
+  Invocation& run_;
+  const std::uint64_t nodes_;
+  std::string program_;
+  std::string file_;
+  std::string log_folder_;
+  std::vector<std::string> options_;
+  std::vector<pid_t> pids_;
+  bool done_ = false;
+};
+
+LocalStart::~LocalStart() {
+  if (done_) return;
+  for (const pid_t pid : pids_) kill(pid, SIGTERM);
+  const Deadline deadline = Deadline::AfterMs(5'000);
+  for (const pid_t pid : pids_) {
+    while (!deadline.Passed() && !ChildHasEnded(pid)) std::this_thread::sleep_for(kPollEvery);
+    if (IsDaemonAlive(pid)) kill(pid, SIGKILL);
+  }
+}
+
+// True if some option of `options` sets `name`.
+bool Sets(const std::vector<std::string>& options, const std::string& name) {
+  return std::any_of(options.begin(), options.end(), [&](const std::string& option) {
+    return option == name || option.starts_with(name + "=");
+  });
+}
+
+Status LocalStart::CheckNoneLives() {
+  const auto environment = cluster_file::ProcessEnvironment();
+  const auto probe = [](const std::string& address, const std::string& /*cluster_uuid*/) {
+    const auto channel = convert::MakeChannel(address, /*insecure=*/true);
+    return channel.ok() && (*channel)->WaitForConnected(std::chrono::system_clock::now() +
+                                                        std::chrono::milliseconds(kAskTimeoutMs));
+  };
+  const auto found = cluster_file::Examine(file_, cluster_file::JobId(environment), probe);
+  if (!found.ok()) return found.status();
+  if (found->finding != cluster_file::Finding::kLive) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition, "a cluster runs already, its file is " + file_,
+                "use it, end it with kvctl stop, or give another --cluster FILE");
+}
+
+Status LocalStart::Prepare() {
+  auto program = FindDaemonProgram();
+  if (!program.ok()) return program.status();
+  program_ = *std::move(program);
+  auto file =
+      cluster_file::PathForDaemon(run_.args.Text("--cluster"), cluster_file::ProcessEnvironment());
+  if (!file.ok()) return file.status();
+  file_ = *std::move(file);
+  TP_RETURN_IF_ERROR(CheckNoneLives());
+  log_folder_ = cluster_file::DataFolderFor(file_) + "/logs";
+  TP_RETURN_IF_ERROR(cluster_file::MakeFolders(log_folder_));
+
+  const std::vector<std::string> passed = run_.args.All("KVD_OPTION");
+  options_ = {"--nodes", std::to_string(nodes_), "--cluster", file_};
+  if (!Sets(passed, "--interface")) options_.insert(options_.end(), {"--interface", "lo"});
+  const Result<std::uint64_t> memory = run_.args.ByteCount("--memory", 0);
+  if (!memory.ok()) return memory.status();
+  if (run_.args.Has("--memory")) {
+    options_.insert(options_.end(), {"--memory", std::to_string(*memory / nodes_)});
+  } else if (nodes_ > 1 && !Sets(passed, "--memory")) {
+    // Each would take half of what is available.
+    options_.insert(options_.end(),
+                    {"--memory", FormatDouble(50.0 / static_cast<double>(nodes_)) + "%"});
+  }
+  options_.insert(options_.end(), passed.begin(), passed.end());
+  return OkStatus();
+}
+
+Status LocalStart::Spawn() {
+  for (std::uint64_t i = 0; i < nodes_; ++i) {
+    const Result<pid_t> pid = SpawnDetached(program_, options_, LogOf(i));
+    if (!pid.ok()) return pid.status();
+    pids_.push_back(*pid);
+  }
+  return OkStatus();
+}
+
+Status LocalStart::CheckChildren() {
+  for (std::size_t i = 0; i < pids_.size(); ++i) {
+    if (!ChildHasEnded(pids_[i])) continue;
+    pids_.erase(pids_.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::string last = LastLine(LogOf(i));
+    return Status(StatusCode::kFailedPrecondition,
+                  "a daemon ended while starting" + (last.empty() ? "" : ": " + last),
+                  "its log is " + LogOf(i));
+  }
+  return OkStatus();
+}
+
+Result<bool> LocalStart::AllServe() const {
+  const auto channel = Channel::Connect({.cluster = file_,
+                                         .timeout_ms = kAskTimeoutMs,
+                                         .timeout_given = true,
+                                         .insecure = Sets(options_, "--insecure")});
+  if (!channel.ok()) return false;  // No file yet, or nobody listens yet.
+  v1::StatusResponse status;
+  const Status asked = (*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status);
+  if (asked.code() == StatusCode::kUnauthenticated) return asked;
+  if (!asked.ok() || status.forming()) return false;
+  const auto up = std::count_if(status.nodes().begin(), status.nodes().end(), [](const auto& node) {
+    return node.node().state() == v1::NODE_STATE_UP && node.has_status();
+  });
+  return static_cast<std::uint64_t>(up) == nodes_;
+}
+
+Status LocalStart::WaitUntilServing() {
+  const Result<std::uint64_t> timeout_ms = run_.args.DurationMs("--timeout", kStartTimeoutMs);
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  const Deadline deadline = Deadline::AfterMs(*timeout_ms);
+  for (;;) {
+    TP_RETURN_IF_ERROR(CheckChildren());
+    const Result<bool> serving = AllServe();
+    if (!serving.ok()) return serving.status();
+    if (*serving) break;
+    if (deadline.Passed()) {
+      return Status(StatusCode::kDeadlineExceeded,
+                    "the daemons do not all serve after " + FormatDurationMs(*timeout_ms),
+                    "their logs are in " + log_folder_);
+    }
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  done_ = true;
+  return OkStatus();
+}
+
+void LocalStart::Print() {
+  std::string pids;
+  for (const pid_t pid : pids_) pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
+  const std::string daemons = nodes_ == 1 ? "1 daemon" : std::to_string(nodes_) + " daemons";
+  // What finds the file by itself needs no option.
+  const auto user_file = cluster_file::Find("");
+  const bool found_alone = user_file.ok() && user_file->path == file_;
+  const std::string option = found_alone ? "" : "--cluster " + file_ + " ";
+  run_.out.Result({{"cluster_file", file_}, {"pids", pids_}, {"log_folder", log_folder_}},
+                  "started " + daemons + " (process " + pids + ")\n" + "connection file " + file_ +
+                      "\n" + "logs in         " + log_folder_ + "\n" + "try             kvctl " +
+                      option + "put default greeting hello\n" + "                kvctl " + option +
+                      "get default greeting\n" + "end with        kvctl " + option + "stop\n");
+}
+
+Status Start(Invocation& run) {
+  if (!run.args.Has("--local")) {
+    return Status(StatusCode::kInvalidArgument, "start needs --local [N] in this version",
+                  "on several machines start kvd on each: srun kvd --insecure");
+  }
+  const std::string& text = run.args.Text("--local");
+  const Result<std::uint64_t> nodes = text.empty() ? Result<std::uint64_t>(1) : ParseUnsigned(text);
+  if (!nodes.ok() || *nodes == 0 || *nodes > 64) {
+    return Status(StatusCode::kInvalidArgument, "--local: " + Quote(text) + " daemons",
+                  "give a number from 1 to 64");
+  }
+  LocalStart start(run, *nodes);
+  TP_RETURN_IF_ERROR(start.Prepare());
+  TP_RETURN_IF_ERROR(start.Spawn());
+  TP_RETURN_IF_ERROR(start.WaitUntilServing());
+  start.Print();
+  return OkStatus();
+}
+
+// stop
+
+// "name (17 records, 1.2 KiB), ..."
+std::string ForPeople(const v1::CheckStopResponse& check) {
+  std::string text;
+  for (const auto& loss : check.losses()) {
+    text += (text.empty() ? "" : ", ") + loss.namespace_() + " (" + std::to_string(loss.records()) +
+            " records, " + FormatBytes(loss.bytes()) + ")";
+  }
+  for (const std::string& node : check.nodes_unknown()) {
+    text += (text.empty() ? "" : ", ") + ("what " + node + " holds, which does not answer");
+  }
+  return text;
+}
+
+Json ToJson(const v1::CheckStopResponse& check) {
+  Json losses = Json::array();
+  for (const auto& loss : check.losses()) {
+    losses.push_back(
+        {{"namespace", loss.namespace_()}, {"records", loss.records()}, {"bytes", loss.bytes()}});
+  }
+  Json unknown = Json::array();
+  for (const std::string& node : check.nodes_unknown()) unknown.push_back(node);
+  return {{"losses", std::move(losses)}, {"nodes_unknown", std::move(unknown)}};
+}
+
+// The daemons of the cluster. Errors: kUnimplemented if some are on other machines.
+Result<std::vector<pid_t>> DaemonsHere(Channel& channel) {
+  v1::StatusResponse status;
+  TP_RETURN_IF_ERROR(channel.Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status));
+  std::vector<pid_t> pids;
+  for (const auto& entry : status.nodes()) {
+    if (entry.node().state() == v1::NODE_STATE_LEFT) continue;
+    if (entry.node().host() != HostName()) {
+      return Status(StatusCode::kUnimplemented,
+                    "node " + std::to_string(entry.node().node_id()) + " runs on " +
+                        entry.node().host() + "; this version stops daemons of this machine only",
+                    "end the others with SIGTERM, or end their job step");
+    }
+    pids.push_back(static_cast<pid_t>(entry.node().pid()));
+  }
+  return pids;
+}
+
+Status WaitUntilGone(Invocation& run, std::vector<pid_t> pids) {
+  const Result<std::uint64_t> timeout_ms = run.args.DurationMs("--timeout", kStopTimeoutMs);
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  const Deadline deadline = Deadline::AfterMs(*timeout_ms);
+  for (;;) {
+    std::erase_if(pids, [](pid_t pid) { return !IsDaemonAlive(pid); });
+    if (pids.empty()) return OkStatus();
+    if (deadline.Passed()) break;
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  std::string left;
+  for (const pid_t pid : pids) left += (left.empty() ? "" : ", ") + std::to_string(pid);
+  return Status(StatusCode::kDeadlineExceeded,
+                "process " + left + " still runs after " + FormatDurationMs(*timeout_ms),
+                "a daemon that does not answer ends with SIGKILL only");
+}
+
+Status Stop(Invocation& run) {
+  const Result<Channel*> connected = run.Connect();
+  if (!connected.ok()) return connected.status();
+  Channel& channel = **connected;
+  Result<std::vector<pid_t>> pids = DaemonsHere(channel);
+  if (!pids.ok()) return pids.status();
+  const bool discard = run.args.Has("--discard");
+  v1::CheckStopResponse check;
+  TP_RETURN_IF_ERROR(channel.Call<v1::Admin>(&v1::Admin::Stub::CheckStop, {}, &check));
+  const std::string losses = ForPeople(check);
+  Json result = ToJson(check);
+  if (!losses.empty() && !discard) {
+    run.out.Result(result, "");
+    return Status(StatusCode::kFailedPrecondition,
+                  "stopping would lose what is neither staged out nor durable: " + losses,
+                  "save it with kvctl stage out or kvctl dump, or give --discard");
+  }
+  v1::StopRequest request;
+  request.set_discard(discard);
+  request.set_cluster(true);
+  v1::StopResponse response;
+  TP_RETURN_IF_ERROR(channel.Call<v1::Admin>(&v1::Admin::Stub::Stop, request, &response));
+  const std::size_t count = pids->size();
+  TP_RETURN_IF_ERROR(WaitUntilGone(run, *std::move(pids)));
+  result["nodes_stopped"] = count;
+  run.out.Result(result, "stopped " + std::to_string(count) +
+                             (count == 1 ? " daemon" : " daemons") +
+                             (losses.empty() ? "" : "; discarded " + losses));
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<Verb> LocalVerbs() {
+  return {
+      {"start",
+       "start daemons on this machine",
+       "They serve on loopback, belong to this user, and go on when kvctl and the terminal have "
+       "ended. Without --cluster it is the user's own default service, which every tool finds by "
+       "itself. What follows -- goes to each kvd (see kvd --help).",
+       {{"KVD_OPTION", "options of kvd, behind --", 0, Parameter::kAnyNumber}},
+       {{"--local", "[N]", "N daemons, each a node of one cluster (default 1)"},
+        {"--memory", "SIZE",
+         "for all of them together (default: half of what the machine has available)"}},
+       {{"kvctl start --local", ""},
+        {"kvctl start --local 3 --memory 6GiB", "three nodes of 2 GiB"},
+        {"kvctl start --local 2 -- --cores 2 --log-level debug", ""}},
+       Start,
+       "up run launch serve"},
+      {"stop",
+       "stop the daemons, unless something would be lost",
+       "Refuses and names the namespaces that are neither staged out nor durable nor empty.",
+       {},
+       {{"--discard", "", "stop also if that loses data"}},
+       {{"kvctl stop", ""}, {"kvctl stop --discard", ""}},
+       Stop,
+       "down quit shutdown kill exit"},
+  };
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,264 @@
+#include "cli/commands/namespace.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/commands/record_call.h"
+#include "cli/text.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+// Index = v1::Kind.
+constexpr std::array<const char*, 7> kKinds = {"unspecified", "hash",  "ordered", "queue",
+                                               "priority",    "bloom", "array"};
+
+std::string KindName(v1::Kind kind) {
+  return kind > 0 && kind < static_cast<int>(kKinds.size()) ? kKinds[kind] : "unknown";
+}
+
+Result<v1::Kind> ParseKind(const std::string& text) {
+  if (text.empty()) return v1::KIND_HASH;
+  for (std::size_t i = 1; i < kKinds.size(); ++i) {
+    if (text == kKinds[i]) return static_cast<v1::Kind>(i);
+  }
+  return Status(StatusCode::kInvalidArgument, "--kind: there is no kind " + Quote(text),
+                "this version has: hash");
+}
+
+std::string OrDefault(const std::string& text, const char* otherwise) {
+  return text.empty() ? otherwise : text;
+}
+
+Json ToJson(const v1::NamespaceMap& space) {
+  const v1::NamespaceOptions& options = space.options();
+  std::size_t down = 0;
+  std::size_t lost = 0;
+  for (const v1::Partition& partition : space.partitions()) {
+    down += partition.state() == v1::PARTITION_STATE_DOWN;
+    lost += partition.state() == v1::PARTITION_STATE_LOST;
+  }
+  Json json;
+  json["name"] = space.name();
+  json["id"] = space.namespace_id();
+  json["kind"] = KindName(space.kind());
+  json["partitions"] = space.partitions_size();
+  json["partitions_down"] = down;
+  json["partitions_lost"] = lost;
+  json["durability"] = OrDefault(options.durability(), "volatile");
+  json["replicas"] = options.replicas() == 0 ? 1 : options.replicas();
+  json["on_loss"] = OrDefault(options.on_loss(), "error");
+  json["ttl_ms"] = options.ttl_ms() == 0 ? Json(nullptr) : Json(options.ttl_ms());
+  json["memory_share_percent"] = options.memory_share_percent();
+  json["prefilter"] = OrDefault(options.prefilter(), "none");
+  return json;
+}
+
+Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
+  v1::NamespaceOptions options;
+  const auto partitions = args.Number("--partitions", 0);
+  if (!partitions.ok()) return partitions.status();
+  const auto replicas = args.Number("--replicas", 0);
+  if (!replicas.ok()) return replicas.status();
+  const auto share = args.Number("--memory-share", 0);
+  if (!share.ok()) return share.status();
+  const auto ttl_ms = args.DurationMs("--ttl", 0);
+  if (!ttl_ms.ok()) return ttl_ms.status();
+  if (*partitions > UINT32_MAX || *replicas > UINT32_MAX || *share > 100) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--partitions, --replicas or --memory-share is out of range",
+                  "partitions go from 1 to 4096, the share is a percentage");
+  }
+  options.set_partitions(static_cast<std::uint32_t>(*partitions));
+  options.set_replicas(static_cast<std::uint32_t>(*replicas));
+  options.set_memory_share_percent(static_cast<std::uint32_t>(*share));
+  options.set_ttl_ms(*ttl_ms);
+  options.set_durability(args.Text("--durability"));
+  options.set_on_loss(args.Text("--on-loss"));
+  options.set_prefilter(args.Text("--prefilter"));
+  return options;
+}
+
+Status Create(Invocation& run) {
+  v1::CreateNamespaceRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  const Result<v1::Kind> kind = ParseKind(run.args.Text("--kind"));
+  if (!kind.ok()) return kind.status();
+  request.set_kind(*kind);
+  Result<v1::NamespaceOptions> options = OptionsFrom(run.args);
+  if (!options.ok()) return options.status();
+  *request.mutable_options() = *std::move(options);
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::CreateNamespaceResponse response;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Create, request, &response));
+  Json result = ToJson(response.namespace_());
+  result["created"] = response.created();
+  run.out.Result(result, (response.created() ? "created " : "exists already: ") +
+                             response.namespace_().name());
+  return OkStatus();
+}
+
+Status List(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::ListNamespacesResponse response;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::List, {}, &response));
+  Table table({"NAME", "KIND", "PARTITIONS", "DURABILITY", "TTL", "STATE"});
+  Json list = Json::array();
+  for (const v1::NamespaceMap& space : response.namespaces()) {
+    Json json = ToJson(space);
+    const std::size_t down = json["partitions_down"];
+    const std::size_t lost = json["partitions_lost"];
+    std::string state = down + lost == 0 ? "ok" : "";
+    if (down > 0) state += std::to_string(down) + " down";
+    if (lost > 0) state += (down > 0 ? ", " : "") + std::to_string(lost) + " lost";
+    table.Add({space.name(), KindName(space.kind()), std::to_string(space.partitions_size()),
+               json["durability"],
+               space.options().ttl_ms() == 0 ? "never" : FormatDurationMs(space.options().ttl_ms()),
+               state});
+    list.push_back(std::move(json));
+  }
+  run.out.Result({{"namespaces", std::move(list)}}, table.ToString());
+  return OkStatus();
+}
+
+const char* StateName(v1::PartitionState state) {
+  switch (state) {
+    case v1::PARTITION_STATE_ACTIVE:
+      return "active";
+    case v1::PARTITION_STATE_DOWN:
+      return "down";
+    case v1::PARTITION_STATE_LOST:
+      return "lost";
+    default:
+      return "unknown";
+  }
+}
+
+Status Describe(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::DescribeNamespaceRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  v1::DescribeNamespaceResponse response;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Describe, request, &response));
+  Json result = ToJson(response.namespace_());
+  result["records"] = response.records();
+  result["live_bytes"] = response.live_bytes();
+  std::string text;
+  for (const auto& [name, value] : result.items()) {
+    const std::string padding(name.size() < 22 ? 22 - name.size() : 1, ' ');
+    text += name + padding + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
+  }
+  Json partitions = Json::array();
+  Table table({"PARTITION", "NODE", "CORE", "TERM", "STATE", "RECORDS", "BYTES"});
+  for (const auto& entry : response.partitions()) {
+    const v1::Partition& place = entry.partition();
+    partitions.push_back({{"index", entry.index()},
+                          {"node", place.node_id()},
+                          {"core", place.core()},
+                          {"term", place.term()},
+                          {"state", StateName(place.state())},
+                          {"records", entry.records()},
+                          {"live_bytes", entry.live_bytes()}});
+    table.Add({std::to_string(entry.index()), std::to_string(place.node_id()),
+               std::to_string(place.core()), std::to_string(place.term()), StateName(place.state()),
+               std::to_string(entry.records()), FormatBytes(entry.live_bytes())});
+  }
+  result["partition_list"] = std::move(partitions);
+  run.out.Result(result, text + "\n" + table.ToString());
+  return OkStatus();
+}
+
+Status Drop(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::DropNamespaceRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  v1::DropNamespaceResponse response;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Drop, request, &response));
+  run.out.Result({{"name", request.name()}, {"epoch", response.epoch()}},
+                 "dropped " + request.name());
+  return OkStatus();
+}
+
+Status AcceptLoss(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::AcceptLossRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  v1::AcceptLossResponse response;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::AcceptLoss, request, &response));
+  run.out.Result(
+      {{"name", request.name()}, {"partitions_accepted", response.partitions_accepted()}},
+      std::to_string(response.partitions_accepted()) + " partitions of " + request.name() +
+          " serve again, empty");
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<Verb> NamespaceVerbs() {
+  const Parameter name = {"NAMESPACE", "letters, digits and . _ / -, at most 200"};
+  return {
+      {"namespace create",
+       "create a namespace",
+       "Creating one that exists is fine if the options are equal. They are fixed from then on.",
+       {name},
+       {{"--kind", "KIND", "hash (default); other kinds come in later versions"},
+        {"--partitions", "N", "units of ownership, 1 to 4096 (default: 4 per core)"},
+        {"--ttl", "DURATION", "time to live of records put without one (default: for ever)"},
+        {"--on-loss", "WHAT",
+         "what a node that comes back without its data does: error (default) or empty"},
+        {"--memory-share", "PERCENT",
+         "at most this part of each core's memory (default: no limit)"},
+        {"--durability", "CLASS", "volatile (default); others come in later versions"},
+        {"--replicas", "N", "1 (default); more come in later versions"},
+        {"--prefilter", "KIND", "none (default); others come in later versions"}},
+       {{"kvctl namespace create particles", ""},
+        {"kvctl namespace create cache --ttl 1h --on-loss empty", ""}},
+       Create,
+       "create mkdir new"},
+      {"namespace list",
+       "list the namespaces",
+       "",
+       {},
+       {},
+       {{"kvctl namespace list", ""}},
+       List,
+       "list namespaces databases"},
+      {"namespace describe",
+       "show a namespace's options, records and partitions",
+       "",
+       {name},
+       {},
+       {{"kvctl namespace describe default", ""}},
+       Describe,
+       "describe info"},
+      {"namespace drop",
+       "drop a namespace and its records",
+       "At once and for ever. One created later under this name has nothing of it.",
+       {name},
+       {},
+       {{"kvctl namespace drop particles", ""}},
+       Drop,
+       "drop rmdir flushdb"},
+      {"namespace accept-loss",
+       "let partitions that lost their data serve again, empty",
+       "After a node came back without its data, what it had answers DATA_LOSS until this.",
+       {name},
+       {},
+       {{"kvctl namespace accept-loss particles", ""}},
+       AcceptLoss,
+       "accept-loss"},
+  };
+}
+
+}  // namespace tidepool::cli

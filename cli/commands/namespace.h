@@ -1,0 +1,12 @@
+// kvctl namespace create, list, describe, drop, accept-loss.
+#pragma once
+
+#include <vector>
+
+#include "cli/verb.h"
+
+namespace tidepool::cli {
+
+std::vector<Verb> NamespaceVerbs();
+
+}  // namespace tidepool::cli

@@ -1,0 +1,215 @@
+#include "cli/commands/scan.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/commands/large_value.h"
+#include "cli/commands/record_call.h"
+#include "cli/commands/scan_records.h"
+#include "cli/record_text.h"
+#include "cli/text.h"
+#include "proto/base/glob.h"
+#include "proto/convert/staged_keys.h"
+#include "tidepool/v1/data.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+using convert::StagedRole;
+
+const char* KindName(v1::ValueKind kind) {
+  if (kind == v1::VALUE_KIND_I64) return "i64";
+  return kind == v1::VALUE_KIND_F64 ? "f64" : "bytes";
+}
+
+// Prints keys up to a limit.
+class KeyPrinter {
+ public:
+  KeyPrinter(Invocation& run, std::uint64_t limit)
+      : out_(run.out),
+        left_(limit),
+        all_(run.args.Has("--all")),
+        details_(run.args.Has("--long")),
+        end_(run.args.Has("--null") ? '\0' : '\n') {}
+
+  // False when no more are wanted.
+  bool Take(const v1::Record& record) {
+    const convert::StagedKey staged = convert::ParseStagedKey(record.key());
+    if (all_ || staged.role == StagedRole::kPlain) {
+      Print(record.key(), record);
+    } else if (staged.role == StagedRole::kFile) {
+      Print(staged.path, record);
+    }
+    return left_ > 0;
+  }
+
+ private:
+  void Print(std::string_view key, const v1::Record& record) {
+    --left_;
+    if (out_.json()) {
+      Json item;
+      SetBytes(&item, "key", key);
+      if (details_) {
+        item["value_bytes"] = record.value_bytes();
+        item["kind"] = KindName(record.value_kind());
+        item["version"] = record.version();
+        item["ttl_ms"] = record.ttl_ms() == 0 ? Json(nullptr) : Json(record.ttl_ms());
+      }
+      out_.Item(item);
+      return;
+    }
+    if (details_) {
+      const std::string size = FormatBytes(record.value_bytes());
+      const std::string ttl = record.ttl_ms() == 0 ? "never" : FormatDurationMs(record.ttl_ms());
+      out_.Raw(Padded(size, 10) + "  " + Padded(KindName(record.value_kind()), 5) + "  " +
+               Padded(ttl, 7) + "  ");
+    }
+    // As ls does: names as they are for programs, safe ones for a terminal.
+    out_.Raw(out_.stdout_is_terminal() ? ForTerminal(key) : std::string(key));
+    out_.Raw(std::string_view(&end_, 1));
+  }
+
+  static std::string Padded(const std::string& text, std::size_t width) {
+    return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
+  }
+
+  Output& out_;
+  std::uint64_t left_;
+  const bool all_;
+  const bool details_;
+  const char end_;
+};
+
+Status Keys(Invocation& run) {
+  v1::ScanRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_glob(run.args.Text("GLOB"));
+  request.set_keys_only(true);
+  if (!IsUtf8(request.glob())) {
+    return Status(StatusCode::kInvalidArgument, "GLOB is not UTF-8",
+                  "write ? for each byte that is none");
+  }
+  const Result<std::uint64_t> limit =
+      run.args.Number("--limit", std::numeric_limits<std::uint64_t>::max());
+  if (!limit.ok()) return limit.status();
+  if (*limit == 0) return Status(StatusCode::kInvalidArgument, "--limit: 0 keys make no list");
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  KeyPrinter printer(run, *limit);
+  bool wants_more = true;
+  const auto take = [&](const v1::Record& record) { return wants_more = printer.Take(record); };
+  run.out.BeginList("keys");
+  TP_RETURN_IF_ERROR(ScanRecords(**channel, request, take));
+  if (request.glob().empty() || !wants_more || run.args.Has("--all")) return OkStatus();
+  // The pattern is held against whole keys, but a file in parts is shown by its path.
+  request.set_glob(convert::StagedFileKey(request.glob()));
+  return ScanRecords(**channel, request, [&](const v1::Record& record) {
+    // What also matched the pattern itself, as *, was printed before.
+    const convert::StagedKey staged = convert::ParseStagedKey(record.key());
+    const bool printed = GlobMatches(run.args.Text("GLOB"), record.key());
+    return staged.role != StagedRole::kFile || printed || take(record);
+  });
+}
+
+Status Count(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::LengthRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  v1::LengthResponse response;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Data>(&v1::Data::Stub::Length, request, &response));
+  run.out.Result({{"records", response.records()}}, std::to_string(response.records()));
+  return OkStatus();
+}
+
+// A value that the scan left out for its size.
+Status FetchValue(Invocation& run, Channel& channel, v1::Record* record) {
+  v1::ReadValueRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_key(record->key());
+  record->clear_value();
+  return ReadLargeValue(channel, request, [&](const v1::ReadValueResponse& part) {
+    record->mutable_value()->append(part.data());
+  });
+}
+
+Status Dump(Invocation& run) {
+  const std::string& format_name = run.args.Text("--format");
+  const Result<RecordFormat> format =
+      format_name.empty() ? RecordFormat::kJsonLines : ParseRecordFormat(format_name);
+  if (!format.ok()) return format.status();
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::ScanRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  std::uint64_t records = 0;
+  Status failure;
+  run.out.BeginList("records");
+  const Status scanned = ScanRecords(**channel, request, [&](const v1::Record& found) {
+    v1::Record record = found;
+    if (record.value_omitted()) failure = FetchValue(run, **channel, &record);
+    if (failure.code() == StatusCode::kNotFound) {  // Deleted since the scan saw it.
+      failure = OkStatus();
+      return true;
+    }
+    if (!failure.ok()) return false;
+    if (run.out.json()) {
+      run.out.Item(RecordToJson(record));
+    } else {
+      run.out.Raw(FormatRecord(record, *format) + "\n");
+    }
+    ++records;
+    return true;
+  });
+  if (!failure.ok()) return failure;
+  TP_RETURN_IF_ERROR(scanned);
+  if (run.out.stderr_is_terminal() && !run.out.json()) {
+    run.out.Note(std::to_string(records) + " records");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<Verb> ScanVerbs() {
+  return {
+      {"keys",
+       "list keys, in no order",
+       "In GLOB, * stands for any bytes ('/' too), ? for one, [a-z] for one of a set. A staged "
+       "file "
+       "is shown by its path, however it is stored. Keys are printed as they are to a pipe, and "
+       "with \\n, \\xHH and the like to a terminal.",
+       {NamespaceParameter(), {"GLOB", "only keys that match", 0, 1}},
+       {{"-n,--limit", "N", "stop after N keys"},
+        {"-l,--long", "", "with size, kind and time to live"},
+        {"-0,--null", "", "end each key with NUL, for xargs -0"},
+        {"--all", "", "also what staging keeps for itself"}},
+       {{"kvctl keys inputs 'run1/*' | head", ""}, {"kvctl keys default --long", ""}},
+       Keys,
+       "scan ls find"},
+      {"count",
+       "print the number of records",
+       "Expired records that were not yet removed count, and so does what staging keeps for "
+       "itself.",
+       {NamespaceParameter()},
+       {},
+       {{"kvctl count default", ""}},
+       Count,
+       "length len size dbsize wc"},
+      {"dump",
+       "print all records, for load",
+       "One record per line. JSON: {\"key\", \"value\"}, with key_base64 and value_base64 for what "
+       "is "
+       "not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 \\\\ "
+       "escaped; counters come back as text.",
+       {NamespaceParameter()},
+       {{"--format", "FORMAT", "jsonl (default) or tsv"}},
+       {{"kvctl dump default >default.jsonl", ""},
+        {"kvctl dump default --format tsv | cut -f1", ""}},
+       Dump,
+       "export backup"},
+  };
+}
+
+}  // namespace tidepool::cli

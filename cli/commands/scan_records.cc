@@ -1,0 +1,63 @@
+#include "cli/commands/scan_records.h"
+
+#include <chrono>
+#include <thread>
+
+#include "tidepool/v1/bulk.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+constexpr int kAttemptsMax = 5;
+constexpr std::chrono::milliseconds kRetryDelay{200};
+
+struct Stream {
+  bool progressed = false;  // At least one message came.
+  bool stopped = false;     // `take` has had enough.
+  bool done = false;
+  Status end;
+};
+
+// One stream; moves request->cursor behind what was taken.
+Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
+                const std::function<bool(const v1::Record&)>& take) {
+  grpc::ClientContext context;
+  channel.PrepareStream(&context);
+  StallGuard guard(&context, channel.stall_ms());
+  const auto stub = v1::Bulk::NewStub(channel.grpc_channel());
+  const auto reader = stub->Scan(&context, *request);
+  Stream stream;
+  v1::ScanResponse response;
+  while (!stream.stopped && reader->Read(&response)) {
+    guard.SetWaiting(false);
+    stream.progressed = true;
+    stream.done = response.done();
+    for (const v1::Record& record : response.records()) {
+      if (!take(record)) {
+        stream.stopped = true;
+        context.TryCancel();
+        break;
+      }
+    }
+    request->set_cursor(response.cursor());
+    guard.SetWaiting(true);
+  }
+  stream.end = channel.StreamEnd(reader->Finish(), guard);
+  return stream;
+}
+
+}  // namespace
+
+Status ScanRecords(Channel& channel, v1::ScanRequest request,
+                   const std::function<bool(const v1::Record&)>& take) {
+  for (int attempts = 1;; ++attempts) {
+    const Stream stream = ScanOnce(channel, &request, take);
+    if (stream.stopped) return OkStatus();
+    if (stream.end.ok() || !IsRetryable(stream.end.code())) return stream.end;
+    if (stream.progressed) attempts = 1;
+    if (attempts >= kAttemptsMax) return stream.end;
+    std::this_thread::sleep_for(kRetryDelay);
+  }
+}
+
+}  // namespace tidepool::cli

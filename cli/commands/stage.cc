@@ -1,0 +1,383 @@
+#include "cli/commands/stage.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/commands/ensure_namespace.h"
+#include "cli/commands/record_call.h"
+#include "cli/progress.h"
+#include "cli/text.h"
+#include "proto/cluster_file/file_io.h"
+#include "proto/cluster_file/random.h"
+#include "tidepool/v1/staging.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+using Request = v1::StartStageRequest;
+
+constexpr int kAttemptsMax = 5;
+
+const char* DirectionName(Request::Direction direction) {
+  return direction == Request::DIRECTION_OUT ? "out" : "in";
+}
+
+Json ToJson(const v1::StageProgress& progress) {
+  Json failures = Json::array();
+  for (const std::string& failure : progress.failures()) failures.push_back(failure);
+  return {{"job", progress.job()},
+          {"done", progress.done()},
+          {"phase", progress.phase()},
+          {"files_total", progress.files_total()},
+          {"files_done", progress.files_done()},
+          {"files_skipped", progress.files_skipped()},
+          {"bytes_total", progress.bytes_total()},
+          {"bytes_done", progress.bytes_done()},
+          {"elapsed_ms", progress.elapsed_ms()},
+          {"failures_total", progress.failures_total()},
+          {"failures", std::move(failures)},
+          {"tree_hash", progress.tree_hash()}};
+}
+
+ProgressState StateOf(const v1::StageProgress& progress) {
+  return {progress.phase(),       progress.files_done() + progress.files_skipped(),
+          progress.files_total(), progress.bytes_done(),
+          progress.bytes_total(), progress.elapsed_ms()};
+}
+
+// What the end of a job means for the command; lists its failures.
+Status JobEnd(Invocation& run, const v1::StageProgress& end, Json result) {
+  result.update(ToJson(end));
+  for (const std::string& failure : end.failures()) {
+    if (!run.out.json()) run.out.Note(failure);
+  }
+  const auto listed = static_cast<std::uint64_t>(end.failures_size());
+  if (end.failures_total() > listed && !run.out.json()) {
+    run.out.Note("... and " + std::to_string(end.failures_total() - listed) + " more");
+  }
+  const double seconds = static_cast<double>(end.elapsed_ms()) / 1000;
+  std::string text = "moved " + std::to_string(end.files_done()) + " files, " +
+                     FormatBytes(end.bytes_done()) + " in " + FormatDurationMs(end.elapsed_ms());
+  if (seconds > 0) {
+    text +=
+        " (" +
+        FormatBytes(static_cast<std::uint64_t>(static_cast<double>(end.bytes_done()) / seconds)) +
+        "/s)";
+  }
+  if (end.files_skipped() > 0) {
+    text += "; " + std::to_string(end.files_skipped()) + " were there already";
+  }
+  run.out.Result(result, text);
+  const bool failed = end.code() != 0 || end.failures_total() > 0;
+  if (failed && end.files_done() + end.files_skipped() > 0) run.out.SetPartial();
+  if (end.code() != 0) {
+    const auto code =
+        end.code() < kStatusCodeCount ? static_cast<StatusCode>(end.code()) : StatusCode::kUnknown;
+    return SplitRemedy(code, end.message().empty() ? StatusCodeName(code) : end.message());
+  }
+  if (end.failures_total() == 0) return OkStatus();
+  return Status(StatusCode::kAborted,
+                std::to_string(end.failures_total()) + " files were not staged",
+                "mend what is named and give the command again: it moves only what is missing");
+}
+
+// Follows a job to its end; a broken stream is opened anew, since the job goes on without it.
+Result<v1::StageProgress> Watch(Channel& channel, const std::string& job,
+                                const std::function<void(const v1::StageProgress&)>& see) {
+  v1::WatchStageRequest request;
+  request.set_job(job);
+  for (int attempts = 1;; ++attempts) {
+    grpc::ClientContext context;
+    channel.PrepareStream(&context);
+    StallGuard guard(&context, channel.stall_ms());
+    const auto stub = v1::Staging::NewStub(channel.grpc_channel());
+    const auto reader = stub->Watch(&context, request);
+    v1::StageProgress progress;
+    while (reader->Read(&progress)) {
+      guard.Progress();
+      attempts = 1;
+      see(progress);
+      if (progress.done()) {
+        context.TryCancel();
+        (void)reader->Finish();
+        return progress;
+      }
+    }
+    const Status end = channel.StreamEnd(reader->Finish(), guard);
+    if (!end.ok() && !IsRetryable(end.code())) return end;
+    if (attempts >= kAttemptsMax) {
+      if (!end.ok()) return end;
+      return Status(StatusCode::kInternal,
+                    "the daemon ends the report of job " + job + " too early");
+    }
+    usleep(200'000);
+  }
+}
+
+// A folder as the daemons are to open it.
+Result<std::string> AbsoluteFolder(const std::string& folder) {
+  char resolved[PATH_MAX];
+  if (realpath(folder.c_str(), resolved) == nullptr) {
+    return cluster_file::FileError("open the folder", folder, errno);
+  }
+  struct stat info {};
+  if (stat(resolved, &info) == 0 && !S_ISDIR(info.st_mode)) {
+    return Status(StatusCode::kInvalidArgument, Quote(folder) + " is not a folder",
+                  "for one file use: kvctl put NAMESPACE KEY @FILE");
+  }
+  if (!IsUtf8(resolved)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the name of the folder is not UTF-8: " + Quote(folder),
+                  "names inside it may be any; stage it through a symbolic link");
+  }
+  return std::string(resolved);
+}
+
+// A file of random name in a folder, by which daemons prove that they see the same folder.
+class ProbeFile {
+ public:
+  static Result<ProbeFile> Make(const std::string& folder) {
+    ProbeFile probe;
+    probe.name_ = ".tidepool-probe-" + cluster_file::RandomHex(8);
+    probe.path_ = folder + "/" + probe.name_;
+    const int fd = open(probe.path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return cluster_file::FileError("write into the folder", folder, errno);
+    close(fd);
+    return probe;
+  }
+  ProbeFile() = default;
+  ProbeFile(ProbeFile&& other) noexcept
+      : name_(std::exchange(other.name_, {})), path_(std::exchange(other.path_, {})) {}
+  ProbeFile& operator=(ProbeFile&& other) noexcept {
+    std::swap(name_, other.name_);
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  ~ProbeFile() {
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  const std::string& name() const { return name_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string name_;
+  std::string path_;
+};
+
+Status RunJob(Invocation& run, const Request& request, const std::string& probe_path, Json result) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::StartStageResponse started;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Staging>(&v1::Staging::Stub::Start, request, &started));
+  if (started.attached()) run.out.Note("this runs already; attached to job " + started.job());
+  result["attached"] = started.attached();
+  if (run.args.Has("--detach")) {
+    result["job"] = started.job();
+    run.out.Result(result, started.job());
+    return OkStatus();
+  }
+  const FarewellOnInterrupt farewell(
+      "job " + started.job() + " goes on; see kvctl stage status, end it with kvctl stage cancel " +
+          started.job(),
+      probe_path);
+  Result<v1::StageProgress> end = [&] {
+    ProgressBar bar(run.out);
+    return Watch(**channel, started.job(),
+                 [&](const v1::StageProgress& progress) { bar.Show(StateOf(progress)); });
+  }();
+  if (!end.ok()) return end.status();
+  return JobEnd(run, *end, std::move(result));
+}
+
+Status StageIn(Invocation& run) {
+  const Result<std::string> folder = AbsoluteFolder(run.args.Text("DIRECTORY"));
+  if (!folder.ok()) return folder.status();
+  Request request;
+  request.set_direction(Request::DIRECTION_IN);
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_directory(*folder);
+  request.set_checksum(run.args.Has("--checksum"));
+  const Result<bool> created = EnsureNamespace(run, request.namespace_());
+  if (!created.ok()) return created.status();
+  return RunJob(run, request, "", {{"namespace", request.namespace_()}, {"created", *created}});
+}
+
+Status StageOut(Invocation& run) {
+  const std::string& directory = run.args.Text("DIRECTORY");
+  if (run.args.Has("--detach")) {
+    return Status(StatusCode::kUnimplemented, "stage out cannot be detached at its start",
+                  "start it without --detach and press Ctrl-C once files move: the job goes on");
+  }
+  // Asked first: nobody wants the folder of a namespace that is not there.
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return cluster_file::FileError("make the folder", directory, error.value());
+  const Result<std::string> folder = AbsoluteFolder(directory);
+  if (!folder.ok()) return folder.status();
+  Result<ProbeFile> probe = ProbeFile::Make(*folder);
+  if (!probe.ok()) return probe.status();
+  Request request;
+  request.set_direction(Request::DIRECTION_OUT);
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_directory(*folder);
+  request.set_checksum(run.args.Has("--checksum"));
+  request.set_probe_file(probe->name());
+  return RunJob(run, request, probe->path(),
+                {{"namespace", request.namespace_()}, {"directory", *folder}});
+}
+
+// Calls `ask` for each node until it returns true: a job is known to the node that coordinates it.
+Status AskNodes(Invocation& run, const std::function<Result<bool>(Channel&)>& ask) {
+  const Result<Channel*> first = run.Connect();
+  if (!first.ok()) return first.status();
+  Status failure;
+  for (const auto& node : (*first)->found().file.nodes) {
+    Result<std::unique_ptr<Channel>> channel = (*first)->ConnectTo(node.control_address);
+    const Result<bool> answer = channel.ok() ? ask(**channel) : Result<bool>(channel.status());
+    if (answer.ok() && *answer) return OkStatus();
+    if (!answer.ok() && answer.code() != StatusCode::kNotFound) failure = answer.status();
+  }
+  return failure;
+}
+
+struct FoundJob {
+  v1::ListStagesResponse::Job job;
+  std::string address;
+};
+
+// All jobs, or the one of that name.
+Result<std::vector<FoundJob>> FindJobs(Invocation& run, const std::string& name) {
+  std::vector<FoundJob> jobs;
+  const Status asked = AskNodes(run, [&](Channel& channel) -> Result<bool> {
+    v1::ListStagesResponse response;
+    TP_RETURN_IF_ERROR(channel.Call<v1::Staging>(&v1::Staging::Stub::List, {}, &response));
+    for (const auto& job : response.jobs()) {
+      if (name.empty() || job.progress().job() == name) jobs.push_back({job, channel.address()});
+    }
+    return !name.empty() && !jobs.empty();
+  });
+  if (!jobs.empty()) return jobs;
+  if (!asked.ok()) return asked;
+  if (name.empty()) return jobs;
+  return Status(StatusCode::kNotFound, "no job " + Quote(name),
+                "list them with: kvctl stage status");
+}
+
+Status StageStatus(Invocation& run) {
+  const Result<std::vector<FoundJob>> jobs = FindJobs(run, run.args.Text("JOB"));
+  if (!jobs.ok()) return jobs.status();
+  if (run.args.Has("--watch")) {
+    if (run.args.Text("JOB").empty()) {
+      return Status(StatusCode::kInvalidArgument, "--watch needs a JOB",
+                    "list them with: kvctl stage status");
+    }
+    const Result<Channel*> first = run.Connect();
+    if (!first.ok()) return first.status();
+    const auto channel = (*first)->ConnectTo(jobs->front().address);
+    if (!channel.ok()) return channel.status();
+    Result<v1::StageProgress> end = [&] {
+      ProgressBar bar(run.out);
+      return Watch(**channel, run.args.Text("JOB"),
+                   [&](const v1::StageProgress& progress) { bar.Show(StateOf(progress)); });
+    }();
+    if (!end.ok()) return end.status();
+    return JobEnd(run, *end, Json::object());
+  }
+  Json list = Json::array();
+  Table table(
+      {"JOB", "WHAT", "NAMESPACE", "DIRECTORY", "STATE", "FILES", "BYTES", "FAILED", "TIME"});
+  for (const FoundJob& found : *jobs) {
+    const Request& request = found.job.request();
+    const v1::StageProgress& progress = found.job.progress();
+    const char* ended = progress.code() == 0 && progress.failures_total() == 0 ? "done" : "failed";
+    Json json = {{"direction", DirectionName(request.direction())},
+                 {"namespace", request.namespace_()},
+                 {"directory", request.directory()}};
+    json.update(ToJson(progress));
+    list.push_back(std::move(json));
+    table.Add({progress.job(), DirectionName(request.direction()), request.namespace_(),
+               request.directory(), progress.done() ? ended : progress.phase(),
+               std::to_string(progress.files_done() + progress.files_skipped()) + " of " +
+                   std::to_string(progress.files_total()),
+               FormatBytes(progress.bytes_done()), std::to_string(progress.failures_total()),
+               FormatDurationMs(progress.elapsed_ms())});
+  }
+  run.out.Result({{"jobs", std::move(list)}}, jobs->empty() ? "no jobs" : table.ToString());
+  return OkStatus();
+}
+
+Status StageCancel(Invocation& run) {
+  const std::string& name = run.args.Text("JOB");
+  const Result<std::vector<FoundJob>> jobs = FindJobs(run, name);
+  if (!jobs.ok()) return jobs.status();
+  const Result<Channel*> first = run.Connect();
+  if (!first.ok()) return first.status();
+  const auto channel = (*first)->ConnectTo(jobs->front().address);
+  if (!channel.ok()) return channel.status();
+  v1::CancelStageRequest request;
+  request.set_job(name);
+  v1::CancelStageResponse response;
+  TP_RETURN_IF_ERROR((*channel)->Call<v1::Staging>(&v1::Staging::Stub::Cancel, request, &response));
+  run.out.Result({{"job", name}}, "cancelled job " + name);
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<Verb> StageVerbs() {
+  const Option checksum = {"--checksum", "", "compare contents, not size and time of change"};
+  const Parameter job = {"JOB", "as kvctl stage status names it"};
+  return {
+      {"stage in",
+       "copy a directory into a namespace",
+       "The daemons read the files, each those whose keys it owns; the key of a file is its path "
+       "below DIRECTORY. The namespace is created if it is not there. Given again it moves only "
+       "what "
+       "is missing or has changed. Ctrl-C ends the display, not the job.",
+       {{"DIRECTORY", "what to copy; the daemons must see it"}, NamespaceParameter()},
+       {checksum, {"--detach", "", "print the job's name and do not wait for it"}},
+       {{"kvctl stage in ~/data inputs", ""},
+        {"kvctl get inputs run1/a.txt", "a staged file is read by its path"}},
+       StageIn,
+       "in stage-in copy upload"},
+      {"stage out",
+       "write a staged namespace into a directory",
+       "Files, folders, symbolic links, permissions and times as they were, checksums verified. "
+       "DIRECTORY is made if it is not there. Given again it moves only what is missing or "
+       "differs.",
+       {NamespaceParameter(), {"DIRECTORY", "where to; the daemons must see it"}},
+       {checksum, {"--detach", "", "not in this version"}},
+       {{"kvctl stage out results /scratch/results", ""}},
+       StageOut,
+       "out stage-out download"},
+      {"stage status",
+       "show staging jobs",
+       "",
+       {{"JOB", "only this one", 0, 1}},
+       {{"--watch", "", "follow JOB to its end"}},
+       {{"kvctl stage status", ""}, {"kvctl stage status 7 --watch", ""}},
+       StageStatus,
+       "stage jobs"},
+      {"stage cancel",
+       "end a staging job",
+       "What it has moved stays; the same stage command moves the rest.",
+       {job},
+       {},
+       {{"kvctl stage cancel 7", ""}},
+       StageCancel,
+       "cancel"},
+  };
+}
+
+}  // namespace tidepool::cli

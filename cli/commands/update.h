@@ -1,0 +1,12 @@
+// kvctl incr, append, cas, expire.
+#pragma once
+
+#include <vector>
+
+#include "cli/verb.h"
+
+namespace tidepool::cli {
+
+std::vector<Verb> UpdateVerbs();
+
+}  // namespace tidepool::cli

@@ -1,0 +1,194 @@
+#include "cli/help.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cli/exit_codes.h"
+#include "cli/verbs.h"
+
+namespace tidepool::cli {
+namespace {
+
+constexpr std::string_view kWhat = "kvctl - run and use a Tidepool key-value service";
+
+std::string OptionName(const Option& option) {
+  std::string name(option.name);
+  std::replace(name.begin(), name.end(), ',', ' ');
+  if (!option.value.empty()) name.append(" ").append(option.value);
+  return name;
+}
+
+// "  name    help", the help wrapped behind its column.
+std::string Row(const std::string& name, std::string_view help) {
+  constexpr std::size_t kColumn = 24;
+  std::string text = "  " + name;
+  if (text.size() + 2 > kColumn) {
+    return text + "\n" + Wrap(help, kColumn);
+  }
+  return text + Wrap(help, kColumn).substr(text.size());
+}
+
+std::string OptionRows(const std::vector<Option>& options) {
+  std::string text;
+  for (const Option& option : options) text += Row(OptionName(option), option.help);
+  return text;
+}
+
+std::string VerbRows(std::string_view family = {}) {
+  std::string text;
+  for (const Verb& verb : Verbs()) {
+    if (family.empty() || verb.name.starts_with(std::string(family) + " ")) {
+      text += Row(std::string(verb.name), verb.summary);
+    }
+  }
+  return text;
+}
+
+std::string ExitCodeRows() {
+  std::string text;
+  for (const ExitCodeRow& row : kExitCodes) {
+    text += Row(std::to_string(static_cast<int>(row.code)), row.meaning);
+  }
+  return text;
+}
+
+// troff gives a meaning to backslashes, to dashes, and to a point or quote that begins a line.
+std::string Troff(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (out.empty() && (c == '.' || c == '\'')) out += "\\&";
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string TroffOptions(const std::vector<Option>& options) {
+  std::string text;
+  for (const Option& option : options) {
+    text += ".TP\n\\fB" + Troff(OptionName(option)) + "\\fR\n" + Troff(option.help) + "\n";
+  }
+  return text;
+}
+
+std::string TroffVerb(const Verb& verb) {
+  std::string text = ".SS " + Troff(verb.name) + "\n" + Troff(verb.summary) + ".\n.PP\n\\fB" +
+                     Troff(UsageLine(verb)) + "\\fR\n";
+  if (!verb.details.empty()) text += ".PP\n" + Troff(verb.details) + "\n";
+  for (const Parameter& parameter : verb.parameters) {
+    text += ".TP\n\\fI" + Troff(parameter.name) + "\\fR\n" + Troff(parameter.help) + "\n";
+  }
+  text += TroffOptions(verb.options);
+  if (verb.examples.empty()) return text;
+  text += ".PP\n.nf\n";
+  for (const Example& example : verb.examples) {
+    text += Troff(example.command);
+    if (!example.note.empty()) text += "   # " + Troff(example.note);
+    text += "\n";
+  }
+  return text + ".fi\n";
+}
+
+}  // namespace
+
+std::string Wrap(std::string_view text, std::size_t indent, std::size_t columns) {
+  std::string out(indent, ' ');
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (column > indent && column + 1 + end > columns) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out + "\n";
+}
+
+std::string UsageLine(const Verb& verb) {
+  std::string line = "kvctl " + std::string(verb.name);
+  bool dashes = false;
+  for (const Parameter& parameter : verb.parameters) {
+    // Options of another program stand behind dashes.
+    dashes = dashes || parameter.name == "KVD_OPTION";
+    if (parameter.name == "KVD_OPTION") continue;
+    std::string name(parameter.name);
+    if (parameter.max > 1) name += "...";
+    line += parameter.min == 0 ? " [" + name + "]" : " " + name;
+  }
+  if (!verb.options.empty()) line += " [OPTION]...";
+  return dashes ? line + " [-- KVD_OPTION...]" : line;
+}
+
+std::string GeneralHelp() {
+  return std::string(kWhat) +
+         "\n\nUsage: kvctl VERB [NAMESPACE [KEY [VALUE]]] [OPTION]...\n"
+         "       kvctl help VERB\n\nVerbs:\n" +
+         VerbRows() + "\nOptions of all verbs:\n" + OptionRows(GlobalOptions()) +
+         "\nExit codes:\n" + ExitCodeRows() +
+         "\nResults go to standard output, everything else to standard error.\n\nExamples:\n"
+         "  kvctl start --local 3\n"
+         "  kvctl put default greeting hello\n"
+         "  kvctl get default greeting\n"
+         "  kvctl stage in ~/data inputs\n"
+         "  kvctl keys inputs 'run1/*' | head\n"
+         "  kvctl status\n"
+         "  kvctl stop\n";
+}
+
+std::string VerbHelp(const Verb& verb) {
+  std::string text = "kvctl " + std::string(verb.name) + " - " + std::string(verb.summary) +
+                     "\n\nUsage: " + UsageLine(verb) + "\n";
+  if (!verb.details.empty()) text += "\n" + Wrap(verb.details, 0);
+  if (!verb.parameters.empty()) text += "\nArguments:\n";
+  for (const Parameter& parameter : verb.parameters) {
+    text += Row(std::string(parameter.name), parameter.help);
+  }
+  if (!verb.options.empty()) text += "\nOptions:\n" + OptionRows(verb.options);
+  text += "\nOptions of all verbs:\n" + OptionRows(GlobalOptions());
+  if (!verb.examples.empty()) text += "\nExamples:\n";
+  for (const Example& example : verb.examples) {
+    text += "  " + std::string(example.command);
+    if (!example.note.empty()) text += "   # " + std::string(example.note);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string FamilyHelp(std::string_view family) {
+  return "Usage: kvctl " + std::string(family) + " VERB ...\n\nVerbs:\n" + VerbRows(family) +
+         "\nSee: kvctl help " + std::string(family) + " VERB\n";
+}
+
+std::string ManualPage() {
+  std::string text =
+      ".TH KVCTL 1 \"\" \"Tidepool " TIDEPOOL_VERSION
+      "\" \"User commands\"\n"
+      ".SH NAME\n" +
+      Troff(kWhat) +
+      "\n.SH SYNOPSIS\n\\fBkvctl\\fR \\fIVERB\\fR [\\fINAMESPACE\\fR [\\fIKEY\\fR "
+      "[\\fIVALUE\\fR]]] [\\fIOPTION\\fR]...\n"
+      ".SH DESCRIPTION\nResults go to standard output, everything else to standard error.\n"
+      ".SH OPTIONS OF ALL VERBS\n" +
+      TroffOptions(GlobalOptions()) + ".SH VERBS\n";
+  for (const Verb& verb : Verbs()) text += TroffVerb(verb);
+  text += ".SH EXIT STATUS\n";
+  for (const ExitCodeRow& row : kExitCodes) {
+    text += ".TP\n\\fB" + std::to_string(static_cast<int>(row.code)) + "\\fR\n" +
+            Troff(row.meaning) + "\n";
+  }
+  return text + ".SH SEE ALSO\nkvd \\-\\-help\n";
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,24 @@
+// kvctl's help and manual page, made from the table of verbs.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cli/verb.h"
+
+namespace tidepool::cli {
+
+// "kvctl put [OPTION]... NAMESPACE KEY VALUE".
+std::string UsageLine(const Verb& verb);
+// All verbs with a line each, global options, exit codes.
+std::string GeneralHelp();
+std::string VerbHelp(const Verb& verb);
+// The verbs of two words that begin with `family`.
+std::string FamilyHelp(std::string_view family);
+// kvctl.1, in troff.
+std::string ManualPage();
+
+// `text` in lines of at most `columns`, each behind `indent` blanks.
+std::string Wrap(std::string_view text, std::size_t indent, std::size_t columns = 90);
+
+}  // namespace tidepool::cli

@@ -1,0 +1,31 @@
+// What a verb's handler works with: its arguments, its output, and the cluster on request.
+#pragma once
+
+#include <memory>
+
+#include "cli/arguments.h"
+#include "cli/channel.h"
+#include "cli/output.h"
+
+namespace tidepool::cli {
+
+class Invocation {
+ public:
+  // `arguments` and `output` outlive the invocation.
+  Invocation(const Arguments& arguments, Output& output) : args(arguments), out(output) {}
+
+  // Finds the cluster and connects to one of its nodes, at the first call. Errors: as
+  // Channel::Connect; kInvalidArgument (--timeout).
+  Result<Channel*> Connect();
+
+  // --timeout, or the default of a call that moves `bytes`.
+  Result<std::uint64_t> TimeoutMs(std::uint64_t bytes = 0) const;
+
+  const Arguments& args;
+  Output& out;
+
+ private:
+  std::unique_ptr<Channel> channel_;
+};
+
+}  // namespace tidepool::cli

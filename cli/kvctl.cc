@@ -1,0 +1,20 @@
+// kvctl: the command line of a Tidepool service.
+//
+// argv -> arguments.h (the table of verbs.h) -> commands/* -> channel.h => a daemon's gRPC
+// services, or the SDK for what measures it -> output.h
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/invocation.h"
+#include "cli/output.h"
+
+int main(int argc, char** argv) {
+  using namespace tidepool;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  cli::Output output(cli::WantsJson(arguments));
+  const Result<cli::CommandLine> command = cli::ParseCommandLine(arguments);
+  if (!command.ok()) return output.Finish(command.status());
+  cli::Invocation run(command->arguments, output);
+  return output.Finish(command->verb->run(run));
+}

@@ -1,0 +1,93 @@
+// What kvctl prints: results on standard output, everything else on standard error.
+//
+// a verb's handler -> [Output] -> stdout (tables and values for people, or one JSON object), stderr
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/base/status.h"
+
+namespace tidepool::cli {
+
+using Json = nlohmann::ordered_json;
+
+// Puts bytes into an object: under `name` as text if they are UTF-8, else under `name`_base64.
+void SetBytes(Json* object, const std::string& name, std::string_view bytes);
+
+// Columns under a headline, two blanks apart; columns whose cells are all numbers stand to the
+// right. Cells are made safe for the terminal.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+  // As many cells as the head.
+  void Add(std::vector<std::string> row);
+  std::string ToString() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// One per process; not thread-safe, but for Note. With --json one object goes to standard output,
+// at the end or, for lists, bit by bit:
+//
+//   {"ok": true, "code": "OK", "error": null, "remedy": null, "result": ...}
+//
+// with those five members in every case. "code" is a StatusCode's name, or "PARTIAL".
+// A failed write (a full disk) is kept and becomes the command's failure.
+class Output {
+ public:
+  // Writes to the descriptors, which it does not own.
+  explicit Output(bool json, int stdout_fd = 1, int stderr_fd = 2);
+  ~Output();
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  bool json() const { return json_; }
+  bool stdout_is_terminal() const { return stdout_is_terminal_; }
+  bool stderr_is_terminal() const { return stderr_is_terminal_; }
+
+  // The verb's result in both forms; `text` goes out at once and gets a newline if it has none. At
+  // most once; may follow a list, whose object then gets the members of `result` as well.
+  void Result(const Json& result, std::string_view text);
+
+  // A list of any length, for verbs that print as they go: result.<name> is an array of the items.
+  void BeginList(std::string_view name);
+  void Item(const Json& item);
+
+  // Bytes of standard output as they are; not with --json. Buffered until Flush or the end.
+  void Raw(std::string_view bytes);
+  void Flush();
+
+  // One line on standard error: "kvctl: <text>".
+  void Note(std::string_view text);
+  // Standard error as it is, for progress bars.
+  void Progress(std::string_view text);
+
+  // Some parts failed: the command ends with kPartial whatever it returns.
+  void SetPartial() { partial_ = true; }
+
+  // Prints the failure, or closes the JSON object. Returns the exit code.
+  int Finish(const Status& status);
+
+ private:
+  void Write(int fd, std::string_view bytes);
+
+  const bool json_;
+  const int stdout_fd_;
+  const int stderr_fd_;
+  bool stdout_is_terminal_ = false;
+  bool stderr_is_terminal_ = false;
+  bool partial_ = false;
+  bool in_list_ = false;
+  std::uint64_t items_ = 0;
+  std::string buffer_;
+  std::unique_ptr<Json> result_;
+  int write_error_ = 0;
+};
+
+}  // namespace tidepool::cli

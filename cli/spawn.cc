@@ -1,0 +1,104 @@
+#include "cli/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "cli/text.h"
+#include "proto/cluster_file/file_io.h"
+
+extern char** environ;
+
+namespace tidepool::cli {
+namespace {
+
+constexpr const char* kDaemon = "kvd";
+
+Status SpawnError(const std::string& program, int error) {
+  StatusCode code = StatusCode::kInternal;
+  if (error == ENOENT) code = StatusCode::kNotFound;
+  if (error == EACCES) code = StatusCode::kPermissionDenied;
+  if (error == EAGAIN || error == ENOMEM) code = StatusCode::kResourceExhausted;
+  return Status(code, "cannot start " + program + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+Result<std::string> FindDaemonProgram() {
+  if (const char* given = std::getenv("TIDEPOOL_KVD"); given != nullptr && *given != '\0') {
+    if (access(given, X_OK) == 0) return std::string(given);
+    return Status(StatusCode::kNotFound, "TIDEPOOL_KVD names no program: " + Quote(given));
+  }
+  std::array<char, 4096> self{};
+  const ssize_t bytes = readlink("/proc/self/exe", self.data(), self.size() - 1);
+  const std::string folder =
+      bytes > 0 ? cluster_file::FolderOf(std::string(self.data(), static_cast<std::size_t>(bytes)))
+                : ".";
+  const std::string program = folder + "/" + kDaemon;
+  if (access(program.c_str(), X_OK) == 0) return program;
+  return Status(StatusCode::kNotFound, "there is no kvd beside kvctl in " + folder,
+                "build or install it there, or name it in TIDEPOOL_KVD");
+}
+
+Result<pid_t> SpawnDetached(const std::string& program, const std::vector<std::string>& arguments,
+                            const std::string& log) {
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&files, 1, 2);
+  // A pipe of whoever called kvctl would stay open for as long as the daemon lives.
+  posix_spawn_file_actions_addclosefrom_np(&files, 3);
+
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t all;
+  sigset_t none;
+  sigfillset(&all);
+  sigemptyset(&none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, program.c_str(), &files, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  if (error != 0) return SpawnError(program, error);
+  return pid;
+}
+
+bool ChildHasEnded(pid_t pid) { return waitpid(pid, nullptr, WNOHANG) == pid; }
+
+bool IsDaemonAlive(pid_t pid) {
+  if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  // The number may belong to another program by now, or to one that ended and was not waited for.
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const std::size_t name = stat.find(std::string("(") + kDaemon + ") ");
+  return name != std::string::npos && stat[stat.find(") ", name) + 2] != 'Z';
+}
+
+std::string LastLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
+  }
+  return last;
+}
+
+}  // namespace tidepool::cli

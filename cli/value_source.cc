@@ -1,0 +1,113 @@
+#include "cli/value_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "cli/text.h"
+#include "proto/base/limits.h"
+
+namespace tidepool::cli {
+namespace {
+
+Status TooLarge(const std::string& name) {
+  return Status(StatusCode::kInvalidArgument, name + " is larger than 1 GiB, the most for a value",
+                "split it, or use: kvctl stage in");
+}
+
+// 0 at the end.
+Result<std::size_t> ReadSome(int fd, char* to, std::size_t bytes, const std::string& name) {
+  for (;;) {
+    const ssize_t got = read(fd, to, bytes);
+    if (got >= 0) return static_cast<std::size_t>(got);
+    if (errno != EINTR) return cluster_file::FileError("read", name, errno);
+  }
+}
+
+Result<std::string> ReadToEnd(int fd, const std::string& name) {
+  constexpr std::size_t kStepBytes = 256 * 1024;
+  std::string all;
+  for (;;) {
+    const std::size_t before = all.size();
+    all.resize(before + kStepBytes);
+    const Result<std::size_t> got = ReadSome(fd, all.data() + before, kStepBytes, name);
+    if (!got.ok()) return got.status();
+    all.resize(before + *got);
+    if (*got == 0) return all;
+    if (all.size() > limits::kValueBytesMax) return TooLarge(name);
+  }
+}
+
+}  // namespace
+
+Result<ValueSource> ValueSource::Open(const std::string& argument, bool literal) {
+  ValueSource source;
+  const bool from_stdin = !literal && argument == "-";
+  const bool from_file = !literal && argument.size() > 1 && argument[0] == '@';
+  if (!from_stdin && !from_file) {
+    source.memory_ = argument;
+    source.bytes_ = argument.size();
+    return source;
+  }
+  source.name_ = from_stdin ? "standard input" : argument.substr(1);
+  if (from_file) {
+    source.file_ = cluster_file::Descriptor(open(source.name_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!source.file_.is_open()) {
+      Status failure = cluster_file::FileError("read", source.name_, errno);
+      return Status(failure.code(), std::string(failure.what()),
+                    "@ means a file; for a value that begins with @ give --literal");
+    }
+  }
+  struct stat info {};
+  const int fd = from_stdin ? STDIN_FILENO : source.file_.get();
+  if (fstat(fd, &info) != 0) return cluster_file::FileError("read", source.name_, errno);
+  if (from_file && S_ISREG(info.st_mode)) {
+    source.bytes_ = static_cast<std::uint64_t>(info.st_size);
+    if (source.bytes_ > limits::kValueBytesMax) return TooLarge("'" + source.name_ + "'");
+    return source;
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return Status(StatusCode::kInvalidArgument, Quote(source.name_) + " is a folder",
+                  "for folders use: kvctl stage in");
+  }
+  Result<std::string> all = ReadToEnd(fd, source.name_);
+  if (!all.ok()) return all.status();
+  source.memory_ = *std::move(all);
+  source.bytes_ = source.memory_.size();
+  source.file_ = cluster_file::Descriptor();
+  return source;
+}
+
+Result<std::string_view> ValueSource::Next(std::size_t bytes_max) {
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(bytes_max, bytes_ - done_));
+  if (wanted == 0) return std::string_view();
+  if (!file_.is_open()) {
+    done_ += wanted;
+    return std::string_view(memory_).substr(done_ - wanted, wanted);
+  }
+  piece_.resize(wanted);
+  const Result<std::size_t> got = ReadSome(file_.get(), piece_.data(), wanted, name_);
+  if (!got.ok()) return got.status();
+  if (*got == 0) {
+    return Status(StatusCode::kAborted, Quote(name_) + " became shorter while it was read",
+                  "try again when nobody writes it");
+  }
+  done_ += *got;
+  return std::string_view(piece_).substr(0, *got);
+}
+
+Result<std::string> ValueSource::Rest() {
+  std::string all;
+  for (;;) {
+    const Result<std::string_view> piece = Next(1 << 20);
+    if (!piece.ok()) return piece.status();
+    if (piece->empty()) return all;
+    all += *piece;
+  }
+}
+
+}  // namespace tidepool::cli

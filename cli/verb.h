@@ -1,0 +1,52 @@
+// The row of kvctl's one table: what a verb is called, takes, says of itself and does.
+//
+// verbs.h (the table) -> arguments.h (parsing), help.h (help, manual page), kvctl.cc (running)
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "proto/base/status.h"
+
+namespace tidepool::cli {
+
+class Invocation;
+
+// A positional argument.
+struct Parameter {
+  static constexpr int kAnyNumber = 1 << 16;
+
+  std::string_view name;  // As shown and asked for: "NAMESPACE".
+  std::string_view help;
+  int min = 1;
+  int max = 1;
+};
+
+struct Option {
+  std::string_view name;   // "--ttl", or with a short form "-n,--limit".
+  std::string_view value;  // "" for a flag, "DURATION", or "[N]" when the value may be left out.
+  std::string_view help;
+};
+
+struct Example {
+  std::string_view command;
+  std::string_view note;  // What it does or prints; may be empty.
+};
+
+// All views are of string literals. Handlers do the verb's work and return how it went; they are
+// called on the main thread, once.
+struct Verb {
+  using Handler = Status (*)(Invocation&);
+
+  std::string_view name;     // One or two words: "put", "namespace create".
+  std::string_view summary;  // One line, lower case, no full stop.
+  std::string_view details;  // What else a user must know; may be empty.
+  std::vector<Parameter> parameters;
+  std::vector<Option> options;
+  std::vector<Example> examples;
+  Handler run = nullptr;
+  // What other tools call it, for "did you mean"; separated by blanks.
+  std::string_view also = {};
+};
+
+}  // namespace tidepool::cli
