@@ -89,13 +89,17 @@ void Member::Start() {
   maps_ = std::thread([this] { RunMaps(); });
 }
 
-void Member::Stop() {
+void Member::Interrupt() {
   {
     const std::lock_guard lock(stop_mutex_);
     stopping_ = true;
   }
   stop_wake_.notify_all();
   link_.Close();
+}
+
+void Member::Stop() {
+  Interrupt();
   if (heartbeats_.joinable()) heartbeats_.join();
   if (maps_.joinable()) maps_.join();
 }

@@ -44,6 +44,8 @@ class Member {
   // kUnauthenticated, kCancelled (stopped), those of `install`.
   Result<NodeId> Join(const v1::JoinRequest& request, Deadline deadline);
   void Start();
+  // Ends a Join that waits, without waiting for anything itself. For a hook of another thread.
+  void Interrupt();
   // Ends the threads. The lease runs out by itself, or at once with Leave.
   void Stop();
 

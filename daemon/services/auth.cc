@@ -72,6 +72,11 @@ class ReflectionGuardFactory final : public grpc::experimental::ServerIntercepto
 
 }  // namespace
 
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeReflectionGuard(
+    const Authenticator* authenticator) {
+  return std::make_unique<ReflectionGuardFactory>(authenticator);
+}
+
 void Authenticator::SetToken(std::string token) {
   std::atomic_store(&expected_, std::make_shared<const std::string>("Bearer " + std::move(token)));
 }

@@ -1,0 +1,117 @@
+// kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/node.h"
+#include "daemon/options.h"
+#include "daemon/services/service_host.h"
+#include "daemon/stop_signal.h"
+#include "proto/base/log.h"
+#include "proto/transport/process_environment.h"
+#include "proto/transport/ucx_transport.h"
+
+extern char** environ;
+
+namespace tidepool::daemon {
+namespace {
+
+enum ExitCode : int { kEnded = 0, kFailed = 1, kWrongUsage = 2, kSecondSignal = 3 };
+
+int Fail(const Status& status, ExitCode code) {
+  std::fprintf(stderr, "kvd: %s\n", status.ToString().c_str());
+  return code;
+}
+
+// Signals are blocked in all threads and taken by this one, so that no code is interrupted by them.
+void WatchSignals(const sigset_t& signals, StopSignal* stop) {
+  bool is_first = true;
+  while (true) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (!is_first) _Exit(kSecondSignal);
+    is_first = false;
+    log::Info(std::string("signal ") + std::to_string(signal) + ": stopping in good order");
+    stop->Request({});
+  }
+}
+
+void PrintConfig(const LoadedOptions& loaded) {
+  std::fputs(FormatConfig(loaded.values).c_str(), stdout);
+  transport::UcxSettings settings;
+  if (!loaded.options.net_devices.empty()) settings.devices = loaded.options.net_devices;
+  settings.endpoints_expected = loaded.options.clients_expected;
+  std::fputs("\n# Network settings that are put over UCX_* of the environment:\n", stdout);
+  std::string line = "# ";
+  for (const char c : transport::DescribeUcxSettings(settings)) {
+    line.push_back(c);
+    if (c == '\n') line += "# ";
+  }
+  line.resize(line.find_last_not_of("# \n") + 1);
+  std::fprintf(stdout, "%s\n", line.c_str());
+}
+
+int Serve(const LoadedOptions& loaded) {
+  const Status opened = log::Open(loaded.options.log_level, loaded.options.log_file);
+  if (!opened.ok()) return Fail(opened, kWrongUsage);
+  RouteGrpcLog();
+  std::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Static: the watcher never ends, so what it uses must not either.
+  static StopSignal stop;
+  std::thread(WatchSignals, signals, &stop).detach();
+
+  auto node = Node::Start(loaded, &stop);
+  if (!node.ok()) {
+    log::Flush();
+    // A start that was interrupted has ended as asked.
+    if (node.code() == StatusCode::kCancelled && stop.requested()) return kEnded;
+    return Fail(node.status(), kFailed);
+  }
+  if ((*node)->WaitFormed()) {
+    std::printf("kvd ready: %s\n", (*node)->Describe().c_str());
+    std::fflush(stdout);
+  }
+  stop.Wait();
+  const StopRequest request = stop.request();
+  (*node)->Drain(request);
+  node->reset();
+  log::Flush();
+  return request.failure.ok() ? kEnded : Fail(request.failure, kFailed);
+}
+
+int Main(int argc, char** argv) {
+  // Before anything else: it may start this program again.
+  const Status environment = transport::EnterUcxEnvironment(argv);
+  if (!environment.ok()) Fail(environment, kFailed);
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    variables.emplace_back(*variable);
+  }
+  auto loaded =
+      LoadOptions(std::vector<std::string>(argv + 1, argv + argc), variables, ReadMachine());
+  if (!loaded.ok()) return Fail(loaded.status(), kWrongUsage);
+  switch (loaded->action) {
+    case LoadedOptions::Action::kPrintText:
+      std::fputs(loaded->text.c_str(), stdout);
+      return kEnded;
+    case LoadedOptions::Action::kPrintConfig:
+      PrintConfig(*loaded);
+      return kEnded;
+    case LoadedOptions::Action::kRun:
+      return Serve(*loaded);
+  }
+  return kFailed;
+}
+
+}  // namespace
+}  // namespace tidepool::daemon
+
+int main(int argc, char** argv) { return tidepool::daemon::Main(argc, argv); }

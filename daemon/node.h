@@ -1,0 +1,114 @@
+// One daemon, put together: identity, network, cores, services, membership; and taken apart again.
+//
+//   daemon/kvd -> [node] -> everything below daemon/
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/core_group.h"
+#include "daemon/lease.h"
+#include "daemon/membership/coordinator.h"
+#include "daemon/membership/coordinator_link.h"
+#include "daemon/membership/embedded_store.h"
+#include "daemon/membership/founding.h"
+#include "daemon/membership/identity.h"
+#include "daemon/membership/member.h"
+#include "daemon/network_interface.h"
+#include "daemon/node_state.h"
+#include "daemon/services/admin_service.h"
+#include "daemon/services/auth.h"
+#include "daemon/services/bulk_service.h"
+#include "daemon/services/cluster_service.h"
+#include "daemon/services/data_service.h"
+#include "daemon/services/namespaces_service.h"
+#include "daemon/services/request_router.h"
+#include "daemon/services/service_host.h"
+#include "daemon/services/staging_service.h"
+#include "daemon/stop_signal.h"
+#include "proto/cluster_file/published_file.h"
+#include "proto/transport/transport.h"
+
+namespace tidepool::daemon {
+
+// Start, WaitFormed and Drain from one thread, in this order.
+class Node {
+ public:
+  // Starts everything and joins (or begins) the cluster. `stop` must outlive the node; a request
+  // ends a start that waits. Errors: one clear line per cause, from whichever part failed;
+  // kCancelled (a stop was requested).
+  static Result<std::unique_ptr<Node>> Start(const LoadedOptions& loaded, StopSignal* stop);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // Waits until all expected nodes have joined, then reports health. False if a stop came first.
+  bool WaitFormed();
+
+  // "node 0 of 3 at 127.0.0.1:4410, cluster file /tmp/x.json"
+  std::string Describe();
+
+  // Leaves in good order: the coordinator hears of it, calls in progress are answered, and the last
+  // node of a cluster takes the connection file away.
+  void Drain(const StopRequest& request);
+
+ private:
+  explicit Node(const LoadedOptions& loaded, StopSignal* stop);
+
+  Status Run();  // Start's steps, in order:
+  Status OpenIdentity();
+  Status Decide();
+  Status StartNetwork();
+  Status StartServices();
+  Status BeginCluster();  // kFirst, kReturn.
+  Status JoinCluster();
+  Status JoinWith(std::unique_ptr<CoordinatorLink> link);
+
+  v1::JoinRequest MakeJoinRequest(const std::string& cluster_uuid) const;
+  cluster_file::ClusterFile MakeClusterFile(const placement::PlacementMap& map) const;
+  std::vector<std::string> CoordinatorAddresses();
+  Result<std::string> TokenOfCluster();
+  // The coordinator's thread: notices silent nodes, keeps the connection file up to date.
+  void RunCoordinator();
+  std::vector<NamespaceId> NothingToLose(bool loss_agreed);
+  void EndCoordinator();
+
+  const LoadedOptions loaded_;
+  const Options& options_;
+  StopSignal& stop_;
+  NodeState state_;
+  cluster_file::Environment environment_;
+  std::string file_path_;  // Of the connection file; empty with --join alone.
+  bool data_dir_given_ = false;
+
+  std::optional<Identity> identity_;
+  std::unique_ptr<EmbeddedStore> store_;
+  std::string state_uuid_;
+  Part part_;
+  NetworkInterface interface_;
+
+  Lease lease_;
+  std::unique_ptr<transport::Context> context_;
+  std::unique_ptr<CoreGroup> cores_;
+  Authenticator authenticator_;
+  std::unique_ptr<RequestRouter> router_;
+  ClusterService cluster_service_{&state_};
+  NamespacesService namespaces_service_{&state_};
+  AdminService admin_service_{&state_};
+  std::unique_ptr<DataService> data_service_;
+  std::unique_ptr<BulkService> bulk_service_;
+  std::unique_ptr<StagingService> staging_service_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::optional<cluster_file::PublishedFile> published_;
+  std::string token_file_;
+  std::unique_ptr<CoordinatorLink> link_;
+  std::unique_ptr<Member> member_;
+  std::unique_ptr<ServiceHost> host_;
+  std::thread coordinator_thread_;
+  StopSignal coordinator_stop_;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,124 @@
+#include "daemon/services/service_host.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <utility>
+
+#include "proto/base/log.h"
+#include "proto/convert/grpc_channel.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// Of calls that are in progress at once; more are refused with RESOURCE_EXHAUSTED instead of
+// exhausting the machine. Waiting for maps needs none.
+constexpr int kThreadsMax = 512;
+constexpr std::uint64_t kProbeMs = 1000;
+
+std::string HealthNameOf(const std::string& cluster_uuid) {
+  return "tidepool.cluster." + cluster_uuid;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
+    const NetworkInterface& interface, std::uint32_t port, const Authenticator* authenticator,
+    const GatedServices& services, std::vector<std::unique_ptr<grpc::Service>> more) {
+  TP_RETURN_IF_ERROR(CheckPort(interface.address, port));
+  static const bool kPluginsOn = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  static_cast<void>(kPluginsOn);
+  std::unique_ptr<ServiceHost> host(new ServiceHost());
+  host->gates_ = MakeGates(authenticator, services);
+  for (auto& gate : more) host->gates_.push_back(std::move(gate));
+
+  grpc::ServerBuilder builder;
+  int bound_port = 0;
+  builder.AddListeningPort(AddressWithPort(interface.address, port),
+                           grpc::InsecureServerCredentials(), &bound_port);
+  // With it a second daemon would share the port and take half of the first one's calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(convert::kMessageBytesMax);
+  builder.SetMaxSendMessageSize(convert::kMessageBytesMax);
+  grpc::ResourceQuota quota("kvd");
+  quota.SetMaxThreads(kThreadsMax);
+  builder.SetResourceQuota(quota);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> guards;
+  guards.push_back(MakeReflectionGuard(authenticator));
+  builder.experimental().SetInterceptorCreators(std::move(guards));
+  for (const auto& gate : host->gates_) builder.RegisterService(gate.get());
+  host->listener_ = builder.BuildAndStart();
+  if (host->listener_ == nullptr || bound_port == 0) {
+    return Status(StatusCode::kUnavailable,
+                  "cannot listen on " + AddressWithPort(interface.address, port),
+                  "give another --port or --interface");
+  }
+  host->SetHealth(false);
+  host->address_ = AddressWithPort(interface.address, static_cast<std::uint32_t>(bound_port));
+  return host;
+}
+
+ServiceHost::~ServiceHost() { Stop(Deadline::AfterMs(0)); }
+
+void ServiceHost::SetHealth(bool serving) {
+  listener_->GetHealthCheckService()->SetServingStatus("", serving);
+}
+
+void ServiceHost::ShowCluster(const std::string& cluster_uuid) {
+  listener_->GetHealthCheckService()->SetServingStatus(HealthNameOf(cluster_uuid), true);
+}
+
+void ServiceHost::Stop(Deadline deadline) {
+  if (listener_ == nullptr) return;
+  listener_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::nanoseconds(deadline.LeftNs()));
+  listener_->Wait();
+  listener_.reset();
+}
+
+bool ProbeCluster(const std::string& address, const std::string& cluster_uuid) {
+  // No token is sent, so it may leave the machine; nothing is learnt but yes or no.
+  auto channel = convert::MakeChannel(address, /*insecure=*/true);
+  if (!channel.ok()) return false;
+  // HealthCheckRequest{service = 1: name} and HealthCheckResponse{status = 1: SERVING = 1}, by
+  // hand: gRPC installs no stub of its own health service.
+  const std::string name = HealthNameOf(cluster_uuid);
+  const std::string request = std::string("\x0a") + static_cast<char>(name.size()) + name;
+  const grpc::Slice slice(request);
+  grpc::ByteBuffer message(&slice, 1);
+  grpc::ByteBuffer answer;
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kProbeMs));
+  grpc::CompletionQueue queue;
+  grpc::GenericStub stub(*channel);
+  auto reader = stub.PrepareUnaryCall(&call, "/grpc.health.v1.Health/Check", message, &queue);
+  reader->StartCall();
+  grpc::Status status;
+  reader->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  grpc::Slice content;
+  return status.ok() && answer.DumpToSingleSlice(&content).ok() && content.size() == 2 &&
+         content.begin()[0] == 0x08 && content.begin()[1] == 1;
+}
+
+void RouteGrpcLog() {
+  gpr_set_log_function(
+      [](gpr_log_func_args* line) { log::Debug(std::string("grpc: ") + line->message); });
+}
+
+}  // namespace tidepool::daemon

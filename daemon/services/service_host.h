@@ -1,0 +1,55 @@
+// The node's gRPC endpoint: all services behind their gates, health, reflection.
+//
+//   daemon/node -> [services/service_host] -> services/*
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/network_interface.h"
+#include "daemon/services/gates.h"
+#include "proto/base/clock.h"
+
+namespace tidepool::daemon {
+
+// Start and Stop once each, from one thread; the rest from any thread.
+class ServiceHost {
+ public:
+  // Listens on `interface` and `port` (0: any free one). Health is NOT_SERVING until SetHealth.
+  // `authenticator` and everything in `services` must outlive it; `more` are further gates.
+  // Errors: those of CheckPort, kUnavailable.
+  static Result<std::unique_ptr<ServiceHost>> Start(
+      const NetworkInterface& interface, std::uint32_t port, const Authenticator* authenticator,
+      const GatedServices& services, std::vector<std::unique_ptr<grpc::Service>> more);
+  ~ServiceHost();
+
+  // host:port that others reach it by.
+  const std::string& address() const { return address_; }
+
+  // Of the whole node: whether its cluster has formed and it serves.
+  void SetHealth(bool serving);
+  // From now on the health service "tidepool.cluster.<uuid>" says SERVING: so a starter can ask
+  // without a token whether an address is really that cluster's.
+  void ShowCluster(const std::string& cluster_uuid);
+
+  // Refuses new calls, gives those in progress until the deadline.
+  void Stop(Deadline deadline);
+
+ private:
+  ServiceHost() = default;
+  std::string address_;
+  std::vector<std::unique_ptr<grpc::Service>> gates_;
+  std::unique_ptr<grpc::Server> listener_;
+};
+
+// Whether a node of cluster `cluster_uuid` answers at `address`, within a second.
+bool ProbeCluster(const std::string& address, const std::string& cluster_uuid);
+
+// Sends gRPC's own log lines to ours, as debug: they are about connections that failed, which the
+// calls report. Once per process.
+void RouteGrpcLog();
+
+}  // namespace tidepool::daemon
