@@ -186,7 +186,8 @@ class Engine final : public transport::Receiver {
   std::unique_ptr<ControlPlane> control_;
 
   mutable std::mutex mutex_;
-  mutable std::atomic<std::uint32_t> contenders_{0};
+  mutable std::atomic<std::uint32_t> contenders_{0};  // Threads that wait for mutex_.
+  mutable std::atomic<std::uint32_t> turns_{0};       // How often one of them got it.
   std::atomic<bool> closed_{false};
 
   // The network. Buffers outlive the worker that sends them.

@@ -26,16 +26,25 @@ void Engine::Lock::Acquire() {
   engine_.contenders_.fetch_add(1, std::memory_order_relaxed);
   engine_.mutex_.lock();
   engine_.contenders_.fetch_sub(1, std::memory_order_relaxed);
+  engine_.turns_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// A mutex is not fair: a leader that unlocks and locks again would always win.
+// A mutex is not fair: a leader that unlocks and locks again wins against a thread that must first
+// be woken up, for ever. So it waits until one of the others has had the lock.
 void Engine::Lock::LetOthersIn() {
   if (engine_.contenders_.load(std::memory_order_relaxed) == 0) return;
+  const std::uint32_t turn = engine_.turns_.load(std::memory_order_relaxed);
   Release();
-  for (int i = 0; i < 1'000 && engine_.contenders_.load(std::memory_order_relaxed) != 0; ++i) {
-    Relax();
+  constexpr int kRelaxedRounds = 500;
+  for (int i = 0; engine_.turns_.load(std::memory_order_relaxed) == turn &&
+                  engine_.contenders_.load(std::memory_order_relaxed) != 0;
+       ++i) {
+    if (i < kRelaxedRounds) {
+      Relax();
+    } else {
+      std::this_thread::yield();
+    }
   }
-  if (engine_.contenders_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
   Acquire();
 }
 
@@ -64,7 +73,11 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
         RunDuty(lock, now_ns, std::min(wish.until_ns, next_expiry_ns_))) {
       continue;
     }
-    if (!leading_) {
+    if (!leading_ && wish.background && followers_ != nullptr) {
+      // A thread that waits for an answer leads better than one that waits for nothing.
+      Appoint();
+      Follow(lock, waiter, kNever);
+    } else if (!leading_) {
       Lead(lock, wish);
     } else {
       Follow(lock, waiter,
@@ -82,7 +95,6 @@ void Engine::Lead(Lock& lock, const Wish& wish) {
     const unsigned events = worker_->Progress();
     if (Fulfilled(wish) || !ready_.empty() || next_duty_ns_ == 0) break;
     if (!dirty_.empty()) FlushDirty(Now());
-    // A thread that waits for an answer does this better than one that waits for nothing.
     if (wish.background && followers_ != nullptr) break;
     if (events != 0) {
       spin_.Found();

@@ -1,0 +1,127 @@
+// Deadlines: what an operation ends with, and answers that come too late.
+#include <catch2/catch.hpp>
+
+#include "tests/client/fake_daemon.h"
+
+namespace tidepool::testing {
+namespace {
+
+struct Fixture {
+  FakeCluster cluster{{.nodes = 1, .cores = 1, .partitions = 4, .credit_operations = 8}};
+  std::shared_ptr<internal::Engine> engine = cluster.Connect();
+  BytesMap map = cluster.Open(engine);
+  std::string key = cluster.KeyIn(0);
+
+  bool PumpRequests(std::size_t count) {
+    return cluster.Pump(engine, [&] { return cluster.request_count() >= count; });
+  }
+};
+
+TEST_CASE_METHOD(Fixture, "A change without an answer ends unknown, a read with kDeadlineExceeded",
+                 "[client][deadline]") {
+  auto put = map.PutAsync(key, "1");
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  cluster.clock().AdvanceMs(9'000);
+  cluster.Settle(engine);
+  CHECK_FALSE(put.Ready());
+  cluster.clock().AdvanceMs(2'000);
+  CHECK(put.Wait().code() == StatusCode::kUnknown);
+  CHECK(get.Wait().code() == StatusCode::kDeadlineExceeded);
+}
+
+TEST_CASE_METHOD(Fixture, "What was never sent ends with kDeadlineExceeded and says why",
+                 "[client][deadline]") {
+  cluster.set_attach_error(Status(StatusCode::kUnavailable, "connection refused"));
+  auto put = map.PutAsync(key, "1");
+  cluster.Settle(engine);
+  cluster.clock().AdvanceMs(11'000);
+  const auto result = put.Wait();
+  CHECK(result.code() == StatusCode::kDeadlineExceeded);
+  CHECK(result.status().ToString().find("connection refused") != std::string::npos);
+  CHECK(cluster.request_count() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "A frame says how much time is left", "[client][deadline]") {
+  auto put = map.PutAsync(key, "1", {.timeout = std::chrono::milliseconds(3'000)});
+  REQUIRE(PumpRequests(1));
+  const auto frame = cluster.TakeRequest();
+  CHECK(frame->header.time_left_us > 2'000'000);
+  CHECK(frame->header.time_left_us <= 3'000'000);
+}
+
+TEST_CASE_METHOD(Fixture, "A late answer is ignored, and finished_below has passed its frame",
+                 "[client][deadline]") {
+  auto put = map.PutAsync(key, "1");
+  REQUIRE(PumpRequests(1));
+  const auto late = cluster.TakeRequest();
+  cluster.clock().AdvanceMs(11'000);
+  CHECK(put.Wait().code() == StatusCode::kUnknown);
+  auto next = map.PutAsync(key, "2");
+  REQUIRE(PumpRequests(1));
+  const auto frame = cluster.TakeRequest();
+  CHECK(frame->header.frame_id == late->header.frame_id + 1);
+  CHECK(frame->header.finished_below == frame->header.frame_id);
+  cluster.AnswerAll(*late);
+  cluster.Settle(engine);
+  CHECK_FALSE(next.Ready());
+  cluster.AnswerAll(*frame);
+  CHECK(next.Wait().ok());
+}
+
+TEST_CASE_METHOD(Fixture, "Given-up operations keep their credit until the daemon has answered",
+                 "[client][deadline]") {
+  std::vector<Future<Version>> puts;
+  for (int i = 0; i < 8; ++i) puts.push_back(map.PutAsync(key, "1"));
+  REQUIRE(PumpRequests(1));
+  cluster.Settle(engine);
+  cluster.clock().AdvanceMs(11'000);
+  for (auto& put : puts) CHECK(put.Wait().code() == StatusCode::kUnknown);
+  auto next = map.PutAsync(key, "2");
+  const std::size_t sent = cluster.request_count();
+  cluster.Settle(engine);
+  CHECK(cluster.request_count() == sent);  // All eight credits are out.
+  cluster.AnswerAll(*cluster.TakeRequest());
+  REQUIRE(PumpRequests(sent));
+  while (cluster.request_count() > 0) cluster.AnswerAll(*cluster.TakeRequest());
+  CHECK(next.Wait().ok());
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "An answer to a later frame returns the credits of given-up ones before it",
+                 "[client][deadline]") {
+  auto lost = map.PutAsync(key, "1", {.timeout = std::chrono::milliseconds(100)});
+  REQUIRE(PumpRequests(1));
+  cluster.TakeRequest();
+  cluster.clock().AdvanceMs(200);
+  CHECK(lost.Wait().code() == StatusCode::kUnknown);
+  auto next = map.PutAsync(key, "2");
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*cluster.TakeRequest());
+  REQUIRE(next.Wait().ok());
+  std::vector<Future<Version>> puts;
+  for (int i = 0; i < 8; ++i) puts.push_back(map.PutAsync(key, "3"));
+  std::size_t operations = 0;
+  cluster.Settle(engine);
+  while (cluster.request_count() > 0)
+    operations += cluster.TakeRequest()->request.operations.size();
+  cluster.Settle(engine);
+  while (cluster.request_count() > 0)
+    operations += cluster.TakeRequest()->request.operations.size();
+  CHECK(operations >= 4);
+}
+
+TEST_CASE_METHOD(Fixture, "A wait that gives up leaves the operation going on",
+                 "[client][deadline]") {
+  auto put = map.PutAsync(key, "1");
+  const auto early = put.Wait(internal::CallRef::TimePoint(std::chrono::nanoseconds(1)));
+  CHECK(early.code() == StatusCode::kDeadlineExceeded);
+  REQUIRE(put.valid());
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*cluster.TakeRequest());
+  CHECK(put.Wait().ok());
+  CHECK_FALSE(put.valid());
+}
+
+}  // namespace
+}  // namespace tidepool::testing

@@ -1,0 +1,245 @@
+// Connections that break, sessions that are resumed or not, and what is sent again.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/client/fake_daemon.h"
+
+namespace tidepool::testing {
+namespace {
+
+struct Fixture {
+  FakeCluster cluster{{.nodes = 1, .cores = 2, .partitions = 4}};
+  std::shared_ptr<internal::Engine> engine = cluster.Connect();
+  BytesMap map = cluster.Open(engine);
+  std::string key = cluster.KeyIn(0);
+
+  bool PumpRequests(std::size_t count) {
+    return cluster.Pump(engine, [&] { return cluster.request_count() >= count; });
+  }
+  void Reattach(bool resumes) {
+    cluster.set_resumes(resumes);
+    cluster.Cut(0);
+    cluster.clock().AdvanceMs(1'000);
+  }
+};
+
+TEST_CASE_METHOD(Fixture, "A resumed session sends what is unanswered again, unchanged",
+                 "[client][session]") {
+  auto add = map.FetchAddAsync(key, 5);
+  REQUIRE(PumpRequests(1));
+  const auto sent = cluster.TakeRequest();
+  Reattach(true);
+  REQUIRE(PumpRequests(1));
+  const auto again = cluster.TakeRequest();
+  CHECK(again->header.session == sent->header.session);
+  CHECK(again->header.connection == sent->header.connection + 1);
+  CHECK(again->header.frame_id == sent->header.frame_id);
+  REQUIRE(again->request.groups.size() == 1);
+  CHECK(again->request.groups[0].term == sent->request.groups[0].term);
+  CHECK(again->key(0) == key);
+  CHECK(again->operation(0).get(wire::Argument::kOperand) == 5);
+  wire::Answer answer;
+  answer.has_number = true;
+  answer.number = 37;
+  cluster.Send(*again, {answer});
+  CHECK(add.Wait().value_or(0) == 37);
+}
+
+TEST_CASE_METHOD(Fixture, "Frames of all cores are sent again in their order",
+                 "[client][session]") {
+  std::vector<Future<Version>> puts;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    puts.push_back(map.PutAsync(cluster.KeyIn(i % 4), std::to_string(i)));
+    REQUIRE(PumpRequests(i + 1));
+  }
+  for (int i = 0; i < 8; ++i) cluster.TakeRequest();
+  Reattach(true);
+  REQUIRE(PumpRequests(8));
+  std::uint64_t last[2] = {0, 0};
+  for (int i = 0; i < 8; ++i) {
+    const auto frame = cluster.TakeRequest();
+    CHECK(frame->header.frame_id == last[frame->core] + 1);
+    last[frame->core] = frame->header.frame_id;
+    cluster.AnswerAll(*frame);
+  }
+  for (auto& put : puts) CHECK(put.Wait().ok());
+}
+
+TEST_CASE_METHOD(Fixture, "Without its session a change ends unknown and a read is asked again",
+                 "[client][session]") {
+  auto add = map.FetchAddAsync(key, 5);
+  REQUIRE(PumpRequests(1));
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(2));
+  const auto old = cluster.TakeRequest();
+  cluster.TakeRequest();
+  Reattach(false);
+  REQUIRE(PumpRequests(1));
+  const auto read = cluster.TakeRequest();
+  CHECK(read->header.session != old->header.session);
+  CHECK(read->header.frame_id == 1);
+  REQUIRE(read->request.operations.size() == 1);
+  CHECK(read->operation(0).opcode == wire::Opcode::kGet);
+  cluster.AnswerAll(*read, "value");
+  CHECK(add.Wait().code() == StatusCode::kUnknown);
+  CHECK(get.Wait()->bytes == "value");
+}
+
+TEST_CASE_METHOD(Fixture, "A change that waited in the client survives the loss of the session",
+                 "[client][session]") {
+  cluster.set_attach_error(Status(StatusCode::kUnavailable, "refused"));
+  auto put = map.PutAsync(key, "1");
+  cluster.Settle(engine);
+  CHECK(cluster.attach_count() > 0);
+  cluster.set_attach_error({});
+  cluster.clock().AdvanceMs(1'000);
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*cluster.TakeRequest());
+  CHECK(put.Wait().ok());
+}
+
+TEST_CASE_METHOD(Fixture, "A given-up operation is not sent again; its place is held",
+                 "[client][session]") {
+  const std::string other = cluster.KeyIn(0, 1);
+  auto brief = map.PutAsync(key, "1", {.timeout = std::chrono::milliseconds(500)});
+  auto patient = map.PutAsync(other, "2");
+  REQUIRE(PumpRequests(1));
+  REQUIRE(cluster.TakeRequest()->request.operations.size() == 2);
+  cluster.clock().AdvanceMs(600);
+  cluster.Settle(engine);
+  CHECK(brief.Wait().code() == StatusCode::kUnknown);
+  Reattach(true);
+  REQUIRE(PumpRequests(1));
+  const auto again = cluster.TakeRequest();
+  REQUIRE(again->request.groups.size() == 1);
+  REQUIRE(again->request.operations.size() == 2);
+  CHECK_FALSE(wire::InfoOf(again->operation(0).opcode).mutates);
+  CHECK(again->key(1) == other);
+  cluster.AnswerAll(*again);
+  CHECK(patient.Wait().ok());
+}
+
+TEST_CASE_METHOD(Fixture, "An operation answered before the break is not sent again",
+                 "[client][session]") {
+  const std::string_view keys[] = {key, "x", "y", "z"};
+  auto batch = map.MultiDeleteAsync(keys);
+  std::size_t answered = 0;
+  REQUIRE(PumpRequests(1));
+  cluster.Settle(engine);
+  const auto frame = cluster.TakeRequest();
+  wire::Answer answer;
+  answer.index = 0;
+  answer.code = StatusCode::kNotFound;
+  cluster.Send(*frame, {answer});
+  cluster.Settle(engine);
+  while (cluster.request_count() > 0) cluster.AnswerAll(*cluster.TakeRequest());
+  Reattach(true);
+  if (frame->request.operations.size() > 1) {
+    REQUIRE(PumpRequests(1));
+    const auto again = cluster.TakeRequest();
+    CHECK_FALSE(wire::InfoOf(again->operation(0).opcode).mutates);
+    cluster.AnswerAll(*again);
+    ++answered;
+  }
+  auto result = batch.Wait();
+  REQUIRE(result.ok());
+  CHECK(result->ok_count() + 1 == result->size());
+}
+
+TEST_CASE_METHOD(Fixture, "Answers of an older connection are ignored", "[client][session]") {
+  auto put = map.PutAsync(key, "1");
+  REQUIRE(PumpRequests(1));
+  const auto old = cluster.TakeRequest();
+  Reattach(true);
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*old);
+  cluster.Settle(engine);
+  CHECK_FALSE(put.Ready());
+  cluster.AnswerAll(*cluster.TakeRequest());
+  CHECK(put.Wait().ok());
+}
+
+TEST_CASE_METHOD(Fixture, "A silent session attaches anew before it sends", "[client][session]") {
+  cluster.Auto();
+  REQUIRE(map.Put(key, "1").ok());
+  REQUIRE(cluster.attach_count() == 1);
+  cluster.clock().AdvanceMs(40'000);
+  REQUIRE(map.Put(key, "2").ok());
+  CHECK(cluster.attach_count() == 1);
+  cluster.clock().AdvanceMs(46'000);
+  REQUIRE(map.Put(key, "3").ok());
+  CHECK(cluster.attach_count() == 2);
+}
+
+TEST_CASE_METHOD(Fixture, "Closing says good-bye and ends what is under way", "[client][session]") {
+  cluster.Auto();
+  REQUIRE(map.Put(key, "0").ok());
+  cluster.SetAuto(false);
+  auto sent = map.PutAsync(key, "1");
+  REQUIRE(PumpRequests(1));
+  auto waiting = map.PutAsync(key, "2");
+  auto read = map.GetAsync(key);
+  engine->Close();
+  CHECK(cluster.detaches() >= 1);
+  CHECK(sent.Wait().code() == StatusCode::kUnknown);
+  CHECK(waiting.Wait().code() == StatusCode::kCancelled);
+  CHECK(read.Wait().code() == StatusCode::kCancelled);
+  CHECK(map.Put(key, "3").code() == StatusCode::kCancelled);
+}
+
+TEST_CASE_METHOD(Fixture, "The last handle closes the client", "[client][session]") {
+  cluster.Auto();
+  REQUIRE(map.Put(key, "0").ok());
+  engine.reset();
+  CHECK(cluster.detaches() == 0);
+  {
+    const BytesMap last = std::move(map);
+    map = BytesMap(Namespace(nullptr));
+    CHECK(cluster.detaches() == 0);
+  }
+  CHECK(cluster.detaches() >= 1);
+}
+
+TEST_CASE_METHOD(Fixture, "A node that goes down ends what was sent to it", "[client][session]") {
+  auto put = map.PutAsync(key, "1");
+  REQUIRE(PumpRequests(1));
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(2));
+  cluster.map().nodes[0].state = placement::NodeState::kDown;
+  cluster.PublishMap();
+  REQUIRE(engine->RefreshMap(Epoch(2), Deadline::AfterMs(1'000)).ok());
+  CHECK(put.Wait().code() == StatusCode::kUnknown);
+  CHECK(get.Wait().code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE_METHOD(Fixture, "A token that is not the cluster's fails operations at once",
+                 "[client][session]") {
+  cluster.set_attach_error(Status(StatusCode::kUnauthenticated, "wrong token"));
+  const auto result = map.Put(key, "1");
+  CHECK(result.code() == StatusCode::kUnauthenticated);
+}
+
+TEST_CASE_METHOD(Fixture, "In a fork every call ends with kFailedPrecondition",
+                 "[client][session]") {
+  cluster.Auto();
+  REQUIRE(map.Put(key, "1").ok());
+  cluster.SetAuto(false);
+  auto pending = map.GetAsync(key);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool refused = map.Put(key, "2").code() == StatusCode::kFailedPrecondition &&
+                         pending.Wait().code() == StatusCode::kFailedPrecondition;
+    engine.reset();
+    map = BytesMap(Namespace(nullptr));
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
+}  // namespace tidepool::testing
