@@ -15,6 +15,11 @@ namespace {
 // of the cache (16 is 2.4 times single look-ups; beyond 64 it falls).
 constexpr std::size_t kStageOperations = 16;
 
+// A client within its credits leaves at most its answer credit, one window of stream parts and the
+// part that crosses it unread.
+constexpr std::size_t kUnreadBytesMax =
+    limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
+
 // For people, where the code alone does not say it. The client adds namespace and node.
 std::string_view TextFor(StatusCode code) {
   switch (code) {
@@ -132,6 +137,10 @@ bool Dispatcher::AdmitRequest(Session& session) {
   if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
   if (header.frame_id >= finished_below + limits::kFramesUnfinishedMax) {
     sessions_->End(session, "more unfinished frames than allowed");
+    return false;
+  }
+  if (session.endpoint->bytes_in_flight() > session.credit_bytes + kUnreadBytesMax) {
+    sessions_->End(session, "it does not read its answers");
     return false;
   }
   if (session.waiting_operations + request_.operations.size() > session.credit_operations) {

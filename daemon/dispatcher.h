@@ -65,6 +65,8 @@ class Dispatcher : public transport::Receiver {
   Sessions& sessions() { return *sessions_; }
   const Ownership& ownership() const { return ownership_; }
   const DispatcherCounters& counters() const { return counters_; }
+  // Operations that came through the mailbox.
+  void CountLocal(std::uint64_t operations) { counters_.operations += operations; }
   // Frame received to answer posted.
   const Histogram& latency_ns() const { return latency_ns_; }
   void ResetLatency() { latency_ns_.Clear(); }

@@ -91,6 +91,7 @@ void RunBatch(Core& core, LocalBatch& batch) {
     }
     batch.outcomes.push_back(Outcome(*verdict.partition, reply, batch.value_bytes_max));
   }
+  core.dispatcher().CountLocal(batch.operations.size());
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
     batch.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");
   }

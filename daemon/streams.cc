@@ -121,7 +121,11 @@ bool Streams::SendPart(Session& session, Download& download) {
 unsigned Streams::SendParts(std::size_t parts_max) {
   unsigned sent = 0;
   for (Session* session : sending_) {
-    if (session->endpoint == nullptr) continue;
+    // Many windows at once would let one client that does not read hold much of our memory.
+    if (session->endpoint == nullptr ||
+        session->endpoint->bytes_in_flight() >= limits::kStreamWindowBytes) {
+      continue;
+    }
     std::size_t left = parts_max;
     for (Download& download : session->downloads) {
       while (left > 0 && SendPart(*session, download)) {

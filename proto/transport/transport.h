@@ -78,6 +78,9 @@ class Endpoint {
   virtual ~Endpoint() = default;
   // False from the moment that the peer is known to be lost; sends then fail with kUnavailable.
   virtual bool alive() const = 0;
+  // Of frames that were sent and that the network still holds because the peer does not take them:
+  // what a peer that never reads costs. 0 where a transport holds nothing.
+  virtual std::size_t bytes_in_flight() const { return 0; }
   // The caller's own mark, for example its session; not touched by the transport.
   void* user = nullptr;
 };

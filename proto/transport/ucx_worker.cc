@@ -154,6 +154,7 @@ UcxEndpoint* UcxWorker::TakeEndpoint() {
   TP_DCHECK(endpoint->state_ == UcxEndpoint::State::kUnused);
   endpoint->state_ = UcxEndpoint::State::kOpen;
   endpoint->why_ = UCS_OK;
+  endpoint->bytes_in_flight_ = 0;
   endpoint->user = nullptr;
   return endpoint;
 }
@@ -198,7 +199,7 @@ Status UcxWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = &UcxWorker::OnSent;
-  param.user_data = this;
+  param.user_data = endpoint;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->handle_, kFrameMessageId, nullptr, 0,
@@ -211,15 +212,20 @@ Status UcxWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   }
   // The buffer waits in the request's own space (see request_size): no allocation per send. UCX
   // runs callbacks in its progress and close calls only, so this is in time.
+  endpoint->bytes_in_flight_ += buffer->size();
   *static_cast<FrameBuffer**>(request) = buffer.release();
   ++sends_in_flight_;
   return OkStatus();
 }
 
-void UcxWorker::OnSent(void* request, ucs_status_t, void* self) {
+void UcxWorker::OnSent(void* request, ucs_status_t, void* arg) {
   // A failed send means a failed endpoint, of which OnError tells.
-  auto* worker = static_cast<UcxWorker*>(self);
-  FrameBufferReturner()(*static_cast<FrameBuffer**>(request));
+  auto* endpoint = static_cast<UcxEndpoint*>(arg);
+  UcxWorker* worker = endpoint->worker_;
+  auto* buffer = *static_cast<FrameBuffer**>(request);
+  // The endpoint may have been closed and given to another peer meanwhile, which starts from 0.
+  endpoint->bytes_in_flight_ -= std::min(endpoint->bytes_in_flight_, buffer->size());
+  FrameBufferReturner()(buffer);
   TP_DCHECK(worker->sends_in_flight_ > 0);
   --worker->sends_in_flight_;
   ucp_request_free(request);

@@ -41,6 +41,7 @@ class UcxEndpoint final : public Endpoint {
   enum class State { kUnused, kOpen, kLost, kClosing };
 
   bool alive() const override { return state_ == State::kOpen; }
+  std::size_t bytes_in_flight() const override { return bytes_in_flight_; }
 
  private:
   friend class UcxWorker;
@@ -48,6 +49,7 @@ class UcxEndpoint final : public Endpoint {
   ucp_ep_h handle_ = nullptr;
   State state_ = State::kUnused;
   ucs_status_t why_ = UCS_OK;
+  std::size_t bytes_in_flight_ = 0;
 };
 
 // Threads: see Worker. Invariants:
@@ -85,7 +87,7 @@ class UcxWorker final : public Worker {
 
   static ucs_status_t OnMessage(void* self, const void* header, std::size_t header_bytes,
                                 void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
-  static void OnSent(void* request, ucs_status_t status, void* self);
+  static void OnSent(void* request, ucs_status_t status, void* endpoint);
   static void OnError(void* endpoint, ucp_ep_h handle, ucs_status_t why);
   static void OnClosed(void* request, ucs_status_t status, void* endpoint);
 

@@ -148,6 +148,29 @@ TEST_CASE("MoreOperationsThanGrantedCloseTheSession") {
   CHECK_FALSE(client.HasAnswer());
 }
 
+TEST_CASE("AClientThatNeverReadsItsAnswersIsEndedAndOthersAreServed") {
+  TestNode node;
+  RawClient good(node);
+  RawClient bad(node);
+  good.Attach();
+  bad.Attach();
+  const std::string value(limits::kUnstreamedValueBytesMax, 'x');
+  good.Call({PutOp("a", value)});
+  REQUIRE(good.WaitAnswer().answer.code == StatusCode::kOk);
+  // It says that it has the answers, and never looks: nothing below makes its worker progress.
+  bad.Settle();
+  constexpr int kFrames = 2'000;  // 64 MiB of answers.
+  for (int i = 0; i < kFrames; ++i) {
+    bad.finished_below = bad.Call({GetOp("a")});
+  }
+  const Deadline deadline = Deadline::AfterMs(20'000);
+  while (node.cores().Stats(Deadline::AfterMs(5'000))[0].sessions == 2) {
+    REQUIRE_FALSE(deadline.Passed());
+  }
+  good.Call({GetOp("a")});
+  CHECK(good.WaitAnswer().value == value);
+}
+
 TEST_CASE("AMalformedFrameClosesItsSessionAndNoOther") {
   TestNode node;
   RawClient good(node);
