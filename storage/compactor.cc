@@ -89,7 +89,7 @@ bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t locati
   Partition* partition = finder_.FindLive(PartitionId(record.partition));
   const Bytes key = Log::KeyOf(record);
   if (partition == nullptr || Lsn(record.lsn) < partition->tombstone_floor() ||
-      partition->hash().LookRaw(key, KeyHash(key)).slot != nullptr) {
+      partition->hash().HasKey(key, KeyHash(key))) {
     log_.Kill(location);  // Nobody needs it, or a newer put says more.
     return true;
   }

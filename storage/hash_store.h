@@ -150,41 +150,39 @@ class HashStore {
   friend class Partition;
   friend class ValueReader;
 
-  // A looked-up key.
+  // A looked-up key. Two words, passed by value: it stays in registers (through memory it was stored in
+  // halves and loaded whole, which the processor cannot forward: 15 ns per operation).
   struct Found {
-    std::uint64_t* slot = nullptr;  // Null: absent.
-    RecordHeader* record = nullptr;
-    std::uint64_t location = 0;
-    bool stuck = false;  // Expired, but a tombstone for it found no memory: absent, and not writable.
+    std::uint64_t* slot = nullptr;   // Null: absent.
+    RecordHeader* record = nullptr;  // Null if absent, but see stuck().
+
+    std::uint64_t location() const { return SlotLocation(*slot); }
+    // Expired, but a tombstone for it found no memory: absent to readers, and not writable.
+    bool stuck() const { return slot == nullptr && record != nullptr; }
   };
 
   HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
 
   Found LookRaw(Bytes key, std::uint64_t hash) const;
   // Removes the record first if it has expired.
-  Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
-    const Found found = LookRaw(key, hash);
-    if (found.slot == nullptr || (found.record->flags & kRecordExpiry) == 0) [[likely]] {
-      return found;
-    }
-    return LookExpiring(found, key, hash, now_ms);
-  }
-  Found LookExpiring(const Found& found, Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+  Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
+  bool HasKey(Bytes key, std::uint64_t hash) const;  // Expired or not.
+  Found LookExpiring(Found found, Bytes key, std::uint64_t hash, std::uint64_t now_ms);
 
   // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome stands
   // without a change, make room, apply. Decides again when making room has moved records.
   template <typename Decide>
   HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide);
-  Room MakeRoom(const LogRecord& change, const Found& found);
-  bool CanUpdateInPlace(const LogRecord& change, const Found& found) const;
+  Room MakeRoom(const LogRecord& change, Found found);
+  bool CanUpdateInPlace(const LogRecord& change, Found found) const;
   // False, with the code set, if the condition does not hold.
-  static bool ConditionHolds(const PutOptions& options, const Found& found, HashOutcome& outcome);
+  static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
   static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
-  void SetValue(const Found& found, HashOutcome& outcome);
-  std::uint64_t ExpiryAt(std::uint64_t ttl_ms, const Found& found, std::uint64_t now_ms) const;
+  void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
+  std::uint64_t ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const;
   // The present value as the value of `change`; of an extent with its segments.
-  void TakeOverValue(const Found& found, LogRecord& change);
-  bool ExtendExtent(const Found& found, Bytes suffix, LogRecord& change);
+  void TakeOverValue(Found found, LogRecord& change);
+  bool ExtendExtent(Found found, Bytes suffix, LogRecord& change);
   HashOutcome AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
   HashOutcome DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
                           std::uint64_t now_ms);
@@ -192,9 +190,9 @@ class HashStore {
   RecordView ViewOf(std::uint64_t location);
 
   // The only places that change index and log; called by Partition::ApplyFound.
-  void ApplyPut(const LogRecord& change, const Found& found, Lsn lsn);
-  void ApplyDelete(const LogRecord& change, const Found& found, Lsn lsn);
-  void UpdateInPlace(const LogRecord& change, const Found& found, Lsn lsn);
+  void ApplyPut(const LogRecord& change, Found found, Lsn lsn);
+  void ApplyDelete(const LogRecord& change, Found found, Lsn lsn);
+  void UpdateInPlace(const LogRecord& change, Found found, Lsn lsn);
   void KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept);
   // Frees all records of a dropped partition, bucket by bucket from `*bucket` on. True: more to do.
   bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done);
@@ -203,6 +201,7 @@ class HashStore {
 
   Partition& partition_;
   Log& log_;
+  const SegmentTable::Locator locator_;
   TagIndex index_;
   Extent extent_;  // What HashOutcome::extent points at.
   std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.

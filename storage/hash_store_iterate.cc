@@ -21,18 +21,16 @@ void HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::ui
 
 RecordView HashStore::ViewOf(std::uint64_t location) {
   HashOutcome outcome;
-  Found found;
-  found.record = log_.At(location);
-  found.location = location;
-  SetValue(found, outcome);
+  const RecordHeader& record = *log_.At(location);
+  SetValue(record, location, outcome);
   RecordView view;
-  view.key = Log::KeyOf(*found.record);
+  view.key = Log::KeyOf(record);
   view.value = outcome.value;
   view.extent = outcome.extent;
   view.value_bytes = outcome.value_bytes;
   view.version = outcome.version;
   view.value_flags = outcome.value_flags;
-  view.expiry_ms = log_.ExpiryOf(*found.record);
+  view.expiry_ms = log_.ExpiryOf(record);
   view.location = location;
   return view;
 }

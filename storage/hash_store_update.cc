@@ -6,7 +6,7 @@
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
 #include "storage/hash_store.h"
-#include "storage/hash_store_change.h"
+#include "storage/hash_store_inl.h"
 #include "storage/partition.h"
 
 namespace tidepool::storage {
@@ -79,7 +79,7 @@ HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kin
   }
   const std::uint8_t flag = type == CounterType::kI64 ? kRecordI64 : kRecordF64;
   std::uint64_t after = 0;
-  return Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& out) {
+  return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
     if (found.slot != nullptr) {
       out.version = Lsn(found.record->lsn);
       if ((found.record->flags & kCounterFlags) != flag) {
@@ -111,7 +111,7 @@ HashOutcome HashStore::CompareAndSwap(Bytes key, std::uint64_t hash, Bytes expec
     refused.code = StatusCode::kInvalidArgument;
     return refused;
   }
-  return Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& out) {
+  return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
     if (found.slot == nullptr) {
       out.code = StatusCode::kNotFound;
       return false;
@@ -119,7 +119,7 @@ HashOutcome HashStore::CompareAndSwap(Bytes key, std::uint64_t hash, Bytes expec
     // A value above the threshold cannot equal `expected`, which fits a frame.
     if (found.record->type != RecordType::kPut ||
         !SameValue(log_.StoredOf(*found.record), expected)) {
-      SetValue(found, out);
+      SetValue(*found.record, found.location(), out);
       out.code = StatusCode::kFailedPrecondition;
       return false;
     }
@@ -132,7 +132,7 @@ HashOutcome HashStore::CompareAndSwap(Bytes key, std::uint64_t hash, Bytes expec
   });
 }
 
-void HashStore::TakeOverValue(const Found& found, LogRecord& change) {
+void HashStore::TakeOverValue(Found found, LogRecord& change) {
   const RecordHeader& record = *found.record;
   change.value_bytes = record.value_bytes;
   change.value_flags = record.flags & kCounterFlags;
@@ -159,7 +159,7 @@ HashOutcome HashStore::Append(Bytes key, std::uint64_t hash, Bytes suffix, std::
     return refused;
   }
   if (after > log_.extent_threshold_bytes()) return AppendLarge(key, hash, suffix, now_ms);
-  return Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& out) {
+  return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
     if (found.slot != nullptr) TakeOverValue(found, change);
     change.value_tail = suffix;
     change.value_bytes = after;
@@ -187,7 +187,7 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
   std::uint64_t expiry_ms = ExpiryAt(kTtlKeep, found, now_ms);
   Lsn version;
   if (found.slot != nullptr) {
-    SetValue(found, present);
+    SetValue(*found.record, found.location(), present);
     version = present.version;
     reader = ValueReader::Pin(*this, present);
   }
@@ -209,7 +209,7 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
   if (writer.Write(before, suffix) != StatusCode::kOk) return give_up();
 
   HashOutcome outcome =
-      Change(key, hash, now_ms, [&](const Found& now, LogRecord& change, HashOutcome& out) {
+      Change(key, hash, now_ms, [&](Found now, LogRecord& change, HashOutcome& out) {
         TP_CHECK((now.slot == nullptr ? Lsn() : Lsn(now.record->lsn)) == version);
         change.value = writer.Staged();
         change.extent_segments = writer.segments_;
@@ -225,7 +225,7 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
 
 HashOutcome HashStore::Expire(Bytes key, std::uint64_t hash, std::uint64_t ttl_ms,
                               std::uint64_t now_ms) {
-  return Change(key, hash, now_ms, [&](const Found& found, LogRecord& change, HashOutcome& out) {
+  return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
     if (found.slot == nullptr) {
       out.code = StatusCode::kNotFound;
       return false;

@@ -6,6 +6,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
+#include "storage/hash_store_inl.h"
 
 namespace tidepool::storage {
 
@@ -49,7 +50,7 @@ std::uint64_t Partition::guard() const {
   return std::atomic_ref(*guard_).load(std::memory_order_relaxed);
 }
 
-Lsn Partition::ApplyFound(LogRecord& record, const HashStore::Found& found) {
+Lsn Partition::ApplyFound(LogRecord& record, HashStore::Found found) {
   if (record.lsn.value() == 0) record.lsn = NextLsn();
   TP_CHECK(record.lsn > last_lsn_);
   last_lsn_ = record.lsn;

@@ -67,7 +67,7 @@ class Partition {
             CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index);
 
   // Apply for an operation that has just looked the key up and made room.
-  Lsn ApplyFound(LogRecord& record, const HashStore::Found& found);
+  Lsn ApplyFound(LogRecord& record, HashStore::Found found);
   Lsn NextLsn() const { return Lsn(last_lsn_.value() + 1); }
   void CountRefused() { ++refused_for_memory_; }
 

@@ -34,6 +34,7 @@ std::uint32_t SegmentTable::TakeIndex() {
     return index;
   }
   const std::uint32_t index = end();
+  TP_CHECK(index < bases_.capacity());
   if (index / kEntriesPerPage >= entries_.size()) {
     const std::uint64_t page = memory_.AllocateChunk(kChunkBytesMin);
     if (page == 0) return 0;

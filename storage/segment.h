@@ -75,10 +75,19 @@ class SegmentTable {
   std::uint64_t next_number() const { return next_number_; }
 
   std::byte* Base(std::uint32_t index) const { return bases_[index]; }
-  RecordHeader* At(std::uint64_t location) const {
-    return reinterpret_cast<RecordHeader*>(bases_[location >> offset_bits_] +
-                                           (location & offset_mask_) * kRecordAlign);
-  }
+  // Location to address, for those who do it on every operation: one load behind constants. Valid as
+  // long as the table, whose vectors never move.
+  struct Locator {
+    std::byte* const* bases;
+    int offset_bits;
+    std::uint64_t offset_mask;
+    RecordHeader* At(std::uint64_t location) const {
+      return reinterpret_cast<RecordHeader*>(bases[location >> offset_bits] +
+                                             (location & offset_mask) * kRecordAlign);
+    }
+  };
+  Locator locator() const { return {bases_.data(), offset_bits_, offset_mask_}; }
+  RecordHeader* At(std::uint64_t location) const { return locator().At(location); }
   std::uint32_t IndexOf(std::uint64_t location) const {
     return static_cast<std::uint32_t>(location >> offset_bits_);
   }

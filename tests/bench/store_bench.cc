@@ -138,20 +138,25 @@ class Bench {
         pause_records_(static_cast<std::uint64_t>(20e6 * scale)) {}
 
   void Run() {
-    if (Wanted("store.insert") || Wanted("store.insert.grown") || Wanted("store.index_bytes") ||
-        Wanted("store.index_bytes.grown")) {
+    if (AnyWanted({"store.insert", "store.insert.grown", "store.index_bytes",
+                   "store.index_bytes.grown"})) {
       InsertRows();
     }
-    if (Wanted("store.find") || Wanted("store.find.miss") ||
-        Wanted("store.find.batch16.portable") || Wanted("store.find.batch16.avx512")) {
+    if (AnyWanted({"store.find", "store.find.view", "store.find.miss", "store.find.batch16.portable",
+                   "store.find.batch16.portable.view", "store.find.batch16.avx512",
+                   "store.find.batch16.avx512.view"})) {
       FindRows();
     }
-    if (Wanted("store.false_candidates") || Wanted("store.insert.worst")) GrowthRows();
+    if (AnyWanted({"store.false_candidates", "store.insert.worst"})) GrowthRows();
   }
 
  private:
   bool Wanted(const std::string& row) const {
     return fnmatch(pattern_.c_str(), row.c_str(), 0) == 0;
+  }
+
+  bool AnyWanted(std::initializer_list<const char*> rows) const {
+    return std::any_of(rows.begin(), rows.end(), [this](const char* row) { return Wanted(row); });
   }
 
   void Print(const Row& row) const {
@@ -177,13 +182,14 @@ class Bench {
 
   // Rates of ours and the peer's, one pair per round.
   void PrintRatio(const std::string& name, const std::vector<double>& ours,
-                  const std::vector<double>& peer, std::optional<double> goal) const {
+                  const std::vector<double>& peer, std::optional<double> goal,
+                  const std::string& how = "") const {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / peer[i]);
     const double ratio = Median(ratios);
     char text[32] = "";
     if (goal.has_value()) std::snprintf(text, sizeof text, "ratio >= %g", *goal);
-    Print({name, Median(ours), "M/CPU-s", "absl::flat_hash_map<string,string>", Median(peer), ratio,
+    Print({name, Median(ours), "M/CPU-s", "absl::flat_hash_map<string,string>" + how, Median(peer), ratio,
            text, goal.has_value() ? std::optional(ratio >= *goal) : std::nullopt});
   }
 
@@ -294,19 +300,24 @@ class Bench {
     FillPeer(peer);
     const MatchLevel best = g_match_level;
     const std::uint64_t finds = records_ / 4;
-    std::vector<double> find, miss, portable, avx512, peer_find, peer_miss;
+    std::vector<double> find, miss, portable, avx512, peer_find, peer_view, peer_miss;
+    const auto peer_rate = [&](Random& random, auto&& make_key) {
+      return RateOf(finds, [&](std::uint64_t) {
+        const Key key(random.Below(records_));
+        const auto found = peer.find(make_key(key));
+        TP_CHECK(found != peer.end());
+        char value[kValueBytes];
+        std::memcpy(value, found->second.data(), sizeof value);
+        asm volatile("" : : "r"(value) : "memory");
+      });
+    };
     for (int round = 0; round < kRounds; ++round) {
       const auto seed = static_cast<std::uint64_t>(round);
       Random random(seed);
       SetMatchLevel(MatchLevel::kSse2);
       find.push_back(RateOf(finds, [&](std::uint64_t) { FindOne(ours, random.Below(records_)); }));
-      peer_find.push_back(RateOf(finds, [&](std::uint64_t) {
-        const auto found = peer.find(Key(random.Below(records_)).text());
-        TP_CHECK(found != peer.end());
-        char value[kValueBytes];
-        std::memcpy(value, found->second.data(), sizeof value);
-        asm volatile("" : : "r"(value) : "memory");
-      }));
+      peer_find.push_back(peer_rate(random, [](const Key& key) { return std::string(key.text()); }));
+      peer_view.push_back(peer_rate(random, [](const Key& key) { return key.text(); }));
       portable.push_back(BatchRate(ours, seed + 100, finds));
       SetMatchLevel(best);
       avx512.push_back(BatchRate(ours, seed + 200, finds));
@@ -319,10 +330,15 @@ class Bench {
       }));
     }
     PrintRatio("store.find", find, peer_find, 3.0);
-    PrintRatio("store.find.miss", miss, peer_miss, std::nullopt);
+    PrintRatio("store.find.view", find, peer_view, std::nullopt, ", string_view");
+    PrintRatio("store.find.miss", miss, peer_miss, std::nullopt, ", string_view");
     PrintRatio("store.find.batch16.portable", portable, peer_find, 5.0);
+    PrintRatio("store.find.batch16.portable.view", portable, peer_view, std::nullopt,
+               ", string_view");
     if (best == MatchLevel::kAvx512) {
       PrintRatio("store.find.batch16.avx512", avx512, peer_find, 8.0);
+      PrintRatio("store.find.batch16.avx512.view", avx512, peer_view, std::nullopt,
+                 ", string_view");
     } else {
       std::fprintf(stderr, "this processor has no AVX-512: no row store.find.batch16.avx512\n");
     }

@@ -1,0 +1,72 @@
+// What the files that implement HashStore inline: the look-up of a key, and the frame of every write.
+#pragma once
+
+#include <cstring>
+
+#include "storage/hash_store.h"
+#include "storage/partition.h"
+
+namespace tidepool::storage {
+
+// Most keys are short: for them a call of memcmp costs more than the comparison.
+[[gnu::always_inline]] inline bool SameKey(const std::byte* a, const std::byte* b,
+                                           std::size_t count) {
+  if (count >= 8 && count <= 16) [[likely]] {
+    return ((LoadUnaligned<std::uint64_t>(a) ^ LoadUnaligned<std::uint64_t>(b)) |
+            (LoadUnaligned<std::uint64_t>(a + count - 8) ^
+             LoadUnaligned<std::uint64_t>(b + count - 8))) == 0;
+  }
+  if (count >= 4 && count < 8) {
+    return ((LoadUnaligned<std::uint32_t>(a) ^ LoadUnaligned<std::uint32_t>(b)) |
+            (LoadUnaligned<std::uint32_t>(a + count - 4) ^
+             LoadUnaligned<std::uint32_t>(b + count - 4))) == 0;
+  }
+  return count == 0 || std::memcmp(a, b, count) == 0;
+}
+
+[[gnu::always_inline]] inline HashStore::Found HashStore::LookRaw(Bytes key,
+                                                                  std::uint64_t hash) const {
+  const SegmentTable::Locator at = locator_;
+  const std::byte* const wanted = key.data();
+  const std::size_t count = key.size();
+  std::uint64_t* slot = index_.Find(hash, [at, wanted, count](std::uint64_t location) {
+    const RecordHeader* record = at.At(location);
+    return record->key_bytes == count && SameKey(Log::KeyOf(*record).data(), wanted, count);
+  });
+  if (slot == nullptr) return {};
+  return {slot, at.At(SlotLocation(*slot))};
+}
+
+[[gnu::always_inline]] inline HashStore::Found HashStore::Look(Bytes key, std::uint64_t hash,
+                                                               std::uint64_t now_ms) {
+  const Found found = LookRaw(key, hash);
+  if (found.slot == nullptr || (found.record->flags & kRecordExpiry) == 0) [[likely]] return found;
+  return LookExpiring(found, key, hash, now_ms);
+}
+
+template <typename Decide>
+HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms,
+                              Decide&& decide) {
+  for (;;) {
+    const Found found = Look(key, hash, now_ms);
+    HashOutcome outcome;
+    LogRecord change;
+    change.partition = partition_.id();
+    change.key = key;
+    change.hash = hash;
+    if (!decide(found, change, outcome)) return outcome;
+    const Room room = found.stuck() ? Room::kNone : MakeRoom(change, found);
+    if (room == Room::kReady) [[likely]] {
+      outcome.version = partition_.ApplyFound(change, found);
+      return outcome;
+    }
+    if (room == Room::kNone) {
+      partition_.CountRefused();
+      HashOutcome refused;
+      refused.code = StatusCode::kResourceExhausted;
+      return refused;
+    }
+  }
+}
+
+}  // namespace tidepool::storage
