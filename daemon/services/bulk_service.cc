@@ -13,6 +13,7 @@
 #include "proto/base/glob.h"
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
+#include "proto/convert/staged_keys.h"
 #include "proto/placement/owner.h"
 #include "proto/wire/record_list.h"
 
@@ -57,6 +58,11 @@ Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 std::uint32_t PartitionOf(const placement::Namespace& space, const std::string& key) {
   return placement::PartitionIndexOf(AsBytes(key),
                                      static_cast<std::uint32_t>(space.partitions.size()));
+}
+
+bool IsInternal(Bytes key) {
+  const convert::StagedRole role = convert::ParseStagedKey(AsText(key)).role;
+  return role == convert::StagedRole::kManifest || role == convert::StagedRole::kPart;
 }
 
 Status BrokenStream() {
@@ -125,6 +131,7 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
   while (!rest.empty()) {
     wire::ListedRecord listed;
     TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    if (!request.include_internal() && IsInternal(listed.key)) continue;
     if (!request.glob().empty() && !GlobMatches(request.glob(), AsText(listed.key))) continue;
     v1::Record* record = response->add_records();
     record->set_key(listed.key.data(), listed.key.size());
@@ -210,6 +217,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     step.set_cursor(cursor.cursor);
     step.set_keys_only(request->keys_only());
     step.set_glob(request->glob());
+    step.set_include_internal(request->include_internal());
     v1::ScanPartitionResponse part;
     const Status status = ScanStep(**space, cursor.partition, step, StepDeadline(), &part);
     if (status.code() == StatusCode::kWrongEpoch) {

@@ -1,10 +1,12 @@
 #include "daemon/services/data_service.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/operation_convert.h"
+#include "daemon/staging/cluster_view.h"
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/placement/owner.h"
@@ -127,7 +129,9 @@ grpc::Status DataService::Length(grpc::ServerContext* call, const v1::LengthRequ
     if (!outcomes.ok()) return convert::ToGrpc(outcomes.status());
     records += outcomes->front().number;
   }
-  response->set_records(records);
+  const auto internal = staging::InternalRecords(&router_, *space);
+  if (!internal.ok()) return convert::ToGrpc(internal.status());
+  response->set_records(records - std::min(records, *internal));
   return grpc::Status::OK;
 }
 

@@ -212,8 +212,8 @@ Status TreeWriter::SyncDirectories() {
   return OkStatus();
 }
 
-Status TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode) {
-  if (path == ".") return OkStatus();
+Result<bool> TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode) {
+  if (path == ".") return false;
   TP_RETURN_IF_ERROR(CheckPath(path));
   ParentCache parents;
   auto parent = parents.ParentFd(root_fd_, path);
@@ -223,13 +223,13 @@ Status TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode) {
   if (mkdirat(*parent, name.c_str(), kOwner) == 0) {
     const std::lock_guard lock(directories_mutex_);
     directories_.emplace(DirectoryOf(path));
-    return OkStatus();
+    return true;
   }
   if (errno != EEXIST) return StatusOfErrno(errno, "cannot create the directory", path);
   auto there = OpenBeneath(root_fd_, path, O_RDONLY | O_DIRECTORY);
   struct stat info;
   if (there.ok() && fstat(there->get(), &info) == 0 && (info.st_mode & kOwner) == kOwner) {
-    return OkStatus();
+    return false;
   }
   if (!there.ok() && there.code() != StatusCode::kPermissionDenied) return there.status();
   // Without the owner's own rights: they are lent to it, and taken back by FinishDirectory.
@@ -240,7 +240,7 @@ Status TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode) {
   if (fchmodat(*parent, name.c_str(), (mode & 07777u) | kOwner, 0) != 0) {
     return StatusOfErrno(errno, "cannot write into", path);
   }
-  return OkStatus();
+  return false;
 }
 
 Status TreeWriter::FinishDirectory(std::string_view path, const Attributes& attributes) {

@@ -88,9 +88,9 @@ class TreeWriter {
   Status SyncDirectories();
   void Discard(const std::vector<Written>& files);
 
-  // A directory that exists already is fine. It gets the owner's rwx at least until FinishDirectory
-  // gives it its real attributes.
-  Status MakeDirectory(std::string_view path, std::uint32_t mode);
+  // True if it was made: one that exists already is fine. It has the owner's rwx at least until
+  // FinishDirectory gives it its real attributes.
+  Result<bool> MakeDirectory(std::string_view path, std::uint32_t mode);
   Status FinishDirectory(std::string_view path, const Attributes& attributes);
 
   // Large files are filled by several daemons: made and named by one of them.

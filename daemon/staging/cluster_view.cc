@@ -1,0 +1,225 @@
+#include "daemon/staging/cluster_view.h"
+
+#include <fcntl.h>
+#include <grpcpp/client_context.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "daemon/services/operation_convert.h"
+#include "daemon/staging/part_link.h"
+#include "daemon/staging/part_list.h"
+#include "proto/base/limits.h"
+#include "proto/convert/grpc_status.h"
+#include "proto/file_tree/beneath.h"
+#include "proto/manifest/keys.h"
+#include "proto/placement/owner.h"
+#include "tidepool/v1/staging.grpc.pb.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+constexpr std::uint64_t kQuestionTimeoutMs = 5'000;
+// A list comes in messages; each must come within this.
+constexpr std::uint64_t kListTimeoutMs = 600'000;
+
+void Prepare(const RequestRouter& router, std::uint64_t timeout_ms, grpc::ClientContext* call) {
+  call->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms));
+  router.context().authorize(*call);
+}
+
+std::int64_t MtimeNs(const struct stat& info) {
+  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+wire::Operation KeyOperation(wire::Opcode opcode, const std::string& key) {
+  wire::Operation operation;
+  operation.opcode = opcode;
+  operation.key = AsBytes(key);
+  return operation;
+}
+
+}  // namespace
+
+bool SeesFile(const v1::SeesFileRequest& request) {
+  const file_tree::UniqueFd root(
+      open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info;
+  if (!root.valid()) return false;
+  if (request.name().empty()) {
+    return fstat(root.get(), &info) == 0 && info.st_ino == request.inode() &&
+           MtimeNs(info) == request.mtime_ns();
+  }
+  return request.name().find('/') == std::string::npos &&
+         fstatat(root.get(), request.name().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+NodeId ClusterView::OwnerOf(std::string_view key) const {
+  return space_
+      ->partitions[placement::PartitionIndexOf(
+          AsBytes(key), static_cast<std::uint32_t>(space_->partitions.size()))]
+      .node;
+}
+
+Result<std::vector<placement::Node>> ClusterView::Owners() const {
+  const placement::PlacementMapPtr map = router_.context().map();
+  std::set<NodeId> ids;
+  for (const placement::PartitionPlace& place : space_->partitions) {
+    TP_RETURN_IF_ERROR(router_.CheckPlace(*space_, place));
+    ids.insert(place.node);
+  }
+  std::vector<placement::Node> owners;
+  for (const NodeId id : ids) {
+    const placement::Node* node = map->FindNode(id);
+    if (node == nullptr) return Status(StatusCode::kUnavailable, "the owner is not in the map yet");
+    owners.push_back(*node);
+  }
+  return owners;
+}
+
+Result<std::vector<std::string>> ClusterView::BlindNodes(
+    const v1::StartStageRequest& request) const {
+  v1::SeesFileRequest question;
+  question.set_directory(request.directory());
+  question.set_name(request.probe_file());
+  if (request.probe_file().empty()) {
+    struct stat info;
+    if (stat(request.directory().c_str(), &info) != 0) {
+      return file_tree::StatusOfErrno(errno, "cannot look at", request.directory());
+    }
+    question.set_inode(info.st_ino);
+    question.set_mtime_ns(MtimeNs(info));
+  }
+  auto owners = Owners();
+  if (!owners.ok()) return owners.status();
+  std::vector<std::string> blind;
+  bool asked_self = false;
+  for (const placement::Node& node : *owners) {
+    v1::SeesFileResponse answer;
+    if (node.id == router_.context().self()) {
+      answer.set_seen(SeesFile(question));
+      asked_self = true;
+    } else {
+      grpc::ClientContext call;
+      Prepare(router_, kQuestionTimeoutMs, &call);
+      const auto stub = v1::Staging::NewStub(router_.context().channel(node));
+      TP_RETURN_IF_ERROR(
+          convert::FromGrpc(stub->SeesFile(&call, question, &answer), Describe(node)));
+    }
+    if (!answer.seen()) blind.push_back(Describe(node));
+  }
+  // The node that coordinates walks the directory and makes the subdirectories.
+  if (!asked_self && !SeesFile(question)) {
+    blind.push_back("node " + std::to_string(router_.context().self().value()));
+  }
+  return blind;
+}
+
+Result<std::vector<NodeTotals>> ClusterView::List(
+    const std::vector<placement::Node>& owners, bool totals_only,
+    const std::function<bool(const v1::StageItem&)>& take) const {
+  std::vector<NodeTotals> all;
+  for (const placement::Node& node : owners) {
+    NodeTotals totals;
+    totals.node = node.id;
+    bool done = false;
+    const auto consume = [&](const v1::ListPartResponse& response) {
+      for (const v1::StageItem& item : response.items()) {
+        if (!take(item)) return false;
+      }
+      if (response.done()) {
+        auto mark = manifest::DecodeMark(AsBytes(response.summary()));
+        done = mark.ok();
+        if (mark.ok()) totals.summary = mark->summary;
+        totals.changes = response.changes();
+        totals.all_staged = response.all_staged();
+      }
+      return true;
+    };
+    if (node.id == router_.context().self()) {
+      TP_RETURN_IF_ERROR(ListPart(&router_, space_, totals_only, consume));
+    } else {
+      grpc::ClientContext call;
+      Prepare(router_, kListTimeoutMs, &call);
+      v1::ListPartRequest request;
+      request.set_namespace_(space_->name);
+      request.set_totals_only(totals_only);
+      const auto stub = v1::Staging::NewStub(router_.context().channel(node));
+      const auto stream = stub->ListPart(&call, request);
+      v1::ListPartResponse response;
+      bool go_on = true;
+      while (go_on && stream->Read(&response)) go_on = consume(response);
+      if (!go_on) call.TryCancel();
+      const grpc::Status ended = stream->Finish();
+      if (!go_on) return Status(StatusCode::kCancelled, "the job was cancelled");
+      TP_RETURN_IF_ERROR(convert::FromGrpc(ended, Describe(node)));
+    }
+    if (!done) return Status(StatusCode::kInternal, Describe(node) + " gave no complete list");
+    all.push_back(totals);
+  }
+  return all;
+}
+
+Status ClusterView::MarkSaved(const placement::Node& node, std::uint64_t changes) const {
+  if (node.id == router_.context().self()) {
+    saved_->MarkSaved(space_->id, changes);
+    return OkStatus();
+  }
+  grpc::ClientContext call;
+  Prepare(router_, kQuestionTimeoutMs, &call);
+  v1::MarkSavedRequest request;
+  request.set_namespace_id(space_->id.value());
+  request.set_changes(changes);
+  v1::MarkSavedResponse response;
+  const auto stub = v1::Staging::NewStub(router_.context().channel(node));
+  return convert::FromGrpc(stub->MarkSaved(&call, request, &response), Describe(node));
+}
+
+Status ClusterView::Put(const std::string& key, const std::string& value) const {
+  wire::Operation put = KeyOperation(wire::Opcode::kPut, key);
+  put.value = AsBytes(value);
+  put.set(wire::Argument::kTtlMs, 0);  // For ever, whatever the namespace's default.
+  const OperationOutcome outcome =
+      router_.ExecuteOne(space_->name, put, 0, Deadline::AfterMs(limits::kCallTimeoutMs));
+  return StatusOf(outcome, space_->name, key);
+}
+
+Status ClusterView::Delete(const std::string& key) const {
+  const OperationOutcome outcome =
+      router_.ExecuteOne(space_->name, KeyOperation(wire::Opcode::kDelete, key), 0,
+                         Deadline::AfterMs(limits::kCallTimeoutMs));
+  if (outcome.code == StatusCode::kNotFound) return OkStatus();
+  return StatusOf(outcome, space_->name, key);
+}
+
+Result<manifest::Mark> ClusterView::GetMark(bool* exists) const {
+  const std::string key = manifest::MarkKey();
+  const OperationOutcome outcome =
+      router_.ExecuteOne(space_->name, KeyOperation(wire::Opcode::kGet, key), kPieceBytes,
+                         Deadline::AfterMs(limits::kCallTimeoutMs));
+  *exists = outcome.code == StatusCode::kOk;
+  if (outcome.code == StatusCode::kNotFound) return manifest::Mark();
+  TP_RETURN_IF_ERROR(StatusOf(outcome, space_->name, key));
+  return manifest::DecodeMark(AsBytes(outcome.value));
+}
+
+Result<std::uint64_t> InternalRecords(RequestRouter* router,
+                                      std::shared_ptr<const placement::Namespace> space) {
+  const ClusterView view(router, nullptr, std::move(space));
+  bool exists = false;
+  const auto mark = view.GetMark(&exists);
+  if (!mark.ok()) return mark.status();
+  if (!exists) return std::uint64_t{0};
+  if (mark->exact) return mark->summary.internal_records();
+  const auto owners = view.Owners();
+  if (!owners.ok()) return owners.status();
+  const auto totals = view.List(*owners, true, [](const v1::StageItem&) { return true; });
+  if (!totals.ok()) return totals.status();
+  manifest::Summary summary;
+  for (const NodeTotals& node : *totals) summary.Add(node.summary);
+  return summary.internal_records();
+}
+
+}  // namespace tidepool::daemon::staging

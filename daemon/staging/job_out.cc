@@ -1,0 +1,287 @@
+// Stage-out as a whole: the owners list what they hold, this node makes the directories, the owners
+// write the files, this node names the large ones and gives the directories their attributes last.
+//
+//   job -> [job_out] -> cluster_view, movers, file_tree/tree_writer
+//
+// Files that the target has and the namespace does not are left alone.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "daemon/staging/job.h"
+#include "daemon/staging/movers.h"
+#include "daemon/staging/plan.h"
+#include "proto/base/limits.h"
+#include "proto/file_tree/beneath.h"
+#include "proto/manifest/keys.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+using file_tree::ParentCache;
+using manifest::Entry;
+using manifest::EntryType;
+
+struct OutItem {
+  std::string path;
+  Entry entry;
+  bool fresh = false;
+};
+
+// A directory to be: with attributes if the manifest has it.
+struct OutDirectory {
+  bool listed = false;
+  bool made = false;
+  file_tree::Attributes attributes{0755, 0};
+};
+
+Result<std::vector<manifest::Hash128>> PartHashes(int root_fd, const std::string& path,
+                                                  std::uint64_t size) {
+  auto fd = file_tree::OpenBeneath(root_fd, path, O_RDONLY | O_NONBLOCK);
+  if (!fd.ok()) return fd.status();
+  std::vector<manifest::Hash128> hashes;
+  std::string piece(kPieceBytes, '\0');
+  for (std::uint64_t at = 0; at < size;) {
+    const std::uint64_t end = std::min(size, at + limits::kStagedFileWholeBytesMax);
+    manifest::ContentHash content;
+    while (at < end) {
+      const std::size_t wanted = std::min<std::uint64_t>(piece.size(), end - at);
+      const ssize_t got = pread(fd->get(), piece.data(), wanted, static_cast<off_t>(at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return file_tree::StatusOfErrno(got < 0 ? errno : EIO, "cannot read", path);
+      content.Add(AsBytes(std::string_view(piece).substr(0, static_cast<std::size_t>(got))));
+      at += static_cast<std::uint64_t>(got);
+    }
+    hashes.push_back(content.Finish());
+  }
+  return hashes;
+}
+
+class StageOut {
+ public:
+  explicit StageOut(const JobContext& context)
+      : context_(context), view_(*context.view), state_(*context.state), movers_(context) {}
+
+  Status Run() {
+    auto owners = view_.Owners();
+    if (!owners.ok()) return owners.status();
+    root_ = file_tree::UniqueFd(
+        open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!root_.valid()) {
+      return file_tree::StatusOfErrno(errno, "cannot open", context_.request.directory());
+    }
+    writer_ = std::make_unique<file_tree::TreeWriter>(root_.get(), context_.job + "-job");
+    auto before = BeginMark(context_, false);
+    if (!before.ok()) return before.status();
+    TP_RETURN_IF_ERROR(CheckComplete(*before));
+    state_.SetPhase("listing");
+    TP_RETURN_IF_ERROR(List(*owners, *before));
+    TP_RETURN_IF_ERROR(movers_.Open(*owners));
+    state_.SetPhase("moving");
+    MakeDirectories();
+    SendAll();
+    movers_.Flush();
+    FinishLargeFiles();
+    const Status moved = movers_.Finish();
+    for (const file_tree::Written& file : unfinished_) writer_->Discard({file});
+    TP_RETURN_IF_ERROR(moved);
+    state_.SetPhase("finishing");
+    FinishDirectories();
+    TP_RETURN_IF_ERROR(writer_->SyncDirectories());
+    return Complete(*owners, *before);
+  }
+
+ private:
+  Status CheckComplete(const manifest::Mark& mark) const {
+    if (mark.complete || context_.request.incomplete_ok()) return OkStatus();
+    return Status(StatusCode::kFailedPrecondition,
+                  "the last stage-in into '" + view_.space()->name + "' from " + mark.source +
+                      " did not complete",
+                  "run it again: kvctl stage in " + mark.source + " " + view_.space()->name);
+  }
+
+  Status List(const std::vector<placement::Node>& owners, const manifest::Mark& before) {
+    auto totals = view_.List(owners, false, [this](const v1::StageItem& item) {
+      auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+      if (entry.ok()) items_.push_back({item.path(), *std::move(entry), item.fresh()});
+      return !state_.cancelled();
+    });
+    if (!totals.ok()) return totals.status();
+    totals_ = *std::move(totals);
+    manifest::Summary summary;
+    for (const NodeTotals& node : totals_) summary.Add(node.summary);
+    if (before.exact && before.complete && !context_.request.incomplete_ok() &&
+        before.summary.TreeHash() != summary.TreeHash()) {
+      return Status(StatusCode::kDataLoss,
+                    "the manifest of '" + view_.space()->name + "' has " +
+                        std::to_string(summary.entries()) + " entries, not the " +
+                        std::to_string(before.summary.entries()) + " that were staged",
+                    "a node has lost its part; stage it in again");
+    }
+    std::sort(items_.begin(), items_.end(),
+              [](const OutItem& a, const OutItem& b) { return a.path < b.path; });
+    return OkStatus();
+  }
+
+  // Every directory that is to be, listed or implied by the path of a file.
+  void MakeDirectories() {
+    std::unordered_set<std::string_view> files;
+    for (const OutItem& item : items_) {
+      if (item.entry.type != EntryType::kDirectory) files.insert(item.path);
+    }
+    std::vector<OutItem> kept;
+    for (OutItem& item : items_) {
+      Status status =
+          item.path == manifest::kRootPath ? OkStatus() : file_tree::CheckPath(item.path);
+      for (std::string_view up = file_tree::ParentOf(item.path); status.ok() && !up.empty();
+           up = file_tree::ParentOf(up)) {
+        if (files.contains(up)) {
+          status = Status(StatusCode::kFailedPrecondition,
+                          "'" + file_tree::Printable(up) + "' is a file, not a directory",
+                          "rename one of the two keys");
+        } else {
+          directories_.try_emplace(std::string(up));
+        }
+      }
+      if (!status.ok()) {
+        state_.AddFailure(item.path, status);
+        continue;
+      }
+      if (item.entry.type == EntryType::kDirectory) {
+        directories_[item.path] = {true, false, {item.entry.mode, item.entry.mtime_ns}};
+        continue;
+      }
+      state_.AddTotal(1, item.entry.size);
+      kept.push_back(item);
+    }
+    items_ = std::move(kept);
+    for (auto& [path, directory] : directories_) {
+      auto made = writer_->MakeDirectory(path, directory.attributes.mode);
+      if (!made.ok()) state_.AddFailure(path, made.status());
+      directory.made = made.ok() && *made;
+    }
+  }
+
+  void SendAll() {
+    ParentCache parents;
+    for (const OutItem& item : items_) {
+      const bool go_on = item.entry.parts.empty() ? movers_.Send(item.path, item.entry, item.fresh)
+                                                  : SendLarge(item, &parents);
+      if (!go_on) return;
+    }
+  }
+
+  bool SendLarge(const OutItem& item, ParentCache* parents) {
+    OutAction action = PlanOut(item.entry, LookAtTarget(root_.get(), item.path, parents),
+                               context_.request.checksum(), item.fresh);
+    if (action == OutAction::kCompare) {
+      const auto hashes = PartHashes(root_.get(), item.path, item.entry.size);
+      action = hashes.ok() && *hashes == item.entry.parts ? OutAction::kSkip : OutAction::kMove;
+    }
+    if (action == OutAction::kSkip) {
+      v1::RunPartProgress skipped;
+      skipped.set_files_skipped(1);
+      skipped.set_bytes_skipped(item.entry.size);
+      state_.AddDone(skipped);
+      return true;
+    }
+    auto shared = writer_->CreateShared(item.path, item.entry.size);
+    if (!shared.ok()) {
+      state_.AddFailure(item.path, shared.status());
+      return true;
+    }
+    unfinished_.push_back(*shared);
+    LargeFile file;
+    file.path = item.path;
+    file.entry = item.entry;
+    file.written = *std::move(shared);
+    return movers_.SendLarge(std::move(file));
+  }
+
+  void FinishLargeFiles() {
+    while (auto file = movers_.NextLarge()) {
+      Status status;
+      if (file->failed) {
+        // Its failure is on the list already.
+      } else if (file->hashes != file->entry.parts) {
+        status = Status(StatusCode::kDataLoss, "its parts are not those that the manifest lists",
+                        "stage it in again");
+      } else {
+        status = writer_->FinishShared(file->written, {file->entry.mode, file->entry.mtime_ns});
+      }
+      if (file->failed || !status.ok()) {
+        if (!status.ok()) state_.AddFailure(file->path, status);
+        continue;
+      }
+      std::erase_if(unfinished_,
+                    [&](const file_tree::Written& written) { return written.path == file->path; });
+      writer_->Commit({file->written}, [&](const file_tree::Written&, const Status& named) {
+        if (!named.ok()) {
+          state_.AddFailure(file->path, named);
+          return;
+        }
+        v1::RunPartProgress done;
+        done.set_files_done(1);
+        state_.AddDone(done);
+      });
+    }
+  }
+
+  // The deepest first: what happens below a directory changes its time.
+  void FinishDirectories() {
+    const std::int64_t now_ns = static_cast<std::int64_t>(Clock::Real().WallMs()) * 1'000'000;
+    for (auto at = directories_.rbegin(); at != directories_.rend(); ++at) {
+      auto& [path, directory] = *at;
+      if (!directory.listed && !directory.made) continue;
+      if (!directory.listed) directory.attributes.mtime_ns = now_ns;
+      const Status status = writer_->FinishDirectory(path, directory.attributes);
+      if (!status.ok()) state_.AddFailure(path, status);
+    }
+  }
+
+  // The manifest now describes the files that were written by key, too.
+  Status Complete(const std::vector<placement::Node>& owners, const manifest::Mark& before) {
+    auto totals = view_.List(owners, true, [](const v1::StageItem&) { return true; });
+    if (!totals.ok()) return totals.status();
+    manifest::Mark mark;
+    mark.complete = before.complete;
+    mark.source = before.source;
+    mark.written_ms = Clock::Real().WallMs();
+    for (const NodeTotals& node : *totals) mark.summary.Add(node.summary);
+    TP_RETURN_IF_ERROR(view_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
+    state_.SetTreeHash(mark.summary.TreeHash().Hex());
+    if (state_.failures() > 0 || state_.cancelled()) return OkStatus();
+    // As of the beginning, and what this job itself has changed: a foreign change since then makes
+    // the numbers differ, and stopping asks again.
+    const NodeId mark_owner = view_.OwnerOf(manifest::MarkKey());
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      const std::uint64_t mark_change = owners[i].id == mark_owner ? 1 : 0;
+      TP_RETURN_IF_ERROR(view_.MarkSaved(
+          owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) + mark_change));
+    }
+    return OkStatus();
+  }
+
+  const JobContext& context_;
+  const ClusterView& view_;
+  JobState& state_;
+  file_tree::UniqueFd root_;
+  std::unique_ptr<file_tree::TreeWriter> writer_;
+  Movers movers_;
+  std::vector<OutItem> items_;
+  std::vector<NodeTotals> totals_;
+  std::map<std::string, OutDirectory> directories_;  // In order: parents before children.
+  std::vector<file_tree::Written> unfinished_;
+};
+
+}  // namespace
+
+Status RunStageOut(const JobContext& context) { return StageOut(context).Run(); }
+
+}  // namespace tidepool::daemon::staging

@@ -1,0 +1,146 @@
+#include "daemon/staging/jobs.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/file_tree/beneath.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+std::string RandomId() {
+  std::uint64_t id = 0;
+  TP_CHECK(getrandom(&id, sizeof id, 0) == sizeof id);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id));
+  return text;
+}
+
+Status CheckRequest(const v1::StartStageRequest& request) {
+  const auto bad = [](std::string what, std::string remedy = {}) {
+    return Status(StatusCode::kInvalidArgument, std::move(what), std::move(remedy));
+  };
+  if (request.direction() != v1::StartStageRequest::DIRECTION_IN &&
+      request.direction() != v1::StartStageRequest::DIRECTION_OUT) {
+    return bad("a job stages in or out; this one says neither");
+  }
+  if (request.directory().empty() || request.directory().front() != '/') {
+    return bad("'" + file_tree::Printable(request.directory()) + "' is no absolute path");
+  }
+  if (request.directory().find('\0') != std::string::npos) return bad("a path holds no NUL");
+  const std::string& probe = request.probe_file();
+  if (request.direction() == v1::StartStageRequest::DIRECTION_OUT && probe.empty()) {
+    return bad("stage-out needs a probe file", "make one in the directory and name it");
+  }
+  if (!probe.empty() &&
+      (!probe.starts_with(file_tree::kOwnNamePrefix) || probe.find('/') != std::string::npos)) {
+    return bad("the probe file's name must begin with " + std::string(file_tree::kOwnNamePrefix));
+  }
+  return OkStatus();
+}
+
+// The same arguments are the same job, whatever the probe is called this time.
+bool IsSame(const v1::StartStageRequest& a, const v1::StartStageRequest& b) {
+  return a.direction() == b.direction() && a.namespace_() == b.namespace_() &&
+         a.directory() == b.directory() && a.checksum() == b.checksum() &&
+         a.incomplete_ok() == b.incomplete_ok();
+}
+
+bool IsRunning(Job& job) { return !job.state().Snapshot().done(); }
+
+}  // namespace
+
+Result<std::shared_ptr<Job>> Jobs::FindSame(const v1::StartStageRequest& request) const {
+  std::size_t running = 0;
+  for (const auto& job : jobs_) {
+    if (!IsRunning(*job)) continue;
+    ++running;
+    if (IsSame(job->request(), request)) return job;
+    if (job->request().namespace_() == request.namespace_()) {
+      return Status(StatusCode::kFailedPrecondition,
+                    "job " + job->id() + " moves '" + request.namespace_() + "' and " +
+                        job->request().directory() + " already",
+                    "wait for it, or: kvctl stage cancel " + job->id());
+    }
+  }
+  if (running >= kRunningJobsMax) {
+    return Status(StatusCode::kOverloaded, std::to_string(running) + " jobs run on this node",
+                  "wait for one of them");
+  }
+  return std::shared_ptr<Job>();
+}
+
+Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
+  TP_RETURN_IF_ERROR(CheckRequest(asked));
+  v1::StartStageRequest request = asked;
+  // One directory has one name, whatever links lead to it.
+  if (char* real = realpath(asked.directory().c_str(), nullptr); real != nullptr) {
+    request.set_directory(real);
+    std::free(real);
+  }
+  v1::StartStageResponse response;
+  const auto attach = [&](const std::shared_ptr<Job>& job) {
+    response.set_job(job->id());
+    response.set_attached(true);
+    return response;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    auto same = FindSame(request);
+    if (!same.ok()) return same.status();
+    if (*same != nullptr) return attach(*same);
+  }
+  auto space = router_.FindNamespace(request.namespace_());
+  if (!space.ok()) return space.status();
+  if ((*space)->kind != placement::Kind::kHash) {
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + request.namespace_() + "' is no hash namespace",
+                  "files are staged into and out of hash namespaces");
+  }
+  auto blind = ClusterView(&router_, &saved_, *space).BlindNodes(request);
+  if (!blind.ok()) return blind.status();
+  for (std::string& node : *blind) response.add_blind_nodes(std::move(node));
+  if (response.blind_nodes_size() > 0) return response;
+
+  const std::lock_guard lock(mutex_);
+  if (stopped_) return Status(StatusCode::kUnavailable, "the daemon is stopping");
+  auto same = FindSame(request);  // Another caller may have been faster.
+  if (!same.ok()) return same.status();
+  if (*same != nullptr) return attach(*same);
+  jobs_.push_front(std::make_shared<Job>(RandomId(), request, &router_, &saved_, *space));
+  response.set_job(jobs_.front()->id());
+  std::size_t ended = 0;
+  std::erase_if(jobs_,
+                [&](const auto& job) { return !IsRunning(*job) && ++ended > kEndedJobsKept; });
+  return response;
+}
+
+std::shared_ptr<Job> Jobs::Find(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job->id() == id; });
+  return found == jobs_.end() ? nullptr : *found;
+}
+
+std::vector<std::shared_ptr<Job>> Jobs::List() const {
+  const std::lock_guard lock(mutex_);
+  return {jobs_.begin(), jobs_.end()};
+}
+
+void Jobs::Stop() {
+  std::list<std::shared_ptr<Job>> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    jobs = jobs_;
+  }
+  for (const auto& job : jobs) job->state().Cancel();
+  for (const auto& job : jobs) (void)job->state().WaitDone(5'000);
+}
+
+}  // namespace tidepool::daemon::staging

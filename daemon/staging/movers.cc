@@ -1,0 +1,211 @@
+#include "daemon/staging/movers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "proto/base/limits.h"
+#include "proto/convert/staged_keys.h"
+#include "proto/manifest/keys.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+constexpr std::size_t kBufferedItems = 256;
+
+}  // namespace
+
+Movers::~Movers() {
+  for (auto& [node, line] : lines_) {
+    if (line.link != nullptr) line.link->Cancel();
+  }
+}
+
+Status Movers::Open(const std::vector<placement::Node>& owners) {
+  PartContext part;
+  part.router = &context_.view->router();
+  part.space = context_.view->space();
+  part.start.set_job(context_.job);
+  *part.start.mutable_request() = context_.request;
+  // All lines before the first link, whose reports look them up.
+  for (const placement::Node& node : owners) lines_[node.id];
+  for (const placement::Node& node : owners) {
+    const auto report = [this, id = node.id](const v1::RunPartProgress& progress) {
+      Take(id, progress);
+    };
+    Line& line = lines_[node.id];
+    if (node.id != part.router->context().self()) {
+      line.link = OpenRemotePart(part, node, report, [this, id = node.id] {
+        const std::lock_guard lock(mutex_);
+        if (!lines_.at(id).done) broken_ = true;
+        changed_.notify_all();
+      });
+      continue;
+    }
+    auto local = OpenLocalPart(part, report);
+    if (!local.ok()) return local.status();
+    line.link = *std::move(local);
+  }
+  return OkStatus();
+}
+
+bool Movers::broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_ || context_.state->cancelled();
+}
+
+bool Movers::SendTo(NodeId node, v1::StageItem item) {
+  const auto found = lines_.find(node);
+  if (found == lines_.end()) return false;  // Owners were asked for just before.
+  found->second.buffered.push_back(std::move(item));
+  return found->second.buffered.size() < kBufferedItems || FlushLine(&found->second);
+}
+
+bool Movers::FlushLine(Line* line) {
+  if (line->buffered.empty()) return true;
+  const bool sent = line->link->Send(std::exchange(line->buffered, {}));
+  if (!sent) {
+    const std::lock_guard lock(mutex_);
+    broken_ = true;
+  }
+  return sent && !broken();
+}
+
+bool Movers::Send(const std::string& path, const manifest::Entry& entry, bool fresh) {
+  v1::StageItem item;
+  item.set_path(path);
+  item.set_entry(manifest::EncodeEntry(entry));
+  item.set_fresh(fresh);
+  item.set_bytes(entry.parts.empty() ? entry.size : 0);
+  return SendTo(context_.view->OwnerOf(path), std::move(item));
+}
+
+bool Movers::SendLarge(LargeFile file) {
+  const std::uint32_t parts = manifest::PartCountOf(file.entry.size);
+  file.hashes.resize(parts);
+  file.left = parts;
+  const std::string path = file.path;
+  const std::string temporary = file.written.temporary;
+  manifest::Entry entry = file.entry;
+  entry.parts.clear();  // Each part would carry the list of all.
+  const std::string encoded = manifest::EncodeEntry(entry);
+  {
+    const std::lock_guard lock(mutex_);
+    large_.emplace(path, std::move(file));
+  }
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    v1::StageItem item;
+    item.set_path(path);
+    item.set_entry(encoded);
+    item.set_part(part + 1);
+    item.set_temporary(temporary);
+    item.set_bytes(limits::kStagedFileWholeBytesMax);
+    const NodeId owner = context_.view->OwnerOf(convert::StagedPartKey(path, entry.revision, part));
+    if (!SendTo(owner, std::move(item))) return false;
+  }
+  return true;
+}
+
+bool Movers::Flush() {
+  return std::all_of(lines_.begin(), lines_.end(),
+                     [this](auto& line) { return FlushLine(&line.second); });
+}
+
+void Movers::Take(NodeId node, const v1::RunPartProgress& progress) {
+  context_.state->AddDone(progress);
+  const std::lock_guard lock(mutex_);
+  for (const v1::StageItem& item : progress.parts()) PartEnded(item);
+  for (const v1::StageItem& item : progress.replaced()) replaced_.push_back(item);
+  for (const v1::StageFailure& failure : progress.failures()) {
+    // Of a part, if the file is a large one; its other parts go on and are there the next time.
+    const auto found = large_.find(failure.path());
+    if (found == large_.end()) continue;
+    found->second.failed = true;
+    if (--found->second.left > 0) continue;
+    ended_.push_back(std::move(found->second));
+    large_.erase(found);
+  }
+  if (progress.done()) {
+    lines_.at(node).done = true;
+    lines_.at(node).own_changes = progress.own_changes();
+  }
+  changed_.notify_all();
+}
+
+void Movers::PartEnded(const v1::StageItem& item) {
+  const auto found = large_.find(item.path());
+  const auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+  if (found == large_.end() || !entry.ok() || item.part() == 0 ||
+      item.part() > found->second.hashes.size()) {
+    return;
+  }
+  found->second.hashes[item.part() - 1] = entry->hash;
+  if (--found->second.left > 0) return;
+  ended_.push_back(std::move(found->second));
+  large_.erase(found);
+}
+
+std::optional<LargeFile> Movers::NextLarge() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (!ended_.empty()) {
+      LargeFile file = std::move(ended_.front());
+      ended_.pop_front();
+      return file;
+    }
+    if (large_.empty() || broken_ || context_.state->cancelled()) return std::nullopt;
+    changed_.wait_for(lock, std::chrono::milliseconds(100));
+  }
+}
+
+Status Movers::Finish() {
+  const bool stop = broken();
+  for (auto& [node, line] : lines_) {
+    if (stop) {
+      line.link->Cancel();
+    } else {
+      line.link->Close();
+    }
+  }
+  // The others are not left running for minutes when one has died.
+  std::thread watch([this] {
+    std::unique_lock lock(mutex_);
+    const auto over = [this] {
+      return std::all_of(lines_.begin(), lines_.end(),
+                         [](const auto& line) { return line.second.done; });
+    };
+    while (!over() && !broken_ && !context_.state->cancelled()) {
+      changed_.wait_for(lock, std::chrono::milliseconds(100));
+    }
+    const bool cancel = !over();
+    lock.unlock();
+    if (!cancel) return;
+    for (auto& [node, line] : lines_) line.link->Cancel();
+  });
+  Status first;
+  for (auto& [node, line] : lines_) {
+    Status status = line.link->Wait();
+    if (!status.ok()) {
+      const std::lock_guard lock(mutex_);
+      broken_ = true;
+    }
+    // A part that ended because of another's failure says only that it was cancelled.
+    if (first.ok() || first.code() == StatusCode::kCancelled) {
+      if (!status.ok()) first = std::move(status);
+    }
+  }
+  watch.join();
+  return first;
+}
+
+std::uint64_t Movers::OwnChangesOf(NodeId node) const {
+  const auto found = lines_.find(node);
+  return found == lines_.end() ? 0 : found->second.own_changes;
+}
+
+std::vector<v1::StageItem> Movers::TakeReplaced() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(replaced_, {});
+}
+
+}  // namespace tidepool::daemon::staging

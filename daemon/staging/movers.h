@@ -1,0 +1,82 @@
+// All parts of one job: sends each item to the owner of its key and follows large files, whose
+// parts have several owners.
+//
+//   job_in, job_out -> [movers] -> part_link
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/staging/job.h"
+#include "daemon/staging/part_link.h"
+#include "proto/file_tree/tree_writer.h"
+
+namespace tidepool::daemon::staging {
+
+// A file in parts under way.
+struct LargeFile {
+  std::string path;
+  manifest::Entry entry;                  // As it is to be.
+  std::vector<manifest::Hash128> hashes;  // Of the parts that are done.
+  std::uint32_t left = 0;
+  bool failed = false;
+  file_tree::Written written;  // Out: the file that the parts go into.
+};
+
+// One thread, but for what the links report.
+class Movers {
+ public:
+  explicit Movers(const JobContext& context) : context_(context) {}
+  ~Movers();
+
+  // Opens a link to each owner. Errors: kNotFound and kPermissionDenied (directory).
+  Status Open(const std::vector<placement::Node>& owners);
+
+  // False when the job cannot go on: a link has failed, or it was cancelled.
+  bool Send(const std::string& path, const manifest::Entry& entry, bool fresh = false);
+  bool SendLarge(LargeFile file);
+  bool Flush();
+  bool broken() const;
+
+  // The next large file of which all parts have ended; none when there are no more or the job
+  // cannot go on.
+  std::optional<LargeFile> NextLarge();
+
+  // Closes all links and waits for their parts. Errors name the node.
+  Status Finish();
+
+  // After Finish.
+  std::uint64_t OwnChangesOf(NodeId node) const;
+  // In: entries of large files that are not so any more.
+  std::vector<v1::StageItem> TakeReplaced();
+
+ private:
+  struct Line {
+    std::unique_ptr<PartLink> link;
+    std::vector<v1::StageItem> buffered;
+    std::uint64_t own_changes = 0;
+    bool done = false;
+  };
+
+  bool SendTo(NodeId node, v1::StageItem item);
+  bool FlushLine(Line* line);
+  void Take(NodeId node, const v1::RunPartProgress& progress);
+  void PartEnded(const v1::StageItem& item);
+
+  const JobContext context_;
+  std::map<NodeId, Line> lines_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool broken_ = false;
+  std::map<std::string, LargeFile> large_;
+  std::deque<LargeFile> ended_;
+  std::vector<v1::StageItem> replaced_;
+};
+
+}  // namespace tidepool::daemon::staging

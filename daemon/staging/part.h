@@ -1,0 +1,105 @@
+// One node's part of a job: takes what to move as it is listed, moves it with a few threads, and
+// reports what was done.
+//
+//   job (same node) or Staging.RunPart -> [part] -> part_in, part_out
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/staging/store_access.h"
+#include "proto/file_tree/unique_fd.h"
+#include "tidepool/v1/staging.pb.h"
+
+namespace tidepool::daemon::staging {
+
+// Overlaps waiting for files with hashing and storing; more than 4 threads gained nothing here.
+inline constexpr int kPartThreads = 4;
+inline constexpr std::size_t kQueuedItemsMax = 8 * 1024;
+
+// Where workers say what they did. Thread-safe.
+class PartProgress {
+ public:
+  void Moved(std::uint64_t files, std::uint64_t bytes);
+  void Skipped(std::uint64_t files, std::uint64_t bytes);
+  void Failed(std::string_view path, const Status& why);
+  void PartDone(v1::StageItem item);
+  // The large file that was `old` has another content now; `large`: it is one still.
+  void Replaced(std::string_view path, const manifest::Entry& old, bool large);
+
+ private:
+  friend class Part;
+  std::mutex mutex_;
+  v1::RunPartProgress since_last_;
+};
+
+struct PartContext {
+  RequestRouter* router = nullptr;
+  std::shared_ptr<const placement::Namespace> space;
+  v1::RunPartStart start;
+};
+
+// What a direction does. Do is called by several threads at once, Finish by one when all are done.
+class PartWork {
+ public:
+  virtual ~PartWork() = default;
+  virtual void Do(std::vector<v1::StageItem> items) = 0;
+  // Errors: what makes the part fail as a whole.
+  virtual Status Finish() = 0;
+};
+// `root_fd` is the directory; `store`, `progress` and `cancelled` outlive the work.
+std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd, StoreAccess* store,
+                                     PartProgress* progress);
+std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd,
+                                      StoreAccess* store, PartProgress* progress);
+
+// Submit and Close by one thread; Cancel by any.
+class Part {
+ public:
+  // Called by one thread of the part, at least every second and with done = true at the end unless
+  // the part has failed or was cancelled.
+  using Report = std::function<void(const v1::RunPartProgress&)>;
+
+  // Errors: kNotFound and kPermissionDenied (directory).
+  static Result<std::unique_ptr<Part>> Start(const PartContext& context, Report report);
+  ~Part();  // Cancels.
+
+  // Waits while too much is queued. False after Cancel.
+  bool Submit(v1::StageItem item);
+  void Close();  // Nothing more will be submitted.
+  void Cancel();
+  // After Close or Cancel: until everything was done and reported.
+  Status Wait();
+
+ private:
+  Part() = default;
+  void Work();
+  void ReportUntilDone();
+  v1::RunPartProgress TakeProgress();
+
+  Report report_;
+  file_tree::UniqueFd root_;
+  std::unique_ptr<StoreAccess> store_;
+  PartProgress progress_;
+  std::unique_ptr<PartWork> work_;
+
+  std::mutex mutex_;
+  std::condition_variable available_;  // Something to do, or nothing more to come.
+  std::condition_variable changed_;    // Room in the queue, or the end.
+  std::deque<v1::StageItem> queue_;
+  bool closed_ = false;
+  bool cancelled_ = false;
+  int working_ = 0;        // Threads that have not ended.
+  bool finished_ = false;  // work_->Finish() has returned.
+  Status result_;
+  std::vector<std::thread> threads_;
+  std::thread reporter_;
+};
+
+}  // namespace tidepool::daemon::staging

@@ -1,0 +1,340 @@
+// Stage-in on one node: reads files whose keys it owns and stores them with their manifest entries.
+//
+//   part -> [part_in] -> file system, store_access, local_values
+//
+// A file is refused if it is not what the list says when it is opened, or if it changed while it
+// was read.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "daemon/local_values.h"
+#include "daemon/staging/part.h"
+#include "daemon/staging/plan.h"
+#include "proto/base/limits.h"
+#include "proto/convert/staged_keys.h"
+#include "proto/file_tree/beneath.h"
+#include "proto/manifest/keys.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+using manifest::Entry;
+using manifest::EntryType;
+
+// An open source file, or the part of it that is staged here.
+class SourceFile {
+ public:
+  static Result<SourceFile> Open(int root_fd, const std::string& path, const Entry& listed,
+                                 std::uint32_t part) {
+    auto fd = file_tree::OpenBeneath(root_fd, path, O_RDONLY | O_NONBLOCK);
+    if (!fd.ok()) return fd.status();
+    SourceFile file;
+    file.fd_ = *std::move(fd);
+    file.listed_size_ = listed.size;
+    file.listed_mtime_ns_ = listed.mtime_ns;
+    file.bytes_ = listed.size;
+    if (part != 0) {
+      file.offset_ = (part - 1) * limits::kStagedFileWholeBytesMax;
+      file.bytes_ = std::min(limits::kStagedFileWholeBytesMax, listed.size - file.offset_);
+    }
+    if (!file.IsAsListed()) {
+      return Status(StatusCode::kFailedPrecondition, "it changed since the directory was listed",
+                    "run the same command again when nobody writes there");
+    }
+    return file;
+  }
+
+  std::uint64_t bytes() const { return bytes_; }
+
+  // Appends the next bytes, at most `bytes_max`; fewer only at the end.
+  Status Read(std::size_t bytes_max, std::string* to) {
+    const auto wanted =
+        static_cast<std::size_t>(std::min<std::uint64_t>(bytes_max, bytes_ - read_));
+    const std::size_t begin = to->size();
+    to->resize(begin + wanted);
+    for (std::size_t done = 0; done < wanted;) {
+      const ssize_t got = pread(fd_.get(), to->data() + begin + done, wanted - done,
+                                static_cast<off_t>(offset_ + read_));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return file_tree::StatusOfErrno(errno, "cannot read", "it");
+      if (got == 0) return Changed();
+      done += static_cast<std::size_t>(got);
+      read_ += static_cast<std::uint64_t>(got);
+    }
+    return OkStatus();
+  }
+
+  // After everything was read.
+  Status CheckUnchanged() const { return IsAsListed() ? OkStatus() : Changed(); }
+
+ private:
+  bool IsAsListed() const {
+    struct stat info;
+    if (fstat(fd_.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    return static_cast<std::uint64_t>(info.st_size) == listed_size_ &&
+           std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec ==
+               listed_mtime_ns_;
+  }
+  static Status Changed() {
+    return Status(StatusCode::kFailedPrecondition, "it changed while it was read",
+                  "run the same command again when nobody writes there");
+  }
+
+  file_tree::UniqueFd fd_;
+  std::uint64_t listed_size_ = 0;
+  std::int64_t listed_mtime_ns_ = 0;
+  std::uint64_t offset_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t read_ = 0;
+};
+
+// An item with what the store has of it.
+struct Task {
+  std::string path;
+  Entry source;
+  std::uint32_t part = 0;
+  std::uint64_t bytes = 0;  // To be moved.
+  InAction action = InAction::kMove;
+  std::optional<Entry> replaced;  // A large file of another content, whose parts can go.
+};
+
+class PartIn final : public PartWork {
+ public:
+  PartIn(const v1::RunPartStart& start, int root_fd, StoreAccess* store, PartProgress* progress)
+      : checksum_(start.request().checksum()),
+        root_fd_(root_fd),
+        store_(*store),
+        progress_(*progress) {}
+
+  void Do(std::vector<v1::StageItem> items) override {
+    std::vector<Task> tasks;
+    std::vector<StagedRecord> records;
+    for (v1::StageItem& item : items) Prepare(std::move(item), &tasks, &records);
+    store_.LookUp(&records);
+    Gathered small;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      Task& task = tasks[i];
+      StagedRecord& record = records[i];
+      if (!record.status.ok()) {
+        progress_.Failed(task.path, record.status);
+        continue;
+      }
+      task.action = PlanIn(EntryToPlan(task), record, checksum_);
+      One(std::move(task), std::move(record), &small);
+      if (small.bytes >= kBatchBytes) StoreGathered(&small);
+    }
+    StoreGathered(&small);
+  }
+
+  Status Finish() override { return OkStatus(); }
+
+ private:
+  struct Gathered {
+    std::vector<Task> tasks;
+    std::vector<StagedRecord> records;
+    std::uint64_t bytes = 0;
+  };
+
+  void Prepare(v1::StageItem item, std::vector<Task>* tasks, std::vector<StagedRecord>* records) {
+    auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+    Status status = entry.status();
+    if (status.ok() && item.path() != manifest::kRootPath) {
+      status = file_tree::CheckPath(item.path());
+    }
+    if (status.ok() && item.part() > manifest::PartCountOf(entry->size)) {
+      status = Status(StatusCode::kInvalidArgument, "it has no such part");
+    }
+    if (!status.ok()) {
+      progress_.Failed(item.path(), status);
+      return;
+    }
+    StagedRecord record;
+    record.key = item.part() == 0
+                     ? item.path()
+                     : convert::StagedPartKey(item.path(), entry->revision, item.part() - 1);
+    store_.Locate(&record);
+    records->push_back(std::move(record));
+    tasks->push_back({std::move(*item.mutable_path()), *std::move(entry), item.part(), 0, {}, {}});
+  }
+
+  // A part is a file of its own to the store: its size, the time of the whole.
+  static Entry EntryToPlan(const Task& task) {
+    Entry entry = task.source;
+    if (task.part == 0) return entry;
+    const std::uint64_t offset = (task.part - 1) * limits::kStagedFileWholeBytesMax;
+    entry.size = std::min(limits::kStagedFileWholeBytesMax, entry.size - offset);
+    entry.parts.clear();
+    return entry;
+  }
+
+  void One(Task task, StagedRecord record, Gathered* small) {
+    if (task.action == InAction::kSkip) {
+      SayDone(task, record, false);
+      return;
+    }
+    if (record.has_entry && !record.entry.parts.empty() &&
+        (task.source.parts.empty() || record.entry.revision != task.source.revision)) {
+      task.replaced = record.entry;
+    }
+    const Entry old = record.entry;
+    record.entry = EntryToPlan(task);
+    record.put_entry = true;
+    if (task.action == InAction::kEntryOnly) {
+      const bool has_content = task.source.type == EntryType::kFile && task.source.parts.empty();
+      if (has_content) record.entry.hash = old.hash;
+      record.delete_data = !has_content && record.has_data;
+      Gather(std::move(task), std::move(record), small);
+      return;
+    }
+    auto file = SourceFile::Open(root_fd_, task.path, task.source, task.part);
+    if (!file.ok()) {
+      progress_.Failed(task.path, file.status());
+      return;
+    }
+    if (task.action == InAction::kCompare) {
+      const Status same = Compare(&*file, old.hash);
+      if (same.ok()) {
+        record.entry.hash = old.hash;
+        Gather(std::move(task), std::move(record), small);
+        return;
+      }
+      if (same.code() != StatusCode::kNotFound) {
+        progress_.Failed(task.path, same);
+        return;
+      }
+      file = SourceFile::Open(root_fd_, task.path, task.source, task.part);
+      if (!file.ok()) {
+        progress_.Failed(task.path, file.status());
+        return;
+      }
+    }
+    task.action = InAction::kMove;
+    task.bytes = file->bytes();
+    const Status status =
+        task.bytes <= kBatchBytes ? ReadSmall(&*file, &record) : MoveLarge(&*file, &record);
+    if (!status.ok()) {
+      progress_.Failed(task.path, status);
+      return;
+    }
+    Gather(std::move(task), std::move(record), small);
+  }
+
+  // kNotFound: the content has another hash.
+  static Status Compare(SourceFile* file, const manifest::Hash128& hash) {
+    manifest::ContentHash content;
+    std::string piece;
+    do {
+      piece.clear();
+      TP_RETURN_IF_ERROR(file->Read(kPieceBytes, &piece));
+      content.Add(AsBytes(piece));
+    } while (!piece.empty());
+    TP_RETURN_IF_ERROR(file->CheckUnchanged());
+    return content.Finish() == hash ? OkStatus() : Status(StatusCode::kNotFound, "differs");
+  }
+
+  static Status ReadSmall(SourceFile* file, StagedRecord* record) {
+    record->data.clear();
+    TP_RETURN_IF_ERROR(file->Read(kBatchBytes, &record->data));
+    TP_RETURN_IF_ERROR(file->CheckUnchanged());
+    record->entry.hash = manifest::HashOf(AsBytes(record->data));
+    record->put_data = true;
+    return OkStatus();
+  }
+
+  // Straight into the store in pieces; only the entry is left to be put.
+  Status MoveLarge(SourceFile* file, StagedRecord* record) {
+    const auto deadline = [] { return Deadline::AfterMs(limits::kCallTimeoutMs); };
+    CoreGroup& cores = *store_.router().context().cores;
+    auto writer = LocalValueWriter::Begin(cores, record->core, file->bytes(), deadline());
+    if (!writer.ok()) return writer.status();
+    manifest::ContentHash content;
+    for (;;) {
+      std::string piece;
+      TP_RETURN_IF_ERROR(file->Read(kPieceBytes, &piece));
+      if (piece.empty()) break;
+      content.Add(AsBytes(piece));
+      TP_RETURN_IF_ERROR(writer->Write(std::move(piece), deadline()));
+    }
+    TP_RETURN_IF_ERROR(file->CheckUnchanged());
+    wire::Operation put;
+    put.opcode = wire::Opcode::kPut;
+    put.key = AsBytes(record->key);
+    auto outcome = writer->Put(record->partition, record->term, put, deadline());
+    if (!outcome.ok()) return outcome.status();
+    if (outcome->code != StatusCode::kOk) {
+      return Status(outcome->code, "the store refused it: " + outcome->value,
+                    "delete something, or start the daemons with more --memory");
+    }
+    store_.CountOwnChange();
+    record->entry.hash = content.Finish();
+    record->data_version = outcome->version;
+    return OkStatus();
+  }
+
+  void Gather(Task task, StagedRecord record, Gathered* small) {
+    small->bytes += record.data.size();
+    small->tasks.push_back(std::move(task));
+    small->records.push_back(std::move(record));
+  }
+
+  void StoreGathered(Gathered* small) {
+    store_.Store(&small->records);
+    for (std::size_t i = 0; i < small->tasks.size(); ++i) {
+      const Task& task = small->tasks[i];
+      const StagedRecord& record = small->records[i];
+      if (record.status.ok()) {
+        if (task.replaced.has_value()) {
+          progress_.Replaced(task.path, *task.replaced, !task.source.parts.empty());
+        }
+        SayDone(task, record, task.action == InAction::kMove);
+      } else {
+        progress_.Failed(task.path, record.status);
+      }
+    }
+    *small = Gathered();
+  }
+
+  void SayDone(const Task& task, const StagedRecord& record, bool moved) {
+    const bool counts = task.part == 0 && task.source.type != EntryType::kDirectory;
+    const std::uint64_t whole_bytes =
+        task.source.parts.empty() && task.source.type == EntryType::kFile ? record.entry.size : 0;
+    if (moved) {
+      progress_.Moved(counts ? 1 : 0, task.bytes);
+    } else if (task.part == 0 && task.action != InAction::kSkip && !IsContent(task)) {
+      progress_.Moved(counts ? 1 : 0, 0);
+    } else {
+      progress_.Skipped(counts ? 1 : 0, whole_bytes);
+    }
+    if (task.part == 0) return;
+    v1::StageItem item;
+    item.set_path(task.path);
+    item.set_part(task.part);
+    item.set_entry(manifest::EncodeEntry(record.entry));
+    progress_.PartDone(std::move(item));
+  }
+
+  // Directories, links and files in parts move by their entry alone.
+  static bool IsContent(const Task& task) {
+    return task.source.type == EntryType::kFile && task.source.parts.empty();
+  }
+
+  const bool checksum_;
+  const int root_fd_;
+  StoreAccess& store_;
+  PartProgress& progress_;
+};
+
+}  // namespace
+
+std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd, StoreAccess* store,
+                                     PartProgress* progress) {
+  return std::make_unique<PartIn>(start, root_fd, store, progress);
+}
+
+}  // namespace tidepool::daemon::staging

@@ -1,0 +1,160 @@
+#include "daemon/staging/part_link.h"
+
+#include <grpcpp/client_context.h>
+
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "proto/convert/grpc_status.h"
+#include "tidepool/v1/staging.grpc.pb.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+constexpr int kItemsPerMessageMax = 256;
+constexpr std::size_t kBytesPerMessageMax = 1024 * 1024;
+
+class LocalPart final : public PartLink {
+ public:
+  explicit LocalPart(std::unique_ptr<Part> part) : part_(std::move(part)) {}
+  bool Send(std::vector<v1::StageItem> items) override {
+    for (v1::StageItem& item : items) {
+      if (!part_->Submit(std::move(item))) return false;
+    }
+    return true;
+  }
+  void Close() override { part_->Close(); }
+  void Cancel() override { part_->Cancel(); }
+  Status Wait() override { return part_->Wait(); }
+
+ private:
+  std::unique_ptr<Part> part_;
+};
+
+class RemotePart final : public PartLink {
+ public:
+  RemotePart(const PartContext& context, const placement::Node& node, Report report,
+             std::function<void()> ended)
+      : name_(Describe(node)), report_(std::move(report)), ended_(std::move(ended)) {
+    context.router->context().authorize(call_);
+    stub_ = v1::Staging::NewStub(context.router->context().channel(node));
+    stream_ = stub_->RunPart(&call_);
+    v1::RunPartRequest first;
+    *first.mutable_start() = context.start;
+    open_ = stream_->Write(first);
+    Heard();
+    reader_ = std::thread([this] { Read(); });
+    watchdog_ = std::thread([this] { Watch(); });
+  }
+  ~RemotePart() override {
+    Cancel();
+    if (!finished_) (void)Wait();
+  }
+
+  bool Send(std::vector<v1::StageItem> items) override {
+    v1::RunPartRequest request;
+    std::size_t bytes = 0;
+    for (v1::StageItem& item : items) {
+      bytes += item.path().size() + item.entry().size();
+      *request.add_items() = std::move(item);
+      if (request.items_size() == kItemsPerMessageMax || bytes >= kBytesPerMessageMax) {
+        open_ = open_ && stream_->Write(request);
+        request.Clear();
+        bytes = 0;
+      }
+    }
+    if (request.items_size() > 0) open_ = open_ && stream_->Write(request);
+    return open_;
+  }
+  void Close() override {
+    if (!closed_.exchange(true)) stream_->WritesDone();
+  }
+  void Cancel() override { call_.TryCancel(); }
+
+  Status Wait() override {
+    if (reader_.joinable()) reader_.join();
+    finished_ = true;
+    const grpc::Status ended = stream_->Finish();
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+      wake_.notify_all();
+    }
+    if (watchdog_.joinable()) watchdog_.join();
+    if (silent_) {
+      return Status(StatusCode::kUnavailable,
+                    name_ + " said nothing for " + std::to_string(kSilenceMsMax / 1000) + " s",
+                    "see: kvctl status");
+    }
+    TP_RETURN_IF_ERROR(convert::FromGrpc(ended, name_));
+    if (done_) return OkStatus();
+    return Status(StatusCode::kUnavailable, name_ + " ended its part before it was done",
+                  "see: kvctl status");
+  }
+
+ private:
+  void Heard() { heard_ns_.store(Clock::Real().MonotonicNs()); }
+
+  void Read() {
+    v1::RunPartProgress progress;
+    while (stream_->Read(&progress)) {
+      Heard();
+      done_ = progress.done();
+      report_(progress);
+    }
+    ended_();
+  }
+
+  // Ends a call to a node that hangs, also one that is stuck in a Write.
+  void Watch() {
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      wake_.wait_for(lock, std::chrono::milliseconds(500));
+      const std::uint64_t silent_ns = Clock::Real().MonotonicNs() - heard_ns_.load();
+      if (!over_ && silent_ns > kSilenceMsMax * 1'000'000) {
+        silent_ = true;
+        call_.TryCancel();
+      }
+    }
+  }
+
+  const std::string name_;
+  const Report report_;
+  const std::function<void()> ended_;
+  grpc::ClientContext call_;
+  std::unique_ptr<v1::Staging::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::RunPartRequest, v1::RunPartProgress>> stream_;
+  bool open_ = false;
+  std::atomic<bool> closed_{false};
+  bool done_ = false;
+  bool finished_ = false;
+  std::atomic<bool> silent_{false};
+  std::atomic<std::uint64_t> heard_ns_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool over_ = false;
+  std::thread reader_;
+  std::thread watchdog_;
+};
+
+}  // namespace
+
+std::string Describe(const placement::Node& node) {
+  return "node " + std::to_string(node.id.value()) + " (" + node.host + " " + node.control_address +
+         ")";
+}
+
+Result<std::unique_ptr<PartLink>> OpenLocalPart(const PartContext& context,
+                                                PartLink::Report report) {
+  auto part = Part::Start(context, std::move(report));
+  if (!part.ok()) return part.status();
+  return std::unique_ptr<PartLink>(std::make_unique<LocalPart>(*std::move(part)));
+}
+
+std::unique_ptr<PartLink> OpenRemotePart(const PartContext& context, const placement::Node& node,
+                                         PartLink::Report report, std::function<void()> ended) {
+  return std::make_unique<RemotePart>(context, node, std::move(report), std::move(ended));
+}
+
+}  // namespace tidepool::daemon::staging

@@ -1,0 +1,337 @@
+// Stage-out on one node: writes the files whose keys it owns.
+//
+//   part -> [part_out] -> store_access, local_values, file_tree/tree_writer
+//
+// Workers write temporary files; one thread makes what has gathered meanwhile durable with one sync
+// and gives the files their names. Content is checked against the manifest's hash on the way.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/local_values.h"
+#include "daemon/staging/part.h"
+#include "daemon/staging/plan.h"
+#include "proto/base/limits.h"
+#include "proto/convert/staged_keys.h"
+#include "proto/file_tree/beneath.h"
+#include "proto/manifest/keys.h"
+
+namespace tidepool::daemon::staging {
+namespace {
+
+using file_tree::ParentCache;
+using file_tree::Written;
+using manifest::Entry;
+using manifest::EntryType;
+
+// Workers wait when so much is written but not yet durable.
+constexpr std::size_t kUncommittedFilesMax = 16 * 1024;
+constexpr std::uint64_t kUncommittedBytesMax = 1ull << 30;
+
+Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
+
+Status ReadAndHash(int root_fd, const std::string& path, manifest::Hash128* hash) {
+  auto fd = file_tree::OpenBeneath(root_fd, path, O_RDONLY | O_NONBLOCK);
+  if (!fd.ok()) return fd.status();
+  manifest::ContentHash content;
+  std::string piece(kPieceBytes, '\0');
+  for (;;) {
+    const ssize_t got = read(fd->get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_tree::StatusOfErrno(errno, "cannot read", path);
+    if (got == 0) break;
+    content.Add(AsBytes(std::string_view(piece).substr(0, static_cast<std::size_t>(got))));
+  }
+  *hash = content.Finish();
+  return OkStatus();
+}
+
+// Written files on their way to their names.
+class Committer {
+ public:
+  struct Item {
+    Written file;
+    StagedRecord record;  // put_entry: of a file that the manifest did not describe.
+    std::uint64_t bytes = 0;
+  };
+
+  Committer(file_tree::TreeWriter* writer, StoreAccess* store, PartProgress* progress)
+      : writer_(*writer), store_(*store), progress_(*progress), thread_([this] { Run(); }) {}
+  ~Committer() { Close(); }
+
+  void Add(Item item) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return items_.size() < kUncommittedFilesMax && bytes_ < kUncommittedBytesMax;
+    });
+    bytes_ += item.bytes;
+    items_.push_back(std::move(item));
+    changed_.notify_all();
+  }
+  void Close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void Run() {
+    for (;;) {
+      std::vector<Item> items;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
+        if (items_.empty()) return;
+        items.swap(items_);
+        bytes_ = 0;
+        changed_.notify_all();
+      }
+      Commit(std::move(items));
+    }
+  }
+
+  void Commit(std::vector<Item> items) {
+    // Neighbours in the tree together: each directory is opened once.
+    std::sort(items.begin(), items.end(),
+              [](const Item& a, const Item& b) { return a.file.path < b.file.path; });
+    std::vector<Written> files;
+    for (const Item& item : items) files.push_back(item.file);
+    std::vector<StagedRecord> to_enter;
+    std::size_t index = 0;
+    writer_.Commit(std::move(files), [&](const Written& file, const Status& status) {
+      Item& item = items[index++];
+      if (!status.ok()) {
+        progress_.Failed(file.path, status);
+        return;
+      }
+      progress_.Moved(1, item.bytes);
+      if (item.record.put_entry) to_enter.push_back(std::move(item.record));
+    });
+    // Without its entry the file is moved again the next time; nothing else is lost.
+    for (std::size_t begin = 0; begin < to_enter.size(); begin += kBatchRecords) {
+      const auto end = std::min(to_enter.size(), begin + kBatchRecords);
+      std::vector<StagedRecord> batch(std::make_move_iterator(to_enter.begin() + begin),
+                                      std::make_move_iterator(to_enter.begin() + end));
+      store_.Store(&batch);
+    }
+  }
+
+  file_tree::TreeWriter& writer_;
+  StoreAccess& store_;
+  PartProgress& progress_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Item> items_;
+  std::uint64_t bytes_ = 0;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+struct Task {
+  v1::StageItem item;
+  Entry wanted;
+};
+
+class PartOut final : public PartWork {
+ public:
+  PartOut(const v1::RunPartStart& start, int root_fd, StoreAccess* store, PartProgress* progress)
+      : checksum_(start.request().checksum()),
+        root_fd_(root_fd),
+        store_(*store),
+        progress_(*progress),
+        writer_(root_fd,
+                start.job() + "-" + std::to_string(store->router().context().self().value())),
+        committer_(&writer_, store, progress) {}
+
+  void Do(std::vector<v1::StageItem> items) override {
+    ParentCache parents;
+    std::vector<Task> tasks;
+    std::vector<StagedRecord> records;
+    for (v1::StageItem& item : items) Prepare(std::move(item), &parents, &tasks, &records);
+    store_.LookUp(&records, kBatchBytes);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      Task& task = tasks[i];
+      Status status = records[i].status;
+      if (status.ok()) {
+        status = task.item.part() == 0 ? MoveFile(task, std::move(records[i]), &parents)
+                                       : MovePart(task, records[i]);
+      }
+      if (!status.ok()) progress_.Failed(task.item.path(), status);
+    }
+  }
+
+  Status Finish() override {
+    committer_.Close();
+    return writer_.SyncDirectories();
+  }
+
+ private:
+  // Ends what needs no content here; the rest goes to `tasks`.
+  void Prepare(v1::StageItem item, ParentCache* parents, std::vector<Task>* tasks,
+               std::vector<StagedRecord>* records) {
+    auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+    Status status = entry.status();
+    if (status.ok()) status = file_tree::CheckPath(item.path());
+    if (status.ok() && item.part() == 0) status = PrepareFile(item, *entry, parents);
+    if (status.code() == StatusCode::kAlreadyExists) {
+      progress_.Skipped(1, entry->size);
+      return;
+    }
+    if (!status.ok()) {
+      progress_.Failed(item.path(), status);
+      return;
+    }
+    if (entry->type == EntryType::kSymlink) return;
+    StagedRecord record;
+    record.key = item.part() == 0
+                     ? item.path()
+                     : convert::StagedPartKey(item.path(), entry->revision, item.part() - 1);
+    store_.Locate(&record);
+    records->push_back(std::move(record));
+    tasks->push_back({std::move(item), *std::move(entry)});
+  }
+
+  // kAlreadyExists: nothing to do.
+  Status PrepareFile(const v1::StageItem& item, const Entry& wanted, ParentCache* parents) {
+    const TargetState target = LookAtTarget(root_fd_, item.path(), parents);
+    OutAction action = PlanOut(wanted, target, checksum_, item.fresh());
+    if (action == OutAction::kCompare) {
+      manifest::Hash128 hash;
+      TP_RETURN_IF_ERROR(ReadAndHash(root_fd_, item.path(), &hash));
+      action = hash == wanted.hash ? OutAction::kSkip : OutAction::kMove;
+    }
+    if (action == OutAction::kSkip) return Status(StatusCode::kAlreadyExists, "as it should be");
+    if (wanted.type != EntryType::kSymlink) return OkStatus();
+    auto link = writer_.MakeSymlink(item.path(), wanted.link_target, wanted.mtime_ns, parents);
+    if (!link.ok()) return link.status();
+    committer_.Add({*std::move(link), {}, 0});
+    return OkStatus();
+  }
+
+  Status MoveFile(const Task& task, StagedRecord record, ParentCache* parents) {
+    if (!record.has_data) {
+      return Status(StatusCode::kAborted, "its key was deleted meanwhile",
+                    "run the same command again");
+    }
+    auto file = writer_.Create(task.item.path(), parents);
+    if (!file.ok()) return file.status();
+    manifest::Hash128 hash;
+    std::uint64_t bytes = record.data_bytes;
+    if (record.data_bytes <= kBatchBytes) {
+      hash = manifest::HashOf(AsBytes(record.data));
+      TP_RETURN_IF_ERROR(file->Write(AsBytes(record.data)));
+    } else {
+      TP_RETURN_IF_ERROR(ForEachPiece(
+          record, [&](Bytes piece) { return file->Write(piece); }, &hash, &bytes));
+    }
+    Entry entry = task.wanted;
+    if (IsUnchanged(record)) {
+      TP_RETURN_IF_ERROR(CheckHash(record, hash));
+      entry.mode = record.entry.mode;
+      entry.mtime_ns = record.entry.mtime_ns;
+    } else {
+      // Written by key: from now on the manifest describes it as the file that it becomes.
+      entry.hash = hash;
+      entry.size = bytes;
+      entry.type = EntryType::kFile;
+      entry.parts.clear();
+      entry.link_target.clear();
+      record.entry = entry;
+      record.put_entry = true;
+    }
+    record.data = std::string();
+    auto written = writer_.Finish(*std::move(file), {entry.mode, entry.mtime_ns});
+    if (!written.ok()) return written.status();
+    committer_.Add({*std::move(written), std::move(record), bytes});
+    return OkStatus();
+  }
+
+  // Into a file that the job has made and will name.
+  Status MovePart(const Task& task, const StagedRecord& record) {
+    if (!IsUnchanged(record)) {
+      return Status(StatusCode::kDataLoss,
+                    "part " + std::to_string(task.item.part()) + " of it is missing",
+                    "stage it in again");
+    }
+    auto target = file_tree::OpenBeneath(root_fd_, task.item.temporary(), O_WRONLY);
+    if (!target.ok()) return target.status();
+    auto offset = static_cast<off_t>((task.item.part() - 1) * limits::kStagedFileWholeBytesMax);
+    const auto write_piece = [&](Bytes piece) {
+      while (!piece.empty()) {
+        const ssize_t put = pwrite(target->get(), piece.data(), piece.size(), offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return file_tree::StatusOfErrno(errno, "cannot write", task.item.path());
+        piece = piece.subspan(static_cast<std::size_t>(put));
+        offset += put;
+      }
+      return OkStatus();
+    };
+    manifest::Hash128 hash;
+    std::uint64_t bytes = 0;
+    TP_RETURN_IF_ERROR(ForEachPiece(record, write_piece, &hash, &bytes));
+    TP_RETURN_IF_ERROR(CheckHash(record, hash));
+    if (fdatasync(target->get()) != 0) {
+      return file_tree::StatusOfErrno(errno, "cannot make durable", task.item.path());
+    }
+    progress_.Moved(0, bytes);
+    v1::StageItem done;
+    done.set_path(task.item.path());
+    done.set_part(task.item.part());
+    done.set_entry(manifest::EncodeEntry(record.entry));
+    progress_.PartDone(std::move(done));
+    return OkStatus();
+  }
+
+  template <typename Take>
+  Status ForEachPiece(const StagedRecord& record, const Take& take, manifest::Hash128* hash,
+                      std::uint64_t* bytes) {
+    auto reader = LocalValueReader::Open(*store_.router().context().cores, record.core,
+                                         record.partition, record.term, record.key, StepDeadline());
+    if (!reader.ok()) return reader.status();
+    if (reader->outcome().version != record.data_version) {
+      return Status(StatusCode::kAborted, "its value changed meanwhile",
+                    "run the same command again");
+    }
+    manifest::ContentHash content;
+    *bytes = 0;
+    while (*bytes < reader->value_bytes()) {
+      auto piece = reader->Read(*bytes, kPieceBytes, StepDeadline());
+      if (!piece.ok()) return piece.status();
+      content.Add(AsBytes(*piece));
+      *bytes += piece->size();
+      TP_RETURN_IF_ERROR(take(AsBytes(*piece)));
+    }
+    *hash = content.Finish();
+    return OkStatus();
+  }
+
+  static Status CheckHash(const StagedRecord& record, const manifest::Hash128& hash) {
+    if (record.entry.hash == hash) return OkStatus();
+    return Status(
+        StatusCode::kDataLoss,
+        "its content has hash " + hash.Hex() + ", the manifest says " + record.entry.hash.Hex(),
+        "stage it in again");
+  }
+
+  const bool checksum_;
+  const int root_fd_;
+  StoreAccess& store_;
+  PartProgress& progress_;
+  file_tree::TreeWriter writer_;
+  Committer committer_;
+};
+
+}  // namespace
+
+std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd,
+                                      StoreAccess* store, PartProgress* progress) {
+  return std::make_unique<PartOut>(start, root_fd, store, progress);
+}
+
+}  // namespace tidepool::daemon::staging
