@@ -1,0 +1,208 @@
+#!/usr/bin/python3
+"""kvctl start and stop, wrong arguments, and clusters in trouble.
+
+  kvctl_cluster_test.py BUILD_FOLDER [unittest arguments]
+"""
+
+import json
+import os
+import signal
+import stat
+
+import kvctl_support
+
+
+class StartAndStop(kvctl_support.KvctlTest):
+    nodes = 0
+
+    def tearDown(self):
+        self.cluster.kill()
+
+    def test_stop_refuses_names_what_would_be_lost_and_then_discards(self):
+        self.cluster.start(2)
+        self.good("put", "default", "precious", "x")
+        line = self.bad(1, "stop", says="default")
+        self.assertIn("--discard", line)
+        envelope = self.kvctl("stop", "--json").json()
+        self.assertEqual(envelope["code"], "FAILED_PRECONDITION")
+        self.assertEqual([loss["namespace"] for loss in envelope["result"]["losses"]], ["default"])
+        self.assertEqual(self.good("get", "default", "precious"), b"x")
+        self.assertIn(b"stopped 2 daemons", self.good("stop", "--discard"))
+        self.assertEqual([pid for pid in self.cluster.pids if kvctl_support.alive(pid)], [])
+        self.assertFalse(os.path.exists(self.cluster.file))
+
+    def test_an_empty_cluster_stops_and_starts_again(self):
+        for _ in range(2):
+            self.cluster.start(1)
+            self.good("stop")
+            self.assertFalse(os.path.exists(self.cluster.file))
+
+    def test_start_beside_a_live_cluster_is_refused_and_names_its_file(self):
+        self.cluster.start(1)
+        self.bad(1, "start", "--local", says=self.cluster.file)
+        self.assertIn(b"1 of 1 nodes up", self.good("status"))
+
+    def test_start_replaces_the_file_of_a_dead_cluster(self):
+        self.cluster.start(1)
+        self.cluster.kill()
+        self.assertTrue(os.path.exists(self.cluster.file))
+        self.bad(5, "get", "default", "x", "--timeout", "1s", says=self.cluster.file)
+        self.cluster.start(1)
+        self.good("put", "default", "x", "1")
+
+    def test_connection_file_and_token_are_the_users_alone(self):
+        self.cluster.start(1)
+        with open(self.cluster.file, encoding="utf-8") as file:
+            token = os.path.join(os.path.dirname(self.cluster.file), json.load(file)["token_file"])
+        for path in (self.cluster.file, token):
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600, path)
+
+    def test_a_daemon_that_refuses_its_options_is_told_with_its_log(self):
+        line = self.bad(1, "start", "--local", "--", "--no-such-option")
+        self.assertIn("no-such-option", line)
+        self.assertIn(".log", line)
+        self.bad(5, "status")
+
+    def test_another_cluster_beside_the_default_one(self):
+        self.cluster.start(1)
+        file = os.path.join(self.cluster.folder, "second.json")
+        started = self.kvctl("start", "--local", "--cluster", file, "--memory", "64MiB", "--json",
+                             "--", *kvctl_support.QUIET)
+        self.assertEqual(started.code, 0, started)
+        self.cluster.pids += started.json()["result"]["pids"]
+        self.good("put", "default", "k", "second", "--cluster", file)
+        self.bad(3, "get", "default", "k")
+        self.assertEqual(self.good("get", "default", "k", environment={"TIDEPOOL_CLUSTER": file}),
+                         b"second")
+        self.good("stop", "--discard", "--cluster", file)
+        self.assertIn(b"1 of 1 nodes up", self.good("status"))
+
+
+class BadInput(kvctl_support.KvctlTest):
+    nodes = 1
+
+    def test_arguments_that_make_no_sense(self):
+        for says, arguments in (
+                ("unknown verb", ("frobnicate",)), ("no verb", ()), ("VALUE", ("put", "default", "k")),
+                ("extra", ("get", "default", "k", "extra")), ("--ttl", ("put", "a", "b", "c", "--tll", "1")),
+                ("--timeout", ("get", "a", "b", "--timeout", "soon")), ("--local", ("start",)),
+                ("--if-absent", ("put", "default", "k", "v", "--if-absent", "--if-present")),
+                ("--int", ("put", "default", "k", "1", "--int", "--f64")),
+                ("abc", ("put", "default", "k", "abc", "--int")), ("limit", ("keys", "default", "-n", "0"))):
+            self.bad(2, *arguments, says=says)
+
+    def test_json_also_for_arguments_that_make_no_sense(self):
+        envelope = self.kvctl("frobnicate", "--json").json()
+        self.assertEqual((envelope["ok"], envelope["code"]), (False, "INVALID_ARGUMENT"))
+
+    def test_a_namespace_that_is_not_there(self):
+        for verb in (("get", "nope", "k"), ("put", "nope", "k", "v"), ("delete", "nope", "k"),
+                     ("exists", "nope", "k"), ("keys", "nope"), ("count", "nope"), ("dump", "nope"),
+                     ("locate", "nope", "k"), ("namespace", "describe", "nope"),
+                     ("namespace", "drop", "nope")):
+            self.assertIn("nope", self.bad(3, *verb))
+        line = self.bad(3, "put", "nope", "k", "v")
+        self.assertIn("kvctl namespace create", line)
+
+    def test_names_kinds_and_options_that_cannot_be(self):
+        for name in ("", "a b", "x" * 201, "gr\u00fc\u00df"):
+            self.bad(2, "namespace", "create", name)
+        for option in (("--kind", "table"), ("--kind", "ordered"), ("--replicas", "2"),
+                       ("--durability", "sync"), ("--prefilter", "bloom"), ("--on-loss", "shrug"),
+                       ("--partitions", "4097"), ("--partitions", "-1"), ("--memory-share", "101")):
+            self.bad(2, "namespace", "create", "badoption", *option)
+        self.assertNotIn(b"badoption", self.good("namespace", "list"))
+
+    def test_keys_and_values_that_are_too_large(self):
+        self.bad(2, "put", "default", "k" * 16_385, "v", says="16384")
+        self.good("put", "default", "k" * 16_384, "v")
+        path = os.path.join(self.cluster.folder, "huge")
+        with open(path, "wb") as file:
+            file.truncate((1 << 30) + 1)
+        self.bad(2, "put", "default", "huge", "@" + path, says="1 GiB")
+        self.bad(2, "append", "default", "app", "-", stdin=b"x" * (32 * 1024 + 1))
+
+    def test_files_that_are_not_there(self):
+        self.bad(3, "put", "default", "k", "@/no/such/file", says="/no/such/file")
+        self.bad(3, "load", "default", "/no/such/file", says="/no/such/file")
+        self.bad(5, "get", "default", "k", "--cluster", "/no/such/file", says="/no/such/file")
+
+    def test_full_memory_is_said_and_reads_and_deletes_still_work(self):
+        value = os.urandom(1 << 20)
+        self.good("namespace", "create", "full")
+        stored = 0
+        while True:
+            result = self.kvctl("put", "full", f"k{stored}", "-", stdin=value)
+            if result.code != 0:
+                break
+            stored += 1
+            self.assertLess(stored, 1_000)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn(b"memory", result.err)
+        self.assertEqual(self.good("get", "full", "k0"), value)
+        self.good("delete", "full", *[f"k{i}" for i in range(stored)])
+        self.good("namespace", "drop", "full")
+
+    def test_a_damaged_or_foreign_connection_file(self):
+        path = os.path.join(self.cluster.folder, "damaged.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("{\"format\": 1, ")
+        os.chmod(path, 0o600)
+        self.bad(2, "status", "--cluster", path, says="damaged.json")
+
+    def test_a_wrong_token_is_refused(self):
+        with open(self.cluster.file, encoding="utf-8") as file:
+            content = json.load(file)
+        wrong = os.path.join(self.cluster.folder, "wrong.token")
+        with open(wrong, "w", encoding="utf-8") as file:
+            file.write("0" * 64)
+        os.chmod(wrong, 0o600)
+        content["token_file"] = wrong
+        path = os.path.join(self.cluster.folder, "wrong.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.chmod(path, 0o600)
+        self.bad(1, "get", "default", "k", "--cluster", path, says="token")
+
+    def test_a_full_disk_is_not_silent(self):
+        self.good("put", "default", "todisk", "x" * 1000)
+        with open("/dev/full", "wb") as full:
+            import subprocess
+            done = subprocess.run([self.cluster.kvctl_path, "get", "default", "todisk"], stdout=full,
+                                  stderr=subprocess.PIPE, env=self.cluster.environment, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"No space left", done.stderr)
+
+
+class Trouble(kvctl_support.KvctlTest):
+    nodes = 3
+
+    def owned_by(self, node_id):
+        """A key of `default` that lives on this node."""
+        for i in range(1_000):
+            place = self.kvctl("locate", "default", f"key{i}", "--json").json()["result"]
+            if place["node_id"] == node_id:
+                return f"key{i}"
+        self.fail("no key on node " + str(node_id))
+
+    def test_a_dead_node_fails_fast_by_name_and_a_stopped_one_in_time(self):
+        nodes = self.kvctl("status", "--json").json()["result"]["nodes"]
+        pids = {node["node_id"]: node["pid"] for node in nodes}
+        dead, stopped = self.owned_by(1), self.owned_by(2)
+        os.kill(pids[2], signal.SIGSTOP)
+        try:
+            result = self.kvctl("put", "default", stopped, "x", "--timeout", "1s")
+            self.assertIn(result.code, (1, 4, 5), result)
+        finally:
+            os.kill(pids[2], signal.SIGCONT)
+        os.kill(pids[1], signal.SIGKILL)
+        state = lambda: [node["state"] for node in
+                         self.kvctl("status", "--json").json()["result"]["nodes"]]
+        kvctl_support.wait_until(lambda: state()[1] == "down" and state()[2] == "up")
+        self.bad(5, "get", "default", dead, says="node 1")
+        self.good("put", "default", stopped, "y")
+        self.assertIn(b"down", self.good("status"))
+
+
+if __name__ == "__main__":
+    kvctl_support.main()

@@ -1,0 +1,248 @@
+#!/usr/bin/python3
+"""kvctl on records, against a real cluster of three daemons.
+
+  kvctl_records_test.py BUILD_FOLDER [unittest arguments]
+"""
+
+import base64
+import json
+import os
+import random
+import subprocess
+
+import kvctl_support
+
+BINARY = bytes(range(256)) + b"\n\0\n"
+
+
+class Records(kvctl_support.KvctlTest):
+    nodes = 3
+
+    def test_the_first_minute_of_a_user(self):
+        self.assertEqual(self.good("put", "default", "greeting", "hello"), b"")
+        self.assertEqual(self.good("get", "default", "greeting"), b"hello")
+        self.assertEqual(self.good("incr", "default", "visits"), b"1\n")
+        self.assertEqual(self.good("get", "default", "visits"), b"1\n")
+        self.assertIn(b"3 of 3 nodes up", self.good("status"))
+
+    def test_values_of_any_bytes_come_back(self):
+        self.good("put", "default", "bin/stdin", "-", stdin=BINARY)
+        self.assertEqual(self.good("get", "default", "bin/stdin"), BINARY)
+        path = os.path.join(self.cluster.folder, "value")
+        with open(path, "wb") as file:
+            file.write(BINARY)
+        self.good("put", "default", "bin/file", "@" + path)
+        self.assertEqual(self.good("get", "default", "bin/file"), BINARY)
+        self.good("put", "default", "bin/empty", "")
+        self.assertEqual(self.good("get", "default", "bin/empty"), b"")
+        self.good("put", "default", "bin/literal", "@x", "--literal")
+        self.assertEqual(self.good("get", "default", "bin/literal"), b"@x")
+        for text in ("[1,2]", "-5", "{}", "%%", "--"):
+            self.good("put", "default", "bin/odd", "--", text)
+            self.assertEqual(self.good("get", "default", "bin/odd"), text.encode())
+
+    def test_keys_of_any_bytes(self):
+        key = b"k\xff\n\x00end"
+        encoded = base64.b64encode(key).decode()
+        self.good("put", "default", encoded, "v", "--base64")
+        self.assertEqual(self.good("get", "default", encoded, "--base64"), b"v")
+        found = self.kvctl("get", "default", encoded, "--base64", "--json").json()["result"]
+        self.assertEqual(found["key_base64"], encoded)
+        self.assertIn(key, self.good("keys", "default", "--null").split(b"\0"[:0] or b"\0end\0")[0] +
+                      self.good("keys", "default", "--null"))
+
+    def test_values_around_the_limits_of_messages_and_streams(self):
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        source = random.Random(seed)
+        for size in (32 * 1024, 32 * 1024 + 1, 1 << 20, (1 << 20) + 1, 5_000_001):
+            value = source.randbytes(size)
+            self.good("put", "default", "large", "-", stdin=value)
+            self.assertEqual(self.good("get", "default", "large"), value, f"{size} bytes")
+        found = self.kvctl("get", "default", "large", "--json").json()["result"]
+        self.assertEqual(base64.b64decode(found["value_base64"]), value)
+
+    def test_json_tells_text_from_bytes_and_numbers(self):
+        self.good("put", "default", "json/text", "gr\u00fc\u00df\n")
+        self.good("put", "default", "json/bytes", "-", stdin=b"\xff\x00")
+        self.good("put", "default", "json/int", "-42", "--int")
+        self.good("put", "default", "json/f64", "0.5", "--f64")
+        read = lambda key: self.kvctl("get", "default", key, "--json").json()["result"]
+        self.assertEqual(read("json/text")["value"], "gr\u00fc\u00df\n")
+        self.assertEqual(base64.b64decode(read("json/bytes")["value_base64"]), b"\xff\x00")
+        self.assertEqual((read("json/int")["value"], read("json/int")["kind"]), (-42, "i64"))
+        self.assertEqual((read("json/f64")["value"], read("json/f64")["kind"]), (0.5, "f64"))
+        self.assertGreater(read("json/int")["version"], 0)
+
+    def test_counters(self):
+        self.assertEqual(self.good("incr", "default", "c/a", "5"), b"5\n")
+        self.assertEqual(self.good("incr", "default", "c/a", "-7"), b"-2\n")
+        self.assertEqual(self.good("incr", "default", "c/f", "0.25", "--f64"), b"0.25\n")
+        self.assertEqual(self.good("incr", "default", "c/f", "0.5", "--f64"), b"0.75\n")
+        self.good("put", "default", "c/text", "12345678")
+        self.bad(2, "incr", "default", "c/text")
+        self.bad(2, "incr", "default", "c/a", "--f64")
+        self.good("put", "default", "c/max", str(2**63 - 1), "--int")
+        self.bad(1, "incr", "default", "c/max")
+        self.assertEqual(self.good("get", "default", "c/max"), b"9223372036854775807\n")
+
+    def test_conditions_of_put(self):
+        self.good("put", "default", "cond", "1", "--if-absent")
+        self.bad(1, "put", "default", "cond", "2", "--if-absent", says="exists already")
+        self.good("put", "default", "cond", "3", "--if-present")
+        self.bad(3, "put", "default", "cond/none", "x", "--if-present", says="does not exist")
+        version = self.kvctl("get", "default", "cond", "--json").json()["result"]["version"]
+        self.good("put", "default", "cond", "4", "--if-version", str(version))
+        self.bad(1, "put", "default", "cond", "5", "--if-version", str(version), says="version")
+        self.assertEqual(self.good("get", "default", "cond"), b"4")
+
+    def test_compare_and_swap(self):
+        self.bad(3, "cas", "default", "cas", "a", "b", says="does not exist")
+        self.good("put", "default", "cas", "a")
+        self.good("cas", "default", "cas", "a", "b")
+        self.bad(1, "cas", "default", "cas", "a", "c")
+        self.assertEqual(self.good("get", "default", "cas"), b"b")
+        self.good("put", "default", "cas/n", "1", "--int")
+        self.good("cas", "default", "cas/n", "1", "7", "--int")
+        self.assertEqual(self.good("get", "default", "cas/n"), b"7\n")
+
+    def test_append(self):
+        self.good("append", "default", "app", "one")
+        self.assertEqual(self.kvctl("append", "default", "app", " two", "--json").json()["result"],
+                         {"key": "app", "value_bytes": 7})
+        self.assertEqual(self.good("get", "default", "app"), b"one two")
+
+    def test_exists_and_delete(self):
+        self.good("put", "default", "ed", "x")
+        self.assertEqual(self.good("exists", "default", "ed"), b"true\n")
+        self.good("delete", "default", "ed")
+        result = self.kvctl("exists", "default", "ed")
+        self.assertEqual((result.code, result.out), (3, b"false\n"), result)
+        self.bad(3, "delete", "default", "ed", says="does not exist")
+        self.good("put", "default", "ed/1", "x")
+        result = self.kvctl("delete", "default", "ed/1", "ed/2", "--json")
+        self.assertEqual(result.code, 6, result)
+        self.assertEqual(result.json()["result"], {"deleted": 1, "asked": 2})
+
+    def test_time_to_live(self):
+        self.good("put", "default", "ttl", "x")
+        self.assertEqual(self.good("ttl", "default", "ttl"), b"never\n")
+        self.good("expire", "default", "ttl", "1h")
+        left = self.kvctl("ttl", "default", "ttl", "--json").json()["result"]["ttl_ms"]
+        self.assertTrue(0 < left <= 3_600_000, left)
+        self.good("expire", "default", "ttl", "never")
+        self.assertEqual(self.good("ttl", "default", "ttl"), b"never\n")
+        self.good("put", "default", "ttl/short", "x", "--ttl", "20ms")
+        kvctl_support.wait_until(lambda: self.kvctl("get", "default", "ttl/short").code == 3)
+        self.bad(3, "ttl", "default", "ttl/none")
+
+    def test_keys_count_and_patterns(self):
+        self.good("namespace", "create", "listing")
+        names = [f"run{i}/{j}.txt" for i in range(3) for j in range(100)]
+        lines = "".join(f"{name}\tv\n" for name in names)
+        self.good("load", "listing", "-", stdin=lines.encode())
+        self.assertEqual(self.good("count", "listing"), b"300\n")
+        listed = self.good("keys", "listing").decode().splitlines()
+        self.assertEqual(sorted(listed), sorted(names))
+        some = self.good("keys", "listing", "run1/*").decode().splitlines()
+        self.assertEqual(sorted(some), sorted(n for n in names if n.startswith("run1/")))
+        self.assertEqual(len(self.good("keys", "listing", "-n", "7").splitlines()), 7)
+        self.assertEqual(self.good("keys", "listing", "none*"), b"")
+        found = self.kvctl("keys", "listing", "--json").json()["result"]["keys"]
+        self.assertEqual(sorted(item["key"] for item in found), sorted(names))
+
+    def test_a_closed_pipe_ends_a_listing(self):
+        command = f"'{self.cluster.kvctl_path}' keys default | head -n 1"
+        done = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False,
+                              env=self.cluster.environment, cwd=self.cluster.folder)
+        self.assertEqual(done.stderr, b"")
+
+    def test_dump_and_load_give_the_same_records(self):
+        self.good("namespace", "create", "from")
+        big = random.Random(1).randbytes((1 << 20) + 5)
+        self.good("put", "from", "big", "-", stdin=big)
+        self.good("put", "from", "text", "line\nwith\ttab \u20ac")
+        self.good("put", "from", "bytes", "-", stdin=BINARY)
+        self.good("put", "from", "n", "-3", "--int")
+        self.good("put", "from", "x", "1e300", "--f64")
+        self.good("put", "from", base64.b64encode(b"\xff\0").decode(), "odd", "--base64")
+        dumped = self.good("dump", "from")
+        result = self.kvctl("load", "to", "-", stdin=dumped)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn(b"created namespace to", result.err)
+        self.assertEqual(sorted(self.good("dump", "to").splitlines()), sorted(dumped.splitlines()))
+        self.assertEqual(self.good("get", "to", "big"), big)
+        self.assertEqual(self.good("get", "to", "n"), b"-3\n")
+        whole = self.kvctl("dump", "from", "--json").json()["result"]["records"]
+        self.assertEqual(len(whole), 6)
+        tsv = self.good("dump", "from", "--format", "tsv")
+        self.assertIn(b"text\tline\\nwith\\ttab \xe2\x82\xac\n", tsv)
+        self.good("load", "from_tsv", "-", stdin=tsv)
+        self.assertEqual(self.good("get", "from_tsv", "bytes"), BINARY)
+        self.assertEqual(self.good("get", "from_tsv", "big"), big)
+
+    def test_lines_that_are_no_records_are_named_and_the_others_loaded(self):
+        lines = b'{"key":"a","value":"1"}\n{"key":5}\n\nnonsense\n{"key":"b","value":"2"}\n'
+        result = self.kvctl("load", "partial", "-", stdin=lines)
+        self.assertEqual(result.code, 6, result)
+        self.assertIn(b"line 2: ", result.err)
+        self.assertIn(b"line 4: ", result.err)
+        self.assertEqual(self.good("get", "partial", "a") + self.good("get", "partial", "b"), b"12")
+        envelope = self.kvctl("load", "partial", "-", "--json", stdin=lines).json()
+        self.assertEqual((envelope["ok"], envelope["code"]), (False, "PARTIAL"))
+        self.assertEqual([f["line"] for f in envelope["result"]["failures"]], [2, 4])
+        self.assertEqual(envelope["result"]["loaded"], 2)
+
+    def test_many_records_are_loaded(self):
+        lines = "".join(json.dumps({"key": f"k{i}", "value": i}) + "\n" for i in range(20_000))
+        result = self.kvctl("load", "many", "-", "--json", stdin=lines.encode())
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.json()["result"]["loaded"], 20_000)
+        self.assertEqual(self.good("count", "many"), b"20000\n")
+        self.assertEqual(self.good("incr", "many", "k777"), b"778\n")
+
+    def test_namespaces(self):
+        created = self.kvctl("namespace", "create", "sp/a", "--partitions", "7", "--ttl", "1h",
+                             "--json").json()["result"]
+        self.assertEqual((created["partitions"], created["created"]), (7, True))
+        again = self.kvctl("namespace", "create", "sp/a", "--partitions", "7", "--ttl", "1h", "--json")
+        self.assertEqual(again.json()["result"]["created"], False)
+        self.bad(1, "namespace", "create", "sp/a", "--partitions", "8", says="sp/a")
+        self.assertIn(b"sp/a", self.good("namespace", "list"))
+        self.good("put", "sp/a", "k", "v")
+        described = self.kvctl("namespace", "describe", "sp/a", "--json").json()["result"]
+        self.assertEqual((described["records"], len(described["partition_list"])), (1, 7))
+        self.good("namespace", "drop", "sp/a")
+        self.bad(3, "get", "sp/a", "k", says="sp/a")
+        self.good("namespace", "create", "sp/a")
+        self.bad(3, "get", "sp/a", "k", says="does not exist")
+
+    def test_where_a_key_lives(self):
+        place = self.kvctl("locate", "default", "anything", "--json").json()["result"]
+        self.assertIn(place["node_id"], (0, 1, 2))
+        self.assertEqual(place["node_state"], "up")
+        tagged = [self.kvctl("locate", "default", key, "--json").json()["result"]["partition"]
+                  for key in ("{t}a", "{t}b", "x{t}")]
+        self.assertEqual(len(set(tagged)), 1)
+
+    def test_ping_bench_config_and_status(self):
+        nodes = self.kvctl("ping", "--json").json()["result"]["nodes"]
+        self.assertEqual(sorted(node["node_id"] for node in nodes), [0, 1, 2])
+        for node in nodes:
+            self.assertGreater(node["round_trip_ns"], 0)
+        bench = self.kvctl("bench", "--keys", "500", "--duration", "200ms", "--batch", "16",
+                           "--clients", "2", "--zipf", "0.99", "--reads", "50", "--json")
+        self.assertEqual(bench.code, 0, bench)
+        bench = bench.json()["result"]
+        self.assertGreater(bench["operations"], 0)
+        self.assertEqual((bench["failed"], bench["absent"]), (0, 0))
+        options = self.kvctl("config", "--json").json()["result"]["options"]
+        lease = next(option for option in options if option["name"] == "lease-ms")
+        self.assertEqual((lease["value"], lease["source"]), ("1500", "flag"))
+        status = self.kvctl("status", "--json").json()["result"]
+        self.assertEqual([node["state"] for node in status["nodes"]], ["up"] * 3)
+        self.assertFalse(status["forming"])
+
+
+if __name__ == "__main__":
+    kvctl_support.main()
