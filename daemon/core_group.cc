@@ -237,7 +237,8 @@ std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
         core->id(),
         [stats](Core& at) {
           at.store().ForEachPartition([&](storage::Partition& held) {
-            stats->push_back({held.id(), held.hash().size(), 0, held.last_lsn().value()});
+            stats->push_back({held.id(), held.hash().size(), held.hash().payload_bytes(),
+                              held.last_lsn().value()});
           });
         },
         deadline);

@@ -68,7 +68,7 @@ struct CoreStats {
 struct PartitionStats {
   PartitionId id;
   std::uint64_t records = 0;
-  std::uint64_t live_bytes = 0;
+  std::uint64_t live_bytes = 0;  // Of keys and values.
   std::uint64_t changes = 0;  // Differs whenever the partition has changed since the last look.
 };
 

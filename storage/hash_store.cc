@@ -276,6 +276,8 @@ void HashStore::UpdateInPlace(const LogRecord& change, Found found, Lsn lsn) {
 }
 
 void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
+  if (found.slot != nullptr) payload_bytes_ -= PayloadOf(*found.record);
+  payload_bytes_ += change.key.size() + change.value_bytes;
   if (CanUpdateInPlace(change, found)) {
     UpdateInPlace(change, found, lsn);
     return;
@@ -295,6 +297,7 @@ void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
 
 void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {
   if (found.slot == nullptr) return;
+  payload_bytes_ -= PayloadOf(*found.record);
   if (partition_.options().tombstones) {
     log_.Append(Stream::kVolatile, change, RecordType::kTombstone, lsn);
   }

@@ -130,6 +130,8 @@ class HashStore {
 
   // Records in the store, expired ones that were not yet removed included.
   std::uint64_t size() const { return index_.size(); }
+  // Keys and values of these records, without what storing them takes.
+  std::uint64_t payload_bytes() const { return payload_bytes_; }
 
   // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning) until
   // `records_max` were accepted or the visitor refuses one by returning false. A key that is present
@@ -163,6 +165,9 @@ class HashStore {
 
   HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
 
+  static std::uint64_t PayloadOf(const RecordHeader& record) {
+    return std::uint64_t{record.key_bytes} + record.value_bytes;
+  }
   Found LookRaw(Bytes key, std::uint64_t hash) const;
   // Removes the record first if it has expired.
   Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
@@ -203,6 +208,7 @@ class HashStore {
   Log& log_;
   const SegmentTable::Locator locator_;
   TagIndex index_;
+  std::uint64_t payload_bytes_ = 0;
   Extent extent_;  // What HashOutcome::extent points at.
   std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.
   std::vector<std::uint32_t> scratch_segments_;
