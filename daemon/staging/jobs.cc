@@ -1,6 +1,8 @@
 #include "daemon/staging/jobs.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +11,7 @@
 
 #include "proto/base/check.h"
 #include "proto/file_tree/beneath.h"
+#include "proto/file_tree/unique_fd.h"
 
 namespace tidepool::daemon::staging {
 namespace {
@@ -51,6 +54,13 @@ bool IsSame(const v1::StartStageRequest& a, const v1::StartStageRequest& b) {
          a.incomplete_ok() == b.incomplete_ok();
 }
 
+void RemoveProbe(const v1::StartStageRequest& request) {
+  if (request.probe_file().empty()) return;
+  const file_tree::UniqueFd root(
+      open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (root.valid()) unlinkat(root.get(), request.probe_file().c_str(), 0);
+}
+
 bool IsRunning(Job& job) { return !job.state().Snapshot().done(); }
 
 }  // namespace
@@ -85,6 +95,7 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   }
   v1::StartStageResponse response;
   const auto attach = [&](const std::shared_ptr<Job>& job) {
+    RemoveProbe(request);
     response.set_job(job->id());
     response.set_attached(true);
     return response;
@@ -112,6 +123,7 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   auto same = FindSame(request);  // Another caller may have been faster.
   if (!same.ok()) return same.status();
   if (*same != nullptr) return attach(*same);
+  RemoveProbe(request);
   jobs_.push_front(std::make_shared<Job>(RandomId(), request, &router_, &saved_, *space));
   response.set_job(jobs_.front()->id());
   std::size_t ended = 0;

@@ -75,7 +75,6 @@ class RemotePart final : public PartLink {
   Status Wait() override {
     if (reader_.joinable()) reader_.join();
     finished_ = true;
-    const grpc::Status ended = stream_->Finish();
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
@@ -87,7 +86,7 @@ class RemotePart final : public PartLink {
                     name_ + " said nothing for " + std::to_string(kSilenceMsMax / 1000) + " s",
                     "see: kvctl status");
     }
-    TP_RETURN_IF_ERROR(convert::FromGrpc(ended, name_));
+    TP_RETURN_IF_ERROR(convert::FromGrpc(how_, name_));
     if (done_) return OkStatus();
     return Status(StatusCode::kUnavailable, name_ + " ended its part before it was done",
                   "see: kvctl status");
@@ -103,6 +102,8 @@ class RemotePart final : public PartLink {
       done_ = progress.done();
       report_(progress);
     }
+    // Before anybody hears of the end and cancels what is left: a cancelled call forgets its cause.
+    how_ = stream_->Finish();
     ended_();
   }
 
@@ -128,6 +129,7 @@ class RemotePart final : public PartLink {
   bool open_ = false;
   std::atomic<bool> closed_{false};
   bool done_ = false;
+  grpc::Status how_;  // How the call ended; set by the reader.
   bool finished_ = false;
   std::atomic<bool> silent_{false};
   std::atomic<std::uint64_t> heard_ns_{0};

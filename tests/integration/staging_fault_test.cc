@@ -1,0 +1,147 @@
+// Staging when callers and daemons die, and when files cannot be read.
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+
+#include "proto/base/status.h"
+#include "tests/integration/staging_fixture.h"
+
+namespace tidepool::testing {
+namespace {
+
+TestClusterOptions ThreeNodes() {
+  TestClusterOptions options;
+  options.nodes = 3;
+  options.memory = "128MiB";
+  options.lease_ms = 5'000;
+  return options;
+}
+
+// A source of which one daemon of three owns about a third.
+void Fill(const test::ScratchDirectory& source) {
+  for (int i = 0; i < 2'000; ++i) source.Write("f" + std::to_string(i), "content");
+}
+
+TEST_CASE("AJobGoesOnWithoutItsCallerWhoMayComeBack") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  Fill(source);
+  const auto request = staging.Request(kIn, "tree", source.path(), {.probe = ""});
+  // One daemon stands still, so that the job cannot end before the caller is gone.
+  v1::StartStageResponse started;
+  REQUIRE(staging.Start(request, &started).ok());
+  staging.cluster().Suspend(1);
+  {
+    // The caller is killed: its stream breaks without a word.
+    grpc::ClientContext call;
+    staging.cluster().Prepare(&call);
+    v1::WatchStageRequest watch;
+    watch.set_job(started.job());
+    const auto stub = v1::Staging::NewStub(staging.cluster().channel(0));
+    auto stream = stub->Watch(&call, watch);
+    v1::StageProgress progress;
+    REQUIRE(stream->Read(&progress));
+    call.TryCancel();
+    (void)stream->Finish();
+  }
+  v1::StartStageResponse again;
+  const grpc::Status status = staging.Start(request, &again);
+  staging.cluster().Resume(1);
+  const v1::StageProgress end = staging.Watch(started.job());
+  INFO(Failures(end));
+  CHECK(end.code() == 0);
+  CHECK(end.files_done() == 2'000);
+  // The job may have ended before the daemon stood still; then this is a new one that moves
+  // nothing.
+  REQUIRE(status.ok());
+  if (again.attached()) {
+    CHECK(again.job() == started.job());
+  } else {
+    CHECK(staging.Watch(again.job()).files_done() == 0);
+  }
+}
+
+TEST_CASE("ADaemonThatIsKilledFailsTheJobByName") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  Fill(source);
+  const std::size_t victim = staging.cluster().coordinator_index() == 2 ? 1 : 2;
+  const std::size_t asked = staging.cluster().coordinator_index();
+  const auto request = staging.Request(kIn, "tree", source.path(), {.probe = ""});
+  v1::StartStageResponse started;
+  REQUIRE(staging.Start(request, &started, asked).ok());
+  const std::string name = "node " + std::to_string(staging.cluster().node_id(victim));
+  staging.cluster().Kill(victim);
+  const v1::StageProgress end = staging.Watch(started.job(), asked);
+  INFO(Failures(end));
+  if (end.code() == 0) {
+    // It was done before the kill: the next one cannot be.
+    v1::StartStageResponse again;
+    const grpc::Status status = staging.Start(request, &again, asked);
+    if (status.ok() && !again.job().empty()) {
+      const v1::StageProgress second = staging.Watch(again.job(), asked);
+      CHECK(second.code() == static_cast<std::uint32_t>(StatusCode::kUnavailable));
+      CHECK(Failures(second).find(name) != std::string::npos);
+    } else {
+      CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
+      CHECK(status.error_message().find(name) != std::string::npos);
+    }
+  } else {
+    CHECK(end.code() == static_cast<std::uint32_t>(StatusCode::kUnavailable));
+    CHECK(Failures(end).find(name) != std::string::npos);
+  }
+}
+
+TEST_CASE("ACancelledJobSaysSo") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  Fill(source);
+  v1::StartStageResponse started;
+  REQUIRE(staging.Start(staging.Request(kIn, "tree", source.path(), {.probe = ""}), &started).ok());
+  grpc::ClientContext call;
+  staging.cluster().Prepare(&call);
+  v1::CancelStageRequest cancel;
+  cancel.set_job(started.job());
+  v1::CancelStageResponse cancelled;
+  const auto stub = v1::Staging::NewStub(staging.cluster().channel(0));
+  REQUIRE(stub->Cancel(&call, cancel, &cancelled).ok());
+  const v1::StageProgress end = staging.Watch(started.job());
+  CHECK((end.code() == static_cast<std::uint32_t>(StatusCode::kCancelled) || end.code() == 0));
+  // What was done stays; the next run does the rest.
+  const v1::StageProgress next = staging.Run(kIn, "tree", source.path(), {.probe = ""});
+  INFO(Failures(next));
+  CHECK(next.code() == 0);
+  CHECK(next.files_done() + next.files_skipped() == 2'000);
+}
+
+TEST_CASE("AFileThatCannotBeReadFailsByNameAndTheOthersGoOn") {
+  // Root reads everything, unless the daemons are started without that right.
+  prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+  prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+  TestClusterOptions options;
+  options.memory = "128MiB";
+  StagingCluster staging(options);
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  source.Write("good", "1");
+  source.Write("secret", "2");
+  source.Write("closed/inside", "3");
+  chmod((source / "secret").c_str(), 0000);
+  chmod((source / "closed").c_str(), 0000);
+  const v1::StageProgress in = staging.Run(kIn, "tree", source.path());
+  CHECK(in.code() == static_cast<std::uint32_t>(StatusCode::kPermissionDenied));
+  CHECK(in.failures_total() == 2);
+  CHECK(Failures(in).find("secret: ") != std::string::npos);
+  CHECK(Failures(in).find("closed: ") != std::string::npos);
+  CHECK(staging.Get("tree", "good") == "1");
+  chmod((source / "closed").c_str(), 0700);
+}
+
+}  // namespace
+}  // namespace tidepool::testing
