@@ -77,6 +77,7 @@ Result<Flags> ParseFlags(const std::vector<std::string>& arguments) {
     return Status(StatusCode::kInvalidArgument, error.what(), "kvd --help lists the options");
   }
   for (const std::string& extra : app.remaining()) {
+    if (extra == "--") continue;
     if (extra.size() < 2 || extra[0] != '-') {
       return Status(StatusCode::kInvalidArgument, "kvd takes options only, not '" + extra + "'",
                     "kvd --help lists them");

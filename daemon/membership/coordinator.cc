@@ -356,10 +356,14 @@ void Coordinator::Tick() {
     if (next.map.nodes[id.value()].state != NodeState::kUp) continue;
     next.map.nodes[id.value()].state = NodeState::kDown;
     MarkPartitionsDown(id, next.map.epoch, &next.map);
-    log::Warn(Describe(next.map.nodes[id.value()]) + " has been silent for " +
-              std::to_string(options_.lease_ms) + " ms: down");
   }
-  if (Commit(std::move(next)).ok()) return;
+  if (Commit(std::move(next)).ok()) {
+    for (const NodeId id : silent) {
+      log::Warn(Describe(state_.map.nodes[id.value()]) + " has been silent for " +
+                std::to_string(options_.lease_ms) + " ms: down");
+    }
+    return;
+  }
   // Not durable, so not true yet: try again at the next tick.
   const std::lock_guard liveness_lock(liveness_mutex_);
   for (const NodeId id : silent) liveness_[id.value()].up = true;

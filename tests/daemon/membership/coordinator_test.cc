@@ -1,0 +1,359 @@
+// Joining, heartbeats, nodes that come and go, and the coordinator's own restart.
+#include "daemon/membership/coordinator.h"
+
+#include <catch2/catch.hpp>
+
+#include "proto/base/limits.h"
+#include "tests/daemon/membership/coordinator_fixture.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using placement::NodeState;
+using placement::PartitionState;
+
+bool Says(const Status& status, const std::string& text) {
+  return status.ToString().find(text) != std::string::npos;
+}
+
+TEST_CASE("TheClusterIsFormingUntilAllHaveJoined") {
+  CoordinatorFixture cluster(3);
+  cluster.Join(1);
+  CHECK(cluster.Map()->forming());
+  cluster.Join(2);
+  CHECK(cluster.Map()->forming());
+  CHECK(cluster.Map()->Find("default") == nullptr);
+  cluster.Join(3);
+  CHECK_FALSE(cluster.Map()->forming());
+  const auto space = cluster.Map()->Find("default");
+  REQUIRE(space != nullptr);
+  CHECK(space->options.on_loss == "empty");
+  CHECK(space->partitions.size() == 24);  // Four on each of six cores.
+}
+
+TEST_CASE("NodesGetIdsInTheOrderOfJoining") {
+  CoordinatorFixture cluster(2);
+  CHECK(cluster.coordinator->Join(cluster.RequestOf(7))->node_id() == 0);
+  CHECK(cluster.coordinator->Join(cluster.RequestOf(4))->node_id() == 1);
+  CHECK(cluster.Map()->nodes[1].uuid == cluster.UuidOf(4));
+}
+
+TEST_CASE("AStrangerIsRefusedByName") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1);
+  const auto stranger = cluster.coordinator->Join(cluster.RequestOf(2));
+  CHECK(stranger.code() == StatusCode::kFailedPrecondition);
+  CHECK(Says(stranger.status(), cluster.UuidOf(2) + " on host2 is a stranger"));
+  CHECK(cluster.Map()->nodes.size() == 1);
+}
+
+TEST_CASE("AJoinThatIsAskedAgainIsAnsweredAgain") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1);
+  const Epoch epoch = cluster.Map()->epoch;
+  const auto again = cluster.coordinator->Join(cluster.RequestOf(1));
+  REQUIRE(again.ok());
+  CHECK(again->node_id() == 0);
+  CHECK(cluster.Map()->epoch == epoch);
+}
+
+TEST_CASE("OnlyAGreaterIncarnationComesBack") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1, 5);
+  for (const std::uint64_t incarnation : {4ull, 5ull}) {
+    v1::JoinRequest request = cluster.RequestOf(1, incarnation);
+    request.set_pid(9999);  // Another process.
+    const auto refused = cluster.coordinator->Join(request);
+    CHECK(refused.code() == StatusCode::kFailedPrecondition);
+    CHECK(Says(refused.status(), "has been seen with 5"));
+  }
+  cluster.Join(1, 6);
+}
+
+TEST_CASE("ACopyOfTheFolderIsRefusedByName") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1, 1);
+  for (int what = 0; what < 3; ++what) {
+    v1::JoinRequest clone = cluster.RequestOf(1, 2);
+    if (what == 0) clone.set_host("elsewhere");
+    if (what == 1) clone.set_directory_device(77);
+    if (what == 2) clone.set_directory_inode(77);
+    clone.set_directory("/copy");
+    const auto refused = cluster.coordinator->Join(clone);
+    CHECK(refused.code() == StatusCode::kFailedPrecondition);
+    CHECK(Says(refused.status(), "/copy"));
+    CHECK(Says(refused.status(), "/data1"));
+  }
+}
+
+TEST_CASE("AnotherClusterOrVersionIsRefused") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  v1::JoinRequest request = cluster.RequestOf(2);
+  request.set_cluster_uuid(cluster.UuidOf(99));
+  CHECK(cluster.coordinator->Join(request).code() == StatusCode::kFailedPrecondition);
+  request = cluster.RequestOf(2);
+  request.set_version("2");
+  const auto refused = cluster.coordinator->Join(request);
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(Says(refused.status(), "version 2, the coordinator 1"));
+}
+
+TEST_CASE("MalformedRequestsToJoinAreRefused") {
+  CoordinatorFixture cluster(2);
+  const auto refused = [&](auto damage) {
+    v1::JoinRequest request = cluster.RequestOf(1);
+    damage(&request);
+    return cluster.coordinator->Join(request).code() == StatusCode::kInvalidArgument;
+  };
+  CHECK(refused([](auto* r) { r->set_uuid("x"); }));
+  CHECK(refused([](auto* r) { r->set_incarnation(0); }));
+  CHECK(refused([](auto* r) { r->set_cores(0); }));
+  CHECK(refused([](auto* r) { r->set_cores(65); }));
+  CHECK(refused([](auto* r) { r->clear_control_address(); }));
+  CHECK(refused([](auto* r) { r->set_host(std::string(300, 'h')); }));
+}
+
+TEST_CASE("ASilentNodeIsDownAfterItsLeaseAndItsPartitionsWithIt") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.Create("data");
+  cluster.Pass(900, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  cluster.Pass(300, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+  CHECK(cluster.StateOf(0) == NodeState::kUp);
+  CHECK(cluster.Count("data", 1, PartitionState::kDown) == 8);
+  CHECK(cluster.Count("data", 0, PartitionState::kActive) == 8);
+}
+
+TEST_CASE("ANodeThatWasOnlySilentGoesOnWithItsDataUnderTheSameTerms") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  const auto before = cluster.Create("data")->partitions;
+  cluster.Pass(2000, {0});
+  REQUIRE(cluster.StateOf(1) == NodeState::kDown);
+  REQUIRE(cluster.Heartbeat(1).ok());
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  CHECK(cluster.Map()->Find("data")->partitions == before);
+}
+
+TEST_CASE("ACoordinatorThatSleptBlamesNobody") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.Pass(200, {0, 1});
+  cluster.clock.AdvanceNs(60'000'000'000);  // Stopped for a minute: nobody could be heard.
+  cluster.coordinator->Tick();
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  cluster.Pass(1500, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+}
+
+TEST_CASE("ARestartedNodeGetsNewTermsAndItsDataIsLostUntilAccepted") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  const auto before = cluster.Create("data")->partitions;
+  cluster.Join(2, 2);
+  CHECK(cluster.Count("data", 1, PartitionState::kLost) == 8);
+  CHECK(cluster.Count("data", 0, PartitionState::kActive) == 8);
+  const auto& after = cluster.Map()->Find("data")->partitions;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool is_its = before[i].node == NodeId(1);
+    CHECK(after[i].term.value() == before[i].term.value() + (is_its ? 1 : 0));
+  }
+  const auto accepted = cluster.coordinator->AcceptLoss("data");
+  REQUIRE(accepted.ok());
+  CHECK(accepted->partitions_accepted == 8);
+  CHECK(cluster.Count("data", 1, PartitionState::kActive) == 8);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].node != NodeId(1)) continue;
+    CHECK(cluster.Map()->Find("data")->partitions[i].term.value() == before[i].term.value() + 2);
+  }
+  CHECK(cluster.coordinator->AcceptLoss("data")->partitions_accepted == 0);
+}
+
+TEST_CASE("LostDataStaysLostWhenTheNodeRestartsAgain") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1);
+  cluster.Create("data");
+  cluster.Join(1, 2);
+  cluster.Join(1, 3);
+  CHECK(cluster.Count("data", 0, PartitionState::kLost) == 8);
+  cluster.Pass(2000, {});
+  REQUIRE(cluster.Heartbeat(0, 3).ok());
+  CHECK(cluster.Count("data", 0, PartitionState::kLost) == 8);
+}
+
+TEST_CASE("ANamespaceThatMayLoseItsDataComesBackEmpty") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1);
+  placement::NamespaceOptions options;
+  options.on_loss = "empty";
+  cluster.Create("cache", options);
+  cluster.Join(1, 2);
+  CHECK(cluster.Count("cache", 0, PartitionState::kActive) == 8);
+  CHECK(cluster.Count("default", 0, PartitionState::kActive) == 8);
+}
+
+TEST_CASE("LossIsAcceptedOnlyWhereTheOwnerIsUp") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.Create("data");
+  cluster.Join(2, 2);
+  cluster.Pass(2000, {0});
+  REQUIRE(cluster.StateOf(1) == NodeState::kDown);
+  CHECK(cluster.coordinator->AcceptLoss("data")->partitions_accepted == 0);
+  REQUIRE(cluster.Heartbeat(1, 2).ok());
+  CHECK(cluster.coordinator->AcceptLoss("data")->partitions_accepted == 8);
+}
+
+TEST_CASE("WhoLeftHoldingNothingLosesNothing") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  const auto empty = cluster.Create("empty");
+  cluster.Create("full");
+  REQUIRE(cluster.Leave(1, 1, {empty->id.value()}).ok());
+  CHECK(cluster.StateOf(1) == NodeState::kLeft);
+  CHECK(cluster.Count("empty", 1, PartitionState::kDown) == 8);
+  cluster.Join(2, 2);
+  CHECK(cluster.Count("empty", 1, PartitionState::kActive) == 8);
+  CHECK(cluster.Count("full", 1, PartitionState::kLost) == 8);
+  // That counted for one restart only.
+  cluster.Join(2, 3);
+  CHECK(cluster.Count("empty", 1, PartitionState::kLost) == 8);
+}
+
+TEST_CASE("WhoLeftIsNotHeardAnyMore") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  REQUIRE(cluster.Leave(1).ok());
+  REQUIRE(cluster.Leave(1).ok());  // Said again.
+  CHECK(cluster.Heartbeat(1) == StatusCode::kFailedPrecondition);
+  CHECK(cluster.StateOf(1) == NodeState::kLeft);
+}
+
+TEST_CASE("ADeposedProcessIsToldSo") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1, 1);
+  cluster.Join(1, 2);
+  const Status deposed = cluster.Heartbeat(0, 1);
+  CHECK(deposed == StatusCode::kFailedPrecondition);
+  CHECK(Says(deposed, "started again"));
+  CHECK(cluster.Leave(0, 1) == StatusCode::kFailedPrecondition);
+  CHECK(cluster.StateOf(0) == NodeState::kUp);
+  CHECK(cluster.Heartbeat(5) == StatusCode::kNotFound);
+}
+
+TEST_CASE("ANodeWithFewerCoresKeepsItsPartitionsOnThoseItHas") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1, 1, 4);
+  cluster.Create("data");
+  cluster.Join(1, 2, 1);
+  for (const auto& place : cluster.Map()->Find("data")->partitions) {
+    CHECK(place.core == CoreId(0));
+  }
+}
+
+TEST_CASE("ANodeThatWasGrantedTooOftenIsRefused") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1);
+  auto state = **cluster.store.Load();
+  auto space = std::make_shared<placement::Namespace>(*state.map.Find("default"));
+  space->partitions[0].term = Term(limits::kTermMax);
+  state.map.namespaces[space->id] = space;
+  REQUIRE(cluster.store.Save(state, state.map.epoch).ok());
+  cluster.Open();
+  CHECK(cluster.coordinator->Join(cluster.RequestOf(1, 2)).code() ==
+        StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("WhatCannotBeSavedDidNotHappen") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  const auto map = cluster.Map();
+  cluster.store.fails = true;
+  CHECK(cluster.coordinator->CreateNamespace("x", placement::Kind::kHash, {}, Deadline::AfterMs(0))
+            .code() == StatusCode::kResourceExhausted);
+  CHECK(cluster.coordinator->Join(cluster.RequestOf(2, 2)).code() ==
+        StatusCode::kResourceExhausted);
+  cluster.Pass(2000, {0});
+  CHECK(cluster.Map() == map);
+  cluster.store.fails = false;
+  cluster.Pass(2000, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+}
+
+TEST_CASE("ARestartedCoordinatorGoesOnWhereItWas") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  const auto data = cluster.Create("data");
+  cluster.Create("dropped");
+  const auto dropped = cluster.coordinator->DropNamespace("dropped");
+  REQUIRE(dropped.ok());
+  const std::string uuid = cluster.coordinator->cluster_uuid();
+  cluster.Open();
+  CHECK(cluster.coordinator->cluster_uuid() == uuid);
+  CHECK(cluster.Map()->epoch == *dropped);
+  CHECK(cluster.Map()->Find("data")->partitions == data->partitions);
+  // The other node never noticed; the coordinator's own gets new terms.
+  REQUIRE(cluster.Heartbeat(1).ok());
+  cluster.Join(1, 2);
+  CHECK(cluster.Map()->epoch > *dropped);
+  CHECK(cluster.Count("data", 1, PartitionState::kActive) == 8);
+  CHECK(cluster.Count("data", 0, PartitionState::kLost) == 8);
+  // Ids are never given twice.
+  CHECK(cluster.Create("later")->id.value() == data->id.value() + 2);
+}
+
+TEST_CASE("ARestartedCoordinatorGivesItsNodesTimeToBeHeard") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.clock.AdvanceNs(3'600'000'000'000);
+  cluster.Open();
+  cluster.coordinator->Tick();
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  cluster.Join(1, 2);
+  for (int i = 0; i < 15; ++i) {
+    cluster.clock.AdvanceNs(100'000'000);
+    REQUIRE(cluster.Heartbeat(0, 2).ok());
+    cluster.coordinator->Tick();
+  }
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+}
+
+TEST_CASE("AStateOfAnotherNumberOfNodesIsRefused") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  const auto opened = Coordinator::Open(&cluster.store, {3, true, 1000, 100}, cluster.clock);
+  CHECK(opened.code() == StatusCode::kFailedPrecondition);
+  CHECK(Says(opened.status(), "--nodes 2"));
+  CHECK(Coordinator::Open(&cluster.store, {1, false, 1000, 100}, cluster.clock).ok());
+}
+
+TEST_CASE("HeartbeatsCarryTheMapToWhoLacksIt") {
+  CoordinatorFixture cluster(1);
+  cluster.Join(1);
+  v1::HeartbeatRequest request;
+  request.set_incarnation(1);
+  request.set_known_epoch(cluster.Map()->epoch.value());
+  CHECK_FALSE(cluster.coordinator->Heartbeat(request)->has_map());
+  cluster.Create("new");
+  const auto answer = cluster.coordinator->Heartbeat(request);
+  REQUIRE(answer->has_map());
+  CHECK(answer->map().since_epoch() == request.known_epoch());
+  REQUIRE(answer->map().namespaces_size() == 1);
+  CHECK(answer->map().namespaces(0).name() == "new");
+}
+
+}  // namespace
+}  // namespace tidepool::daemon

@@ -1,0 +1,170 @@
+#include "daemon/membership/embedded_store.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "daemon/membership/cluster_state.h"
+#include "proto/base/key_hash.h"
+#include "tests/integration/harness.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using testing::TemporaryFolder;
+
+ClusterState Example(std::uint64_t epoch) {
+  ClusterState state;
+  state.map.cluster_uuid = "3f2b8c1e-9d4a-4c6f-8a51-0d7e6b2c9f10";
+  state.map.nodes_expected = 2;
+  state.map.epoch = Epoch(epoch);
+  state.next_namespace = NamespaceId(9);
+  state.map.nodes.push_back(
+      {NodeId(0), "uuid", 7, "127.0.0.1:1", "host", placement::NodeState::kDown, 2, 0, "0.1.0", 5});
+  state.nodes.push_back({"/data", 1, 2, {NamespaceId(3), NamespaceId(8)}});
+  auto space = std::make_shared<placement::Namespace>();
+  space->id = NamespaceId(8);
+  space->name = "name";
+  space->kind = placement::Kind::kHash;
+  space->options.on_loss = "empty";
+  space->options.ttl_ms = 123;
+  space->options.partitions = 2;
+  space->changed = Epoch(epoch);
+  space->partitions = {{NodeId(0), CoreId(0), Term(4), placement::PartitionState::kLost},
+                       {NodeId(0), CoreId(1), Term(5), placement::PartitionState::kActive}};
+  state.map.namespaces.emplace(space->id, space);
+  return state;
+}
+
+std::string ReadText(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
+TEST_CASE("AnEmptyFolderHoldsNoState") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path());
+  const auto loaded = store.Load();
+  REQUIRE(loaded.ok());
+  CHECK_FALSE(loaded->has_value());
+}
+
+TEST_CASE("AStateIsLoadedAsItWasSaved") {
+  const TemporaryFolder folder;
+  const ClusterState state = Example(6);
+  REQUIRE(EmbeddedStore(folder.path()).Save(state, Epoch(0)).ok());
+  auto loaded = EmbeddedStore(folder.path()).Load();
+  REQUIRE(loaded.ok());
+  REQUIRE(loaded->has_value());
+  const ClusterState& back = **loaded;
+  CHECK(EncodeState(back) == EncodeState(state));
+  CHECK(back.nodes == state.nodes);
+  CHECK(back.map.Find("name")->options == state.map.Find("name")->options);
+  CHECK(back.map.Find("name")->partitions == state.map.Find("name")->partitions);
+  CHECK(back.map.nodes[0].state == placement::NodeState::kDown);
+  CHECK(back.map.drops_known_since == Epoch(6));
+}
+
+TEST_CASE("ASaveOnTopOfAnotherEpochIsRefused") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path());
+  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
+  CHECK(store.Save(Example(2), Epoch(0)) == StatusCode::kAborted);
+  CHECK(store.Save(Example(2), Epoch(1)).ok());
+}
+
+TEST_CASE("EveryTruncationIsNoticed") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path());
+  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
+  const std::string path = store.Describe();
+  const std::string good = ReadText(path);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const auto state = DecodeState(good.substr(0, size), path);
+    REQUIRE(state.code() == StatusCode::kDataLoss);
+    REQUIRE(state.status().what().find(path) != std::string::npos);
+  }
+}
+
+TEST_CASE("EveryFlippedBitIsNoticed") {
+  const std::string good = EncodeState(Example(1));
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    REQUIRE(DecodeState(bad, "x").code() == StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("GarbageWithARightChecksumIsStillRefused") {
+  // What a later version or a forger might write.
+  const auto seed = std::random_device()();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const std::string good = EncodeState(Example(1));
+  const std::string body = good.substr(good.find('\n') + 1);
+  int accepted = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string bad = body;
+    bad[random() % bad.size()] = static_cast<char>(random());
+    char checksum[17];
+    std::snprintf(checksum, sizeof checksum, "%016llx",
+                  static_cast<unsigned long long>(KeyHash(AsBytes(bad))));
+    const auto state = DecodeState("tidepool-cluster-state 1 " + std::string(checksum) + " " +
+                                       std::to_string(bad.size()) + "\n" + bad,
+                                   "x");
+    if (!state.ok()) continue;
+    ++accepted;  // A letter of a name, for example.
+    for (const auto& [id, space] : state->map.namespaces) {
+      REQUIRE(id < state->next_namespace);
+      for (const auto& place : space->partitions) {
+        REQUIRE(place.node.value() < state->map.nodes.size());
+      }
+    }
+  }
+  CHECK(accepted > 0);
+}
+
+TEST_CASE("ADamagedStateIsReportedAndLeftAlone") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path());
+  WriteText(store.Describe(), "garbage");
+  const auto loaded = store.Load();
+  CHECK(loaded.code() == StatusCode::kDataLoss);
+  CHECK(loaded.status().remedy().find("restore") != std::string::npos);
+  CHECK(ReadText(store.Describe()) == "garbage");
+}
+
+TEST_CASE("ALeftOverTemporaryFileDoesNoHarm") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path());
+  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
+  WriteText(store.Describe() + ".tmp-0123456789abcdef", "half a sta");
+  CHECK(EmbeddedStore(folder.path()).Load()->has_value());
+}
+
+TEST_CASE("ASaveThatFailsLeavesTheOldState") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path() + "/gone");
+  CHECK(store.Save(Example(1), Epoch(0)) == StatusCode::kNotFound);
+  std::filesystem::create_directory(folder.path() + "/gone");
+  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
+}
+
+TEST_CASE("ARetiredStateIsGone") {
+  const TemporaryFolder folder;
+  EmbeddedStore store(folder.path());
+  REQUIRE(store.Save(Example(5), Epoch(0)).ok());
+  REQUIRE(store.Retire().ok());
+  CHECK_FALSE(store.Load()->has_value());
+  CHECK(store.Save(Example(1), Epoch(0)).ok());
+}
+
+}  // namespace
+}  // namespace tidepool::daemon

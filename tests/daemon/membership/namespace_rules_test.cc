@@ -1,0 +1,174 @@
+// Creating, dropping and placing namespaces.
+#include "daemon/membership/namespace_rules.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <thread>
+
+#include "proto/base/limits.h"
+#include "tests/daemon/membership/coordinator_fixture.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using placement::Kind;
+using placement::NamespaceOptions;
+
+bool Says(const Status& status, const std::string& text) {
+  return status.ToString().find(text) != std::string::npos;
+}
+
+Status CreateStatus(CoordinatorFixture* cluster, const std::string& name, Kind kind,
+                    NamespaceOptions options = {}) {
+  return cluster->coordinator->CreateNamespace(name, kind, options, Deadline::AfterMs(0)).status();
+}
+
+TEST_CASE("CreatingWithEqualOptionsIsASuccess") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  NamespaceOptions options;
+  options.ttl_ms = 7;
+  const auto first = cluster.Create("x", options);
+  const Epoch epoch = cluster.Map()->epoch;
+  const auto again =
+      cluster.coordinator->CreateNamespace("x", Kind::kHash, options, Deadline::AfterMs(0));
+  REQUIRE(again.ok());
+  CHECK_FALSE(again->created);
+  CHECK(again->space->id == first->id);
+  CHECK(cluster.Map()->epoch == epoch);
+  // 0 partitions means: as many as there are.
+  options.partitions = 8;
+  CHECK(CreateStatus(&cluster, "x", Kind::kHash, options).ok());
+}
+
+TEST_CASE("ManyRanksThatCreateAtOnceGetOneNamespace") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  std::vector<NamespaceId> ids(50);
+  std::vector<std::thread> ranks;
+  for (auto& id : ids) {
+    ranks.emplace_back([&cluster, &id] {
+      const auto made =
+          cluster.coordinator->CreateNamespace("x", Kind::kHash, {}, Deadline::AfterMs(1000));
+      if (made.ok()) id = made->space->id;
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  for (const NamespaceId id : ids) CHECK(id == cluster.Map()->Find("x")->id);
+}
+
+TEST_CASE("EveryDifferenceIsNamed") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  cluster.Create("x");
+  NamespaceOptions options;
+  options.partitions = 3;
+  options.ttl_ms = 5;
+  options.on_loss = "empty";
+  const Status refused = CreateStatus(&cluster, "x", Kind::kHash, options);
+  CHECK(refused == StatusCode::kAlreadyExists);
+  CHECK(Says(refused, "partitions is 8, not 3"));
+  CHECK(Says(refused, "ttl_ms is 0, not 5"));
+  CHECK(Says(refused, "on_loss is error, not empty"));
+  CHECK_FALSE(Says(refused, "durability"));
+}
+
+TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  for (const Kind kind :
+       {Kind::kOrdered, Kind::kQueue, Kind::kPriority, Kind::kBloom, Kind::kArray}) {
+    const Status refused = CreateStatus(&cluster, "x", kind);
+    CHECK(refused == StatusCode::kUnimplemented);
+    CHECK(Says(refused, std::string(placement::KindName(kind))));
+  }
+  const auto refused = [&](auto change) {
+    NamespaceOptions options;
+    change(&options);
+    return CreateStatus(&cluster, "x", Kind::kHash, options).code();
+  };
+  CHECK(refused([](auto* o) { o->durability = "sync"; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->memory_share_percent = 5; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->durability = "eternal"; }) == StatusCode::kInvalidArgument);
+  CHECK(refused([](auto* o) { o->on_loss = "cry"; }) == StatusCode::kInvalidArgument);
+  CHECK(refused([](auto* o) { o->partitions = 4097; }) == StatusCode::kInvalidArgument);
+  CHECK(refused([](auto* o) { o->ttl_ms = UINT64_MAX; }) == StatusCode::kInvalidArgument);
+  CHECK(CreateStatus(&cluster, "x", Kind::kUnspecified) == StatusCode::kInvalidArgument);
+  CHECK(CreateStatus(&cluster, "a b", Kind::kHash) == StatusCode::kInvalidArgument);
+  CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
+TEST_CASE("CreatingWaitsForTheClusterToForm") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  const Status early = CreateStatus(&cluster, "x", Kind::kHash);
+  CHECK(early == StatusCode::kUnavailable);
+  CHECK(Says(early, "1 of 2 nodes"));
+  std::thread last([&] { (void)cluster.coordinator->Join(cluster.RequestOf(2)).ok(); });
+  const auto made =
+      cluster.coordinator->CreateNamespace("x", Kind::kHash, {}, Deadline::AfterMs(30'000));
+  last.join();
+  CHECK(made.ok());
+}
+
+TEST_CASE("ADroppedNameComesBackUnderAnotherId") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  const auto first = cluster.Create("x");
+  REQUIRE(cluster.coordinator->DropNamespace("x").ok());
+  CHECK(cluster.Map()->Find("x") == nullptr);
+  CHECK(cluster.Map()->dropped.contains(first->id));
+  CHECK(cluster.Create("x")->id != first->id);
+  CHECK(cluster.coordinator->DropNamespace("y").code() == StatusCode::kNotFound);
+  CHECK(cluster.coordinator->DropNamespace("default").code() == StatusCode::kFailedPrecondition);
+  CHECK(cluster.coordinator->AcceptLoss("y").code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("IdsRunOutWithAWordAndNotAround") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  auto state = **cluster.store.Load();
+  state.next_namespace = NamespaceId(limits::kNamespacesMax);
+  REQUIRE(cluster.store.Save(state, state.map.epoch).ok());
+  cluster.Open();
+  cluster.Join(1, 2);
+  CHECK(cluster.Create("last")->id.value() == limits::kNamespacesMax);
+  CHECK(CreateStatus(&cluster, "more", Kind::kHash) == StatusCode::kResourceExhausted);
+  cluster.Open();  // And the state with all ids given can be read.
+}
+
+TEST_CASE("PartitionsSpreadEvenlyOverNodesFirst") {
+  std::vector<placement::Node> nodes(3);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].id = NodeId(static_cast<std::uint16_t>(i));
+    nodes[i].cores = i == 2 ? 1 : 2;
+  }
+  const auto places = SpreadPartitions(nodes, 0);
+  CHECK(places.size() == 20);
+  std::map<std::pair<int, int>, int> counts;
+  for (const auto& place : places) ++counts[{place.node.value(), place.core.value()}];
+  CHECK(counts.size() == 5);
+  for (const auto& [core, count] : counts) CHECK(count == 4);
+  const auto few = SpreadPartitions(nodes, 3);
+  REQUIRE(few.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(few[i].node.value() == i);
+  nodes[1].state = placement::NodeState::kDown;
+  for (const auto& place : SpreadPartitions(nodes, 0)) CHECK(place.node != NodeId(1));
+  for (auto& node : nodes) node.state = placement::NodeState::kLeft;
+  CHECK(SpreadPartitions(nodes, 5).empty());
+}
+
+TEST_CASE("ALargeClusterHasNoMorePartitionsThanANamespaceMayHave") {
+  std::vector<placement::Node> nodes(1000);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].id = NodeId(static_cast<std::uint16_t>(i));
+    nodes[i].cores = 4;
+  }
+  CHECK(SpreadPartitions(nodes, 0).size() == limits::kPartitionsPerNamespaceMax);
+}
+
+}  // namespace
+}  // namespace tidepool::daemon

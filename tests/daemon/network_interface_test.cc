@@ -1,0 +1,70 @@
+#include "daemon/network_interface.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "proto/cluster_file/file_io.h"
+
+namespace tidepool::daemon {
+namespace {
+
+TEST_CASE("OneNodeListensOnLoopback") {
+  const auto chosen = ChooseInterface("", /*is_alone=*/true);
+  REQUIRE(chosen.ok());
+  CHECK(chosen->is_loopback);
+  CHECK(chosen->address == "127.0.0.1");
+}
+
+TEST_CASE("SeveralNodesNeverListenOnLoopbackByThemselves") {
+  const auto chosen = ChooseInterface("", /*is_alone=*/false);
+  if (chosen.ok()) {
+    CHECK_FALSE(chosen->is_loopback);
+  } else {
+    CHECK(chosen.code() == StatusCode::kUnavailable);
+    CHECK(chosen.status().remedy().find("--interface") != std::string::npos);
+  }
+}
+
+TEST_CASE("AnInterfaceIsNamedByNameOrAddress") {
+  CHECK(ChooseInterface("lo", false)->address == "127.0.0.1");
+  CHECK(ChooseInterface("127.0.0.1", false)->name == "lo");
+}
+
+TEST_CASE("AnUnknownInterfaceListsTheKnownOnes") {
+  const auto chosen = ChooseInterface("eth77", false);
+  CHECK(chosen.code() == StatusCode::kInvalidArgument);
+  CHECK(chosen.status().remedy().find("lo (127.0.0.1)") != std::string::npos);
+}
+
+TEST_CASE("APortInUseIsNamed") {
+  const cluster_file::Descriptor taken(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(bind(taken.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
+  REQUIRE(listen(taken.get(), 1) == 0);
+  socklen_t bytes = sizeof where;
+  REQUIRE(getsockname(taken.get(), reinterpret_cast<sockaddr*>(&where), &bytes) == 0);
+  const std::uint32_t port = ntohs(where.sin_port);
+  const Status checked = CheckPort("127.0.0.1", port);
+  CHECK(checked == StatusCode::kUnavailable);
+  CHECK(checked.what().find("127.0.0.1:" + std::to_string(port)) != std::string::npos);
+  CHECK(checked.remedy().find("--port") != std::string::npos);
+}
+
+TEST_CASE("AnAddressOfAnotherMachineIsRefused") {
+  CHECK(CheckPort("192.0.2.1", 4410) == StatusCode::kInvalidArgument);
+  CHECK(CheckPort("nonsense", 4410) == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("AddressesOfVersion6GetBrackets") {
+  CHECK(AddressWithPort("10.0.0.1", 5) == "10.0.0.1:5");
+  CHECK(AddressWithPort("fd00::1", 5) == "[fd00::1]:5");
+}
+
+}  // namespace
+}  // namespace tidepool::daemon

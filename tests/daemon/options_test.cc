@@ -1,0 +1,261 @@
+#include "daemon/options.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "daemon/option_table.h"
+#include "tests/integration/harness.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using testing::TemporaryFolder;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+Machine Laptop() { return {.cores = 16, .available_bytes = 8192 * kMiB}; }
+
+Result<LoadedOptions> Load(std::vector<std::string> arguments,
+                           std::vector<std::string> variables = {}) {
+  return LoadOptions(arguments, variables, Laptop());
+}
+
+std::string WriteConfig(const TemporaryFolder& folder, const std::string& text) {
+  const std::string path = folder.path() + "/kvd.toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+const OptionValue& ValueOf(const LoadedOptions& loaded, const std::string& name) {
+  for (const OptionValue& value : loaded.values) {
+    if (value.name == name) return value;
+  }
+  FAIL("no option " << name);
+  return loaded.values.front();
+}
+
+bool Says(const Status& status, const std::string& text) {
+  return status.ToString().find(text) != std::string::npos;
+}
+
+TEST_CASE("WithoutAnyOptionTheDefaultsHold") {
+  const auto loaded = Load({});
+  REQUIRE(loaded.ok());
+  CHECK(loaded->options.nodes == 1);
+  CHECK(loaded->options.cores == 2);  // 16 / 8.
+  CHECK(loaded->options.memory_bytes == 4096 * kMiB);
+  CHECK(loaded->options.port == 0);
+  CHECK_FALSE(loaded->options.insecure);
+  CHECK(loaded->options.wait == WaitPolicy::kAuto);
+  CHECK_FALSE(loaded->options.nodes_given);
+  for (const OptionValue& value : loaded->values) CHECK(value.source == OptionSource::kDefault);
+}
+
+TEST_CASE("CoresAreOneToFourByDefault") {
+  for (const auto& [machine, cores] : {std::pair(2u, 1u), {8u, 1u}, {24u, 3u}, {128u, 4u}}) {
+    const auto loaded = LoadOptions({}, {}, {.cores = machine, .available_bytes = 8192 * kMiB});
+    REQUIRE(loaded.ok());
+    CHECK(loaded->options.cores == cores);
+  }
+}
+
+TEST_CASE("AFlagWinsOverTheEnvironmentWhichWinsOverTheFile") {
+  const TemporaryFolder folder;
+  const std::string config =
+      WriteConfig(folder, "memory = \"100MiB\"\ncores = 2\nport = 11\nwait = \"block\"\n");
+  const auto loaded = Load({"--config", config, "--memory", "300MiB"},
+                           {"TIDEPOOL_MEMORY=200MiB", "TIDEPOOL_CORES=3", "PATH=/bin"});
+  REQUIRE(loaded.ok());
+  CHECK(loaded->options.memory_bytes == 300 * kMiB);
+  CHECK(loaded->options.cores == 3);
+  CHECK(loaded->options.port == 11);
+  CHECK(loaded->options.wait == WaitPolicy::kBlock);
+  CHECK(ValueOf(*loaded, "memory").source == OptionSource::kFlag);
+  CHECK(ValueOf(*loaded, "cores").source == OptionSource::kEnvironment);
+  CHECK(ValueOf(*loaded, "port").source == OptionSource::kFile);
+  CHECK(ValueOf(*loaded, "nodes").source == OptionSource::kDefault);
+}
+
+TEST_CASE("EveryOptionOfTheTableIsAFlagAVariableAndAKey") {
+  const TemporaryFolder folder;
+  for (const OptionRow& row : OptionTable()) {
+    if (std::string(row.name) == "token-file" || std::string(row.name) == "join") continue;
+    const auto defaults = Load({});
+    std::string value = ValueOf(*defaults, row.name).value;
+    if (value.empty()) value = "x";
+    INFO(row.name << " = " << value);
+    CHECK(Load({"--" + std::string(row.name) + "=" + value}).ok());
+    const auto by_variable = Load({}, {EnvironmentName(row.name) + "=" + value});
+    REQUIRE(by_variable.ok());
+    CHECK(ValueOf(*by_variable, row.name).source == OptionSource::kEnvironment);
+    const auto by_file =
+        Load({"--config=" + WriteConfig(folder, std::string(row.name) + " = \"" + value + "\"\n")});
+    REQUIRE(by_file.ok());
+    CHECK(ValueOf(*by_file, row.name).source == OptionSource::kFile);
+  }
+}
+
+TEST_CASE("UnknownNamesNameTheNearestKnownOne") {
+  const TemporaryFolder folder;
+  const auto flag = Load({"--memroy=1GiB"});
+  CHECK(flag.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(flag.status(), "did you mean 'memory'?"));
+  const auto variable = Load({}, {"TIDEPOOL_LOG_LEVLE=info"});
+  CHECK(variable.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(variable.status(), "TIDEPOOL_LOG_LEVLE"));
+  CHECK(Says(variable.status(), "did you mean 'log-level'?"));
+  const auto key = Load({"--config", WriteConfig(folder, "corse = 2\n")});
+  CHECK(key.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(key.status(), "did you mean 'cores'?"));
+  CHECK(Says(key.status(), "kvd.toml"));
+  CHECK(Says(Load({"--zzzzzzzzzzzz"}).status(), "kvd --help"));
+}
+
+TEST_CASE("OptionsOfLaterVersionsAreRefusedEverywhere") {
+  const TemporaryFolder folder;
+  for (const char* name : {"nvm-dir", "tls-cert", "tls-key", "tls-ca", "auth"}) {
+    INFO(name);
+    const auto flag = Load({"--" + std::string(name) + "=x"});
+    CHECK(flag.code() == StatusCode::kUnimplemented);
+    CHECK(Says(flag.status(), "is not in this version"));
+    CHECK(Load({}, {EnvironmentName(name) + "=x"}).code() == StatusCode::kUnimplemented);
+    CHECK(Load({"--config", WriteConfig(folder, std::string(name) + " = \"x\"\n")}).code() ==
+          StatusCode::kUnimplemented);
+  }
+}
+
+TEST_CASE("ValuesOutOfRangeNameTheOptionItsSourceAndTheRange") {
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {{"--cores=0"}, "--cores: cores cannot be '0' (give a number from 1 to 64)"},
+      {{"--cores=65"}, "1 to 64"},
+      {{"--cores=two"}, "a number from 1 to 64"},
+      {{"--cores=-1"}, "a number from 1 to 64"},
+      {{"--cores=99999999999999999999"}, "a number from 1 to 64"},
+      {{"--port=65536"}, "0 to 65535"},
+      {{"--memory=1MiB"}, "at least 64MiB"},
+      {{"--memory=0.5%"}, "at least 64MiB"},
+      {{"--memory=lots"}, "4GiB, 512M or 50%"},
+      {{"--wait=sleep"}, "auto, poll or block"},
+      {{"--log-level=loud"}, "trace, debug, info, warn, error or off"},
+      {{"--insecure=maybe"}, "true or false"},
+      {{"--heartbeat-ms=1000", "--lease-ms=2000"}, "at most a third: 666"},
+  };
+  for (const Case& each : cases) {
+    const auto loaded = Load(each.arguments);
+    INFO(loaded.status().ToString());
+    CHECK(loaded.code() == StatusCode::kInvalidArgument);
+    CHECK(Says(loaded.status(), each.says));
+  }
+  CHECK(Says(Load({}, {"TIDEPOOL_CORES=0"}).status(), "TIDEPOOL_CORES: "));
+}
+
+TEST_CASE("SwitchesAreGivenWithOrWithoutAValue") {
+  CHECK(Load({"--insecure"})->options.insecure);
+  CHECK(Load({"--insecure=true"})->options.insecure);
+  CHECK_FALSE(Load({"--insecure=false"})->options.insecure);
+  CHECK(Load({}, {"TIDEPOOL_PIN=1"})->options.pin);
+  CHECK_FALSE(Load({"--pin=false"}, {"TIDEPOOL_PIN=1"})->options.pin);
+}
+
+TEST_CASE("TheLastOfRepeatedFlagsCounts") {
+  CHECK(Load({"--cores=1", "--cores=3"})->options.cores == 3);
+}
+
+TEST_CASE("WhatIsNoOptionIsRefused") {
+  CHECK(Load({"serve"}).code() == StatusCode::kInvalidArgument);
+  CHECK(Load({"--cores"}).code() == StatusCode::kInvalidArgument);
+  CHECK(Load({"-x"}).code() == StatusCode::kInvalidArgument);
+  CHECK(Load({"--"}).ok());
+}
+
+TEST_CASE("InASlurmJobTheNodesAreTheJobs") {
+  CHECK(Load({}, {"SLURM_JOB_ID=1", "SLURM_NNODES=4"})->options.nodes == 4);
+  CHECK(Load({"--nodes=2"}, {"SLURM_JOB_ID=1", "SLURM_NNODES=4"})->options.nodes == 2);
+  CHECK(Load({}, {"SLURM_NNODES=4"})->options.nodes == 1);
+}
+
+TEST_CASE("VariablesOfOtherProgramsAreLeftAlone") {
+  CHECK(Load({}, {"TIDEPOOL_TEST_KVD=/x", "TIDEPOOL_TIMEOUT=5", "TIDEPOOL_CLIENT_X=1"}).ok());
+}
+
+TEST_CASE("JoiningNeedsAToken") {
+  const auto refused = Load({"--join=127.0.0.1:1"});
+  CHECK(refused.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(refused.status(), "TIDEPOOL_TOKEN"));
+  const auto joined = Load({"--join=127.0.0.1:1"}, {"TIDEPOOL_TOKEN=abc"});
+  REQUIRE(joined.ok());
+  CHECK(joined->options.token == "abc");
+  CHECK(Load({"--token-file=x"}).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("TheTokenIsNeverPrinted") {
+  const auto loaded = Load({"--join=127.0.0.1:1"}, {"TIDEPOOL_TOKEN=verysecret"});
+  CHECK(FormatConfig(loaded->values).find("verysecret") == std::string::npos);
+}
+
+TEST_CASE("ThePrintedConfigurationIsReadBackAsItIs") {
+  const TemporaryFolder folder;
+  const auto loaded =
+      Load({"--print-config", "--memory=1.5GiB", "--data-dir=/odd \"\\path", "--insecure"});
+  REQUIRE(loaded.ok());
+  CHECK(loaded->action == LoadedOptions::Action::kPrintConfig);
+  const auto again = Load({"--config", WriteConfig(folder, FormatConfig(loaded->values))});
+  INFO(again.status().ToString());
+  REQUIRE(again.ok());
+  CHECK(again->options.memory_bytes == 1536 * kMiB);
+  CHECK(again->options.data_dir == "/odd \"\\path");
+  CHECK(again->options.insecure);
+}
+
+TEST_CASE("HelpAndVersionWinOverEverythingElse") {
+  const auto help = Load({"--help", "--cores=0"});
+  REQUIRE(help.ok());
+  CHECK(help->action == LoadedOptions::Action::kPrintText);
+  for (const OptionRow& row : OptionTable()) {
+    CHECK(help->text.find("--" + std::string(row.name)) != std::string::npos);
+  }
+  CHECK(Load({"--version"})->text.rfind("kvd ", 0) == 0);
+}
+
+TEST_CASE("BrokenOptionFilesNameTheLine") {
+  const TemporaryFolder folder;
+  const auto broken = Load({"--config", WriteConfig(folder, "cores = 1\nmemory = \n")});
+  CHECK(broken.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(broken.status(), "kvd.toml, line 2"));
+  const auto table = Load({"--config", WriteConfig(folder, "[kvd]\ncores = 1\n")});
+  CHECK(Says(table.status(), "'kvd' must be a text, a whole number or true or false"));
+  CHECK(Load({"--config", folder.path() + "/none.toml"}).code() == StatusCode::kNotFound);
+  CHECK(Load({"--config", folder.path()}).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("SizesAreWrittenAsPeopleDo") {
+  const auto size = [](const std::string& text) { return ParseSize(text, 1000); };
+  CHECK(*size("4GiB") == 4096 * kMiB);
+  CHECK(*size("4G") == 4096 * kMiB);
+  CHECK(*size("1.5M") == 1536 * 1024);
+  CHECK(*size("512KiB") == 512 * 1024);
+  CHECK(*size("123") == 123);
+  CHECK(*size("123B") == 123);
+  CHECK(*size("50%") == 500);
+  for (const char* bad : {"", "GiB", "4GB", "4 G", "-1", "1e3", "4Gi", "101%", "1.2.3", ".5G", "1.",
+                          "99999999T", "999999999999999999999"}) {
+    INFO(bad);
+    CHECK(size(bad).code() == StatusCode::kInvalidArgument);
+  }
+  for (const std::uint64_t bytes : {1ull, 1000ull, 1024ull, 1536ull << 20, 4ull << 40}) {
+    CHECK(*size(FormatSize(bytes)) == bytes);
+  }
+}
+
+TEST_CASE("ThisMachineHasCoresAndMemory") {
+  const Machine machine = ReadMachine();
+  CHECK(machine.cores >= 1);
+  CHECK(machine.available_bytes > kMiB);
+}
+
+}  // namespace
+}  // namespace tidepool::daemon
