@@ -228,7 +228,14 @@ int TestCluster::Terminate(std::size_t index) {
   return processes_[index]->Wait();
 }
 
-void TestCluster::Suspend(std::size_t index) { processes_.at(index)->Signal(SIGSTOP); }
+void TestCluster::Suspend(std::size_t index) {
+  processes_.at(index)->Signal(SIGSTOP);
+  // The signal takes its time; WSTOPPED is reported once every thread has stopped.
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(processes_.at(index)->pid());
+  while (waitid(P_PID, pid, &info, WSTOPPED) != 0 && errno == EINTR) {
+  }
+}
 void TestCluster::Resume(std::size_t index) { processes_.at(index)->Signal(SIGCONT); }
 
 std::string TestCluster::data_folder(std::size_t index) const {

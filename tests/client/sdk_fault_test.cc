@@ -1,0 +1,197 @@
+// The SDK while daemons die, stop and come back.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/harness.h"
+#include "tidepool/tidepool.h"
+
+namespace tidepool::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+Client ConnectTo(const TestCluster& cluster) {
+  ConnectOptions options;
+  options.cluster_file = cluster.file();
+  auto client = Client::Connect(options);
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+BytesMap OpenMap(Client& client, std::string_view name, const NamespaceOptions& options = {}) {
+  auto map = client.OpenOrCreate<BytesMap>(name, options);
+  INFO(map.status().ToString());
+  REQUIRE(map.ok());
+  return *std::move(map);
+}
+
+// A key that node `node` owns.
+std::string KeyOn(const BytesMap& map, std::uint32_t node) {
+  for (int i = 0;; ++i) {
+    std::string key = "key" + std::to_string(i);
+    if (map.space().OwnerOf(key) == node) return key;
+  }
+}
+
+// A daemon that is not the coordinator.
+std::size_t Victim(TestCluster& cluster) { return cluster.coordinator_index() == 0 ? 1 : 0; }
+
+TEST_CASE("A killed node's keys fail fast and name it, others go on, and it comes back",
+          "[sdk][fault]") {
+  TestCluster cluster({.nodes = 3});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = OpenMap(client, "kept", {.on_loss = "error"});
+  const BytesMap empties = OpenMap(client, "emptied", {.on_loss = "empty"});
+  const std::size_t victim = Victim(cluster);
+  const std::uint32_t node = cluster.node_id(victim);
+  const std::string dead = KeyOn(map, node);
+  const std::string emptied = KeyOn(empties, node);
+  const std::string alive = KeyOn(map, (node + 1) % 3);
+  REQUIRE(map.Put(dead, "v").ok());
+  REQUIRE(map.Put(alive, "v").ok());
+  REQUIRE(empties.Put(emptied, "v").ok());
+
+  cluster.Kill(victim);
+  REQUIRE(cluster.WaitForNodeState(victim, v1::NODE_STATE_DOWN));
+  const auto failed = map.Get(dead);
+  INFO(failed.status().ToString());
+  CHECK(failed.code() == StatusCode::kUnavailable);
+  CHECK(failed.status().ToString().find("node " + std::to_string(node)) != std::string::npos);
+  CHECK(map.Put(dead, "x").code() == StatusCode::kUnavailable);
+  CHECK(map.Get(alive)->bytes == "v");
+  CHECK(map.Put(alive, "w").ok());
+
+  cluster.Start(victim);
+  cluster.WaitReady();
+  REQUIRE(cluster.WaitForNodeState(victim, v1::NODE_STATE_UP));
+  CHECK(WaitUntil([&] { return map.Get(dead).code() == StatusCode::kDataLoss; }));
+  CHECK(map.Get(dead).status().ToString().find("accept-loss kept") != std::string::npos);
+  CHECK(WaitUntil([&] { return empties.Get(emptied).code() == StatusCode::kNotFound; }));
+  CHECK(empties.Put(emptied, "again").ok());
+  CHECK(empties.Get(emptied)->bytes == "again");
+}
+
+TEST_CASE("Operations under way when their node is killed end within their deadlines",
+          "[sdk][fault]") {
+  TestCluster cluster({.nodes = 3});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = OpenMap(client, "traffic");
+  const std::size_t victim = Victim(cluster);
+  const std::uint32_t node = cluster.node_id(victim);
+  const std::string key = KeyOn(map, node);
+  std::atomic<bool> stop{false};
+  std::atomic<int> bad{0};
+  std::atomic<int> ended{0};
+  std::thread traffic([&] {
+    while (!stop) {
+      const auto begin = std::chrono::steady_clock::now();
+      const auto add = map.FetchAdd(key, 1, {milliseconds(5'000)});
+      const auto took = std::chrono::steady_clock::now() - begin;
+      const bool known = add.ok() || add.code() == StatusCode::kUnknown ||
+                         add.code() == StatusCode::kUnavailable ||
+                         add.code() == StatusCode::kDeadlineExceeded ||
+                         add.code() == StatusCode::kDataLoss;
+      // Generous to a loaded machine, and still far from a call that hangs.
+      if (!known || took > milliseconds(20'000)) ++bad;
+      ++ended;
+    }
+  });
+  REQUIRE(WaitUntil([&] { return ended > 100; }));
+  cluster.Kill(victim);
+  REQUIRE(cluster.WaitForNodeState(victim, v1::NODE_STATE_DOWN));
+  const int at_kill = ended;
+  REQUIRE(WaitUntil([&] { return ended > at_kill + 3; }));
+  stop = true;
+  traffic.join();
+  CHECK(bad == 0);
+}
+
+TEST_CASE("A stopped daemon costs its own keys a deadline and nobody else's", "[sdk][fault]") {
+  TestCluster cluster({.nodes = 3});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = OpenMap(client, "stopped");
+  const std::size_t victim = Victim(cluster);
+  const std::uint32_t node = cluster.node_id(victim);
+  const std::string stuck = KeyOn(map, node);
+  const std::string alive = KeyOn(map, (node + 1) % 3);
+  REQUIRE(map.Put(stuck, "v").ok());
+  REQUIRE(map.Put(alive, "v").ok());
+  cluster.Suspend(victim);
+  auto put = map.PutAsync(stuck, "w", {.timeout = milliseconds(700)});
+  auto get = map.GetAsync(stuck, {milliseconds(700)});
+  CHECK(map.Get(alive).ok());
+  const auto put_end = put.Wait();
+  const auto get_end = get.Wait();
+  INFO(put_end.status().ToString() << " | " << get_end.status().ToString());
+  CHECK((put_end.code() == StatusCode::kUnknown || put_end.code() == StatusCode::kUnavailable));
+  CHECK((get_end.code() == StatusCode::kDeadlineExceeded ||
+         get_end.code() == StatusCode::kUnavailable));
+  cluster.Resume(victim);
+  CHECK(WaitUntil([&] {
+    const auto read = map.Get(stuck, {milliseconds(2'000)});
+    return read.ok() || read.code() == StatusCode::kDataLoss;
+  }));
+}
+
+TEST_CASE("A restarted daemon ends changes as unknown and serves the client again",
+          "[sdk][fault]") {
+  TestCluster cluster({.nodes = 1});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = OpenMap(client, "restarted", {.on_loss = "empty"});
+  REQUIRE(map.Put("k", "v").ok());
+  cluster.Suspend(0);  // So that the change is surely under way and not answered.
+  auto change = map.FetchAddAsync("n", 1, {milliseconds(60'000)});
+  (void)change.Wait(milliseconds(50));
+  cluster.Kill(0);
+  cluster.Start(0);
+  cluster.WaitReady();
+  const auto ended = change.Wait();
+  INFO(ended.status().ToString());
+  CHECK(ended.code() == StatusCode::kUnknown);
+  CHECK(WaitUntil([&] { return map.Put("k", "again", {.timeout = milliseconds(3'000)}).ok(); }));
+  CHECK(map.Get("k")->bytes == "again");
+}
+
+TEST_CASE("Large values under way when their node dies end, and memory stays usable",
+          "[sdk][fault]") {
+  TestCluster cluster({.nodes = 2, .memory = "256MiB"});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = OpenMap(client, "large");
+  const std::size_t victim = Victim(cluster);
+  const std::string key = KeyOn(map, cluster.node_id(victim));
+  const std::string value(30'000'000, 'x');
+  REQUIRE(map.Put(key, value).ok());
+  std::vector<Future<Value>> gets;
+  std::vector<Future<Version>> puts;
+  for (int i = 0; i < 3; ++i) {
+    gets.push_back(map.GetAsync(key));
+    puts.push_back(map.PutAsync(key, value));
+  }
+  (void)gets[0].Wait(milliseconds(5));
+  cluster.Kill(victim);
+  for (auto& get : gets) {
+    if (!get.valid()) continue;
+    const auto end = get.Wait();
+    CHECK((end.ok() || end.code() == StatusCode::kUnavailable ||
+           end.code() == StatusCode::kDeadlineExceeded));
+  }
+  for (auto& put : puts) {
+    const auto end = put.Wait();
+    CHECK((end.ok() || end.code() == StatusCode::kUnavailable ||
+           end.code() == StatusCode::kUnknown || end.code() == StatusCode::kDeadlineExceeded));
+  }
+}
+
+}  // namespace
+}  // namespace tidepool::testing
