@@ -55,6 +55,23 @@ const Option* FindOption(const std::vector<Option>& options, std::string_view na
   return found == options.end() ? nullptr : &*found;
 }
 
+Status CheckOptionName(const std::string& argument, const std::vector<Option>& options,
+                       std::string_view verb) {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (!name.starts_with("--") || FindOption(options, name) != nullptr) return OkStatus();
+  std::string nearest;
+  std::size_t nearest_steps = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const Option& option : options) {
+    const std::size_t steps = EditDistance(name, LongName(option.name));
+    if (steps >= nearest_steps) continue;
+    nearest = LongName(option.name);
+    nearest_steps = steps;
+  }
+  const std::string what = std::string(verb) + " has no option " + Quote(name);
+  if (nearest.empty()) return Usage(what, verb);
+  return Status(StatusCode::kInvalidArgument, what, "did you mean: " + nearest);
+}
+
 // Marks the values. "--option=value" is split, so that the value can be marked; it also makes a
 // value that begins with '-' possible.
 std::vector<std::string> MarkValues(const std::vector<std::string>& arguments,
@@ -91,7 +108,11 @@ std::vector<std::string> Unmarked(std::vector<std::string> values) {
   return values;
 }
 
-std::string JoinLines(std::string text) {
+// CLI11's texts as one line in our words.
+std::string ForPeople(std::string text) {
+  constexpr std::string_view kNoValue = ": 1 required TEXT missing";
+  if (text.ends_with(kNoValue))
+    text.replace(text.size() - kNoValue.size(), kNoValue.size(), " needs a value");
   std::replace(text.begin(), text.end(), '\n', ' ');
   text.erase(std::remove(text.begin(), text.end(), kValueMark), text.end());
   return ForTerminal(text);
@@ -100,6 +121,12 @@ std::string JoinLines(std::string text) {
 // CLI11 throws for what it does not like; this is where that ends.
 Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<Option> options = OptionsOf(verb);
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (LooksLikeOption(argument)) {
+      TP_RETURN_IF_ERROR(CheckOptionName(argument, options, verb.name));
+    }
+  }
   CLI::App app;
   app.set_help_flag();
   std::map<std::string, std::vector<std::string>> given;
@@ -110,7 +137,7 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
       rows.emplace_back(name, app.add_flag(std::string(option.name)));
     } else {
       CLI::Option* row = app.add_option(std::string(option.name), given[name]);
-      row->expected(option.value[0] == '[' ? 0 : 1, 1);
+      row->expected(option.value[0] == '[' ? 0 : 1, 1)->allow_extra_args(false);
       row->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       rows.emplace_back(name, row);
     }
@@ -118,7 +145,8 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
   for (const Parameter& parameter : verb.parameters) {
     const std::string name(parameter.name);
     CLI::Option* row = app.add_option(name, given[name]);
-    row->expected(std::max(parameter.min, 1), parameter.max);
+    // A vector would else take what belongs to the parameters behind it.
+    row->expected(std::max(parameter.min, 1), parameter.max)->allow_extra_args(parameter.max > 1);
     if (parameter.min > 0) row->required();
     rows.emplace_back(name, row);
   }
@@ -127,7 +155,7 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
   try {
     app.parse(std::move(marked));
   } catch (const CLI::ParseError& error) {
-    return Usage(JoinLines(error.what()), verb.name);
+    return Usage(ForPeople(error.what()), verb.name);
   }
   Arguments::Values values;
   for (const auto& [name, row] : rows) {

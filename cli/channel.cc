@@ -93,7 +93,8 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
     // "Not found" is what a missing key is called; a missing cluster is unreachable.
     const Status& why = found.status();
     if (why.code() != StatusCode::kNotFound) return why;
-    return Status(StatusCode::kUnavailable, std::string(why.what()), std::string(why.remedy()));
+    return Status(StatusCode::kUnavailable, std::string(why.what()),
+                  "start one: kvctl start --local; or name its connection file with --cluster");
   }
   auto token = cluster_file::ReadTokenFile(found->file.token_file);
   if (!token.ok()) return token.status();

@@ -149,7 +149,7 @@ int Output::Finish(const Status& status) {
                  std::string("cannot write to standard output: ") + std::strerror(write_error_));
   }
   ExitCode exit_code = ExitCodeOf(end.code());
-  if (partial_ && exit_code != ExitCode::kUsage) exit_code = ExitCode::kPartial;
+  if (partial_) exit_code = ExitCode::kPartial;
   const bool failed = exit_code != ExitCode::kOk;
 
   if (json_) {

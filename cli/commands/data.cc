@@ -5,9 +5,11 @@
 
 #include "cli/commands/large_value.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/staged_file.h"
 #include "cli/record_text.h"
 #include "cli/text.h"
 #include "cli/value_source.h"
+#include "proto/base/limits.h"
 
 namespace tidepool::cli {
 namespace {
@@ -138,6 +140,25 @@ Status GetLarge(Invocation& run, const std::string& key) {
   return OkStatus();
 }
 
+// A file in parts: what a user asks for by its path is no record of that key.
+Status GetStagedFile(Invocation& run, const v1::StageEntry& file) {
+  v1::OperationResult value;
+  const bool json = run.out.json();
+  if (json && file.size() > limits::kValueBytesMax) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the file " + Quote(file.path()) + " is too large for JSON", "leave out --json");
+  }
+  const Status status = ReadStagedFile(run, file, [&](std::string_view piece) {
+    if (json) {
+      value.mutable_value()->append(piece);
+    } else {
+      run.out.Raw(piece);
+    }
+  });
+  if (status.ok() && json) PrintValue(run, file.path(), value);
+  return status;
+}
+
 Status Get(Invocation& run) {
   v1::Operation get;
   get.set_kind(v1::OPERATION_KIND_GET);
@@ -145,6 +166,11 @@ Status Get(Invocation& run) {
   if (!key.ok()) return key.status();
   get.set_key(*key);
   const Result<v1::OperationResult> result = ExecuteOne(run, get);
+  if (result.code() == StatusCode::kNotFound) {
+    const Result<v1::StageEntry> file = FindStagedFile(run, *key);
+    if (file.ok()) return GetStagedFile(run, *file);
+    if (file.code() != StatusCode::kNotFound) return file.status();
+  }
   if (!result.ok()) return result.status();
   if (result->value_omitted()) return GetLarge(run, *key);
   PrintValue(run, *key, *result);
@@ -199,10 +225,12 @@ Status Exists(Invocation& run) {
   const bool absent =
       status.code() == StatusCode::kNotFound && results->front().status().message().empty();
   if (!status.ok() && !absent) return status;
+  // A staged file in parts exists too.
+  const bool exists = !absent || FindStagedFile(run, *key).ok();
   Json result = KeyObject(*key);
-  result["exists"] = !absent;
-  run.out.Result(result, absent ? "false" : "true");
-  return status;
+  result["exists"] = exists;
+  run.out.Result(result, exists ? "true" : "false");
+  return exists ? OkStatus() : status;
 }
 
 Status Ttl(Invocation& run) {

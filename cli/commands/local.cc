@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -42,6 +43,7 @@ class LocalStart {
 
  private:
   Status CheckNoneLives();
+  Status MoveOldStateAside() const;
   std::string LogOf(std::size_t node) const {
     return log_folder_ + "/kvd-" + std::to_string(node) + ".log";
   }
@@ -89,6 +91,30 @@ Status LocalStart::CheckNoneLives() {
                 "use it, end it with kvctl stop, or give another --cluster FILE");
 }
 
+// `start` makes a new cluster. Daemons that find the state of an earlier one, whose processes were
+// killed, would go on with that instead, and whether the others then fit depends on who comes
+// first. The state is kept beside, once, for whoever needs to look at it.
+Status LocalStart::MoveOldStateAside() const {
+  namespace fs = std::filesystem;
+  const fs::path folder = cluster_file::DataFolderFor(file_);
+  const fs::path previous = folder / "previous";
+  std::vector<fs::path> old;
+  std::error_code error;
+  const std::string ours = HostName() + ".";
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().starts_with(ours)) old.push_back(it->path());
+  }
+  if (old.empty()) return OkStatus();
+  fs::remove_all(previous, error);
+  if (!error) fs::create_directory(previous, error);
+  for (const fs::path& path : old) {
+    if (!error) fs::rename(path, previous / path.filename(), error);
+  }
+  if (!error) return OkStatus();
+  return cluster_file::FileError("move aside what an earlier cluster left in", folder.string(),
+                                 error.value());
+}
+
 Status LocalStart::Prepare() {
   auto program = FindDaemonProgram();
   if (!program.ok()) return program.status();
@@ -98,6 +124,7 @@ Status LocalStart::Prepare() {
   if (!file.ok()) return file.status();
   file_ = *std::move(file);
   TP_RETURN_IF_ERROR(CheckNoneLives());
+  TP_RETURN_IF_ERROR(MoveOldStateAside());
   log_folder_ = cluster_file::DataFolderFor(file_) + "/logs";
   TP_RETURN_IF_ERROR(cluster_file::MakeFolders(log_folder_));
 
@@ -215,7 +242,7 @@ std::string ForPeople(const v1::CheckStopResponse& check) {
   std::string text;
   for (const auto& loss : check.losses()) {
     text += (text.empty() ? "" : ", ") + loss.namespace_() + " (" + std::to_string(loss.records()) +
-            " records, " + FormatBytes(loss.bytes()) + ")";
+            (loss.records() == 1 ? " record, " : " records, ") + FormatBytes(loss.bytes()) + ")";
   }
   for (const std::string& node : check.nodes_unknown()) {
     text += (text.empty() ? "" : ", ") + ("what " + node + " holds, which does not answer");
@@ -276,8 +303,10 @@ Status Stop(Invocation& run) {
   Result<std::vector<pid_t>> pids = DaemonsHere(channel);
   if (!pids.ok()) return pids.status();
   const bool discard = run.args.Has("--discard");
+  v1::CheckStopRequest of_all;
+  of_all.set_cluster(true);
   v1::CheckStopResponse check;
-  TP_RETURN_IF_ERROR(channel.Call<v1::Admin>(&v1::Admin::Stub::CheckStop, {}, &check));
+  TP_RETURN_IF_ERROR(channel.Call<v1::Admin>(&v1::Admin::Stub::CheckStop, of_all, &check));
   const std::string losses = ForPeople(check);
   Json result = ToJson(check);
   if (!losses.empty() && !discard) {

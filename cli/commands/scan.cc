@@ -7,9 +7,11 @@
 #include "cli/commands/large_value.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/scan_records.h"
+#include "cli/commands/staged_file.h"
 #include "cli/record_text.h"
 #include "cli/text.h"
 #include "proto/base/glob.h"
+#include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "tidepool/v1/data.grpc.pb.h"
 
@@ -27,7 +29,8 @@ const char* KindName(v1::ValueKind kind) {
 class KeyPrinter {
  public:
   KeyPrinter(Invocation& run, std::uint64_t limit)
-      : out_(run.out),
+      : run_(run),
+        out_(run.out),
         left_(limit),
         all_(run.args.Has("--all")),
         details_(run.args.Has("--long")),
@@ -39,12 +42,20 @@ class KeyPrinter {
     if (all_ || staged.role == StagedRole::kPlain) {
       Print(record.key(), record);
     } else if (staged.role == StagedRole::kFile) {
-      Print(staged.path, record);
+      v1::Record file = record;
+      // The record is only the file's head; the head knows the size.
+      if (details_) file.set_value_bytes(SizeOfStagedFile(staged.path));
+      Print(staged.path, file);
     }
     return left_ > 0;
   }
 
  private:
+  std::uint64_t SizeOfStagedFile(std::string_view path) {
+    const Result<v1::StageEntry> file = FindStagedFile(run_, path);
+    return file.ok() ? file->size() : 0;  // Gone since the scan saw it.
+  }
+
   void Print(std::string_view key, const v1::Record& record) {
     --left_;
     if (out_.json()) {
@@ -74,6 +85,7 @@ class KeyPrinter {
     return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
   }
 
+  Invocation& run_;
   Output& out_;
   std::uint64_t left_;
   const bool all_;
@@ -86,6 +98,7 @@ Status Keys(Invocation& run) {
   request.set_namespace_(run.args.Text("NAMESPACE"));
   request.set_glob(run.args.Text("GLOB"));
   request.set_keys_only(true);
+  request.set_include_internal(run.args.Has("--all"));
   if (!IsUtf8(request.glob())) {
     return Status(StatusCode::kInvalidArgument, "GLOB is not UTF-8",
                   "write ? for each byte that is none");
@@ -123,16 +136,79 @@ Status Count(Invocation& run) {
   return OkStatus();
 }
 
-// A value that the scan left out for its size.
-Status FetchValue(Invocation& run, Channel& channel, v1::Record* record) {
-  v1::ReadValueRequest request;
-  request.set_namespace_(run.args.Text("NAMESPACE"));
-  request.set_key(record->key());
-  record->clear_value();
-  return ReadLargeValue(channel, request, [&](const v1::ReadValueResponse& part) {
-    record->mutable_value()->append(part.data());
-  });
-}
+// Prints records one by one; keeps what ends the dump.
+class RecordPrinter {
+ public:
+  RecordPrinter(Invocation& run, Channel& channel, RecordFormat format)
+      : run_(run), channel_(channel), format_(format) {}
+
+  // False after a failure.
+  bool Take(const v1::Record& found) {
+    v1::Record record = found;
+    const convert::StagedKey staged = convert::ParseStagedKey(found.key());
+    Status status;
+    if (staged.role == StagedRole::kFile) {
+      status = FetchFile(staged.path, &record);
+    } else if (record.value_omitted()) {
+      status = FetchValue(&record);
+    }
+    if (status.code() == StatusCode::kNotFound) return true;  // Deleted since the scan saw it.
+    if (status.code() == StatusCode::kOutOfRange) {
+      ++left_out_;
+      run_.out.Note(status.what());
+      return true;
+    }
+    if (!status.ok()) {
+      failure_ = status;
+      return false;
+    }
+    ++records_;
+    if (run_.out.json()) {
+      run_.out.Item(RecordToJson(record));
+    } else {
+      run_.out.Raw(FormatRecord(record, format_) + "\n");
+    }
+    return true;
+  }
+
+  const Status& failure() const { return failure_; }
+  std::uint64_t records() const { return records_; }
+  std::uint64_t left_out() const { return left_out_; }
+
+ private:
+  // A value that the scan left out for its size.
+  Status FetchValue(v1::Record* record) {
+    v1::ReadValueRequest request;
+    request.set_namespace_(run_.args.Text("NAMESPACE"));
+    request.set_key(record->key());
+    record->clear_value();
+    return ReadLargeValue(channel_, request, [&](const v1::ReadValueResponse& part) {
+      record->mutable_value()->append(part.data());
+    });
+  }
+
+  // A staged file in parts as one record under its path, which is what get shows.
+  Status FetchFile(std::string_view path, v1::Record* record) {
+    const std::string name(path);  // A view of the key, which changes.
+    const Result<v1::StageEntry> file = FindStagedFile(run_, name);
+    if (!file.ok()) return file.status();
+    if (file->size() > limits::kValueBytesMax) {
+      return Status(StatusCode::kOutOfRange,
+                    "left out " + Quote(name) + ": larger than a value; use kvctl stage out");
+    }
+    record->set_key(name);
+    record->clear_value();
+    return ReadStagedFile(run_, *file,
+                          [&](std::string_view part) { record->mutable_value()->append(part); });
+  }
+
+  Invocation& run_;
+  Channel& channel_;
+  const RecordFormat format_;
+  Status failure_;
+  std::uint64_t records_ = 0;
+  std::uint64_t left_out_ = 0;
+};
 
 Status Dump(Invocation& run) {
   const std::string& format_name = run.args.Text("--format");
@@ -143,29 +219,20 @@ Status Dump(Invocation& run) {
   if (!channel.ok()) return channel.status();
   v1::ScanRequest request;
   request.set_namespace_(run.args.Text("NAMESPACE"));
-  std::uint64_t records = 0;
-  Status failure;
+  RecordPrinter printer(run, **channel, *format);
   run.out.BeginList("records");
-  const Status scanned = ScanRecords(**channel, request, [&](const v1::Record& found) {
-    v1::Record record = found;
-    if (record.value_omitted()) failure = FetchValue(run, **channel, &record);
-    if (failure.code() == StatusCode::kNotFound) {  // Deleted since the scan saw it.
-      failure = OkStatus();
-      return true;
-    }
-    if (!failure.ok()) return false;
-    if (run.out.json()) {
-      run.out.Item(RecordToJson(record));
-    } else {
-      run.out.Raw(FormatRecord(record, *format) + "\n");
-    }
-    ++records;
-    return true;
-  });
-  if (!failure.ok()) return failure;
+  const Status scanned = ScanRecords(
+      **channel, request, [&](const v1::Record& record) { return printer.Take(record); });
+  TP_RETURN_IF_ERROR(printer.failure());
   TP_RETURN_IF_ERROR(scanned);
+  if (printer.left_out() > 0) {
+    run.out.SetPartial();
+    return Status(StatusCode::kOutOfRange,
+                  std::to_string(printer.left_out()) + " files are not in the dump",
+                  "write them with kvctl stage out");
+  }
   if (run.out.stderr_is_terminal() && !run.out.json()) {
-    run.out.Note(std::to_string(records) + " records");
+    run.out.Note(std::to_string(printer.records()) + " records");
   }
   return OkStatus();
 }
@@ -202,7 +269,9 @@ std::vector<Verb> ScanVerbs() {
        "One record per line. JSON: {\"key\", \"value\"}, with key_base64 and value_base64 for what "
        "is "
        "not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 \\\\ "
-       "escaped; counters come back as text.",
+       "escaped; counters come back as text. What staging keeps for itself (times, permissions, "
+       "links) is "
+       "left out: that is for stage out.",
        {NamespaceParameter()},
        {{"--format", "FORMAT", "jsonl (default) or tsv"}},
        {{"kvctl dump default >default.jsonl", ""},

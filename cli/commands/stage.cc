@@ -18,6 +18,7 @@
 #include "cli/text.h"
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/random.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -147,7 +148,7 @@ class ProbeFile {
  public:
   static Result<ProbeFile> Make(const std::string& folder) {
     ProbeFile probe;
-    probe.name_ = ".tidepool-probe-" + cluster_file::RandomHex(8);
+    probe.name_ = ".tidepool-stage-" + cluster_file::RandomHex(8);
     probe.path_ = folder + "/" + probe.name_;
     const int fd = open(probe.path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return cluster_file::FileError("write into the folder", folder, errno);
@@ -173,11 +174,20 @@ class ProbeFile {
   std::string path_;
 };
 
+Status BlindNodes(const v1::StartStageResponse& started, const std::string& directory) {
+  std::string nodes;
+  for (const std::string& node : started.blind_nodes()) nodes += (nodes.empty() ? "" : ", ") + node;
+  return Status(StatusCode::kFailedPrecondition,
+                "not every daemon sees " + Quote(directory) + " as this machine does: " + nodes,
+                "use a directory of a file system that they share");
+}
+
 Status RunJob(Invocation& run, const Request& request, const std::string& probe_path, Json result) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::StartStageResponse started;
   TP_RETURN_IF_ERROR((*channel)->Call<v1::Staging>(&v1::Staging::Stub::Start, request, &started));
+  if (started.blind_nodes_size() > 0) return BlindNodes(started, request.directory());
   if (started.attached()) run.out.Note("this runs already; attached to job " + started.job());
   result["attached"] = started.attached();
   if (run.args.Has("--detach")) {
@@ -213,13 +223,14 @@ Status StageIn(Invocation& run) {
 
 Status StageOut(Invocation& run) {
   const std::string& directory = run.args.Text("DIRECTORY");
-  if (run.args.Has("--detach")) {
-    return Status(StatusCode::kUnimplemented, "stage out cannot be detached at its start",
-                  "start it without --detach and press Ctrl-C once files move: the job goes on");
-  }
   // Asked first: nobody wants the folder of a namespace that is not there.
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
+  v1::DescribeNamespaceRequest describe;
+  describe.set_name(run.args.Text("NAMESPACE"));
+  v1::DescribeNamespaceResponse description;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Describe, describe, &description));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return cluster_file::FileError("make the folder", directory, error.value());
@@ -233,6 +244,7 @@ Status StageOut(Invocation& run) {
   request.set_directory(*folder);
   request.set_checksum(run.args.Has("--checksum"));
   request.set_probe_file(probe->name());
+  request.set_incomplete_ok(run.args.Has("--incomplete"));
   return RunJob(run, request, probe->path(),
                 {{"namespace", request.namespace_()}, {"directory", *folder}});
 }
@@ -337,6 +349,7 @@ Status StageCancel(Invocation& run) {
 
 std::vector<Verb> StageVerbs() {
   const Option checksum = {"--checksum", "", "compare contents, not size and time of change"};
+  const Option detach = {"--detach", "", "print the job's name and do not wait for it"};
   const Parameter job = {"JOB", "as kvctl stage status names it"};
   return {
       {"stage in",
@@ -346,7 +359,7 @@ std::vector<Verb> StageVerbs() {
        "what "
        "is missing or has changed. Ctrl-C ends the display, not the job.",
        {{"DIRECTORY", "what to copy; the daemons must see it"}, NamespaceParameter()},
-       {checksum, {"--detach", "", "print the job's name and do not wait for it"}},
+       {checksum, detach},
        {{"kvctl stage in ~/data inputs", ""},
         {"kvctl get inputs run1/a.txt", "a staged file is read by its path"}},
        StageIn,
@@ -357,7 +370,7 @@ std::vector<Verb> StageVerbs() {
        "DIRECTORY is made if it is not there. Given again it moves only what is missing or "
        "differs.",
        {NamespaceParameter(), {"DIRECTORY", "where to; the daemons must see it"}},
-       {checksum, {"--detach", "", "not in this version"}},
+       {checksum, {"--incomplete", "", "also what a stage in left that did not end well"}, detach},
        {{"kvctl stage out results /scratch/results", ""}},
        StageOut,
        "out stage-out download"},

@@ -130,7 +130,7 @@ std::vector<Verb> UpdateVerbs() {
        "incrby add increment decr"},
       {"append",
        "append bytes to a value",
-       "At most 32 KiB at a time. An absent key is created.",
+       "At most 1 MiB at a time. An absent key is created.",
        {NamespaceParameter(), KeyParameter(), ValueParameter()},
        {LiteralOption(), Base64Option()},
        {{"kvctl append default log 'one more line'", ""}},

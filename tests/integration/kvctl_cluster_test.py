@@ -63,6 +63,13 @@ class StartAndStop(kvctl_support.KvctlTest):
         self.assertIn(".log", line)
         self.bad(5, "status")
 
+    def test_clusters_that_were_killed_do_not_hinder_a_larger_or_smaller_one(self):
+        for nodes in (2, 1, 3):
+            self.cluster.start(nodes)
+            self.assertIn(f"{nodes} of {nodes} nodes up".encode(), self.good("status"))
+            self.bad(3, "get", "default", "x")
+            self.good("put", "default", "x", "1")
+
     def test_another_cluster_beside_the_default_one(self):
         self.cluster.start(1)
         file = os.path.join(self.cluster.folder, "second.json")
@@ -120,7 +127,7 @@ class BadInput(kvctl_support.KvctlTest):
         with open(path, "wb") as file:
             file.truncate((1 << 30) + 1)
         self.bad(2, "put", "default", "huge", "@" + path, says="1 GiB")
-        self.bad(2, "append", "default", "app", "-", stdin=b"x" * (32 * 1024 + 1))
+        self.bad(2, "append", "default", "app", "-", stdin=b"x" * (1024 * 1024 + 1))
 
     def test_files_that_are_not_there(self):
         self.bad(3, "put", "default", "k", "@/no/such/file", says="/no/such/file")

@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""kvctl stage, and what kvctl shows of staged files, against a real cluster of three daemons.
+
+  kvctl_stage_test.py BUILD_FOLDER [unittest arguments]
+"""
+
+import filecmp
+import os
+import stat
+import subprocess
+
+import kvctl_support
+
+LARGE_BYTES = (64 << 20) + 12_345  # Stored in parts.
+
+
+def make_tree(root):
+    """Files whose names and kinds have made trouble somewhere."""
+    for folder in ("run1", "run2/deep/er", "empty folder"):
+        os.makedirs(os.path.join(root, folder))
+    files = {
+        "run1/a.txt": b"hello\n", "run1/empty": b"", "run2/deep/er/b.bin": bytes(range(256)) * 300,
+        "new\nline": b"1", " blanks ": b"2", "-dash": b"3", "*star[1]?": b"4", "gr\u00fc\u00df": b"5",
+    }
+    for name, content in files.items():
+        with open(os.path.join(root, name), "wb") as file:
+            file.write(content)
+    with open(os.path.join(os.fsencode(root), b"not utf8 \xff"), "wb") as file:
+        file.write(b"6")
+    with open(os.path.join(root, "large.bin"), "wb") as file:
+        block = os.urandom(1 << 20)
+        for _ in range(64):
+            file.write(block)
+        file.write(b"x" * (LARGE_BYTES - (64 << 20)))
+    os.symlink("run1/a.txt", os.path.join(root, "link"))
+    os.symlink("/nowhere/at all", os.path.join(root, "dangling"))
+    os.chmod(os.path.join(root, "run1/a.txt"), 0o640)
+    os.chmod(os.path.join(root, "run2/deep"), 0o750)
+    os.utime(os.path.join(root, "run1/empty"), ns=(1_000_000_001, 1_000_000_001))
+
+
+class Staging(kvctl_support.KvctlTest):
+    nodes = 3
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.source = os.path.join(cls.cluster.folder, "source")
+        os.mkdir(cls.source)
+        make_tree(cls.source)
+        cls.staged = cls.cluster.kvctl("stage", "in", cls.source, "inputs")
+
+    def test_stage_in_says_what_it_did(self):
+        self.assertEqual(self.staged.code, 0, self.staged)
+        self.assertIn(b"created namespace inputs", self.staged.err)
+        self.assertIn(b"moved ", self.staged.out)
+
+    def test_a_second_stage_in_moves_nothing(self):
+        again = self.kvctl("stage", "in", self.source, "inputs", "--json")
+        self.assertEqual(again.code, 0, again)
+        result = again.json()["result"]
+        self.assertEqual((result["files_done"], result["created"]), (0, False))
+        self.assertGreater(result["files_skipped"], 0)
+
+    def test_staged_files_are_read_and_listed_by_their_names(self):
+        self.assertEqual(self.good("get", "inputs", "run1/a.txt"), b"hello\n")
+        self.assertEqual(self.good("get", "inputs", b"not utf8 \xff"), b"6")
+        self.assertEqual(self.good("get", "inputs", "--", "-dash"), b"3")
+        with open(os.path.join(self.source, "large.bin"), "rb") as file:
+            self.assertEqual(self.good("get", "inputs", "large.bin"), file.read())
+        self.assertEqual(self.good("exists", "inputs", "large.bin"), b"true\n")
+        self.bad(3, "get", "inputs", "run1/none", says="does not exist")
+        wanted = {b"run1/a.txt", b"run1/empty", b"run2/deep/er/b.bin", b"new\nline", b" blanks ",
+                  b"-dash", b"*star[1]?", "gr\u00fc\u00df".encode(), b"not utf8 \xff", b"large.bin"}
+        self.assertEqual(set(self.good("keys", "inputs", "--null").split(b"\0")) - {b""}, wanted)
+        self.assertEqual(self.good("count", "inputs"), f"{len(wanted)}\n".encode())
+        self.assertEqual(self.good("keys", "inputs", "large*"), b"large.bin\n")
+        self.assertEqual(self.good("keys", "inputs", "*.bin").split().count(b"large.bin"), 1)
+        self.assertEqual(self.good("keys", "inputs", "large.bi?"), b"large.bin\n")
+        listed = self.kvctl("keys", "inputs", "large.bin", "--long", "--json").json()
+        self.assertEqual(listed["result"]["keys"][0]["value_bytes"], LARGE_BYTES)
+
+    def test_stage_out_gives_the_same_tree(self):
+        target = os.path.join(self.cluster.folder, "made/target")
+        self.good("stage", "out", "inputs", target)
+        done = subprocess.run(["diff", "-r", "--no-dereference", self.source, target], check=False,
+                              capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+        for name in ("run1/a.txt", "run1/empty", "run2/deep", "empty folder"):
+            before, after = (os.stat(os.path.join(root, name)) for root in (self.source, target))
+            self.assertEqual(stat.S_IMODE(before.st_mode), stat.S_IMODE(after.st_mode), name)
+            self.assertEqual(before.st_mtime_ns, after.st_mtime_ns, name)
+        self.assertEqual(os.readlink(os.path.join(target, "dangling")), "/nowhere/at all")
+        self.assertEqual([name for name in os.listdir(target) if name.startswith(".tidepool")], [])
+        again = self.kvctl("stage", "out", "inputs", target, "--json").json()["result"]
+        self.assertEqual(again["files_done"], 0)
+        self.assertEqual([name for name in os.listdir(target) if name.startswith(".tidepool")], [])
+
+    def test_jobs_are_listed_and_can_be_followed_and_unknown_ones_named(self):
+        target = os.path.join(self.cluster.folder, "detached")
+        job = self.good("stage", "out", "inputs", target, "--detach").decode().strip()
+        followed = self.kvctl("stage", "status", job, "--watch")
+        self.assertEqual(followed.code, 0, followed)
+        self.assertTrue(filecmp.cmp(os.path.join(target, "large.bin"),
+                                    os.path.join(self.source, "large.bin"), shallow=False))
+        jobs = self.kvctl("stage", "status", "--json").json()["result"]["jobs"]
+        mine = next(item for item in jobs if item["job"] == job)
+        self.assertEqual((mine["direction"], mine["done"], mine["failures_total"]), ("out", True, 0))
+        self.bad(3, "stage", "cancel", "nosuchjob", says="nosuchjob")
+        self.bad(3, "stage", "status", "nosuchjob", says="nosuchjob")
+
+    def test_a_killed_kvctl_leaves_its_job_running(self):
+        target = os.path.join(self.cluster.folder, "orphan")
+        process = subprocess.Popen([self.cluster.kvctl_path, "stage", "out", "inputs", target],
+                                   env=self.cluster.environment, cwd=self.cluster.folder,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        jobs = lambda: [item for item in self.kvctl("stage", "status", "--json").json()["result"]["jobs"]
+                        if item["directory"].endswith("/orphan")]
+        kvctl_support.wait_until(jobs)
+        process.kill()
+        process.wait()
+        kvctl_support.wait_until(lambda: jobs()[0]["done"])
+        done = subprocess.run(["diff", "-r", "--no-dereference", self.source, target], check=False,
+                              capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+
+    def test_what_was_staged_out_does_not_hinder_stop(self):
+        # The check of stop is asked for without stopping: another namespace holds it back.
+        target = os.path.join(self.cluster.folder, "saved")
+        self.good("stage", "out", "inputs", target)
+        self.good("put", "default", "precious", "x")
+        losses = self.kvctl("stop", "--json").json()["result"]["losses"]
+        self.assertEqual([loss["namespace"] for loss in losses], ["default"])
+        self.good("delete", "default", "precious")
+
+    def test_directories_and_namespaces_that_cannot_be(self):
+        self.bad(3, "stage", "in", "/no/such/folder", "inputs", says="/no/such/folder")
+        self.bad(2, "stage", "in", os.path.join(self.source, "-dash"), "inputs", says="not a folder")
+        before = set(os.listdir(self.cluster.folder))
+        self.bad(3, "stage", "out", "nope", os.path.join(self.cluster.folder, "nope"), says="nope")
+        self.assertEqual(set(os.listdir(self.cluster.folder)), before)
+        self.bad(2, "stage", "in", self.source)
+
+    def test_a_file_in_the_way_is_named_and_the_others_are_written(self):
+        target = os.path.join(self.cluster.folder, "blocked")
+        os.makedirs(os.path.join(target, "run1/a.txt"))
+        with open(os.path.join(target, "run1/a.txt/keep"), "wb") as file:
+            file.write(b"not ours")
+        result = self.kvctl("stage", "out", "inputs", target)
+        self.assertEqual(result.code, 6, result)
+        self.assertIn(b"run1/a.txt", result.err)
+        self.assertTrue(os.path.exists(os.path.join(target, "run1/a.txt/keep")))
+        self.assertTrue(os.path.exists(os.path.join(target, "run2/deep/er/b.bin")))
+
+
+if __name__ == "__main__":
+    kvctl_support.main()
