@@ -40,8 +40,7 @@ std::uint32_t Compactor::ChooseVictim(double dead_share_min, bool most_dead) {
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
     if (segment.state != SegmentState::kSealed || segment.pins != 0) continue;
-    // The unused end of a sealed segment is not dead: copying its records would win nothing.
-    const double dead = (segment.used - sizeof(SegmentHeader) - segment.live) / bytes;
+    const double dead = static_cast<double>(log_.WinnableBytes(segment)) / bytes;
     if (dead < dead_share_min) continue;
     const double live = segment.live / bytes;
     const auto age = static_cast<double>(segments.next_number() - segment.number);

@@ -128,8 +128,10 @@ bool CoreStore::RebuildSlice(absl::FunctionRef<bool()> done) {
 bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   const std::uint64_t end_ns = clock_.MonotonicNs() + budget_ns;
   std::uint64_t steps = 0;
+  bool over = false;  // Stays so: whoever asks again after the end must hear the same.
   const auto done = [&]() {
-    return ++steps % kStepsPerClockRead == 0 && clock_.MonotonicNs() >= end_ns;
+    if (++steps % kStepsPerClockRead == 0) over = over || clock_.MonotonicNs() >= end_ns;
+    return over;
   };
   log_.FreeDead();
   // In the order of what hurts most when it is late: memory that puts wait for comes first.

@@ -81,6 +81,9 @@ void CoreStore::CheckInvariants() {
     TP_CHECK(segment.live >= records);
     // What is live and in no index is a tombstone that is still needed.
     TP_CHECK(segment.live - records <= tombstones);
+    if (segment.state != SegmentState::kExtent) {
+      TP_CHECK(segment.live - records == segment.tombstones);
+    }
     live_bytes += segment.live;
     if (segment.state != SegmentState::kExtent) tombstone_bytes += segment.live - records;
   }

@@ -101,7 +101,7 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
   };
   put(change.key.data(), change.key.size());
   if (tombstone) {
-    tombstone_bytes_ += bytes;
+    CountTombstone(location, bytes);
   } else {
     put(change.extent_segments.data(), numbers);
     put(change.value.data(), change.value.size());
@@ -123,6 +123,11 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
   return location;
 }
 
+void Log::CountTombstone(std::uint64_t location, std::uint64_t bytes) {
+  segments_[segments_.IndexOf(location)].tombstones += static_cast<std::uint32_t>(bytes);
+  tombstone_bytes_ += bytes;
+}
+
 std::uint64_t Log::Relocate(std::uint64_t location) {
   const RecordHeader* from = At(location);
   const std::uint64_t bytes = BytesOf(*from);
@@ -130,7 +135,7 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   std::byte* to = TakeSpace(Stream::kRelocated, bytes, &to_location);
   std::memcpy(to, from, bytes);
   reinterpret_cast<RecordHeader*>(to)->sequence = 0;
-  if (from->type == RecordType::kTombstone) tombstone_bytes_ += bytes;
+  if (from->type == RecordType::kTombstone) CountTombstone(to_location, bytes);
   if (const std::uint64_t expiry_ms = ExpiryOf(*from); expiry_ms != 0) {
     NoteExpiry(to_location, expiry_ms);
   }
@@ -145,7 +150,10 @@ void Log::Kill(std::uint64_t location) {
   TP_CHECK(segment.live >= bytes);
   segment.live -= static_cast<std::uint32_t>(bytes);
   live_bytes_ -= bytes;
-  if (record->type == RecordType::kTombstone) tombstone_bytes_ -= bytes;
+  if (record->type == RecordType::kTombstone) {
+    segment.tombstones -= static_cast<std::uint32_t>(bytes);
+    tombstone_bytes_ -= bytes;
+  }
   if (segment.live == 0 && segment.state == SegmentState::kSealed) MarkDead(index);
 }
 

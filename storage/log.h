@@ -96,6 +96,15 @@ class Log {
   // Copies a record as it is to the stream of relocated ones, for which room must have been made.
   std::uint64_t Relocate(std::uint64_t location);
 
+  // Some tombstones need not be kept any more: segments begun before now may hold such.
+  void NoteTombstoneFloor() { floor_moved_at_ = segments_.next_number(); }
+  // Bytes of a segment that compaction can win, at best.
+  std::uint64_t WinnableBytes(const Segment& segment) const {
+    // The unused end of a sealed segment is not dead: copying its records would win nothing.
+    const std::uint64_t dead = segment.used - sizeof(SegmentHeader) - segment.live;
+    return segment.number < floor_moved_at_ ? dead + segment.tombstones : dead;
+  }
+
   // ---- Dying.
   // The record at `location` counts no more. Extent segments are the caller's matter.
   void Kill(std::uint64_t location);
@@ -150,6 +159,7 @@ class Log {
 
   Room RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class);
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
+  void CountTombstone(std::uint64_t location, std::uint64_t bytes);
   void Seal(std::uint32_t index);
   void MarkDead(std::uint32_t index);
 
@@ -163,6 +173,7 @@ class Log {
   std::uint64_t live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;
   std::uint64_t next_expiry_ms_ = kNeverMs;
+  std::uint64_t floor_moved_at_ = 0;  // A segment number.
 };
 
 }  // namespace tidepool::storage

@@ -75,6 +75,11 @@ Lsn Partition::Apply(const LogRecord& record) {
   }
 }
 
+void Partition::DropTombstonesBelow(Lsn floor) {
+  tombstone_floor_ = floor;
+  hash_.log_.NoteTombstoneFloor();
+}
+
 void Partition::AddSink(LogSink* sink) { sinks_.push_back(sink); }
 
 void Partition::RemoveSink(LogSink* sink) { std::erase(sinks_, sink); }

@@ -57,7 +57,7 @@ class Partition {
   void RemoveSink(LogSink* sink);
 
   // Tombstones below this version are needed by nobody any more and may be dropped by compaction.
-  void DropTombstonesBelow(Lsn floor) { tombstone_floor_ = floor; }
+  void DropTombstonesBelow(Lsn floor);
   Lsn tombstone_floor() const { return tombstone_floor_; }
 
  private:

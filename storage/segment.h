@@ -40,6 +40,7 @@ struct Segment {
   std::uint64_t expiry_min_ms = kNeverMs;  // No record in it expires earlier.
   std::uint32_t used = 0;                  // Bytes from its start, header included.
   std::uint32_t live = 0;                  // Bytes of records that count.
+  std::uint32_t tombstones = 0;            // Part of live.
   std::uint32_t pins = 0;                  // Views under way: no reuse, no change in place.
   SegmentState state = SegmentState::kFree;
   Stream stream = Stream::kVolatile;

@@ -1,0 +1,159 @@
+// Compaction and the expiry sweep.
+#include "storage/compactor.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/storage/store_fixture.h"
+
+namespace tidepool::storage {
+namespace {
+
+std::string KeyOf(int i) { return "key" + std::to_string(i); }
+
+TEST_CASE("OverwritesForeverFitBoundedMemory") {
+  StoreFixture fixture(TinyStore(256 * 4096));
+  const std::uint64_t seed = TestSeed();
+  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  // Live data of about half the memory, written 60 times over; sizes differ, so nothing is in place.
+  constexpr int kKeys = 900;
+  std::vector<int> last(kKeys, -1);
+  for (int i = 0; i < 60 * kKeys; ++i) {
+    const int key = static_cast<int>(random() % kKeys);
+    const std::size_t bytes = 300 + random() % 400;
+    REQUIRE(fixture.Put(KeyOf(key), std::string(bytes, static_cast<char>(i))).code ==
+            StatusCode::kOk);
+    last[static_cast<std::size_t>(key)] = i;
+    if (i % 50 == 0) fixture.core->BackgroundSlice(0);
+    if (i % 5'000 == 0) fixture.core->CheckInvariants();
+  }
+  for (int key = 0; key < kKeys; ++key) {
+    const int i = last[static_cast<std::size_t>(key)];
+    if (i >= 0) REQUIRE(fixture.Text(KeyOf(key))[0] == static_cast<char>(i));
+  }
+  const MemoryUsage usage = fixture.core->usage();
+  REQUIRE(usage.used_bytes <= usage.limit_bytes);
+  REQUIRE(fixture.core->counters().compacted_segments > 100);
+}
+
+TEST_CASE("OverwritesForeverWithoutBackgroundWorkFitToo") {
+  StoreFixture fixture(TinyStore(256 * 4096));
+  for (int i = 0; i < 40'000; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i * 7 % 900), std::string(300 + i % 300, 'v')).code ==
+            StatusCode::kOk);
+  }
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("DeletedDataComesBackAsFreeMemory") {
+  StoreFixture fixture(TinyStore(512 * 4096));
+  for (int i = 0; i < 3'000; ++i) fixture.Put(KeyOf(i), std::string(400, 'v'));
+  const std::uint64_t full = fixture.core->usage().segment_bytes;
+  for (int i = 0; i < 3'000; ++i) {
+    if (i % 10 != 0) fixture.Delete(KeyOf(i));
+  }
+  fixture.Settle();
+  REQUIRE(fixture.core->usage().segment_bytes < full / 3);
+  for (int i = 0; i < 3'000; i += 10) REQUIRE(fixture.Text(KeyOf(i)) == std::string(400, 'v'));
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("CompactionKeepsVersionsFlagsAndExpiry") {
+  StoreFixture fixture(TinyStore(60 * 4096));
+  fixture.Add("counter", 7);
+  PutOptions options;
+  options.ttl_ms = 1'000'000;
+  fixture.Put("expiring", "value", options);
+  const Lsn version = fixture.Get("expiring").version;
+  const std::uint64_t location = fixture.Get("expiring").location;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20'000 && fixture.Get("expiring").location == location; ++i) {
+    // In an order that leaves each segment partly alive.
+    fixture.Put(KeyOf(static_cast<int>(random() % 300)), std::string(300 + i % 200, 'v'));
+    fixture.core->BackgroundSlice(0);
+  }
+  REQUIRE(fixture.Get("expiring").location != location);
+  REQUIRE(fixture.Get("expiring").version == version);
+  REQUIRE(fixture.Ttl("expiring").result == 1'000'000);
+  REQUIRE(fixture.Add("counter", 0).result == 7);
+}
+
+TEST_CASE("ShortSlicesMakeProgressBetweenOperations") {
+  StoreFixture fixture(TinyStore(256 * 4096));
+  for (int i = 0; i < 1'500; ++i) fixture.Put(KeyOf(i), std::string(400, 'v'));
+  for (int i = 0; i < 1'500; i += 2) fixture.Delete(KeyOf(i));
+  int slices = 0;
+  while (fixture.core->BackgroundSlice(0) && slices < 100'000) {
+    ++slices;
+    // Changes in the middle of a victim.
+    fixture.Put(KeyOf(1 + slices * 2 % 1'500), std::string(300 + slices % 100, 'w'));
+    if (slices % 64 == 0) fixture.core->CheckInvariants();
+  }
+  REQUIRE(slices > 10);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("SealedSegmentWithAnUnusedEndIsNotCopiedForEver") {
+  StoreFixture fixture(TinyStore(64 * 8192, 8192));
+  // Each record takes just over half a segment: half of each stays unused, none is dead.
+  for (int i = 0; i < 8; ++i) fixture.Put(KeyOf(i), std::string(4'096, 'v'));
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments == 0);
+}
+
+TEST_CASE("SweepRemovesWhatNobodyAsksFor") {
+  StoreFixture fixture(TinyStore(256 * 4096));
+  PutOptions options;
+  for (int i = 0; i < 1'000; ++i) {
+    options.ttl_ms = i % 2 == 0 ? 100 : 100'000'000;
+    fixture.Put(KeyOf(i), std::string(200, 'v'), options);
+  }
+  fixture.AdvanceMs(99);
+  fixture.Settle();
+  REQUIRE(fixture.store->size() == 1'000);
+  fixture.AdvanceMs(1);
+  fixture.Settle();
+  REQUIRE(fixture.store->size() == 500);
+  REQUIRE(fixture.core->counters().expired_records == 500);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("SweepComesAgainForWhatExpiresLater") {
+  StoreFixture fixture;
+  PutOptions options;
+  for (int i = 0; i < 50; ++i) {
+    options.ttl_ms = static_cast<std::uint64_t>(1'000 * (i + 1));
+    fixture.Put(KeyOf(i), "v", options);
+  }
+  for (std::uint64_t left = 50; left > 0;) {
+    fixture.AdvanceMs(5'000);
+    fixture.Settle();
+    left -= 5;
+    REQUIRE(fixture.store->size() == left);
+  }
+}
+
+TEST_CASE("SweepHonoursAnExpiryThatWasSetInPlace") {
+  StoreFixture fixture;
+  PutOptions options;
+  options.ttl_ms = 1'000'000;
+  fixture.Put("key", "value", options);
+  fixture.Expire("key", 10);
+  fixture.AdvanceMs(10);
+  fixture.Settle();
+  REQUIRE(fixture.store->size() == 0);
+}
+
+TEST_CASE("SweepSparesARecordWhoseExpiryWasRemoved") {
+  StoreFixture fixture;
+  PutOptions options;
+  options.ttl_ms = 10;
+  fixture.Put("key", "value", options);
+  fixture.Expire("key", kTtlNone);
+  fixture.AdvanceMs(10'000);
+  fixture.Settle();
+  REQUIRE(fixture.Text("key") == "value");
+}
+
+}  // namespace
+}  // namespace tidepool::storage

@@ -1,0 +1,203 @@
+// Counters, compare-and-swap, append and expiry.
+#include <catch2/catch.hpp>
+
+#include <bit>
+#include <limits>
+#include <string>
+
+#include "proto/base/limits.h"
+#include "tests/storage/store_fixture.h"
+
+namespace tidepool::storage {
+namespace {
+
+HashOutcome Update(StoreFixture& fixture, std::string_view key, UpdateKind kind, CounterType type,
+                   std::uint64_t operand) {
+  return fixture.store->FetchUpdate(AsBytes(key), StoreFixture::Hash(key), kind, type, operand,
+                                    fixture.core->NowMs());
+}
+
+HashOutcome UpdateF64(StoreFixture& fixture, std::string_view key, UpdateKind kind, double operand) {
+  return Update(fixture, key, kind, CounterType::kF64, std::bit_cast<std::uint64_t>(operand));
+}
+
+TEST_CASE("AddToAnAbsentKeyCountsFromZero") {
+  StoreFixture fixture;
+  const HashOutcome first = fixture.Add("visits", 3);
+  REQUIRE(first.code == StatusCode::kOk);
+  REQUIRE(first.previous == 0);
+  REQUIRE(first.result == 3);
+  REQUIRE(fixture.Add("visits", -5).result == static_cast<std::uint64_t>(-2));
+  REQUIRE(fixture.Get("visits").value_flags == kRecordI64);
+}
+
+TEST_CASE("AddsAreCountedInPlace") {
+  StoreFixture fixture;
+  fixture.Add("visits", 1);
+  const std::uint64_t location = fixture.Get("visits").location;
+  for (int i = 0; i < 1000; ++i) fixture.Add("visits", 1);
+  REQUIRE(fixture.Get("visits").location == location);
+  REQUIRE(fixture.Add("visits", 0).result == 1001);
+}
+
+TEST_CASE("AddThatOverflowsIsOutOfRangeAndChangesNothing") {
+  StoreFixture fixture;
+  fixture.Add("n", std::numeric_limits<std::int64_t>::max());
+  const Lsn version = fixture.Get("n").version;
+  REQUIRE(fixture.Add("n", 1).code == StatusCode::kOutOfRange);
+  REQUIRE(fixture.Get("n").version == version);
+  REQUIRE(fixture.Add("n", 0).result ==
+          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+}
+
+TEST_CASE("AddToAPlainValueIsInvalid") {
+  StoreFixture fixture;
+  fixture.Put("key", "12345678");  // 8 bytes, but no counter.
+  REQUIRE(fixture.Add("key", 1).code == StatusCode::kInvalidArgument);
+  REQUIRE(fixture.Text("key") == "12345678");
+}
+
+TEST_CASE("CounterOfOneTypeRefusesTheOther") {
+  StoreFixture fixture;
+  fixture.Add("i", 1);
+  REQUIRE(UpdateF64(fixture, "i", UpdateKind::kAdd, 1).code == StatusCode::kInvalidArgument);
+  UpdateF64(fixture, "f", UpdateKind::kAdd, 1);
+  REQUIRE(fixture.Add("f", 1).code == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("EveryKindOfIntegerUpdate") {
+  StoreFixture fixture;
+  const auto run = [&](UpdateKind kind, std::int64_t operand) {
+    return static_cast<std::int64_t>(
+        Update(fixture, "n", kind, CounterType::kI64, static_cast<std::uint64_t>(operand)).result);
+  };
+  REQUIRE(run(UpdateKind::kAdd, 12) == 12);
+  REQUIRE(run(UpdateKind::kAnd, 10) == 8);
+  REQUIRE(run(UpdateKind::kOr, 3) == 11);
+  REQUIRE(run(UpdateKind::kXor, 1) == 10);
+  REQUIRE(run(UpdateKind::kMin, -4) == -4);
+  REQUIRE(run(UpdateKind::kMax, 7) == 7);
+}
+
+TEST_CASE("DoublesAddAndCompareButHaveNoBits") {
+  StoreFixture fixture;
+  REQUIRE(std::bit_cast<double>(UpdateF64(fixture, "f", UpdateKind::kAdd, 1.5).result) == 1.5);
+  REQUIRE(std::bit_cast<double>(UpdateF64(fixture, "f", UpdateKind::kMax, 4.0).result) == 4.0);
+  REQUIRE(std::bit_cast<double>(UpdateF64(fixture, "f", UpdateKind::kMin, -2.5).result) == -2.5);
+  for (const UpdateKind kind : {UpdateKind::kAnd, UpdateKind::kOr, UpdateKind::kXor}) {
+    REQUIRE(UpdateF64(fixture, "f", kind, 1).code == StatusCode::kInvalidArgument);
+  }
+  REQUIRE(std::bit_cast<double>(UpdateF64(fixture, "f", UpdateKind::kAdd, 0).result) == -2.5);
+}
+
+TEST_CASE("CounterKeepsItsExpiry") {
+  StoreFixture fixture;
+  fixture.Add("n", 1);
+  fixture.Expire("n", 100);
+  fixture.AdvanceMs(30);
+  fixture.Add("n", 1);
+  REQUIRE(fixture.Ttl("n").result == 70);
+  fixture.AdvanceMs(70);
+  REQUIRE(fixture.Add("n", 1).result == 1);
+}
+
+TEST_CASE("SwapNeedsTheExpectedValue") {
+  StoreFixture fixture;
+  REQUIRE(fixture.Swap("key", "", "b").code == StatusCode::kNotFound);
+  fixture.Put("key", "a");
+  const HashOutcome refused = fixture.Swap("key", "x", "b");
+  REQUIRE(refused.code == StatusCode::kFailedPrecondition);
+  REQUIRE(AsText(refused.value) == "a");
+  REQUIRE(fixture.Swap("key", "a", "a much longer value").code == StatusCode::kOk);
+  REQUIRE(fixture.Text("key") == "a much longer value");
+}
+
+TEST_CASE("SwapKeepsTheCounterFlagOfEightBytesOnly") {
+  StoreFixture fixture;
+  fixture.Add("n", 1);
+  const std::string one = fixture.Text("n");
+  std::string two = one;
+  two[0] = 2;
+  REQUIRE(fixture.Swap("n", one, two).code == StatusCode::kOk);
+  REQUIRE(fixture.Add("n", 1).result == 3);
+  REQUIRE(fixture.Swap("n", fixture.Text("n"), "text").code == StatusCode::kOk);
+  REQUIRE(fixture.Get("n").value_flags == 0);
+}
+
+TEST_CASE("AppendCreatesAndExtends") {
+  StoreFixture fixture;
+  REQUIRE(fixture.Append("log", "one").value_bytes == 3);
+  REQUIRE(fixture.Append("log", ",two").value_bytes == 7);
+  REQUIRE(fixture.Append("log", "").value_bytes == 7);
+  REQUIRE(fixture.Text("log") == "one,two");
+}
+
+TEST_CASE("AppendWithinTheSameRecordSizeHappensInPlace") {
+  StoreFixture fixture;
+  fixture.Put("key", "12345");  // 3 + 5 = 8 bytes after the header.
+  fixture.Put("key2", "1234");  // 4 + 4 = 8 bytes.
+  fixture.Put("key2", "123");
+  const std::uint64_t location = fixture.Get("key2").location;
+  fixture.Append("key2", "4");
+  REQUIRE(fixture.Text("key2") == "1234");
+  REQUIRE(fixture.Get("key2").location == location);
+}
+
+TEST_CASE("AppendGrowsAValueThroughEveryShapeOfExtent") {
+  StoreFixture fixture(TinyStore(4 << 20, 8192));
+  std::string expected;
+  std::uint64_t part = 0;
+  while (expected.size() < 60'000) {
+    ++part;
+    const std::string suffix(1 + part * 37 % 900, static_cast<char>('a' + part % 26));
+    REQUIRE(fixture.Append("log", suffix).code == StatusCode::kOk);
+    expected += suffix;
+    REQUIRE(fixture.Text("log") == expected);
+  }
+  fixture.core->CheckInvariants();
+  fixture.Delete("log");
+  fixture.Settle();
+  fixture.core->CheckInvariants();
+  REQUIRE(fixture.core->usage().live_bytes == 0);
+}
+
+TEST_CASE("AppendBeyondTheLargestValueIsOutOfRange") {
+  StoreFixture fixture;
+  // The check comes before any copying: a value of the limit need not exist for it.
+  fixture.Put("key", "x");
+  const Bytes too_long(reinterpret_cast<const std::byte*>(&fixture), limits::kValueBytesMax);
+  REQUIRE(fixture.store
+              ->Append(AsBytes("key"), StoreFixture::Hash("key"), too_long, fixture.core->NowMs())
+              .code == StatusCode::kOutOfRange);
+}
+
+TEST_CASE("ExpireSetsChangesAndRemovesTheExpiry") {
+  StoreFixture fixture;
+  REQUIRE(fixture.Expire("key", 10).code == StatusCode::kNotFound);
+  fixture.Put("key", "value");
+  REQUIRE(fixture.Expire("key", 100).code == StatusCode::kOk);
+  REQUIRE(fixture.Ttl("key").result == 100);
+  REQUIRE(fixture.Expire("key", 300).code == StatusCode::kOk);
+  REQUIRE(fixture.Ttl("key").result == 300);
+  REQUIRE(fixture.Expire("key", kTtlNone).code == StatusCode::kOk);
+  REQUIRE(fixture.Ttl("key").result == kTtlNone);
+  REQUIRE(fixture.Text("key") == "value");
+}
+
+TEST_CASE("ExpireOfAnExtentKeepsItsSegments") {
+  StoreFixture fixture(TinyStore(4 << 20, 8192));
+  const std::string value(50'000, 'v');
+  fixture.Put("key", value);
+  const std::uint64_t live = fixture.core->usage().live_bytes;
+  REQUIRE(fixture.Expire("key", 100).code == StatusCode::kOk);
+  REQUIRE(fixture.core->usage().live_bytes == live + 8);  // The trailer.
+  REQUIRE(fixture.Text("key") == value);
+  fixture.core->CheckInvariants();
+  fixture.AdvanceMs(100);
+  REQUIRE(fixture.Get("key").code == StatusCode::kNotFound);
+  fixture.Settle();
+  REQUIRE(fixture.core->usage().live_bytes == 0);
+}
+
+}  // namespace
+}  // namespace tidepool::storage

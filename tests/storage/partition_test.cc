@@ -1,0 +1,153 @@
+// The one door, terms, the guard word, and sinks.
+#include "storage/partition.h"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "tests/storage/store_fixture.h"
+
+namespace tidepool::storage {
+namespace {
+
+// What a replica would be: applies what it hears, and nothing else.
+class Follower : public LogSink {
+ public:
+  explicit Follower(Partition& partition) : partition_(partition) {}
+  void OnRecord(const LogRecord& record) override {
+    REQUIRE(record.lsn > last_);
+    last_ = record.lsn;
+    ++records_;
+    if (record.extent_segments.empty()) partition_.Apply(record);
+  }
+  int records() const { return records_; }
+
+ private:
+  Partition& partition_;
+  Lsn last_;
+  int records_ = 0;
+};
+
+TEST_CASE("FollowerOfTheSinkHoldsTheSameRecordsAndVersions") {
+  StoreFixture leader;
+  StoreFixture follower;
+  Follower sink(*follower.partition);
+  leader.partition->AddSink(&sink);
+  leader.Put("a", "1");
+  leader.Put("a", "2");
+  leader.Put("b", "other");
+  leader.Delete("b");
+  leader.Add("n", 5);
+  leader.Add("n", -2);
+  leader.Append("log", "x");
+  leader.Append("log", "yz");
+  leader.Swap("a", "2", "three");
+  leader.Expire("a", 1000);
+  PutOptions soon;
+  soon.ttl_ms = 5;
+  leader.Put("soon", "gone", soon);
+  leader.AdvanceMs(5);
+  REQUIRE(leader.Get("soon").code == StatusCode::kNotFound);  // Its removal is a record too.
+  REQUIRE(sink.records() == 12);
+  REQUIRE(follower.store->size() == leader.store->size());
+  for (const char* key : {"a", "b", "n", "log", "soon"}) {
+    REQUIRE(follower.Text(key) == leader.Text(key));
+    REQUIRE(follower.Get(key).version == leader.Get(key).version);
+    REQUIRE(follower.Get(key).value_flags == leader.Get(key).value_flags);
+  }
+  REQUIRE(follower.partition->last_lsn() == leader.partition->last_lsn());
+}
+
+TEST_CASE("RefusedOperationsAreNotSeenBySinks") {
+  StoreFixture fixture;
+  StoreFixture other;
+  Follower sink(*other.partition);
+  fixture.partition->AddSink(&sink);
+  PutOptions options;
+  options.condition = PutCondition::kIfPresent;
+  fixture.Put("a", "1", options);
+  fixture.Delete("a");
+  fixture.Get("a");
+  REQUIRE(sink.records() == 0);
+  fixture.partition->RemoveSink(&sink);
+  fixture.Put("a", "1");
+  REQUIRE(sink.records() == 0);
+}
+
+TEST_CASE("SetTermMakesGreaterVersions") {
+  StoreFixture fixture;
+  const Lsn before = fixture.Put("a", "1").version;
+  fixture.partition->SetTerm(Term(9));
+  const Lsn after = fixture.Put("a", "2").version;
+  REQUIRE(after > before);
+  REQUIRE(after.term() == Term(9));
+  REQUIRE(after.counter() == 1);
+}
+
+TEST_CASE("GuardShowsTermBusyAndGone") {
+  StoreFixture fixture;
+  const std::uint32_t id = fixture.partition->id().value();
+  REQUIRE(fixture.partition->guard() == MakeGuard(id, 1));
+  fixture.partition->SetBusy(true);
+  REQUIRE(fixture.partition->guard() == (MakeGuard(id, 1) | kGuardBusy));
+  fixture.partition->SetBusy(false);
+  fixture.partition->SetTerm(Term(2));
+  REQUIRE(fixture.partition->guard() == MakeGuard(id, 2));
+  fixture.partition->CloseGuard();
+  REQUIRE(fixture.partition->guard() == kGuardGone);
+  fixture.partition->SetTerm(Term(2));
+  REQUIRE(fixture.partition->guard() == MakeGuard(id, 2));
+}
+
+TEST_CASE("ApplyOnAFullStoreReturnsNoVersionAndChangesNothing") {
+  StoreFixture fixture(TinyStore(32 * 4096));
+  LogRecord record;
+  record.partition = fixture.partition->id();
+  const std::string value(500, 'v');
+  record.value = AsBytes(value);
+  record.value_bytes = value.size();
+  std::string key;
+  for (int i = 0;; ++i) {
+    key = "key" + std::to_string(i);
+    record.key = AsBytes(key);
+    record.hash = StoreFixture::Hash(key);
+    const Lsn last = fixture.partition->last_lsn();
+    if (fixture.partition->Apply(record).value() != 0) continue;
+    REQUIRE(fixture.partition->last_lsn() == last);
+    break;
+  }
+  REQUIRE(fixture.Get(key).code == StatusCode::kNotFound);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("TombstonesAreKeptUntilTheFloorPassesThem") {
+  StoreOptions options = TinyStore(18 * 4096);
+  options.partition.tombstones = true;
+  StoreFixture fixture(options);
+  for (int i = 0; i < 100; ++i) fixture.Put("key" + std::to_string(i), "value");
+  for (int i = 0; i < 100; ++i) fixture.Delete("key" + std::to_string(i));
+  const std::uint64_t tombstones = fixture.core->usage().tombstone_bytes;
+  REQUIRE(tombstones >= 100 * 40);
+  // Overwrites force compaction; the tombstones stay.
+  const auto overwrite = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      // In an order that leaves each segment partly alive.
+      const std::string key = "other" + std::to_string(i * i % 23);
+      REQUIRE(fixture.Put(key, std::string(300 + static_cast<std::size_t>(i % 100), 'o')).code ==
+              StatusCode::kOk);
+    }
+  };
+  overwrite(2'000);
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments > 0);
+  REQUIRE(fixture.core->usage().tombstone_bytes == tombstones);
+  fixture.core->CheckInvariants();
+  fixture.partition->DropTombstonesBelow(Lsn(fixture.partition->last_lsn().value() + 1));
+  overwrite(4'000);
+  fixture.Settle();
+  REQUIRE(fixture.core->usage().tombstone_bytes < tombstones);
+  fixture.core->CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tidepool::storage
