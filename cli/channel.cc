@@ -27,6 +27,12 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+Status AsUnreachable(const Status& failure) {
+  if (failure.code() != StatusCode::kNotFound) return failure;
+  return Status(StatusCode::kUnavailable, std::string(failure.what()),
+                "start one: kvctl start --local; or name its connection file with --cluster");
+}
+
 StallGuard::StallGuard(grpc::ClientContext* context, std::uint64_t timeout_ms)
     : context_(context), timeout_ms_(timeout_ms), thread_([this] { Watch(); }) {}
 
@@ -89,13 +95,7 @@ Status Channel::Open(const std::string& address, std::uint64_t timeout_ms) {
 
 Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options) {
   auto found = cluster_file::Find(options.cluster);
-  if (!found.ok()) {
-    // "Not found" is what a missing key is called; a missing cluster is unreachable.
-    const Status& why = found.status();
-    if (why.code() != StatusCode::kNotFound) return why;
-    return Status(StatusCode::kUnavailable, std::string(why.what()),
-                  "start one: kvctl start --local; or name its connection file with --cluster");
-  }
+  if (!found.ok()) return AsUnreachable(found.status());
   auto token = cluster_file::ReadTokenFile(found->file.token_file);
   if (!token.ok()) return token.status();
   std::unique_ptr<Channel> channel(new Channel(options, *std::move(found), *std::move(token)));

@@ -31,6 +31,10 @@ struct ChannelOptions {
   bool insecure = false;
 };
 
+// "Not found" is what a missing key is called; a missing cluster is unreachable. Other failures of
+// looking for the connection file stay what they are.
+Status AsUnreachable(const Status& failure);
+
 // Cancels a call when its peer makes no progress: streams of any length have no deadline as a
 // whole, but nothing may wait for ever. Thread-safe.
 class StallGuard {

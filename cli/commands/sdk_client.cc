@@ -13,9 +13,8 @@ Result<Client> ConnectSdk(Invocation& run) {
   options.call_timeout = std::chrono::milliseconds(*timeout_ms);
   options.connect_timeout = options.call_timeout;
   Result<Client> client = Client::Connect(options);
-  if (client.ok() || client.code() != StatusCode::kNotFound) return client;
-  return Status(StatusCode::kUnavailable, std::string(client.status().what()),
-                std::string(client.status().remedy()));
+  if (client.ok()) return client;
+  return AsUnreachable(client.status());
 }
 
 }  // namespace tidepool::cli
