@@ -48,8 +48,8 @@ class Records(kvctl_support.KvctlTest):
         self.assertEqual(self.good("get", "default", encoded, "--base64"), b"v")
         found = self.kvctl("get", "default", encoded, "--base64", "--json").json()["result"]
         self.assertEqual(found["key_base64"], encoded)
-        self.assertIn(key, self.good("keys", "default", "--null").split(b"\0"[:0] or b"\0end\0")[0] +
-                      self.good("keys", "default", "--null"))
+        # The key holds a NUL itself, so it is looked for with the one that ends it.
+        self.assertIn(key + b"\0", self.good("keys", "default", "--null"))
 
     def test_values_around_the_limits_of_messages_and_streams(self):
         seed = random.randrange(1 << 32)
