@@ -53,8 +53,7 @@ HashStore::Found HashStore::LookExpiring(Found found, Bytes key, std::uint64_t h
   return {};
 }
 
-void HashStore::SetValue(const RecordHeader& record, std::uint64_t location,
-                         HashOutcome& outcome) {
+void HashStore::SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome) {
   outcome.version = Lsn(record.lsn);
   outcome.value_flags = record.flags & kCounterFlags;
   outcome.value_bytes = record.value_bytes;
@@ -108,8 +107,7 @@ bool HashStore::BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_
          (value_flags != 0 && value_bytes != 8);
 }
 
-bool HashStore::ConditionHolds(const PutOptions& options, Found found,
-                               HashOutcome& outcome) {
+bool HashStore::ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome) {
   const bool present = found.slot != nullptr;
   if (present) outcome.version = Lsn(found.record->lsn);
   switch (options.condition) {
@@ -132,8 +130,7 @@ bool HashStore::ConditionHolds(const PutOptions& options, Found found,
   return outcome.code == StatusCode::kOk;
 }
 
-std::uint64_t HashStore::ExpiryAt(std::uint64_t ttl_ms, Found found,
-                                  std::uint64_t now_ms) const {
+std::uint64_t HashStore::ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const {
   if (ttl_ms == kTtlNone) return 0;
   if (ttl_ms == kTtlKeep && found.slot != nullptr) return log_.ExpiryOf(*found.record);
   if (ttl_ms == kTtlDefault || ttl_ms == kTtlKeep) ttl_ms = partition_.options().ttl_ms;
@@ -190,8 +187,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
   return outcome;
 }
 
-HashOutcome HashStore::Delete(Bytes key, std::uint64_t hash, Lsn if_version,
-                              std::uint64_t now_ms) {
+HashOutcome HashStore::Delete(Bytes key, std::uint64_t hash, Lsn if_version, std::uint64_t now_ms) {
   return DeleteFound(key, hash, if_version, false, now_ms);
 }
 
@@ -283,8 +279,8 @@ void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
     return;
   }
   const bool extent = !change.extent_segments.empty();
-  const std::uint64_t location =
-      log_.Append(Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, lsn);
+  const std::uint64_t location = log_.Append(
+      Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, lsn);
   if (found.slot == nullptr) {
     index_.Insert(change.hash, location, [this](std::uint64_t at) { return HashAt(at); });
   } else {

@@ -1,7 +1,7 @@
 // The operations of one hash partition.
 //
-// daemon's handlers -> partition -> [HashStore]: look up in the tag index, decide, make a LogRecord,
-// and hand it to Partition::Apply.
+// daemon's handlers -> partition -> [HashStore]: look up in the tag index, decide, make a
+// LogRecord, and hand it to Partition::Apply.
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -23,9 +23,10 @@ namespace tidepool::storage {
 class Partition;
 
 // Time to live of a write, in ms.
-inline constexpr std::uint64_t kTtlDefault = 0;           // The namespace's default.
-inline constexpr std::uint64_t kTtlNone = ~0ull;          // Never expires.
-inline constexpr std::uint64_t kTtlKeep = ~0ull - 1;      // As the record that it replaces, else the default.
+inline constexpr std::uint64_t kTtlDefault = 0;   // The namespace's default.
+inline constexpr std::uint64_t kTtlNone = ~0ull;  // Never expires.
+inline constexpr std::uint64_t kTtlKeep =
+    ~0ull - 1;  // As the record that it replaces, else the default.
 
 enum class PutCondition : std::uint8_t { kAlways, kIfAbsent, kIfPresent, kIfVersion };
 
@@ -77,15 +78,15 @@ struct IterateResult {
 // point into the store unless said. `hash` is KeyHash(key); `now_ms` wall time that never goes back
 // (CoreStore::NowMs).
 //
-// An expired record is absent to every operation, and its removal goes through Partition::Apply before
-// the answer. Codes are listed per operation; kResourceExhausted always means: nothing changed, and
-// reads, deletes and in-place updates still work. Bounds: keys up to 16,384 bytes and values up to
-// 1 GiB, else kInvalidArgument. Without growth an operation costs two cache misses (bucket, record);
-// an insert splits at most one bucket.
+// An expired record is absent to every operation, and its removal goes through Partition::Apply
+// before the answer. Codes are listed per operation; kResourceExhausted always means: nothing
+// changed, and reads, deletes and in-place updates still work. Bounds: keys up to 16,384 bytes and
+// values up to 1 GiB, else kInvalidArgument. Without growth an operation costs two cache misses
+// (bucket, record); an insert splits at most one bucket.
 class HashStore {
  public:
-  // Stages of a batch: hash all keys, prefetch all buckets, prefetch all records, apply. About 16 keys
-  // per stage hide the memory; more than 64 push each other out.
+  // Stages of a batch: hash all keys, prefetch all buckets, prefetch all records, apply. About 16
+  // keys per stage hide the memory; more than 64 push each other out.
   void PrefetchBucket(std::uint64_t hash) const { index_.PrefetchBucket(hash); }
   void PrefetchRecord(std::uint64_t hash) const;
 
@@ -105,15 +106,15 @@ class HashStore {
   HashOutcome Put(Bytes key, std::uint64_t hash, ValueWriter& value, const PutOptions& options,
                   std::uint64_t now_ms);
 
-  // Returns: kOk, kNotFound, kFailedPrecondition (`if_version` is not 0 and differs). Works on a full
-  // store.
+  // Returns: kOk, kNotFound, kFailedPrecondition (`if_version` is not 0 and differs). Works on a
+  // full store.
   HashOutcome Delete(Bytes key, std::uint64_t hash, Lsn if_version, std::uint64_t now_ms);
   // As Delete; the value's view is as valid as that of Get.
   HashOutcome Take(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
 
-  // Changes a counter of the given type by `operand` (the bits of an int64 or a double); absent counts
-  // as 0 and is created. Returns: kOk with previous and result; kInvalidArgument (not a counter of this
-  // type; and/or/xor of a double), kOutOfRange (add overflows an int64: unchanged),
+  // Changes a counter of the given type by `operand` (the bits of an int64 or a double); absent
+  // counts as 0 and is created. Returns: kOk with previous and result; kInvalidArgument (not a
+  // counter of this type; and/or/xor of a double), kOutOfRange (add overflows an int64: unchanged),
   // kResourceExhausted.
   HashOutcome FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
                           std::uint64_t operand, std::uint64_t now_ms);
@@ -133,12 +134,12 @@ class HashStore {
   // Keys and values of these records, without what storing them takes.
   std::uint64_t payload_bytes() const { return payload_bytes_; }
 
-  // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning) until
-  // `records_max` were accepted or the visitor refuses one by returning false. A key that is present
-  // from the first to the last call of an iteration is visited exactly once however the index grows;
-  // one that comes or goes meanwhile at most once per life. Keys of one 64-bit hash are accepted or
-  // refused together: what was accepted beyond `records` is to be thrown away, and comes again.
-  // `records_max` may be exceeded by such keys. The visitor must not call the store.
+  // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning)
+  // until `records_max` were accepted or the visitor refuses one by returning false. A key that is
+  // present from the first to the last call of an iteration is visited exactly once however the
+  // index grows; one that comes or goes meanwhile at most once per life. Keys of one 64-bit hash
+  // are accepted or refused together: what was accepted beyond `records` is to be thrown away, and
+  // comes again. `records_max` may be exceeded by such keys. The visitor must not call the store.
   IterateResult Iterate(std::uint64_t cursor, std::uint64_t records_max, std::uint64_t now_ms,
                         absl::FunctionRef<bool(const RecordView&)> visitor);
 
@@ -152,8 +153,8 @@ class HashStore {
   friend class Partition;
   friend class ValueReader;
 
-  // A looked-up key. Two words, passed by value: it stays in registers (through memory it was stored in
-  // halves and loaded whole, which the processor cannot forward: 15 ns per operation).
+  // A looked-up key. Two words, passed by value: it stays in registers (through memory it was
+  // stored in halves and loaded whole, which the processor cannot forward: 15 ns per operation).
   struct Found {
     std::uint64_t* slot = nullptr;   // Null: absent.
     RecordHeader* record = nullptr;  // Null if absent, but see stuck().
@@ -174,8 +175,8 @@ class HashStore {
   bool HasKey(Bytes key, std::uint64_t hash) const;  // Expired or not.
   Found LookExpiring(Found found, Bytes key, std::uint64_t hash, std::uint64_t now_ms);
 
-  // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome stands
-  // without a change, make room, apply. Decides again when making room has moved records.
+  // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome
+  // stands without a change, make room, apply. Decides again when making room has moved records.
   template <typename Decide>
   HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide);
   Room MakeRoom(const LogRecord& change, Found found);
@@ -209,7 +210,7 @@ class HashStore {
   const SegmentTable::Locator locator_;
   TagIndex index_;
   std::uint64_t payload_bytes_ = 0;
-  Extent extent_;  // What HashOutcome::extent points at.
+  Extent extent_;                               // What HashOutcome::extent points at.
   std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.
   std::vector<std::uint32_t> scratch_segments_;
   struct Visit {

@@ -1,4 +1,5 @@
-// What the files that implement HashStore inline: the look-up of a key, and the frame of every write.
+// What the files that implement HashStore inline: the look-up of a key, and the frame of every
+// write.
 #pragma once
 
 #include <cstring>
@@ -40,7 +41,8 @@ namespace tidepool::storage {
 [[gnu::always_inline]] inline HashStore::Found HashStore::Look(Bytes key, std::uint64_t hash,
                                                                std::uint64_t now_ms) {
   const Found found = LookRaw(key, hash);
-  if (found.slot == nullptr || (found.record->flags & kRecordExpiry) == 0) [[likely]] return found;
+  if (found.slot == nullptr || (found.record->flags & kRecordExpiry) == 0) [[likely]]
+    return found;
   return LookExpiring(found, key, hash, now_ms);
 }
 

@@ -76,8 +76,8 @@ class SegmentTable {
   std::uint64_t next_number() const { return next_number_; }
 
   std::byte* Base(std::uint32_t index) const { return bases_[index]; }
-  // Location to address, for those who do it on every operation: one load behind constants. Valid as
-  // long as the table, whose vectors never move.
+  // Location to address, for those who do it on every operation: one load behind constants. Valid
+  // as long as the table, whose vectors never move.
   struct Locator {
     std::byte* const* bases;
     int offset_bits;

@@ -95,7 +95,8 @@ class TagIndex {
   static constexpr std::uint64_t kSmallUnit = 64;  // Buckets of the first chunk: 4 KiB.
 
   std::uint64_t Home(std::uint64_t hash) const {
-    // Without a branch, which the processor could not foresee: one more bit if the bucket was split.
+    // Without a branch, which the processor could not foresee: one more bit if the bucket was
+    // split.
     const std::uint64_t low = hash & low_mask_;
     const std::uint64_t was_split = (low - split_) >> 63;
     return low | (hash & (was_split << level_));
@@ -166,7 +167,8 @@ class TagIndex {
 };
 
 template <typename Accept>
-[[gnu::always_inline]] inline std::uint64_t* TagIndex::Find(std::uint64_t hash, Accept&& accept) const {
+[[gnu::always_inline]] inline std::uint64_t* TagIndex::Find(std::uint64_t hash,
+                                                            Accept&& accept) const {
   hash &= hash_mask_;
   Bucket* home = BucketAt(Home(hash));
   return match::FindInChain(home, memory_.At(0), TagOf(hash, bucket::TagShift(home->header)),

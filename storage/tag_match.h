@@ -95,7 +95,8 @@ inline std::uint64_t* FindScalar(Bucket* bucket, std::byte* base, std::uint64_t 
 
 #ifdef TIDEPOOL_MATCH_X86
 template <typename Accept>
-[[gnu::always_inline]] inline std::uint64_t* FindSse2(Bucket* bucket, std::byte* base, std::uint64_t tag, Accept& accept) {
+[[gnu::always_inline]] inline std::uint64_t* FindSse2(Bucket* bucket, std::byte* base,
+                                                      std::uint64_t tag, Accept& accept) {
   for (;;) {
     if (std::uint64_t* slot = TakeCandidate(bucket, Sse2(*bucket, tag), accept)) return slot;
     const std::uint64_t link = bucket::Link(bucket->header);
@@ -128,8 +129,8 @@ template <typename Accept>
 #endif
 
 template <typename Accept>
-[[gnu::always_inline]] inline std::uint64_t* FindInChain(Bucket* bucket, std::byte* base, std::uint64_t tag,
-                                  Accept& accept) {
+[[gnu::always_inline]] inline std::uint64_t* FindInChain(Bucket* bucket, std::byte* base,
+                                                         std::uint64_t tag, Accept& accept) {
 #ifdef TIDEPOOL_MATCH_X86
   switch (g_match_level) {
     case MatchLevel::kAvx512:

@@ -142,9 +142,9 @@ class Bench {
                    "store.index_bytes.grown"})) {
       InsertRows();
     }
-    if (AnyWanted({"store.find", "store.find.view", "store.find.miss", "store.find.batch16.portable",
-                   "store.find.batch16.portable.view", "store.find.batch16.avx512",
-                   "store.find.batch16.avx512.view"})) {
+    if (AnyWanted({"store.find", "store.find.view", "store.find.miss",
+                   "store.find.batch16.portable", "store.find.batch16.portable.view",
+                   "store.find.batch16.avx512", "store.find.batch16.avx512.view"})) {
       FindRows();
     }
     if (AnyWanted({"store.false_candidates", "store.insert.worst"})) GrowthRows();
@@ -189,8 +189,8 @@ class Bench {
     const double ratio = Median(ratios);
     char text[32] = "";
     if (goal.has_value()) std::snprintf(text, sizeof text, "ratio >= %g", *goal);
-    Print({name, Median(ours), "M/CPU-s", "absl::flat_hash_map<string,string>" + how, Median(peer), ratio,
-           text, goal.has_value() ? std::optional(ratio >= *goal) : std::nullopt});
+    Print({name, Median(ours), "M/CPU-s", "absl::flat_hash_map<string,string>" + how, Median(peer),
+           ratio, text, goal.has_value() ? std::optional(ratio >= *goal) : std::nullopt});
   }
 
   template <typename Work>
@@ -316,7 +316,8 @@ class Bench {
       Random random(seed);
       SetMatchLevel(MatchLevel::kSse2);
       find.push_back(RateOf(finds, [&](std::uint64_t) { FindOne(ours, random.Below(records_)); }));
-      peer_find.push_back(peer_rate(random, [](const Key& key) { return std::string(key.text()); }));
+      peer_find.push_back(
+          peer_rate(random, [](const Key& key) { return std::string(key.text()); }));
       peer_view.push_back(peer_rate(random, [](const Key& key) { return key.text(); }));
       portable.push_back(BatchRate(ours, seed + 100, finds));
       SetMatchLevel(best);

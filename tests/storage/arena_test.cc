@@ -1,10 +1,10 @@
 // The pool: budget, promises, seals, touching ahead, and several cores at once.
 #include "storage/arena.h"
 
-#include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include <cstring>
 #include <set>

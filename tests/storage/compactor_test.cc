@@ -15,7 +15,8 @@ TEST_CASE("OverwritesForeverFitBoundedMemory") {
   const std::uint64_t seed = TestSeed();
   INFO("TIDEPOOL_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
-  // Live data of about half the memory, written 60 times over; sizes differ, so nothing is in place.
+  // Live data of about half the memory, written 60 times over; sizes differ, so nothing is in
+  // place.
   constexpr int kKeys = 900;
   std::vector<int> last(kKeys, -1);
   for (int i = 0; i < 60 * kKeys; ++i) {

@@ -35,12 +35,12 @@ TEST_CASE("EachKeyIsVisitedOnceWithItsRecord") {
   std::map<std::string, std::string> seen;
   IterateResult result;
   while (!result.done) {
-    result = fixture.store->Iterate(result.cursor, 7, fixture.core->NowMs(),
-                                    [&](const RecordView& view) {
-                                      REQUIRE(view.version.value() != 0);
-                                      REQUIRE(seen.emplace(AsText(view.key), AsText(view.value)).second);
-                                      return true;
-                                    });
+    result = fixture.store->Iterate(
+        result.cursor, 7, fixture.core->NowMs(), [&](const RecordView& view) {
+          REQUIRE(view.version.value() != 0);
+          REQUIRE(seen.emplace(AsText(view.key), AsText(view.value)).second);
+          return true;
+        });
     REQUIRE(result.records <= 7);
   }
   REQUIRE(seen.size() == 5000);

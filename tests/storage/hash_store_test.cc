@@ -291,7 +291,8 @@ TEST_CASE("FullStoreRefusesPutsAndStillReadsDeletesAndUpdatesInPlace") {
   }
   // Half is dead: compaction makes room for it again.
   for (int i = 0; i < stored / 4; ++i) {
-    REQUIRE(fixture.Put("again" + std::to_string(i), std::string(200, 'a')).code == StatusCode::kOk);
+    REQUIRE(fixture.Put("again" + std::to_string(i), std::string(200, 'a')).code ==
+            StatusCode::kOk);
   }
   fixture.core->CheckInvariants();
 }

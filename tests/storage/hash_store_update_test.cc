@@ -17,7 +17,8 @@ HashOutcome Update(StoreFixture& fixture, std::string_view key, UpdateKind kind,
                                     fixture.core->NowMs());
 }
 
-HashOutcome UpdateF64(StoreFixture& fixture, std::string_view key, UpdateKind kind, double operand) {
+HashOutcome UpdateF64(StoreFixture& fixture, std::string_view key, UpdateKind kind,
+                      double operand) {
   return Update(fixture, key, kind, CounterType::kF64, std::bit_cast<std::uint64_t>(operand));
 }
 

@@ -118,7 +118,8 @@ TEST_CASE("AllKernelsFindTheSame") {
 
 TEST_CASE("KernelsAgreeOnEveryTagInEverySlot") {
   for (int slot = 0; slot < kSlotsPerBucket; ++slot) {
-    for (const std::uint64_t tag : {0ull, 1ull, 0x800000ull, 0xFFFFFFull, 0x7FFFFFull, 0xABCDEull}) {
+    for (const std::uint64_t tag :
+         {0ull, 1ull, 0x800000ull, 0xFFFFFFull, 0x7FFFFFull, 0xABCDEull}) {
       Bucket bucket{~0ull, {}};
       for (auto& word : bucket.slots) word = MakeSlot(tag ^ 1, kLocationMask);
       bucket.slots[slot] = MakeSlot(tag, kLocationMask);

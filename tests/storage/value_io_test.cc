@@ -104,10 +104,10 @@ TEST_CASE("RefusedPutLeavesTheWriterUsable") {
   REQUIRE(writer.Write(0, AsBytes("value")) == StatusCode::kOk);
   PutOptions options;
   options.condition = PutCondition::kIfAbsent;
-  REQUIRE(fixture.store
-              ->Put(AsBytes("key"), StoreFixture::Hash("key"), writer, options,
-                    fixture.core->NowMs())
-              .code == StatusCode::kAlreadyExists);
+  REQUIRE(
+      fixture.store
+          ->Put(AsBytes("key"), StoreFixture::Hash("key"), writer, options, fixture.core->NowMs())
+          .code == StatusCode::kAlreadyExists);
   REQUIRE(PutWriter(fixture, "key", writer).code == StatusCode::kOk);
   REQUIRE(fixture.Text("key") == "value");
 }
@@ -116,8 +116,7 @@ TEST_CASE("ValueAboveTheLimitOrTheMemoryIsRefusedAtTheBeginning") {
   StoreFixture fixture;
   REQUIRE(ValueWriter::Begin(*fixture.core, limits::kValueBytesMax + 1).code() ==
           StatusCode::kOutOfRange);
-  REQUIRE(ValueWriter::Begin(*fixture.core, 200ull << 20).code() ==
-          StatusCode::kResourceExhausted);
+  REQUIRE(ValueWriter::Begin(*fixture.core, 200ull << 20).code() == StatusCode::kResourceExhausted);
 }
 
 TEST_CASE("WriterThatMeetsFullMemorySaysSoAndNothingIsLost") {
