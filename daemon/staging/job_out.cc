@@ -19,6 +19,7 @@
 #include "daemon/staging/plan.h"
 #include "proto/base/limits.h"
 #include "proto/file_tree/beneath.h"
+#include "proto/file_tree/leftovers.h"
 #include "proto/manifest/keys.h"
 
 namespace tidepool::daemon::staging {
@@ -76,6 +77,9 @@ class StageOut {
     if (!root_.valid()) {
       return file_tree::StatusOfErrno(errno, "cannot open", context_.request.directory());
     }
+    file_tree::RemoveLeftovers(root_.get());
+    auto marker = file_tree::JobMarker::Make(root_.get(), context_.job);
+    if (!marker.ok()) return marker.status();
     writer_ = std::make_unique<file_tree::TreeWriter>(root_.get(), context_.job + "-job");
     auto before = BeginMark(context_, false);
     if (!before.ok()) return before.status();
@@ -90,8 +94,11 @@ class StageOut {
     FinishLargeFiles();
     const Status moved = movers_.Finish();
     for (const file_tree::Written& file : unfinished_) writer_->Discard({file});
+    // A daemon that died has left its files under way.
+    if (!moved.ok()) file_tree::RemoveTemporaries(root_.get(), context_.job);
     TP_RETURN_IF_ERROR(moved);
     state_.SetPhase("finishing");
+    marker->Remove();
     FinishDirectories();
     TP_RETURN_IF_ERROR(writer_->SyncDirectories());
     return Complete(*owners, *before);

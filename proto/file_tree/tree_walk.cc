@@ -17,6 +17,10 @@ std::int64_t MtimeNs(const struct stat& info) {
   return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
+std::string Below(const std::string& directory, std::string_view name) {
+  return directory == "." ? std::string(name) : directory + "/" + std::string(name);
+}
+
 Status ReadLink(int directory_fd, const char* name, std::string_view path, std::string* target) {
   // Links are bounded by PATH_MAX; a longer answer means that it was replaced meanwhile.
   char buffer[4097];
@@ -68,7 +72,11 @@ class Walker {
       const dirent* entry = readdir(stream);
       if (entry == nullptr) break;
       const std::string_view name = entry->d_name;
-      if (name == "." || name == ".." || name.starts_with(kOwnNamePrefix)) continue;
+      if (name == "." || name == "..") continue;
+      if (name.starts_with(kOwnNamePrefix)) {
+        if (callbacks_.own) callbacks_.own(Below(directory, name));
+        continue;
+      }
       if (!Look(opened->get(), directory, entry->d_name)) {
         stopped_ = true;
         break;
@@ -82,7 +90,7 @@ class Walker {
 
   bool Look(int directory_fd, const std::string& directory, const char* name) {
     FoundFile found;
-    found.path = directory == "." ? name : directory + "/" + name;
+    found.path = Below(directory, name);
     Status status = CheckPath(found.path);
     struct stat info;
     if (status.ok() && fstatat(directory_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) {

@@ -27,6 +27,8 @@ struct WalkCallbacks {
   std::function<bool(FoundFile)> found;
   // Cannot be read, cannot be staged (a socket, a device), or cannot be named. The walk goes on.
   std::function<void(std::string_view path, const Status& why)> failed;
+  // A name that begins with kOwnNamePrefix; may be empty. Such files are not found.
+  std::function<void(std::string_view path)> own = {};
 };
 
 // Walks below `root_fd` and follows no link. A directory comes before what is in it. Holds one

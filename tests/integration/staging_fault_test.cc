@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "proto/base/status.h"
 #include "tests/integration/staging_fixture.h"
@@ -94,6 +95,35 @@ TEST_CASE("ADaemonThatIsKilledFailsTheJobByName") {
   } else {
     CHECK(end.code() == static_cast<std::uint32_t>(StatusCode::kUnavailable));
     CHECK(Failures(end).find(name) != std::string::npos);
+  }
+}
+
+std::size_t NamesOfStaging(const test::ScratchDirectory& tree) {
+  std::size_t names = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(tree.path())) {
+    if (entry.path().filename().string().rfind(".tidepool-stage-", 0) == 0) ++names;
+  }
+  return names;
+}
+
+TEST_CASE("ADaemonThatIsKilledInAStageOutLeavesNoHalfFiles") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  const test::ScratchDirectory target;
+  Fill(source);
+  REQUIRE(staging.Run(kIn, "tree", source.path(), {.probe = ""}).code() == 0);
+  const std::size_t asked = staging.cluster().coordinator_index();
+  v1::StartStageResponse started;
+  REQUIRE(staging.Start(staging.Request(kOut, "tree", target.path()), &started, asked).ok());
+  staging.cluster().Kill(asked == 2 ? 1 : 2);
+  const v1::StageProgress end = staging.Watch(started.job(), asked);
+  INFO(Failures(end));
+  // Every file that has its name is complete, whatever the moment of the kill.
+  CHECK((end.code() != 0 || end.files_done() == 2'000));
+  CHECK(NamesOfStaging(target) == 0);
+  for (const auto& entry : std::filesystem::directory_iterator(target.path())) {
+    CHECK(target.Read(entry.path().filename().string()) == "content");
   }
 }
 
