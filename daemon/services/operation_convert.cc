@@ -159,7 +159,8 @@ Status StatusOf(const OperationOutcome& outcome, std::string_view space, std::st
                      std::string(space) + "'";
   switch (outcome.code) {
     case StatusCode::kNotFound:
-      return Status(outcome.code, what + " does not exist");
+      // With a text it is the namespace that is missing.
+      return Status(outcome.code, outcome.value.empty() ? what + " does not exist" : outcome.value);
     case StatusCode::kAlreadyExists:
       return Status(outcome.code, what + " exists already");
     case StatusCode::kFailedPrecondition:
