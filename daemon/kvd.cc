@@ -11,6 +11,7 @@
 #include "daemon/services/service_host.h"
 #include "daemon/stop_signal.h"
 #include "proto/base/log.h"
+#include "proto/cluster_file/file_io.h"
 #include "proto/transport/process_environment.h"
 #include "proto/transport/ucx_transport.h"
 
@@ -55,6 +56,11 @@ void PrintConfig(const LoadedOptions& loaded) {
 }
 
 int Serve(const LoadedOptions& loaded) {
+  if (!loaded.options.log_file.empty()) {
+    // The log would make missing folders; a mistyped one had better be said.
+    const Status there = cluster_file::CheckFolderOf(loaded.options.log_file, "write the log");
+    if (!there.ok()) return Fail(there, kWrongUsage);
+  }
   const Status opened = log::Open(loaded.options.log_level, loaded.options.log_file);
   if (!opened.ok()) return Fail(opened, kWrongUsage);
   RouteGrpcLog();

@@ -92,6 +92,8 @@ Status Node::OpenIdentity() {
     auto path = cluster_file::PathForDaemon(options_.cluster, environment_);
     if (!path.ok()) return path.status();
     file_path_ = *std::move(path);
+    // Before anything is made beside it.
+    TP_RETURN_IF_ERROR(cluster_file::CheckFolderOf(file_path_, "write the connection file"));
     if (folder.empty()) folder = cluster_file::DataFolderFor(file_path_);
   } else if (folder.empty()) {
     auto path = cluster_file::UserServicePath(environment_, /*make_folder=*/true);

@@ -344,7 +344,8 @@ void Coordinator::Tick() {
     for (std::size_t i = 0; i < liveness_.size(); ++i) {
       Liveness& liveness = liveness_[i];
       if (we_slept) liveness.heard_ns = now_ns;
-      if (!liveness.up || now_ns - liveness.heard_ns <= lease_ns) continue;
+      // A heartbeat may have come in after now_ns was read.
+      if (!liveness.up || now_ns <= liveness.heard_ns + lease_ns) continue;
       liveness.up = false;
       silent.push_back(NodeId(static_cast<std::uint16_t>(i)));
     }

@@ -1,9 +1,6 @@
 #include "daemon/membership/founding.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -109,14 +106,6 @@ Result<std::optional<Part>> Decide(const FoundingContext& context, const Examina
   return std::optional<Part>(Part());
 }
 
-Status CheckFolder(const std::string& path) {
-  const std::string folder = cluster_file::FolderOf(path);
-  struct stat info {};
-  const int error = stat(folder.c_str(), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
-  if (error == 0) return OkStatus();
-  return cluster_file::FileError("write the connection file", path, error);
-}
-
 }  // namespace
 
 Result<Part> DecidePart(const FoundingContext& context) {
@@ -130,7 +119,7 @@ Result<Part> DecidePart(const FoundingContext& context) {
     part.kind = Part::Kind::kJoin;
     return part;
   }
-  TP_RETURN_IF_ERROR(CheckFolder(context.path));
+  TP_RETURN_IF_ERROR(cluster_file::CheckFolderOf(context.path, "write the connection file"));
   const std::uint64_t timeout_ms = context.options->join_timeout_ms;
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   const std::string job = cluster_file::JobId(context.environment);

@@ -1,5 +1,6 @@
 #include "daemon/services/service_host.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
@@ -119,6 +120,11 @@ bool ProbeCluster(const std::string& address, const std::string& cluster_uuid) {
 void RouteGrpcLog() {
   gpr_set_log_function(
       [](gpr_log_func_args* line) { log::Debug(std::string("grpc: ") + line->message); });
+  // Parsing comes before the token's check, so whoever reaches the port could fill the log.
+  google::protobuf::SetLogHandler(
+      [](google::protobuf::LogLevel, const char*, int, const std::string& message) {
+        log::Debug("protobuf: " + message);
+      });
 }
 
 }  // namespace tidepool::daemon

@@ -68,6 +68,13 @@ std::string FolderOf(std::string_view path) {
   return slash == 0 ? "/" : std::string(path.substr(0, slash));
 }
 
+Status CheckFolderOf(const std::string& path, std::string_view doing) {
+  const std::string folder = FolderOf(path);
+  struct stat info {};
+  const int error = stat(folder.c_str(), &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+  return error == 0 ? OkStatus() : FileError(doing, path, error);
+}
+
 Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max) {
   // Not blocking: a fifo of that name must not hold the caller for ever.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

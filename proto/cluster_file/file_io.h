@@ -38,6 +38,9 @@ Status FileError(std::string_view doing, std::string_view path, int error);
 // The folder part of `path` ("." if it has none).
 std::string FolderOf(std::string_view path);
 
+// kOk if the folder part of `path` is there; else as FileError, "cannot <doing> '<path>': ...".
+Status CheckFolderOf(const std::string& path, std::string_view doing);
+
 // The whole file, which must be a regular one of at most `bytes_max`.
 // Errors: as FileError; kInvalidArgument (not a file, or too large).
 Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max);

@@ -1,0 +1,333 @@
+// The gRPC endpoint from outside: who may call what, and the control services' answers.
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "proto/convert/grpc_status.h"
+#include "tests/integration/harness.h"
+#include "tidepool/v1/bulk.grpc.pb.h"
+#include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/staging.grpc.pb.h"
+
+namespace tidepool::testing {
+namespace {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// One message to any method; the status, and the answer if `answer` is given.
+grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                     const std::string& message, const Headers& headers,
+                     std::string* answer = nullptr) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  for (const auto& [name, value] : headers) context.AddMetadata(name, value);
+  const grpc::Slice slice(message);
+  grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  grpc::CompletionQueue queue;
+  grpc::GenericStub stub(channel);
+  auto reader = stub.PrepareUnaryCall(&context, method, request, &queue);
+  reader->StartCall();
+  grpc::Status status;
+  reader->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  grpc::Slice content;
+  if (answer != nullptr && status.ok() && response.DumpToSingleSlice(&content).ok()) {
+    answer->assign(reinterpret_cast<const char*>(content.begin()), content.size());
+  }
+  return status;
+}
+
+std::vector<std::string> AllMethods() {
+  // Named so that the linker keeps the messages' descriptors.
+  const google::protobuf::FileDescriptor* files[] = {
+      v1::PingRequest::descriptor()->file(),       v1::JoinRequest::descriptor()->file(),
+      v1::GetRequest::descriptor()->file(),        v1::LoadRequest::descriptor()->file(),
+      v1::StartStageRequest::descriptor()->file(), v1::DropNamespaceRequest::descriptor()->file(),
+  };
+  std::vector<std::string> methods;
+  for (const auto* file : files) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      const auto* service = file->service(s);
+      for (int m = 0; m < service->method_count(); ++m) {
+        methods.push_back("/" + std::string(service->full_name()) + "/" +
+                          std::string(service->method(m)->name()));
+      }
+    }
+  }
+  return methods;
+}
+
+TEST_CASE("NoMethodOfAnyServiceIsCalledWithoutTheToken") {
+  TestCluster cluster({.nodes = 1});
+  const auto channel = cluster.channel(0);
+  const std::string token = cluster.token();
+  std::string other = token;
+  other[5] = other[5] == '0' ? '1' : '0';
+  const std::vector<Headers> wrong = {
+      {},
+      {{"authorization", "Bearer " + other}},
+      {{"authorization", token}},
+      {{"authorization", "bearer " + token}},
+      {{"authorization", "Bearer " + token + " "}},
+      {{"authorization", "Bearer "}},
+      {{"authorization", "Bearer " + token}, {"authorization", "Bearer " + other}},
+      {{"x-authorization", "Bearer " + token}},
+  };
+  const std::vector<std::string> methods = AllMethods();
+  CHECK(methods.size() > 30);
+  for (const std::string& method : methods) {
+    INFO(method);
+    CHECK(CallRaw(channel, method, "", {}).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  }
+  for (const Headers& headers : wrong) {
+    CHECK(CallRaw(channel, "/tidepool.v1.Admin/Ping", "", headers).error_code() ==
+          grpc::StatusCode::UNAUTHENTICATED);
+  }
+  // None of them stopped it or did anything else.
+  CHECK(cluster.StatusFrom(0).nodes_size() == 1);
+  CHECK(
+      CallRaw(channel, "/tidepool.v1.Admin/Ping", "", {{"authorization", "Bearer " + token}}).ok());
+}
+
+TEST_CASE("HealthNeedsNoTokenAndReflectionDoes") {
+  TestCluster cluster({.nodes = 1});
+  const auto channel = cluster.channel(0);
+  std::string answer;
+  REQUIRE(CallRaw(channel, "/grpc.health.v1.Health/Check", "", {}, &answer).ok());
+  CHECK(answer == "\x08\x01");  // SERVING
+  const std::string reflect = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  const std::string list_services = "\x3a\x01*";
+  CHECK(CallRaw(channel, reflect, list_services, {}).error_code() ==
+        grpc::StatusCode::UNAUTHENTICATED);
+  REQUIRE(CallRaw(channel, reflect, list_services, {{"authorization", "Bearer " + cluster.token()}},
+                  &answer)
+              .ok());
+  CHECK(answer.find("tidepool.v1.Data") != std::string::npos);
+}
+
+TEST_CASE("AnyBytesAsAMessageGiveAStatus") {
+  TestCluster cluster({.nodes = 1});
+  const auto channel = cluster.channel(0);
+  const Headers headers = {{"authorization", "Bearer " + cluster.token()}};
+  std::uint32_t state = 12345;
+  for (const std::string& method : AllMethods()) {
+    if (method == "/tidepool.v1.Admin/Stop") continue;  // Does what it says.
+    for (int i = 0; i < 5; ++i) {
+      std::string junk(1 + i * 20, '\0');
+      for (char& c : junk) {
+        state = state * 1'664'525 + 1'013'904'223;
+        c = static_cast<char>(state >> 24);
+      }
+      (void)CallRaw(channel, method, junk, headers);
+    }
+  }
+  CHECK(cluster.process(0).running());
+  CHECK(cluster.StatusFrom(0).nodes_size() == 1);
+}
+
+TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
+  TestCluster cluster({.nodes = 1});
+  const auto stub = v1::Cluster::NewStub(cluster.channel(0));
+  const std::uint64_t epoch = cluster.StatusFrom(0).epoch();
+  v1::GetMapRequest request;
+  request.set_known_epoch(epoch);
+  request.set_wait_for_epoch(epoch + 1);
+  {
+    grpc::ClientContext call;
+    cluster.Prepare(&call, 1000);
+    v1::GetMapResponse response;
+    REQUIRE(stub->GetMap(&call, request, &response).ok());
+    CHECK(response.map().epoch() == epoch);
+  }
+  std::thread creator([&] {
+    grpc::ClientContext call;
+    cluster.Prepare(&call);
+    v1::CreateNamespaceRequest create;
+    create.set_name("x");
+    create.set_kind(v1::KIND_HASH);
+    v1::CreateNamespaceResponse ignored;
+    (void)v1::Namespaces::NewStub(cluster.channel(0))->Create(&call, create, &ignored).ok();
+  });
+  grpc::ClientContext call;
+  cluster.Prepare(&call, kPatienceMs);
+  v1::GetMapResponse response;
+  REQUIRE(stub->GetMap(&call, request, &response).ok());
+  creator.join();
+  CHECK(response.map().epoch() == epoch + 1);
+  CHECK(response.map().namespaces_size() == 1);
+}
+
+TEST_CASE("ManyCallersWaitForAMapWithoutHoldingThreads") {
+  TestCluster cluster({.nodes = 1});
+  const auto stub = v1::Cluster::NewStub(cluster.channel(0));
+  const std::uint64_t epoch = cluster.StatusFrom(0).epoch();
+  v1::GetMapRequest request;
+  request.set_wait_for_epoch(epoch + 1);
+  constexpr int kCallers = 2000;  // More than the daemon has threads for calls.
+  struct Waiting {
+    grpc::ClientContext call;
+    v1::GetMapResponse response;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::GetMapResponse>> reader;
+  };
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<Waiting>> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    auto& waiting = *callers.emplace_back(std::make_unique<Waiting>());
+    cluster.Prepare(&waiting.call, 2 * kPatienceMs);
+    waiting.reader = stub->AsyncGetMap(&waiting.call, request, &queue);
+    waiting.reader->Finish(&waiting.response, &waiting.status, &waiting);
+  }
+  CHECK(cluster.StatusFrom(0).nodes_size() == 1);  // Others are served meanwhile.
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::CreateNamespaceRequest create;
+  create.set_name("x");
+  create.set_kind(v1::KIND_HASH);
+  v1::CreateNamespaceResponse ignored;
+  REQUIRE(v1::Namespaces::NewStub(cluster.channel(0))->Create(&call, create, &ignored).ok());
+  int answered = 0;
+  for (int i = 0; i < kCallers; ++i) {
+    void* tag = nullptr;
+    bool ok = false;
+    REQUIRE(queue.Next(&tag, &ok));
+    const auto& waiting = *static_cast<Waiting*>(tag);
+    if (waiting.status.ok() && waiting.response.map().epoch() == epoch + 1) ++answered;
+  }
+  CHECK(answered == kCallers);
+}
+
+TEST_CASE("NamespacesAreMadeListedDescribedAndDropped") {
+  TestCluster cluster({.nodes = 2});
+  for (std::size_t asked = 0; asked < 2; ++asked) {
+    const auto stub = v1::Namespaces::NewStub(cluster.channel(asked));
+    const std::string name = "space" + std::to_string(asked);
+    v1::CreateNamespaceRequest create;
+    create.set_name(name);
+    create.set_kind(v1::KIND_HASH);
+    create.mutable_options()->set_partitions(6);
+    v1::CreateNamespaceResponse created;
+    for (const bool expected : {true, false}) {
+      grpc::ClientContext call;
+      cluster.Prepare(&call);
+      REQUIRE(stub->Create(&call, create, &created).ok());
+      CHECK(created.created() == expected);
+    }
+    create.mutable_options()->set_partitions(5);
+    grpc::ClientContext differs;
+    cluster.Prepare(&differs);
+    const Status refused = convert::FromGrpc(stub->Create(&differs, create, &created), "kvd");
+    CHECK(refused == StatusCode::kAlreadyExists);
+    CHECK(refused.what().find("partitions is 6, not 5") != std::string::npos);
+    CHECK(refused.remedy().find("drop") != std::string::npos);
+
+    grpc::ClientContext list;
+    cluster.Prepare(&list);
+    v1::ListNamespacesResponse listed;
+    REQUIRE(stub->List(&list, v1::ListNamespacesRequest(), &listed).ok());
+    CHECK(listed.namespaces_size() == 2);
+
+    grpc::ClientContext describe;
+    cluster.Prepare(&describe);
+    v1::DescribeNamespaceRequest about;
+    about.set_name(name);
+    v1::DescribeNamespaceResponse described;
+    REQUIRE(stub->Describe(&describe, about, &described).ok());
+    CHECK(described.partitions_size() == 6);
+
+    grpc::ClientContext drop;
+    cluster.Prepare(&drop);
+    v1::DropNamespaceRequest dropping;
+    dropping.set_name(name);
+    v1::DropNamespaceResponse dropped;
+    REQUIRE(stub->Drop(&drop, dropping, &dropped).ok());
+    grpc::ClientContext again;
+    cluster.Prepare(&again);
+    CHECK(stub->Drop(&again, dropping, &dropped).error_code() == grpc::StatusCode::NOT_FOUND);
+  }
+}
+
+TEST_CASE("KindsAndOptionsOfLaterVersionsAreRefusedOverTheWire") {
+  TestCluster cluster({.nodes = 1});
+  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
+  const auto code = [&](v1::Kind kind, const std::string& durability) {
+    grpc::ClientContext call;
+    cluster.Prepare(&call);
+    v1::CreateNamespaceRequest create;
+    create.set_name("x");
+    create.set_kind(kind);
+    create.mutable_options()->set_durability(durability);
+    v1::CreateNamespaceResponse created;
+    return stub->Create(&call, create, &created).error_code();
+  };
+  CHECK(code(v1::KIND_ORDERED, "") == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(code(v1::KIND_HASH, "sync") == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(code(v1::KIND_UNSPECIFIED, "") == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(code(static_cast<v1::Kind>(99), "") == grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_CASE("AdminTellsAndChangesWhatItShould") {
+  TestCluster cluster({.nodes = 1, .flags = {"--log-level=warn"}});
+  const auto stub = v1::Admin::NewStub(cluster.channel(0));
+  grpc::ClientContext set;
+  cluster.Prepare(&set);
+  v1::SetLogLevelRequest level;
+  level.set_level("debug");
+  v1::SetLogLevelResponse previous;
+  REQUIRE(stub->SetLogLevel(&set, level, &previous).ok());
+  CHECK(previous.previous() == "warn");
+  grpc::ClientContext wrong;
+  cluster.Prepare(&wrong);
+  level.set_level("loud");
+  CHECK(stub->SetLogLevel(&wrong, level, &previous).error_code() ==
+        grpc::StatusCode::INVALID_ARGUMENT);
+  grpc::ClientContext get;
+  cluster.Prepare(&get);
+  v1::GetConfigResponse config;
+  REQUIRE(stub->GetConfig(&get, v1::GetConfigRequest(), &config).ok());
+  const std::string token = cluster.token();
+  bool found = false;
+  for (const auto& option : config.options()) {
+    CHECK(option.value().find(token) == std::string::npos);
+    if (option.name() != "log-level") continue;
+    found = true;
+    CHECK(option.value() == "debug");
+    CHECK(option.source() == "flag");
+  }
+  CHECK(found);
+  grpc::ClientContext ping;
+  cluster.Prepare(&ping);
+  v1::PingResponse pong;
+  REQUIRE(stub->Ping(&ping, v1::PingRequest(), &pong).ok());
+  CHECK(pong.incarnation() == 1);
+  grpc::ClientContext reset;
+  cluster.Prepare(&reset);
+  v1::ResetStatsResponse ignored;
+  CHECK(stub->ResetStats(&reset, v1::ResetStatsRequest(), &ignored).ok());
+}
+
+TEST_CASE("AttachingWithNonsenseIsRefused") {
+  TestCluster cluster({.nodes = 1});
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::AttachRequest request;
+  request.set_worker_address("nonsense");
+  request.set_client_name("te\x01st");
+  v1::AttachResponse response;
+  const grpc::Status attached =
+      v1::Cluster::NewStub(cluster.channel(0))->Attach(&call, request, &response);
+  CHECK(attached.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace tidepool::testing
