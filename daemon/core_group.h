@@ -69,7 +69,7 @@ struct PartitionStats {
   PartitionId id;
   std::uint64_t records = 0;
   std::uint64_t live_bytes = 0;  // Of keys and values.
-  std::uint64_t changes = 0;  // Differs whenever the partition has changed since the last look.
+  std::uint64_t changes = 0;     // Differs whenever the partition has changed since the last look.
 };
 
 // The outcome of one operation that a gRPC service asked for; owns its value.

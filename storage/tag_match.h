@@ -38,11 +38,14 @@ inline unsigned Scalar(const Bucket& bucket, std::uint64_t tag) {
 
 #ifdef TIDEPOOL_MATCH_X86
 inline unsigned Sse2(const Bucket& bucket, std::uint64_t tag) {
-  const auto* words = reinterpret_cast<const __m128*>(&bucket);
-  // The high half of a slot is [tag:24 | 8 bits of location].
-  const __m128i low = _mm_castps_si128(_mm_shuffle_ps(words[0], words[1], _MM_SHUFFLE(3, 1, 3, 1)));
-  const __m128i high =
-      _mm_castps_si128(_mm_shuffle_ps(words[2], words[3], _MM_SHUFFLE(3, 1, 3, 1)));
+  const auto* words = reinterpret_cast<const __m128i*>(&bucket);
+  // The high half of a slot is [tag:24 | 8 bits of location]; four of them fill a register.
+  const auto high_halves = [](__m128i first, __m128i second) {
+    return _mm_unpacklo_epi64(_mm_shuffle_epi32(first, _MM_SHUFFLE(3, 1, 3, 1)),
+                              _mm_shuffle_epi32(second, _MM_SHUFFLE(3, 1, 3, 1)));
+  };
+  const __m128i low = high_halves(_mm_load_si128(words), _mm_load_si128(words + 1));
+  const __m128i high = high_halves(_mm_load_si128(words + 2), _mm_load_si128(words + 3));
   const __m128i wanted = _mm_set1_epi32(static_cast<int>(tag));
   const __m128i equal_low = _mm_cmpeq_epi32(_mm_srli_epi32(low, 8), wanted);
   const __m128i equal_high = _mm_cmpeq_epi32(_mm_srli_epi32(high, 8), wanted);
