@@ -95,25 +95,25 @@ grpc::Status ClusterService::Leave(grpc::ServerContext*, const v1::LeaveRequest*
 grpc::ServerUnaryReactor* ClusterService::GetMap(grpc::CallbackServerContext* call,
                                                  const v1::GetMapRequest* request,
                                                  v1::GetMapResponse* response) {
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  grpc::ServerUnaryReactor* call_end = call->DefaultReactor();
   const Epoch known(request->known_epoch());
   const Epoch wanted(request->wait_for_epoch());
   const std::uint64_t left_ns = DeadlineOf(*call).LeftNs();
   const Deadline deadline(Clock::Real().MonotonicNs() + left_ns / 5 * 4);
   MapHolder& holder = node_.NewestHolder();
   // `response` lives until Finish.
-  holder.OnEpoch(wanted, deadline, [&holder, reactor, response, known] {
+  holder.OnEpoch(wanted, deadline, [&holder, call_end, response, known] {
     const placement::PlacementMapPtr map = holder.Get();
     if (map != nullptr) {
       convert::ToProto(placement::DeltaSince(*map, std::min(known, map->epoch)),
                        response->mutable_map());
     }
-    reactor->Finish(map != nullptr ? grpc::Status::OK
-                                   : ToGrpc(ErrorStatus(StatusCode::kUnavailable,
-                                                        "this node has not joined its cluster yet",
-                                                        "try again in a moment")));
+    call_end->Finish(map != nullptr ? grpc::Status::OK
+                                    : ToGrpc(ErrorStatus(StatusCode::kUnavailable,
+                                                         "this node has not joined its cluster yet",
+                                                         "try again in a moment")));
   });
-  return reactor;
+  return call_end;
 }
 
 grpc::Status ClusterService::Status(grpc::ServerContext* call, const v1::StatusRequest*,

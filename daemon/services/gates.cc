@@ -20,9 +20,9 @@ class ClusterGate final : public v1::Cluster::WithCallbackMethod_GetMap<v1::Clus
                                    v1::GetMapResponse* response) override {
     const RpcStatus checked = authenticator_.Check(*context);
     if (checked.ok()) return inner_.GetMap(context, request, response);
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(checked);
-    return reactor;
+    grpc::ServerUnaryReactor* call_end = context->DefaultReactor();
+    call_end->Finish(checked);
+    return call_end;
   }
   RpcStatus Join(ServerContext* context, const v1::JoinRequest* request,
                  v1::JoinResponse* response) override {

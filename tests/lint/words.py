@@ -23,7 +23,7 @@ INSTEAD_IN_TYPES = {
     "timestamp": "LSN, version, or a time with its unit", "hint": "promise", "hints": "promise",
 }
 # Identifiers of other libraries.
-FOREIGN = {"ServerUnaryReactor", "ServerWriteReactor", "ServerReadReactor", "ServerBidiReactor"}
+FOREIGN = {"ServerUnaryReactor", "ServerWriteReactor", "ServerReadReactor", "ServerBidiReactor", "DefaultReactor"}
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TYPE = re.compile(r"\b(?:class|struct|enum(?:\s+class)?|namespace|using)\s+(?:\[\[\w+\]\]\s+)?(\w+)(?=[^;<>()]*[{=])")
