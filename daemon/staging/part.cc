@@ -12,6 +12,8 @@ namespace tidepool::daemon::staging {
 namespace {
 
 constexpr auto kReportInterval = std::chrono::milliseconds(250);
+// The rest comes with the next message: a full store fails files faster than 4 MiB can list.
+constexpr int kFailuresPerReportMax = 256;
 
 }  // namespace
 
@@ -130,6 +132,13 @@ v1::RunPartProgress Part::TakeProgress() {
   const std::lock_guard lock(progress_.mutex_);
   v1::RunPartProgress progress;
   progress.Swap(&progress_.since_last_);
+  auto& failures = *progress.mutable_failures();
+  for (int i = kFailuresPerReportMax; i < failures.size(); ++i) {
+    progress_.since_last_.add_failures()->Swap(&failures[i]);
+  }
+  if (failures.size() > kFailuresPerReportMax) {
+    failures.DeleteSubrange(kFailuresPerReportMax, failures.size() - kFailuresPerReportMax);
+  }
   return progress;
 }
 
@@ -143,6 +152,10 @@ void Part::ReportUntilDone() {
       ok = result_.ok();
     }
     v1::RunPartProgress progress = TakeProgress();
+    while (finished && progress.failures_size() == kFailuresPerReportMax) {
+      report_(progress);
+      progress = TakeProgress();
+    }
     if (finished && ok) {
       progress.set_own_changes(store_->own_changes());
       progress.set_done(true);

@@ -178,6 +178,9 @@ class PartOut final : public PartWork {
     auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
     Status status = entry.status();
     if (status.ok()) status = file_tree::CheckPath(item.path());
+    if (status.ok() && item.part() > manifest::PartCountOf(entry->size)) {
+      status = Status(StatusCode::kInvalidArgument, "it has no such part");
+    }
     if (status.ok() && item.part() == 0) status = PrepareFile(item, *entry, parents);
     if (status.code() == StatusCode::kAlreadyExists) {
       progress_.Skipped(1, entry->size);
@@ -202,9 +205,10 @@ class PartOut final : public PartWork {
     const TargetState target = LookAtTarget(root_fd_, item.path(), parents);
     OutAction action = PlanOut(wanted, target, checksum_, item.fresh());
     if (action == OutAction::kCompare) {
+      // What cannot be read is written anew.
       manifest::Hash128 hash;
-      TP_RETURN_IF_ERROR(ReadAndHash(root_fd_, item.path(), &hash));
-      action = hash == wanted.hash ? OutAction::kSkip : OutAction::kMove;
+      const Status read = ReadAndHash(root_fd_, item.path(), &hash);
+      action = read.ok() && hash == wanted.hash ? OutAction::kSkip : OutAction::kMove;
     }
     if (action == OutAction::kSkip) return Status(StatusCode::kAlreadyExists, "as it should be");
     if (wanted.type != EntryType::kSymlink) return OkStatus();

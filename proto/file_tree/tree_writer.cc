@@ -137,9 +137,12 @@ Result<Written> TreeWriter::MakeSymlink(std::string_view path, const std::string
 
 int TreeWriter::SyncOne(std::string_view path, bool directory) {
   auto opened = OpenBeneath(root_fd_, path, O_RDONLY | O_NONBLOCK | (directory ? O_DIRECTORY : 0));
+  if (opened.ok()) return fsync(opened->get()) == 0 ? 0 : errno;
   // A symbolic link cannot be opened, and has no content: its directory is synced later.
-  if (!opened.ok()) return opened.code() == StatusCode::kFailedPrecondition ? 0 : EIO;
-  return fsync(opened->get()) == 0 ? 0 : errno;
+  if (opened.code() == StatusCode::kFailedPrecondition) return 0;
+  // A mode that forbids reading, to the owner too: everything on its file system, then.
+  const auto parent = OpenBeneath(root_fd_, DirectoryOf(path), O_RDONLY | O_DIRECTORY);
+  return syncfs(parent.ok() ? parent->get() : root_fd_) == 0 ? 0 : errno;
 }
 
 int TreeWriter::Sync(const std::vector<Written>& files) {
@@ -232,12 +235,12 @@ Result<bool> TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode
     return false;
   }
   if (!there.ok() && there.code() != StatusCode::kPermissionDenied) return there.status();
-  // Without the owner's own rights: they are lent to it, and taken back by FinishDirectory.
-  struct stat link;
-  if (fstatat(*parent, name.c_str(), &link, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(link.st_mode)) {
-    return StatusOfErrno(ENOTDIR, "cannot create the directory", path);
-  }
-  if (fchmodat(*parent, name.c_str(), (mode & 07777u) | kOwner, 0) != 0) {
+  // Without the owner's own rights: they are lent to it, and taken back by FinishDirectory. By way
+  // of a descriptor, so that a link that somebody puts in its place is not followed.
+  const auto bare = OpenBeneath(root_fd_, path, O_PATH | O_DIRECTORY);
+  if (!bare.ok()) return bare.status();
+  const std::string self = "/proc/self/fd/" + std::to_string(bare->get());
+  if (chmod(self.c_str(), (mode & 07777u) | kOwner) != 0) {
     return StatusOfErrno(errno, "cannot write into", path);
   }
   return false;

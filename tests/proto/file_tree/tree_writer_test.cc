@@ -140,6 +140,12 @@ TEST_CASE_METHOD(Fixture, "ADirectoryInTheWayOfAFileIsAFailure") {
   CHECK(Names() == 1);
 }
 
+TEST_CASE_METHOD(Fixture, "AFileThatNobodyMayReadIsMadeDurableToo") {
+  for (const Status& status : Commit({Put("f", "x", {0200, 0})})) CHECK(status.ok());
+  CHECK(writer.SyncDirectories().ok());
+  CHECK(Names() == 1);
+}
+
 TEST_CASE_METHOD(Fixture, "SymbolicLinksKeepTargetAndTime") {
   auto link = writer.MakeSymlink("l", "../no where", 1'000'000'007, &parents);
   REQUIRE(link.ok());
