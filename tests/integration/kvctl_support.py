@@ -77,12 +77,20 @@ class Cluster:
 
 
 def alive(pid):
-    """False also for a zombie: daemons are children of nobody who waits for them."""
+    """False also for a zombie: daemons are children of nobody who waits for them. Every thread counts:
+    the first may be gone while another still holds the daemon's port."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        threads = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
         return False
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8", errors="replace") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] not in "ZX":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return False
 
 
 def wait_until(condition, seconds=60):
