@@ -310,6 +310,21 @@ TEST_CASE("AStoreThatIsFullFailsTheFilesThatDoNotFit") {
   CHECK(Failures(in).find("--memory") != std::string::npos);
 }
 
+TEST_CASE("ManyFailuresAreAllCountedAndTheFirstNamed") {
+  StagingCluster staging(Nodes(3));
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory target;
+  target.Write("way", "a file where a directory must be");
+  for (int i = 0; i < 900; ++i) staging.Put("tree", "way/" + std::to_string(i), "x");
+  staging.Put("tree", "good", "1");
+  const v1::StageProgress out = staging.Run(kOut, "tree", target.path());
+  CHECK(CodeOf(out) == StatusCode::kFailedPrecondition);
+  CHECK(out.failures_total() == 901);  // The directory itself, too.
+  CHECK(out.failures_size() == 100);
+  CHECK(out.files_done() == 1);
+  CHECK(target.Read("way") == "a file where a directory must be");
+}
+
 TEST_CASE("StoppingLosesNothingThatWasStaged") {
   StagingCluster staging(Nodes(3));
   staging.CreateNamespace("tree");
