@@ -186,6 +186,7 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
   std::byte* at = context.scratch.data();
   std::byte* const end = at + context.scratch.size();
   absl::InlinedVector<std::byte*, 64> ends;  // Behind each record, since some may be thrown away.
+  bool no_room = false;                      // Not even for one record.
   const auto visit = [&](const storage::RecordView& record) {
     wire::ListedRecord listed;
     listed.key = record.key;
@@ -199,7 +200,10 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
     if (ends.empty() && listed.bytes() > static_cast<std::size_t>(end - at)) {
       listed.value_omitted = true;
     }
-    if (listed.bytes() > static_cast<std::size_t>(end - at)) return false;
+    if (listed.bytes() > static_cast<std::size_t>(end - at)) {
+      no_room = ends.empty();
+      return false;
+    }
     at = wire::AppendRecord(listed, at);
     ends.push_back(at);
     return true;
@@ -208,7 +212,7 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       operation.get(Argument::kCursor), records_max, context.now_ms, visit);
   reply->answer.has_number = true;
   reply->answer.number = result.done ? 0 : result.cursor;
-  if (result.records == 0 && !result.done) {
+  if (result.records == 0 && no_room) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("no room for one record in the answer; allow 60 KiB");
     return;
