@@ -181,7 +181,10 @@ Status Node::StartServices() {
   };
   router.authorize = [this](grpc::ClientContext& call) { state_.peers.Authorize(call); };
   router.refresh_map = [this](Epoch known, Deadline deadline) {
-    state_.member.load()->Refresh(known, deadline);
+    if (Member* member = state_.member.load(); member != nullptr) member->Refresh(known, deadline);
+  };
+  router.sync_map = [this](Deadline deadline) {
+    if (Member* member = state_.member.load(); member != nullptr) member->Sync(deadline);
   };
   router_ = std::make_unique<RequestRouter>(std::move(router));
   data_service_ = std::make_unique<DataService>(router_.get());

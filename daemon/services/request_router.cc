@@ -15,6 +15,8 @@
 namespace tidepool::daemon {
 namespace {
 
+constexpr std::uint64_t kSyncMs = 1000;
+
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
 // Ends the operations `indices` with one status; texts of whole refusals go into each.
@@ -33,7 +35,13 @@ void EndAll(const std::vector<std::size_t>& indices, const Status& status,
 
 Result<std::shared_ptr<const placement::Namespace>> RequestRouter::FindNamespace(
     std::string_view name) const {
-  const placement::PlacementMapPtr map = context_.map();
+  placement::PlacementMapPtr map = context_.map();
+  const bool may_be_old = map != nullptr && (map->forming() || map->Find(name) == nullptr);
+  if (may_be_old && context_.sync_map) {
+    // Another node may have made it a moment ago.
+    context_.sync_map(Deadline::AfterMs(kSyncMs));
+    map = context_.map();
+  }
   if (map == nullptr || map->forming()) {
     return Status(StatusCode::kUnavailable, "the cluster is still forming",
                   "wait until all its nodes have joined: kvctl status");

@@ -26,6 +26,8 @@ struct RouterContext {
   std::function<void(grpc::ClientContext&)> authorize;
   // Asks the coordinator for a newer map than `known`; returns at the deadline at the latest.
   std::function<void(Epoch known, Deadline deadline)> refresh_map;
+  // Brings the map that the coordinator has now, without waiting for a newer one. May be empty.
+  std::function<void(Deadline deadline)> sync_map;
 };
 
 // Thread-safe.

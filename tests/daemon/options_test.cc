@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <random>
 
 #include "daemon/option_table.h"
 #include "tests/integration/harness.h"
@@ -230,6 +231,31 @@ TEST_CASE("BrokenOptionFilesNameTheLine") {
   CHECK(Says(table.status(), "'kvd' must be a text, a whole number or true or false"));
   CHECK(Load({"--config", folder.path() + "/none.toml"}).code() == StatusCode::kNotFound);
   CHECK(Load({"--config", folder.path()}).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("AnyBytesGiveOptionsOrAStatus") {
+  const TemporaryFolder folder;
+  const auto seed = std::random_device()();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const std::string good = FormatConfig(Load({})->values);
+  int accepted = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = good;
+    for (int flips = 1 + static_cast<int>(random() % 3); flips > 0; --flips) {
+      text[random() % text.size()] = static_cast<char>(random());
+    }
+    const auto loaded = Load({"--config", WriteConfig(folder, text)});
+    if (loaded.ok()) ++accepted;
+    if (!loaded.ok()) REQUIRE_FALSE(loaded.status().what().empty());
+    std::string flag(1 + random() % 30, '-');
+    for (std::size_t c = random() % 3; c < flag.size(); ++c) {
+      flag[c] = static_cast<char>(1 + random() % 255);
+    }
+    const auto flagged = Load({flag});
+    if (!flagged.ok()) REQUIRE_FALSE(flagged.status().what().empty());
+  }
+  CHECK(accepted > 0);
 }
 
 TEST_CASE("SizesAreWrittenAsPeopleDo") {
