@@ -93,8 +93,11 @@ TEST_CASE("ADaemonThatIsKilledFailsTheJobByName") {
       CHECK(status.error_message().find(name) != std::string::npos);
     }
   } else {
-    CHECK(end.code() == static_cast<std::uint32_t>(StatusCode::kUnavailable));
-    CHECK(Failures(end).find(name) != std::string::npos);
+    // A change that was under way at that moment is honestly unknown.
+    const auto code = static_cast<StatusCode>(end.code());
+    INFO(end.message());
+    CHECK((code == StatusCode::kUnavailable || code == StatusCode::kUnknown));
+    CHECK((Failures(end) + end.message()).find(name) != std::string::npos);
   }
 }
 
