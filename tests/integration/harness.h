@@ -31,7 +31,7 @@ namespace tidepool::testing {
 
 // Time that a loaded machine may take for what should be quick. Ends a test that hangs; no test may
 // depend on its length.
-inline constexpr std::uint64_t kPatienceMs = 30'000;
+inline constexpr std::uint64_t kPatienceMs = 60'000;
 
 // Polls `condition` every 10 ms until it is true. False after `timeout_ms`.
 bool WaitUntil(const std::function<bool()>& condition, std::uint64_t timeout_ms = kPatienceMs);
