@@ -93,11 +93,13 @@ void Engine::Lead(Lock& lock, const Wish& wish) {
   unsigned rounds = 0;
   for (;;) {
     const unsigned events = worker_->Progress();
+    // Before anything else: the round that brings the answer awaited is the one that paid.
+    if (events != 0) spin_.Found();
     if (Fulfilled(wish) || !ready_.empty() || next_duty_ns_ == 0) break;
     if (!dirty_.empty()) FlushDirty(Now());
     if (wish.background && followers_ != nullptr) break;
     if (events != 0) {
-      spin_.Found();
+      rounds = 0;
     } else if (spin_.ShouldBlock()) {
       Block(lock, wish);
       if (!leading_ || wish.background) return;
