@@ -78,15 +78,15 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
   group->shared_->context = context;
   storage::ArenaPoolOptions pool_options;
   pool_options.memory_bytes = options.memory_bytes;
+  pool_options.prepare_in_background = true;
   auto pool = storage::ArenaPool::Create(pool_options);
   if (!pool.ok()) return pool.status();
   group->shared_->pool = *std::move(pool);
-  const unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
   for (std::uint32_t i = 0; i < options.cores; ++i) {
     CoreOptions core_options;
     core_options.id = CoreId(static_cast<std::uint16_t>(i));
     core_options.wait_policy = options.wait_policy;
-    core_options.cpu = options.pin ? static_cast<int>(i % cpus) : -1;
+    core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
     if (!core.ok()) return core.status();
     group->cores_.push_back(*std::move(core));

@@ -31,7 +31,7 @@ struct CoreGroupOptions {
   std::uint32_t cores = 1;
   std::uint64_t memory_bytes = 1ull << 30;  // Of all cores together.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
-  bool pin = false;  // Each core's thread to a CPU of its own.
+  std::vector<int> cpus;  // To pin the cores' threads to, in turn; empty: not pinned.
 };
 
 struct AttachRequest {

@@ -72,14 +72,20 @@ int ShiftOfUnit(std::string unit) {
 
 }  // namespace
 
+std::vector<int> AllowedCpus() {
+  std::vector<int> cpus;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
 Machine ReadMachine() {
   Machine machine;
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  // What a batch system gave to this process, not what the board has.
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) {
-    machine.cores = std::max(1u, static_cast<std::uint32_t>(CPU_COUNT(&cpus)));
-  }
+  machine.cores = std::max(1u, static_cast<std::uint32_t>(AllowedCpus().size()));
   machine.available_bytes = std::min(MemAvailableBytes(), ControlGroupLimit());
   return machine;
 }

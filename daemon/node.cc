@@ -159,7 +159,7 @@ Status Node::StartNetwork() {
   group.cores = options_.cores;
   group.memory_bytes = options_.memory_bytes;
   group.wait_policy = options_.wait;
-  group.pin = options_.pin;
+  if (options_.pin) group.cpus = AllowedCpus();
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);

@@ -65,6 +65,9 @@ struct Machine {
   std::uint64_t available_bytes = 0;  // min(MemAvailable, what the control groups leave).
 };
 Machine ReadMachine();
+// The CPUs that this process may use, ascending: what a batch system gave to it, not what the board
+// has.
+std::vector<int> AllowedCpus();
 
 struct LoadedOptions {
   enum class Action : std::uint8_t { kRun, kPrintConfig, kPrintText };

@@ -1,7 +1,10 @@
 // Making, touching and handing out arenas. Runs once per block, never per operation.
+//
+// Owners take blocks from the front of what was touched; a thread of the pool's own stays ahead.
 #include "storage/arena.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,6 +23,20 @@ namespace {
 // little.
 constexpr std::uint64_t kTouchStepBytes = 256 * 1024;
 constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kHugePageBytes = 2 * 1024 * 1024;
+constexpr std::uint64_t kPrepareSliceNs = 10'000'000;
+
+// Backs one huge page's worth with a huge page. Works where shared memory gets none by itself
+// (shmem_enabled=never, which is the default), from Linux 6.1 on, without privileges. What it is
+// worth with 10 M records: finds at 1.6 times the rate of 4 KiB pages. It takes 0.1 ms, 5 ms if the
+// machine must first make room, and the kernel wants one page there to begin with.
+bool MakeHuge(std::byte* at) {
+#ifndef MADV_COLLAPSE
+  constexpr int MADV_COLLAPSE = 25;  // Headers of Linux 6.1.
+#endif
+  __atomic_fetch_or(reinterpret_cast<unsigned char*>(at), 0, __ATOMIC_RELAXED);
+  return madvise(at, kHugePageBytes, MADV_COLLAPSE) == 0;
+}
 
 // Backs [at, at + bytes) with pages without changing what is in it. False: the kernel has none.
 bool Touch(std::byte* at, std::uint64_t bytes) {
@@ -49,8 +66,9 @@ Result<std::unique_ptr<ArenaPool>> ArenaPool::Create(const ArenaPoolOptions& opt
                   "arenas must be whole blocks, a block a power of two of at least 4 KiB");
   }
   std::unique_ptr<ArenaPool> pool(new ArenaPool(options));
-  // The first block's worth of addresses stays unused, so that node offset 0 can mean none.
-  pool->reserved_bytes_ = (pool->blocks_max_ + 1) * block;
+  // The first block's worth of addresses stays unused, so that node offset 0 can mean none. Huge
+  // pages need an aligned start.
+  pool->reserved_bytes_ = (pool->blocks_max_ + 1) * block + kHugePageBytes;
   void* base = mmap(nullptr, pool->reserved_bytes_, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
@@ -59,7 +77,9 @@ Result<std::unique_ptr<ArenaPool>> ArenaPool::Create(const ArenaPoolOptions& opt
                       " bytes of address space: " + std::strerror(errno),
                   "give less --memory or raise ulimit -v");
   }
-  pool->base_ = static_cast<std::byte*>(base);
+  pool->reserved_ = base;
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  pool->base_ = static_cast<std::byte*>(base) + (kHugePageBytes - address % kHugePageBytes);
   pool->next_fresh_ = block;
   pool->mapped_end_ = block;
   const std::lock_guard lock(pool->mutex_);
@@ -69,12 +89,23 @@ Result<std::unique_ptr<ArenaPool>> ArenaPool::Create(const ArenaPoolOptions& opt
                   "check the limits on memory and open files");
   }
   pool->UpdateAvailable();
+  if (options.prepare_in_background) {
+    pool->preparer_ = std::thread(&ArenaPool::PrepareAsNeeded, pool.get());
+  }
   return pool;
 }
 
 ArenaPool::~ArenaPool() {
+  if (preparer_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    fresh_used_.notify_all();
+    preparer_.join();
+  }
   for (const Arena& arena : arenas_) close(arena.descriptor);
-  if (base_ != nullptr) munmap(base_, reserved_bytes_);
+  if (reserved_ != nullptr) munmap(reserved_, reserved_bytes_);
 }
 
 bool ArenaPool::AddArena() {
@@ -134,6 +165,7 @@ std::uint64_t ArenaPool::Allocate(bool from_promise) {
     }
     offset = next_fresh_;
     next_fresh_ += options_.block_bytes;
+    if (options_.prepare_in_background) fresh_used_.notify_one();
   }
   ++used_blocks_;
   if (from_promise) --promised_blocks_;
@@ -168,37 +200,63 @@ void ArenaPool::Unpromise(std::uint64_t blocks) {
   UpdateAvailable();
 }
 
+bool ArenaPool::NextStep(Step* step) {
+  std::size_t& which = step->arena;
+  which = 0;
+  while (which < arenas_.size() && arenas_[which].touched == arenas_[which].bytes) ++which;
+  if (which == arenas_.size()) {
+    // Ahead of use by an eighth of what is there: a burst of inserts meets touched memory.
+    const std::uint64_t fresh = mapped_end_ - next_fresh_ + free_.size() * options_.block_bytes;
+    const std::uint64_t ahead =
+        std::min(options_.arena_bytes, std::max(4 * options_.block_bytes, mapped_end_ / 8));
+    if (kernel_refused_ || fresh >= ahead || !AddArena()) return false;
+  }
+  const Arena& arena = arenas_[which];
+  const std::uint64_t begin = arena.begin + arena.touched;
+  const std::uint64_t left = arena.bytes - arena.touched;
+  step->at = base_ + begin;
+  // Only what nobody has begun to write: an owner that did would wait for the kernel meanwhile.
+  step->huge = !huge_refused_ && options_.block_bytes % kHugePageBytes == 0 &&
+               arena.touched % kHugePageBytes == 0 && left >= kHugePageBytes &&
+               begin >= next_fresh_;
+  step->bytes = step->huge ? kHugePageBytes : std::min(kTouchStepBytes, left);
+  return true;
+}
+
 bool ArenaPool::PrepareSlice(const Clock& clock, std::uint64_t deadline_ns) {
   const std::unique_lock prepare(prepare_mutex_, std::try_to_lock);
   if (!prepare.owns_lock()) return false;
   for (;;) {
-    std::byte* at = nullptr;
-    std::uint64_t bytes = 0;
-    std::size_t which = 0;
+    Step step;
     {
       const std::lock_guard lock(mutex_);
-      while (which < arenas_.size() && arenas_[which].touched == arenas_[which].bytes) ++which;
-      if (which == arenas_.size()) {
-        // Ahead of use by an eighth of what is there: a burst of inserts meets touched memory.
-        const std::uint64_t fresh = mapped_end_ - next_fresh_ + free_.size() * options_.block_bytes;
-        const std::uint64_t ahead =
-            std::min(options_.arena_bytes, std::max(4 * options_.block_bytes, mapped_end_ / 8));
-        if (kernel_refused_ || fresh >= ahead || !AddArena()) return false;
-      }
-      Arena& arena = arenas_[which];
-      at = base_ + arena.begin + arena.touched;
-      bytes = std::min(kTouchStepBytes, arena.bytes - arena.touched);
+      if (!NextStep(&step)) return false;
     }
-    const bool touched = Touch(at, bytes);
+    const bool huge = step.huge && MakeHuge(step.at);
+    const bool cannot = step.huge && !huge && errno == EINVAL;
+    const bool touched = Touch(step.at, step.bytes);
     {
       const std::lock_guard lock(mutex_);
-      if (!touched) {
-        // The kernel has no pages now; owners will meet that when they write. Do not spin on it.
-        return false;
-      }
-      arenas_[which].touched += bytes;
+      huge_refused_ |= cannot;
+      // The kernel has no pages now; owners will meet that when they write. Do not spin on it.
+      if (!touched) return false;
+      if (huge) huge_bytes_ += step.bytes;
+      arenas_[step.arena].touched += step.bytes;
     }
     if (clock.MonotonicNs() >= deadline_ns) return true;
+  }
+}
+
+void ArenaPool::PrepareAsNeeded() {
+  pthread_setname_np(pthread_self(), "arena-prepare");
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const std::uint64_t seen = next_fresh_;
+    lock.unlock();
+    const Clock& clock = Clock::Real();
+    const bool more = PrepareSlice(clock, clock.MonotonicNs() + kPrepareSliceNs);
+    lock.lock();
+    if (!more) fresh_used_.wait(lock, [&] { return stopping_ || next_fresh_ != seen; });
   }
 }
 
@@ -208,6 +266,7 @@ ArenaPoolUsage ArenaPool::usage() const {
   usage.limit_bytes = blocks_max_ * options_.block_bytes;
   usage.mapped_bytes = mapped_end_ - options_.block_bytes;
   for (const Arena& arena : arenas_) usage.touched_bytes += arena.touched;
+  usage.huge_bytes = huge_bytes_;
   usage.used_bytes = used_blocks_ * options_.block_bytes;
   usage.promised_bytes = promised_blocks_ * options_.block_bytes;
   usage.available_bytes = available_.load(std::memory_order_relaxed) * options_.block_bytes;

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "proto/base/clock.h"
@@ -25,12 +27,15 @@ struct ArenaPoolOptions {
   // Arenas double from the first size to the largest, so that an idle daemon stays small.
   std::uint64_t arena_first_bytes = limits::kArenaFirstBytes;
   std::uint64_t arena_bytes = limits::kArenaBytes;
+  // A thread of the pool's own calls PrepareSlice as memory is used up. Else the caller may.
+  bool prepare_in_background = false;
 };
 
 struct ArenaPoolUsage {
   std::uint64_t limit_bytes = 0;      // memory_bytes in whole blocks.
   std::uint64_t mapped_bytes = 0;     // Arenas made so far.
   std::uint64_t touched_bytes = 0;    // Of these, backed by pages ahead of use.
+  std::uint64_t huge_bytes = 0;       // Of these, by huge pages.
   std::uint64_t used_bytes = 0;       // Blocks that cores hold.
   std::uint64_t promised_bytes = 0;   // The cores' reserves that they do not hold now.
   std::uint64_t available_bytes = 0;  // What an ordinary allocation can still get.
@@ -65,9 +70,10 @@ class ArenaPool {
   bool Promise(std::uint64_t blocks);
   void Unpromise(std::uint64_t blocks);
 
-  // Touches memory ahead of use, and makes the next arena when little is left, until about
-  // `deadline_ns` of `clock`. At most one core works at it; others return at once. True: more to
-  // do.
+  // Backs memory with pages ahead of use, huge ones where the kernel can, and makes the next arena
+  // when little is left, until about `deadline_ns` of `clock`. One step may take 5 ms (a huge page
+  // that the machine must first find), so no owner core should call it. One thread works at it;
+  // others return at once. True: more to do.
   bool PrepareSlice(const Clock& clock, std::uint64_t deadline_ns);
 
   ArenaPoolUsage usage() const;
@@ -85,27 +91,43 @@ class ArenaPool {
     std::uint64_t bytes = 0;
     std::uint64_t touched = 0;  // Bytes from `begin` that are backed by pages.
   };
+  // What is to be touched next.
+  struct Step {
+    std::size_t arena = 0;
+    std::byte* at = nullptr;
+    std::uint64_t bytes = 0;
+    bool huge = false;
+  };
 
   explicit ArenaPool(const ArenaPoolOptions& options);
   bool AddArena();                   // Holds mutex_.
+  bool NextStep(Step* step);         // Holds mutex_. False: nothing to do.
+  void PrepareAsNeeded();            // The background thread.
   std::uint64_t FreeBlocks() const;  // Holds mutex_.
   void UpdateAvailable();            // Holds mutex_.
 
   const ArenaPoolOptions options_;
   std::uint64_t blocks_max_ = 0;
+  void* reserved_ = nullptr;  // The range of addresses; base_ is its first huge page's start.
   std::byte* base_ = nullptr;
   std::uint64_t reserved_bytes_ = 0;
 
   mutable std::mutex mutex_;
-  std::mutex prepare_mutex_;  // Taken before mutex_: one core at a time touches memory.
+  std::mutex prepare_mutex_;  // Taken before mutex_: one thread at a time touches memory.
   std::vector<Arena> arenas_;
   std::vector<std::uint64_t> free_;  // Returned blocks, used before: touched.
   std::uint64_t next_fresh_ = 0;     // Node offset of the first block never handed out.
   std::uint64_t mapped_end_ = 0;
   std::uint64_t used_blocks_ = 0;
   std::uint64_t promised_blocks_ = 0;
+  std::uint64_t huge_bytes_ = 0;
   bool kernel_refused_ = false;
+  bool huge_refused_ = false;  // This kernel collapses no shared memory.
   std::atomic<std::uint64_t> available_{0};
+
+  std::condition_variable fresh_used_;  // With mutex_.
+  bool stopping_ = false;
+  std::thread preparer_;
 };
 
 }  // namespace tidepool::storage

@@ -128,20 +128,19 @@ void CoreMemory::FreeChunk(std::uint64_t node_offset, std::uint64_t bytes) {
   }
 }
 
-bool CoreMemory::BackgroundSlice(const Clock& clock, std::uint64_t deadline_ns) {
+bool CoreMemory::KeepReady() {
   // Blocks at hand are kept from other cores: only while there is plenty.
   const bool plenty = pool_.BlocksAvailable() > pool_.block_count_max() / 16 + kReadyBlocks;
   if (!plenty) {
     for (; !ready_.empty(); ready_.pop_back()) ReturnBlock(ready_.back());
+    return false;
   }
-  if (plenty && ready_.size() < kReadyBlocks) {
-    const std::uint64_t block = pool_.Allocate(false);
-    if (block != 0) {
-      ++blocks_held_;
-      ready_.insert(ready_.begin(), block);
-    }
-  }
-  return pool_.PrepareSlice(clock, deadline_ns);
+  if (ready_.size() >= kReadyBlocks) return false;
+  const std::uint64_t block = pool_.Allocate(false);
+  if (block == 0) return false;
+  ++blocks_held_;
+  ready_.insert(ready_.begin(), block);
+  return ready_.size() < kReadyBlocks;
 }
 
 }  // namespace tidepool::storage

@@ -44,9 +44,9 @@ class CoreMemory {
   std::uint64_t AllocateChunk(std::uint64_t bytes);
   void FreeChunk(std::uint64_t node_offset, std::uint64_t bytes);
 
-  // Keeps a few touched blocks at hand, so that an operation that begins a segment takes no lock;
-  // and touches the node's memory ahead. True: more to do.
-  bool BackgroundSlice(const Clock& clock, std::uint64_t deadline_ns);
+  // Takes one more block to have at hand, so that an operation that begins a segment takes no lock.
+  // True: more to do.
+  bool KeepReady();
 
   // Blocks that a put could still get, on this core, without compaction.
   std::uint64_t BlocksAvailable() const { return pool_.BlocksAvailable() + ready_.size(); }

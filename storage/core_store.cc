@@ -139,7 +139,7 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   if (compactor_.Slice(done)) return true;
   if (compactor_.SweepSlice(clock_, done)) return true;
   if (RebuildSlice(done)) return true;
-  return memory_.BackgroundSlice(clock_, end_ns);
+  return memory_.KeepReady();
 }
 
 std::uint64_t CoreStore::NowMs() {

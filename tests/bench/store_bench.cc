@@ -83,6 +83,7 @@ struct Store {
   Store(std::uint64_t records, std::uint64_t buckets) {
     ArenaPoolOptions pool_options;
     pool_options.memory_bytes = records * 150 + (128ull << 20);
+    pool_options.prepare_in_background = true;  // As the daemon does.
     pool = ArenaPool::Create(pool_options).value();
     CoreStoreOptions options;
     options.buckets_initial = buckets;
@@ -293,7 +294,7 @@ class Bench {
   }
 
   void FindRows() {
-    Store ours(records_, SizedBuckets());
+    Store ours(records_, 64);  // Grown, as in the daemon.
     for (std::uint64_t id = 0; id < records_; ++id) ours.Insert(id);
     WarmHeap();
     Peer peer;

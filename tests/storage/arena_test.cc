@@ -129,6 +129,43 @@ TEST_CASE("ArenaCannotBeResizedPunchedOrMappedWritable") {
   munmap(reader, kBlock);
 }
 
+// Blocks of the daemon's own size, so that huge pages come into play where the kernel has them.
+TEST_CASE("BackgroundThreadBacksMemoryAheadOfUse") {
+  ArenaPoolOptions options;
+  options.prepare_in_background = true;
+  const auto pool = ArenaPool::Create(options).value();
+  const Deadline deadline = Deadline::AfterMs(60'000);
+  std::vector<std::uint64_t> blocks;
+  while (const std::uint64_t block = pool->Allocate(false)) {
+    for (std::uint64_t i = 0; i < options.block_bytes; i += kBlock) {
+      REQUIRE(pool->base()[block + i] == std::byte{0});
+      pool->base()[block + i] = std::byte(block / options.block_bytes);
+    }
+    blocks.push_back(block);
+  }
+  while (pool->usage().touched_bytes < pool->usage().mapped_bytes) {
+    REQUIRE_FALSE(deadline.Passed());
+    std::this_thread::yield();
+  }
+  for (const std::uint64_t block : blocks) {
+    for (std::uint64_t i = 0; i < options.block_bytes; i += kBlock) {
+      REQUIRE(pool->base()[block + i] == std::byte(block / options.block_bytes));
+    }
+    REQUIRE(pool->PublishedDescriptor(block) >= 0);
+  }
+  REQUIRE(pool->usage().huge_bytes <= pool->usage().touched_bytes);
+}
+
+TEST_CASE("MemoryThatIsInUseIsTouchedWithoutHugePages") {
+  const auto pool = ArenaPool::Create({}).value();
+  const std::uint64_t first = pool->usage().mapped_bytes / pool->block_bytes();
+  for (std::uint64_t i = 0; i < first; ++i) REQUIRE(pool->Allocate(false) != 0);
+  const Clock& clock = Clock::Real();
+  pool->PrepareSlice(clock, 0);
+  REQUIRE(pool->usage().touched_bytes > 0);
+  REQUIRE(pool->usage().huge_bytes == 0);
+}
+
 TEST_CASE("CoresShareThePoolFromTheirOwnThreads") {
   const auto pool = MakePool(256, 16, 64);
   std::vector<std::thread> cores;
