@@ -30,12 +30,13 @@ namespace tidepool::storage {
   const SegmentTable::Locator at = locator_;
   const std::byte* const wanted = key.data();
   const std::size_t count = key.size();
-  std::uint64_t* slot = index_.Find(hash, [at, wanted, count](std::uint64_t location) {
-    const RecordHeader* record = at.At(location);
+  RecordHeader* record = nullptr;
+  std::uint64_t* slot = index_.Find(hash, [at, wanted, count, &record](std::uint64_t location) {
+    record = at.At(location);
     return record->key_bytes == count && SameKey(Log::KeyOf(*record).data(), wanted, count);
   });
   if (slot == nullptr) return {};
-  return {slot, at.At(SlotLocation(*slot))};
+  return {slot, record};
 }
 
 [[gnu::always_inline]] inline HashStore::Found HashStore::Look(Bytes key, std::uint64_t hash,

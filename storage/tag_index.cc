@@ -66,11 +66,13 @@ TagIndex::TagIndex(CoreMemory& memory, const TagIndexOptions& options)
     : memory_(memory),
       hash_mask_(options.hash_mask),
       block_buckets_(memory.block_bytes() / sizeof(Bucket)),
-      block_shift_(std::countr_zero(block_buckets_)) {
+      block_shift_(std::countr_zero(block_buckets_)),
+      small_pieces_(
+          static_cast<std::uint64_t>(std::bit_width((block_buckets_ - 1) / kSmallUnit) + 1)) {
   const std::uint64_t wanted = std::bit_ceil(std::max(options.buckets_initial, kSmallUnit));
   std::uint64_t have = 0;
   while (have < wanted && EnsureBucketMemory(have)) {
-    have += have < block_buckets_ ? SmallBytes(SmallChunk(have)) / sizeof(Bucket) : block_buckets_;
+    have += PieceBytes(PieceOf(have)) / sizeof(Bucket);
   }
   if (have < kSmallUnit) return;
   const std::uint64_t buckets = std::bit_floor(std::min(have, wanted));
@@ -85,35 +87,28 @@ TagIndex::TagIndex(CoreMemory& memory, const TagIndexOptions& options)
 }
 
 TagIndex::~TagIndex() {
-  for (std::size_t chunk = 0; chunk < small_.size(); ++chunk) {
-    if (small_[chunk] == nullptr) continue;
-    memory_.FreeChunk(memory_.OffsetOf(small_[chunk]), SmallBytes(static_cast<int>(chunk)));
-  }
-  for (Bucket* block : blocks_) {
-    if (block != nullptr) memory_.FreeBlock(memory_.OffsetOf(block));
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+    const std::uint64_t offset = memory_.OffsetOf(BucketAt(PieceBegin(piece)));
+    if (piece < small_pieces_) {
+      memory_.FreeChunk(offset, PieceBytes(piece));
+    } else {
+      memory_.FreeBlock(offset);
+    }
   }
   for (const Chunk& chunk : overflow_chunks_) memory_.FreeChunk(chunk.offset, chunk.bytes);
 }
 
 bool TagIndex::EnsureBucketMemory(std::uint64_t bucket) {
-  if (bucket < block_buckets_) {
-    const int chunk = SmallChunk(bucket);
-    Bucket*& at = small_[static_cast<std::size_t>(chunk)];
-    if (at != nullptr) return true;
-    const std::uint64_t offset = memory_.AllocateChunk(SmallBytes(chunk));
-    if (offset == 0) return false;
-    at = reinterpret_cast<Bucket*>(memory_.At(offset));
-    allocated_bytes_ += SmallBytes(chunk);
-    return true;
-  }
-  const std::size_t block = bucket >> block_shift_;
-  if (block < blocks_.size()) return true;
-  const std::uint64_t offset = memory_.AllocateBlock(MemoryClass::kUser);
+  const std::size_t piece = PieceOf(bucket);
+  if (piece < pieces_.size()) return true;
+  TP_CHECK(pieces_.size() == piece);
+  const std::uint64_t bytes = PieceBytes(piece);
+  const std::uint64_t offset = piece < small_pieces_ ? memory_.AllocateChunk(bytes)
+                                                     : memory_.AllocateBlock(MemoryClass::kUser);
   if (offset == 0) return false;
-  if (blocks_.empty()) blocks_.push_back(nullptr);
-  TP_CHECK(blocks_.size() == block);
-  blocks_.push_back(reinterpret_cast<Bucket*>(memory_.At(offset)));
-  allocated_bytes_ += memory_.block_bytes();
+  pieces_.push_back(reinterpret_cast<std::uintptr_t>(memory_.At(offset)) -
+                    PieceBegin(piece) * sizeof(Bucket));
+  allocated_bytes_ += bytes;
   return true;
 }
 

@@ -59,7 +59,6 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 
 # What every target of ours is compiled with. Generated code does not link it.
 add_library(tidepool_options INTERFACE)
