@@ -63,7 +63,7 @@ struct CoreStats {
   std::uint64_t used_bytes = 0;
   std::uint64_t live_bytes = 0;
   std::uint64_t index_bytes = 0;
-  std::uint64_t limit_bytes = 0;
+  std::uint64_t limit_bytes = 0;  // Of all cores together.
 };
 struct PartitionStats {
   PartitionId id;

@@ -57,7 +57,7 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
 }
 
 void RunBatch(Core& core, LocalBatch& batch) {
-  const Ownership& ownership = core.dispatcher().ownership();
+  Ownership& ownership = core.dispatcher().ownership();
   if (batch.deadline.Passed()) {
     batch.status = Status(StatusCode::kDeadlineExceeded, "the core was busy; nothing was applied");
     return;
@@ -86,8 +86,10 @@ void RunBatch(Core& core, LocalBatch& batch) {
                placement::PartitionIndexOf(operation.key, partitions) != batch.partition.index()) {
       reply.answer.code = StatusCode::kWrongEpoch;
     } else {
-      handler({*verdict.partition, operation, KeyHash(operation.key), now_ms, nullptr, scratch},
-              &reply);
+      ownership.shares().Run(
+          handler,
+          {*verdict.partition, operation, KeyHash(operation.key), now_ms, nullptr, scratch},
+          &reply);
     }
     batch.outcomes.push_back(Outcome(*verdict.partition, reply, batch.value_bytes_max));
   }

@@ -100,7 +100,8 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
           return;
         }
         Reply reply;
-        FindHandler(wire::Opcode::kPut)(
+        at.dispatcher().ownership().shares().Run(
+            FindHandler(wire::Opcode::kPut),
             {**held, operation, KeyHash(operation.key), at.store().NowMs(), writer.get(), {}},
             &reply);
         done->outcome.code = reply.answer.code;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "daemon/memory_shares.h"
 #include "proto/base/ids.h"
 #include "proto/base/status.h"
 #include "proto/placement/placement_map.h"
@@ -29,7 +30,7 @@ struct Verdict {
 // Owner core only.
 class Ownership {
  public:
-  Ownership(CoreId core, storage::CoreStore& store) : core_(core), store_(store) {}
+  Ownership(CoreId core, storage::CoreStore& store) : core_(core), store_(store), shares_(store) {}
 
   // Opens, re-terms and closes partitions so that the store holds exactly what `map` gives to
   // {self, core}. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
@@ -45,6 +46,7 @@ class Ownership {
   }
 
   const placement::PlacementMapPtr& map() const { return map_; }
+  MemoryShares& shares() { return shares_; }
   NodeId self() const { return self_; }
   Epoch epoch() const { return map_ == nullptr ? Epoch(0) : map_->epoch; }
   // How many partitions the namespace has, 0 if it is not known.
@@ -55,6 +57,7 @@ class Ownership {
 
   const CoreId core_;
   storage::CoreStore& store_;
+  MemoryShares shares_;
   placement::PlacementMapPtr map_;
   NodeId self_;
 };

@@ -80,8 +80,9 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
     return Wrong("ttl_ms cannot be " + std::to_string(options.ttl_ms),
                  "give at most " + std::to_string(kTtlMsMax) + " (100 years), or 0 for no expiry");
   }
-  if (options.memory_share_percent != 0) {
-    return NotYet("a memory share per namespace", "leave memory_share_percent at 0");
+  if (options.memory_share_percent > 100) {
+    return Wrong("memory_share_percent cannot be " + std::to_string(options.memory_share_percent),
+                 "give 1 to 100, or 0 for no limit of its own");
   }
   if (options.prefilter != "none") {
     return NotYet("the prefilter '" + options.prefilter + "'", "use prefilter 'none'");

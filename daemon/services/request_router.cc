@@ -1,23 +1,19 @@
 #include "daemon/services/request_router.h"
 
-#include <grpcpp/client_context.h>
-
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
-#include "daemon/services/operation_convert.h"
-#include "proto/convert/grpc_status.h"
+#include "daemon/services/peer_calls.h"
 #include "proto/placement/owner.h"
-#include "tidepool/v1/data.grpc.pb.h"
 
 namespace tidepool::daemon {
 namespace {
 
 constexpr std::uint64_t kSyncMs = 1000;
-
-bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
+// What an answer may take on its way back to the caller: peers that do not answer are given up so
+// much before the caller's deadline, or a tenth of its time.
+constexpr std::uint64_t kAnswerMarginNs = 250'000'000;
 
 // Ends the operations `indices` with one status; texts of whole refusals go into each.
 void EndAll(const std::vector<std::size_t>& indices, const Status& status,
@@ -84,95 +80,120 @@ Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
     return context_.cores->Execute(place.core, PartitionId(space.id, partition), place.term,
                                    operations, value_bytes_max, deadline);
   }
-  return Forward(space, partition, operations, value_bytes_max, deadline);
+  PeerCalls calls(context_);
+  TP_RETURN_IF_ERROR(calls.Start(space, partition, operations, value_bytes_max, deadline, 0));
+  PeerCalls::Outcome outcome = std::vector<OperationOutcome>();
+  (void)calls.Next(&outcome);
+  return outcome;
 }
 
-Result<std::vector<OperationOutcome>> RequestRouter::Forward(
-    const placement::Namespace& space, std::uint32_t partition,
-    const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
-    Deadline deadline) {
-  const placement::PartitionPlace& place = space.partitions[partition];
-  const placement::PlacementMapPtr map = context_.map();
-  const placement::Node* node = map->FindNode(place.node);
-  if (node == nullptr) return Status(StatusCode::kWrongEpoch, "the owner is not in the map yet");
-  v1::ExecuteRequest request;
-  request.set_namespace_(space.name);
-  request.mutable_addressed()->set_namespace_id(space.id.value());
-  request.mutable_addressed()->set_partition(partition);
-  request.mutable_addressed()->set_term(place.term.value());
-  request.set_value_bytes_max(value_bytes_max);
-  for (const auto& operation : operations) ToProto(operation, request.add_operations());
-  grpc::ClientContext call;
-  call.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(deadline.LeftNs()));
-  context_.authorize(call);
-  v1::ExecuteResponse response;
-  const auto stub = v1::Data::NewStub(context_.channel(*node));
-  const grpc::Status sent = stub->Execute(&call, request, &response);
-  if (!sent.ok()) {
-    Status status = convert::FromGrpc(sent, "node " + std::to_string(place.node.value()));
-    // The peer's own refusals carry details; a broken call says nothing about its effect.
-    const bool broken = sent.error_details().empty();
-    if (broken && std::any_of(operations.begin(), operations.end(), Mutates)) {
-      return Status(StatusCode::kUnknown,
-                    "the call to node " + std::to_string(place.node.value()) +
-                        " broke; the change may or may not have happened",
-                    "read the key to find out");
+// One call of Execute.
+struct RequestRouter::Batch {
+  // The operations of one partition that are with a peer.
+  struct Part {
+    std::vector<std::size_t> indices;
+    Epoch known;  // Of the map by which they were sent.
+  };
+  // A part ends. What an old map has led astray is to be sent again.
+  void End(const std::vector<std::size_t>& indices, Epoch sent_by, PeerCalls::Outcome result) {
+    if (result.ok()) {
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        outcomes[indices[i]] = std::move((*result)[i]);
+      }
+    } else if (result.code() == StatusCode::kWrongEpoch && !peers_deadline.Passed()) {
+      again.insert(again.end(), indices.begin(), indices.end());
+      known = std::max(known, sent_by);
+    } else {
+      EndAll(indices, result.status(), &outcomes);
     }
-    return status;
   }
-  if (response.results_size() != static_cast<int>(operations.size())) {
-    return Status(StatusCode::kInternal, "a peer answered another number of operations");
-  }
+
+  std::string_view name;
+  const std::vector<wire::Operation>& operations;
+  std::size_t value_bytes_max;
+  Deadline deadline;
+  Deadline peers_deadline;
+  PeerCalls calls;
   std::vector<OperationOutcome> outcomes;
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    outcomes.push_back(FromProto(response.results(static_cast<int>(i)), operations[i].opcode));
+  std::vector<std::size_t> again;  // To be started.
+  Epoch known;                     // Of the newest map that was refused.
+  std::shared_ptr<const placement::Namespace> space;
+  std::vector<Part> parts;  // By tag.
+};
+
+void RequestRouter::StartPart(Batch* batch, std::uint32_t partition,
+                              std::vector<std::size_t> indices) {
+  const placement::PartitionPlace& place = batch->space->partitions[partition];
+  const Epoch known = context_.map()->epoch;
+  std::vector<wire::Operation> operations;
+  for (const std::size_t index : indices) operations.push_back(batch->operations[index]);
+  if (Status status = CheckPlace(*batch->space, place); !status.ok()) {
+    return batch->End(indices, known, std::move(status));
   }
-  return outcomes;
+  if (place.node == context_.self()) {
+    return batch->End(
+        indices, known,
+        context_.cores->Execute(place.core, PartitionId(batch->space->id, partition), place.term,
+                                operations, batch->value_bytes_max, batch->deadline));
+  }
+  Status started = batch->calls.Start(*batch->space, partition, operations, batch->value_bytes_max,
+                                      batch->peers_deadline, batch->parts.size());
+  if (!started.ok()) return batch->End(indices, known, std::move(started));
+  batch->parts.push_back({std::move(indices), known});
+}
+
+void RequestRouter::StartAll(Batch* batch) {
+  std::vector<std::size_t> indices = std::exchange(batch->again, {});
+  std::sort(indices.begin(), indices.end());
+  auto found = FindNamespace(batch->name);
+  if (!found.ok()) return EndAll(indices, found.status(), &batch->outcomes);
+  batch->space = *std::move(found);
+  const auto partitions = static_cast<std::uint32_t>(batch->space->partitions.size());
+  // Order per key is kept, since a key's operations share a partition and stay in order there.
+  std::map<std::uint32_t, std::vector<std::size_t>> by_partition;
+  for (const std::size_t index : indices) {
+    by_partition[placement::PartitionIndexOf(batch->operations[index].key, partitions)].push_back(
+        index);
+  }
+  // Our own last: they take this thread's time, while the peers already work.
+  for (const bool ours : {false, true}) {
+    for (auto& [partition, part] : by_partition) {
+      if ((batch->space->partitions[partition].node == context_.self()) != ours) continue;
+      StartPart(batch, partition, std::move(part));
+    }
+  }
 }
 
 std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
                                                      const std::vector<wire::Operation>& operations,
                                                      std::size_t value_bytes_max,
                                                      Deadline deadline) {
-  std::vector<OperationOutcome> outcomes(operations.size());
-  std::vector<std::size_t> left(operations.size());
-  for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
-  while (!left.empty()) {
-    auto found = FindNamespace(name);
-    if (!found.ok()) {
-      EndAll(left, found.status(), &outcomes);
-      break;
+  const std::uint64_t margin_ns = std::min(deadline.LeftNs() / 10, kAnswerMarginNs);
+  Batch batch{.name = name,
+              .operations = operations,
+              .value_bytes_max = value_bytes_max,
+              .deadline = deadline,
+              .peers_deadline = Deadline(deadline.at_ns() - margin_ns),
+              .calls = PeerCalls(context_),
+              .outcomes = std::vector<OperationOutcome>(operations.size()),
+              .again = {},
+              .known = Epoch(0),
+              .space = nullptr,
+              .parts = {}};
+  for (std::size_t i = 0; i < operations.size(); ++i) batch.again.push_back(i);
+  if (!operations.empty()) StartAll(&batch);
+  for (;;) {
+    if (!batch.again.empty()) {
+      context_.refresh_map(batch.known, batch.peers_deadline);
+      StartAll(&batch);
+    } else if (batch.calls.under_way() > 0) {
+      PeerCalls::Outcome result = std::vector<OperationOutcome>();
+      const std::size_t tag = batch.calls.Next(&result);
+      batch.End(batch.parts[tag].indices, batch.parts[tag].known, std::move(result));
+    } else {
+      return std::move(batch.outcomes);
     }
-    const placement::Namespace& space = **found;
-    const Epoch known = context_.map()->epoch;
-    // Order per key is kept, since a key's operations share a partition and stay in order there.
-    std::map<std::uint32_t, std::vector<std::size_t>> by_partition;
-    for (const std::size_t index : left) {
-      by_partition[placement::PartitionIndexOf(operations[index].key,
-                                               static_cast<std::uint32_t>(space.partitions.size()))]
-          .push_back(index);
-    }
-    left.clear();
-    for (const auto& [partition, indices] : by_partition) {
-      std::vector<wire::Operation> batch;
-      for (const std::size_t index : indices) batch.push_back(operations[index]);
-      auto part = ExecuteAt(space, partition, batch, value_bytes_max, deadline);
-      if (!part.ok()) {
-        if (part.code() == StatusCode::kWrongEpoch && !deadline.Passed()) {
-          left.insert(left.end(), indices.begin(), indices.end());
-        } else {
-          EndAll(indices, part.status(), &outcomes);
-        }
-        continue;
-      }
-      for (std::size_t i = 0; i < indices.size(); ++i) {
-        outcomes[indices[i]] = std::move((*part)[i]);
-      }
-    }
-    std::sort(left.begin(), left.end());
-    if (!left.empty()) context_.refresh_map(known, deadline);
   }
-  return outcomes;
 }
 
 OperationOutcome RequestRouter::ExecuteOne(std::string_view space, const wire::Operation& operation,

@@ -102,7 +102,14 @@ void RunBatch(Core& core, CoreBatch& batch) {
     }
     storage::Partition& partition = *verdict.partition;
     const std::uint64_t before = partition.last_lsn().value();
-    if (batch.store) {
+    const std::string* refusal = nullptr;
+    if (batch.store && record.put_data) {
+      refusal = core.dispatcher().ownership().shares().Refusal(
+          record.partition, record.key.size() + record.data.size() + kRecordOverheadBytes);
+    }
+    if (refusal != nullptr) {
+      record.status = Status(StatusCode::kResourceExhausted, *refusal);
+    } else if (batch.store) {
       record.status = StatusOfCode(StoreOne(partition.hash(), now_ms, &record));
     } else {
       LookUpOne(partition.hash(), now_ms, batch.data_bytes_max, &record, &batch.entry_bytes[i]);

@@ -25,6 +25,40 @@ TEST_CASE("AGetReturnsWhatAPutStored") {
   CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
 }
 
+TEST_CASE("AboveItsMemoryShareANamespaceOnlyTakesChangesThatStoreNoMore") {
+  TestNode node(1, 64ull << 20);
+  node.SetMemoryShare(1);  // 655 KiB.
+  RawClient client(node);
+  client.Attach();
+  const std::string value(16 * 1024, 'v');
+  std::vector<std::string> keys;
+  std::string refusal;
+  for (int i = 0; i < 100 && refusal.empty(); ++i) {
+    keys.push_back("key" + std::to_string(i));
+    client.Call({PutOp(keys.back(), value)});
+    const OwnedAnswer answer = client.WaitAnswer();
+    if (answer.answer.code == StatusCode::kOk) continue;
+    REQUIRE(answer.answer.code == StatusCode::kResourceExhausted);
+    refusal = answer.value;
+  }
+  CHECK(keys.size() - 1 == 40);
+  CHECK(refusal.find("'test'") != std::string::npos);
+  CHECK(refusal.find("share of 1 %") != std::string::npos);
+  const auto code = [&](const wire::Operation& operation) {
+    client.Call({operation});
+    return client.WaitAnswer().answer.code;
+  };
+  wire::Operation remove = GetOp(keys[0]);
+  remove.opcode = wire::Opcode::kDelete;
+  CHECK(code(PutOp(keys[0], value)) == StatusCode::kOk);  // No larger than what it replaces.
+  CHECK(code(PutOp(keys[0], value + value)) == StatusCode::kResourceExhausted);
+  CHECK(code(GetOp(keys[1])) == StatusCode::kOk);
+  CHECK(code(remove) == StatusCode::kOk);
+  CHECK(code(PutOp("other", value)) == StatusCode::kOk);
+  node.SetMemoryShare(0);
+  CHECK(code(PutOp("one more", value)) == StatusCode::kOk);
+}
+
 TEST_CASE("AGroupUnderAnOldTermIsRefusedWithTheEpochAndNothingIsApplied") {
   TestNode node;
   RawClient client(node);
@@ -364,6 +398,25 @@ TEST_CASE("AValueBeyondMemoryIsRefusedAndTheSessionGoesOn") {
   CHECK(refused);
   client.Call({PutOp("a", "x")});
   CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+}
+
+TEST_CASE("ABrokenConnectionFreesItsUpload") {
+  TestNode node(1, limits::kMemoryBytesMin);
+  const auto used_bytes = [&] {
+    std::uint64_t bytes = 0;
+    const auto read = [&](Core& core) { bytes = core.store().usage().used_bytes; };
+    REQUIRE(node.cores().Run(CoreId(0), read, Deadline::AfterMs(10'000)).ok());
+    return bytes;
+  };
+  const std::uint64_t before = used_bytes();
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(limits::kMemoryBytesMin / 2);
+  Upload(client, 1, value);  // Complete, and no Put names it.
+  REQUIRE(used_bytes() > before + value.size() / 2);
+  client.CutConnection();
+  const Deadline deadline = Deadline::AfterMs(30'000);
+  while (used_bytes() > before + value.size() / 2) REQUIRE_FALSE(deadline.Passed());
 }
 
 TEST_CASE("AValueThatExceedsTheAllowanceIsStreamed") {

@@ -27,6 +27,11 @@ void TestNode::RaiseTerms() {
   Publish();
 }
 
+void TestNode::SetMemoryShare(std::uint32_t percent) {
+  memory_share_percent_ = percent;
+  Publish();
+}
+
 void TestNode::SetState(placement::PartitionState state) {
   state_ = state;
   Publish();
@@ -41,6 +46,7 @@ void TestNode::Publish() {
   space->name = "test";
   space->changed = map->epoch;
   space->options.partitions = partitions_;
+  space->options.memory_share_percent = memory_share_percent_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
   }

@@ -31,6 +31,8 @@ class TestNode {
   Term term() const { return term_; }
   // Publishes a map in which every partition has the next term.
   void RaiseTerms();
+  // Publishes a map in which the namespace has this share of the node's memory.
+  void SetMemoryShare(std::uint32_t percent);
   // Publishes a map in which the partitions have this state.
   void SetState(placement::PartitionState state);
   PartitionId PartitionOf(std::string_view key) const;
@@ -44,6 +46,7 @@ class TestNode {
   std::uint32_t partitions_;
   Term term_{1};
   std::uint64_t epoch_ = 0;
+  std::uint32_t memory_share_percent_ = 0;
   placement::PartitionState state_ = placement::PartitionState::kActive;
 };
 

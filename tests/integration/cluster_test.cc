@@ -192,6 +192,60 @@ TEST_CASE("ASuspendedNodeHangsNobodyAndGoesOnWithItsData") {
   CHECK(WaitUntil([&] { return Get(&cluster, asked, "data", there).ok(); }));
 }
 
+TEST_CASE("ABatchWaitsForAStoppedOwnerOnceAndItsOtherKeysAreServed") {
+  // Nobody finds out during the test that the node is stopped.
+  TestCluster cluster({.nodes = 3, .lease_ms = 120'000});
+  const std::size_t asked = cluster.coordinator_index();
+  const std::size_t stopped = OtherThan(cluster, {asked});
+  REQUIRE(Create(&cluster, asked, "batch").ok());
+  constexpr int kKeys = 60;
+  const auto execute = [&](v1::OperationKind kind, std::uint64_t timeout_ms) {
+    grpc::ClientContext call;
+    cluster.Prepare(&call, timeout_ms);
+    v1::ExecuteRequest request;
+    request.set_namespace_("batch");
+    for (int i = 0; i < kKeys; ++i) {
+      auto* operation = request.add_operations();
+      operation->set_kind(kind);
+      operation->set_key("key" + std::to_string(i));
+      if (kind == v1::OPERATION_KIND_PUT) operation->set_value("v");
+    }
+    v1::ExecuteResponse response;
+    const grpc::Status status =
+        v1::Data::NewStub(cluster.channel(asked))->Execute(&call, request, &response);
+    INFO(status.error_message());
+    REQUIRE(status.ok());
+    REQUIRE(response.results_size() == kKeys);
+    return response;
+  };
+  const auto put = execute(v1::OPERATION_KIND_PUT, kPatienceMs);
+  for (const auto& result : put.results()) REQUIRE(result.status().code() == 0);
+  std::vector<bool> lost;
+  for (int i = 0; i < kKeys; ++i) {
+    lost.push_back(Locate(&cluster, asked, "batch", "key" + std::to_string(i)).node_id() ==
+                   cluster.node_id(stopped));
+  }
+  CHECK(std::count(lost.begin(), lost.end(), true) > 4);
+  cluster.Suspend(stopped);
+  for (const auto kind : {v1::OPERATION_KIND_GET, v1::OPERATION_KIND_PUT}) {
+    // The answer has to be here before the deadline, or the whole call fails.
+    const auto response = execute(kind, 4'000);
+    const auto expected =
+        kind == v1::OPERATION_KIND_GET ? StatusCode::kDeadlineExceeded : StatusCode::kUnknown;
+    for (int i = 0; i < kKeys; ++i) {
+      const auto& status = response.results(i).status();
+      INFO("key" << i << ": " << status.message());
+      CHECK(status.code() == (lost[i] ? static_cast<std::uint32_t>(expected) : 0));
+      if (!lost[i]) continue;
+      CHECK(status.message().find("node " + std::to_string(cluster.node_id(stopped))) !=
+            std::string::npos);
+    }
+  }
+  cluster.Resume(stopped);
+  const auto again = execute(v1::OPERATION_KIND_GET, kPatienceMs);
+  for (const auto& result : again.results()) CHECK(result.status().code() == 0);
+}
+
 TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState") {
   TestCluster cluster({.nodes = 3});
   const std::size_t first = cluster.coordinator_index();

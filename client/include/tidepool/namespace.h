@@ -40,7 +40,8 @@ struct NamespaceOptions {
   std::string on_loss = "error";
   // Time to live of records that are put without one. 0: for ever.
   std::uint64_t ttl_ms = 0;
-  // At most this part of each core's memory. 0: no limit of its own.
+  // At most this part of each node's memory, split evenly over its partitions there; a change that
+  // would store more ends with kResourceExhausted. 0: no limit of its own.
   std::uint32_t memory_share_percent = 0;
   std::string prefilter = "none";
 };

@@ -91,10 +91,10 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kUnimplemented);
-  CHECK(refused([](auto* o) { o->memory_share_percent = 5; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->durability = "eternal"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->on_loss = "cry"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->partitions = 4097; }) == StatusCode::kInvalidArgument);
+  CHECK(refused([](auto* o) { o->memory_share_percent = 101; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->ttl_ms = UINT64_MAX; }) == StatusCode::kInvalidArgument);
   CHECK(CreateStatus(&cluster, "x", Kind::kUnspecified) == StatusCode::kInvalidArgument);
   CHECK(CreateStatus(&cluster, "a b", Kind::kHash) == StatusCode::kInvalidArgument);
