@@ -114,7 +114,8 @@ bool Compactor::HandleRecord(std::uint64_t location) {
     return true;
   }
   const std::uint64_t expiry_ms = log_.ExpiryOf(record);
-  if (expiry_ms != 0 && expiry_ms <= finder_.NowMs() && RemoveExpired(*partition, record, hash)) {
+  if (expiry_ms != 0 && expiry_ms <= finder_.LastNowMs() &&
+      RemoveExpired(*partition, record, hash)) {
     return true;
   }
   const std::uint64_t bytes = log_.BytesOf(record);

@@ -24,6 +24,8 @@ class PartitionFinder {
   // The live partition with this id, or null.
   virtual Partition* FindLive(PartitionId id) = 0;
   virtual std::uint64_t NowMs() = 0;
+  // What NowMs() said last: compaction inside an operation must not be ahead of the operation.
+  virtual std::uint64_t LastNowMs() const = 0;
 };
 
 struct CompactorCounters {

@@ -109,6 +109,7 @@ class CoreStore final : private PartitionFinder {
   Partition* FindHolder(const RecordHeader& record, std::uint64_t hash, std::uint64_t location,
                         std::uint64_t** slot, bool* dropped) override;
   Partition* FindLive(PartitionId id) override { return Find(id); }
+  std::uint64_t LastNowMs() const override { return now_ms_; }
 
   const CoreStoreOptions options_;
   const Clock& clock_;

@@ -151,23 +151,28 @@ HashOutcome HashStore::Append(Bytes key, std::uint64_t hash, Bytes suffix, std::
     refused.code = StatusCode::kInvalidArgument;
     return refused;
   }
-  const Found present = Look(key, hash, now_ms);
-  const std::uint64_t before = present.slot == nullptr ? 0 : present.record->value_bytes;
-  const std::uint64_t after = before + suffix.size();
-  if (after > limits::kValueBytesMax) {
-    refused.code = StatusCode::kOutOfRange;
-    return refused;
-  }
-  if (after > log_.extent_threshold_bytes()) return AppendLarge(key, hash, suffix, now_ms);
-  return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
-    if (found.slot != nullptr) TakeOverValue(found, change);
-    change.value_tail = suffix;
-    change.value_bytes = after;
-    change.value_flags = 0;
-    change.expiry_ms = ExpiryAt(kTtlKeep, found, now_ms);
-    out.value_bytes = after;
-    return true;
-  });
+  bool large = false;
+  // The length comes from what is found at each decision: making room may remove the record when
+  // its time has passed since `now_ms` was read.
+  HashOutcome outcome =
+      Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
+        const std::uint64_t before = found.slot == nullptr ? 0 : found.record->value_bytes;
+        const std::uint64_t after = before + suffix.size();
+        if (after > limits::kValueBytesMax) {
+          out.code = StatusCode::kOutOfRange;
+          return false;
+        }
+        large = after > log_.extent_threshold_bytes();
+        if (large) return false;
+        if (found.slot != nullptr) TakeOverValue(found, change);
+        change.value_tail = suffix;
+        change.value_bytes = after;
+        change.value_flags = 0;
+        change.expiry_ms = ExpiryAt(kTtlKeep, found, now_ms);
+        out.value_bytes = after;
+        return true;
+      });
+  return large ? AppendLarge(key, hash, suffix, now_ms) : outcome;
 }
 
 // A value that is or becomes an extent. Only its last piece is written again: appending to 1 GiB
@@ -210,7 +215,12 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
 
   HashOutcome outcome =
       Change(key, hash, now_ms, [&](Found now, LogRecord& change, HashOutcome& out) {
-        TP_CHECK((now.slot == nullptr ? Lsn() : Lsn(now.record->lsn)) == version);
+        // Making room has removed it, because its time has passed since `now_ms` was read; with it
+        // went the segments that the writer shares.
+        if ((now.slot == nullptr ? Lsn() : Lsn(now.record->lsn)) != version) {
+          out.code = StatusCode::kResourceExhausted;
+          return false;
+        }
         change.value = writer.Staged();
         change.extent_segments = writer.segments_;
         change.value_bytes = after;

@@ -162,6 +162,78 @@ TEST_CASE("AppendGrowsAValueThroughEveryShapeOfExtent") {
   REQUIRE(fixture.core->usage().live_bytes == 0);
 }
 
+// Uses up a store's memory. The first segment is the most dead one, and holds "log", with `ttl_ms`
+// to live, behind a few small records; some others are half dead.
+void FillAround(StoreFixture& fixture, std::string_view value, std::uint64_t ttl_ms) {
+  PutOptions options;
+  options.ttl_ms = ttl_ms;
+  for (int i = 0; i < 20; ++i) fixture.Put("small" + std::to_string(i), "v");
+  REQUIRE(fixture.Put("log", value, options).code == StatusCode::kOk);
+  int count = 0;
+  while (fixture.Put("fill" + std::to_string(count), std::string(200, 'v')).code ==
+         StatusCode::kOk) {
+    ++count;
+  }
+  REQUIRE(count > 100);
+  for (int i = 0; i < 10; ++i) fixture.Delete("fill" + std::to_string(i));
+  for (int i = 40; i < 100; i += 2) fixture.Delete("fill" + std::to_string(i));
+}
+
+StoreOptions FullStoreOptions() {
+  StoreOptions options = TinyStore(64 * 4096);
+  options.core.buckets_initial = 1'024;  // The index does not grow: only the log asks for memory.
+  return options;
+}
+
+HashOutcome AppendAt(StoreFixture& fixture, std::string_view suffix, std::uint64_t now_ms) {
+  return fixture.store->Append(AsBytes("log"), StoreFixture::Hash("log"), AsBytes(suffix), now_ms);
+}
+
+TEST_CASE("AppendWhoseRecordExpiresWhileRoomIsMadeWritesTheSuffixOnly") {
+  StoreFixture fixture(FullStoreOptions());
+  FillAround(fixture, std::string(300, 'a'), 1'000);
+  const std::uint64_t now_ms = fixture.core->NowMs();
+  fixture.AdvanceMs(1'000);
+  fixture.core->NowMs();  // Another operation's, later than this one's.
+  const std::string suffix(1'200, 'b');
+  const HashOutcome outcome = AppendAt(fixture, suffix, now_ms);
+  REQUIRE(outcome.code == StatusCode::kOk);
+  REQUIRE(fixture.core->counters().expired_records == 1);
+  REQUIRE(outcome.value_bytes == suffix.size());
+  REQUIRE(fixture.Text("log") == suffix);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("MakingRoomForAnOperationExpiresNothingThatTheOperationSaw") {
+  StoreFixture fixture(FullStoreOptions());
+  FillAround(fixture, std::string(300, 'a'), 1'000);
+  const std::uint64_t now_ms = fixture.core->NowMs();
+  fixture.AdvanceMs(1'000);
+  const HashOutcome outcome = AppendAt(fixture, std::string(1'200, 'b'), now_ms);
+  REQUIRE(outcome.code == StatusCode::kOk);
+  REQUIRE(outcome.value_bytes == 1'500);
+  REQUIRE(fixture.core->counters().compacted_segments > 0);
+  REQUIRE(fixture.core->counters().expired_records == 0);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("AppendToAnExtentThatExpiresInAHalfCompactedSegmentIsRefused") {
+  StoreFixture fixture(FullStoreOptions());
+  FillAround(fixture, std::string(6'000, 'a'), 1'000);
+  const std::uint64_t now_ms = fixture.core->NowMs();
+  // One slice moves some of the small records that lie before "log"; then the append pins it.
+  fixture.core->BackgroundSlice(0);
+  REQUIRE(fixture.core->counters().compacted_segments == 0);
+  fixture.AdvanceMs(1'000);
+  fixture.core->NowMs();
+  const HashOutcome outcome = AppendAt(fixture, std::string(3'000, 'b'), now_ms);
+  REQUIRE(fixture.core->counters().expired_records == 1);
+  REQUIRE(outcome.code == StatusCode::kResourceExhausted);
+  REQUIRE(fixture.Get("log").code == StatusCode::kNotFound);
+  fixture.Settle();
+  fixture.core->CheckInvariants();
+}
+
 TEST_CASE("AppendBeyondTheLargestValueIsOutOfRange") {
   StoreFixture fixture;
   // The check comes before any copying: a value of the limit need not exist for it.
