@@ -400,25 +400,6 @@ TEST_CASE("AValueBeyondMemoryIsRefusedAndTheSessionGoesOn") {
   CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
 }
 
-TEST_CASE("ABrokenConnectionFreesItsUpload") {
-  TestNode node(1, limits::kMemoryBytesMin);
-  const auto used_bytes = [&] {
-    std::uint64_t bytes = 0;
-    const auto read = [&](Core& core) { bytes = core.store().usage().used_bytes; };
-    REQUIRE(node.cores().Run(CoreId(0), read, Deadline::AfterMs(10'000)).ok());
-    return bytes;
-  };
-  const std::uint64_t before = used_bytes();
-  RawClient client(node);
-  client.Attach();
-  const std::string value = Pattern(limits::kMemoryBytesMin / 2);
-  Upload(client, 1, value);  // Complete, and no Put names it.
-  REQUIRE(used_bytes() > before + value.size() / 2);
-  client.CutConnection();
-  const Deadline deadline = Deadline::AfterMs(30'000);
-  while (used_bytes() > before + value.size() / 2) REQUIRE_FALSE(deadline.Passed());
-}
-
 TEST_CASE("AValueThatExceedsTheAllowanceIsStreamed") {
   TestNode node;
   RawClient client(node);
