@@ -9,33 +9,23 @@
 namespace tidepool::storage {
 namespace {
 
-// Segments looked at per choice: bounds it to some 10 us however large the store is.
-constexpr std::uint32_t kChoiceSample = 4096;
-
-// While reclaiming, making room takes from the reserve instead of reclaiming again.
-class ReclaimingScope {
- public:
-  explicit ReclaimingScope(Log& log) : log_(log) {
-    TP_CHECK(!log.reclaiming());
-    log_.set_reclaiming(true);
-  }
-  ~ReclaimingScope() { log_.set_reclaiming(false); }
-  ReclaimingScope(const ReclaimingScope&) = delete;
-  ReclaimingScope& operator=(const ReclaimingScope&) = delete;
-
- private:
-  Log& log_;
-};
+// What ReclaimBlock does not move: at 8 segments copied for one that is won, a put is better
+// refused.
+constexpr double kReclaimDeadShare = 1.0 / 8;
 
 }  // namespace
+
+Compactor::Compactor(Log& log, PartitionFinder& finder, std::uint32_t sample_segments)
+    : log_(log), finder_(finder), sample_segments_(sample_segments) {
+  TP_CHECK(sample_segments > 0);
+}
 
 std::uint32_t Compactor::ChooseVictim(double dead_share_min, bool most_dead) {
   const SegmentTable& segments = log_.segments();
   const auto bytes = static_cast<double>(log_.segment_bytes());
-  const std::uint32_t count = segments.end() - 1;
   std::uint32_t best = 0;
   double best_score = 0;
-  for (std::uint32_t i = 0; i < std::min(count, kChoiceSample); ++i) {
+  for (std::uint32_t i = SampleSegments(); i-- > 0;) {
     if (choose_from_ >= segments.end()) choose_from_ = 1;
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
@@ -51,6 +41,10 @@ std::uint32_t Compactor::ChooseVictim(double dead_share_min, bool most_dead) {
     }
   }
   return best;
+}
+
+std::uint32_t Compactor::SampleSegments() const {
+  return std::min(log_.segments().end() - 1, sample_segments_);
 }
 
 // How dead a segment must be to be worth moving: half while there is memory, down to a 32nd when a
@@ -147,17 +141,38 @@ Compactor::Step Compactor::Work(absl::FunctionRef<bool()> done) {
   return Step::kDone;
 }
 
+// False: compaction is not wanted now, or a whole round has found no victim and nothing has changed
+// since.
+bool Compactor::MayFind(double wanted) {
+  const bool in_vain = log_.dead_bytes() == nothing_.dead_bytes && wanted >= nothing_.dead_share;
+  if (wanted <= 1 && !in_vain) return true;
+  search_ = {};
+  return false;
+}
+
+void Compactor::NoteNothingFound(double wanted) {
+  if (search_.segments == 0) search_.dead_bytes = log_.dead_bytes();
+  search_.segments += SampleSegments();
+  // What was passed when more was wanted may do for the lesser wish: only the larger one is
+  // refuted.
+  search_.dead_share = std::max(search_.dead_share, wanted);
+  if (search_.segments < log_.segments().end() - 1) return;
+  nothing_ = {search_.dead_bytes, search_.dead_share};
+  search_ = {};
+}
+
 bool Compactor::Slice(absl::FunctionRef<bool()> done) {
   while (!done()) {
     if (victim_ == 0) {
       const double wanted = DeadShareWanted();
-      if (wanted > 1 || log_.dead_bytes() == nothing_at_dead_) return false;
+      if (!MayFind(wanted)) return false;
       const std::uint32_t victim = ChooseVictim(wanted, false);
       if (victim == 0) {
-        nothing_at_dead_ = log_.dead_bytes();
-        return false;
+        NoteNothingFound(wanted);
+        return false;  // One sample per slice: the sweep is to have its turn.
       }
-      nothing_at_dead_ = ~0ull;
+      search_ = {};
+      nothing_ = {};
       Begin(victim);
     }
     const Step step = Work(done);
@@ -167,13 +182,21 @@ bool Compactor::Slice(absl::FunctionRef<bool()> done) {
   return true;
 }
 
+std::uint32_t Compactor::ChooseVictimOfAll() {
+  const std::uint32_t count = log_.segments().end() - 1;
+  for (std::uint32_t looked = 0; looked < count; looked += SampleSegments()) {
+    if (const std::uint32_t victim = ChooseVictim(kReclaimDeadShare, true)) return victim;
+  }
+  return 0;
+}
+
 bool Compactor::ReclaimBlock() {
   const auto never = [] { return false; };
   log_.FreeDead();
   // What a slice has begun is finished first: its dead bytes are not in a sealed segment.
   while (log_.memory().BlocksAvailable() == 0) {
     if (victim_ == 0) {
-      const std::uint32_t victim = ChooseVictim(1.0 / 8, true);
+      const std::uint32_t victim = ChooseVictimOfAll();
       if (victim == 0) return false;
       Begin(victim);
     }

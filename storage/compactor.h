@@ -39,15 +39,19 @@ struct CompactorCounters {
 // alone.
 class Compactor final : public Reclaimer {
  public:
-  Compactor(Log& log, PartitionFinder& finder) : log_(log), finder_(finder) {}
+  // `sample_segments`: looked at per choice of a victim.
+  Compactor(Log& log, PartitionFinder& finder, std::uint32_t sample_segments);
 
-  // Goes on until `done()`; true: more to do now.
+  // Goes on until `done()`; true: more to move now.
   bool Slice(absl::FunctionRef<bool()> done);
+  // Slices are in the middle of a round over all segments for something to move.
+  bool searching() const { return search_.segments != 0; }
   // Removes expired records in the segments that have some, until `done()`. A round over the
   // segments starts at most once per second, and after a pause of 16 times its own length.
   bool SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done);
-  // Compacts whole victims, most dead first, until a block is free. Only victims that are at least
-  // an eighth dead: at most 8 segments are copied, some ms, for one that is won.
+  // Compacts whole victims, the most dead of each sample first, until a block is free; false only
+  // after a round over all segments. Only victims that are at least an eighth dead: at most 8
+  // segments are copied, some ms, for one that is won.
   bool ReclaimBlock() override;
 
   const CompactorCounters& counters() const { return counters_; }
@@ -59,8 +63,12 @@ class Compactor final : public Reclaimer {
  private:
   enum class Step : std::uint8_t { kDone, kMore, kNoMemory };
 
+  std::uint32_t SampleSegments() const;
   std::uint32_t ChooseVictim(double dead_share_min, bool most_dead);
+  std::uint32_t ChooseVictimOfAll();
   double DeadShareWanted() const;
+  bool MayFind(double wanted);
+  void NoteNothingFound(double wanted);
   void Begin(std::uint32_t victim);
   Step Work(absl::FunctionRef<bool()> done);
   // False: no memory to move it.
@@ -70,13 +78,26 @@ class Compactor final : public Reclaimer {
 
   Log& log_;
   PartitionFinder& finder_;
+  const std::uint32_t sample_segments_;
   CompactorCounters counters_;
 
   std::uint32_t victim_ = 0;  // 0: none.
   std::uint32_t victim_at_ = 0;
   std::uint32_t choose_from_ = 1;
-  // No victim was found when this many bytes had died: looking again waits until more have.
-  std::uint64_t nothing_at_dead_ = ~0ull;
+  // A round over all segments: how many were looked at in vain, how many bytes were dead when it
+  // began, and the largest share asked for on the way.
+  struct Search {
+    std::uint32_t segments = 0;
+    std::uint64_t dead_bytes = 0;
+    double dead_share = 0;
+  };
+  Search search_;
+  // What the last such round refuted: no victim of at least this share with this many bytes dead.
+  struct Nothing {
+    std::uint64_t dead_bytes = ~0ull;
+    double dead_share = 0;
+  };
+  Nothing nothing_;
 
   bool sweeping_ = false;
   std::uint32_t sweep_segment_ = 0;

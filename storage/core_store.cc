@@ -40,7 +40,7 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
       clock_(*clock),
       memory_(*pool, options.reserve_blocks),
       log_(memory_, options.core),
-      compactor_(log_, *this) {
+      compactor_(log_, *this, options.victim_sample_segments) {
   log_.set_reclaimer(&compactor_);
 }
 
@@ -139,7 +139,7 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   if (compactor_.Slice(done)) return true;
   if (compactor_.SweepSlice(clock_, done)) return true;
   if (RebuildSlice(done)) return true;
-  return memory_.KeepReady();
+  return memory_.KeepReady() || compactor_.searching();
 }
 
 std::uint64_t CoreStore::NowMs() {

@@ -27,6 +27,9 @@ struct CoreStoreOptions {
   // Buckets that a new partition starts with: rounded up to a power of two of at least 64, and down
   // when memory does not allow it. About 5 records per bucket.
   std::uint64_t buckets_initial = 64;
+  // Segments looked at per choice of what to compact, at least 1: bounds a step to some 10 us
+  // however large the store is. Tests only: fewer.
+  std::uint32_t victim_sample_segments = 4096;
   // Tests only: fewer hash bits make keys collide.
   std::uint64_t hash_mask = ~0ull;
 };

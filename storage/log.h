@@ -176,4 +176,20 @@ class Log {
   std::uint64_t floor_moved_at_ = 0;  // A segment number.
 };
 
+// While it lives, making room takes from the reserve and never reclaims: what the compactor and the
+// sweep stand on does not move.
+class ReclaimingScope {
+ public:
+  explicit ReclaimingScope(Log& log) : log_(log) {
+    TP_CHECK(!log.reclaiming());
+    log_.set_reclaiming(true);
+  }
+  ~ReclaimingScope() { log_.set_reclaiming(false); }
+  ReclaimingScope(const ReclaimingScope&) = delete;
+  ReclaimingScope& operator=(const ReclaimingScope&) = delete;
+
+ private:
+  Log& log_;
+};
+
 }  // namespace tidepool::storage

@@ -102,6 +102,67 @@ TEST_CASE("SealedSegmentWithAnUnusedEndIsNotCopiedForEver") {
   REQUIRE(fixture.core->counters().compacted_segments == 0);
 }
 
+// A full store whose compaction looks at 4 segments at a time, without an index that grows.
+StoreOptions SmallSampleOptions() {
+  StoreOptions options = TinyStore(96 * 4096);
+  options.core.buckets_initial = 1'024;
+  options.core.victim_sample_segments = 4;
+  return options;
+}
+
+int FillUp(StoreFixture& fixture) {
+  int count = 0;
+  while (fixture.Put(KeyOf(count), std::string(300, 'v')).code == StatusCode::kOk) ++count;
+  REQUIRE(count > 400);
+  return count;
+}
+
+TEST_CASE("PutFindsWhatCanBeWonBeyondTheFirstSample") {
+  StoreFixture fixture(SmallSampleOptions());
+  const int count = FillUp(fixture);
+  // Half of each of the segments that come last in the order of looking.
+  for (int i = count - 200; i < count - 50; i += 2) fixture.Delete(KeyOf(i));
+  REQUIRE(fixture.Put("another", std::string(1'500, 'v')).code == StatusCode::kOk);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("BackgroundCompactionLooksAtAllSegmentsBeforeItStops") {
+  StoreFixture fixture(SmallSampleOptions());
+  const int count = FillUp(fixture);
+  for (int i = count - 200; i < count - 50; i += 2) fixture.Delete(KeyOf(i));
+  const std::uint64_t full = fixture.core->usage().segment_bytes;
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments >= 10);
+  REQUIRE(fixture.core->usage().segment_bytes < full);
+  // What is left is not worth moving, and looking for it has an end.
+  const std::uint64_t settled = fixture.core->counters().compacted_segments;
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments == settled);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("BackgroundCompactionLooksAgainWhenLessIsWorthMoving") {
+  StoreOptions options = TinyStore(96 * 4096);
+  options.core.buckets_initial = 1'024;
+  StoreFixture fixture(options);
+  // Two fifths of every segment die: less than is wanted while there is memory.
+  for (int i = 0; i < 400; ++i) fixture.Put(KeyOf(i), std::string(300, 'v'));
+  for (int i = 0; i < 400; ++i) {
+    if (i % 5 < 2) fixture.Delete(KeyOf(i));
+  }
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments == 0);
+  // An upload takes most of the rest: memory is short, and nothing has died meanwhile.
+  const MemoryUsage usage = fixture.core->usage();
+  const std::uint64_t left = usage.limit_bytes - usage.reserve_bytes - usage.used_bytes;
+  ValueWriter writer = ValueWriter::Begin(*fixture.core, left - 8 * 4096).value();
+  const std::string value(left - 8 * 4096, 'u');
+  REQUIRE(writer.Write(0, AsBytes(value)) == StatusCode::kOk);
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments >= 5);
+  fixture.core->CheckInvariants();
+}
+
 TEST_CASE("SweepRemovesWhatNobodyAsksFor") {
   StoreFixture fixture(TinyStore(256 * 4096));
   PutOptions options;
