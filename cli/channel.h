@@ -67,7 +67,7 @@ class StallGuard {
   std::thread thread_;
 };
 
-// Used by one thread, but for grpc_channel().
+// Once connected it may be used by any number of threads.
 class Channel {
  public:
   // Finds the connection file and connects to the first of its nodes that answers, those of this

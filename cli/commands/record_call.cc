@@ -88,12 +88,10 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name,
   return CounterBytes(*number);
 }
 
-Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
-                                                    std::vector<v1::Operation> operations) {
-  const Result<Channel*> channel = run.Connect();
-  if (!channel.ok()) return channel.status();
+Result<std::vector<v1::OperationResult>> ExecuteOn(Channel& channel, const std::string& space,
+                                                   std::vector<v1::Operation> operations) {
   v1::ExecuteRequest request;
-  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_namespace_(space);
   const auto count = operations.size();
   bool changes = false;
   for (v1::Operation& operation : operations) {
@@ -101,8 +99,8 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
     *request.add_operations() = std::move(operation);
   }
   v1::ExecuteResponse response;
-  const Status status = (*channel)->Call<v1::Data>(&v1::Data::Stub::Execute, request, &response,
-                                                   request.ByteSizeLong());
+  const Status status =
+      channel.Call<v1::Data>(&v1::Data::Stub::Execute, request, &response, request.ByteSizeLong());
   if (status.code() == StatusCode::kDeadlineExceeded && changes) {
     return Status(status.code(),
                   std::string(status.what()) + "; the change may or may not have happened",
@@ -115,18 +113,33 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
   return std::vector<v1::OperationResult>(response.results().begin(), response.results().end());
 }
 
-Result<v1::OperationResult> ExecuteOne(Invocation& run, v1::Operation operation) {
+Result<v1::OperationResult> ExecuteOneOn(Channel& channel, const std::string& space,
+                                         v1::Operation operation) {
   v1::Operation asked;  // Without the value, for the failure's text.
   asked.set_kind(operation.kind());
   asked.set_key(operation.key());
   std::vector<v1::Operation> operations;
   operations.push_back(std::move(operation));
-  Result<std::vector<v1::OperationResult>> results = ExecuteAll(run, std::move(operations));
+  Result<std::vector<v1::OperationResult>> results =
+      ExecuteOn(channel, space, std::move(operations));
   if (!results.ok()) return results.status();
   v1::OperationResult& result = results->front();
-  Status status = StatusOf(result.status(), asked, run.args.Text("NAMESPACE"));
+  Status status = StatusOf(result.status(), asked, space);
   if (!status.ok()) return status;
   return std::move(result);
+}
+
+Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
+                                                    std::vector<v1::Operation> operations) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  return ExecuteOn(**channel, run.args.Text("NAMESPACE"), std::move(operations));
+}
+
+Result<v1::OperationResult> ExecuteOne(Invocation& run, v1::Operation operation) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  return ExecuteOneOn(**channel, run.args.Text("NAMESPACE"), std::move(operation));
 }
 
 Status StatusOf(const v1::OperationStatus& status, const v1::Operation& operation,

@@ -35,6 +35,13 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name, 
 // By --int and --f64, of a verb that has both. Errors: kInvalidArgument (both).
 Result<v1::ValueKind> KindArgument(const Arguments& args);
 
+// Executes `operations` on `space` and gives one result for each, whatever their statuses. Several
+// threads may use one channel so. Errors: of the call as a whole.
+Result<std::vector<v1::OperationResult>> ExecuteOn(Channel& channel, const std::string& space,
+                                                   std::vector<v1::Operation> operations);
+// One operation; its failure is the call's.
+Result<v1::OperationResult> ExecuteOneOn(Channel& channel, const std::string& space,
+                                         v1::Operation operation);
 // Executes `operations` on NAMESPACE and gives one result for each, whatever their statuses.
 // Errors: of the call as a whole.
 Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,

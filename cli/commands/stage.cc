@@ -14,6 +14,8 @@
 
 #include "cli/commands/ensure_namespace.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/stage_by_client.h"
+#include "cli/commands/stage_report.h"
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "proto/cluster_file/file_io.h"
@@ -30,65 +32,6 @@ constexpr int kAttemptsMax = 5;
 
 const char* DirectionName(Request::Direction direction) {
   return direction == Request::DIRECTION_OUT ? "out" : "in";
-}
-
-Json ToJson(const v1::StageProgress& progress) {
-  Json failures = Json::array();
-  for (const std::string& failure : progress.failures()) failures.push_back(failure);
-  return {{"job", progress.job()},
-          {"done", progress.done()},
-          {"phase", progress.phase()},
-          {"files_total", progress.files_total()},
-          {"files_done", progress.files_done()},
-          {"files_skipped", progress.files_skipped()},
-          {"bytes_total", progress.bytes_total()},
-          {"bytes_done", progress.bytes_done()},
-          {"elapsed_ms", progress.elapsed_ms()},
-          {"failures_total", progress.failures_total()},
-          {"failures", std::move(failures)},
-          {"tree_hash", progress.tree_hash()}};
-}
-
-ProgressState StateOf(const v1::StageProgress& progress) {
-  return {progress.phase(),       progress.files_done() + progress.files_skipped(),
-          progress.files_total(), progress.bytes_done(),
-          progress.bytes_total(), progress.elapsed_ms()};
-}
-
-// What the end of a job means for the command; lists its failures.
-Status JobEnd(Invocation& run, const v1::StageProgress& end, Json result) {
-  result.update(ToJson(end));
-  for (const std::string& failure : end.failures()) {
-    if (!run.out.json()) run.out.Note(failure);
-  }
-  const auto listed = static_cast<std::uint64_t>(end.failures_size());
-  if (end.failures_total() > listed && !run.out.json()) {
-    run.out.Note("... and " + std::to_string(end.failures_total() - listed) + " more");
-  }
-  const double seconds = static_cast<double>(end.elapsed_ms()) / 1000;
-  std::string text = "moved " + std::to_string(end.files_done()) + " files, " +
-                     FormatBytes(end.bytes_done()) + " in " + FormatDurationMs(end.elapsed_ms());
-  if (seconds > 0) {
-    text +=
-        " (" +
-        FormatBytes(static_cast<std::uint64_t>(static_cast<double>(end.bytes_done()) / seconds)) +
-        "/s)";
-  }
-  if (end.files_skipped() > 0) {
-    text += "; " + std::to_string(end.files_skipped()) + " were there already";
-  }
-  run.out.Result(result, text);
-  const bool failed = end.code() != 0 || end.failures_total() > 0;
-  if (failed && end.files_done() + end.files_skipped() > 0) run.out.SetPartial();
-  if (end.code() != 0) {
-    const auto code =
-        end.code() < kStatusCodeCount ? static_cast<StatusCode>(end.code()) : StatusCode::kUnknown;
-    return SplitRemedy(code, end.message().empty() ? StatusCodeName(code) : end.message());
-  }
-  if (end.failures_total() == 0) return OkStatus();
-  return Status(StatusCode::kAborted,
-                std::to_string(end.failures_total()) + " files were not staged",
-                "mend what is named and give the command again: it moves only what is missing");
 }
 
 // Follows a job to its end; a broken stream is opened anew, since the job goes on without it.
@@ -179,15 +122,24 @@ Status BlindNodes(const v1::StartStageResponse& started, const std::string& dire
   for (const std::string& node : started.blind_nodes()) nodes += (nodes.empty() ? "" : ", ") + node;
   return Status(StatusCode::kFailedPrecondition,
                 "not every daemon sees " + Quote(directory) + " as this machine does: " + nodes,
-                "use a directory of a file system that they share");
+                "use a directory of a file system that they share, or leave out --detach: then "
+                "kvctl moves the files itself");
 }
 
-Status RunJob(Invocation& run, const Request& request, const std::string& probe_path, Json result) {
+// Unless asked to do so at once this process moves the files only if the daemons cannot.
+Status RunJob(Invocation& run, const Request& request, ProbeFile probe, Json result) {
+  const std::string probe_path = probe.path();
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::StartStageResponse started;
   TP_RETURN_IF_ERROR((*channel)->Call<v1::Staging>(&v1::Staging::Stub::Start, request, &started));
-  if (started.blind_nodes_size() > 0) return BlindNodes(started, request.directory());
+  if (started.blind_nodes_size() > 0) {
+    const Status blind = BlindNodes(started, request.directory());
+    if (run.args.Has("--detach")) return blind;
+    run.out.Note(std::string(blind.what()) + "; this kvctl moves the files (--through-client)");
+    probe = ProbeFile();
+    return StageThroughClient(run, request, std::move(result));
+  }
   if (started.attached()) run.out.Note("this runs already; attached to job " + started.job());
   result["attached"] = started.attached();
   if (run.args.Has("--detach")) {
@@ -202,13 +154,22 @@ Status RunJob(Invocation& run, const Request& request, const std::string& probe_
   Result<v1::StageProgress> end = [&] {
     ProgressBar bar(run.out);
     return Watch(**channel, started.job(),
-                 [&](const v1::StageProgress& progress) { bar.Show(StateOf(progress)); });
+                 [&](const v1::StageProgress& progress) { bar.Show(BarState(progress)); });
   }();
   if (!end.ok()) return end.status();
-  return JobEnd(run, *end, std::move(result));
+  return EndOfJob(run, *end, std::move(result));
+}
+
+Result<bool> ByClient(const Arguments& args) {
+  if (!args.Has("--through-client")) return false;
+  if (!args.Has("--detach")) return true;
+  return Status(StatusCode::kInvalidArgument, "give only one of --through-client and --detach",
+                "what kvctl moves itself ends with it");
 }
 
 Status StageIn(Invocation& run) {
+  const Result<bool> by_client = ByClient(run.args);
+  if (!by_client.ok()) return by_client.status();
   const Result<std::string> folder = AbsoluteFolder(run.args.Text("DIRECTORY"));
   if (!folder.ok()) return folder.status();
   Request request;
@@ -218,10 +179,20 @@ Status StageIn(Invocation& run) {
   request.set_checksum(run.args.Has("--checksum"));
   const Result<bool> created = EnsureNamespace(run, request.namespace_());
   if (!created.ok()) return created.status();
-  return RunJob(run, request, "", {{"namespace", request.namespace_()}, {"created", *created}});
+  Json result = {{"namespace", request.namespace_()}, {"created", *created}};
+  if (*by_client) return StageThroughClient(run, request, std::move(result));
+  struct stat info {};
+  if (stat(folder->c_str(), &info) != 0) {
+    return cluster_file::FileError("look at the folder", *folder, errno);
+  }
+  request.set_inode(info.st_ino);
+  request.set_mtime_ns(std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec);
+  return RunJob(run, request, ProbeFile(), std::move(result));
 }
 
 Status StageOut(Invocation& run) {
+  const Result<bool> by_client = ByClient(run.args);
+  if (!by_client.ok()) return by_client.status();
   const std::string& directory = run.args.Text("DIRECTORY");
   // Asked first: nobody wants the folder of a namespace that is not there.
   const Result<Channel*> channel = run.Connect();
@@ -236,17 +207,18 @@ Status StageOut(Invocation& run) {
   if (error) return cluster_file::FileError("make the folder", directory, error.value());
   const Result<std::string> folder = AbsoluteFolder(directory);
   if (!folder.ok()) return folder.status();
-  Result<ProbeFile> probe = ProbeFile::Make(*folder);
-  if (!probe.ok()) return probe.status();
   Request request;
   request.set_direction(Request::DIRECTION_OUT);
   request.set_namespace_(run.args.Text("NAMESPACE"));
   request.set_directory(*folder);
   request.set_checksum(run.args.Has("--checksum"));
-  request.set_probe_file(probe->name());
   request.set_incomplete_ok(run.args.Has("--incomplete"));
-  return RunJob(run, request, probe->path(),
-                {{"namespace", request.namespace_()}, {"directory", *folder}});
+  Json result = {{"namespace", request.namespace_()}, {"directory", *folder}};
+  if (*by_client) return StageThroughClient(run, request, std::move(result));
+  Result<ProbeFile> probe = ProbeFile::Make(*folder);
+  if (!probe.ok()) return probe.status();
+  request.set_probe_file(probe->name());
+  return RunJob(run, request, *std::move(probe), std::move(result));
 }
 
 // Calls `ask` for each node until it returns true: a job is known to the node that coordinates it.
@@ -301,10 +273,10 @@ Status StageStatus(Invocation& run) {
     Result<v1::StageProgress> end = [&] {
       ProgressBar bar(run.out);
       return Watch(**channel, run.args.Text("JOB"),
-                   [&](const v1::StageProgress& progress) { bar.Show(StateOf(progress)); });
+                   [&](const v1::StageProgress& progress) { bar.Show(BarState(progress)); });
     }();
     if (!end.ok()) return end.status();
-    return JobEnd(run, *end, Json::object());
+    return EndOfJob(run, *end, Json::object());
   }
   Json list = Json::array();
   Table table(
@@ -316,7 +288,7 @@ Status StageStatus(Invocation& run) {
     Json json = {{"direction", DirectionName(request.direction())},
                  {"namespace", request.namespace_()},
                  {"directory", request.directory()}};
-    json.update(ToJson(progress));
+    json.update(ProgressJson(progress));
     list.push_back(std::move(json));
     table.Add({progress.job(), DirectionName(request.direction()), request.namespace_(),
                request.directory(), progress.done() ? ended : progress.phase(),
@@ -349,6 +321,9 @@ Status StageCancel(Invocation& run) {
 
 std::vector<Verb> StageVerbs() {
   const Option checksum = {"--checksum", "", "compare contents, not size and time of change"};
+  const Option by_client = {"--through-client", "",
+                            "kvctl moves the files itself; chosen by itself where not every daemon "
+                            "sees DIRECTORY"};
   const Option detach = {"--detach", "", "print the job's name and do not wait for it"};
   const Parameter job = {"JOB", "as kvctl stage status names it"};
   return {
@@ -357,9 +332,10 @@ std::vector<Verb> StageVerbs() {
        "The daemons read the files, each those whose keys it owns; the key of a file is its path "
        "below DIRECTORY. The namespace is created if it is not there. Given again it moves only "
        "what "
-       "is missing or has changed. Ctrl-C ends the display, not the job.",
-       {{"DIRECTORY", "what to copy; the daemons must see it"}, NamespaceParameter()},
-       {checksum, detach},
+       "is missing or has changed. Ctrl-C ends the display, not the job; it does end what kvctl "
+       "moves itself.",
+       {{"DIRECTORY", "what to copy"}, NamespaceParameter()},
+       {checksum, by_client, detach},
        {{"kvctl stage in ~/data inputs", ""},
         {"kvctl get inputs run1/a.txt", "a staged file is read by its path"}},
        StageIn,
@@ -369,8 +345,11 @@ std::vector<Verb> StageVerbs() {
        "Files, folders, symbolic links, permissions and times as they were, checksums verified. "
        "DIRECTORY is made if it is not there. Given again it moves only what is missing or "
        "differs.",
-       {NamespaceParameter(), {"DIRECTORY", "where to; the daemons must see it"}},
-       {checksum, {"--incomplete", "", "also what a stage in left that did not end well"}, detach},
+       {NamespaceParameter(), {"DIRECTORY", "where to"}},
+       {checksum,
+        {"--incomplete", "", "also what a stage in left that did not end well"},
+        by_client,
+        detach},
        {{"kvctl stage out results /scratch/results", ""}},
        StageOut,
        "out stage-out download"},

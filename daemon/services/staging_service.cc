@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemon/services/gate.h"
-#include "daemon/staging/part.h"
 #include "daemon/staging/part_list.h"
+#include "daemon/staging/store_access.h"
 #include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {
@@ -136,10 +136,10 @@ grpc::Status StagingService::RunPart(
   }
   const auto space = FindNamespace(request.start().request().namespace_());
   if (!space.ok()) return convert::ToGrpc(space.status());
-  staging::PartContext context{&router_, *space, request.start()};
   // Written by the part's reporter alone; this thread only reads.
-  auto part = staging::Part::Start(
-      context, [stream](const v1::RunPartProgress& progress) { stream->Write(progress); });
+  auto part = stage::Part::Start(
+      request.start(), std::make_unique<staging::StoreAccess>(&router_, *space),
+      [stream](const v1::RunPartProgress& progress) { stream->Write(progress); });
   if (!part.ok()) return convert::ToGrpc(part.status());
   bool go_on = true;
   while (go_on && stream->Read(&request)) {
@@ -162,7 +162,7 @@ grpc::Status StagingService::ListPart(grpc::ServerContext* /*call*/,
   const auto space = FindNamespace(request->namespace_());
   if (!space.ok()) return convert::ToGrpc(space.status());
   return convert::ToGrpc(staging::ListPart(
-      &router_, *space, request->totals_only(),
+      &router_, *space, request->what(),
       [writer](const v1::ListPartResponse& response) { return writer->Write(response); }));
 }
 

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "daemon/services/operation_convert.h"
-#include "daemon/staging/part_link.h"
 #include "daemon/staging/part_list.h"
+#include "daemon/staging/remote_part.h"
+#include "daemon/staging/store_access.h"
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/file_tree/beneath.h"
@@ -84,7 +85,10 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
   v1::SeesFileRequest question;
   question.set_directory(request.directory());
   question.set_name(request.probe_file());
-  if (request.probe_file().empty()) {
+  if (request.probe_file().empty() && request.has_inode()) {
+    question.set_inode(request.inode());
+    question.set_mtime_ns(request.mtime_ns());
+  } else if (request.probe_file().empty()) {
     struct stat info;
     if (stat(request.directory().c_str(), &info) != 0) {
       return file_tree::StatusOfErrno(errno, "cannot look at", request.directory());
@@ -106,9 +110,9 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
       Prepare(router_, kQuestionTimeoutMs, &call);
       const auto stub = v1::Staging::NewStub(router_.context().channel(node));
       TP_RETURN_IF_ERROR(
-          convert::FromGrpc(stub->SeesFile(&call, question, &answer), Describe(node)));
+          convert::FromGrpc(stub->SeesFile(&call, question, &answer), stage::Describe(node)));
     }
-    if (!answer.seen()) blind.push_back(Describe(node));
+    if (!answer.seen()) blind.push_back(stage::Describe(node));
   }
   // The node that coordinates walks the directory and makes the subdirectories.
   if (!asked_self && !SeesFile(question)) {
@@ -117,12 +121,23 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
   return blind;
 }
 
-Result<std::vector<NodeTotals>> ClusterView::List(
-    const std::vector<placement::Node>& owners, bool totals_only,
-    const std::function<bool(const v1::StageItem&)>& take) const {
-  std::vector<NodeTotals> all;
+Result<std::unique_ptr<stage::PartLink>> ClusterView::OpenPart(const placement::Node& mover,
+                                                               const v1::RunPartStart& start,
+                                                               stage::PartLink::Report report,
+                                                               std::function<void()> ended) const {
+  if (mover.id != router_.context().self()) {
+    return OpenRemotePart(router_, mover, start, std::move(report), std::move(ended));
+  }
+  return stage::OpenLocalPart(start, std::make_unique<StoreAccess>(&router_, space_),
+                              std::move(report));
+}
+
+Result<std::vector<stage::NodeTotals>> ClusterView::List(const std::vector<placement::Node>& owners,
+                                                         v1::ListPartRequest::What what,
+                                                         const TakeItem& take) const {
+  std::vector<stage::NodeTotals> all;
   for (const placement::Node& node : owners) {
-    NodeTotals totals;
+    stage::NodeTotals totals;
     totals.node = node.id;
     bool done = false;
     const auto consume = [&](const v1::ListPartResponse& response) {
@@ -139,13 +154,13 @@ Result<std::vector<NodeTotals>> ClusterView::List(
       return true;
     };
     if (node.id == router_.context().self()) {
-      TP_RETURN_IF_ERROR(ListPart(&router_, space_, totals_only, consume));
+      TP_RETURN_IF_ERROR(ListPart(&router_, space_, what, consume));
     } else {
       grpc::ClientContext call;
       Prepare(router_, kListTimeoutMs, &call);
       v1::ListPartRequest request;
       request.set_namespace_(space_->name);
-      request.set_totals_only(totals_only);
+      request.set_what(what);
       const auto stub = v1::Staging::NewStub(router_.context().channel(node));
       const auto stream = stub->ListPart(&call, request);
       v1::ListPartResponse response;
@@ -154,9 +169,10 @@ Result<std::vector<NodeTotals>> ClusterView::List(
       if (!go_on) call.TryCancel();
       const grpc::Status ended = stream->Finish();
       if (!go_on) return Status(StatusCode::kCancelled, "the job was cancelled");
-      TP_RETURN_IF_ERROR(convert::FromGrpc(ended, Describe(node)));
+      TP_RETURN_IF_ERROR(convert::FromGrpc(ended, stage::Describe(node)));
     }
-    if (!done) return Status(StatusCode::kInternal, Describe(node) + " gave no complete list");
+    if (!done)
+      return Status(StatusCode::kInternal, stage::Describe(node) + " gave no complete list");
     all.push_back(totals);
   }
   return all;
@@ -174,7 +190,7 @@ Status ClusterView::MarkSaved(const placement::Node& node, std::uint64_t changes
   request.set_changes(changes);
   v1::MarkSavedResponse response;
   const auto stub = v1::Staging::NewStub(router_.context().channel(node));
-  return convert::FromGrpc(stub->MarkSaved(&call, request, &response), Describe(node));
+  return convert::FromGrpc(stub->MarkSaved(&call, request, &response), stage::Describe(node));
 }
 
 Status ClusterView::Put(const std::string& key, const std::string& value) const {
@@ -197,7 +213,7 @@ Status ClusterView::Delete(const std::string& key) const {
 Result<manifest::Mark> ClusterView::GetMark(bool* exists) const {
   const std::string key = manifest::MarkKey();
   const OperationOutcome outcome =
-      router_.ExecuteOne(space_->name, KeyOperation(wire::Opcode::kGet, key), kPieceBytes,
+      router_.ExecuteOne(space_->name, KeyOperation(wire::Opcode::kGet, key), stage::kPieceBytes,
                          Deadline::AfterMs(limits::kCallTimeoutMs));
   *exists = outcome.code == StatusCode::kOk;
   if (outcome.code == StatusCode::kNotFound) return manifest::Mark();
@@ -215,10 +231,11 @@ Result<std::uint64_t> InternalRecords(RequestRouter* router,
   if (mark->exact) return mark->summary.internal_records();
   const auto owners = view.Owners();
   if (!owners.ok()) return owners.status();
-  const auto totals = view.List(*owners, true, [](const v1::StageItem&) { return true; });
+  const auto totals = view.List(*owners, v1::ListPartRequest::WHAT_TOTALS,
+                                [](const v1::StageItem&) { return true; });
   if (!totals.ok()) return totals.status();
   manifest::Summary summary;
-  for (const NodeTotals& node : *totals) summary.Add(node.summary);
+  for (const stage::NodeTotals& node : *totals) summary.Add(node.summary);
   return summary.internal_records();
 }
 

@@ -1,6 +1,6 @@
-// The other nodes as a job sees them: who owns which key, and the short questions it asks them.
+// The cluster as a job on this node sees it: each owner moves the files whose keys it owns.
 //
-//   job -> [cluster_view] -> part_list, or Staging of a peer
+//   proto/stage -> [cluster_view] -> part, part_list, or Staging of a peer
 #pragma once
 
 #include <functional>
@@ -10,50 +10,43 @@
 
 #include "daemon/saved_registry.h"
 #include "daemon/services/request_router.h"
-#include "proto/manifest/entry.h"
+#include "proto/stage/cluster.h"
 #include "tidepool/v1/staging.pb.h"
 
 namespace tidepool::daemon::staging {
 
-// What one node said about its part of the namespace.
-struct NodeTotals {
-  NodeId node;
-  manifest::Summary summary;
-  std::uint64_t changes = 0;
-  bool all_staged = true;
-};
-
 // Thread-safe. Of one namespace; router and registry must outlive it.
-class ClusterView {
+class ClusterView final : public stage::Cluster {
  public:
   // `saved` may be null where nothing is marked.
   ClusterView(RequestRouter* router, SavedRegistry* saved,
               std::shared_ptr<const placement::Namespace> space)
       : router_(*router), saved_(saved), space_(std::move(space)) {}
 
-  const std::shared_ptr<const placement::Namespace>& space() const { return space_; }
-  RequestRouter& router() const { return router_; }
-
-  NodeId OwnerOf(std::string_view key) const;
-  // The nodes that own a partition, in order. Errors: kUnavailable and kDataLoss, naming the first
-  // that cannot serve.
-  Result<std::vector<placement::Node>> Owners() const;
+  const std::string& space_name() const override { return space_->name; }
+  NodeId OwnerOf(std::string_view key) const override;
+  Result<std::vector<placement::Node>> Owners() const override;
+  std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const override {
+    return owners;
+  }
+  NodeId MoverOf(std::string_view key) const override { return OwnerOf(key); }
+  Result<std::unique_ptr<stage::PartLink>> OpenPart(const placement::Node& mover,
+                                                    const v1::RunPartStart& start,
+                                                    stage::PartLink::Report report,
+                                                    std::function<void()> ended) const override;
 
   // The nodes, of all that are up, that do not see the probe file (see the .proto).
   Result<std::vector<std::string>> BlindNodes(const v1::StartStageRequest& request) const;
 
-  // Everything that the owners hold, or only their totals. `take` is called by this thread.
-  Result<std::vector<NodeTotals>> List(const std::vector<placement::Node>& owners, bool totals_only,
-                                       const std::function<bool(const v1::StageItem&)>& take) const;
+  Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
+                                              v1::ListPartRequest::What what,
+                                              const TakeItem& take) const override;
+  Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
+  std::uint64_t ChangesOf(NodeId /*node*/) const override { return 0; }  // Parts report them.
 
-  Status MarkSaved(const placement::Node& node, std::uint64_t changes) const;
-
-  // Plain record operations, wherever the key lives.
-  Status Put(const std::string& key, const std::string& value) const;
-  // kNotFound is fine for Delete.
-  Status Delete(const std::string& key) const;
-  // The namespace's mark; complete and exact with an empty source if there is none.
-  Result<manifest::Mark> GetMark(bool* exists) const;
+  Status Put(const std::string& key, const std::string& value) const override;
+  Status Delete(const std::string& key) const override;
+  Result<manifest::Mark> GetMark(bool* exists) const override;
 
  private:
   RequestRouter& router_;

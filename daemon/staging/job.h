@@ -1,75 +1,16 @@
-// One stage-in or stage-out as the node that was asked runs it: lists what there is, hands each
-// daemon the files whose keys it owns, and finishes what needs the whole.
+// A stage-in or stage-out that this node coordinates, on a thread of its own.
 //
-//   services/staging_service -> jobs -> [job] -> movers -> part_link; cluster_view
+//   services/staging_service -> jobs -> [job] -> proto/stage/job
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "daemon/staging/cluster_view.h"
-#include "proto/base/clock.h"
-#include "tidepool/v1/staging.pb.h"
+#include "proto/stage/job.h"
 
 namespace tidepool::daemon::staging {
-
-inline constexpr int kFailuresKeptMax = 100;
-
-// What a job has done so far. Thread-safe.
-class JobState {
- public:
-  JobState(std::string job, const Clock& clock) : clock_(clock), start_ns_(clock.MonotonicNs()) {
-    progress_.set_job(std::move(job));
-    progress_.set_phase("starting");
-  }
-
-  void SetPhase(std::string_view phase);
-  void AddTotal(std::uint64_t files, std::uint64_t bytes);
-  void AddDone(const v1::RunPartProgress& progress);
-  void AddFailure(std::string_view path, const Status& why);
-  void AddFailure(std::string_view path, StatusCode code, std::string_view why);
-  void SetTreeHash(std::string hash);
-  // The job's end: `status`, or if that is OK what its failures say.
-  void End(const Status& status);
-
-  std::uint64_t failures() const;
-  v1::StageProgress Snapshot() const;
-  // Returns when the job has ended or the time is over.
-  bool WaitDone(std::uint64_t timeout_ms) const;
-
-  void Cancel() { cancelled_.store(true); }
-  bool cancelled() const { return cancelled_.load(); }
-
- private:
-  const Clock& clock_;
-  const std::uint64_t start_ns_;
-  std::atomic<bool> cancelled_{false};
-  mutable std::mutex mutex_;
-  mutable std::condition_variable done_;
-  v1::StageProgress progress_;
-  StatusCode first_failure_ = StatusCode::kOk;
-};
-
-// What a running job works with.
-struct JobContext {
-  std::string job;
-  v1::StartStageRequest request;
-  const ClusterView* view = nullptr;
-  JobState* state = nullptr;
-};
-
-// Each runs to the end; failures of single files are in the state, what is returned is the rest.
-Status RunStageIn(const JobContext& context);
-Status RunStageOut(const JobContext& context);
-
-// The mark of a namespace as a job begins: says that a stage-in is under way, or that the totals
-// do not hold for now. Writes it and returns the one before.
-Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in);
 
 // A job and its thread. Thread-safe.
 class Job {
@@ -80,7 +21,7 @@ class Job {
 
   const std::string& id() const { return id_; }
   const v1::StartStageRequest& request() const { return request_; }
-  JobState& state() { return state_; }
+  stage::JobState& state() { return state_; }
 
  private:
   void Run();
@@ -88,7 +29,7 @@ class Job {
   const std::string id_;
   const v1::StartStageRequest request_;
   const ClusterView view_;
-  JobState state_;
+  stage::JobState state_;
   std::thread thread_;
 };
 

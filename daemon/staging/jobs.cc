@@ -1,28 +1,17 @@
 #include "daemon/staging/jobs.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
-#include "proto/base/check.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/file_tree/unique_fd.h"
 
 namespace tidepool::daemon::staging {
 namespace {
-
-std::string RandomId() {
-  std::uint64_t id = 0;
-  TP_CHECK(getrandom(&id, sizeof id, 0) == sizeof id);
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(id));
-  return text;
-}
 
 Status CheckRequest(const v1::StartStageRequest& request) {
   const auto bad = [](std::string what, std::string remedy = {}) {
@@ -124,7 +113,7 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   if (!same.ok()) return same.status();
   if (*same != nullptr) return attach(*same);
   RemoveProbe(request);
-  jobs_.push_front(std::make_shared<Job>(RandomId(), request, &router_, &saved_, *space));
+  jobs_.push_front(std::make_shared<Job>(stage::RandomJobId(), request, &router_, &saved_, *space));
   response.set_job(jobs_.front()->id());
   std::size_t ended = 0;
   std::erase_if(jobs_,

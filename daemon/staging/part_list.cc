@@ -90,9 +90,9 @@ struct Held {
 
 class Lister {
  public:
-  Lister(RequestRouter* router, const placement::Namespace& space, bool totals_only,
+  Lister(RequestRouter* router, const placement::Namespace& space, v1::ListPartRequest::What what,
          const std::function<bool(const v1::ListPartResponse&)>& take)
-      : router_(*router), space_(space), totals_only_(totals_only), take_(take) {
+      : router_(*router), space_(space), what_(what), take_(take) {
     timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     now_ns_ = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -157,12 +157,10 @@ class Lister {
   }
 
   Status Emit(const std::string& key, Held held) {
-    const convert::StagedRole role = convert::ParseStagedKey(key).role;
-    if (role == convert::StagedRole::kFile) return OkStatus();  // Its path's entry says the same.
-    if (role == convert::StagedRole::kPart) {
-      if (held.has_data) ++summary_.parts;
-      return OkStatus();
-    }
+    const convert::StagedKey staged = convert::ParseStagedKey(key);
+    // Its path's entry says the same.
+    if (staged.role == convert::StagedRole::kFile) return OkStatus();
+    if (staged.role == convert::StagedRole::kPart) return EmitPart(staged, held);
     if (held.has_entry) summary_.Add(key, held.entry);
     const bool own_content =
         !held.has_entry || (held.entry.type == EntryType::kFile && held.entry.parts.empty());
@@ -171,7 +169,10 @@ class Lister {
         (own_content ? held.has_data && held.entry.data_version == held.version.value()
                      : !held.has_data);
     if (!unchanged) all_staged_ = false;
-    if (totals_only_ || (own_content && !held.has_data)) return OkStatus();
+    if (what_ == v1::ListPartRequest::WHAT_TOTALS || (own_content && !held.has_data)) {
+      return OkStatus();
+    }
+    if (what_ == v1::ListPartRequest::WHAT_LARGE && held.entry.parts.empty()) return OkStatus();
     v1::StageItem* item = response_.add_items();
     item->set_path(key);
     item->set_fresh(!unchanged);
@@ -185,7 +186,25 @@ class Lister {
       held.entry = std::move(entry);
     }
     item->set_entry(manifest::EncodeEntry(held.entry));
-    bytes_ += key.size() + item->entry().size();
+    return Added(*item);
+  }
+
+  Status EmitPart(const convert::StagedKey& staged, const Held& held) {
+    // A part whose content somebody deleted by key still has its entry.
+    if (!held.has_data && !held.has_entry) return OkStatus();
+    if (held.has_data) ++summary_.parts;
+    if (what_ != v1::ListPartRequest::WHAT_LARGE) return OkStatus();
+    Entry entry;
+    entry.revision = staged.revision;
+    v1::StageItem* item = response_.add_items();
+    item->set_path(std::string(staged.path));
+    item->set_part(staged.part + 1);
+    item->set_entry(manifest::EncodeEntry(entry));
+    return Added(*item);
+  }
+
+  Status Added(const v1::StageItem& item) {
+    bytes_ += item.path().size() + item.entry().size();
     if (response_.items_size() < static_cast<int>(kItemsPerMessage) && bytes_ < kBytesPerMessage) {
       return OkStatus();
     }
@@ -201,7 +220,7 @@ class Lister {
 
   const RequestRouter& router_;
   const placement::Namespace& space_;
-  const bool totals_only_;
+  const v1::ListPartRequest::What what_;
   const std::function<bool(const v1::ListPartResponse&)>& take_;
   std::int64_t now_ns_ = 0;
   manifest::Summary summary_;
@@ -213,8 +232,9 @@ class Lister {
 }  // namespace
 
 Status ListPart(RequestRouter* router, std::shared_ptr<const placement::Namespace> space,
-                bool totals_only, const std::function<bool(const v1::ListPartResponse&)>& take) {
-  return Lister(router, *space, totals_only, take).Run();
+                v1::ListPartRequest::What what,
+                const std::function<bool(const v1::ListPartResponse&)>& take) {
+  return Lister(router, *space, what, take).Run();
 }
 
 Result<std::uint64_t> ChangesOf(const RequestRouter& router, const placement::Namespace& space) {

@@ -1,7 +1,7 @@
 // What one node holds of a namespace, seen as files: its manifest entries and the records that no
 // entry describes.
 //
-//   job (same node) or Staging.ListPart -> [part_list] -> storage/hash_store
+//   cluster_view (same node) or Staging.ListPart -> [part_list] -> storage/hash_store
 #pragma once
 
 #include <functional>
@@ -18,7 +18,8 @@ namespace tidepool::daemon::staging {
 // Errors: kUnavailable (a partition of this node is not served), kDeadlineExceeded, kCancelled
 // (`take` returned false).
 Status ListPart(RequestRouter* router, std::shared_ptr<const placement::Namespace> space,
-                bool totals_only, const std::function<bool(const v1::ListPartResponse&)>& take);
+                v1::ListPartRequest::What what,
+                const std::function<bool(const v1::ListPartResponse&)>& take);
 
 // The sum of the change counters of this node's partitions of a namespace.
 Result<std::uint64_t> ChangesOf(const RequestRouter& router, const placement::Namespace& space);

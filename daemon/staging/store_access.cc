@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/core.h"
+#include "daemon/local_values.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 #include "proto/manifest/keys.h"
@@ -11,6 +12,10 @@
 
 namespace tidepool::daemon::staging {
 namespace {
+
+using stage::StagedRecord;
+
+Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 Status StatusOfCode(StatusCode code) {
   switch (code) {
@@ -81,6 +86,8 @@ StatusCode StoreOne(storage::HashStore& store, std::uint64_t now_ms, StagedRecor
 // Owned by its task, which may run after the caller has given up.
 struct CoreBatch {
   std::vector<StagedRecord> records;
+  std::vector<PartitionId> partitions;  // Of each record, with its term.
+  std::vector<Term> terms;
   std::vector<std::string> entry_bytes;
   bool store = false;
   std::size_t data_bytes_max = 0;
@@ -93,7 +100,7 @@ void RunBatch(Core& core, CoreBatch& batch) {
   const std::uint64_t now_ms = core.store().NowMs();
   for (std::size_t i = 0; i < batch.records.size(); ++i) {
     StagedRecord& record = batch.records[i];
-    const Verdict verdict = ownership.Check(record.partition, record.term);
+    const Verdict verdict = ownership.Check(batch.partitions[i], batch.terms[i]);
     if (!leased || verdict.kind != Verdict::Kind::kRun) {
       record.status =
           Status(StatusCode::kUnavailable, "this node does not serve its partition any more",
@@ -105,7 +112,7 @@ void RunBatch(Core& core, CoreBatch& batch) {
     const std::string* refusal = nullptr;
     if (batch.store && record.put_data) {
       refusal = core.dispatcher().ownership().shares().Refusal(
-          record.partition, record.key.size() + record.data.size() + kRecordOverheadBytes);
+          batch.partitions[i], record.key.size() + record.data.size() + kRecordOverheadBytes);
     }
     if (refusal != nullptr) {
       record.status = Status(StatusCode::kResourceExhausted, *refusal);
@@ -125,45 +132,97 @@ void RunBatch(Core& core, CoreBatch& batch) {
 
 }  // namespace
 
-void StoreAccess::Locate(StagedRecord* record) const {
+Result<StoreAccess::Place> StoreAccess::Locate(std::string_view key) const {
   const std::uint32_t index = placement::PartitionIndexOf(
-      AsBytes(record->key), static_cast<std::uint32_t>(space_->partitions.size()));
+      AsBytes(key), static_cast<std::uint32_t>(space_->partitions.size()));
   const placement::PartitionPlace& place = space_->partitions[index];
-  record->core = place.core;
-  record->partition = PartitionId(space_->id, index);
-  record->term = place.term;
-  if (place.node != router_.context().self()) {
-    record->status = Status(StatusCode::kWrongEpoch, "this node does not own the key any more",
-                            "run the same command again");
+  if (place.node == router_.context().self()) {
+    return Place{place.core, PartitionId(space_->id, index), place.term};
   }
+  return Status(StatusCode::kWrongEpoch, "this node does not own the key any more",
+                "run the same command again");
 }
 
 void StoreAccess::LookUp(std::vector<StagedRecord>* records, std::size_t data_bytes_max) {
   RunOnCores(records, false, data_bytes_max);
 }
 
-void StoreAccess::Store(std::vector<StagedRecord>* records) { RunOnCores(records, true, 0); }
+void StoreAccess::Put(std::vector<StagedRecord>* records) { RunOnCores(records, true, 0); }
+
+Result<Lsn> StoreAccess::Write(const StagedRecord& record, std::uint64_t bytes, const Next& next) {
+  const auto place = Locate(record.key);
+  if (!place.ok()) return place.status();
+  CoreGroup& cores = *router_.context().cores;
+  auto writer = LocalValueWriter::Begin(cores, place->core, bytes, StepDeadline());
+  if (!writer.ok()) return writer.status();
+  for (;;) {
+    auto piece = next();
+    if (!piece.ok()) return piece.status();
+    if (piece->empty()) break;
+    TP_RETURN_IF_ERROR(writer->Write(*std::move(piece), StepDeadline()));
+  }
+  wire::Operation put;
+  put.opcode = wire::Opcode::kPut;
+  put.key = AsBytes(record.key);
+  auto outcome = writer->Put(place->partition, place->term, put, StepDeadline());
+  if (!outcome.ok()) return outcome.status();
+  if (outcome->code != StatusCode::kOk) {
+    return Status(outcome->code, "the store refused it: " + outcome->value,
+                  "delete something, or start the daemons with more --memory");
+  }
+  own_changes_.fetch_add(1);
+  return outcome->version;
+}
+
+Status StoreAccess::Read(const StagedRecord& record, const Take& take) {
+  const auto place = Locate(record.key);
+  if (!place.ok()) return place.status();
+  auto reader = LocalValueReader::Open(*router_.context().cores, place->core, place->partition,
+                                       place->term, record.key, StepDeadline());
+  if (!reader.ok()) return reader.status();
+  if (reader->outcome().version != record.data_version) {
+    return Status(StatusCode::kAborted, "its value changed meanwhile",
+                  "run the same command again");
+  }
+  for (std::uint64_t at = 0; at < reader->value_bytes();) {
+    auto piece = reader->Read(at, stage::kPieceBytes, StepDeadline());
+    if (!piece.ok()) return piece.status();
+    at += piece->size();
+    TP_RETURN_IF_ERROR(take(AsBytes(*piece)));
+  }
+  return OkStatus();
+}
 
 void StoreAccess::RunOnCores(Batch* records, bool store, std::size_t data_bytes_max) {
-  std::map<CoreId, std::vector<StagedRecord*>> by_core;
+  std::map<CoreId, std::vector<std::pair<StagedRecord*, Place>>> by_core;
   for (StagedRecord& record : *records) {
-    if (record.status.ok()) by_core[record.core].push_back(&record);
+    if (!record.status.ok()) continue;
+    const auto place = Locate(record.key);
+    if (place.ok()) {
+      by_core[place->core].emplace_back(&record, *place);
+    } else {
+      record.status = place.status();
+    }
   }
   for (auto& [core, of_core] : by_core) RunOnCore(core, std::move(of_core), store, data_bytes_max);
 }
 
-void StoreAccess::RunOnCore(CoreId core, std::vector<StagedRecord*> records, bool store,
-                            std::size_t data_bytes_max) {
+void StoreAccess::RunOnCore(CoreId core, std::vector<std::pair<StagedRecord*, Place>> records,
+                            bool store, std::size_t data_bytes_max) {
   auto batch = std::make_shared<CoreBatch>();
   batch->store = store;
   batch->data_bytes_max = data_bytes_max;
   batch->entry_bytes.resize(records.size());
-  for (StagedRecord* record : records) batch->records.push_back(std::move(*record));
+  for (auto& [record, place] : records) {
+    batch->records.push_back(std::move(*record));
+    batch->partitions.push_back(place.partition);
+    batch->terms.push_back(place.term);
+  }
   const Status ran = router_.context().cores->Run(
-      core, [batch](Core& at) { RunBatch(at, *batch); }, Deadline::AfterMs(limits::kCallTimeoutMs));
+      core, [batch](Core& at) { RunBatch(at, *batch); }, StepDeadline());
   if (!ran.ok()) {
     // The task may still run and has the records: only the failure comes back.
-    for (StagedRecord* record : records) {
+    for (auto& [record, place] : records) {
       *record = StagedRecord();
       record->status = ran;
     }
@@ -171,11 +230,12 @@ void StoreAccess::RunOnCore(CoreId core, std::vector<StagedRecord*> records, boo
   }
   own_changes_.fetch_add(batch->changes);
   for (std::size_t i = 0; i < records.size(); ++i) {
-    *records[i] = std::move(batch->records[i]);
-    if (store || !records[i]->has_entry) continue;
+    StagedRecord& record = *records[i].first;
+    record = std::move(batch->records[i]);
+    if (store || !record.has_entry) continue;
     auto entry = manifest::DecodeEntry(AsBytes(batch->entry_bytes[i]));
-    records[i]->has_entry = entry.ok();  // One of another version counts as none.
-    if (entry.ok()) records[i]->entry = *std::move(entry);
+    record.has_entry = entry.ok();  // One of another version counts as none.
+    if (entry.ok()) record.entry = *std::move(entry);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "proto/convert/staged_keys.h"
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 
 namespace tidepool::convert {
@@ -12,6 +13,12 @@ constexpr std::size_t kPartEndingBytes = 1 + 16 + 1 + 8;
 
 bool IsHex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::uint64_t FromHex(std::string_view digits) {
+  std::uint64_t number = 0;
+  (void)std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return number;
 }
 
 bool IsPartEnding(std::string_view ending) {
@@ -33,12 +40,14 @@ std::string StagedPartKey(std::string_view path, std::uint64_t revision, std::ui
 std::string StagedFileKey(std::string_view path) { return std::string(path).append(kFileEnding); }
 
 StagedKey ParseStagedKey(std::string_view key) {
-  if (key.starts_with(kManifestPrefix)) return {StagedRole::kManifest, {}};
+  if (key.starts_with(kManifestPrefix)) return {StagedRole::kManifest, {}, 0, 0};
   if (key.size() > kFileEnding.size() && key.ends_with(kFileEnding)) {
-    return {StagedRole::kFile, key.substr(0, key.size() - kFileEnding.size())};
+    return {StagedRole::kFile, key.substr(0, key.size() - kFileEnding.size()), 0, 0};
   }
   if (key.size() > kPartEndingBytes && IsPartEnding(key.substr(key.size() - kPartEndingBytes))) {
-    return {StagedRole::kPart, key.substr(0, key.size() - kPartEndingBytes)};
+    const std::string_view path = key.substr(0, key.size() - kPartEndingBytes);
+    return {StagedRole::kPart, path, FromHex(key.substr(path.size() + 1, 16)),
+            static_cast<std::uint32_t>(FromHex(key.substr(path.size() + 18)))};
   }
   return {};
 }

@@ -30,7 +30,9 @@ enum class StagedRole : std::uint8_t {
 
 struct StagedKey {
   StagedRole role = StagedRole::kPlain;
-  std::string_view path;  // Of the file, for kFile and kPart; a view of the key.
+  std::string_view path;       // Of the file, for kFile and kPart; a view of the key.
+  std::uint64_t revision = 0;  // Of kPart, as is `part`.
+  std::uint32_t part = 0;
 };
 
 // Total: any bytes have a role.

@@ -6,8 +6,11 @@
 
 import filecmp
 import os
+import shutil
+import signal
 import stat
 import subprocess
+import unittest
 
 import kvctl_support
 
@@ -39,8 +42,30 @@ def make_tree(root):
     os.utime(os.path.join(root, "run1/empty"), ns=(1_000_000_001, 1_000_000_001))
 
 
-class Staging(kvctl_support.KvctlTest):
+def attributes(root):
+    """Of everything below: mode and time of change, which diff does not compare."""
+    found = {}
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in [b"."] + folders + files:
+            path = os.path.join(folder, name)
+            info = os.lstat(path)
+            is_link = stat.S_ISLNK(info.st_mode)
+            found[os.path.relpath(path, os.fsencode(root))] = (
+                0 if is_link else stat.S_IMODE(info.st_mode), info.st_mtime_ns)
+    return found
+
+
+class StagingTest(kvctl_support.KvctlTest):
+    def assert_same_tree(self, source, target):
+        done = subprocess.run(["diff", "-r", "--no-dereference", source, target], check=False,
+                              capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+        self.assertEqual(attributes(source), attributes(target))
+
+
+class Staging(StagingTest):
     nodes = 3
+    node_mib = 256
 
     @classmethod
     def setUpClass(cls):
@@ -151,6 +176,117 @@ class Staging(kvctl_support.KvctlTest):
         self.assertIn(b"run1/a.txt", result.err)
         self.assertTrue(os.path.exists(os.path.join(target, "run1/a.txt/keep")))
         self.assertTrue(os.path.exists(os.path.join(target, "run2/deep/er/b.bin")))
+
+    def test_kvctl_moves_the_files_itself_when_told_to(self):
+        through = "--through-client"
+        self.addCleanup(self.kvctl, "namespace", "drop", "by-client")
+        result = self.kvctl("stage", "in", through, self.source, "by-client")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.err, b"kvctl: created namespace by-client\n")
+        self.assertEqual(self.good("get", "by-client", "run1/a.txt"), b"hello\n")
+        # Who goes on, daemons or kvctl, finds everything there.
+        for options in ([], [through], ["--checksum", through], ["--checksum"]):
+            again = self.kvctl("stage", "in", *options, self.source, "by-client", "--json")
+            self.assertEqual(again.json()["result"]["files_done"], 0, (options, again))
+        by_daemons = os.path.join(self.cluster.folder, "by daemons")
+        self.good("stage", "out", "by-client", by_daemons)
+        self.assert_same_tree(self.source, by_daemons)
+        by_client = os.path.join(self.cluster.folder, "by client")
+        first = self.kvctl("stage", "out", through, "inputs", by_client, "--json").json()["result"]
+        self.assert_same_tree(self.source, by_client)
+        for options in ([], [through], ["--checksum", through], ["--checksum"]):
+            again = self.kvctl("stage", "out", *options, "inputs", by_client, "--json")
+            self.assertEqual(again.json()["result"]["files_done"], 0, (options, again))
+            self.assertEqual(again.json()["result"]["tree_hash"], first["tree_hash"])
+
+    def test_through_the_client_only_what_is_missing_or_differs_is_moved(self):
+        source = os.path.join(self.cluster.folder, "changing")
+        target = os.path.join(self.cluster.folder, "changed")
+        make_tree(source)
+        self.addCleanup(self.kvctl, "namespace", "drop", "changing")
+        self.good("stage", "in", source, "changing")
+        with open(os.path.join(source, "run1/a.txt"), "ab") as file:
+            file.write(b"more\n")
+        with open(os.path.join(source, "large.bin"), "r+b") as file:
+            file.write(b"another beginning")
+        os.chmod(os.path.join(source, "run1/empty"), 0o604)
+        moved = self.kvctl("stage", "in", "--through-client", source, "changing", "--json")
+        self.assertEqual(moved.json()["result"]["files_done"], 2, moved)
+        self.good("put", "changing", "written/by/key", "new")
+        self.good("stage", "out", "--through-client", "changing", target)
+        with open(os.path.join(target, "written/by/key"), "rb") as file:
+            self.assertEqual(file.read(), b"new")
+        shutil.rmtree(os.path.join(target, "written"))
+        os.utime(target, ns=(0, os.stat(source).st_mtime_ns))
+        self.assert_same_tree(source, target)
+        # All that there is was staged out: stopping would lose nothing of it.
+        self.good("put", "default", "precious", "x")
+        losses = self.kvctl("stop", "--json").json()["result"]["losses"]
+        self.assertNotIn("changing", [loss["namespace"] for loss in losses])
+        self.good("delete", "default", "precious")
+
+    def test_through_the_client_nothing_outside_the_target_is_written(self):
+        outside = os.path.join(self.cluster.folder, "outside")
+        target = os.path.join(self.cluster.folder, "with a link")
+        os.mkdir(outside)
+        os.mkdir(target)
+        os.symlink(outside, os.path.join(target, "run1"))
+        result = self.kvctl("stage", "out", "--through-client", "inputs", target)
+        self.assertEqual(result.code, 6, result)
+        self.assertIn(b"run1", result.err)
+        self.assertEqual(os.listdir(outside), [])
+        self.assertTrue(filecmp.cmp(os.path.join(target, "large.bin"),
+                                    os.path.join(self.source, "large.bin"), shallow=False))
+
+    def test_through_the_client_and_detached_is_refused(self):
+        self.bad(2, "stage", "in", "--through-client", "--detach", self.source, "inputs",
+                 says="--detach")
+
+
+class HiddenFolder(StagingTest):
+    """The daemons live in a mount namespace in which another file system hides the caller's folder."""
+
+    nodes = 0
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        probe = subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True)
+        if probe.returncode != 0:
+            raise unittest.SkipTest("unshare -m is not permitted here: " + probe.stderr.decode())
+        cls.hidden = os.path.join(cls.cluster.folder, "hidden")
+        cls.source = os.path.join(cls.hidden, "source")
+        os.makedirs(cls.source)
+        make_tree(cls.source)
+        cls.cluster.start(3, node_mib=256, within=["unshare", "-m", "sh", "-c",
+                                     'mount -t tmpfs tmpfs "$0" && exec "$@"', cls.hidden])
+
+    def test_kvctl_moves_what_the_daemons_do_not_see_and_says_so(self):
+        word = b"this kvctl moves the files (--through-client)"
+        result = self.kvctl("stage", "in", self.source, "hidden")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.err.count(b"\n"), 2, result)  # The other one: created namespace.
+        self.assertIn(word, result.err)
+        back = os.path.join(self.hidden, "back")
+        result = self.kvctl("stage", "out", "hidden", back)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.err.count(b"\n"), 1, result)
+        self.assertIn(word, result.err)
+        self.assert_same_tree(self.source, back)
+        # In what they see the daemons go on themselves.
+        seen = os.path.join(self.cluster.folder, "seen")
+        result = self.kvctl("stage", "out", "hidden", seen)
+        self.assertEqual((result.code, result.err), (0, b""), result)
+        self.assert_same_tree(self.source, seen)
+        result = self.kvctl("stage", "in", seen, "from-daemons")
+        self.assertNotIn(word, result.err)
+        other = os.path.join(self.hidden, "other")
+        self.good("stage", "out", "from-daemons", other)
+        self.assert_same_tree(self.source, other)
+
+    def test_what_cannot_go_on_without_kvctl_is_not_detached(self):
+        self.good("namespace", "create", "detached")
+        self.bad(1, "stage", "in", "--detach", self.source, "detached", says="not every daemon sees")
 
 
 if __name__ == "__main__":

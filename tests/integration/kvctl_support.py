@@ -43,18 +43,18 @@ class Cluster:
                             not name.lower().endswith("_proxy")}
         self.environment["XDG_RUNTIME_DIR"] = self.folder
 
-    def kvctl(self, *arguments, stdin=b"", cwd=None, environment=None):
-        """Runs kvctl; arguments may be text or bytes."""
-        command = [self.kvctl_path, *arguments]
+    def kvctl(self, *arguments, stdin=b"", cwd=None, environment=None, within=()):
+        """Runs kvctl; arguments may be text or bytes. `within`: a command that runs its arguments."""
+        command = [*within, self.kvctl_path, *arguments]
         return Result(subprocess.run(command, input=stdin, capture_output=True, check=False,
                                      timeout=PATIENCE_SECONDS, cwd=cwd or self.folder,
                                      env={**self.environment, **(environment or {})}))
 
-    def start(self, nodes):
+    def start(self, nodes, node_mib=128, within=()):
         """A new cluster; what an earlier one of this object left is killed first."""
         self.kill()
-        result = self.kvctl("start", f"--local={nodes}", "--memory", f"{nodes * 128}MiB", "--json",
-                            "--", *QUIET)
+        result = self.kvctl("start", f"--local={nodes}", "--memory", f"{nodes * node_mib}MiB", "--json",
+                            "--", *QUIET, within=within)
         assert result.code == 0, result
         started = result.json()["result"]
         self.pids = started["pids"]
@@ -104,6 +104,7 @@ class KvctlTest(unittest.TestCase):
     """Tests of one class share a cluster of `nodes`."""
 
     nodes = 1
+    node_mib = 128
     build = None
     cluster = None
 
@@ -112,7 +113,7 @@ class KvctlTest(unittest.TestCase):
         cls.cluster = Cluster(KvctlTest.build)
         cls.addClassCleanup(cls.cluster.close)
         if cls.nodes:
-            cls.cluster.start(cls.nodes)
+            cls.cluster.start(cls.nodes, cls.node_mib)
 
     def kvctl(self, *arguments, **more):
         return self.cluster.kvctl(*arguments, **more)

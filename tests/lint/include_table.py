@@ -29,10 +29,12 @@ TABLE = [
     row("proto/manifest", "proto/base", "xxhash"),
     row("proto/file_tree", "proto/base"),
     row("proto/convert", "proto/base proto/placement messages", "protobuf grpc"),
+    row("proto/stage", "proto/base proto/placement proto/convert proto/manifest proto/file_tree "
+        "messages", "protobuf"),
     row("proto/transport", "proto/base proto/wire", "ucx"),
     row("storage", "proto/base", "abseil pmdk liburing"),
     row("daemon", "storage proto/base proto/wire proto/placement proto/transport "
-        "proto/cluster_file proto/convert proto/manifest proto/file_tree messages",
+        "proto/cluster_file proto/convert proto/manifest proto/file_tree proto/stage messages",
         "protobuf grpc abseil nlohmann xxhash", True),
     # What a user's program sees: the standard library, and of ours only the header of Status.
     row("client/include", "proto/base"),
@@ -41,7 +43,7 @@ TABLE = [
         "protobuf grpc"),
     row("client/examples", "client/include", "", True),
     row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert "
-        "proto/manifest proto/file_tree messages",
+        "proto/manifest proto/file_tree proto/stage messages",
         "protobuf grpc nlohmann", True),
     row("tests", "*", "*", True),
     row("deploy", "*", "*", True),

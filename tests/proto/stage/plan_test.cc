@@ -1,8 +1,8 @@
-#include "daemon/staging/plan.h"
+#include "proto/stage/plan.h"
 
 #include <catch2/catch.hpp>
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 using manifest::Entry;
@@ -132,4 +132,4 @@ TEST_CASE("ALinkIsComparedByTargetAndTime") {
 }
 
 }  // namespace
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

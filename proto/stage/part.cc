@@ -1,4 +1,4 @@
-#include "daemon/staging/part.h"
+#include "proto/stage/part.h"
 
 #include <fcntl.h>
 
@@ -8,7 +8,7 @@
 
 #include "proto/file_tree/beneath.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 constexpr auto kReportInterval = std::chrono::milliseconds(250);
@@ -50,17 +50,18 @@ void PartProgress::Replaced(std::string_view path, const manifest::Entry& old, b
   item->set_fresh(large);
 }
 
-Result<std::unique_ptr<Part>> Part::Start(const PartContext& context, Report report) {
-  const std::string& directory = context.start.request().directory();
+Result<std::unique_ptr<Part>> Part::Start(const v1::RunPartStart& start,
+                                          std::unique_ptr<Store> store, Report report) {
+  const std::string& directory = start.request().directory();
   file_tree::UniqueFd root(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.valid()) return file_tree::StatusOfErrno(errno, "cannot open", directory);
   std::unique_ptr<Part> part(new Part());
   part->report_ = std::move(report);
   part->root_ = std::move(root);
-  part->store_ = std::make_unique<StoreAccess>(context.router, context.space);
-  const bool in = context.start.request().direction() == v1::StartStageRequest::DIRECTION_IN;
-  part->work_ = (in ? MakePartIn : MakePartOut)(context.start, part->root_.get(),
-                                                part->store_.get(), &part->progress_);
+  part->store_ = std::move(store);
+  const bool in = start.request().direction() == v1::StartStageRequest::DIRECTION_IN;
+  part->work_ = (in ? MakePartIn : MakePartOut)(start, part->root_.get(), part->store_.get(),
+                                                &part->progress_);
   part->working_ = kPartThreads;
   for (int i = 0; i < kPartThreads; ++i)
     part->threads_.emplace_back([p = part.get()] { p->Work(); });
@@ -170,4 +171,4 @@ Status Part::Wait() {
   return result_;
 }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

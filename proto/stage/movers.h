@@ -1,5 +1,5 @@
-// All parts of one job: sends each item to the owner of its key and follows large files, whose
-// parts have several owners.
+// All parts of one job: sends each item to the mover of its key and follows large files, whose
+// parts have several movers.
 //
 //   job_in, job_out -> [movers] -> part_link
 #pragma once
@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/staging/job.h"
-#include "daemon/staging/part_link.h"
 #include "proto/file_tree/tree_writer.h"
+#include "proto/stage/job.h"
+#include "proto/stage/part_link.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 
 // A file in parts under way.
 struct LargeFile {
@@ -35,7 +35,7 @@ class Movers {
   explicit Movers(const JobContext& context) : context_(context) {}
   ~Movers();
 
-  // Opens a link to each owner. Errors: kNotFound and kPermissionDenied (directory).
+  // Opens a link to each mover. Errors: kNotFound and kPermissionDenied (directory).
   Status Open(const std::vector<placement::Node>& owners);
 
   // False when the job cannot go on: a link has failed, or it was cancelled.
@@ -79,4 +79,4 @@ class Movers {
   std::vector<v1::StageItem> replaced_;
 };
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -1,6 +1,6 @@
 // Stage-in on one node: reads files whose keys it owns and stores them with their manifest entries.
 //
-//   part -> [part_in] -> file system, store_access, local_values
+//   part -> [part_in] -> file system, store
 //
 // A file is refused if it is not what the list says when it is opened, or if it changed while it
 // was read.
@@ -13,15 +13,14 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/local_values.h"
-#include "daemon/staging/part.h"
-#include "daemon/staging/plan.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/manifest/keys.h"
+#include "proto/stage/part.h"
+#include "proto/stage/plan.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 using manifest::Entry;
@@ -106,7 +105,7 @@ struct Task {
 
 class PartIn final : public PartWork {
  public:
-  PartIn(const v1::RunPartStart& start, int root_fd, StoreAccess* store, PartProgress* progress)
+  PartIn(const v1::RunPartStart& start, int root_fd, Store* store, PartProgress* progress)
       : checksum_(start.request().checksum()),
         root_fd_(root_fd),
         store_(*store),
@@ -116,7 +115,7 @@ class PartIn final : public PartWork {
     std::vector<Task> tasks;
     std::vector<StagedRecord> records;
     for (v1::StageItem& item : items) Prepare(std::move(item), &tasks, &records);
-    store_.LookUp(&records);
+    store_.LookUp(&records, 0);
     Gathered small;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       Task& task = tasks[i];
@@ -158,7 +157,6 @@ class PartIn final : public PartWork {
     record.key = item.part() == 0
                      ? item.path()
                      : convert::StagedPartKey(item.path(), entry->revision, item.part() - 1);
-    store_.Locate(&record);
     records->push_back(std::move(record));
     tasks->push_back({std::move(*item.mutable_path()), *std::move(entry), item.part(), 0, {}, {}});
   }
@@ -249,31 +247,18 @@ class PartIn final : public PartWork {
 
   // Straight into the store in pieces; only the entry is left to be put.
   Status MoveLarge(SourceFile* file, StagedRecord* record) {
-    const auto deadline = [] { return Deadline::AfterMs(limits::kCallTimeoutMs); };
-    CoreGroup& cores = *store_.router().context().cores;
-    auto writer = LocalValueWriter::Begin(cores, record->core, file->bytes(), deadline());
-    if (!writer.ok()) return writer.status();
     manifest::ContentHash content;
-    for (;;) {
+    auto version = store_.Write(*record, file->bytes(), [&]() -> Result<std::string> {
       std::string piece;
       TP_RETURN_IF_ERROR(file->Read(kPieceBytes, &piece));
-      if (piece.empty()) break;
+      // Before the last word that makes it visible.
+      if (piece.empty()) TP_RETURN_IF_ERROR(file->CheckUnchanged());
       content.Add(AsBytes(piece));
-      TP_RETURN_IF_ERROR(writer->Write(std::move(piece), deadline()));
-    }
-    TP_RETURN_IF_ERROR(file->CheckUnchanged());
-    wire::Operation put;
-    put.opcode = wire::Opcode::kPut;
-    put.key = AsBytes(record->key);
-    auto outcome = writer->Put(record->partition, record->term, put, deadline());
-    if (!outcome.ok()) return outcome.status();
-    if (outcome->code != StatusCode::kOk) {
-      return Status(outcome->code, "the store refused it: " + outcome->value,
-                    "delete something, or start the daemons with more --memory");
-    }
-    store_.CountOwnChange();
+      return piece;
+    });
+    if (!version.ok()) return version.status();
     record->entry.hash = content.Finish();
-    record->data_version = outcome->version;
+    record->data_version = *version;
     return OkStatus();
   }
 
@@ -284,7 +269,7 @@ class PartIn final : public PartWork {
   }
 
   void StoreGathered(Gathered* small) {
-    store_.Store(&small->records);
+    store_.Put(&small->records);
     for (std::size_t i = 0; i < small->tasks.size(); ++i) {
       const Task& task = small->tasks[i];
       const StagedRecord& record = small->records[i];
@@ -326,15 +311,15 @@ class PartIn final : public PartWork {
 
   const bool checksum_;
   const int root_fd_;
-  StoreAccess& store_;
+  Store& store_;
   PartProgress& progress_;
 };
 
 }  // namespace
 
-std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd, StoreAccess* store,
+std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd, Store* store,
                                      PartProgress* progress) {
   return std::make_unique<PartIn>(start, root_fd, store, progress);
 }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-#include "daemon/staging/store_access.h"
 #include "proto/file_tree/tree_writer.h"
 #include "proto/manifest/entry.h"
+#include "proto/stage/store.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 
 enum class InAction : std::uint8_t {
   kSkip,       // Is there as it is in the source.
@@ -48,4 +48,4 @@ OutAction PlanOut(const manifest::Entry& wanted, const TargetState& target, bool
 // will refuse it. One thread per cache.
 TargetState LookAtTarget(int root_fd, std::string_view path, file_tree::ParentCache* parents);
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -1,6 +1,6 @@
 // Stage-out on one node: writes the files whose keys it owns.
 //
-//   part -> [part_out] -> store_access, local_values, file_tree/tree_writer
+//   part -> [part_out] -> store, file_tree/tree_writer
 //
 // Workers write temporary files; one thread makes what has gathered meanwhile durable with one sync
 // and gives the files their names. Content is checked against the manifest's hash on the way.
@@ -11,15 +11,14 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/local_values.h"
-#include "daemon/staging/part.h"
-#include "daemon/staging/plan.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/manifest/keys.h"
+#include "proto/stage/part.h"
+#include "proto/stage/plan.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 using file_tree::ParentCache;
@@ -30,8 +29,6 @@ using manifest::EntryType;
 // Workers wait when so much is written but not yet durable.
 constexpr std::size_t kUncommittedFilesMax = 16 * 1024;
 constexpr std::uint64_t kUncommittedBytesMax = 1ull << 30;
-
-Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 Status ReadAndHash(int root_fd, const std::string& path, manifest::Hash128* hash) {
   auto fd = file_tree::OpenBeneath(root_fd, path, O_RDONLY | O_NONBLOCK);
@@ -58,7 +55,7 @@ class Committer {
     std::uint64_t bytes = 0;
   };
 
-  Committer(file_tree::TreeWriter* writer, StoreAccess* store, PartProgress* progress)
+  Committer(file_tree::TreeWriter* writer, Store* store, PartProgress* progress)
       : writer_(*writer), store_(*store), progress_(*progress), thread_([this] { Run(); }) {}
   ~Committer() { Close(); }
 
@@ -118,12 +115,12 @@ class Committer {
       const auto end = std::min(to_enter.size(), begin + kBatchRecords);
       std::vector<StagedRecord> batch(std::make_move_iterator(to_enter.begin() + begin),
                                       std::make_move_iterator(to_enter.begin() + end));
-      store_.Store(&batch);
+      store_.Put(&batch);
     }
   }
 
   file_tree::TreeWriter& writer_;
-  StoreAccess& store_;
+  Store& store_;
   PartProgress& progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -140,13 +137,12 @@ struct Task {
 
 class PartOut final : public PartWork {
  public:
-  PartOut(const v1::RunPartStart& start, int root_fd, StoreAccess* store, PartProgress* progress)
+  PartOut(const v1::RunPartStart& start, int root_fd, Store* store, PartProgress* progress)
       : checksum_(start.request().checksum()),
         root_fd_(root_fd),
         store_(*store),
         progress_(*progress),
-        writer_(root_fd,
-                start.job() + "-" + std::to_string(store->router().context().self().value())),
+        writer_(root_fd, start.job() + "-" + store->tag()),
         committer_(&writer_, store, progress) {}
 
   void Do(std::vector<v1::StageItem> items) override {
@@ -195,7 +191,6 @@ class PartOut final : public PartWork {
     record.key = item.part() == 0
                      ? item.path()
                      : convert::StagedPartKey(item.path(), entry->revision, item.part() - 1);
-    store_.Locate(&record);
     records->push_back(std::move(record));
     tasks->push_back({std::move(item), *std::move(entry)});
   }
@@ -292,25 +287,15 @@ class PartOut final : public PartWork {
     return OkStatus();
   }
 
-  template <typename Take>
-  Status ForEachPiece(const StagedRecord& record, const Take& take, manifest::Hash128* hash,
+  Status ForEachPiece(const StagedRecord& record, const Store::Take& take, manifest::Hash128* hash,
                       std::uint64_t* bytes) {
-    auto reader = LocalValueReader::Open(*store_.router().context().cores, record.core,
-                                         record.partition, record.term, record.key, StepDeadline());
-    if (!reader.ok()) return reader.status();
-    if (reader->outcome().version != record.data_version) {
-      return Status(StatusCode::kAborted, "its value changed meanwhile",
-                    "run the same command again");
-    }
     manifest::ContentHash content;
     *bytes = 0;
-    while (*bytes < reader->value_bytes()) {
-      auto piece = reader->Read(*bytes, kPieceBytes, StepDeadline());
-      if (!piece.ok()) return piece.status();
-      content.Add(AsBytes(*piece));
-      *bytes += piece->size();
-      TP_RETURN_IF_ERROR(take(AsBytes(*piece)));
-    }
+    TP_RETURN_IF_ERROR(store_.Read(record, [&](Bytes piece) {
+      content.Add(piece);
+      *bytes += piece.size();
+      return take(piece);
+    }));
     *hash = content.Finish();
     return OkStatus();
   }
@@ -325,7 +310,7 @@ class PartOut final : public PartWork {
 
   const bool checksum_;
   const int root_fd_;
-  StoreAccess& store_;
+  Store& store_;
   PartProgress& progress_;
   file_tree::TreeWriter writer_;
   Committer committer_;
@@ -333,9 +318,9 @@ class PartOut final : public PartWork {
 
 }  // namespace
 
-std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd,
-                                      StoreAccess* store, PartProgress* progress) {
+std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd, Store* store,
+                                      PartProgress* progress) {
   return std::make_unique<PartOut>(start, root_fd, store, progress);
 }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -1,4 +1,4 @@
-#include "daemon/staging/part_link.h"
+#include "daemon/staging/remote_part.h"
 
 #include <grpcpp/client_context.h>
 
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/convert/grpc_status.h"
+#include "proto/stage/cluster.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::daemon::staging {
@@ -15,33 +16,16 @@ namespace {
 constexpr int kItemsPerMessageMax = 256;
 constexpr std::size_t kBytesPerMessageMax = 1024 * 1024;
 
-class LocalPart final : public PartLink {
+class RemotePart final : public stage::PartLink {
  public:
-  explicit LocalPart(std::unique_ptr<Part> part) : part_(std::move(part)) {}
-  bool Send(std::vector<v1::StageItem> items) override {
-    for (v1::StageItem& item : items) {
-      if (!part_->Submit(std::move(item))) return false;
-    }
-    return true;
-  }
-  void Close() override { part_->Close(); }
-  void Cancel() override { part_->Cancel(); }
-  Status Wait() override { return part_->Wait(); }
-
- private:
-  std::unique_ptr<Part> part_;
-};
-
-class RemotePart final : public PartLink {
- public:
-  RemotePart(const PartContext& context, const placement::Node& node, Report report,
-             std::function<void()> ended)
-      : name_(Describe(node)), report_(std::move(report)), ended_(std::move(ended)) {
-    context.router->context().authorize(call_);
-    stub_ = v1::Staging::NewStub(context.router->context().channel(node));
+  RemotePart(const RequestRouter& router, const placement::Node& node,
+             const v1::RunPartStart& start, Report report, std::function<void()> ended)
+      : name_(stage::Describe(node)), report_(std::move(report)), ended_(std::move(ended)) {
+    router.context().authorize(call_);
+    stub_ = v1::Staging::NewStub(router.context().channel(node));
     stream_ = stub_->RunPart(&call_);
     v1::RunPartRequest first;
-    *first.mutable_start() = context.start;
+    *first.mutable_start() = start;
     open_ = stream_->Write(first);
     Heard();
     reader_ = std::thread([this] { Read(); });
@@ -142,21 +126,12 @@ class RemotePart final : public PartLink {
 
 }  // namespace
 
-std::string Describe(const placement::Node& node) {
-  return "node " + std::to_string(node.id.value()) + " (" + node.host + " " + node.control_address +
-         ")";
-}
-
-Result<std::unique_ptr<PartLink>> OpenLocalPart(const PartContext& context,
-                                                PartLink::Report report) {
-  auto part = Part::Start(context, std::move(report));
-  if (!part.ok()) return part.status();
-  return std::unique_ptr<PartLink>(std::make_unique<LocalPart>(*std::move(part)));
-}
-
-std::unique_ptr<PartLink> OpenRemotePart(const PartContext& context, const placement::Node& node,
-                                         PartLink::Report report, std::function<void()> ended) {
-  return std::make_unique<RemotePart>(context, node, std::move(report), std::move(ended));
+std::unique_ptr<stage::PartLink> OpenRemotePart(const RequestRouter& router,
+                                                const placement::Node& node,
+                                                const v1::RunPartStart& start,
+                                                stage::PartLink::Report report,
+                                                std::function<void()> ended) {
+  return std::make_unique<RemotePart>(router, node, start, std::move(report), std::move(ended));
 }
 
 }  // namespace tidepool::daemon::staging

@@ -1,4 +1,4 @@
-#include "daemon/staging/movers.h"
+#include "proto/stage/movers.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/keys.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 constexpr std::size_t kBufferedItems = 256;
@@ -22,29 +22,24 @@ Movers::~Movers() {
 }
 
 Status Movers::Open(const std::vector<placement::Node>& owners) {
-  PartContext part;
-  part.router = &context_.view->router();
-  part.space = context_.view->space();
-  part.start.set_job(context_.job);
-  *part.start.mutable_request() = context_.request;
+  v1::RunPartStart start;
+  start.set_job(context_.job);
+  *start.mutable_request() = context_.request;
+  const std::vector<placement::Node> movers = context_.cluster->Movers(owners);
   // All lines before the first link, whose reports look them up.
-  for (const placement::Node& node : owners) lines_[node.id];
-  for (const placement::Node& node : owners) {
+  for (const placement::Node& node : movers) lines_[node.id];
+  for (const placement::Node& node : movers) {
     const auto report = [this, id = node.id](const v1::RunPartProgress& progress) {
       Take(id, progress);
     };
-    Line& line = lines_[node.id];
-    if (node.id != part.router->context().self()) {
-      line.link = OpenRemotePart(part, node, report, [this, id = node.id] {
-        const std::lock_guard lock(mutex_);
-        if (!lines_.at(id).done) broken_ = true;
-        changed_.notify_all();
-      });
-      continue;
-    }
-    auto local = OpenLocalPart(part, report);
-    if (!local.ok()) return local.status();
-    line.link = *std::move(local);
+    const auto ended = [this, id = node.id] {
+      const std::lock_guard lock(mutex_);
+      if (!lines_.at(id).done) broken_ = true;
+      changed_.notify_all();
+    };
+    auto link = context_.cluster->OpenPart(node, start, report, ended);
+    if (!link.ok()) return link.status();
+    lines_[node.id].link = *std::move(link);
   }
   return OkStatus();
 }
@@ -77,7 +72,7 @@ bool Movers::Send(const std::string& path, const manifest::Entry& entry, bool fr
   item.set_entry(manifest::EncodeEntry(entry));
   item.set_fresh(fresh);
   item.set_bytes(entry.parts.empty() ? entry.size : 0);
-  return SendTo(context_.view->OwnerOf(path), std::move(item));
+  return SendTo(context_.cluster->MoverOf(path), std::move(item));
 }
 
 bool Movers::SendLarge(LargeFile file) {
@@ -100,8 +95,9 @@ bool Movers::SendLarge(LargeFile file) {
     item.set_part(part + 1);
     item.set_temporary(temporary);
     item.set_bytes(limits::kStagedFileWholeBytesMax);
-    const NodeId owner = context_.view->OwnerOf(convert::StagedPartKey(path, entry.revision, part));
-    if (!SendTo(owner, std::move(item))) return false;
+    const NodeId mover =
+        context_.cluster->MoverOf(convert::StagedPartKey(path, entry.revision, part));
+    if (!SendTo(mover, std::move(item))) return false;
   }
   return true;
 }
@@ -208,4 +204,4 @@ std::vector<v1::StageItem> Movers::TakeReplaced() {
   return std::exchange(replaced_, {});
 }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -1,6 +1,6 @@
 // Stage-in as a whole: one walk of the directory by this node; the owners read what the walk lists.
 //
-//   job -> [job_in] -> file_tree/tree_walk, movers, cluster_view
+//   job -> [job_in] -> file_tree/tree_walk, movers, cluster
 //
 // What an earlier stage-in brought and the source does not have any more stays, as with rsync.
 #include <fcntl.h>
@@ -8,15 +8,15 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/staging/job.h"
-#include "daemon/staging/movers.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/file_tree/tree_walk.h"
 #include "proto/manifest/keys.h"
+#include "proto/stage/job.h"
+#include "proto/stage/movers.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 using file_tree::FoundFile;
@@ -59,10 +59,10 @@ std::string HeadRecord(const LargeFile& file) {
 class StageIn {
  public:
   explicit StageIn(const JobContext& context)
-      : context_(context), view_(*context.view), state_(*context.state), movers_(context) {}
+      : context_(context), cluster_(*context.cluster), state_(*context.state), movers_(context) {}
 
   Status Run() {
-    auto owners = view_.Owners();
+    auto owners = cluster_.Owners();
     if (!owners.ok()) return owners.status();
     const file_tree::UniqueFd root(
         open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -111,7 +111,7 @@ class StageIn {
       if (file->failed) continue;
       file->entry.parts = std::move(file->hashes);
       file->entry.hash = manifest::HashOfParts(file->entry.parts);
-      const Status status = view_.Put(convert::StagedFileKey(file->path), HeadRecord(*file));
+      const Status status = cluster_.Put(convert::StagedFileKey(file->path), HeadRecord(*file));
       if (!status.ok()) {
         state_.AddFailure(file->path, status);
         continue;
@@ -126,12 +126,12 @@ class StageIn {
       if (!old.ok()) continue;
       for (std::uint32_t part = 0; part < old->parts.size(); ++part) {
         const std::string key = convert::StagedPartKey(item.path(), old->revision, part);
-        TP_RETURN_IF_ERROR(view_.Delete(key));
-        TP_RETURN_IF_ERROR(view_.Delete(manifest::ManifestKey(key)));
+        TP_RETURN_IF_ERROR(cluster_.Delete(key));
+        TP_RETURN_IF_ERROR(cluster_.Delete(manifest::ManifestKey(key)));
       }
       // A large file that is still large has overwritten the head; else it goes.
       if (!item.fresh()) {
-        TP_RETURN_IF_ERROR(view_.Delete(convert::StagedFileKey(item.path())));
+        TP_RETURN_IF_ERROR(cluster_.Delete(convert::StagedFileKey(item.path())));
       }
     }
     return OkStatus();
@@ -139,7 +139,8 @@ class StageIn {
 
   // The mark comes last: it says that everything before it is there.
   Status Complete(const std::vector<placement::Node>& owners) {
-    auto totals = view_.List(owners, true, [](const v1::StageItem&) { return true; });
+    auto totals = cluster_.List(owners, v1::ListPartRequest::WHAT_TOTALS,
+                                [](const v1::StageItem&) { return true; });
     if (!totals.ok()) return totals.status();
     manifest::Mark mark;
     mark.source = context_.request.directory();
@@ -149,21 +150,21 @@ class StageIn {
       mark.summary.Add(node.summary);
       safe = safe && node.all_staged;
     }
-    TP_RETURN_IF_ERROR(view_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
+    TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
     state_.SetTreeHash(mark.summary.TreeHash().Hex());
     // Stopping loses nothing if the source has all that there is: every record is as it was staged,
     // and all of it came from this directory.
     if (!safe || mark.summary.entries() != entries_) return OkStatus();
-    const NodeId mark_owner = view_.OwnerOf(manifest::MarkKey());
+    const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
     for (std::size_t i = 0; i < totals->size(); ++i) {
       const std::uint64_t mark_change = owners[i].id == mark_owner ? 1 : 0;
-      TP_RETURN_IF_ERROR(view_.MarkSaved(owners[i], (*totals)[i].changes + mark_change));
+      TP_RETURN_IF_ERROR(cluster_.MarkSaved(owners[i], (*totals)[i].changes + mark_change));
     }
     return OkStatus();
   }
 
   const JobContext& context_;
-  const ClusterView& view_;
+  const Cluster& cluster_;
   JobState& state_;
   Movers movers_;
   std::uint64_t entries_ = 0;
@@ -173,4 +174,4 @@ class StageIn {
 
 Status RunStageIn(const JobContext& context) { return StageIn(context).Run(); }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

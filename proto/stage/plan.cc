@@ -1,11 +1,11 @@
-#include "daemon/staging/plan.h"
+#include "proto/stage/plan.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "proto/file_tree/beneath.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 
 using manifest::Entry;
 using manifest::EntryType;
@@ -75,4 +75,4 @@ TargetState LookAtTarget(int root_fd, std::string_view path, file_tree::ParentCa
   return state;
 }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

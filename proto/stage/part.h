@@ -1,7 +1,7 @@
-// One node's part of a job: takes what to move as it is listed, moves it with a few threads, and
+// One mover's part of a job: takes what to move as it is listed, moves it with a few threads, and
 // reports what was done.
 //
-//   job (same node) or Staging.RunPart -> [part] -> part_in, part_out
+//   job (same process) or Staging.RunPart -> [part] -> part_in, part_out
 #pragma once
 
 #include <condition_variable>
@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/staging/store_access.h"
 #include "proto/file_tree/unique_fd.h"
+#include "proto/stage/store.h"
 #include "tidepool/v1/staging.pb.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 
 // Overlaps waiting for files with hashing and storing; more than 4 threads gained nothing here.
 inline constexpr int kPartThreads = 4;
@@ -39,12 +39,6 @@ class PartProgress {
   v1::RunPartProgress since_last_;
 };
 
-struct PartContext {
-  RequestRouter* router = nullptr;
-  std::shared_ptr<const placement::Namespace> space;
-  v1::RunPartStart start;
-};
-
 // What a direction does. Do is called by several threads at once, Finish by one when all are done.
 class PartWork {
  public:
@@ -54,10 +48,10 @@ class PartWork {
   virtual Status Finish() = 0;
 };
 // `root_fd` is the directory; `store`, `progress` and `cancelled` outlive the work.
-std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd, StoreAccess* store,
+std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd, Store* store,
                                      PartProgress* progress);
-std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd,
-                                      StoreAccess* store, PartProgress* progress);
+std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd, Store* store,
+                                      PartProgress* progress);
 
 // Submit and Close by one thread; Cancel by any.
 class Part {
@@ -67,7 +61,8 @@ class Part {
   using Report = std::function<void(const v1::RunPartProgress&)>;
 
   // Errors: kNotFound and kPermissionDenied (directory).
-  static Result<std::unique_ptr<Part>> Start(const PartContext& context, Report report);
+  static Result<std::unique_ptr<Part>> Start(const v1::RunPartStart& start,
+                                             std::unique_ptr<Store> store, Report report);
   ~Part();  // Cancels.
 
   // Waits while too much is queued. False after Cancel.
@@ -85,7 +80,7 @@ class Part {
 
   Report report_;
   file_tree::UniqueFd root_;
-  std::unique_ptr<StoreAccess> store_;
+  std::unique_ptr<Store> store_;
   PartProgress progress_;
   std::unique_ptr<PartWork> work_;
 
@@ -102,4 +97,4 @@ class Part {
   std::thread reporter_;
 };
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -1,7 +1,7 @@
 // Stage-out as a whole: the owners list what they hold, this node makes the directories, the owners
 // write the files, this node names the large ones and gives the directories their attributes last.
 //
-//   job -> [job_out] -> cluster_view, movers, file_tree/tree_writer
+//   job -> [job_out] -> cluster, movers, file_tree/tree_writer
 //
 // Files that the target has and the namespace does not are left alone.
 #include <fcntl.h>
@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/staging/job.h"
-#include "daemon/staging/movers.h"
-#include "daemon/staging/plan.h"
 #include "proto/base/limits.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/file_tree/leftovers.h"
 #include "proto/manifest/keys.h"
+#include "proto/stage/job.h"
+#include "proto/stage/movers.h"
+#include "proto/stage/plan.h"
 
-namespace tidepool::daemon::staging {
+namespace tidepool::stage {
 namespace {
 
 using file_tree::ParentCache;
@@ -67,10 +67,10 @@ Result<std::vector<manifest::Hash128>> PartHashes(int root_fd, const std::string
 class StageOut {
  public:
   explicit StageOut(const JobContext& context)
-      : context_(context), view_(*context.view), state_(*context.state), movers_(context) {}
+      : context_(context), cluster_(*context.cluster), state_(*context.state), movers_(context) {}
 
   Status Run() {
-    auto owners = view_.Owners();
+    auto owners = cluster_.Owners();
     if (!owners.ok()) return owners.status();
     root_ = file_tree::UniqueFd(
         open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -108,17 +108,18 @@ class StageOut {
   Status CheckComplete(const manifest::Mark& mark) const {
     if (mark.complete || context_.request.incomplete_ok()) return OkStatus();
     return Status(StatusCode::kFailedPrecondition,
-                  "the last stage-in into '" + view_.space()->name + "' from " + mark.source +
+                  "the last stage-in into '" + cluster_.space_name() + "' from " + mark.source +
                       " did not complete",
-                  "run it again: kvctl stage in " + mark.source + " " + view_.space()->name);
+                  "run it again: kvctl stage in " + mark.source + " " + cluster_.space_name());
   }
 
   Status List(const std::vector<placement::Node>& owners, const manifest::Mark& before) {
-    auto totals = view_.List(owners, false, [this](const v1::StageItem& item) {
-      auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
-      if (entry.ok()) items_.push_back({item.path(), *std::move(entry), item.fresh()});
-      return !state_.cancelled();
-    });
+    auto totals =
+        cluster_.List(owners, v1::ListPartRequest::WHAT_FILES, [this](const v1::StageItem& item) {
+          auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+          if (entry.ok()) items_.push_back({item.path(), *std::move(entry), item.fresh()});
+          return !state_.cancelled();
+        });
     if (!totals.ok()) return totals.status();
     totals_ = *std::move(totals);
     manifest::Summary summary;
@@ -126,7 +127,7 @@ class StageOut {
     if (before.exact && before.complete && !context_.request.incomplete_ok() &&
         before.summary.TreeHash() != summary.TreeHash()) {
       return Status(StatusCode::kDataLoss,
-                    "the manifest of '" + view_.space()->name + "' has " +
+                    "the manifest of '" + cluster_.space_name() + "' has " +
                         std::to_string(summary.entries()) + " entries, not the " +
                         std::to_string(before.summary.entries()) + " that were staged",
                     "a node has lost its part; stage it in again");
@@ -254,29 +255,31 @@ class StageOut {
 
   // The manifest now describes the files that were written by key, too.
   Status Complete(const std::vector<placement::Node>& owners, const manifest::Mark& before) {
-    auto totals = view_.List(owners, true, [](const v1::StageItem&) { return true; });
+    auto totals = cluster_.List(owners, v1::ListPartRequest::WHAT_TOTALS,
+                                [](const v1::StageItem&) { return true; });
     if (!totals.ok()) return totals.status();
     manifest::Mark mark;
     mark.complete = before.complete;
     mark.source = before.source;
     mark.written_ms = Clock::Real().WallMs();
     for (const NodeTotals& node : *totals) mark.summary.Add(node.summary);
-    TP_RETURN_IF_ERROR(view_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
+    TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
     state_.SetTreeHash(mark.summary.TreeHash().Hex());
     if (state_.failures() > 0 || state_.cancelled()) return OkStatus();
     // As of the beginning, and what this job itself has changed: a foreign change since then makes
     // the numbers differ, and stopping asks again.
-    const NodeId mark_owner = view_.OwnerOf(manifest::MarkKey());
+    const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
     for (std::size_t i = 0; i < owners.size(); ++i) {
       const std::uint64_t mark_change = owners[i].id == mark_owner ? 1 : 0;
-      TP_RETURN_IF_ERROR(view_.MarkSaved(
-          owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) + mark_change));
+      TP_RETURN_IF_ERROR(
+          cluster_.MarkSaved(owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) +
+                                            cluster_.ChangesOf(owners[i].id) + mark_change));
     }
     return OkStatus();
   }
 
   const JobContext& context_;
-  const ClusterView& view_;
+  const Cluster& cluster_;
   JobState& state_;
   file_tree::UniqueFd root_;
   std::unique_ptr<file_tree::TreeWriter> writer_;
@@ -291,4 +294,4 @@ class StageOut {
 
 Status RunStageOut(const JobContext& context) { return StageOut(context).Run(); }
 
-}  // namespace tidepool::daemon::staging
+}  // namespace tidepool::stage

@@ -1,0 +1,173 @@
+#include "cli/commands/client_cluster.h"
+
+#include <set>
+#include <utility>
+
+#include "cli/commands/record_call.h"
+#include "cli/text.h"
+#include "proto/convert/placement_convert.h"
+#include "proto/manifest/keys.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+#include "tidepool/v1/staging.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+// kvctl as a mover; not a node of any cluster.
+constexpr NodeId kThisProcess{0xffff};
+
+}  // namespace
+
+Result<std::unique_ptr<ClientCluster>> ClientCluster::Make(Channel* channel,
+                                                           const std::string& space) {
+  v1::GetMapResponse response;
+  TP_RETURN_IF_ERROR(
+      channel->Call<v1::Cluster>(&v1::Cluster::Stub::GetMap, v1::GetMapRequest(), &response));
+  auto delta = convert::FromProto(response.map());
+  if (!delta.ok()) return delta.status();
+  std::unique_ptr<ClientCluster> cluster(new ClientCluster());
+  cluster->channel_ = channel;
+  cluster->space_ = delta->changes.Find(std::string_view(space));
+  cluster->nodes_ = std::move(delta->changes.nodes);
+  if (cluster->space_ == nullptr) {
+    return Status(StatusCode::kNotFound, "no namespace " + Quote(space),
+                  "create it with: kvctl namespace create " + space);
+  }
+  if (cluster->space_->kind != placement::Kind::kHash) {
+    return Status(StatusCode::kInvalidArgument, Quote(space) + " is no hash namespace",
+                  "files are staged into and out of hash namespaces");
+  }
+  cluster->counts_ = std::make_unique<ChangeCounts>(cluster->nodes_.size());
+  return cluster;
+}
+
+NodeId ClientCluster::OwnerOf(std::string_view key) const { return cli::OwnerOf(*space_, key); }
+
+Result<std::vector<placement::Node>> ClientCluster::Owners() const {
+  std::set<NodeId> ids;
+  for (const placement::PartitionPlace& place : space_->partitions) {
+    if (place.state == placement::PartitionState::kLost) {
+      return Status(StatusCode::kDataLoss,
+                    "data of namespace " + Quote(space_->name) + " was lost with its node",
+                    "go on with what is left: kvctl namespace accept-loss " + space_->name);
+    }
+    if (place.node.value() >= nodes_.size()) {
+      return Status(StatusCode::kUnavailable, "an owner is not in the map yet", "try again");
+    }
+    ids.insert(place.node);
+  }
+  std::vector<placement::Node> owners;
+  for (const NodeId id : ids) {
+    const placement::Node& node = nodes_[id.value()];
+    if (node.state != placement::NodeState::kUp) {
+      return Status(StatusCode::kUnavailable,
+                    stage::Describe(node) + ", which owns a part of " + Quote(space_->name) +
+                        ", is " + std::string(placement::NodeStateName(node.state)),
+                    "restart it there, or see: kvctl status");
+    }
+    owners.push_back(node);
+  }
+  return owners;
+}
+
+std::vector<placement::Node> ClientCluster::Movers(
+    const std::vector<placement::Node>& /*owners*/) const {
+  placement::Node self;
+  self.id = kThisProcess;
+  return {self};
+}
+
+NodeId ClientCluster::MoverOf(std::string_view /*key*/) const { return kThisProcess; }
+
+Result<std::unique_ptr<stage::PartLink>> ClientCluster::OpenPart(
+    const placement::Node& /*mover*/, const v1::RunPartStart& start, stage::PartLink::Report report,
+    std::function<void()> /*ended*/) const {
+  return stage::OpenLocalPart(start, std::make_unique<ClientStore>(channel_, space_, counts_.get()),
+                              std::move(report));
+}
+
+Status ClientCluster::ListNode(const placement::Node& node, v1::ListPartRequest::What what,
+                               const TakeItem& take, stage::NodeTotals* totals) const {
+  const auto peer = channel_->ConnectTo(node.control_address);
+  if (!peer.ok()) return peer.status();
+  v1::ListPartRequest request;
+  request.set_namespace_(space_->name);
+  request.set_what(what);
+  grpc::ClientContext context;
+  (*peer)->PrepareStream(&context);
+  StallGuard guard(&context, (*peer)->stall_ms());
+  const auto stub = v1::Staging::NewStub((*peer)->grpc_channel());
+  const auto reader = stub->ListPart(&context, request);
+  v1::ListPartResponse response;
+  bool stopped = false;
+  bool done = false;
+  while (!stopped && reader->Read(&response)) {
+    guard.Progress();
+    for (const v1::StageItem& item : response.items()) stopped = stopped || !take(item);
+    if (!response.done()) continue;
+    auto mark = manifest::DecodeMark(AsBytes(response.summary()));
+    done = mark.ok();
+    if (mark.ok()) totals->summary = mark->summary;
+    totals->changes = response.changes();
+    totals->all_staged = response.all_staged();
+  }
+  if (stopped) context.TryCancel();
+  const Status end = (*peer)->StreamEnd(reader->Finish(), guard);
+  if (stopped) return Status(StatusCode::kCancelled, "the job was cancelled");
+  TP_RETURN_IF_ERROR(end);
+  if (done) return OkStatus();
+  return Status(StatusCode::kInternal, stage::Describe(node) + " gave no complete list");
+}
+
+Result<std::vector<stage::NodeTotals>> ClientCluster::List(
+    const std::vector<placement::Node>& owners, v1::ListPartRequest::What what,
+    const TakeItem& take) const {
+  std::vector<stage::NodeTotals> all;
+  for (const placement::Node& node : owners) {
+    stage::NodeTotals totals;
+    totals.node = node.id;
+    TP_RETURN_IF_ERROR(ListNode(node, what, take, &totals));
+    all.push_back(totals);
+  }
+  return all;
+}
+
+Status ClientCluster::MarkSaved(const placement::Node& node, std::uint64_t changes) const {
+  const auto peer = channel_->ConnectTo(node.control_address);
+  if (!peer.ok()) return peer.status();
+  v1::MarkSavedRequest request;
+  request.set_namespace_id(space_->id.value());
+  request.set_changes(changes);
+  v1::MarkSavedResponse response;
+  return (*peer)->Call<v1::Staging>(&v1::Staging::Stub::MarkSaved, request, &response);
+}
+
+Status ClientCluster::Put(const std::string& key, const std::string& value) const {
+  v1::Operation put;
+  put.set_kind(v1::OPERATION_KIND_PUT);
+  put.set_key(key);
+  put.set_value(value);
+  put.set_ttl_ms(0);  // For ever, whatever the namespace's default.
+  return ExecuteOneOn(*channel_, space_->name, std::move(put)).status();
+}
+
+Status ClientCluster::Delete(const std::string& key) const {
+  v1::Operation remove;
+  remove.set_kind(v1::OPERATION_KIND_DELETE);
+  remove.set_key(key);
+  const auto result = ExecuteOneOn(*channel_, space_->name, std::move(remove));
+  return result.code() == StatusCode::kNotFound ? OkStatus() : result.status();
+}
+
+Result<manifest::Mark> ClientCluster::GetMark(bool* exists) const {
+  v1::Operation get;
+  get.set_kind(v1::OPERATION_KIND_GET);
+  get.set_key(manifest::MarkKey());
+  const auto result = ExecuteOneOn(*channel_, space_->name, std::move(get));
+  *exists = result.ok();
+  if (result.code() == StatusCode::kNotFound) return manifest::Mark();
+  if (!result.ok()) return result.status();
+  return manifest::DecodeMark(AsBytes(result->value()));
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,26 @@
+// A part of a job that another daemon runs.
+//
+//   movers -> cluster_view -> [remote_part] -> Staging.RunPart of a peer
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "daemon/services/request_router.h"
+#include "proto/stage/part_link.h"
+
+namespace tidepool::daemon::staging {
+
+// A node that says nothing for so long is given up: parts report every quarter of a second, and a
+// disk that stalls longer than this is as good as gone.
+inline constexpr std::uint64_t kSilenceMsMax = 20'000;
+
+// `ended` is called when nothing more will be reported, with or without done = true. The router
+// must outlive the call.
+std::unique_ptr<stage::PartLink> OpenRemotePart(const RequestRouter& router,
+                                                const placement::Node& node,
+                                                const v1::RunPartStart& start,
+                                                stage::PartLink::Report report,
+                                                std::function<void()> ended);
+
+}  // namespace tidepool::daemon::staging

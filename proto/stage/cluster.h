@@ -1,0 +1,71 @@
+// The cluster as a job sees it: who owns which key, who moves its file, and the short questions
+// that a job asks. A daemon answers from its map and its peers, kvctl through gRPC.
+//
+//   job_in, job_out, movers -> [cluster] -> the daemons
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/manifest/entry.h"
+#include "proto/placement/placement_map.h"
+#include "proto/stage/part_link.h"
+#include "tidepool/v1/staging.pb.h"
+
+namespace tidepool::stage {
+
+// What one node said about its part of the namespace.
+struct NodeTotals {
+  NodeId node;
+  manifest::Summary summary;
+  std::uint64_t changes = 0;
+  bool all_staged = true;
+};
+
+// "node 2 (host 127.0.0.1:4711)", for messages.
+std::string Describe(const placement::Node& node);
+
+// Thread-safe. Of one namespace.
+class Cluster {
+ public:
+  virtual ~Cluster() = default;
+  virtual const std::string& space_name() const = 0;
+
+  virtual NodeId OwnerOf(std::string_view key) const = 0;
+  // The nodes that own a partition, in order. Errors: kUnavailable and kDataLoss, naming the first
+  // that cannot serve.
+  virtual Result<std::vector<placement::Node>> Owners() const = 0;
+
+  // Who moves the files: each owner its own, or this process all of them.
+  virtual std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const = 0;
+  virtual NodeId MoverOf(std::string_view key) const = 0;
+  // `ended` is called when nothing more will be reported, with or without done = true. Errors: of
+  // Part::Start.
+  virtual Result<std::unique_ptr<PartLink>> OpenPart(const placement::Node& mover,
+                                                     const v1::RunPartStart& start,
+                                                     PartLink::Report report,
+                                                     std::function<void()> ended) const = 0;
+
+  // What the owners hold (see ListPartRequest), or only their totals. `take` is called by this
+  // thread; the list ends with kCancelled when it returns false.
+  using TakeItem = std::function<bool(const v1::StageItem&)>;
+  virtual Result<std::vector<NodeTotals>> List(const std::vector<placement::Node>& owners,
+                                               v1::ListPartRequest::What what,
+                                               const TakeItem& take) const = 0;
+
+  virtual Status MarkSaved(const placement::Node& node, std::uint64_t changes) const = 0;
+  // Changes of the namespace on `node` that its own part of the job did not make.
+  virtual std::uint64_t ChangesOf(NodeId node) const = 0;
+
+  // Plain record operations, wherever the key lives.
+  virtual Status Put(const std::string& key, const std::string& value) const = 0;
+  // kNotFound is fine for Delete.
+  virtual Status Delete(const std::string& key) const = 0;
+  // The namespace's mark; complete and exact with an empty source if there is none.
+  virtual Result<manifest::Mark> GetMark(bool* exists) const = 0;
+};
+
+}  // namespace tidepool::stage
