@@ -58,6 +58,7 @@ void CoreStore::CheckInvariants() {
   std::uint64_t live_bytes = 0;
   std::uint64_t tombstone_bytes = 0;
   std::uint64_t in_use = 0;
+  std::uint64_t unpublished = 0;
   for (std::uint32_t index = 1; index < log_.segments().end(); ++index) {
     const Segment& segment = log_.segments()[index];
     if (segment.state == SegmentState::kFree) continue;
@@ -84,10 +85,12 @@ void CoreStore::CheckInvariants() {
     if (segment.state != SegmentState::kExtent) {
       TP_CHECK(segment.live - records == segment.tombstones);
     }
+    if (segment.state == SegmentState::kExtent && segment.live == 0) ++unpublished;
     live_bytes += segment.live;
     if (segment.state != SegmentState::kExtent) tombstone_bytes += segment.live - records;
   }
   TP_CHECK(in_use == log_.segments().in_use());
+  TP_CHECK(unpublished == log_.unpublished_segments());
   TP_CHECK(live_bytes == log_.live_bytes());
   TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
 

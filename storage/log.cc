@@ -163,14 +163,20 @@ void Log::NoteExpiry(std::uint64_t location, std::uint64_t expiry_ms) {
   next_expiry_ms_ = std::min(next_expiry_ms_, expiry_ms);
 }
 
-std::uint32_t Log::AllocateExtentSegment() {
-  std::uint32_t index =
+std::uint32_t Log::BeginExtentSegment() {
+  const std::uint32_t index =
       segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
+  if (index != 0) ++unpublished_segments_;
+  return index;
+}
+
+std::uint32_t Log::AllocateExtentSegment() {
+  std::uint32_t index = BeginExtentSegment();
   if (index != 0) return index;
   FreeDead();
-  index = segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
+  index = BeginExtentSegment();
   if (index != 0 || !Reclaim()) return index;
-  return segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
+  return BeginExtentSegment();
 }
 
 std::uint64_t Log::AllocateChunk(std::uint64_t bytes) {
@@ -189,6 +195,8 @@ void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t val
     Segment& segment = segments_[index];
     TP_CHECK(segment.state == SegmentState::kExtent);
     const auto live = static_cast<std::uint32_t>(std::min(left, capacity));
+    TP_DCHECK(live > 0);
+    if (segment.live == 0) --unpublished_segments_;
     live_bytes_ += live;
     live_bytes_ -= segment.live;
     segment.live = live;
@@ -200,6 +208,7 @@ void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t val
 void Log::KillExtentSegment(std::uint32_t index) {
   Segment& segment = segments_[index];
   TP_CHECK(segment.state == SegmentState::kExtent);
+  if (segment.live == 0) --unpublished_segments_;
   live_bytes_ -= segment.live;
   segment.live = 0;
   MarkDead(index);
@@ -232,7 +241,7 @@ void Log::FinishCompacted(std::uint32_t index) {
 }
 
 std::uint64_t Log::dead_bytes() const {
-  std::uint64_t room = 0;
+  std::uint64_t room = unpublished_segments_ * segment_bytes_;
   for (const Open& open : open_) room += open.left;
   const std::uint64_t all = segments_.in_use() * segment_bytes_;
   TP_CHECK(all >= live_bytes_ + room);

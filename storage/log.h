@@ -148,7 +148,10 @@ class Log {
 
   std::uint64_t live_bytes() const { return live_bytes_; }
   std::uint64_t tombstone_bytes() const { return tombstone_bytes_; }
+  // Of segments, without what open ones can still take and what uploads under way have.
   std::uint64_t dead_bytes() const;
+  // Extent segments that no record has yet.
+  std::uint64_t unpublished_segments() const { return unpublished_segments_; }
   std::uint32_t open_segment(Stream stream) const { return open_[static_cast<int>(stream)].index; }
 
  private:
@@ -157,6 +160,7 @@ class Log {
     std::uint32_t left = 0;
   };
 
+  std::uint32_t BeginExtentSegment();
   Room RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class);
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
@@ -172,6 +176,7 @@ class Log {
   std::vector<std::uint32_t> dead_;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;
+  std::uint64_t unpublished_segments_ = 0;
   std::uint64_t next_expiry_ms_ = kNeverMs;
   std::uint64_t floor_moved_at_ = 0;  // A segment number.
 };

@@ -132,6 +132,22 @@ TEST_CASE("WriterThatMeetsFullMemorySaysSoAndNothingIsLost") {
   fixture.core->CheckInvariants();
 }
 
+TEST_CASE("MemoryOfAnUploadUnderWayIsPromisedToNobodyElse") {
+  StoreFixture fixture(TinyStore(40 * 8192, 8192));
+  const std::uint64_t dead = fixture.core->usage().dead_bytes;
+  ValueWriter a = ValueWriter::Begin(*fixture.core, 200'000).value();
+  REQUIRE(a.Write(0, AsBytes(Pattern(200'000))) == StatusCode::kOk);
+  REQUIRE(fixture.core->usage().dead_bytes == dead);
+  REQUIRE(ValueWriter::Begin(*fixture.core, 200'000).code() == StatusCode::kResourceExhausted);
+  fixture.core->CheckInvariants();
+  // Published and deleted it is dead, and counts again.
+  REQUIRE(PutWriter(fixture, "large", a).code == StatusCode::kOk);
+  fixture.core->CheckInvariants();
+  fixture.Delete("large");
+  REQUIRE(ValueWriter::Begin(*fixture.core, 200'000).code() == StatusCode::kOk);
+  fixture.core->CheckInvariants();
+}
+
 TEST_CASE("PinnedValueSurvivesOverwriteDeleteAndCompaction") {
   for (const std::size_t bytes : {std::size_t{1'000}, std::size_t{30'000}}) {
     StoreFixture fixture(TinyStore(64 * 8192, 8192));
