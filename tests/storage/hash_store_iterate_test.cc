@@ -133,5 +133,25 @@ TEST_CASE("SparseStoreIsWalkedInBoundedCalls") {
   REQUIRE(calls > 100);
 }
 
+TEST_CASE("CallThatWantsVeryManyRecordsIsBoundedToo") {
+  StoreOptions options;
+  options.core.buckets_initial = 1 << 18;
+  StoreFixture fixture(options);
+  fixture.Put("key", "v");
+  for (const std::uint64_t records_max :
+       {std::uint64_t{1} << 20, std::uint64_t{1} << 60, ~std::uint64_t{0}}) {
+    INFO(records_max);
+    std::map<std::string, int> seen;
+    IterateResult result;
+    int calls = 0;
+    while (!result.done) {
+      result = Visit(fixture, result.cursor, records_max, seen);
+      ++calls;
+    }
+    REQUIRE(seen.size() == 1);
+    REQUIRE(calls == 4);  // 65,600 buckets each.
+  }
+}
+
 }  // namespace
 }  // namespace tidepool::storage
