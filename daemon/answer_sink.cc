@@ -59,20 +59,20 @@ void AnswerSink::Close() {
 }
 
 void AnswerSink::Flush() {
-  if (writer_.entry_count() > 0) {
-    Close();
-    Begin();
-  }
-  for (auto& frame : full_) {
-    // A lost peer is reported by the transport; its client gets the kept answers when it is back.
+  // A lost peer is reported by the transport; its client gets the kept answers when it is back.
+  const auto post = [&](transport::FrameBufferPtr frame) {
     if (session_.endpoint != nullptr) (void)worker_.Send(session_.endpoint, std::move(frame));
-  }
+  };
+  for (auto& frame : full_) post(std::move(frame));
   full_.clear();
+  if (writer_.entry_count() == 0) return;
+  buffer_->set_size(writer_.Finish(header_));
+  post(std::move(buffer_));
 }
 
 void AnswerSink::Discard() {
   full_.clear();
-  if (writer_.entry_count() > 0) Begin();
+  buffer_.reset();
 }
 
 }  // namespace tidepool::daemon

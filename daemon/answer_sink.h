@@ -27,9 +27,9 @@ class AnswerSink {
   // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a
   // frame.
   void Add(const wire::Answer& answer);
-  // Posts what was collected; drops it if the client is gone. The sink is empty again.
+  // Posts what was collected; drops it if the client is gone. The last call.
   void Flush();
-  // Throws away what was collected: the core may not answer any more.
+  // Throws away what was collected: the core may not answer any more. The last call.
   void Discard();
 
  private:

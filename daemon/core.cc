@@ -67,8 +67,7 @@ Result<std::unique_ptr<Core>> Core::Start(const CoreOptions& options, storage::A
 }
 
 Core::~Core() {
-  mailbox_.Post([](Core& core) { core.stopping_ = true; });
-  mailbox_.Close();
+  mailbox_.Close([](Core& core) { core.stopping_ = true; });
   if (thread_.joinable()) thread_.join();
   if (epoll_fd_ >= 0) close(epoll_fd_);
 }
@@ -142,7 +141,7 @@ bool Core::WorkInBackground(std::uint64_t now_ns, unsigned events) {
 
 void Core::Sleep() {
   mailbox_.SetSleeping(true);
-  if (mailbox_.empty() && dispatcher_->idle() && worker_->Arm()) {
+  if (mailbox_.empty() && worker_->Arm()) {
     epoll_event event[2];
     sleeps_.store(sleeps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const int ready = epoll_wait(epoll_fd_, event, 2, kSleepMsMax);

@@ -171,8 +171,11 @@ Result<AttachResult> CoreGroup::Attach(const AttachRequest& request, Deadline de
   }
   const Status status = completion->Wait(deadline);
   if (status.ok()) return result;
+  // A session that may still be resumed holds the answers of what its client does not know: one
+  // slow core must not cost them.
+  if (result.resumed && status.code() != StatusCode::kNotFound) return status;
   ForgetSession(result.session);
-  if (!result.resumed || status.code() != StatusCode::kNotFound) return status;
+  if (!result.resumed) return status;
   // Some core has ended it: the client begins anew, and what is unanswered stays unknown.
   AttachRequest fresh = request;
   fresh.session = SessionId(0);

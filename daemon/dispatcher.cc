@@ -104,35 +104,61 @@ void Dispatcher::OnFrame(Bytes frame) {
 
 AnswerSink Dispatcher::SinkFor(const Session& session) {
   return AnswerSink(*worker_, pool_, session, core_.value(), request_.header.frame_id,
-                    ownership_.epoch().value(), request_.header.reply_bytes_max);
+                    ownership_.epoch().value(),
+                    std::min(request_.header.reply_bytes_max, session.credit_bytes));
 }
 
 void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
   if (!wire::DecodeRequest(frame, &request_).ok()) {
     return sessions_->End(session, "malformed request frame");
   }
-  if (!AdmitRequest(session)) return;
+  ReleaseBelow(session, request_.header.finished_below);
   KeptFrame* kept = session.kept.Find(request_.header.frame_id);
   if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
   }
+  if (!AdmitRequest(session, kept)) return;
   if (kept == nullptr &&
       std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
     kept = KeepFrame(session);
   }
   AnswerSink sink = SinkFor(session);
   plan_.clear();
+  request_copy_.reset();
   for (std::uint16_t g = 0; g < request_.groups.size(); ++g) {
     DispatchGroup(session, g, frame, received_ns, kept, sink);
   }
   RunPlan(session, kept, sink);
-  PostAnswers(sink, received_ns);
+  PostAnswers(session, sink, received_ns);
+}
+
+// What the client has finished is forgotten: kept answers, values under way, groups that wait.
+void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
+  if (finished_below <= session.kept.finished_below()) return;
+  session.kept.ReleaseBelow(finished_below);
+  streams_->DropDownloadsBelow(session, finished_below);
+  if (session.waiting_operations == 0) return;
+  std::erase_if(waiting_, [&](const Waiting& entry) {
+    if (entry.session != session.id || entry.frame_id >= finished_below) return false;
+    session.waiting_operations -= entry.operations;
+    return true;
+  });
+}
+
+// Operations of the request that count against the credit: a group that came before is counted
+// while it waits, and costs nothing once it has run.
+std::size_t Dispatcher::OperationsToRun(const KeptFrame* kept) const {
+  if (kept == nullptr) return request_.operations.size();
+  std::size_t operations = 0;
+  for (std::size_t g = 0; g < request_.groups.size(); ++g) {
+    if (kept->fates[g] == GroupFate::kUnseen) operations += request_.groups[g].operation_count;
+  }
+  return operations;
 }
 
 // False if the frame is not to be looked at any further; the session may be gone.
-bool Dispatcher::AdmitRequest(Session& session) {
+bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept) {
   const wire::FrameHeader& header = request_.header;
-  session.kept.ReleaseBelow(header.finished_below);
   const std::uint64_t finished_below = session.kept.finished_below();
   if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
   if (header.frame_id >= finished_below + limits::kFramesUnfinishedMax) {
@@ -143,7 +169,7 @@ bool Dispatcher::AdmitRequest(Session& session) {
     sessions_->End(session, "it does not read its answers");
     return false;
   }
-  if (session.waiting_operations + request_.operations.size() > session.credit_operations) {
+  if (session.waiting_operations + OperationsToRun(kept) > session.credit_operations) {
     sessions_->End(session, "more operations outstanding than granted");
     return false;
   }
@@ -159,11 +185,15 @@ void Dispatcher::DispatchGroup(Session& session, std::uint16_t g, Bytes frame,
   const wire::Group& group = request_.groups[g];
   const GroupFate fate = kept == nullptr ? GroupFate::kUnseen : kept->fates[g];
   if (fate == GroupFate::kWaiting) return;  // Its answer will come.
-  if (fate == GroupFate::kDone) return ReplayGroup(g, *kept, session, sink);
-  if (!lease_.ValidAt(received_ns)) return EndGroup(g, StatusCode::kUnavailable, kept, sink);
-  if (group.atomic) return EndGroup(g, StatusCode::kUnimplemented, kept, sink);
+  if (fate == GroupFate::kDone) return ReplayGroup(g, *kept, received_ns, session, sink);
+  if (!lease_.ValidAt(received_ns)) {
+    return EndGroup(session, g, StatusCode::kUnavailable, kept, sink);
+  }
+  if (group.atomic) return EndGroup(session, g, StatusCode::kUnimplemented, kept, sink);
   const Verdict verdict = ownership_.Check(group.partition, group.term);
-  if (verdict.kind == Verdict::Kind::kRefuse) return EndGroup(g, verdict.code, kept, sink);
+  if (verdict.kind == Verdict::Kind::kRefuse) {
+    return EndGroup(session, g, verdict.code, kept, sink);
+  }
   if (verdict.kind == Verdict::Kind::kRun) {
     if (kept != nullptr) kept->fates[g] = GroupFate::kDone;
     return PlanOperations(g, verdict.partition, false);
@@ -172,16 +202,19 @@ void Dispatcher::DispatchGroup(Session& session, std::uint16_t g, Bytes frame,
   if (kept == nullptr) kept = KeepFrame(session);
   kept->fates[g] = GroupFate::kWaiting;
   session.waiting_operations += group.operation_count;
+  if (request_copy_ == nullptr) {
+    request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
+  }
   waiting_.push_back({session.id, request_.header.frame_id, g, group.operation_count,
                       received_ns + std::uint64_t{request_.header.time_left_us} * 1'000,
-                      std::make_shared<std::vector<std::byte>>(frame.begin(), frame.end())});
+                      request_copy_});
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
 // were then; its reads run again, which may show the client's own later writes of a broken
 // connection.
-void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& session,
-                             AnswerSink& sink) {
+void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, std::uint64_t received_ns,
+                             Session& session, AnswerSink& sink) {
   for (const KeptFrame::Entry& entry : kept.entries) {
     if (entry.group != g) continue;
     wire::Answer answer = entry.answer;
@@ -193,7 +226,8 @@ void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& se
     }
   }
   const wire::Group& group = request_.groups[g];
-  if (storage::Partition* partition = store_.Find(group.partition); partition != nullptr) {
+  storage::Partition* partition = store_.Find(group.partition);
+  if (partition != nullptr && lease_.ValidAt(received_ns)) {
     return PlanOperations(g, partition, true);
   }
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
@@ -202,7 +236,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& se
     wire::Answer answer;
     answer.index = static_cast<std::uint16_t>(index);
     answer.code = StatusCode::kUnavailable;
-    answer.value = AsBytes("the partition has moved; read it again");
+    answer.value = AsBytes("the partition is not served here any more; read it again");
     sink.Add(answer);
   }
 }
@@ -217,7 +251,8 @@ void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition, 
   }
 }
 
-void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, KeptFrame* kept, AnswerSink& sink) {
+void Dispatcher::EndGroup(Session& session, std::uint16_t g, StatusCode code, KeptFrame* kept,
+                          AnswerSink& sink) {
   wire::Answer answer;
   answer.index = g;
   answer.scope = wire::Answer::Scope::kGroup;
@@ -234,6 +269,12 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, KeptFrame* kept, Ans
   }
   answer.value = AsBytes(TextFor(code));
   sink.Add(answer);
+  const wire::Group& group = request_.groups[g];
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const wire::Operation& operation = request_.operations[group.first_operation + i];
+    if (!operation.has(wire::Argument::kUpload)) continue;
+    streams_->EndUpload(session, operation.get(wire::Argument::kUpload));
+  }
 }
 
 void Dispatcher::RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink) {
@@ -264,7 +305,8 @@ void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t an
   if (handler == nullptr) {
     reply.answer.code = StatusCode::kUnimplemented;
   } else if (wire::InfoOf(operation.opcode).keyed &&
-             placement::PartitionIndexOf(operation.key, ownership_.PartitionCount(id.space())) !=
+             placement::PartitionIndexOf(PlacementHash(operation.key, planned.hash),
+                                         planned.partition->options().partition_count) !=
                  id.index()) {
     reply.answer.code = StatusCode::kInvalidArgument;
     reply.answer.value = AsBytes("the key does not belong to the addressed partition");
@@ -279,6 +321,11 @@ void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t an
                             &reply);
   }
   Conclude(session, planned, reply, room, kept, sink);
+  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
+  // client lives.
+  if (operation.has(wire::Argument::kUpload)) {
+    streams_->EndUpload(session, operation.get(wire::Argument::kUpload));
+  }
 }
 
 // Places the value, keeps the answer of a change, and hands it to the sink.
@@ -308,10 +355,14 @@ void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply
   }
 }
 
-void Dispatcher::PostAnswers(AnswerSink& sink, std::uint64_t received_ns) {
+void Dispatcher::PostAnswers(Session& session, AnswerSink& sink, std::uint64_t received_ns) {
   // Read again: a daemon that was stopped in the middle must not answer after another has taken
-  // over.
-  if (!lease_.ValidAt(clock_.MonotonicNs()) && lease_.ValidAt(received_ns)) return sink.Discard();
+  // over. The connection goes with the answers, as its frames would stay open for ever: the client
+  // comes back, asks again, and gets what is kept or a refusal.
+  if (!plan_.empty() && !lease_.ValidAt(clock_.MonotonicNs())) {
+    sink.Discard();
+    return sessions_->Disconnect(session);
+  }
   sink.Flush();
   latency_ns_.Record(clock_.MonotonicNs() - received_ns);
 }
@@ -346,13 +397,14 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   const std::uint64_t now_ns = clock_.MonotonicNs();
   AnswerSink sink = SinkFor(*session);
   plan_.clear();
+  request_copy_ = waiting.frame;
   if (code != StatusCode::kOk) {
-    EndGroup(waiting.group, code, kept, sink);
+    EndGroup(*session, waiting.group, code, kept, sink);
   } else {
     DispatchGroup(*session, waiting.group, *waiting.frame, now_ns, kept, sink);
   }
   RunPlan(*session, kept, sink);
-  PostAnswers(sink, now_ns);
+  PostAnswers(*session, sink, now_ns);
 }
 
 void Dispatcher::OnTimer(std::uint64_t now_ns) {
@@ -365,6 +417,9 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
       Resume(entry, StatusCode::kDeadlineExceeded);
     }
   }
+  // A walk over all sessions, for a limit of a minute: once a second.
+  if (now_ns < next_expiry_ns_) return;
+  next_expiry_ns_ = now_ns + 1'000'000'000;
   sessions_->ExpireSilent(now_ns);
 }
 

@@ -56,8 +56,6 @@ class Dispatcher : public transport::Receiver {
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
 
-  bool idle() const { return streams_->idle(); }
-
   // Ends groups that waited past their deadline and sessions that are silent. Every few
   // milliseconds.
   void OnTimer(std::uint64_t now_ns);
@@ -82,7 +80,8 @@ class Dispatcher : public transport::Receiver {
     std::uint16_t group;
   };
 
-  // A group whose term is newer than our map. `frame` is a copy of its whole request.
+  // A group whose term is newer than our map. `frame` is a copy of its whole request, which the
+  // groups of a request share.
   struct Waiting {
     SessionId session;
     std::uint64_t frame_id;
@@ -93,19 +92,23 @@ class Dispatcher : public transport::Receiver {
   };
 
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
-  bool AdmitRequest(Session& session);
+  bool AdmitRequest(Session& session, const KeptFrame* kept);
   KeptFrame* KeepFrame(Session& session);
-  void ReplayGroup(std::uint16_t g, const KeptFrame& kept, Session& session, AnswerSink& sink);
+  void ReplayGroup(std::uint16_t g, const KeptFrame& kept, std::uint64_t received_ns,
+                   Session& session, AnswerSink& sink);
   void DispatchGroup(Session& session, std::uint16_t g, Bytes frame, std::uint64_t received_ns,
                      KeptFrame*& kept, AnswerSink& sink);
   void PlanOperations(std::uint16_t g, storage::Partition* partition, bool reads_only);
-  void EndGroup(std::uint16_t g, StatusCode code, KeptFrame* kept, AnswerSink& sink);
+  void EndGroup(Session& session, std::uint16_t g, StatusCode code, KeptFrame* kept,
+                AnswerSink& sink);
   void RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink);
   void RunOne(Session& session, const Planned& planned, std::size_t answers_left,
               std::uint64_t now_ms, KeptFrame* kept, AnswerSink& sink);
   void Conclude(Session& session, const Planned& planned, Reply& reply, std::size_t room,
                 KeptFrame* kept, AnswerSink& sink);
-  void PostAnswers(AnswerSink& sink, std::uint64_t received_ns);
+  void PostAnswers(Session& session, AnswerSink& sink, std::uint64_t received_ns);
+  void ReleaseBelow(Session& session, std::uint64_t finished_below);
+  std::size_t OperationsToRun(const KeptFrame* kept) const;
   AnswerSink SinkFor(const Session& session);
   // Runs (kOk) or ends a group that waited.
   void Resume(const Waiting& waiting, StatusCode code);
@@ -119,9 +122,11 @@ class Dispatcher : public transport::Receiver {
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
-  std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
+  std::deque<Waiting> waiting_;       // In the order of arrival; bounded by the sessions' credits.
+  std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
 
   wire::Request request_;  // Reused: decoding allocates nothing once it is warm.
+  std::shared_ptr<const std::vector<std::byte>> request_copy_;  // Once one of its groups must wait.
   std::vector<Planned> plan_;
   std::vector<std::byte> scratch_;
   DispatcherCounters counters_;

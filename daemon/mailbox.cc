@@ -14,10 +14,15 @@ Mailbox::Mailbox() : event_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { TP_CHEC
 
 Mailbox::~Mailbox() { close(event_fd_); }
 
-bool Mailbox::Post(Task task) {
+bool Mailbox::Post(Task task) { return Add(std::move(task), false); }
+
+void Mailbox::Close(Task last) { (void)Add(std::move(last), true); }
+
+bool Mailbox::Add(Task task, bool last) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
+    closed_ = last;
     tasks_.push_back(std::move(task));
     pending_.store(true, std::memory_order_seq_cst);
   }
@@ -28,11 +33,6 @@ bool Mailbox::Post(Task task) {
     [[maybe_unused]] const auto written = write(event_fd_, &one, sizeof one);
   }
   return true;
-}
-
-void Mailbox::Close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
 }
 
 unsigned Mailbox::Drain(Core& core) {

@@ -26,12 +26,12 @@ class Mailbox {
   // Tasks run in the order of their posting. False once the mailbox is closed: the task will not
   // run.
   bool Post(Task task);
-  // No task is accepted from now on. Those posted before still run.
-  void Close();
+  // No task is accepted behind `last`. Those posted before still run.
+  void Close(Task last);
 
   // Runs what was posted. Returns the number of tasks.
   unsigned Drain(Core& core);
-  bool empty() const { return !pending_.load(std::memory_order_acquire); }
+  bool empty() const { return !pending_.load(std::memory_order_seq_cst); }
 
   // Readable when a task was posted while the core slept. Clear it after waking up.
   int event_fd() const { return event_fd_; }
@@ -40,6 +40,8 @@ class Mailbox {
   void SetSleeping(bool sleeping) { sleeping_.store(sleeping, std::memory_order_seq_cst); }
 
  private:
+  bool Add(Task task, bool last);
+
   std::mutex mutex_;
   std::vector<Task> tasks_;
   bool closed_ = false;

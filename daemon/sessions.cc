@@ -26,6 +26,9 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
                   std::to_string(sessions_.size()) + " sessions on this core",
                   "use fewer clients, or more nodes or cores");
   }
+  if (session != nullptr && grant.connection <= session->connection) {
+    return Status(StatusCode::kCancelled, "a later attach of this session came first");
+  }
   if (session != nullptr) Disconnect(*session);
   auto endpoint = worker_.Connect(request.worker_address);
   if (!endpoint.ok()) return endpoint.status();
@@ -54,7 +57,9 @@ Session* Sessions::Find(SessionId id) {
 
 Session* Sessions::Find(std::uint64_t id, std::uint32_t connection) {
   Session* session = Find(SessionId(id));
-  return session != nullptr && session->connection == connection ? session : nullptr;
+  const bool current =
+      session != nullptr && session->connection == connection && session->endpoint != nullptr;
+  return current ? session : nullptr;
 }
 
 Session* Sessions::FindByEndpoint(transport::Endpoint* endpoint) {
@@ -90,8 +95,9 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
   constexpr std::uint64_t kSilentNs = limits::kSessionUnconnectedSeconds * 1'000'000'000ull;
   std::vector<Session*> silent;
   for (const auto& [id, session] : sessions_) {
-    // A client that still receives, or waits for an answer, is not silent however long it takes.
-    if (!session->downloads.empty() || session->waiting_operations > 0) continue;
+    // A client that waits for an answer is not silent however long it takes. One that receives a
+    // value is heard by its acknowledgements.
+    if (session->waiting_operations > 0) continue;
     if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
       silent.push_back(session.get());
   }

@@ -36,11 +36,13 @@ class Sessions {
 
   // Opens `grant.id`, or resumes it if it is held: its old connection is closed first, so that
   // nothing late of it is taken for new. Errors: kInvalidArgument, kUnavailable (connect),
-  // kOverloaded, kNotFound (a connection above 1, and the session is not held any more).
+  // kOverloaded, kNotFound (a connection above 1, and the session is not held any more),
+  // kCancelled (a later attach has been here already).
   Status Attach(const SessionGrant& grant, const AttachRequest& request);
 
-  // Null if it is not held. Frames of an older connection find nothing.
+  // For frames: the session is held and connected, by this connection. Else null.
   Session* Find(std::uint64_t id, std::uint32_t connection);
+  // Null if it is not held.
   Session* Find(SessionId id);
   Session* FindByEndpoint(transport::Endpoint* endpoint);
 

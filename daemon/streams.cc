@@ -51,9 +51,11 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
     session.upload = std::make_unique<Upload>(Upload{part.stream, 0, 0, *std::move(writer)});
   }
   Upload& upload = *session.upload;
+  if (upload.number != part.stream) return;
   const std::uint64_t total_bytes = upload.writer.value_bytes();
   // Frames keep their order, so a gap is the client's fault.
-  if (part.offset != upload.received_bytes || part.total_bytes != total_bytes) {
+  if (part.offset != upload.received_bytes || part.total_bytes != total_bytes ||
+      (frame.data.empty() && total_bytes != 0)) {
     return end(StatusCode::kInvalidArgument);
   }
   if (const StatusCode code = upload.writer.Write(part.offset, frame.data);
@@ -74,8 +76,15 @@ storage::ValueWriter* Streams::FindUpload(Session& session, std::uint64_t number
   return upload->received_bytes == upload->writer.value_bytes() ? &upload->writer : nullptr;
 }
 
+void Streams::EndUpload(Session& session, std::uint64_t number) {
+  if (session.upload == nullptr || session.upload->number != number) return;
+  session.uploads_ended = number;
+  session.upload.reset();
+}
+
 void Streams::StartDownload(Session& session, std::uint64_t frame_id, std::uint64_t operation,
                             std::shared_ptr<const storage::ValueReader> reader) {
+  if (session.endpoint == nullptr) return;
   if (session.downloads.empty()) sending_.push_back(&session);
   session.downloads.push_back({frame_id, operation, 0, 0, std::move(reader)});
 }
@@ -93,6 +102,12 @@ void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
       frame.stream.code != StatusCode::kOk || found->acked_bytes == found->reader->value_bytes();
   if (!ended) return;
   session.downloads.erase(found);
+  if (session.downloads.empty()) std::erase(sending_, &session);
+}
+
+void Streams::DropDownloadsBelow(Session& session, std::uint64_t frame_id) {
+  if (session.downloads.empty()) return;
+  std::erase_if(session.downloads, [&](const Download& d) { return d.frame_id < frame_id; });
   if (session.downloads.empty()) std::erase(sending_, &session);
 }
 
@@ -141,6 +156,7 @@ unsigned Streams::SendParts(std::size_t parts_max) {
 void Streams::OnDisconnect(Session& session) {
   session.downloads.clear();
   std::erase(sending_, &session);
+  if (session.upload != nullptr) EndUpload(session, session.upload->number);
 }
 
 }  // namespace tidepool::daemon

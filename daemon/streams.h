@@ -28,17 +28,21 @@ class Streams {
 
   // The complete upload `number` of the session, or null.
   storage::ValueWriter* FindUpload(Session& session, std::uint64_t number);
+  // The Put that names it has run or was refused: what it left of the value is given back.
+  void EndUpload(Session& session, std::uint64_t number);
 
-  // Begins to send `reader`'s value under {frame_id, operation}.
+  // Begins to send `reader`'s value under {frame_id, operation}; nothing if the client has gone.
   void StartDownload(Session& session, std::uint64_t frame_id, std::uint64_t operation,
                      std::shared_ptr<const storage::ValueReader> reader);
 
   // Sends parts within the windows: per session at most `parts_max`. Returns the number of parts.
   unsigned SendParts(std::size_t parts_max);
-  // The connection is gone: downloads end, since the client asks again. An upload stays, as a Put
-  // that names it may be sent again.
+  // The connection is gone: downloads end, since the client asks again, and so does an upload,
+  // since the client starts it again, also when a Put that names it is refused. Kept for a client
+  // that might come back, uploads of 300 killed clients filled the memory of everybody.
   void OnDisconnect(Session& session);
-  bool idle() const { return sending_.empty(); }
+  // The client has finished its frames below: nobody waits for their values any more.
+  void DropDownloadsBelow(Session& session, std::uint64_t frame_id);
 
  private:
   void Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,

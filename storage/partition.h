@@ -13,7 +13,8 @@
 namespace tidepool::storage {
 
 struct PartitionOptions {
-  std::uint64_t ttl_ms = 0;  // Default time to live of the namespace; 0 is none.
+  std::uint64_t ttl_ms = 0;           // Default time to live of the namespace; 0 is none.
+  std::uint32_t partition_count = 1;  // Of the namespace, on all nodes: for checks of placement.
   // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
   // namespaces: a record that a mark or a replica may need never changes.
   bool update_in_place = true;

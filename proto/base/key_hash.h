@@ -23,5 +23,10 @@ Bytes PlacementTag(Bytes key);
 
 // KeyHash of PlacementTag.
 std::uint64_t PlacementHash(Bytes key);
+// The same for who has KeyHash(key) already: few keys have a tag.
+inline std::uint64_t PlacementHash(Bytes key, std::uint64_t key_hash) {
+  const Bytes tag = PlacementTag(key);
+  return tag.data() == key.data() && tag.size() == key.size() ? key_hash : KeyHash(tag);
+}
 
 }  // namespace tidepool

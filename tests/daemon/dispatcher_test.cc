@@ -111,6 +111,29 @@ TEST_CASE("AWaitingGroupEndsAtItsDeadline") {
   CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
 }
 
+TEST_CASE("AWaitingGroupThatComesAgainIsCountedAgainstTheCreditOnce") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::vector<wire::Operation> adds(client.attached().credit_operations * 3 / 4,
+                                          AddOp("n", 1));
+  wire::FrameHeader header = client.NextHeader();
+  client.Send(client.Request(header, Term(2), adds));
+  client.Settle();
+  client.CutConnection();
+  REQUIRE(client.Attach());
+  header.connection = client.attached().connection;
+  client.Send(client.Request(header, Term(2), adds));
+  client.Settle();
+  REQUIRE_FALSE(client.lost());
+  node.RaiseTerms();
+  for (std::size_t i = 0; i < adds.size(); ++i) {
+    CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+  }
+  client.Call({AddOp("n", 0)});
+  CHECK(client.WaitAnswer().answer.number == adds.size());
+}
+
 TEST_CASE("AFrameThatComesTwiceIsAppliedOnceAndAnsweredTwiceAlike") {
   TestNode node;
   RawClient client(node);
@@ -398,6 +421,58 @@ TEST_CASE("AValueBeyondMemoryIsRefusedAndTheSessionGoesOn") {
   CHECK(refused);
   client.Call({PutOp("a", "x")});
   CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+}
+
+std::uint64_t UsedBytes(TestNode& node) {
+  std::uint64_t bytes = 0;
+  const auto read = [&](Core& core) { bytes = core.store().usage().used_bytes; };
+  REQUIRE(node.cores().Run(CoreId(0), read, Deadline::AfterMs(10'000)).ok());
+  return bytes;
+}
+
+TEST_CASE("AnUploadWhosePutFailsIsFreed") {
+  TestNode node(1, limits::kMemoryBytesMin);
+  RawClient client(node);
+  client.Attach();
+  client.Call({PutOp("a", "x")});
+  REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+  const std::uint64_t before = UsedBytes(node);
+  const std::string value = Pattern(limits::kMemoryBytesMin / 2);
+  Upload(client, 1, value);
+  REQUIRE(UsedBytes(node) > before + value.size() / 2);
+  wire::Operation put = PutUploaded("a", 1);
+  put.condition = wire::PutCondition::kIfAbsent;
+  client.Call({put});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kAlreadyExists);
+  const Deadline deadline = Deadline::AfterMs(30'000);
+  while (UsedBytes(node) > before + value.size() / 2) REQUIRE_FALSE(deadline.Passed());
+}
+
+TEST_CASE("APartOfAnUploadThatItsPutHasTakenMeansNothing") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(100'000);
+  Upload(client, 1, value);
+  client.Call({PutUploaded("big", 1)});
+  REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+  UploadPart(client, 1, value, value.size(), 0);
+  UploadPart(client, 1, value, 0, 1'000);
+  client.Call({GetOp("big")});
+  CHECK(Download(client, client.WaitAnswer()) == value);
+}
+
+TEST_CASE("ABrokenConnectionFreesItsUpload") {
+  TestNode node(1, limits::kMemoryBytesMin);
+  const std::uint64_t before = UsedBytes(node);
+  RawClient client(node);
+  client.Attach();
+  const std::string value = Pattern(limits::kMemoryBytesMin / 2);
+  Upload(client, 1, value);  // Complete, and no Put names it.
+  REQUIRE(UsedBytes(node) > before + value.size() / 2);
+  client.CutConnection();
+  const Deadline deadline = Deadline::AfterMs(30'000);
+  while (UsedBytes(node) > before + value.size() / 2) REQUIRE_FALSE(deadline.Passed());
 }
 
 TEST_CASE("AValueThatExceedsTheAllowanceIsStreamed") {

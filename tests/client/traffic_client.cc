@@ -1,0 +1,56 @@
+// A client in mid-traffic, for tests that kill it: adds, batches, and values large enough to travel
+// in parts, both ways.
+//
+//   traffic_client CLUSTER_FILE ID     a byte on stdout after each add to "adds-ID"; ends never
+//
+// Exit code 1: an operation failed.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tidepool/tidepool.h"
+
+namespace {
+
+constexpr std::size_t kLargeBytes = 3'000'000;
+
+int Fail(const char* what, const tidepool::Status& status) {
+  std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  tidepool::ConnectOptions options;
+  options.cluster_file = argv[1];
+  const std::string id = argv[2];
+  auto client = tidepool::Client::Connect(options);
+  if (!client.ok()) return Fail("connect", client.status());
+  auto map = client->Open<tidepool::BytesMap>("traffic");
+  if (!map.ok()) return Fail("open", map.status());
+
+  const std::string large(kLargeBytes, 'x');
+  const std::string small(1'000, 'y');
+  std::vector<std::string> names;
+  for (int i = 0; i < 32; ++i) names.push_back("small-" + std::to_string(i));
+  std::vector<tidepool::KeyValue> records;
+  for (const std::string& name : names) records.push_back({name, small});
+  for (;;) {
+    // All under way at once, so that a kill meets each of them in any state.
+    auto up = map->PutAsync("uploaded", large);
+    auto down = map->GetAsync("large");
+    auto batch = map->MultiPutAsync(records);
+    for (int i = 0; i < 8; ++i) {
+      const auto add = map->FetchAdd("adds-" + id, 1);
+      if (!add.ok()) return Fail("add", add.status());
+      if (write(STDOUT_FILENO, ".", 1) != 1) return 1;
+    }
+    if (const auto end = up.Wait(); !end.ok()) return Fail("put", end.status());
+    if (const auto end = down.Wait(); !end.ok()) return Fail("get", end.status());
+    if (const auto end = batch.Wait(); !end.ok()) return Fail("batch", end.status());
+  }
+}
