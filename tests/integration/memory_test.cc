@@ -1,0 +1,254 @@
+// Memory limits with real daemons: what a namespace may take, and what a daemon takes.
+#include <sys/types.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "proto/convert/grpc_status.h"
+#include "tests/integration/harness.h"
+#include "tidepool/v1/bulk.grpc.pb.h"
+#include "tidepool/v1/data.grpc.pb.h"
+
+namespace tidepool::testing {
+namespace {
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+
+// Calls of one daemon.
+class Caller {
+ public:
+  explicit Caller(TestCluster* cluster)
+      : cluster_(*cluster),
+        data_(v1::Data::NewStub(cluster->channel(0))),
+        bulk_(v1::Bulk::NewStub(cluster->channel(0))) {}
+
+  void Create(const std::string& space, std::uint32_t partitions, std::uint32_t share_percent) {
+    grpc::ClientContext call;
+    cluster_.Prepare(&call, kPatienceMs);
+    v1::CreateNamespaceRequest request;
+    request.set_name(space);
+    request.set_kind(v1::KIND_HASH);
+    request.mutable_options()->set_partitions(partitions);
+    request.mutable_options()->set_memory_share_percent(share_percent);
+    v1::CreateNamespaceResponse response;
+    const auto stub = v1::Namespaces::NewStub(cluster_.channel(0));
+    const grpc::Status status = stub->Create(&call, request, &response);
+    INFO(status.error_message());
+    REQUIRE(status.ok());
+  }
+
+  Status Put(const std::string& space, const std::string& key, const std::string& value) {
+    grpc::ClientContext call;
+    cluster_.Prepare(&call, kPatienceMs);
+    v1::PutRequest request;
+    request.set_namespace_(space);
+    request.set_key(key);
+    request.set_value(value);
+    v1::PutResponse response;
+    return convert::FromGrpc(data_->Put(&call, request, &response), "kvd");
+  }
+
+  // By Bulk, which streams it.
+  Status PutLarge(const std::string& space, const std::string& key, const std::string& value) {
+    grpc::ClientContext call;
+    cluster_.Prepare(&call, kPatienceMs);
+    v1::WriteValueResponse response;
+    const auto writer = bulk_->WriteValue(&call, &response);
+    v1::WriteValueRequest message;
+    message.mutable_start()->set_namespace_(space);
+    message.mutable_start()->set_key(key);
+    message.mutable_start()->set_total_bytes(value.size());
+    for (std::size_t at = 0; at < value.size(); at += kMiB) {
+      message.set_data(value.substr(at, kMiB));
+      if (!writer->Write(message)) break;
+      message.clear_start();
+    }
+    writer->WritesDone();
+    return convert::FromGrpc(writer->Finish(), "kvd");
+  }
+
+  Result<std::string> Get(const std::string& space, const std::string& key) {
+    grpc::ClientContext call;
+    cluster_.Prepare(&call, kPatienceMs);
+    v1::GetRequest request;
+    request.set_namespace_(space);
+    request.set_key(key);
+    v1::GetResponse response;
+    const Status status = convert::FromGrpc(data_->Get(&call, request, &response), "kvd");
+    if (!status.ok()) return status;
+    return response.record().value();
+  }
+
+  Status Delete(const std::string& space, const std::string& key) {
+    grpc::ClientContext call;
+    cluster_.Prepare(&call, kPatienceMs);
+    v1::DeleteRequest request;
+    request.set_namespace_(space);
+    request.set_key(key);
+    v1::DeleteResponse response;
+    return convert::FromGrpc(data_->Delete(&call, request, &response), "kvd");
+  }
+
+ private:
+  TestCluster& cluster_;
+  std::unique_ptr<v1::Data::Stub> data_;
+  std::unique_ptr<v1::Bulk::Stub> bulk_;
+};
+
+std::string KeyOf(std::size_t number) { return "key" + std::to_string(number); }
+
+// Puts records until one is refused for want of memory; how many fit.
+std::size_t Fill(Caller* caller, const std::string& space, const std::string& value,
+                 Status* refusal) {
+  for (std::size_t i = 0;; ++i) {
+    REQUIRE(i < 100'000);
+    *refusal = caller->Put(space, KeyOf(i), value);
+    if (refusal->code() == StatusCode::kResourceExhausted) return i;
+    INFO(refusal->ToString());
+    REQUIRE(refusal->ok());
+  }
+}
+
+TEST_CASE("ANamespaceKeepsWithinItsMemoryShareAndLeavesTheRestToOthers") {
+  TestCluster cluster({.nodes = 1, .cores = 2, .memory = "128MiB"});
+  Caller caller(&cluster);
+  caller.Create("small", 8, 10);
+  caller.Create("free", 8, 0);
+  const std::string value(64 * 1024, 'v');
+  Status refusal;
+  const std::size_t fit = Fill(&caller, "small", value, &refusal);
+  INFO(refusal.ToString());
+  CHECK(refusal.what().find("'small'") != std::string::npos);
+  CHECK(refusal.what().find("10 %") != std::string::npos);
+  // Ten per cent of the node, of which the first full core ends this: its keys may come early.
+  const std::uint64_t share = 128 * kMiB / 10;
+  CHECK(fit * value.size() <= share);
+  CHECK(fit * value.size() >= share / 2);
+  CHECK(caller.PutLarge("small", "large", std::string(share, 'l')).code() ==
+        StatusCode::kResourceExhausted);
+  for (std::size_t i = 0; i < fit; ++i) REQUIRE(caller.Get("small", KeyOf(i)).ok());
+  for (std::size_t i = 0; i < 2 * fit; ++i) REQUIRE(caller.Put("free", KeyOf(i), value).ok());
+  for (std::size_t i = 0; i < fit; ++i) REQUIRE(caller.Delete("small", KeyOf(i)).ok());
+  CHECK(caller.Put("small", KeyOf(fit), value).ok());
+}
+
+// In bytes, of /proc/PID/status. Pages of the arenas are shared memory: RssShmem.
+struct Resident {
+  std::uint64_t all = 0;
+  std::uint64_t shared = 0;
+};
+
+Resident ResidentOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  Resident resident;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t kib = 0;
+    words >> name >> kib;
+    if (name == "VmRSS:") resident.all = kib * 1024;
+    if (name == "RssShmem:") resident.shared = kib * 1024;
+  }
+  REQUIRE(resident.all > 0);
+  return resident;
+}
+
+// Reads one record again and again until it goes.
+class Reader {
+ public:
+  Reader(TestCluster* cluster, std::string space, std::string key, std::string value)
+      : caller_(cluster),
+        thread_([this, space = std::move(space), key = std::move(key), value = std::move(value)] {
+          while (!stop_) {
+            const auto got = caller_.Get(space, key);
+            if (!got.ok() || *got != value) ++failures_;
+            ++reads_;
+          }
+        }) {}
+  ~Reader() {
+    stop_ = true;
+    thread_.join();
+  }
+  // Waits until a read that began now has ended.
+  bool Serves() {
+    const std::uint64_t before = reads_;
+    return WaitUntil([&] { return reads_ >= before + 2; }) && failures_ == 0;
+  }
+
+ private:
+  Caller caller_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> reads_{0};
+  std::atomic<std::uint64_t> failures_{0};
+  std::thread thread_;
+};
+
+// The rule: whatever is stored, a daemon has at most --memory resident, a twentieth of it or 64 MiB
+// more (the larger) for connections, buffers and code in use, and what it had beside its arenas
+// when it was idle.
+TEST_CASE("ADaemonKeepsToItsMemoryServesReadsWhenFullAndGetsRoomFromDeletes") {
+  constexpr std::uint64_t kLimit = 256 * kMiB;
+  TestCluster cluster({.nodes = 1, .cores = 2, .memory = "256MiB"});
+  const pid_t pid = cluster.process(0).pid();
+  const Resident idle = ResidentOf(pid);
+  const std::uint64_t allowed =
+      kLimit + std::max(kLimit / 20, 64 * kMiB) + (idle.all - idle.shared);
+  INFO("idle: " << idle.all / kMiB << " MiB, of which shared " << idle.shared / kMiB);
+  Caller caller(&cluster);
+  const std::string kept(10'000, 'k');
+  REQUIRE(caller.Put("default", "kept", kept).ok());
+  Reader reader(&cluster, "default", "kept", kept);
+  const auto check = [&] {
+    const Resident now = ResidentOf(pid);
+    INFO("resident: " << now.all / kMiB << " MiB, of which shared " << now.shared / kMiB);
+    REQUIRE(now.all <= allowed);
+    return now;
+  };
+  // Small and large values in turn: 70 KiB in the middle.
+  const auto value_of = [](std::size_t i) {
+    return std::string(i % 8 == 0 ? 500'000 : 10'000, 'v');
+  };
+  std::size_t count = 0;
+  for (;; ++count) {
+    REQUIRE(count < 100'000);
+    const Status put = caller.Put("default", KeyOf(count), value_of(count));
+    if (put.code() == StatusCode::kResourceExhausted) break;
+    INFO(put.ToString());
+    REQUIRE(put.ok());
+    if (count % 64 == 0) check();
+  }
+  // It is really full: the limit is not kept by refusing early.
+  CHECK(check().shared >= kLimit / 10 * 8);
+  CHECK(reader.Serves());
+
+  // Every second record, so that segments have to be compacted.
+  for (std::size_t i = 0; i < count; i += 2) REQUIRE(caller.Delete("default", KeyOf(i)).ok());
+  CHECK(reader.Serves());
+  const std::size_t deleted = (count + 1) / 2;
+  for (std::size_t i = 0; i < deleted / 5 * 4; ++i) {
+    REQUIRE(WaitUntil([&] { return caller.Put("default", KeyOf(2 * i), value_of(2 * i)).ok(); }));
+    if (i % 64 == 0) check();
+  }
+  for (std::size_t i = 1; i < count; i += 2) {
+    const auto got = caller.Get("default", KeyOf(i));
+    REQUIRE(got.ok());
+    REQUIRE(*got == value_of(i));
+  }
+  CHECK(reader.Serves());
+  check();
+}
+
+TEST_CASE("StatusShowsTheNodesMemoryLimitWhateverItsCores") {
+  TestCluster cluster({.nodes = 1, .cores = 2, .memory = "128MiB"});
+  const v1::StatusResponse status = cluster.StatusFrom(0);
+  const auto& memory = status.nodes(0).status().memory();
+  CHECK(memory.limit_bytes() <= 128 * kMiB);
+  CHECK(memory.limit_bytes() > 64 * kMiB);
+}
+
+}  // namespace
+}  // namespace tidepool::testing
