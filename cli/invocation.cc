@@ -1,6 +1,7 @@
 #include "cli/invocation.h"
 
 #include "proto/base/limits.h"
+#include "proto/cluster_file/find.h"
 
 namespace tidepool::cli {
 
@@ -14,6 +15,10 @@ Result<std::uint64_t> Invocation::TimeoutMs(std::uint64_t bytes) const {
   return timeout_ms;
 }
 
+bool Invocation::insecure() const {
+  return args.Has("--insecure") || cluster_file::InsecureAllowed();
+}
+
 Result<Channel*> Invocation::Connect() {
   if (channel_ == nullptr) {
     const Result<std::uint64_t> timeout_ms = TimeoutMs();
@@ -22,7 +27,7 @@ Result<Channel*> Invocation::Connect() {
         Channel::Connect({.cluster = args.Text("--cluster"),
                           .timeout_ms = *timeout_ms,
                           .timeout_given = args.Has("--timeout"),
-                          .insecure = args.Has("--insecure")});
+                          .insecure = insecure()});
     if (!channel.ok()) return channel.status();
     channel_ = *std::move(channel);
   }

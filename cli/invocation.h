@@ -20,6 +20,8 @@ class Invocation {
 
   // --timeout, or the default of a call that moves `bytes`.
   Result<std::uint64_t> TimeoutMs(std::uint64_t bytes = 0) const;
+  // --insecure, or TIDEPOOL_INSECURE.
+  bool insecure() const;
 
   const Arguments& args;
   Output& out;

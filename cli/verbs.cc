@@ -39,7 +39,8 @@ const std::vector<Option>& GlobalOptions() {
        "give up after this long (default 10s, and 1 s more for each 50 MB; for transfers: without "
        "progress)"},
       {"--json", "", "print one JSON object, {ok, code, error, remedy, result}"},
-      {"--insecure", "", "send the job token over a plain connection to another machine"},
+      {"--insecure", "",
+       "send the job token over a plain connection to another machine (also: TIDEPOOL_INSECURE=1)"},
       {"-h,--help", "", "print the verb's help"},
   };
   return *kOptions;

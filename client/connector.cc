@@ -103,6 +103,16 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
   auto token = cluster_file::ReadTokenFile(found->file.token_file);
   if (!token.ok()) return token.status();
 
+  const bool insecure = options.insecure || cluster_file::InsecureAllowed();
+  for (const auto& node : found->file.nodes) {
+    if (insecure || convert::IsLoopback(node.control_address)) continue;
+    return Status(
+        StatusCode::kFailedPrecondition,
+        "the job token is not sent to " + node.control_address + " over a connection without TLS",
+        "if the network between the nodes is trusted, set ConnectOptions::insecure, "
+        "TIDEPOOL_INSECURE=1, or kvctl's --insecure");
+  }
+
   EngineOptions parts;
   parts.connect = options;
   parts.cluster_file = found->path;
@@ -118,7 +128,7 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
     if (!device.ok()) return device.status();
     settings.devices = *std::move(device);
   }
-  auto control = MakeGrpcControl(*std::move(token), found->file.insecure);
+  auto control = MakeGrpcControl(*std::move(token), insecure);
   auto context = transport::MakeUcxContext(settings);
   if (!context.ok()) return context.status();
   auto engine = Engine::Create(std::move(parts), std::move(control), *std::move(context));

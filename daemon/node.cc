@@ -187,6 +187,7 @@ Status Node::StartServices() {
     if (Member* member = state_.member.load(); member != nullptr) member->Sync(deadline);
   };
   router_ = std::make_unique<RequestRouter>(std::move(router));
+  state_.router = router_.get();
   data_service_ = std::make_unique<DataService>(router_.get());
   bulk_service_ = std::make_unique<BulkService>(router_.get());
   staging_service_ = std::make_unique<StagingService>(router_.get(), &state_.saved);

@@ -22,6 +22,8 @@
 
 namespace tidepool::daemon {
 
+class RequestRouter;
+
 // Thread-safe: what is not const by nature is atomic or locks itself. Lives as long as the node.
 struct NodeState {
   explicit NodeState(const Options& given) : options(given), peers(given.insecure) {}
@@ -35,6 +37,7 @@ struct NodeState {
   std::string host;
   std::uint64_t started_ns = 0;  // Monotonic.
   CoreGroup* cores = nullptr;
+  RequestRouter* router = nullptr;
   // Ends the process in good order, soon after the call returns. `loss_agreed`: what this node
   // holds was saved or given up, so its namespaces come back empty rather than lost.
   std::function<void(bool loss_agreed)> request_stop;

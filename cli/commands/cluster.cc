@@ -114,7 +114,7 @@ void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
 
 std::string ForPeople(const v1::StatusResponse& status, const std::string& file) {
   std::size_t up = 0;
-  Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "RECORDS", "OPERATIONS", "P99",
+  Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "STORED", "OPERATIONS", "P99",
                "UP FOR"});
   for (const auto& entry : status.nodes()) {
     up += entry.node().state() == v1::NODE_STATE_UP;
@@ -153,6 +153,7 @@ Status ShowStatus(Invocation& run) {
   for (const auto& space : status.namespaces()) {
     spaces.push_back({{"name", space.name()},
                       {"records", space.records()},
+                      {"internal_records", space.internal_records()},
                       {"live_bytes", space.live_bytes()},
                       {"partitions", space.partitions()},
                       {"partitions_down", space.partitions_down()},
@@ -224,7 +225,9 @@ std::vector<Verb> ClusterVerbs() {
   return {
       {"status",
        "show nodes, memory and namespaces",
-       "P99 is the time from frame received to answer posted, in the slowest core.",
+       "STORED is what a node holds, with what staging keeps for itself; a namespace's RECORDS are "
+       "without that, as count has them. P99 is the time from frame received to answer posted, in "
+       "the slowest core.",
        {},
        {},
        {{"kvctl status", ""}, {"kvctl status --json", "all counters, of each core"}},

@@ -47,11 +47,6 @@ Status SetCondition(const Arguments& args, v1::Operation* put) {
 }
 
 Result<std::uint64_t> PutLarge(Invocation& run, const v1::Operation& put, ValueSource value) {
-  if (put.condition() != v1::PUT_CONDITION_ALWAYS) {
-    return Status(StatusCode::kInvalidArgument,
-                  "--if-absent, --if-present and --if-version are for values up to 1 MiB",
-                  "put the value under a key of its own, then a small record that names it");
-  }
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::WriteValueRequest::Start start;
@@ -59,6 +54,8 @@ Result<std::uint64_t> PutLarge(Invocation& run, const v1::Operation& put, ValueS
   start.set_key(put.key());
   start.set_total_bytes(value.bytes());
   if (put.has_ttl_ms()) start.set_ttl_ms(put.ttl_ms());
+  start.set_condition(put.condition());
+  start.set_version(put.version());
   return WriteLargeValue(**channel, start, [&] { return value.Next(kLargeValuePartBytes); });
 }
 
@@ -193,7 +190,13 @@ Status Delete(Invocation& run) {
   std::size_t deleted = 0;
   Status failure;
   for (std::size_t i = 0; i < deletes.size(); ++i) {
-    const Status status = StatusOf((*results)[i].status(), deletes[i], run.args.Text("NAMESPACE"));
+    const v1::OperationStatus& outcome = (*results)[i].status();
+    Status status = StatusOf(outcome, deletes[i], run.args.Text("NAMESPACE"));
+    if (status.code() == StatusCode::kNotFound && outcome.message().empty()) {
+      // What a user calls by its path may be a staged file in parts.
+      const Result<v1::StageEntry> file = FindStagedFile(run, deletes[i].key());
+      if (file.ok()) status = DeleteStagedFile(run, *file);
+    }
     if (status.ok()) {
       ++deleted;
       continue;
@@ -286,7 +289,7 @@ std::vector<Verb> DataVerbs() {
        "read cat fetch show"},
       {"delete",
        "delete records",
-       "",
+       "A staged file above 64 MiB is deleted by its path like any other.",
        {NamespaceParameter(), {"KEY", "the keys", 1, Parameter::kAnyNumber}},
        {Base64Option()},
        {{"kvctl delete default greeting", ""}, {"kvctl delete default a b c", ""}},

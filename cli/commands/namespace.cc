@@ -149,6 +149,7 @@ Status Describe(Invocation& run) {
       (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Describe, request, &response));
   Json result = ToJson(response.namespace_());
   result["records"] = response.records();
+  result["internal_records"] = response.internal_records();
   result["live_bytes"] = response.live_bytes();
   std::string text;
   for (const auto& [name, value] : result.items()) {
@@ -156,7 +157,7 @@ Status Describe(Invocation& run) {
     text += name + padding + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
   }
   Json partitions = Json::array();
-  Table table({"PARTITION", "NODE", "CORE", "TERM", "STATE", "RECORDS", "BYTES"});
+  Table table({"PARTITION", "NODE", "CORE", "TERM", "STATE", "STORED", "BYTES"});
   for (const auto& entry : response.partitions()) {
     const v1::Partition& place = entry.partition();
     partitions.push_back({{"index", entry.index()},
@@ -218,7 +219,7 @@ std::vector<Verb> NamespaceVerbs() {
         {"--on-loss", "WHAT",
          "what a node that comes back without its data does: error (default) or empty"},
         {"--memory-share", "PERCENT",
-         "at most this part of each core's memory (default: no limit)"},
+         "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS", "volatile (default); others come in later versions"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND", "none (default); others come in later versions"}},

@@ -10,6 +10,7 @@ Result<Client> ConnectSdk(Invocation& run) {
   ConnectOptions options;
   options.cluster_file = run.args.Text("--cluster");
   options.client_name = "kvctl";
+  options.insecure = run.insecure();
   options.call_timeout = std::chrono::milliseconds(*timeout_ms);
   options.connect_timeout = options.call_timeout;
   Result<Client> client = Client::Connect(options);

@@ -1,7 +1,6 @@
 #include "daemon/services/admin_service.h"
 
 #include <algorithm>
-#include <map>
 #include <thread>
 #include <utility>
 
@@ -94,26 +93,19 @@ v1::CheckStopResponse AdminService::FindLosses(bool cluster, Deadline deadline) 
   } else {
     nodes.emplace_back(LocalNodeStatus(&node_, NamespaceId(), deadline));
   }
-  std::map<std::uint32_t, v1::CheckStopResponse::Loss> losses;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!nodes[i].ok()) {
-      // A node that left in good order has settled its losses already.
-      const bool has_left = map->nodes[i].state == placement::NodeState::kLeft;
-      if (!has_left) found.add_nodes_unknown(NodeText(map->nodes[i]));
-      continue;
-    }
-    for (const auto& space : nodes[i]->namespaces()) {
-      const auto entry = map->Find(NamespaceId(space.namespace_id()));
-      const bool is_lost = space.records() > 0 && !space.saved() && entry != nullptr &&
-                           entry->options.durability == "volatile";
-      if (!is_lost) continue;
-      auto& loss = losses[space.namespace_id()];
-      loss.set_namespace_(entry->name);
-      loss.set_records(loss.records() + space.records());
-      loss.set_bytes(loss.bytes() + space.live_bytes());
-    }
+    // A node that left in good order has settled its losses already.
+    if (nodes[i].ok() || map->nodes[i].state == placement::NodeState::kLeft) continue;
+    found.add_nodes_unknown(NodeText(map->nodes[i]));
   }
-  for (auto& [id, loss] : losses) *found.add_losses() = std::move(loss);
+  for (const auto& [id, totals] : TotalsOf(&node_, *map, nodes)) {
+    const auto space = map->Find(id);
+    if (totals.saved || space == nullptr || space->options.durability != "volatile") continue;
+    auto* loss = found.add_losses();
+    loss->set_namespace_(space->name);
+    loss->set_records(totals.records);
+    loss->set_bytes(totals.live_bytes);
+  }
   return found;
 }
 

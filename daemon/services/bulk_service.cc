@@ -250,12 +250,35 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
   return grpc::Status::OK;
 }
 
+// Before a value of up to 1 GiB is sent in vain. The put looks again.
+Status BulkService::CheckCondition(const placement::Namespace& space, std::uint32_t partition,
+                                   const v1::WriteValueRequest::Start& start) {
+  if (start.condition() == v1::PUT_CONDITION_ALWAYS) return OkStatus();
+  wire::Operation contains;
+  contains.opcode = wire::Opcode::kContains;
+  contains.key = AsBytes(start.key());
+  auto outcomes = router_.ExecuteAt(space, partition, {contains}, 0, StepDeadline());
+  if (!outcomes.ok()) return outcomes.status();
+  OperationOutcome& outcome = outcomes->front();
+  if (outcome.code == StatusCode::kNotFound && start.condition() == v1::PUT_CONDITION_IF_ABSENT) {
+    return OkStatus();
+  }
+  if (outcome.code == StatusCode::kOk && start.condition() == v1::PUT_CONDITION_IF_ABSENT) {
+    outcome.code = StatusCode::kAlreadyExists;
+  } else if (outcome.code == StatusCode::kOk && start.condition() == v1::PUT_CONDITION_IF_VERSION &&
+             outcome.version != Lsn(start.version())) {
+    outcome.code = StatusCode::kFailedPrecondition;
+  }
+  return StatusOf(outcome, space.name, start.key());
+}
+
 Status BulkService::WriteLocal(const placement::Namespace& space, std::uint32_t partition,
                                v1::WriteValueRequest message,
                                grpc::ServerReader<v1::WriteValueRequest>* reader,
                                v1::WriteValueResponse* response) {
   const v1::WriteValueRequest::Start start = message.start();
   const placement::PartitionPlace& place = space.partitions[partition];
+  TP_RETURN_IF_ERROR(CheckCondition(space, partition, start));
   auto writer = LocalValueWriter::Begin(*router_.context().cores, place.core, start.total_bytes(),
                                         StepDeadline());
   if (!writer.ok()) return writer.status();
@@ -269,6 +292,10 @@ Status BulkService::WriteLocal(const placement::Namespace& space, std::uint32_t 
   put.key = AsBytes(start.key());
   put.value_kind = static_cast<wire::ValueKind>(start.value_kind());
   if (start.has_ttl_ms()) put.set(wire::Argument::kTtlMs, start.ttl_ms());
+  put.condition = static_cast<wire::PutCondition>(start.condition());
+  if (put.condition == wire::PutCondition::kIfVersion) {
+    put.set(wire::Argument::kVersion, start.version());
+  }
   auto outcome = writer->Put(PartitionId(space.id, partition), place.term, put, StepDeadline());
   if (!outcome.ok()) return outcome.status();
   response->set_version(outcome->version.value());
@@ -300,9 +327,11 @@ grpc::Status BulkService::WriteValue(grpc::ServerContext* call,
   }
   const v1::WriteValueRequest::Start& start = message.start();
   if (start.total_bytes() > limits::kValueBytesMax || start.key().size() > limits::kKeyBytesMax ||
-      start.value_kind() < v1::VALUE_KIND_BYTES || start.value_kind() > v1::VALUE_KIND_F64) {
+      start.value_kind() < v1::VALUE_KIND_BYTES || start.value_kind() > v1::VALUE_KIND_F64 ||
+      start.condition() < v1::PUT_CONDITION_ALWAYS ||
+      start.condition() > v1::PUT_CONDITION_IF_VERSION) {
     return convert::ToGrpc(Status(StatusCode::kInvalidArgument,
-                                  "key, value or kind is out of bounds",
+                                  "key, value, kind or condition is out of bounds",
                                   "keys have at most 16384 bytes, values 1 GiB"));
   }
   const auto space = router_.FindNamespace(start.namespace_());

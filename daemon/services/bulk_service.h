@@ -33,6 +33,8 @@ class BulkService final : public v1::Bulk::Service {
   Status ScanLocal(const placement::Namespace& space, std::uint32_t partition,
                    const v1::ScanPartitionRequest& request, Deadline deadline,
                    v1::ScanPartitionResponse* response);
+  Status CheckCondition(const placement::Namespace& space, std::uint32_t partition,
+                        const v1::WriteValueRequest::Start& start);
   Status WriteLocal(const placement::Namespace& space, std::uint32_t partition,
                     v1::WriteValueRequest message,
                     grpc::ServerReader<v1::WriteValueRequest>* reader,

@@ -34,23 +34,15 @@ ErrorStatus NotCoordinator(const NodeState& node) {
 
 // Sums over the nodes, and the partitions' states from the map.
 void AddNamespaces(const placement::PlacementMap& map,
-                   const std::vector<Result<v1::NodeStatusResponse>>& nodes,
-                   v1::StatusResponse* response) {
-  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> sums;
-  for (const auto& node : nodes) {
-    if (!node.ok()) continue;
-    for (const auto& space : node->namespaces()) {
-      sums[space.namespace_id()].first += space.records();
-      sums[space.namespace_id()].second += space.live_bytes();
-    }
-  }
+                   std::map<NamespaceId, NamespaceTotals> totals, v1::StatusResponse* response) {
   for (const auto& [id, space] : map.namespaces) {
     auto* entry = response->add_namespaces();
     entry->set_namespace_id(id.value());
     entry->set_name(space->name);
     entry->set_kind(static_cast<v1::Kind>(space->kind));
-    entry->set_records(sums[id.value()].first);
-    entry->set_live_bytes(sums[id.value()].second);
+    entry->set_records(totals[id].records);
+    entry->set_internal_records(totals[id].internal_records);
+    entry->set_live_bytes(totals[id].live_bytes);
     entry->set_partitions(static_cast<std::uint32_t>(space->partitions.size()));
     entry->set_durability(space->options.durability);
     const auto count = [&space = *space](placement::PartitionState state) {
@@ -140,7 +132,7 @@ grpc::Status ClusterService::Status(grpc::ServerContext* call, const v1::StatusR
       entry->set_error(nodes[i].status().ToString());
     }
   }
-  AddNamespaces(*map, nodes, response);
+  AddNamespaces(*map, TotalsOf(&node_, *map, nodes), response);
   return grpc::Status::OK;
 }
 

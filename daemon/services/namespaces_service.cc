@@ -120,17 +120,20 @@ grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
     *entry->mutable_partition() = response->namespace_().partitions(static_cast<int>(i));
   }
   const placement::PlacementMapPtr map = node_.NewestMap();
-  for (const auto& node : CollectNodeStatus(&node_, *map, (*space)->id, deadline)) {
+  const auto nodes = CollectNodeStatus(&node_, *map, (*space)->id, deadline);
+  for (const auto& node : nodes) {
     if (!node.ok()) continue;  // Its partitions show as down; what they hold is not known.
     for (const auto& partition : node->partitions()) {
       if (partition.index() >= static_cast<std::uint32_t>(response->partitions_size())) continue;
       auto* entry = response->mutable_partitions(static_cast<int>(partition.index()));
       entry->set_records(partition.records());
       entry->set_live_bytes(partition.live_bytes());
-      response->set_records(response->records() + partition.records());
-      response->set_live_bytes(response->live_bytes() + partition.live_bytes());
     }
   }
+  const NamespaceTotals totals = TotalsOf(&node_, *map, nodes)[(*space)->id];
+  response->set_records(totals.records);
+  response->set_internal_records(totals.internal_records);
+  response->set_live_bytes(totals.live_bytes);
   return grpc::Status::OK;
 }
 

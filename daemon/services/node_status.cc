@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "daemon/staging/cluster_view.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
@@ -37,7 +38,7 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_p50_ns(core.p50_ns);
     to->set_p99_ns(core.p99_ns);
     to->set_records(core.records);
-    memory.set_limit_bytes(memory.limit_bytes() + core.limit_bytes);
+    memory.set_limit_bytes(core.limit_bytes);  // Of the node: its cores share it.
     memory.set_used_bytes(memory.used_bytes() + core.used_bytes);
     memory.set_live_bytes(memory.live_bytes() + core.live_bytes);
     memory.set_index_bytes(memory.index_bytes() + core.index_bytes);
@@ -139,6 +140,36 @@ std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
   while (queue.Next(&tag, &ok)) {
   }
   return results;
+}
+
+std::map<NamespaceId, NamespaceTotals> TotalsOf(
+    NodeState* node, const placement::PlacementMap& map,
+    const std::vector<Result<v1::NodeStatusResponse>>& nodes) {
+  std::map<NamespaceId, NamespaceTotals> all;
+  // Not with the answer of one node alone: the other counts are of the whole namespace.
+  bool all_answered = nodes.size() == map.nodes.size();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i].ok()) {
+      all_answered = all_answered && map.nodes[i].state == placement::NodeState::kLeft;
+      continue;
+    }
+    for (const auto& space : nodes[i]->namespaces()) {
+      NamespaceTotals& totals = all[NamespaceId(space.namespace_id())];
+      totals.records += space.records();
+      totals.live_bytes += space.live_bytes();
+      totals.saved = totals.saved && space.saved();
+    }
+  }
+  if (!all_answered) return all;
+  for (auto& [id, totals] : all) {
+    const auto space = map.Find(id);
+    if (space == nullptr || totals.records == 0) continue;
+    const auto internal = staging::InternalRecords(node->router, space);
+    if (!internal.ok()) continue;
+    totals.internal_records = std::min(totals.records, *internal);
+    totals.records -= totals.internal_records;
+  }
+  return all;
 }
 
 }  // namespace tidepool::daemon

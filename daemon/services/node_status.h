@@ -5,6 +5,7 @@
 //   nodes
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "daemon/node_state.h"
@@ -24,5 +25,19 @@ std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
                                                               const placement::PlacementMap& map,
                                                               NamespaceId partitions_of,
                                                               Deadline deadline);
+
+// A namespace on all nodes that answered.
+struct NamespaceTotals {
+  std::uint64_t records = 0;           // As users see them.
+  std::uint64_t internal_records = 0;  // What staging keeps for itself.
+  std::uint64_t live_bytes = 0;        // Of both.
+  bool saved = true;                   // On every node.
+};
+
+// Of the answers of CollectNodeStatus, or of one node. Unless all have answered, what staging keeps
+// for itself is not known and counts as records.
+std::map<NamespaceId, NamespaceTotals> TotalsOf(
+    NodeState* node, const placement::PlacementMap& map,
+    const std::vector<Result<v1::NodeStatusResponse>>& nodes);
 
 }  // namespace tidepool::daemon

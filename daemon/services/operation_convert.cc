@@ -49,6 +49,15 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
     return Invalid("unknown kind of operation");
   }
   TP_RETURN_IF_ERROR(CheckSizes(from.key(), from.value().size() + from.expected().size()));
+  const bool one_piece = from.kind() == v1::OPERATION_KIND_APPEND ||
+                         from.kind() == v1::OPERATION_KIND_COMPARE_AND_SWAP;
+  if (one_piece &&
+      from.value().size() + from.expected().size() > limits::kUnstreamedValueBytesMax) {
+    return Status(StatusCode::kInvalidArgument,
+                  std::to_string(from.value().size() + from.expected().size()) + " bytes in one " +
+                      (from.kind() == v1::OPERATION_KIND_APPEND ? "append" : "compare-and-swap"),
+                  "these take at most 32 KiB; put takes 1 GiB, if wanted with a version");
+  }
   auto kind = KindFromProto(from.value_kind());
   if (!kind.ok()) return kind.status();
   wire::Operation to;
@@ -169,6 +178,8 @@ Status StatusOf(const OperationOutcome& outcome, std::string_view space, std::st
                                                     std::to_string(outcome.version.value()) + ")"
                                               : ": " + outcome.value));
     case StatusCode::kResourceExhausted:
+      // With a text it is the namespace's share that is used up.
+      if (!outcome.value.empty()) return Status(outcome.code, outcome.value);
       return Status(outcome.code, "no memory for " + what,
                     "delete something, or start the daemons with more --memory");
     case StatusCode::kDataLoss:

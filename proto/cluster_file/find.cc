@@ -98,7 +98,12 @@ Result<Found> Find(const std::string& flag, const Environment& environment) {
   return Status(
       StatusCode::kNotFound,
       must_exist ? "there is no connection file " + tried : "no service found; looked for " + tried,
-      "start one (kvctl start, or kvd), or name its connection file with --cluster");
+      "start one (kvctl start --local, or kvd), or name its connection file with --cluster");
+}
+
+bool InsecureAllowed(const Environment& environment) {
+  const auto value = environment("TIDEPOOL_INSECURE");
+  return value == "true" || value == "1" || value == "yes" || value == "on";
 }
 
 }  // namespace tidepool::cluster_file

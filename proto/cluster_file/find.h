@@ -41,4 +41,8 @@ struct Found {
 // (none; the message lists the places and what to do), as Read.
 Result<Found> Find(const std::string& flag, const Environment& environment = ProcessEnvironment());
 
+// True if TIDEPOOL_INSECURE is true, 1, yes or on: the user agrees that the job token goes over a
+// plain connection to another machine. The connection file cannot agree for the user.
+bool InsecureAllowed(const Environment& environment = ProcessEnvironment());
+
 }  // namespace tidepool::cluster_file

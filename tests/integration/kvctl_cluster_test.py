@@ -31,6 +31,33 @@ class StartAndStop(kvctl_support.KvctlTest):
         self.assertEqual([pid for pid in self.cluster.pids if kvctl_support.alive(pid)], [])
         self.assertFalse(os.path.exists(self.cluster.file))
 
+    def test_records_are_counted_over_all_nodes_as_users_see_them(self):
+        self.cluster.start(3)
+        for i in range(20):
+            self.good("put", "default", f"k{i}", "v")
+        source = os.path.join(self.cluster.folder, "source")
+        os.makedirs(os.path.join(source, "folder"))
+        for i in range(7):
+            with open(os.path.join(source, "folder", f"file{i}"), "w", encoding="utf-8") as file:
+                file.write("content")
+        self.good("stage", "in", source, "inputs")
+        counts = lambda: {space["name"]: (space["records"], space["internal_records"]) for space in
+                          self.kvctl("status", "--json").json()["result"]["namespaces"]}
+        self.assertEqual(counts()["default"], (20, 0))
+        # Files are the records; the folder and what else staging has to know are its own.
+        self.assertEqual(counts()["inputs"][0], 7)
+        self.assertGreater(counts()["inputs"][1], 7)
+        self.assertEqual(self.good("count", "inputs"), b"7\n")
+        described = self.kvctl("namespace", "describe", "inputs", "--json").json()["result"]
+        self.assertEqual((described["records"], described["internal_records"]), counts()["inputs"])
+        # One change on one node: the whole namespace has to be staged out again.
+        self.good("put", "inputs", "folder/more", "v")
+        losses = {loss["namespace"]: loss["records"] for loss in
+                  self.kvctl("stop", "--json").json()["result"]["losses"]}
+        self.assertEqual(losses, {"default": 20, "inputs": 8})
+        self.assertIn("default (20 records,", self.bad(1, "stop"))
+        self.assertIn(b"inputs (8 records,", self.good("stop", "--discard"))
+
     def test_an_empty_cluster_stops_and_starts_again(self):
         for _ in range(2):
             self.cluster.start(1)
@@ -170,6 +197,28 @@ class BadInput(kvctl_support.KvctlTest):
             json.dump(content, file)
         os.chmod(path, 0o600)
         self.bad(1, "get", "default", "k", "--cluster", path, says="token")
+
+    def test_the_token_leaves_the_machine_only_when_the_user_agrees(self):
+        with open(self.cluster.file, encoding="utf-8") as file:
+            content = json.load(file)
+        for node in content["nodes"]:
+            node["control_address"] = "192.0.2.1:9"  # Of nobody, by RFC 5737.
+        # The file is what the daemons say; it cannot agree for the user.
+        content["insecure"] = True
+        content["token_file"] = os.path.join(os.path.dirname(self.cluster.file),
+                                             content["token_file"])
+        path = os.path.join(self.cluster.folder, "elsewhere.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.chmod(path, 0o600)
+        for verb in (("get", "default", "k"), ("ping",)):  # By gRPC, and by the SDK.
+            command = (*verb, "--cluster", path, "--timeout", "500ms")
+            self.bad(1, *command, says="not sent to 192.0.2.1:9")
+            agreed = (self.kvctl(*command, "--insecure"),
+                      self.kvctl(*command, environment={"TIDEPOOL_INSECURE": "1"}))
+            for result in agreed:
+                self.assertIn(result.code, (4, 5), result)
+                self.assertNotIn(b"not sent", result.err)
 
     def test_a_full_disk_is_not_silent(self):
         self.good("put", "default", "todisk", "x" * 1000)

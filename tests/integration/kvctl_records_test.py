@@ -96,6 +96,39 @@ class Records(kvctl_support.KvctlTest):
         self.bad(1, "put", "default", "cond", "5", "--if-version", str(version), says="version")
         self.assertEqual(self.good("get", "default", "cond"), b"4")
 
+    def test_conditions_of_put_hold_for_streamed_values_too(self):
+        large = [bytes([i]) * ((1 << 20) + 1 + i) for i in range(5)]
+        put = lambda *arguments, value: self.kvctl("put", "default", *arguments, "-", stdin=value)
+        self.assertEqual(put("big", "--if-present", value=large[0]).code, 3)
+        self.bad(3, "get", "default", "big")
+        self.assertEqual(put("big", "--if-absent", value=large[1]).code, 0)
+        again = put("big", "--if-absent", value=large[2])
+        self.assertEqual(again.code, 1)
+        self.assertIn(b"exists already", again.err)
+        self.assertEqual(self.good("get", "default", "big"), large[1])
+        self.assertEqual(put("big", "--if-present", value=large[3]).code, 0)
+        version = self.kvctl("put", "default", "big", "small", "--json").json()["result"]["version"]
+        self.assertEqual(put("big", "--if-version", str(version), value=large[4]).code, 0)
+        late = put("big", "--if-version", str(version), value=large[0])
+        self.assertEqual(late.code, 1)
+        self.assertIn(b"version", late.err)
+        self.assertEqual(self.good("get", "default", "big"), large[4])
+        self.good("delete", "default", "big")
+
+    def test_append_and_cas_have_the_limit_of_the_sdk(self):
+        half = b"x" * (16 * 1024)
+        self.good("append", "default", "limit", "-", stdin=half + half)
+        for more in (half + half + b"x", b"x" * (1 << 20)):
+            refused = self.kvctl("append", "default", "limit", "-", stdin=more)
+            self.assertEqual(refused.code, 2, refused)
+            self.assertIn(b"32 KiB", refused.err)
+        self.assertEqual(self.good("get", "default", "limit"), half + half)
+        self.good("put", "default", "limit", "-", stdin=half)
+        self.good("cas", "default", "limit", "-", (half[1:] + b"y").decode(), stdin=half)
+        swapped = self.kvctl("cas", "default", "limit", "-", "z", stdin=half + half)
+        self.assertEqual(swapped.code, 2, swapped)
+        self.assertIn(b"32 KiB", swapped.err)
+
     def test_compare_and_swap(self):
         self.bad(3, "cas", "default", "cas", "a", "b", says="does not exist")
         self.good("put", "default", "cas", "a")

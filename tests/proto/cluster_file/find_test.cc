@@ -90,6 +90,7 @@ TEST_CASE("NothingFoundNamesAllPlaces") {
   CHECK(found.status().what().find("tidepool-cluster.json") != std::string::npos);
   CHECK(found.status().what().find(folder.path() + "/tidepool/cluster.json") != std::string::npos);
   CHECK(found.status().remedy().find("kvd") != std::string::npos);
+  CHECK(found.status().remedy().find("kvctl start --local") != std::string::npos);
 }
 
 TEST_CASE("ADamagedFileIsNotPassedOver") {
