@@ -61,7 +61,10 @@ bool Compactor::SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done) {
       std::uint64_t* slot = nullptr;
       bool dropped = false;
       Partition* partition = finder_.FindHolder(record, hash, location, &slot, &dropped);
-      if (partition != nullptr && !dropped && !RemoveExpired(*partition, record, hash)) {
+      if (partition == nullptr || dropped) continue;
+      // A tombstone must not reclaim: key and segment would move away from under the sweep.
+      const ReclaimingScope scope(log_);
+      if (!RemoveExpired(*partition, record, hash)) {
         sweep_min_ms_ = std::min(sweep_min_ms_, expiry_ms);  // No memory for its tombstone: later.
       }
     }

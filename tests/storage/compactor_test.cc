@@ -180,6 +180,50 @@ TEST_CASE("SweepRemovesWhatNobodyAsksFor") {
   fixture.core->CheckInvariants();
 }
 
+// A full store with tombstones, in which one record in nine expires, and about 40 large ones behind
+// `dense_from` do: their segments are the only ones that compaction would take, while the
+// tombstones of the sweep use up the reserve.
+void SweepDenseSegments(int dense_from) {
+  StoreOptions options = TinyStore(96 * 4096);
+  options.core.buckets_initial = 2'048;
+  options.partition.tombstones = true;
+  StoreFixture fixture(options);
+  // The stream of relocated records gets an open segment with room.
+  for (int i = 0; i < 400; ++i) fixture.Put("old" + std::to_string(i), "v");
+  for (int i = 0; i < 400; ++i) {
+    if (i % 8 != 0) fixture.Delete("old" + std::to_string(i));
+  }
+  fixture.Settle();
+  REQUIRE(fixture.core->counters().compacted_segments > 0);
+
+  const auto dense = [&](int i) { return i >= dense_from && i < dense_from + 45 && i % 9 != 0; };
+  PutOptions expiring;
+  expiring.ttl_ms = 100;
+  const auto put = [&](int i) {
+    return fixture
+        .Put(KeyOf(i), dense(i) ? std::string(350, 'v') : "v",
+             dense(i) || i % 9 == 4 ? expiring : PutOptions())
+        .code;
+  };
+  int count = 0;
+  while (put(count) == StatusCode::kOk) ++count;
+  REQUIRE(count > dense_from + 45);
+  fixture.AdvanceMs(100);
+  fixture.Settle();
+  fixture.core->CheckInvariants();
+  for (int i = 0; i < count; ++i) {
+    const bool gone = dense(i) || i % 9 == 4;
+    REQUIRE(fixture.Text(KeyOf(i)) == (gone ? "<NOT_FOUND>" : "v"));
+  }
+}
+
+TEST_CASE("SweepOfAFullStoreWithTombstonesReadsNothingThatMoved") {
+  for (int dense_from = 3'000; dense_from < 3'400; dense_from += 40) {
+    INFO(dense_from);
+    SweepDenseSegments(dense_from);
+  }
+}
+
 TEST_CASE("SweepComesAgainForWhatExpiresLater") {
   StoreFixture fixture;
   PutOptions options;
