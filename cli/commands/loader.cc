@@ -10,6 +10,7 @@
 
 #include "cli/commands/large_value.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/retry.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -18,9 +19,6 @@ namespace {
 constexpr std::size_t kBatchRecords = 512;
 constexpr std::size_t kBatchBytes = 1024 * 1024;
 constexpr std::size_t kBatchesUnacknowledged = 8;
-constexpr int kAttemptsMax = 5;
-constexpr std::chrono::milliseconds kRetryDelay{200};
-
 }  // namespace
 
 // One call of Bulk.Load. A thread takes the answers: whoever only writes while the daemon waits to
@@ -133,17 +131,20 @@ Status Loader::AddLarge(const v1::Record& record, std::uint64_t line) {
   start.set_total_bytes(record.value().size());
   start.set_value_kind(record.value_kind());
   if (record.ttl_ms() != 0) start.set_ttl_ms(record.ttl_ms());
-  std::string_view rest = record.value();
-  const auto written = WriteLargeValue(channel_, start, [&]() -> Result<std::string_view> {
-    const std::string_view part = rest.substr(0, kLargeValuePartBytes);
-    rest.remove_prefix(part.size());
-    return part;
+  // Putting it twice does no harm.
+  const auto written = Retried([&] {
+    std::string_view rest = record.value();
+    return WriteLargeValue(channel_, start, [&]() -> Result<std::string_view> {
+      const std::string_view part = rest.substr(0, kLargeValuePartBytes);
+      rest.remove_prefix(part.size());
+      return part;
+    });
   });
   if (written.ok()) {
     ++loaded_;
     return OkStatus();
   }
-  if (written.code() == StatusCode::kUnavailable) return written.status();
+  if (IsRetryable(written.code())) return written.status();
   AddFailure(line, written.status().ToString());
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 
 #include "cli/commands/large_value.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/retry.h"
 #include "cli/commands/scan_records.h"
 #include "cli/commands/staged_file.h"
 #include "cli/record_text.h"
@@ -148,9 +149,9 @@ class RecordPrinter {
     const convert::StagedKey staged = convert::ParseStagedKey(found.key());
     Status status;
     if (staged.role == StagedRole::kFile) {
-      status = FetchFile(staged.path, &record);
+      status = Retried([&] { return FetchFile(staged.path, &record); });
     } else if (record.value_omitted()) {
-      status = FetchValue(&record);
+      status = Retried([&] { return FetchValue(&record); });
     }
     if (status.code() == StatusCode::kNotFound) return true;  // Deleted since the scan saw it.
     if (status.code() == StatusCode::kOutOfRange) {
@@ -271,7 +272,9 @@ std::vector<Verb> ScanVerbs() {
        "not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 \\\\ "
        "escaped; counters come back as text. What staging keeps for itself (times, permissions, "
        "links) is "
-       "left out: that is for stage out.",
+       "left out: that is for stage out. A connection that breaks is opened again and the dump "
+       "goes on where it was; when a daemon stays away it ends with exit code 5, and what it has "
+       "printed is not all. So does keys.",
        {NamespaceParameter()},
        {{"--format", "FORMAT", "jsonl (default) or tsv"}},
        {{"kvctl dump default >default.jsonl", ""},

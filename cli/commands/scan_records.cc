@@ -3,13 +3,11 @@
 #include <chrono>
 #include <thread>
 
+#include "cli/commands/retry.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::cli {
 namespace {
-
-constexpr int kAttemptsMax = 5;
-constexpr std::chrono::milliseconds kRetryDelay{200};
 
 struct Stream {
   bool progressed = false;  // At least one message came.
@@ -51,8 +49,11 @@ Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
 Status ScanRecords(Channel& channel, v1::ScanRequest request,
                    const std::function<bool(const v1::Record&)>& take) {
   for (int attempts = 1;; ++attempts) {
-    const Stream stream = ScanOnce(channel, &request, take);
+    Stream stream = ScanOnce(channel, &request, take);
     if (stream.stopped) return OkStatus();
+    if (stream.end.ok() && !stream.done && request.limit() == 0) {
+      stream.end = Status(StatusCode::kUnavailable, "the daemon ended the stream too early");
+    }
     if (stream.end.ok() || !IsRetryable(stream.end.code())) return stream.end;
     if (stream.progressed) attempts = 1;
     if (attempts >= kAttemptsMax) return stream.end;
