@@ -157,6 +157,8 @@ void Engine::Submit(Call* call, bool waits) {
   });
   if (full) FlushDirty(Now());
   if (!dirty_.empty()) WakeLeader();
+  // What was sent at once may still expire.
+  WakeLeaderBefore(next_expiry_ns_);
 }
 
 // Nothing but its handle knows the call: it was never started, or was so by a fork's parent.

@@ -158,6 +158,7 @@ class Engine final : public transport::Receiver {
   void Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns);
   void Appoint();
   void WakeLeader();
+  void WakeLeaderBefore(std::uint64_t at_ns);
   void FlushDirty(std::uint64_t now_ns);
   void RunReady(Lock& lock);
   void Expire(std::uint64_t now_ns);
@@ -199,6 +200,9 @@ class Engine final : public transport::Receiver {
   bool leading_ = false;
   bool leader_sleeps_ = false;      // In poll, unlocked.
   bool background_sleeps_ = false;  // The background thread is in poll and leads no more.
+  // When they wake by themselves, while they sleep.
+  std::uint64_t leader_until_ns_ = 0;
+  std::uint64_t background_until_ns_ = 0;
   Waiter* followers_ = nullptr;
   transport::SpinPolicy spin_;
   std::thread background_;

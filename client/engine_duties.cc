@@ -56,7 +56,7 @@ void Engine::ScheduleDuties() {
       at(session->attach_not_before_ns);
     }
   }
-  if (next_duty_ns_ == 0) WakeLeader();
+  WakeLeaderBefore(next_duty_ns_);
 }
 
 bool Engine::RunDuty(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns) {

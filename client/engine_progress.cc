@@ -127,6 +127,8 @@ void Engine::Block(Lock& lock, const Wish& wish) {
   // The background thread leaves the lead to whoever comes, since it has nothing to hurry for.
   (wish.background ? background_sleeps_ : leader_sleeps_) = true;
   if (wish.background) leading_ = false;
+  (wish.background ? background_until_ns_ : leader_until_ns_) = until_ns;
+  ++stats_.sleeps;
   pollfd waited{worker_->event_fd(), POLLIN, 0};
   lock.Release();
   ppoll(&waited, 1, &timeout, nullptr);
@@ -168,6 +170,14 @@ void Engine::Appoint() {
 
 void Engine::WakeLeader() {
   if (leader_sleeps_ || (background_sleeps_ && !leading_)) worker_->Wake();
+}
+
+// A duty or a deadline at `at_ns` has come up: whoever sleeps must not sleep beyond it.
+void Engine::WakeLeaderBefore(std::uint64_t at_ns) {
+  if ((leader_sleeps_ && at_ns < leader_until_ns_) ||
+      (background_sleeps_ && !leading_ && at_ns < background_until_ns_)) {
+    worker_->Wake();
+  }
 }
 
 void Engine::MarkDirty(CoreLink* link) {

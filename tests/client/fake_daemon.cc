@@ -78,6 +78,10 @@ class FakeWorker final : public transport::Worker {
     std::deque<std::vector<std::byte>> arrived;
     {
       const auto guard = cluster_->Guard();
+      if (quiet_left_ > 0) {
+        --quiet_left_;
+        return 0;
+      }
       arrived.swap(arrived_);
       std::uint64_t count = 0;
       (void)!read(fd_, &count, sizeof count);
@@ -99,7 +103,7 @@ class FakeWorker final : public transport::Worker {
   int event_fd() const override { return fd_; }
   bool Arm() override {
     const auto guard = cluster_->Guard();
-    return arrived_.empty();
+    return arrived_.empty() || quiet_left_ > 0;
   }
   void Wake() override {
     const std::uint64_t one = 1;
@@ -110,6 +114,7 @@ class FakeWorker final : public transport::Worker {
 
   void Deliver(std::vector<std::byte> bytes) {
     arrived_.push_back(std::move(bytes));
+    quiet_left_ = cluster_->options_.quiet_rounds;
     Wake();
   }
   void Cut(std::uint16_t node) {
@@ -124,6 +129,7 @@ class FakeWorker final : public transport::Worker {
   transport::Receiver* receiver_;
   const int fd_;
   std::deque<std::vector<std::byte>> arrived_;
+  unsigned quiet_left_ = 0;
   std::vector<std::unique_ptr<FakeEndpoint>> endpoints_;
 };
 
@@ -167,6 +173,7 @@ class FakeControl final : public internal::ControlPlane {
 
   Result<placement::PlacementDelta> GetMap(const std::string&, Epoch known, Epoch wait_for,
                                            Deadline) override {
+    if (cluster_->map_hook_) cluster_->map_hook_();
     const auto guard = cluster_->Guard();
     cluster_->map_waits_.push_back(wait_for);
     if (!cluster_->map_error_.ok()) return cluster_->map_error_;
@@ -226,10 +233,10 @@ FakeCluster::~FakeCluster() = default;
 std::shared_ptr<internal::Engine> FakeCluster::Connect(ConnectOptions options) {
   internal::EngineOptions parts;
   parts.connect = options;
-  parts.connect.wait = WaitMode::kPoll;
+  if (!options_.real_time) parts.connect.wait = WaitMode::kPoll;
   parts.addresses = {"fake:0"};
   parts.client_name = "test";
-  parts.clock = &clock_;
+  if (!options_.real_time) parts.clock = &clock_;
   auto engine = internal::Engine::Create(std::move(parts), std::make_unique<FakeControl>(this),
                                          std::make_unique<FakeContext>(this));
   REQUIRE(engine.ok());

@@ -51,6 +51,11 @@ struct FakeOptions {
   std::uint32_t partitions = 4;
   std::uint32_t credit_operations = 256;
   std::uint32_t credit_bytes = 1024 * 1024;
+  // The machine's time and the wait mode of the ConnectOptions, instead of a TickingClock and
+  // polling: for tests of who sleeps and who is woken.
+  bool real_time = false;
+  // Rounds of progress without anything, before what was sent to the client arrives.
+  unsigned quiet_rounds = 0;
 };
 
 // Time that passes by being looked at, 100 ns each time, and that a test moves on: waits of a given
@@ -110,8 +115,16 @@ class FakeCluster {
   void Cut(std::uint16_t node);
   // Whether Attach finds the old session.
   void set_resumes(bool resumes) { resumes_ = resumes; }
-  void set_attach_error(Status status) { attach_error_ = std::move(status); }
-  void set_map_error(Status status) { map_error_ = std::move(status); }
+  void set_attach_error(Status status) {
+    const auto guard = Guard();
+    attach_error_ = std::move(status);
+  }
+  void set_map_error(Status status) {
+    const auto guard = Guard();
+    map_error_ = std::move(status);
+  }
+  // Runs in each GetMap before it answers, unlocked: it may block.
+  void set_map_hook(std::function<void()> hook) { map_hook_ = std::move(hook); }
   std::size_t attach_count() const;
   std::vector<Epoch> map_waits() const;  // wait_for of each GetMap.
 
@@ -149,6 +162,7 @@ class FakeCluster {
   bool resumes_ = true;
   Status attach_error_;
   Status map_error_;
+  std::function<void()> map_hook_;
   std::size_t attaches_ = 0;
   std::vector<Epoch> map_waits_;
   std::uint64_t next_session_ = 0x1000;

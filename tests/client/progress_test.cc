@@ -99,6 +99,102 @@ TEST_CASE("A continuation may drop the last handle of a client with background p
   CHECK(cluster.detaches() == 1);
 }
 
+// A client that really sleeps: nobody spins, and time is the machine's.
+struct SleepyFixture {
+  explicit SleepyFixture(ConnectOptions options = {})
+      : engine([&] {
+          options.wait = WaitMode::kBlock;
+          return cluster.Connect(options);
+        }()) {}
+  // Until somebody has gone to sleep since `before` was read.
+  bool AwaitSleep(std::uint64_t before) {
+    const Deadline patience = Deadline::AfterMs(20'000);
+    while (engine->Stats().sleeps == before && !patience.Passed()) std::this_thread::yield();
+    return engine->Stats().sleeps != before;
+  }
+  bool AwaitRequests(std::size_t count) {
+    const Deadline patience = Deadline::AfterMs(20'000);
+    while (cluster.request_count() < count && !patience.Passed()) std::this_thread::yield();
+    return cluster.request_count() >= count;
+  }
+
+  FakeCluster cluster{{.real_time = true}};
+  std::shared_ptr<internal::Engine> engine;
+  BytesMap map = cluster.Open(engine);
+};
+
+TEST_CASE_METHOD(SleepyFixture, "A map to be fetched again in a moment wakes who sleeps for longer",
+                 "[client][progress]") {
+  Result<Version> results[2] = {Status(StatusCode::kInternal, "-"),
+                                Status(StatusCode::kInternal, "-")};
+  std::vector<std::jthread> threads;
+  for (std::uint32_t t = 0; t < 2; ++t) {
+    threads.emplace_back([this, t, &results] {
+      results[t] = map.Put(cluster.KeyIn(t), "1", {.timeout = std::chrono::milliseconds(5'000)});
+    });
+    REQUIRE(AwaitRequests(t + 1));
+  }
+  // The first fetch of a map fails, but not before the other thread sleeps until its call's end.
+  std::atomic<int> fetches{0};
+  const std::uint64_t before = engine->Stats().sleeps;
+  cluster.set_map_hook([&, before] {
+    if (fetches++ > 0) return;
+    AwaitSleep(before);
+    cluster.set_map_error(Status(StatusCode::kUnavailable, "not now"));
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto frame = cluster.TakeRequest();
+    cluster.Refuse(*frame, 0, StatusCode::kWrongEpoch, 2);
+  }
+  const Deadline patience = Deadline::AfterMs(20'000);
+  while (cluster.map_waits().size() < 2 && !patience.Passed()) std::this_thread::yield();
+  for (std::uint32_t p = 0; p < 4; ++p) cluster.SetTerm(p, 2, 0, 0);
+  cluster.PublishMap();
+  cluster.Auto();
+  cluster.set_map_error({});
+  for (auto& thread : threads) thread.join();
+  CHECK(results[0].ok());
+  CHECK(results[1].ok());
+}
+
+TEST_CASE("The background thread sleeps no longer than a call that was sent at once may take",
+          "[client][progress]") {
+  std::atomic<std::uint64_t> before{~0ull};
+  std::atomic<bool> ended{false};
+  ConnectOptions options;
+  options.background_progress = true;
+  SleepyFixture fixture(options);
+  fixture.cluster.Auto();
+  // Nobody else waits, so the sleep after this continuation is the background thread's.
+  const Deadline patience = Deadline::AfterMs(20'000);
+  fixture.map.PutAsync("key", "1").Then([&](Result<Version>) {
+    before = fixture.engine->Stats().sleeps;
+  });
+  while (before == ~0ull && !patience.Passed()) std::this_thread::yield();
+  REQUIRE(before != ~0ull);
+  REQUIRE(fixture.AwaitSleep(before));
+  fixture.cluster.SetAuto(false);
+  // So large that submitting it sends it: there is nothing left to wake the background thread for.
+  std::vector<std::string> keys(2 * limits::kFlushOperations, fixture.cluster.KeyIn(0));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  fixture.map.MultiDeleteAsync(views, {.timeout = std::chrono::milliseconds(100)})
+      .Then([&](Result<BatchResult>) { ended = true; });
+  while (!ended && !patience.Passed()) std::this_thread::yield();
+  CHECK(ended);
+}
+
+TEST_CASE("A thread whose spinning brings its answers does not sleep", "[client][progress]") {
+  // The answer comes after 16 empty rounds: far less than the 20 us that a spin may take.
+  FakeCluster cluster({.real_time = true, .quiet_rounds = 16});
+  cluster.Auto();
+  const auto engine = cluster.Connect();
+  const BytesMap map = cluster.Open(engine);
+  constexpr std::uint64_t kCalls = 1'000;
+  for (std::uint64_t i = 0; i < kCalls; ++i) REQUIRE(map.Put("key", "1").ok());
+  // Some, on a machine that takes the CPU away now and then.
+  CHECK(engine->Stats().sleeps < kCalls / 4);
+}
+
 TEST_CASE("A future that is dropped lets its operation go on", "[client][progress]") {
   FakeCluster cluster;
   cluster.Auto();

@@ -93,6 +93,7 @@ struct ClientStats {
   std::uint64_t frames_resent = 0;
   std::uint64_t attaches = 0;
   std::uint64_t map_refreshes = 0;
+  std::uint64_t sleeps = 0;  // A thread that waited for the network gave its CPU away.
 };
 
 // A client of one cluster. Connects to a node's cores when the first operation needs them.
@@ -150,6 +151,19 @@ class TIDEPOOL_API Client {
   Status Drop(std::string_view name);
   // All namespaces, by name.
   Result<std::vector<NamespaceInfo>> List();
+
+  // The content of a file that was staged in, by its path in the directory, whether it is stored as
+  // one record or, above 64 MiB, in parts, whose hashes are checked. Holds the whole file in memory,
+  // and up to 128 MiB beside it; each part has the deadline of a call. A record that was put under
+  // the path by key counts as the file.
+  // Returns: the bytes; kNotFound (no such namespace or file), kInvalidArgument (a directory or a
+  // symbolic link; the text names its target), kFailedPrecondition (no such file, and the last
+  // stage-in is under way or has failed: it may still come), kAborted (it was replaced again and
+  // again while it was read), kDataLoss (a part is missing, or is not what was staged),
+  // kResourceExhausted (no memory for it), and how every BytesMap operation may end.
+  Result<std::string> ReadFile(const Namespace& space, std::string_view path);
+  // The same; opens the namespace each time, which asks a daemon.
+  Result<std::string> ReadFile(std::string_view space, std::string_view path);
 
   // What this client knows; asks nobody.
   ClientDescription Describe() const;
