@@ -205,9 +205,9 @@ void Dispatcher::DispatchGroup(Session& session, std::uint16_t g, Bytes frame,
   if (request_copy_ == nullptr) {
     request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
   }
-  waiting_.push_back({session.id, request_.header.frame_id, g, group.operation_count,
-                      received_ns + std::uint64_t{request_.header.time_left_us} * 1'000,
-                      request_copy_});
+  waiting_.push_back(
+      {session.id, request_.header.frame_id, g, group.partition, group.term, group.operation_count,
+       received_ns + std::uint64_t{request_.header.time_left_us} * 1'000, request_copy_});
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
@@ -372,12 +372,9 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
   std::deque<Waiting> waiting;
   waiting.swap(waiting_);
   for (const Waiting& entry : waiting) {
-    const Session* session = sessions_->Find(entry.session);
-    if (session == nullptr) continue;
+    if (sessions_->Find(entry.session) == nullptr) continue;
     // Those that still wait go back in their order.
-    if (!wire::DecodeRequest(*entry.frame, &request_).ok()) continue;
-    const wire::Group& group = request_.groups[entry.group];
-    if (ownership_.Check(group.partition, group.term).kind == Verdict::Kind::kWait) {
+    if (ownership_.Check(entry.partition, entry.term).kind == Verdict::Kind::kWait) {
       waiting_.push_back(entry);
     } else {
       Resume(entry, StatusCode::kOk);

@@ -86,6 +86,8 @@ class Dispatcher : public transport::Receiver {
     SessionId session;
     std::uint64_t frame_id;
     std::uint16_t group;
+    PartitionId partition;
+    Term term;
     std::uint32_t operations;
     std::uint64_t deadline_ns;
     std::shared_ptr<const std::vector<std::byte>> frame;
