@@ -126,8 +126,8 @@ void CoreLink::GiveUp(Operation* operation) {
   --frame->live;
   std::erase_if(frame->downloads, [&](const Download& download) {
     if (download.index != operation->index) return false;
-    SendStreamAck(frame->id, download.index, download.receiver.received(),
-                  download.receiver.total(), StatusCode::kCancelled);
+    CancelDownload(frame->id, download.index, download.receiver.received(),
+                   download.receiver.total());
     // The stream ends with this, so nothing more will be answered.
     frame->operations[operation->index] = nullptr;
     --frame->unanswered;
@@ -138,6 +138,7 @@ void CoreLink::GiveUp(Operation* operation) {
   OperationLeft(operation->queue);
   AdvanceFinished();
   RetireIfAnswered(frame);
+  if (ready_head_ != nullptr) engine_.MarkDirty(this);  // The window may be open again.
 }
 
 // An operation of `queue` was answered or given up.
@@ -220,6 +221,7 @@ wire::FrameHeader CoreLink::Header(wire::FrameType type) const {
 }
 
 void CoreLink::Flush(std::uint64_t now_ns) {
+  if (address_.empty()) return;  // The daemon has no such core: a map will move the queues.
   if (upload_.operation != nullptr || !uploads_waiting_.empty()) PumpUpload();
   while (ready_head_ != nullptr && session_.attached() && SendFrame(now_ns)) {
   }
@@ -271,6 +273,14 @@ bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
 
 bool CoreLink::SendFrame(std::uint64_t now_ns) {
   if (next_frame_id_ - std::min(base_, finished_below_) >= limits::kFramesUnfinishedMax) {
+    const SentFrame* oldest = FindFrame(base_);
+    if (oldest != nullptr && oldest->live == 0) {
+      // The daemon never answered what nobody waits for any more, and without a new frame it cannot
+      // be told that this is finished. A new connection forgets it.
+      session_.OnLost(Status(StatusCode::kUnavailable, session_.Describe() + " left frame " +
+                                                           std::to_string(oldest->id) +
+                                                           " without an answer"));
+    }
     return false;
   }
   // Answers in pieces give credits back in pieces; frames are not to become as small. Half the
@@ -332,6 +342,14 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
   session_.Sent(now_ns);
   Send(std::move(buffer));
   return true;
+}
+
+void CoreLink::SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part,
+                          Bytes data) {
+  transport::FrameBufferPtr buffer = engine_.pool().Take();
+  buffer->set_size(
+      wire::EncodeStream(header, part, data, {buffer->data(), transport::FrameBuffer::kCapacity}));
+  Send(std::move(buffer));
 }
 
 void CoreLink::Send(transport::FrameBufferPtr buffer) {

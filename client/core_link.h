@@ -67,9 +67,8 @@ struct SentFrame {
 //
 // Invariants:
 // (1) What is unanswered never exceeds the grant: operations, bytes of whole frames, and the
-// answers'
-//     allowances, each on its own. A given-up operation counts until it is answered, until the
-//     daemon has shown that it knows of the giving up, or until a new connection.
+//     answers' allowances, each on its own. A given-up operation counts until it is answered, until
+//     the daemon has shown that it knows of the giving up, or until a new connection.
 // (2) At most kFramesUnfinishedMax frames are at or above finished_below.
 // (3) finished_below passes only frames with live == 0.
 // (4) Frames go out in the order of their ids on one connection.
@@ -121,6 +120,9 @@ class CoreLink {
   // starts anew.
   void OnAttached(const std::string& address, std::uint32_t credit_operations,
                   std::uint32_t credit_bytes, bool resumed, std::uint64_t now_ns);
+  // Attached to a daemon that has come back with fewer cores: what was sent ends as without
+  // `resumed`, and what waits here waits for a map that moves it.
+  void OnCoreGone();
   // The connection is gone or about to be replaced.
   void Disconnect();
   // All that was sent ends: changes with kUnknown, reads with `why`.
@@ -143,6 +145,7 @@ class CoreLink {
   bool AppendGroup(PartitionQueue* queue, FrameDraft* draft);
   void SendRequest(SentFrame* frame, transport::FrameBufferPtr buffer, std::size_t bytes);
   void Send(transport::FrameBufferPtr buffer);
+  void SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part, Bytes data);
   wire::FrameHeader Header(wire::FrameType type) const;
   std::uint32_t ReplyBytes(const Operation& operation) const;
   void PushReady(PartitionQueue* queue);
@@ -156,8 +159,11 @@ class CoreLink {
   void OnGroupAnswer(SentFrame* frame, const wire::Answer& answer);
   void Finish(SentFrame* frame, std::uint16_t index, const wire::Answer& answer);
   void BeginDownload(SentFrame* frame, std::uint16_t index, const wire::Answer& answer);
-  void SendStreamAck(std::uint64_t frame_id, std::uint16_t index, std::uint64_t offset,
+  void SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
                      std::uint64_t total, StatusCode code);
+  // Tells the daemon to let go of a value on its way in; once per stream.
+  void CancelDownload(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
+                      std::uint64_t total);
   Operation* TakeAnswered(SentFrame* frame, std::uint16_t index);
   void Requeue(Operation* operation);
   void RetireIfAnswered(SentFrame* frame);
@@ -169,13 +175,13 @@ class CoreLink {
   void PumpUpload();
   void CancelUpload(Operation* operation);
   void RestartUploads();
+  void ForgetNumbering();
   void ResendFrame(SentFrame* frame, std::uint64_t now_ns);
-  void ForgetFrames();
 
   Engine& engine_;
   NodeSession& session_;
   const CoreId core_;
-  std::string address_;
+  std::string address_;  // Empty: the daemon has no such core.
   transport::Endpoint* endpoint_ = nullptr;
 
   // Credits: what may still be sent.
@@ -197,6 +203,13 @@ class CoreLink {
   PartitionQueue* ready_tail_ = nullptr;
   std::uint32_t waiting_operations_ = 0;  // In all queues of this link.
   std::size_t waiting_bytes_ = 0;
+
+  // The last downloads that were cancelled on this connection: their parts under way are expected.
+  struct Cancelled {
+    std::uint64_t frame_id = 0;
+    std::uint64_t stream = 0;
+  };
+  std::deque<Cancelled> cancelled_;
 
   Upload upload_;
   std::uint64_t next_upload_ = 1;

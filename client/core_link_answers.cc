@@ -1,4 +1,5 @@
 // What becomes of answers: outcomes, refusals, values in parts.
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
@@ -9,6 +10,12 @@
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
+namespace {
+
+// Streams that are remembered as cancelled: more than a daemon sends to one client at a time.
+constexpr std::size_t kCancelledMax = 64;
+
+}  // namespace
 
 void CoreLink::OnAnswer(Bytes bytes) {
   wire::AnswerReader reader;
@@ -137,30 +144,36 @@ void CoreLink::Requeue(Operation* operation) {
   link->MakeReady(queue);
 }
 
-void CoreLink::SendStreamAck(std::uint64_t frame_id, std::uint16_t index, std::uint64_t offset,
+void CoreLink::SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
                              std::uint64_t total, StatusCode code) {
   if (!session_.attached()) return;
   wire::FrameHeader header = Header(wire::FrameType::kStreamAck);
   header.frame_id = frame_id;
   wire::StreamHeader ack;
-  ack.stream = index;
+  ack.stream = stream;
   ack.offset = offset;
   ack.total_bytes = static_cast<std::uint32_t>(total);
   ack.code = code;
-  transport::FrameBufferPtr buffer = engine_.pool().Take();
-  buffer->set_size(
-      wire::EncodeStream(header, ack, {}, {buffer->data(), transport::FrameBuffer::kCapacity}));
-  Send(std::move(buffer));
+  SendStream(header, ack, {});
+}
+
+void CoreLink::CancelDownload(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
+                              std::uint64_t total) {
+  for (const Cancelled& known : cancelled_) {
+    if (known.frame_id == frame_id && known.stream == stream) return;
+  }
+  if (cancelled_.size() == kCancelledMax) cancelled_.pop_front();
+  cancelled_.push_back({frame_id, stream});
+  SendStreamAck(frame_id, stream, offset, total, StatusCode::kCancelled);
 }
 
 void CoreLink::BeginDownload(SentFrame* frame, std::uint16_t index, const wire::Answer& answer) {
-  if (index >= frame->operations.size() || frame->operations[index] == nullptr) return;
-  if (answer.number > limits::kValueBytesMax) return;
+  if (index >= frame->operations.size() || answer.number > limits::kValueBytesMax) return;
   const auto total = static_cast<std::size_t>(answer.number);
   Operation* operation = frame->operations[index];
-  if (operation == GivenUp()) {
+  if (operation == nullptr || operation == GivenUp()) {
     TakeAnswered(frame, index);
-    return SendStreamAck(frame->id, index, 0, total, StatusCode::kCancelled);
+    return CancelDownload(frame->id, index, 0, total);
   }
   for (const Download& download : frame->downloads) {
     if (download.index == index) return;
@@ -171,7 +184,7 @@ void CoreLink::BeginDownload(SentFrame* frame, std::uint16_t index, const wire::
   try {
     operation->large_result->resize(total);
   } catch (const std::bad_alloc&) {
-    SendStreamAck(frame->id, index, 0, total, StatusCode::kCancelled);
+    CancelDownload(frame->id, index, 0, total);
     TakeAnswered(frame, index);
     return engine_.End(operation,
                        Status(StatusCode::kResourceExhausted,
@@ -187,11 +200,16 @@ void CoreLink::BeginDownload(SentFrame* frame, std::uint16_t index, const wire::
 void CoreLink::OnStreamPart(const wire::StreamFrame& part) {
   if (part.stream.upload != 0) return;
   SentFrame* frame = FindFrame(part.header.frame_id);
-  if (frame == nullptr) return;
-  const auto found =
-      std::find_if(frame->downloads.begin(), frame->downloads.end(),
-                   [&](const Download& download) { return download.index == part.stream.stream; });
-  if (found == frame->downloads.end()) return;
+  const auto is_it = [&](const Download& download) { return download.index == part.stream.stream; };
+  if (frame == nullptr || std::none_of(frame->downloads.begin(), frame->downloads.end(), is_it)) {
+    // The daemon keeps the value in its place until somebody takes or refuses it.
+    if (part.stream.code == StatusCode::kOk) {
+      CancelDownload(part.header.frame_id, part.stream.stream, part.stream.offset,
+                     part.stream.total_bytes);
+    }
+    return;
+  }
+  const auto found = std::find_if(frame->downloads.begin(), frame->downloads.end(), is_it);
   const std::uint16_t index = found->index;
   StreamReceiver& receiver = found->receiver;
   StatusCode code = part.stream.code;

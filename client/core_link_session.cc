@@ -54,10 +54,7 @@ void CoreLink::PumpUpload() {
   part.upload = 1;
   while (session_.attached() && upload_.sender.MaySend()) {
     const Bytes data = upload_.sender.Next(&part.offset);
-    transport::FrameBufferPtr buffer = engine_.pool().Take();
-    buffer->set_size(wire::EncodeStream(Header(wire::FrameType::kStreamPart), part, data,
-                                        {buffer->data(), transport::FrameBuffer::kCapacity}));
-    Send(std::move(buffer));
+    SendStream(Header(wire::FrameType::kStreamPart), part, data);
   }
 }
 
@@ -99,10 +96,7 @@ void CoreLink::CancelUpload(Operation* operation) {
   part.total_bytes = static_cast<std::uint32_t>(upload_.sender.total());
   part.upload = 1;
   part.code = StatusCode::kCancelled;
-  transport::FrameBufferPtr buffer = engine_.pool().Take();
-  buffer->set_size(wire::EncodeStream(Header(wire::FrameType::kStreamPart), part, {},
-                                      {buffer->data(), transport::FrameBuffer::kCapacity}));
-  Send(std::move(buffer));
+  SendStream(Header(wire::FrameType::kStreamPart), part, {});
 }
 
 // Uploads survive no connection: those whose Put was not sent begin again, under new numbers.
@@ -128,13 +122,9 @@ void CoreLink::OnAttached(const std::string& address, std::uint32_t credit_opera
                           std::uint32_t credit_bytes, bool resumed, std::uint64_t now_ns) {
   TP_DCHECK(endpoint_ == nullptr);
   address_ = address;
+  cancelled_.clear();
   granted_operations_ = credit_operations;
-  if (!resumed) {
-    EndSent(
-        Status(StatusCode::kUnavailable, "the connection to " + session_.Describe() + " broke"));
-    base_ = finished_below_ = next_frame_id_ = 1;
-    next_upload_ = 1;
-  }
+  if (!resumed) ForgetNumbering();
   operations_left_ = credit_operations;
   request_bytes_left_ = reply_bytes_left_ = credit_bytes;
   for (std::uint64_t id = base_; id < next_frame_id_; ++id) {
@@ -142,6 +132,18 @@ void CoreLink::OnAttached(const std::string& address, std::uint32_t credit_opera
     if (frame != nullptr) ResendFrame(frame, now_ns);
   }
   engine_.MarkDirty(this);
+}
+
+void CoreLink::ForgetNumbering() {
+  EndSent(Status(StatusCode::kUnavailable, "the connection to " + session_.Describe() + " broke"));
+  base_ = finished_below_ = next_frame_id_ = 1;
+  next_upload_ = 1;
+}
+
+void CoreLink::OnCoreGone() {
+  ForgetNumbering();
+  address_.clear();
+  if (HasWork()) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
 }
 
 void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {

@@ -101,6 +101,9 @@ void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
         .OnAttached(reply.worker_addresses[core], reply.credit_operations, reply.credit_bytes,
                     resumed, now_ns);
   }
+  for (std::size_t core = reply.worker_addresses.size(); core < links_.size(); ++core) {
+    if (links_[core] != nullptr) links_[core]->OnCoreGone();
+  }
 }
 
 void NodeSession::OnAttachFailed(const Status& why, std::uint64_t now_ns) {

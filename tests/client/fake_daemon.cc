@@ -163,7 +163,7 @@ class FakeControl final : public internal::ControlPlane {
     reply.credit_operations = cluster_->options_.credit_operations;
     reply.credit_bytes = cluster_->options_.credit_bytes;
     const auto node = static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
-    for (std::uint16_t core = 0; core < cluster_->options_.cores; ++core) {
+    for (std::uint16_t core = 0; core < cluster_->cores_; ++core) {
       reply.worker_addresses.push_back(AddressOf(node, core));
     }
     cluster_->worker_of_session_[reply.session.value()] =
@@ -200,7 +200,7 @@ class FakeControl final : public internal::ControlPlane {
   FakeCluster* cluster_;
 };
 
-FakeCluster::FakeCluster(FakeOptions options) : options_(options) {
+FakeCluster::FakeCluster(FakeOptions options) : options_(options), cores_(options.cores) {
   map_.epoch = Epoch(1);
   map_.cluster_uuid = "fake";
   map_.nodes_expected = options.nodes;

@@ -115,6 +115,8 @@ class FakeCluster {
   void Cut(std::uint16_t node);
   // Whether Attach finds the old session.
   void set_resumes(bool resumes) { resumes_ = resumes; }
+  // From the next Attach on.
+  void set_cores(std::uint16_t cores) { cores_ = cores; }
   void set_attach_error(Status status) {
     const auto guard = Guard();
     attach_error_ = std::move(status);
@@ -160,6 +162,7 @@ class FakeCluster {
   placement::PlacementMap map_;
   placement::PlacementMap published_;
   bool resumes_ = true;
+  std::uint16_t cores_ = 1;
   Status attach_error_;
   Status map_error_;
   std::function<void()> map_hook_;

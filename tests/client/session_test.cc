@@ -148,6 +148,59 @@ TEST_CASE_METHOD(Fixture, "An operation answered before the break is not sent ag
   CHECK(result->ok_count() + 1 == result->size());
 }
 
+TEST_CASE_METHOD(Fixture, "What was sent to a core that does not come back ends or moves",
+                 "[client][session]") {
+  const std::string gone = cluster.KeyIn(1);
+  auto put = map.PutAsync(gone, "1");
+  REQUIRE(PumpRequests(1));
+  REQUIRE(cluster.TakeRequest()->core == 1);
+  auto get = map.GetAsync(gone);
+  REQUIRE(PumpRequests(1));
+  REQUIRE(cluster.TakeRequest()->core == 1);
+  cluster.set_cores(1);
+  Reattach(false);
+  REQUIRE(cluster.Pump(engine, [&] { return put.Ready(); }));
+  CHECK(put.Wait().code() == StatusCode::kUnknown);
+  cluster.Settle(engine);
+  CHECK(cluster.request_count() == 0);
+  CHECK(cluster.attach_count() == 2);
+  cluster.SetTerm(1, 2, 0, 0);
+  cluster.PublishMap();
+  cluster.clock().AdvanceMs(100);
+  REQUIRE(PumpRequests(1));
+  const auto moved = cluster.TakeRequest();
+  CHECK(moved->core == 0);
+  CHECK(moved->key(0) == gone);
+  cluster.AnswerAll(*moved, "value");
+  CHECK(get.Wait()->bytes == "value");
+}
+
+TEST_CASE_METHOD(Fixture, "A frame that is never answered does not stop the link for ever",
+                 "[client][session]") {
+  auto lost = map.PutAsync(key, "1");
+  REQUIRE(PumpRequests(1));
+  cluster.TakeRequest();
+  // The window fills behind it, all answered.
+  for (std::uint64_t i = 1; i < limits::kFramesUnfinishedMax; ++i) {
+    auto put = map.PutAsync(key, "2");
+    REQUIRE(PumpRequests(1));
+    cluster.AnswerAll(*cluster.TakeRequest());
+    REQUIRE(put.Wait().ok());
+  }
+  auto next = map.PutAsync(key, "3", {.timeout = std::chrono::milliseconds(60'000)});
+  cluster.Settle(engine);
+  REQUIRE(cluster.request_count() == 0);
+  cluster.clock().AdvanceMs(11'000);
+  REQUIRE(PumpRequests(1));
+  CHECK(lost.Wait().code() == StatusCode::kUnknown);
+  const auto frame = cluster.TakeRequest();
+  CHECK(frame->header.frame_id == limits::kFramesUnfinishedMax + 1);
+  CHECK(frame->header.finished_below == frame->header.frame_id);
+  cluster.AnswerAll(*frame);
+  CHECK(next.Wait().ok());
+  CHECK(cluster.attach_count() == 2);
+}
+
 TEST_CASE_METHOD(Fixture, "Answers of an older connection are ignored", "[client][session]") {
   auto put = map.PutAsync(key, "1");
   REQUIRE(PumpRequests(1));

@@ -294,6 +294,67 @@ TEST_CASE_METHOD(Fixture, "A download that nobody waits for is cancelled", "[cli
   CHECK(cluster.TakeStream()->stream.stream.code == StatusCode::kCancelled);
 }
 
+TEST_CASE_METHOD(Fixture, "Parts that nobody waits for cancel their stream once",
+                 "[client][stream]") {
+  const std::string value = Pattern(300'000);
+  auto get = map.GetAsync(key, {std::chrono::milliseconds(100)});
+  REQUIRE(PumpRequests(1));
+  const auto late = cluster.TakeRequest();
+  cluster.clock().AdvanceMs(200);
+  CHECK(get.Wait().code() == StatusCode::kDeadlineExceeded);
+  // A later frame tells the daemon, and the client forgets the first one.
+  auto next = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*cluster.TakeRequest(), "x");
+  CHECK(next.Wait().ok());
+  // The daemon had begun to answer before it heard of that.
+  wire::Answer answer;
+  answer.streamed = true;
+  answer.has_number = true;
+  answer.number = value.size();
+  cluster.Send(*late, {answer});
+  for (std::uint64_t at = 0; at < 5 * limits::kStreamPartBytesMax;
+       at += limits::kStreamPartBytesMax) {
+    cluster.SendPart(*late, 0, at, value, limits::kStreamPartBytesMax);
+  }
+  cluster.Settle(engine);
+  REQUIRE(cluster.stream_count() == 1);
+  const auto ack = cluster.TakeStream();
+  CHECK(ack->header.type == wire::FrameType::kStreamAck);
+  CHECK(ack->header.frame_id == late->header.frame_id);
+  CHECK(ack->stream.stream.stream == 0);
+  CHECK(ack->stream.stream.offset == 0);
+  CHECK(ack->stream.stream.code == StatusCode::kCancelled);
+}
+
+TEST_CASE_METHOD(Fixture, "A value for the place of an operation given up before is cancelled",
+                 "[client][stream]") {
+  auto brief = map.GetAsync(key, {std::chrono::milliseconds(100)});
+  auto patient = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  REQUIRE(cluster.TakeRequest()->request.operations.size() == 2);
+  cluster.clock().AdvanceMs(200);
+  CHECK(brief.Wait().code() == StatusCode::kDeadlineExceeded);
+  cluster.Cut(0);
+  cluster.clock().AdvanceMs(1'000);
+  REQUIRE(PumpRequests(1));
+  const auto again = cluster.TakeRequest();
+  // The daemon knows the frame and answers what it was first asked.
+  wire::Answer answer;
+  answer.streamed = true;
+  answer.has_number = true;
+  answer.number = 100'000;
+  cluster.Send(*again, {answer});
+  cluster.Settle(engine);
+  REQUIRE(cluster.stream_count() == 1);
+  CHECK(cluster.TakeStream()->stream.stream.code == StatusCode::kCancelled);
+  answer = {};
+  answer.index = 1;
+  answer.value = AsBytes("x");
+  cluster.Send(*again, {answer});
+  CHECK(patient.Wait().ok());
+}
+
 TEST_CASE("A sender never exceeds its window and a receiver acknowledges in time",
           "[client][stream]") {
   const std::string value = Pattern(5'000'000);
