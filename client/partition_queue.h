@@ -37,8 +37,7 @@ class OperationList {
 // (1) A group never goes out under a term at or below `refused`: a refusal is final for
 //     {partition, term}.
 // (2) A group goes out under a newer term only when `outstanding` is 0, that is when everything
-// sent
-//     under older terms is answered or given up. So nothing overtakes what was refused.
+//     sent under older terms is answered or given up. So nothing overtakes what was refused.
 // (3) `listed` says whether the queue is among its link's ready ones.
 struct PartitionQueue {
   PartitionId id;

@@ -1,9 +1,10 @@
 // The unit that travels: a header, and behind it what the type says.
 //
-//   request      groups of operations (group.h)
-//   answer       entries that name operations of one request by index (answer.h); may come in
-//   pieces stream part  bytes of a value above kUnstreamedValueBytesMax (stream.h); stream acks
-//   return credit detach       the client leaves; the daemon forgets the session on this core
+// - request: groups of operations (group.h);
+// - answer: entries that name operations of one request by index (answer.h); may come in pieces;
+// - stream part: bytes of a value above kUnstreamedValueBytesMax (stream.h);
+// - stream ack: returns credit for parts, or cancels the stream;
+// - detach: the client leaves; the daemon forgets the session on this core.
 //
 // All integers are little-endian and unaligned. Every decoder of this folder is total: any bytes
 // give a value or a Status, never a read beyond the end.
