@@ -15,6 +15,7 @@ ExitCode ExitCodeOf(StatusCode code) {
     case StatusCode::kNotFound:
       return ExitCode::kNotFound;
     case StatusCode::kDeadlineExceeded:
+    case StatusCode::kUnknown:
       return ExitCode::kTimeout;
     case StatusCode::kUnavailable:
       return ExitCode::kUnreachable;

@@ -167,6 +167,7 @@ TEST_CASE("EachStatusHasTheExitCodeThatTheHelpPromises") {
                                              {StatusCode::kUnimplemented, 2},
                                              {StatusCode::kNotFound, 3},
                                              {StatusCode::kDeadlineExceeded, 4},
+                                             {StatusCode::kUnknown, 4},
                                              {StatusCode::kUnavailable, 5},
                                              {StatusCode::kFailedPrecondition, 1},
                                              {StatusCode::kDataLoss, 1},

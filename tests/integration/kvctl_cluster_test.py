@@ -247,8 +247,9 @@ class Trouble(kvctl_support.KvctlTest):
         dead, stopped = self.owned_by(1), self.owned_by(2)
         os.kill(pids[2], signal.SIGSTOP)
         try:
+            # What became of the change is not known; or the map says already that the node is down.
             result = self.kvctl("put", "default", stopped, "x", "--timeout", "1s")
-            self.assertIn(result.code, (1, 4, 5), result)
+            self.assertIn(result.code, (4, 5), result)
         finally:
             os.kill(pids[2], signal.SIGCONT)
         os.kill(pids[1], signal.SIGKILL)

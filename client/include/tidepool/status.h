@@ -13,13 +13,13 @@ enum class ExitCode : int {
   kFailed = 1,
   kUsage = 2,  // Wrong arguments.
   kNotFound = 3,
-  kTimeout = 4,
+  kTimeout = 4,      // No answer; a change may or may not have taken effect.
   kUnreachable = 5,  // No cluster, or the node in question cannot be reached.
   kPartial = 6,      // Some parts of a larger task succeeded, others failed.
 };
 
 // kOk -> kOk, kInvalidArgument and kUnimplemented -> kUsage, kNotFound -> kNotFound,
-// kDeadlineExceeded -> kTimeout, kUnavailable -> kUnreachable, all others -> kFailed.
+// kDeadlineExceeded and kUnknown -> kTimeout, kUnavailable -> kUnreachable, all others -> kFailed.
 TIDEPOOL_API ExitCode ExitCodeOf(StatusCode code);
 
 // Prints a failure as one line on standard error, and nothing for kOk. Returns the exit code, so
