@@ -190,7 +190,13 @@ Status Delete(Invocation& run) {
   std::size_t deleted = 0;
   Status failure;
   for (std::size_t i = 0; i < deletes.size(); ++i) {
-    const Status status = StatusOf((*results)[i].status(), deletes[i], run.args.Text("NAMESPACE"));
+    const v1::OperationStatus& outcome = (*results)[i].status();
+    Status status = StatusOf(outcome, deletes[i], run.args.Text("NAMESPACE"));
+    if (status.code() == StatusCode::kNotFound && outcome.message().empty()) {
+      // What a user calls by its path may be a staged file in parts.
+      const Result<v1::StageEntry> file = FindStagedFile(run, deletes[i].key());
+      if (file.ok()) status = DeleteStagedFile(run, *file);
+    }
     if (status.ok()) {
       ++deleted;
       continue;
@@ -283,7 +289,7 @@ std::vector<Verb> DataVerbs() {
        "read cat fetch show"},
       {"delete",
        "delete records",
-       "",
+       "A staged file above 64 MiB is deleted by its path like any other.",
        {NamespaceParameter(), {"KEY", "the keys", 1, Parameter::kAnyNumber}},
        {Base64Option()},
        {{"kvctl delete default greeting", ""}, {"kvctl delete default a b c", ""}},

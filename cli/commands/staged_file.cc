@@ -1,9 +1,15 @@
 #include "cli/commands/staged_file.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "cli/commands/large_value.h"
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
 #include "proto/convert/staged_keys.h"
+#include "proto/manifest/entry.h"
+#include "proto/manifest/keys.h"
 
 namespace tidepool::cli {
 
@@ -45,6 +51,79 @@ Status ReadStagedFile(Invocation& run, const v1::StageEntry& file,
                 "the parts of the staged file " + Quote(file.path()) + " have " +
                     std::to_string(bytes) + " bytes instead of " + std::to_string(file.size()),
                 "stage it in again");
+}
+
+namespace {
+
+constexpr std::size_t kDeletesPerCall = 512;
+constexpr int kMarkAttemptsMax = 5;
+
+v1::Operation DeleteOf(std::string key) {
+  v1::Operation operation;
+  operation.set_kind(v1::OPERATION_KIND_DELETE);
+  operation.set_key(std::move(key));
+  return operation;
+}
+
+Status DeleteAll(Invocation& run, std::vector<v1::Operation> deletes) {
+  const std::vector<v1::Operation> asked = deletes;
+  const auto results = ExecuteAll(run, std::move(deletes));
+  if (!results.ok()) return results.status();
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const Status status = StatusOf((*results)[i].status(), asked[i], run.args.Text("NAMESPACE"));
+    if (!status.ok() && status.code() != StatusCode::kNotFound) return status;
+  }
+  return OkStatus();
+}
+
+// The manifest's totals without the file: else the next stage-out would take the missing entry for
+// data that a node has lost.
+Status TakeFromTotals(Invocation& run, const v1::StageEntry& file) {
+  for (int attempt = 0; attempt < kMarkAttemptsMax; ++attempt) {
+    v1::Operation get;
+    get.set_kind(v1::OPERATION_KIND_GET);
+    get.set_key(manifest::MarkKey());
+    const auto found = ExecuteOne(run, get);
+    if (found.code() == StatusCode::kNotFound) return OkStatus();
+    if (!found.ok()) return found.status();
+    auto mark = manifest::DecodeMark(AsBytes(found->value()));
+    if (!mark.ok()) return mark.status();
+    mark->exact = false;  // The counts still hold; the hash over all does not.
+    manifest::Summary& totals = mark->summary;
+    totals.files -= std::min<std::uint64_t>(totals.files, 1);
+    totals.files_in_parts -= std::min<std::uint64_t>(totals.files_in_parts, 1);
+    totals.parts -= std::min<std::uint64_t>(totals.parts, file.parts());
+    totals.bytes -= std::min<std::uint64_t>(totals.bytes, file.size());
+    v1::Operation put;
+    put.set_kind(v1::OPERATION_KIND_PUT);
+    put.set_key(manifest::MarkKey());
+    put.set_value(manifest::EncodeMark(*mark));
+    put.set_ttl_ms(0);  // For ever, whatever the namespace's default.
+    put.set_condition(v1::PUT_CONDITION_IF_VERSION);
+    put.set_version(found->version());
+    const auto written = ExecuteOne(run, std::move(put));
+    if (written.code() != StatusCode::kFailedPrecondition) return written.status();
+  }
+  return Status(StatusCode::kAborted, "a staging job changes the manifest at the same time",
+                "try again when it has ended: kvctl stage status");
+}
+
+}  // namespace
+
+Status DeleteStagedFile(Invocation& run, const v1::StageEntry& file) {
+  TP_RETURN_IF_ERROR(TakeFromTotals(run, file));
+  std::vector<v1::Operation> deletes;
+  deletes.push_back(DeleteOf(manifest::ManifestKey(file.path())));
+  for (std::uint32_t part = 0; part < file.parts(); ++part) {
+    const std::string key = convert::StagedPartKey(file.path(), file.revision(), part);
+    deletes.push_back(DeleteOf(key));
+    deletes.push_back(DeleteOf(manifest::ManifestKey(key)));
+    if (deletes.size() >= kDeletesPerCall) {
+      TP_RETURN_IF_ERROR(DeleteAll(run, std::exchange(deletes, {})));
+    }
+  }
+  TP_RETURN_IF_ERROR(DeleteAll(run, std::move(deletes)));
+  return DeleteAll(run, {DeleteOf(convert::StagedFileKey(file.path()))});
 }
 
 }  // namespace tidepool::cli

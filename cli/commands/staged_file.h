@@ -1,6 +1,6 @@
 // Staged files above 64 MiB, which are stored in parts: found and read by their path.
 //
-// kvctl get|keys|dump -> [staged_file] -> gRPC Data (the file's head), Bulk (its parts)
+// kvctl get|keys|dump|delete -> [staged_file] -> gRPC Data (the file's head), Bulk (its parts)
 #pragma once
 
 #include <functional>
@@ -20,5 +20,9 @@ Result<v1::StageEntry> FindStagedFile(Invocation& run, std::string_view path);
 // meanwhile), kDataLoss (its size is not what the head says), and of the service.
 Status ReadStagedFile(Invocation& run, const v1::StageEntry& file,
                       const std::function<void(std::string_view)>& take);
+
+// Deletes the file in parts: manifest entry, parts, and its head last, so that a deletion which was
+// interrupted can be given again. Errors: of the calls; kAborted (a staging job is at work).
+Status DeleteStagedFile(Invocation& run, const v1::StageEntry& file);
 
 }  // namespace tidepool::cli

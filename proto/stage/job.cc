@@ -88,10 +88,12 @@ bool JobState::WaitDone(std::uint64_t timeout_ms) const {
                         [&] { return progress_.done(); });
 }
 
-Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in) {
-  bool exists = false;
-  auto before = context.cluster->GetMark(&exists);
+Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in, bool* existed) {
+  auto before = context.cluster->GetMark(existed);
   if (!before.ok()) return before.status();
+  // Without a mark there are no totals that could be wrong.
+  if (!*existed) before->exact = false;
+  if (!*existed && !stage_in) return before;
   manifest::Mark now = *before;
   now.exact = false;
   if (stage_in) {
@@ -100,8 +102,6 @@ Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in) {
   }
   now.written_ms = Clock::Real().WallMs();
   TP_RETURN_IF_ERROR(context.cluster->Put(manifest::MarkKey(), manifest::EncodeMark(now)));
-  // Without a mark there are no entries that it could describe.
-  if (!exists) before->exact = false;
   return before;
 }
 

@@ -68,8 +68,9 @@ Status RunStageOut(const JobContext& context);
 Status RunJob(const JobContext& context);
 
 // The mark of a namespace as a job begins: says that a stage-in is under way, or that the totals
-// do not hold for now. Writes it and returns the one before.
-Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in);
+// do not hold for now. Writes it and returns the one before. A stage-out where there is none writes
+// none either: see StageOut::List.
+Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in, bool* existed);
 
 // A name for a job: 16 hexadecimal digits.
 std::string RandomJobId();

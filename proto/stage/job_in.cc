@@ -6,6 +6,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <map>
 #include <utility>
 
 #include "proto/base/limits.h"
@@ -15,6 +16,7 @@
 #include "proto/manifest/keys.h"
 #include "proto/stage/job.h"
 #include "proto/stage/movers.h"
+#include "proto/stage/plan.h"
 
 namespace tidepool::stage {
 namespace {
@@ -69,7 +71,8 @@ class StageIn {
     if (!root.valid()) {
       return file_tree::StatusOfErrno(errno, "cannot open", context_.request.directory());
     }
-    if (auto before = BeginMark(context_, true); !before.ok()) return before.status();
+    bool existed = false;
+    if (auto before = BeginMark(context_, true, &existed); !before.ok()) return before.status();
     TP_RETURN_IF_ERROR(movers_.Open(*owners));
     state_.SetPhase("walking");
     Walk(root.get());
@@ -80,6 +83,7 @@ class StageIn {
     TP_RETURN_IF_ERROR(movers_.Finish());
     state_.SetPhase("finishing");
     TP_RETURN_IF_ERROR(RemoveReplaced());
+    if (!state_.cancelled()) TP_RETURN_IF_ERROR(RemoveOrphans(root.get(), *owners));
     if (state_.cancelled() || state_.failures() > 0) return OkStatus();
     return Complete(*owners);
   }
@@ -125,9 +129,7 @@ class StageIn {
       const auto old = manifest::DecodeEntry(AsBytes(item.entry()));
       if (!old.ok()) continue;
       for (std::uint32_t part = 0; part < old->parts.size(); ++part) {
-        const std::string key = convert::StagedPartKey(item.path(), old->revision, part);
-        TP_RETURN_IF_ERROR(cluster_.Delete(key));
-        TP_RETURN_IF_ERROR(cluster_.Delete(manifest::ManifestKey(key)));
+        TP_RETURN_IF_ERROR(RemovePart(item.path(), old->revision, part));
       }
       // A large file that is still large has overwritten the head; else it goes.
       if (!item.fresh()) {
@@ -135,6 +137,52 @@ class StageIn {
       }
     }
     return OkStatus();
+  }
+
+  // Parts of a large file that was interrupted on its way in and has another content now, or is
+  // none any more. What the source does not have stays: somebody else may be bringing it.
+  Status RemoveOrphans(int root_fd, const std::vector<placement::Node>& owners) {
+    struct Part {
+      std::string path;
+      std::uint64_t revision;
+      std::uint32_t part;
+    };
+    std::vector<Part> parts;
+    std::map<std::string, std::uint64_t> complete;  // Path to revision.
+    auto listed =
+        cluster_.List(owners, v1::ListPartRequest::WHAT_LARGE, [&](const v1::StageItem& item) {
+          const auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+          if (!entry.ok()) return true;
+          if (item.part() == 0) {
+            complete[item.path()] = entry->revision;
+          } else {
+            parts.push_back({item.path(), entry->revision, item.part() - 1});
+          }
+          return !state_.cancelled();
+        });
+    if (!listed.ok()) return listed.status();
+    file_tree::ParentCache parents;
+    for (const Part& part : parts) {
+      const auto whole = complete.find(part.path);
+      if (whole != complete.end() && whole->second == part.revision) continue;
+      if (!file_tree::CheckPath(part.path).ok()) continue;
+      const TargetState source = LookAtTarget(root_fd, part.path, &parents);
+      // Of the present content: the next run goes on with it.
+      const bool present = source.type == EntryType::kFile &&
+                           manifest::RevisionOf(source.size, source.mtime_ns) == part.revision;
+      if (!source.exists || present) continue;
+      TP_RETURN_IF_ERROR(RemovePart(part.path, part.revision, part.part));
+      if (whole == complete.end()) {
+        TP_RETURN_IF_ERROR(cluster_.Delete(convert::StagedFileKey(part.path)));
+      }
+    }
+    return OkStatus();
+  }
+
+  Status RemovePart(const std::string& path, std::uint64_t revision, std::uint32_t part) {
+    const std::string key = convert::StagedPartKey(path, revision, part);
+    TP_RETURN_IF_ERROR(cluster_.Delete(key));
+    return cluster_.Delete(manifest::ManifestKey(key));
   }
 
   // The mark comes last: it says that everything before it is there.

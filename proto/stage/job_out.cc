@@ -81,7 +81,7 @@ class StageOut {
     auto marker = file_tree::JobMarker::Make(root_.get(), context_.job);
     if (!marker.ok()) return marker.status();
     writer_ = std::make_unique<file_tree::TreeWriter>(root_.get(), context_.job + "-job");
-    auto before = BeginMark(context_, false);
+    auto before = BeginMark(context_, false, &mark_existed_);
     if (!before.ok()) return before.status();
     TP_RETURN_IF_ERROR(CheckComplete(*before));
     state_.SetPhase("listing");
@@ -124,13 +124,26 @@ class StageOut {
     totals_ = *std::move(totals);
     manifest::Summary summary;
     for (const NodeTotals& node : totals_) summary.Add(node.summary);
-    if (before.exact && before.complete && !context_.request.incomplete_ok() &&
-        before.summary.TreeHash() != summary.TreeHash()) {
+    // A job that died leaves totals that are not exact; what it found may have grown since, by
+    // files that were written by key, but only a loss makes it less.
+    const bool less = before.exact ? before.summary.TreeHash() != summary.TreeHash()
+                                   : summary.entries() < before.summary.entries();
+    // Jobs write the mark before any entry: entries without it are what a node left that had it.
+    const bool mark_lost = !mark_existed_ && summary.entries() > 0;
+    if ((less || mark_lost) && before.complete && !context_.request.incomplete_ok()) {
       return Status(StatusCode::kDataLoss,
                     "the manifest of '" + cluster_.space_name() + "' has " +
-                        std::to_string(summary.entries()) + " entries, not the " +
-                        std::to_string(before.summary.entries()) + " that were staged",
-                    "a node has lost its part; stage it in again");
+                        std::to_string(summary.entries()) + " entries, " +
+                        (mark_lost ? "but not what tells of them all"
+                                   : "not the " + std::to_string(before.summary.entries()) +
+                                         " that were staged"),
+                    "a node has lost its part; stage it in again, or take what is left: "
+                    "kvctl stage out --incomplete");
+    }
+    if (!mark_existed_) {
+      manifest::Mark now = before;
+      now.written_ms = Clock::Real().WallMs();
+      TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(now)));
     }
     std::sort(items_.begin(), items_.end(),
               [](const OutItem& a, const OutItem& b) { return a.path < b.path; });
@@ -270,7 +283,8 @@ class StageOut {
     // the numbers differ, and stopping asks again.
     const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
     for (std::size_t i = 0; i < owners.size(); ++i) {
-      const std::uint64_t mark_change = owners[i].id == mark_owner ? 1 : 0;
+      // Where there was no mark List has written one, after it counted.
+      const std::uint64_t mark_change = owners[i].id == mark_owner ? (mark_existed_ ? 1 : 2) : 0;
       TP_RETURN_IF_ERROR(
           cluster_.MarkSaved(owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) +
                                             cluster_.ChangesOf(owners[i].id) + mark_change));
@@ -284,6 +298,7 @@ class StageOut {
   file_tree::UniqueFd root_;
   std::unique_ptr<file_tree::TreeWriter> writer_;
   Movers movers_;
+  bool mark_existed_ = false;
   std::vector<OutItem> items_;
   std::vector<NodeTotals> totals_;
   std::map<std::string, OutDirectory> directories_;  // In order: parents before children.

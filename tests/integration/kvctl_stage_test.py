@@ -158,6 +158,28 @@ class Staging(StagingTest):
         self.assertEqual([loss["namespace"] for loss in losses], ["default"])
         self.good("delete", "default", "precious")
 
+    def test_a_large_file_is_deleted_by_its_path(self):
+        source = os.path.join(self.cluster.folder, "deleted from")
+        target = os.path.join(self.cluster.folder, "left")
+        make_tree(source)
+        self.addCleanup(self.kvctl, "namespace", "drop", "deleted")
+        self.good("stage", "in", source, "deleted")
+        records = int(self.good("count", "deleted"))
+        self.good("delete", "deleted", "large.bin", "run1/a.txt")
+        self.bad(3, "delete", "deleted", "large.bin", says="large.bin")
+        self.bad(3, "get", "deleted", "large.bin", says="large.bin")
+        self.assertEqual(int(self.good("count", "deleted")), records - 2)
+        # No part is left over: what the namespace holds is small again.
+        held = self.kvctl("namespace", "describe", "deleted", "--json").json()["result"]
+        self.assertLess(held["live_bytes"], 1 << 20, held)
+        # Its absence is no loss, and nothing of it is staged out.
+        os.remove(os.path.join(source, "large.bin"))
+        os.remove(os.path.join(source, "run1/a.txt"))
+        self.good("stage", "out", "deleted", target)
+        done = subprocess.run(["diff", "-r", "--no-dereference", source, target], check=False,
+                              capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+
     def test_directories_and_namespaces_that_cannot_be(self):
         self.bad(3, "stage", "in", "/no/such/folder", "inputs", says="/no/such/folder")
         self.bad(2, "stage", "in", os.path.join(self.source, "-dash"), "inputs", says="not a folder")
@@ -241,6 +263,97 @@ class Staging(StagingTest):
     def test_through_the_client_and_detached_is_refused(self):
         self.bad(2, "stage", "in", "--through-client", "--detach", self.source, "inputs",
                  says="--detach")
+
+
+class KilledKvctl(StagingTest):
+    """kvctl dies in the middle of a job, of which kvctl stage status shows some files done and others
+    not. Should the job be over before the next kvctl comes, a larger tree has to do."""
+
+    nodes = 3
+    node_mib = 256
+
+    def jobs(self, directory):
+        listed = self.kvctl("stage", "status", "--json").json()["result"]["jobs"]
+        return [job for job in listed if job["directory"] == directory and not job["done"]]
+
+    def kill_in_the_middle(self, *command, directory):
+        """Starts kvctl, kills it when some files are done. True if that was in the middle."""
+        process = subprocess.Popen([self.cluster.kvctl_path, *command], cwd=self.cluster.folder,
+                                   env=self.cluster.environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        middle = []
+
+        def seen():
+            middle[:] = [job for job in self.jobs(directory)
+                         if 0 < job["files_done"] < job["files_total"]]
+            return middle or process.poll() is not None
+
+        kvctl_support.wait_until(seen)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        return bool(middle) and process.returncode == -signal.SIGKILL
+
+    def again(self, files, *command, directory):
+        """The end of a job whose kvctl was killed, as the same command given again shows it."""
+        if not self.kill_in_the_middle(*command, directory=directory):
+            return None
+        result = self.kvctl(*command, "--json")
+        self.assertEqual(result.code, 0, result)
+        end = result.json()["result"]
+        self.assertEqual(end["files_done"] + end["files_skipped"], files, result)
+        return end if end["attached"] else None
+
+    def test_the_same_command_attaches_to_what_a_killed_kvctl_left(self):
+        for files in (10_000, 20_000, 40_000, 80_000):
+            source = os.path.join(self.cluster.folder, f"many{files}")
+            target = os.path.join(self.cluster.folder, f"out{files}")
+            os.mkdir(source)
+            for i in range(files):
+                with open(os.path.join(source, f"f{i}"), "wb") as file:
+                    file.write(b"%d" % i)
+            space = f"many{files}"
+            staged_in = self.again(files, "stage", "in", source, space, directory=source)
+            self.good("stage", "in", source, space)
+            os.mkdir(target)
+            staged_out = self.again(files, "stage", "out", space, target, directory=target)
+            self.good("stage", "out", space, target)
+            self.assert_same_tree(source, target)
+            self.good("namespace", "drop", space)
+            if staged_in and staged_out:
+                return
+        self.fail("no job was long enough to be seen in its middle")
+
+    def test_what_kvctl_moved_itself_is_gone_on_with_after_it_was_killed(self):
+        source = os.path.join(self.cluster.folder, "by kvctl")
+        target = os.path.join(self.cluster.folder, "by kvctl out")
+        os.mkdir(source)
+        for i in range(10_000):
+            with open(os.path.join(source, f"f{i}"), "wb") as file:
+                file.write(b"%d" % i)
+        through = "--through-client"
+
+        def killed(command, some):
+            process = subprocess.Popen([self.cluster.kvctl_path, "stage", *command],
+                                       cwd=self.cluster.folder, env=self.cluster.environment,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            kvctl_support.wait_until(lambda: some() or process.poll() is not None)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+
+        self.good("namespace", "create", "by-kvctl")
+        killed(["in", through, source, "by-kvctl"],
+               lambda: int(self.good("count", "by-kvctl")) > 0)
+        rest = self.kvctl("stage", "in", through, source, "by-kvctl", "--json").json()["result"]
+        self.assertGreater(rest["files_done"], 0)
+        self.assertGreater(rest["files_skipped"], 0)
+        os.mkdir(target)
+        killed(["out", through, "by-kvctl", target],
+               lambda: any(name.startswith("f") for name in os.listdir(target)))
+        rest = self.kvctl("stage", "out", through, "by-kvctl", target, "--json").json()["result"]
+        self.assertGreater(rest["files_done"], 0)
+        self.assertGreater(rest["files_skipped"], 0)
+        self.assert_same_tree(source, target)
 
 
 class HiddenFolder(StagingTest):

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <functional>
 
 #include "proto/base/status.h"
 #include "tests/integration/staging_fixture.h"
@@ -99,6 +100,116 @@ TEST_CASE("ADaemonThatIsKilledFailsTheJobByName") {
     CHECK((code == StatusCode::kUnavailable || code == StatusCode::kUnknown));
     CHECK((Failures(end) + end.message()).find(name) != std::string::npos);
   }
+}
+
+// Starts the job and watches it until some files are done and others are not. Empty if it ended
+// before that was seen.
+std::string StartAndReachTheMiddle(StagingCluster& staging, const v1::StartStageRequest& request,
+                                   std::size_t asked) {
+  v1::StartStageResponse started;
+  REQUIRE(staging.Start(request, &started, asked).ok());
+  grpc::ClientContext call;
+  staging.cluster().Prepare(&call, kPatienceMs);
+  v1::WatchStageRequest watch;
+  watch.set_job(started.job());
+  const auto stub = v1::Staging::NewStub(staging.cluster().channel(asked));
+  const auto stream = stub->Watch(&call, watch);
+  v1::StageProgress progress;
+  bool middle = false;
+  while (!middle && stream->Read(&progress)) {
+    if (progress.done()) break;
+    // At most half: each daemon has some left to do.
+    middle = progress.files_done() > 0 && progress.files_done() * 2 < progress.files_total();
+  }
+  call.TryCancel();
+  (void)stream->Finish();
+  return middle ? started.job() : "";
+}
+
+// Kills `victim` in the middle of a job, which must then fail and name it. `prepare` makes work for
+// a job and says which; one that is over before its middle was seen is followed by another.
+void KillInTheMiddle(StagingCluster& staging,
+                     const std::function<v1::StartStageRequest(int)>& prepare, std::size_t asked,
+                     std::size_t victim) {
+  constexpr int kAttempts = 5;
+  const std::string name = "node " + std::to_string(staging.cluster().node_id(victim));
+  std::string job;
+  for (int attempt = 0; attempt < kAttempts && job.empty(); ++attempt) {
+    job = StartAndReachTheMiddle(staging, prepare(attempt), asked);
+  }
+  REQUIRE(!job.empty());
+  staging.cluster().Kill(victim);
+  const v1::StageProgress end = staging.Watch(job, asked);
+  INFO(Failures(end) << end.message());
+  REQUIRE(end.code() != 0);
+  CHECK((Failures(end) + end.message()).find(name) != std::string::npos);
+}
+
+// Enough that a job takes a second, of which progress is told five times.
+constexpr int kManyFiles = 30'000;
+
+TEST_CASE("WhatAKilledDaemonLeftOfAStageInIsFinishedByASecondRun") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree", "empty");
+  const test::ScratchDirectory source;
+  const test::ScratchDirectory target;
+  MakeOddTree(source, 0);
+  const std::size_t asked = staging.cluster().coordinator_index();
+  const std::size_t victim = asked == 2 ? 1 : 2;
+  const auto request = staging.Request(kIn, "tree", source.path(), {.probe = ""});
+  const auto more = [&](int attempt) {
+    const std::string folder = "more" + std::to_string(attempt) + "/";
+    for (int i = 0; i < kManyFiles; ++i) source.Write(folder + std::to_string(i), "content");
+    return request;
+  };
+  KillInTheMiddle(staging, more, asked, victim);
+  // Not a word of success while it is incomplete.
+  v1::StartStageResponse refused;
+  CHECK(staging.Start(request, &refused, asked).error_code() == grpc::StatusCode::UNAVAILABLE);
+
+  staging.cluster().Start(victim);
+  REQUIRE(staging.cluster().WaitForNodeState(victim, v1::NODE_STATE_UP, asked));
+  const v1::StageProgress again = staging.Run(kIn, "tree", source.path(), {.probe = ""});
+  INFO(Failures(again) << again.message());
+  REQUIRE(again.code() == 0);
+  CHECK(again.files_skipped() > 0);  // What the others had.
+  const v1::StageProgress out = staging.Run(kOut, "tree", target.path());
+  INFO(Failures(out) << out.message());
+  REQUIRE(out.code() == 0);
+  CHECK(Difference(source, target).empty());
+}
+
+TEST_CASE("WhatAKilledDaemonLeftOfAStageOutIsFinishedByASecondRun") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree", "empty");
+  const test::ScratchDirectory source;
+  const test::ScratchDirectory target;
+  MakeOddTree(source, kManyFiles);
+  REQUIRE(staging.Run(kIn, "tree", source.path(), {.probe = ""}).code() == 0);
+  const std::size_t asked = staging.cluster().coordinator_index();
+  const std::size_t victim = asked == 2 ? 1 : 2;
+  const auto clear = [&](int /*attempt*/) {
+    for (const auto& entry : std::filesystem::directory_iterator(target.path())) {
+      std::filesystem::remove_all(entry.path());
+    }
+    return staging.Request(kOut, "tree", target.path());
+  };
+  KillInTheMiddle(staging, clear, asked, victim);
+
+  staging.cluster().Start(victim);
+  REQUIRE(staging.cluster().WaitForNodeState(victim, v1::NODE_STATE_UP, asked));
+  // Its memory is gone. A stage-out of the rest would look like one of everything.
+  const v1::StageProgress less = staging.Run(kOut, "tree", target.path());
+  CHECK(less.code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  const v1::StageProgress in = staging.Run(kIn, "tree", source.path(), {.probe = ""});
+  INFO(Failures(in) << in.message());
+  REQUIRE(in.code() == 0);
+  CHECK(in.files_skipped() > 0);
+  const v1::StageProgress out = staging.Run(kOut, "tree", target.path());
+  INFO(Failures(out) << out.message());
+  REQUIRE(out.code() == 0);
+  CHECK(out.files_skipped() > 0);
+  CHECK(Difference(source, target).empty());
 }
 
 std::size_t NamesOfStaging(const test::ScratchDirectory& tree) {

@@ -71,12 +71,13 @@ v1::StageProgress StagingCluster::Run(v1::StartStageRequest::Direction direction
   return Watch(response.job());
 }
 
-void StagingCluster::CreateNamespace(const std::string& name) {
+void StagingCluster::CreateNamespace(const std::string& name, const std::string& on_loss) {
   grpc::ClientContext call;
   cluster_.Prepare(&call);
   v1::CreateNamespaceRequest request;
   request.set_name(name);
   request.set_kind(v1::KIND_HASH);
+  request.mutable_options()->set_on_loss(on_loss);
   v1::CreateNamespaceResponse response;
   const auto stub = v1::Namespaces::NewStub(cluster_.channel(0));
   const grpc::Status status = stub->Create(&call, request, &response);

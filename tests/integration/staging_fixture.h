@@ -41,7 +41,8 @@ class StagingCluster {
   v1::StageProgress Run(v1::StartStageRequest::Direction direction, const std::string& space,
                         const std::string& directory, const StageOptions& options = {});
 
-  void CreateNamespace(const std::string& name);
+  // `on_loss`: what a node that comes back without its data does; empty: the default, "error".
+  void CreateNamespace(const std::string& name, const std::string& on_loss = "");
   void Put(const std::string& space, const std::string& key, const std::string& value);
   std::string Get(const std::string& space, const std::string& key);  // "<none>" if absent.
   void Delete(const std::string& space, const std::string& key);

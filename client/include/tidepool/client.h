@@ -153,14 +153,14 @@ class TIDEPOOL_API Client {
   Result<std::vector<NamespaceInfo>> List();
 
   // The content of a file that was staged in, by its path in the directory, whether it is stored as
-  // one record or, above 64 MiB, in parts, whose hashes are checked. Holds the whole file in memory,
-  // and up to 128 MiB beside it; each part has the deadline of a call. A record that was put under
-  // the path by key counts as the file.
-  // Returns: the bytes; kNotFound (no such namespace or file), kInvalidArgument (a directory or a
-  // symbolic link; the text names its target), kFailedPrecondition (no such file, and the last
-  // stage-in is under way or has failed: it may still come), kAborted (it was replaced again and
-  // again while it was read), kDataLoss (a part is missing, or is not what was staged),
-  // kResourceExhausted (no memory for it), and how every BytesMap operation may end.
+  // one record or, above 64 MiB, in parts, whose hashes are checked. Holds the whole file in
+  // memory, and up to 128 MiB beside it; each part has the deadline of a call. A record that was
+  // put under the path by key counts as the file. Returns: the bytes; kNotFound (no such namespace
+  // or file), kInvalidArgument (a directory or a symbolic link; the text names its target),
+  // kFailedPrecondition (no such file, and the last stage-in is under way or has failed: it may
+  // still come), kAborted (it was replaced again and again while it was read), kDataLoss (a part is
+  // missing, or is not what was staged), kResourceExhausted (no memory for it), and how every
+  // BytesMap operation may end.
   Result<std::string> ReadFile(const Namespace& space, std::string_view path);
   // The same; opens the namespace each time, which asks a daemon.
   Result<std::string> ReadFile(std::string_view space, std::string_view path);
