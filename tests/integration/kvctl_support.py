@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -98,6 +99,47 @@ def wait_until(condition, seconds=60):
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
+
+
+class Slowed:
+    """Gives processes a fifth of the time within a `with`, so that they can be seen in the middle of
+    something, and freezes them there. The pauses are far shorter than any lease."""
+
+    PERIOD_SECONDS = 0.05
+    SHARE = 0.2
+
+    def __init__(self, pids):
+        self.pids = pids
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.alternate)
+
+    def send(self, number):
+        for pid in self.pids:
+            os.kill(pid, number)
+
+    def alternate(self):
+        while not self.stop.is_set():
+            self.send(signal.SIGSTOP)
+            self.stop.wait(self.PERIOD_SECONDS * (1 - self.SHARE))
+            self.send(signal.SIGCONT)
+            self.stop.wait(self.PERIOD_SECONDS * self.SHARE)
+
+    def freeze(self):
+        self.stop.set()
+        self.thread.join()
+        self.send(signal.SIGSTOP)
+
+    def thaw(self):
+        self.send(signal.SIGCONT)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        self.thaw()
 
 
 class KvctlTest(unittest.TestCase):
