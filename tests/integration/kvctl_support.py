@@ -82,7 +82,7 @@ def alive(pid):
     the first may be gone while another still holds the daemon's port."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # The latter: it went while we looked.
         return False
     for thread in threads:
         try:
