@@ -48,8 +48,8 @@ Status PeerCalls::Start(const placement::Namespace& space, std::uint32_t partiti
   context_.authorize(call->context);
   if (queue_ == nullptr) queue_ = std::make_unique<grpc::CompletionQueue>();
   const auto stub = v1::Data::NewStub(context_.channel(*node));
-  const auto reader = stub->AsyncExecute(&call->context, request, queue_.get());
-  reader->Finish(&call->response, &call->status, call.get());
+  call->reader = stub->AsyncExecute(&call->context, request, queue_.get());
+  call->reader->Finish(&call->response, &call->status, call.get());
   calls_.push_back(std::move(call));
   ++under_way_;
   return OkStatus();

@@ -6,6 +6,7 @@
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
+#include <grpcpp/support/async_unary_call.h>
 
 #include <memory>
 #include <string>
@@ -47,6 +48,7 @@ class PeerCalls {
     std::vector<wire::Opcode> opcodes;
     bool mutates = false;
     grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ExecuteResponse>> reader;
     v1::ExecuteResponse response;
     grpc::Status status;
   };

@@ -3,9 +3,8 @@
 //   data_path.get_64b_depth1      one GET at a time, against a bare UCX ping-pong (the floor)
 //   data_path.get_64b_batch64     batches of 64 GETs, 1 M keys, against redis-benchmark -P 64
 //   data_path.cpu_per_get         the daemon's CPU time for each of these, against redis-server's
-//   data_path.core_p99_streaming  p99 inside the owner core beside a stream of 1 GiB values,
-//   against
-//                                 the same without; the client's p99 is a row of its own
+//   data_path.core_p99_streaming  p99 inside the owner core beside a stream of 1 GiB values
+//   data_path.client_p99_streaming  the client's p99 then; both against the same without the stream
 //
 // Medians of interleaved runs. One JSON object per row on stdout.
 #include <fnmatch.h>
