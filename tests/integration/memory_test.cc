@@ -18,17 +18,19 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 
-// Calls of one daemon.
+// Calls of one daemon. May be used by a thread of its own: beside the constructor and Create, it
+// uses nothing of Catch2, whose macros are for one thread at a time.
 class Caller {
  public:
   explicit Caller(TestCluster* cluster)
       : cluster_(*cluster),
+        token_(cluster->token()),
         data_(v1::Data::NewStub(cluster->channel(0))),
         bulk_(v1::Bulk::NewStub(cluster->channel(0))) {}
 
   void Create(const std::string& space, std::uint32_t partitions, std::uint32_t share_percent) {
     grpc::ClientContext call;
-    cluster_.Prepare(&call, kPatienceMs);
+    Prepare(&call);
     v1::CreateNamespaceRequest request;
     request.set_name(space);
     request.set_kind(v1::KIND_HASH);
@@ -43,7 +45,7 @@ class Caller {
 
   Status Put(const std::string& space, const std::string& key, const std::string& value) {
     grpc::ClientContext call;
-    cluster_.Prepare(&call, kPatienceMs);
+    Prepare(&call);
     v1::PutRequest request;
     request.set_namespace_(space);
     request.set_key(key);
@@ -55,7 +57,7 @@ class Caller {
   // By Bulk, which streams it.
   Status PutLarge(const std::string& space, const std::string& key, const std::string& value) {
     grpc::ClientContext call;
-    cluster_.Prepare(&call, kPatienceMs);
+    Prepare(&call);
     v1::WriteValueResponse response;
     const auto writer = bulk_->WriteValue(&call, &response);
     v1::WriteValueRequest message;
@@ -73,7 +75,7 @@ class Caller {
 
   Result<std::string> Get(const std::string& space, const std::string& key) {
     grpc::ClientContext call;
-    cluster_.Prepare(&call, kPatienceMs);
+    Prepare(&call);
     v1::GetRequest request;
     request.set_namespace_(space);
     request.set_key(key);
@@ -85,7 +87,7 @@ class Caller {
 
   Status Delete(const std::string& space, const std::string& key) {
     grpc::ClientContext call;
-    cluster_.Prepare(&call, kPatienceMs);
+    Prepare(&call);
     v1::DeleteRequest request;
     request.set_namespace_(space);
     request.set_key(key);
@@ -94,7 +96,12 @@ class Caller {
   }
 
  private:
+  void Prepare(grpc::ClientContext* call) const {
+    convert::PrepareCall(call, Deadline::AfterMs(kPatienceMs), token_);
+  }
+
   TestCluster& cluster_;
+  std::string token_;
   std::unique_ptr<v1::Data::Stub> data_;
   std::unique_ptr<v1::Bulk::Stub> bulk_;
 };

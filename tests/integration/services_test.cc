@@ -149,14 +149,16 @@ TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
     REQUIRE(stub->GetMap(&call, request, &response).ok());
     CHECK(response.map().epoch() == epoch);
   }
+  // Made before the thread begins: Catch2's macros, which the harness uses, are for one thread.
+  grpc::ClientContext create_call;
+  cluster.Prepare(&create_call);
+  const auto namespaces = v1::Namespaces::NewStub(cluster.channel(0));
   std::thread creator([&] {
-    grpc::ClientContext call;
-    cluster.Prepare(&call);
     v1::CreateNamespaceRequest create;
     create.set_name("x");
     create.set_kind(v1::KIND_HASH);
     v1::CreateNamespaceResponse ignored;
-    (void)v1::Namespaces::NewStub(cluster.channel(0))->Create(&call, create, &ignored).ok();
+    (void)namespaces->Create(&create_call, create, &ignored).ok();
   });
   grpc::ClientContext call;
   cluster.Prepare(&call, kPatienceMs);
