@@ -10,6 +10,7 @@
 #include "client/engine.h"
 #include "client/space.h"
 #include "proto/base/clock.h"
+#include "proto/placement/record_types.h"
 
 namespace tidepool {
 namespace {
@@ -29,6 +30,8 @@ placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   to.ttl_ms = from.ttl_ms;
   to.memory_share_percent = from.memory_share_percent;
   to.prefilter = from.prefilter;
+  to.key_type = from.key_type;
+  to.value_type = from.value_type;
   return to;
 }
 
@@ -43,7 +46,9 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.on_loss,
                   from.options.ttl_ms,
                   from.options.memory_share_percent,
-                  from.options.prefilter};
+                  from.options.prefilter,
+                  from.options.key_type,
+                  from.options.value_type};
   for (const auto& place : from.partitions) {
     const placement::Node* node = map.FindNode(place.node);
     if (place.state == placement::PartitionState::kLost) {
@@ -67,13 +72,14 @@ Status AwaitMap(Engine& engine, Epoch at_least, Deadline deadline) {
 }
 
 Result<Namespace> OpenById(const std::shared_ptr<Engine>& engine, internal::SpaceState* state,
-                           NamespaceKind kind) {
+                           NamespaceKind kind, const NamespaceOptions& wanted) {
   if (state->kind != static_cast<placement::Kind>(kind)) {
     return Status(StatusCode::kFailedPrecondition,
                   "namespace '" + state->name + "' is of kind " +
                       std::string(placement::KindName(state->kind)) + ", not " +
                       std::string(NamespaceKindName(kind)));
   }
+  TP_RETURN_IF_ERROR(placement::CheckTypesAgree(state->name, state->options, ToPlacement(wanted)));
   return Namespace(std::make_shared<internal::Space>(engine, state));
 }
 
@@ -112,7 +118,7 @@ Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::stri
     return Status(StatusCode::kNotFound,
                   "namespace '" + std::string(name) + "' was dropped as soon as it was made");
   }
-  return OpenById(engine, state, kind);
+  return OpenById(engine, state, kind, options);
 }
 
 // One round trip over the data path, in ns: the fewest of a few, after one that connects.
@@ -169,7 +175,8 @@ Result<Namespace> Client::CreateNamespace(std::string_view name, NamespaceKind k
   return CreateAndOpen(engine_, name, kind, options, true);
 }
 
-Result<Namespace> Client::OpenNamespace(std::string_view name, NamespaceKind kind) {
+Result<Namespace> Client::OpenNamespace(std::string_view name, NamespaceKind kind,
+                                        const NamespaceOptions& types) {
   TP_RETURN_IF_ERROR(engine_->Usable());
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   // Asked each time: the name may stand for another namespace than yesterday.
@@ -179,7 +186,7 @@ Result<Namespace> Client::OpenNamespace(std::string_view name, NamespaceKind kin
     return Status(StatusCode::kNotFound, "no namespace '" + std::string(name) + "'",
                   "create it with: kvctl namespace create " + std::string(name));
   }
-  return OpenById(engine_, state, kind);
+  return OpenById(engine_, state, kind, types);
 }
 
 Status Client::Drop(std::string_view name) {

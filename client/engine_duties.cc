@@ -234,6 +234,7 @@ SpaceState* Engine::FindSpace(NamespaceId id) {
   space->id = id;
   space->name = found->name;
   space->kind = found->kind;
+  space->options = found->options;
   space->queues.resize(found->partitions.size());
   for (std::uint32_t i = 0; i < space->queues.size(); ++i) {
     space->queues[i].id = PartitionId(id, i);

@@ -73,6 +73,7 @@ struct SpaceState {
   NamespaceId id;
   std::string name;
   placement::Kind kind = placement::Kind::kHash;
+  placement::NamespaceOptions options;
   bool dropped = false;
   // A slowly falling maximum of the values that came back: what an answer is expected to take.
   std::uint32_t value_bytes_expected = 256;

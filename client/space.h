@@ -16,7 +16,8 @@ class Space {
       : engine_(std::move(engine)), state_(state) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
-  // Its name, id and number of queues never change; the rest is guarded by the client's lock.
+  // Its name, id, kind, options and number of queues never change; the rest is guarded by the
+  // client's lock.
   SpaceState* state() const { return state_; }
 
  private:

@@ -53,6 +53,8 @@ Json ToJson(const v1::NamespaceMap& space) {
   json["ttl_ms"] = options.ttl_ms() == 0 ? Json(nullptr) : Json(options.ttl_ms());
   json["memory_share_percent"] = options.memory_share_percent();
   json["prefilter"] = OrDefault(options.prefilter(), "none");
+  json["key_type"] = options.key_type().empty() ? Json(nullptr) : Json(options.key_type());
+  json["value_type"] = options.value_type().empty() ? Json(nullptr) : Json(options.value_type());
   return json;
 }
 

@@ -59,6 +59,8 @@ Json EncodeNamespace(const Namespace& space) {
           {"ttl_ms", options.ttl_ms},
           {"memory_share_percent", options.memory_share_percent},
           {"prefilter", options.prefilter},
+          {"key_type", options.key_type},
+          {"value_type", options.value_type},
           {"partitions", partitions}};
 }
 
@@ -163,6 +165,9 @@ Status DecodeNamespace(const Json& json, ClusterState* state) {
   options.memory_share_percent =
       static_cast<std::uint32_t>(reader.Number("memory_share_percent", 0, 100));
   options.prefilter = reader.Text("prefilter");
+  // Files written before there were types have none.
+  if (json.contains("key_type")) options.key_type = reader.Text("key_type");
+  if (json.contains("value_type")) options.value_type = reader.Text("value_type");
   for (const Json& entry : reader.List("partitions", limits::kPartitionsPerNamespaceMax)) {
     const std::vector<std::uint64_t> place = Numbers(entry, 4);
     if (place.empty() || place[0] >= state->nodes.size() || place[1] >= limits::kCoresPerNodeMax ||

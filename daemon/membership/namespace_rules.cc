@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "proto/base/limits.h"
+#include "proto/placement/record_types.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -87,10 +88,12 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   if (options.prefilter != "none") {
     return NotYet("the prefilter '" + options.prefilter + "'", "use prefilter 'none'");
   }
-  return OkStatus();
+  TP_RETURN_IF_ERROR(placement::CheckTypeName(options.key_type));
+  return placement::CheckTypeName(options.value_type);
 }
 
 Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& wanted) {
+  TP_RETURN_IF_ERROR(placement::CheckTypesAgree(existing.name, existing.options, wanted));
   std::string differences;
   const auto compare = [&differences](const char* name, const auto& is, const auto& wants) {
     if (is == wants) return;

@@ -13,8 +13,9 @@ namespace tidepool::daemon {
 // Errors: kUnimplemented (kinds and options of later versions), kInvalidArgument.
 Status CheckNamespaceOptions(placement::Kind kind, const placement::NamespaceOptions& options);
 
-// kOk if a request for `kind` and `wanted` may use `existing`; else kAlreadyExists, naming each
-// difference. A request for 0 partitions takes any number.
+// kOk if a request for `kind` and `wanted` may use `existing`; kFailedPrecondition if it takes keys
+// or values for another type, else kAlreadyExists, naming each difference. A request for 0
+// partitions takes any number.
 Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
                   const placement::NamespaceOptions& wanted);
 

@@ -13,6 +13,7 @@ namespace tidepool::limits {
 inline constexpr std::size_t kKeyBytesMax = 16'384;
 inline constexpr std::uint64_t kValueBytesMax = 1ull << 30;
 inline constexpr std::size_t kNamespaceNameBytesMax = 200;
+inline constexpr std::size_t kTypeNameBytesMax = 1'024;
 inline constexpr std::uint32_t kPartitionsPerNamespaceMax = 4'096;
 inline constexpr std::uint32_t kPartitionsPerCoreDefault = 4;
 inline constexpr std::uint32_t kNamespacesMax = (1u << 20) - 1;  // Ids ever given, not live ones.

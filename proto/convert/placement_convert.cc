@@ -21,6 +21,8 @@ void ToProto(const placement::NamespaceOptions& from, v1::NamespaceOptions* to) 
   to->set_ttl_ms(from.ttl_ms);
   to->set_memory_share_percent(from.memory_share_percent);
   to->set_prefilter(from.prefilter);
+  to->set_key_type(from.key_type);
+  to->set_value_type(from.value_type);
 }
 
 void ToProto(const placement::Node& from, v1::Node* to) {
@@ -70,6 +72,8 @@ Result<placement::NamespaceOptions> FromProto(const v1::NamespaceOptions& from) 
   options.ttl_ms = from.ttl_ms();
   options.memory_share_percent = from.memory_share_percent();
   if (!from.prefilter().empty()) options.prefilter = from.prefilter();
+  options.key_type = from.key_type();
+  options.value_type = from.value_type();
   return options;
 }
 

@@ -47,6 +47,10 @@ struct NamespaceOptions {
   std::uint64_t ttl_ms = 0;
   std::uint32_t memory_share_percent = 0;
   std::string prefilter = "none";
+  // What keys and values are, in the words of the program that made it; empty: bytes, of which
+  // anybody may make anything. See CheckTypesAgree.
+  std::string key_type;
+  std::string value_type;
 
   friend bool operator==(const NamespaceOptions&, const NamespaceOptions&) = default;
 };

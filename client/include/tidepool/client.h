@@ -120,31 +120,36 @@ class TIDEPOOL_API Client {
   // As Close(), once no handle of this client is left.
   ~Client() = default;
 
-  // Opens a namespace as a T (BytesMap, or a typed container), creating it if it does not exist.
+  // Opens a namespace as a T (BytesMap, or a typed container), creating it if it does not exist. A
+  // typed container stores the names of its types with a namespace that it creates, and is refused
+  // by one that was created with others.
   // Errors: kInvalidArgument (name or options), kAlreadyExists (it exists with other options; the
-  // text names the difference), kFailedPrecondition (it is of another kind), kUnimplemented (a kind
-  // or option that this version does not have), kUnavailable, kDeadlineExceeded.
+  // text names the difference), kFailedPrecondition (it is of another kind, or of other types; the
+  // text names both), kUnimplemented (a kind or option that this version does not have),
+  // kUnavailable, kDeadlineExceeded.
   template <typename T>
   Result<T> OpenOrCreate(std::string_view name, const NamespaceOptions& options = {}) {
-    return As<T>(OpenOrCreateNamespace(name, T::kKind, options));
+    return As<T>(OpenOrCreateNamespace(name, T::kKind, Typed<T>(options)));
   }
   // Errors: as OpenOrCreate, and kAlreadyExists also if it exists with equal options.
   template <typename T>
   Result<T> Create(std::string_view name, const NamespaceOptions& options = {}) {
-    return As<T>(CreateNamespace(name, T::kKind, options));
+    return As<T>(CreateNamespace(name, T::kKind, Typed<T>(options)));
   }
-  // Errors: kNotFound, kFailedPrecondition (it is of another kind), kUnavailable,
-  // kDeadlineExceeded.
+  // Errors: kNotFound, kFailedPrecondition (it is of another kind, or of other types),
+  // kUnavailable, kDeadlineExceeded.
   template <typename T>
   Result<T> Open(std::string_view name) {
-    return As<T>(OpenNamespace(name, T::kKind));
+    return As<T>(OpenNamespace(name, T::kKind, Typed<T>({})));
   }
 
   Result<Namespace> OpenOrCreateNamespace(std::string_view name, NamespaceKind kind,
                                           const NamespaceOptions& options = {});
   Result<Namespace> CreateNamespace(std::string_view name, NamespaceKind kind,
                                     const NamespaceOptions& options = {});
-  Result<Namespace> OpenNamespace(std::string_view name, NamespaceKind kind);
+  // Of `types` only key_type and value_type count.
+  Result<Namespace> OpenNamespace(std::string_view name, NamespaceKind kind,
+                                  const NamespaceOptions& types = {});
 
   // The namespace and its records are gone; one created later under this name has nothing of it.
   // Returns: kOk, kNotFound, kUnavailable, kDeadlineExceeded.
@@ -177,6 +182,13 @@ class TIDEPOOL_API Client {
 
  private:
   explicit Client(std::shared_ptr<internal::Engine> engine) : engine_(std::move(engine)) {}
+
+  template <typename T>
+  static NamespaceOptions Typed(NamespaceOptions options) {
+    if constexpr (requires { T::KeyType(); }) options.key_type = T::KeyType();
+    if constexpr (requires { T::ValueType(); }) options.value_type = T::ValueType();
+    return options;
+  }
 
   template <typename T>
   static Result<T> As(Result<Namespace> space) {

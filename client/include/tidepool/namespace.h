@@ -44,6 +44,11 @@ struct NamespaceOptions {
   // would store more ends with kResourceExhausted. 0: no limit of its own.
   std::uint32_t memory_share_percent = 0;
   std::string prefilter = "none";
+  // What keys and values are: set by the typed handles (HashMap and so on), empty for BytesMap. A
+  // handle of other types than the namespace was made with is refused; one without types may open
+  // every namespace, and a namespace that was made without types may be opened by every handle.
+  std::string key_type;
+  std::string value_type;
 };
 
 // What the cluster knows about a namespace.

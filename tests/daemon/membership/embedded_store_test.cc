@@ -31,6 +31,8 @@ ClusterState Example(std::uint64_t epoch) {
   space->options.on_loss = "empty";
   space->options.ttl_ms = 123;
   space->options.partitions = 2;
+  space->options.key_type = "string";
+  space->options.value_type = "raw<Particle,48>";
   space->changed = Epoch(epoch);
   space->partitions = {{NodeId(0), CoreId(0), Term(4), placement::PartitionState::kLost},
                        {NodeId(0), CoreId(1), Term(5), placement::PartitionState::kActive}};
@@ -102,6 +104,32 @@ TEST_CASE("EveryFlippedBitIsNoticed") {
   }
 }
 
+std::string WithHeader(const std::string& body) {
+  char checksum[17];
+  std::snprintf(checksum, sizeof checksum, "%016llx",
+                static_cast<unsigned long long>(KeyHash(AsBytes(body))));
+  return "tidepool-cluster-state 1 " + std::string(checksum) + " " + std::to_string(body.size()) +
+         "\n" + body;
+}
+
+TEST_CASE("AStateFromBeforeThereWereTypesIsRead") {
+  const std::string written = EncodeState(Example(3));
+  std::string body = written.substr(written.find('\n') + 1);
+  for (const std::string member :
+       {"\"key_type\":\"string\",", ",\"value_type\":\"raw<Particle,48>\""}) {
+    const std::size_t at = body.find(member);
+    REQUIRE(at != std::string::npos);
+    body.erase(at, member.size());
+  }
+  const auto state = DecodeState(WithHeader(body), "x");
+  REQUIRE(state.ok());
+  const auto space = state->map.Find("name");
+  REQUIRE(space != nullptr);
+  CHECK(space->options.ttl_ms == 123);
+  CHECK(space->options.key_type.empty());
+  CHECK(space->options.value_type.empty());
+}
+
 TEST_CASE("GarbageWithARightChecksumIsStillRefused") {
   // What a later version or a forger might write.
   const auto seed = std::random_device()();
@@ -113,12 +141,7 @@ TEST_CASE("GarbageWithARightChecksumIsStillRefused") {
   for (int i = 0; i < 3000; ++i) {
     std::string bad = body;
     bad[random() % bad.size()] = static_cast<char>(random());
-    char checksum[17];
-    std::snprintf(checksum, sizeof checksum, "%016llx",
-                  static_cast<unsigned long long>(KeyHash(AsBytes(bad))));
-    const auto state = DecodeState("tidepool-cluster-state 1 " + std::string(checksum) + " " +
-                                       std::to_string(bad.size()) + "\n" + bad,
-                                   "x");
+    const auto state = DecodeState(WithHeader(bad), "x");
     if (!state.ok()) continue;
     ++accepted;  // A letter of a name, for example.
     for (const auto& [id, space] : state->map.namespaces) {

@@ -73,6 +73,54 @@ TEST_CASE("EveryDifferenceIsNamed") {
   CHECK_FALSE(Says(refused, "durability"));
 }
 
+TEST_CASE("OtherTypesThanTheNamespacesAreRefusedByBothNames") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  NamespaceOptions options;
+  options.key_type = "string";
+  options.value_type = "raw<Particle,48>";
+  cluster.Create("x", options);
+  CHECK(CreateStatus(&cluster, "x", Kind::kHash, options).ok());
+  options.value_type = "raw<Particle,56>";
+  const Status values = CreateStatus(&cluster, "x", Kind::kHash, options);
+  CHECK(values == StatusCode::kFailedPrecondition);
+  CHECK(Says(values, "values are 'raw<Particle,48>', not 'raw<Particle,56>'"));
+  CHECK_FALSE(Says(values, "keys"));
+  options.key_type = "u64";
+  const Status both = CreateStatus(&cluster, "x", Kind::kHash, options);
+  CHECK(Says(both, "keys are 'string', not 'u64'"));
+  CHECK(Says(both, "values are 'raw<Particle,48>'"));
+}
+
+TEST_CASE("WhoNamesNoTypesAndWhatHasNoTypesFitsAll") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  NamespaceOptions typed;
+  typed.key_type = "string";
+  typed.value_type = "u64";
+  cluster.Create("typed", typed);
+  CHECK(CreateStatus(&cluster, "typed", Kind::kHash).ok());
+  cluster.Create("untyped");
+  CHECK(CreateStatus(&cluster, "untyped", Kind::kHash, typed).ok());
+  CHECK(cluster.Map()->Find("untyped")->options.key_type.empty());
+  typed.value_type.clear();
+  CHECK(CreateStatus(&cluster, "typed", Kind::kHash, typed).ok());
+}
+
+TEST_CASE("ATypesNameIsShortAndPrintable") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  for (const std::string& name :
+       {std::string("a\nb"), std::string("\xc3\xa4"), std::string(1025, 'x')}) {
+    NamespaceOptions options;
+    options.key_type = name;
+    CHECK(CreateStatus(&cluster, "x", Kind::kHash, options) == StatusCode::kInvalidArgument);
+    std::swap(options.key_type, options.value_type);
+    CHECK(CreateStatus(&cluster, "x", Kind::kHash, options) == StatusCode::kInvalidArgument);
+  }
+  CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
 TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CoordinatorFixture cluster;
   cluster.Join(1);

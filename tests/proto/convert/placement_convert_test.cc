@@ -18,6 +18,8 @@ placement::PlacementMap Example() {
   space->name = "n";
   space->kind = placement::Kind::kHash;
   space->options.ttl_ms = 12;
+  space->options.key_type = "string";
+  space->options.value_type = "raw<Particle,48>";
   space->changed = Epoch(8);
   space->partitions = {{NodeId(0), CoreId(1), Term(6), placement::PartitionState::kLost}};
   map.namespaces.emplace(space->id, space);
