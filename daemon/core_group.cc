@@ -221,7 +221,7 @@ std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
           entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
           entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
           at.store().ForEachPartition(
-              [&](storage::Partition& held) { entry.records += held.hash().size(); });
+              [&](storage::Partition& held) { entry.records += held.store().size(); });
           entry.used_bytes = usage.used_bytes + dispatcher.buffer_bytes();
           entry.live_bytes = usage.live_bytes;
           entry.index_bytes = usage.index_bytes;
@@ -240,7 +240,7 @@ std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
         core->id(),
         [stats](Core& at) {
           at.store().ForEachPartition([&](storage::Partition& held) {
-            stats->push_back({held.id(), held.hash().size(), held.hash().payload_bytes(),
+            stats->push_back({held.id(), held.store().size(), held.store().payload_bytes(),
                               held.last_lsn().value()});
           });
         },

@@ -283,10 +283,10 @@ void Dispatcher::RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink) {
     const std::size_t end = std::min(begin + kStageOperations, plan_.size());
     for (std::size_t i = begin; i < end; ++i) {
       plan_[i].hash = KeyHash(plan_[i].operation->key);
-      plan_[i].partition->hash().PrefetchBucket(plan_[i].hash);
+      plan_[i].partition->PrefetchIndex(plan_[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
-      plan_[i].partition->hash().PrefetchRecord(plan_[i].hash);
+      plan_[i].partition->PrefetchRecord(plan_[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
       RunOne(session, plan_[i], plan_.size() - i - 1, now_ms, kept, sink);
@@ -304,6 +304,9 @@ void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t an
   const Handler handler = FindHandler(operation.opcode);
   if (handler == nullptr) {
     reply.answer.code = StatusCode::kUnimplemented;
+  } else if (!planned.partition->IsOneOf(wire::InfoOf(operation.opcode).kinds)) {
+    reply.answer.code = StatusCode::kInvalidArgument;
+    reply.answer.value = AsBytes(kWrongKind);
   } else if (wire::InfoOf(operation.opcode).keyed &&
              placement::PartitionIndexOf(PlacementHash(operation.key, planned.hash),
                                          planned.partition->options().partition_count) !=
@@ -332,7 +335,7 @@ void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t an
 void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply, std::size_t room,
                           KeptFrame* kept, AnswerSink& sink) {
   wire::Answer& answer = reply.answer;
-  const storage::HashOutcome& stored = reply.stored;
+  const storage::StoredValue& stored = reply.stored;
   answer.index = planned.index;
   std::shared_ptr<const storage::ValueReader> pinned;
   if (stored.extent == nullptr &&
@@ -343,7 +346,7 @@ void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply
     answer.has_number = true;
     answer.number = stored.value_bytes;
     pinned = std::make_shared<const storage::ValueReader>(
-        storage::ValueReader::Pin(planned.partition->hash(), stored));
+        storage::ValueReader::Pin(planned.partition->store(), stored));
   }
   if (kept != nullptr && Mutates(*planned.operation)) {
     kept->entries.push_back({answer, planned.group, std::string(AsText(answer.value)), pinned});

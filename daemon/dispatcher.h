@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "daemon/answer_sink.h"
-#include "daemon/hash_ops.h"
 #include "daemon/lease.h"
+#include "daemon/operation.h"
 #include "daemon/ownership.h"
 #include "daemon/sessions.h"
 #include "daemon/streams.h"

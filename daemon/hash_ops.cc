@@ -2,8 +2,6 @@
 
 #include <absl/container/inlined_vector.h>
 
-#include <array>
-
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
 #include "proto/wire/record_list.h"
@@ -173,7 +171,7 @@ void HandleTtl(const OperationContext& context, Reply* reply) {
 
 void HandleLength(const OperationContext& context, Reply* reply) {
   reply->answer.has_number = true;
-  reply->answer.number = context.partition.hash().size();
+  reply->answer.number = context.partition.store().size();
 }
 
 // Lists records into the scratch memory. A value that is too large for the list, or for what is
@@ -223,30 +221,20 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       Bytes(context.scratch.data(), static_cast<std::size_t>(last - context.scratch.data()));
 }
 
-constexpr std::array<Handler, wire::kOpcodeCount> kHandlers = {nullptr,
-                                                               HandleGet,
-                                                               HandlePut,
-                                                               HandleDelete,
-                                                               HandleContains,
-                                                               HandleTake,
-                                                               HandleFetch,
-                                                               HandleFetch,
-                                                               HandleFetch,
-                                                               HandleFetch,
-                                                               HandleFetch,
-                                                               HandleFetch,
-                                                               HandleCompareAndSwap,
-                                                               HandleAppend,
-                                                               HandleExpire,
-                                                               HandleTtl,
-                                                               HandleIterate,
-                                                               HandleLength};
+constexpr HandlerEntry kHandlers[] = {
+    {wire::Opcode::kGet, HandleGet},        {wire::Opcode::kPut, HandlePut},
+    {wire::Opcode::kDelete, HandleDelete},  {wire::Opcode::kContains, HandleContains},
+    {wire::Opcode::kTake, HandleTake},      {wire::Opcode::kFetchAdd, HandleFetch},
+    {wire::Opcode::kFetchAnd, HandleFetch}, {wire::Opcode::kFetchOr, HandleFetch},
+    {wire::Opcode::kFetchXor, HandleFetch}, {wire::Opcode::kFetchMin, HandleFetch},
+    {wire::Opcode::kFetchMax, HandleFetch}, {wire::Opcode::kCompareAndSwap, HandleCompareAndSwap},
+    {wire::Opcode::kAppend, HandleAppend},  {wire::Opcode::kExpire, HandleExpire},
+    {wire::Opcode::kTtl, HandleTtl},        {wire::Opcode::kIterate, HandleIterate},
+    {wire::Opcode::kLength, HandleLength},
+};
 
 }  // namespace
 
-Handler FindHandler(wire::Opcode opcode) {
-  const auto number = static_cast<std::size_t>(opcode);
-  return number < kHandlers.size() ? kHandlers[number] : nullptr;
-}
+std::span<const HandlerEntry> HashHandlers() { return kHandlers; }
 
 }  // namespace tidepool::daemon

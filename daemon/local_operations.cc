@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/core.h"
-#include "daemon/hash_ops.h"
+#include "daemon/operation.h"
 #include "proto/base/limits.h"
 #include "proto/placement/owner.h"
 
@@ -42,7 +42,7 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
   outcome.has_number = answer.has_number;
   outcome.number = answer.number;
   outcome.value.assign(AsText(answer.value));
-  const storage::HashOutcome& stored = reply.stored;
+  const storage::StoredValue& stored = reply.stored;
   if (stored.value_bytes == 0) return outcome;
   if (stored.value_bytes > value_bytes_max) {
     outcome.value_omitted = true;
@@ -51,7 +51,7 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
   } else if (stored.extent == nullptr) {
     outcome.value.assign(AsText(stored.value));
   } else {
-    CopyValue(storage::ValueReader::Pin(partition.hash(), stored), &outcome.value);
+    CopyValue(storage::ValueReader::Pin(partition.store(), stored), &outcome.value);
   }
   return outcome;
 }
@@ -82,6 +82,9 @@ void RunBatch(Core& core, LocalBatch& batch) {
     const Handler handler = FindHandler(operation.opcode);
     if (handler == nullptr || operation.has(wire::Argument::kUpload)) {
       reply.answer.code = StatusCode::kUnimplemented;
+    } else if (!verdict.partition->IsOneOf(wire::InfoOf(operation.opcode).kinds)) {
+      reply.answer.code = StatusCode::kInvalidArgument;
+      reply.answer.value = AsBytes(kWrongKind);
     } else if (wire::InfoOf(operation.opcode).keyed &&
                placement::PartitionIndexOf(operation.key, partitions) != batch.partition.index()) {
       reply.answer.code = StatusCode::kWrongEpoch;

@@ -25,7 +25,10 @@ Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term
     return Status(StatusCode::kUnavailable, "this node's lease has run out");
   }
   const Verdict verdict = core.dispatcher().ownership().Check(partition, term);
-  if (verdict.kind == Verdict::Kind::kRun) return verdict.partition;
+  if (verdict.kind == Verdict::Kind::kRun) {
+    if (verdict.partition->IsOneOf(wire::kRecordKinds)) return verdict.partition;
+    return Status(StatusCode::kInvalidArgument, std::string(kWrongKind));
+  }
   return Status(
       verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code,
       "partition " + std::to_string(partition.index()) + " is not served here under this term");
@@ -148,7 +151,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
         if (reply.answer.code != StatusCode::kOk) return;
         opened->outcome.number = reply.stored.value_bytes;
         opened->reader =
-            OwnedByCore(cores, core, storage::ValueReader::Pin((*held)->hash(), reply.stored));
+            OwnedByCore(cores, core, storage::ValueReader::Pin((*held)->store(), reply.stored));
       },
       deadline));
   TP_RETURN_IF_ERROR(opened->status);

@@ -8,7 +8,7 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 
-std::uint64_t BytesOf(const storage::HashStore& store) {
+std::uint64_t BytesOf(const storage::Store& store) {
   return store.payload_bytes() + store.size() * kRecordOverheadBytes;
 }
 
@@ -89,7 +89,7 @@ void MemoryShares::Count(Share* share) const {
   share->bytes = 0;
   for (const PartitionId id : share->partitions) {
     if (const storage::Partition* held = store_.Find(id); held != nullptr) {
-      share->bytes += BytesOf(held->hash());
+      share->bytes += BytesOf(held->store());
     }
   }
 }
@@ -116,7 +116,7 @@ void MemoryShares::RunLimited(Handler handler, const OperationContext& context, 
       return;
     }
   }
-  const storage::HashStore& store = context.partition.hash();
+  const storage::Store& store = context.partition.store();
   const std::uint64_t before = BytesOf(store);
   handler(context, reply);
   share.bytes += BytesOf(store) - before;  // Modulo 2^64: a change may shrink it.

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/hash_ops.h"
+#include "daemon/operation.h"
 #include "proto/placement/placement_map.h"
 #include "storage/core_store.h"
 

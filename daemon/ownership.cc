@@ -28,6 +28,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   for (const PartitionId partition : gone) store_.DropPartition(partition);
   for (const auto& [id, space] : map->namespaces) {
     storage::PartitionOptions options;
+    options.kind = space->kind;
     options.ttl_ms = space->options.ttl_ms;
     options.partition_count = static_cast<std::uint32_t>(space->partitions.size());
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {

@@ -66,13 +66,12 @@ void Compactor::Begin(std::uint32_t victim) {
   victim_at_ = sizeof(SegmentHeader);
 }
 
-bool Compactor::RemoveExpired(Partition& partition, const RecordHeader& record,
-                              std::uint64_t hash) {
+bool Compactor::RemoveExpired(Partition& partition, const RecordHeader& record) {
   LogRecord removal;
   removal.partition = partition.id();
   removal.type = LogRecordType::kExpire;
   removal.key = Log::KeyOf(record);
-  removal.hash = hash;
+  removal.hash = KeyHash(removal.key);
   if (partition.Apply(removal).value() == 0) return false;
   ++counters_.expired_records;
   return true;
@@ -80,9 +79,8 @@ bool Compactor::RemoveExpired(Partition& partition, const RecordHeader& record,
 
 bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t location) {
   Partition* partition = finder_.FindLive(PartitionId(record.partition));
-  const Bytes key = Log::KeyOf(record);
   if (partition == nullptr || Lsn(record.lsn) < partition->tombstone_floor() ||
-      partition->hash().HasKey(key, KeyHash(key))) {
+      partition->store().HasKey(Log::KeyOf(record))) {
     log_.Kill(location);  // Nobody needs it, or a newer put says more.
     return true;
   }
@@ -97,25 +95,22 @@ bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t locati
 bool Compactor::HandleRecord(std::uint64_t location) {
   const RecordHeader& record = *log_.At(location);
   if (record.type == RecordType::kTombstone) return HandleTombstone(record, location);
-  const std::uint64_t hash = KeyHash(Log::KeyOf(record));
   std::uint64_t* slot = nullptr;
   bool dropped = false;
-  Partition* partition = finder_.FindHolder(record, hash, location, &slot, &dropped);
+  Partition* partition = finder_.FindHolder(record, location, &slot, &dropped);
   if (partition == nullptr) return true;  // Dead long since.
   if (dropped) {
-    partition->hash().index_.Erase(slot);
-    partition->hash().KillRecord(location, {});
+    partition->store().Discard(slot, location);
     return true;
   }
   const std::uint64_t expiry_ms = log_.ExpiryOf(record);
-  if (expiry_ms != 0 && expiry_ms <= finder_.LastNowMs() &&
-      RemoveExpired(*partition, record, hash)) {
+  if (expiry_ms != 0 && expiry_ms <= finder_.LastNowMs() && RemoveExpired(*partition, record)) {
     return true;
   }
   const std::uint64_t bytes = log_.BytesOf(record);
   if (log_.MakeRoom(Stream::kRelocated, bytes, MemoryClass::kReserve) != Room::kReady) return false;
   const std::uint64_t moved = log_.Relocate(location);
-  TagIndex::Replace(slot, moved);
+  partition->store().Relocate(slot, record, moved);
   log_.Kill(location);  // Its extent segments, if any, now belong to the copy.
   counters_.relocated_bytes += bytes;
   return true;

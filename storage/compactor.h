@@ -19,8 +19,8 @@ class PartitionFinder {
   virtual ~PartitionFinder() = default;
   // The partition, live or being dropped, whose index refers to `location`; `slot` is where. Null:
   // the record is dead.
-  virtual Partition* FindHolder(const RecordHeader& record, std::uint64_t hash,
-                                std::uint64_t location, std::uint64_t** slot, bool* dropped) = 0;
+  virtual Partition* FindHolder(const RecordHeader& record, std::uint64_t location,
+                                std::uint64_t** slot, bool* dropped) = 0;
   // The live partition with this id, or null.
   virtual Partition* FindLive(PartitionId id) = 0;
   virtual std::uint64_t NowMs() = 0;
@@ -74,7 +74,7 @@ class Compactor final : public Reclaimer {
   // False: no memory to move it.
   bool HandleRecord(std::uint64_t location);
   bool HandleTombstone(const RecordHeader& record, std::uint64_t location);
-  bool RemoveExpired(Partition& partition, const RecordHeader& record, std::uint64_t hash);
+  bool RemoveExpired(Partition& partition, const RecordHeader& record);
 
   Log& log_;
   PartitionFinder& finder_;

@@ -81,7 +81,7 @@ Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
   std::unique_ptr<Partition> partition(
       new Partition(id, term, options, log_, memory_, guard,
                     TagIndexOptions{options_.buckets_initial, options_.hash_mask}));
-  if (!partition->hash().index().valid()) {
+  if (!partition->store().valid()) {
     free_words_.push_back(guard);
     return exhausted;
   }
@@ -95,7 +95,7 @@ void CoreStore::DropPartition(PartitionId id) {
   if (found == partitions_.end()) return;
   found->second->CloseGuard();
   refused_before_ += found->second->refused_for_memory_;
-  rebuilt_before_ += found->second->hash().index().rebuilt_buckets();
+  rebuilt_before_ += found->second->store().index_usage().rebuilt_buckets;
   // In front, so that the one being freed at the back stays there.
   dropped_.insert(dropped_.begin(), std::move(found->second));
   partitions_.erase(found);
@@ -103,8 +103,8 @@ void CoreStore::DropPartition(PartitionId id) {
 
 bool CoreStore::FreeDroppedSlice(absl::FunctionRef<bool()> done) {
   while (!dropped_.empty()) {
-    if (dropped_.back()->hash().FreeSlice(&dropped_bucket_, done)) return true;
-    TP_CHECK(dropped_.back()->hash().size() == 0);
+    if (dropped_.back()->store().FreeSlice(&dropped_bucket_, done)) return true;
+    TP_CHECK(dropped_.back()->store().size() == 0);
     free_words_.push_back(dropped_.back()->guard_);
     dropped_.pop_back();
     dropped_bucket_ = 0;
@@ -112,17 +112,11 @@ bool CoreStore::FreeDroppedSlice(absl::FunctionRef<bool()> done) {
   return false;
 }
 
-bool CoreStore::RebuildSlice(absl::FunctionRef<bool()> done) {
-  bool more = false;
+bool CoreStore::IndexSlice(absl::FunctionRef<bool()> done) {
   for (auto& [id, partition] : partitions_) {
-    HashStore& store = partition->hash();
-    if (!store.index().RebuildDue()) continue;
-    if (store.index_.RebuildSlice([&](std::uint64_t at) { return store.HashAt(at); }, done)) {
-      more = true;
-      break;
-    }
+    if (partition->store().IndexSlice(done)) return true;
   }
-  return more;
+  return false;
 }
 
 bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
@@ -138,7 +132,7 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   if (FreeDroppedSlice(done)) return true;
   if (compactor_.Slice(done)) return true;
   if (compactor_.SweepSlice(clock_, done)) return true;
-  if (RebuildSlice(done)) return true;
+  if (IndexSlice(done)) return true;
   return memory_.KeepReady() || compactor_.searching();
 }
 
@@ -147,17 +141,16 @@ std::uint64_t CoreStore::NowMs() {
   return now_ms_;
 }
 
-Partition* CoreStore::FindHolder(const RecordHeader& record, std::uint64_t hash,
-                                 std::uint64_t location, std::uint64_t** slot, bool* dropped) {
-  const auto is_it = [location](std::uint64_t at) { return at == location; };
+Partition* CoreStore::FindHolder(const RecordHeader& record, std::uint64_t location,
+                                 std::uint64_t** slot, bool* dropped) {
   const PartitionId id(record.partition);
   if (Partition* partition = Find(id); partition != nullptr) {
-    *slot = partition->hash().index().Find(hash, is_it);
+    *slot = partition->store().FindSlot(record, location);
     if (*slot != nullptr) return partition;
   }
   for (const auto& partition : dropped_) {
     if (partition->id() != id) continue;
-    *slot = partition->hash().index().Find(hash, is_it);
+    *slot = partition->store().FindSlot(record, location);
     if (*slot == nullptr) continue;
     *dropped = true;
     return partition.get();
@@ -170,8 +163,9 @@ MemoryUsage CoreStore::usage() const {
   const std::uint64_t block = memory_.block_bytes();
   std::uint64_t index_allocated = 0;
   const auto add = [&](const Partition& partition) {
-    usage.index_bytes += partition.hash().index().bytes();
-    index_allocated += partition.hash().index().allocated_bytes();
+    const IndexUsage index = partition.store().index_usage();
+    usage.index_bytes += index.used_bytes;
+    index_allocated += index.allocated_bytes;
   };
   for (const auto& [id, partition] : partitions_) add(*partition);
   for (const auto& partition : dropped_) add(*partition);
@@ -198,7 +192,7 @@ StoreCounters CoreStore::counters() const {
   counters.rebuilt_buckets = rebuilt_before_;
   for (const auto& [id, partition] : partitions_) {
     counters.refused_for_memory += partition->refused_for_memory_;
-    counters.rebuilt_buckets += partition->hash().index().rebuilt_buckets();
+    counters.rebuilt_buckets += partition->store().index_usage().rebuilt_buckets;
   }
   return counters;
 }

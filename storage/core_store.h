@@ -1,6 +1,6 @@
 // One owner core's data: its memory, its log, its partitions, and the work behind the operations.
 //
-// daemon's core -> [CoreStore] -> Partition -> HashStore -> index and log.
+// daemon's core -> [CoreStore] -> Partition -> its kind's store -> index and log.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -108,9 +108,9 @@ class CoreStore final : private PartitionFinder {
   CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
   std::uint64_t* AllocateWord();
   bool FreeDroppedSlice(absl::FunctionRef<bool()> done);
-  bool RebuildSlice(absl::FunctionRef<bool()> done);
-  Partition* FindHolder(const RecordHeader& record, std::uint64_t hash, std::uint64_t location,
-                        std::uint64_t** slot, bool* dropped) override;
+  bool IndexSlice(absl::FunctionRef<bool()> done);
+  Partition* FindHolder(const RecordHeader& record, std::uint64_t location, std::uint64_t** slot,
+                        bool* dropped) override;
   Partition* FindLive(PartitionId id) override { return Find(id); }
   std::uint64_t LastNowMs() const override { return now_ms_; }
 

@@ -38,13 +38,10 @@ void CoreStore::CheckInvariants() {
     }
   };
   const auto check_partition = [&](const Partition& partition) {
-    const HashStore& store = partition.hash();
-    store.index().CheckInvariants([&](std::uint64_t at) { return store.HashAt(at); });
-    index_bytes += store.index().allocated_bytes();
-    for (std::uint64_t bucket = 0; bucket < store.index().bucket_count(); ++bucket) {
-      store.index().VisitChain(bucket,
-                               [&](std::uint64_t location) { visit_record(partition, location); });
-    }
+    const Store& store = partition.store();
+    store.CheckInvariants();
+    index_bytes += store.index_usage().allocated_bytes;
+    store.VisitRecords([&](std::uint64_t location) { visit_record(partition, location); });
   };
   for (const auto& [id, partition] : partitions_) {
     TP_CHECK(partition->id().value() == id);

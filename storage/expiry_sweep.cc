@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "proto/base/check.h"
-#include "proto/base/key_hash.h"
 #include "storage/compactor.h"
 
 namespace tidepool::storage {
@@ -57,14 +56,13 @@ bool Compactor::SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done) {
         sweep_min_ms_ = std::min(sweep_min_ms_, expiry_ms);
         continue;
       }
-      const std::uint64_t hash = KeyHash(Log::KeyOf(record));
       std::uint64_t* slot = nullptr;
       bool dropped = false;
-      Partition* partition = finder_.FindHolder(record, hash, location, &slot, &dropped);
+      Partition* partition = finder_.FindHolder(record, location, &slot, &dropped);
       if (partition == nullptr || dropped) continue;
       // A tombstone must not reclaim: key and segment would move away from under the sweep.
       const ReclaimingScope scope(log_);
-      if (!RemoveExpired(*partition, record, hash)) {
+      if (!RemoveExpired(*partition, record)) {
         sweep_min_ms_ = std::min(sweep_min_ms_, expiry_ms);  // No memory for its tombstone: later.
       }
     }

@@ -16,8 +16,8 @@ namespace tidepool::storage {
 
 HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
                      const TagIndexOptions& options)
-    : partition_(partition),
-      log_(log),
+    : Store(log),
+      partition_(partition),
       locator_(log.segments().locator()),
       index_(memory, options) {}
 
@@ -36,8 +36,28 @@ std::uint64_t HashStore::HashAt(std::uint64_t location) const {
   return KeyHash(Log::KeyOf(*log_.At(location)));
 }
 
-bool HashStore::HasKey(Bytes key, std::uint64_t hash) const {
-  return LookRaw(key, hash).slot != nullptr;
+bool HashStore::HasKey(Bytes key) const { return LookRaw(key, KeyHash(key)).slot != nullptr; }
+
+Lsn HashStore::Apply(const LogRecord& record) {
+  for (;;) {
+    const Found found = LookRaw(record.key, record.hash);
+    const Room room = MakeRoom(record, found);
+    if (room == Room::kNone) return Lsn();
+    if (room == Room::kMoved) continue;
+    LogRecord change = record;
+    return ApplyFound(change, found);
+  }
+}
+
+Lsn HashStore::ApplyFound(LogRecord& change, Found found) {
+  partition_.Stamp(change);
+  if (change.type == LogRecordType::kPut) {
+    ApplyPut(change, found, change.lsn);
+  } else {
+    ApplyDelete(change, found, change.lsn);
+  }
+  partition_.Publish(change);
+  return change.lsn;
 }
 
 HashStore::Found HashStore::LookExpiring(Found found, Bytes key, std::uint64_t hash,
@@ -224,10 +244,10 @@ Room HashStore::MakeRoom(const LogRecord& change, Found found) {
     return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kReserve);
   }
   if (CanUpdateInPlace(change, found)) return Room::kReady;
-  if (found.slot == nullptr && !index_.MakeRoom(change.hash)) {
+  if (found.slot == nullptr && !MakeIndexRoom(change)) {
     // Compaction may give back a block that the index can take.
     if (log_.reclaiming()) return Room::kNone;
-    return log_.Reclaim() && index_.MakeRoom(change.hash) ? Room::kMoved : Room::kNone;
+    return log_.Reclaim() && MakeIndexRoom(change) ? Room::kMoved : Room::kNone;
   }
   return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
 }
@@ -280,11 +300,14 @@ void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
   const bool extent = !change.extent_segments.empty();
   const std::uint64_t location = log_.Append(
       Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, lsn);
+  const bool expires = change.expiry_ms != 0;
   if (found.slot == nullptr) {
     index_.Insert(change.hash, location, [this](std::uint64_t at) { return HashAt(at); });
+    if (order_ != nullptr) order_->Insert(change.key, location, expires);
   } else {
     const std::uint64_t replaced = found.location();
     TagIndex::Replace(found.slot, location);
+    if (order_ != nullptr) order_->Replace(change.key, location, expires);
     KillRecord(replaced, change.extent_segments);
   }
   if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes);
@@ -298,20 +321,8 @@ void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {
   }
   const std::uint64_t deleted = found.location();
   index_.Erase(found.slot);
+  if (order_ != nullptr) order_->Erase(change.key);
   KillRecord(deleted, {});
-}
-
-void HashStore::KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept) {
-  const RecordHeader& record = *log_.At(location);
-  if (record.type == RecordType::kPutExtent) {
-    log_.ExtentSegmentsOf(record, scratch_segments_);
-    // An extent that was extended keeps its segments, in order, at the front of the new one.
-    for (std::size_t i = 0; i < scratch_segments_.size(); ++i) {
-      if (i < segments_kept.size() && segments_kept[i] == scratch_segments_[i]) continue;
-      log_.KillExtentSegment(scratch_segments_[i]);
-    }
-  }
-  log_.Kill(location);
 }
 
 bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) {
@@ -321,6 +332,39 @@ bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done)
     index_.ClearChain(*bucket);
   }
   return false;
+}
+
+IndexUsage HashStore::index_usage() const {
+  return {index_.bytes(), index_.allocated_bytes(), index_.rebuilt_buckets()};
+}
+
+std::uint64_t* HashStore::FindSlot(const RecordHeader& record, std::uint64_t location) {
+  return index_.Find(KeyHash(Log::KeyOf(record)),
+                     [location](std::uint64_t at) { return at == location; });
+}
+
+void HashStore::Relocate(std::uint64_t* slot, const RecordHeader& /*record*/, std::uint64_t moved) {
+  TagIndex::Replace(slot, moved);
+}
+
+void HashStore::Discard(std::uint64_t* slot, std::uint64_t location) {
+  index_.Erase(slot);
+  KillRecord(location, {});
+}
+
+bool HashStore::IndexSlice(absl::FunctionRef<bool()> done) {
+  return index_.RebuildDue() &&
+         index_.RebuildSlice([this](std::uint64_t at) { return HashAt(at); }, done);
+}
+
+void HashStore::CheckInvariants() const {
+  index_.CheckInvariants([this](std::uint64_t at) { return HashAt(at); });
+}
+
+void HashStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const {
+  for (std::uint64_t bucket = 0; bucket < index_.bucket_count(); ++bucket) {
+    index_.VisitChain(bucket, visit);
+  }
 }
 
 }  // namespace tidepool::storage

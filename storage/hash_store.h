@@ -15,7 +15,9 @@
 #include "storage/layout.h"
 #include "storage/log.h"
 #include "storage/log_record.h"
+#include "storage/store.h"
 #include "storage/tag_index.h"
+#include "storage/tree_index.h"
 #include "storage/value_io.h"
 
 namespace tidepool::storage {
@@ -41,20 +43,14 @@ enum class UpdateKind : std::uint8_t { kAdd, kAnd, kOr, kXor, kMin, kMax };
 enum class CounterType : std::uint8_t { kI64, kF64 };
 
 // What an operation answers. Expected outcomes carry no text: the daemon makes it.
-struct HashOutcome {
+struct HashOutcome : StoredValue {
   StatusCode code = StatusCode::kOk;
   std::uint8_t value_flags = 0;  // kCounterFlags of `value`.
   // Of the record as it is now; of the deleted one after Delete and Take; 0 if there is none.
   Lsn version;
-  // Into a segment: valid until the next call that changes this core's store, or BackgroundSlice.
-  Bytes value;
-  // Instead of `value` for a value above the extent threshold. As short-lived as `value`.
-  const Extent* extent = nullptr;
-  std::uint64_t value_bytes = 0;  // Of the value, wherever it lies.
   // FetchUpdate: the 8 bytes before and after. Put: previous = the replaced version, 0 if none.
   std::uint64_t previous = 0;
   std::uint64_t result = 0;
-  std::uint64_t location = 0;  // Of the record; what ValueReader::Pin needs.
 };
 
 struct RecordView {
@@ -83,7 +79,7 @@ struct IterateResult {
 // changed, and reads, deletes and in-place updates still work. Bounds: keys up to 16,384 bytes and
 // values up to 1 GiB, else kInvalidArgument. Without growth an operation costs two cache misses
 // (bucket, record); an insert splits at most one bucket.
-class HashStore {
+class HashStore : public Store {
  public:
   // Stages of a batch: hash all keys, prefetch all buckets, prefetch all records, apply. About 16
   // keys per stage hide the memory; more than 64 push each other out.
@@ -129,10 +125,20 @@ class HashStore {
   // Sets or (kTtlNone) removes the expiry. Returns: kOk, kNotFound, kResourceExhausted.
   HashOutcome Expire(Bytes key, std::uint64_t hash, std::uint64_t ttl_ms, std::uint64_t now_ms);
 
-  // Records in the store, expired ones that were not yet removed included.
-  std::uint64_t size() const { return index_.size(); }
-  // Keys and values of these records, without what storing them takes.
-  std::uint64_t payload_bytes() const { return payload_bytes_; }
+  // Store
+  bool valid() const override { return index_.valid(); }
+  std::uint64_t size() const override { return index_.size(); }
+  std::uint64_t payload_bytes() const override { return payload_bytes_; }
+  IndexUsage index_usage() const override;
+  Lsn Apply(const LogRecord& record) override;
+  std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) override;
+  void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
+  void Discard(std::uint64_t* slot, std::uint64_t location) override;
+  bool HasKey(Bytes key) const override;  // Expired or not.
+  bool IndexSlice(absl::FunctionRef<bool()> done) override;
+  bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) override;
+  void CheckInvariants() const override;
+  void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const override;
 
   // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning)
   // until `records_max` were accepted or the visitor refuses one by returning false. A key that is
@@ -147,11 +153,15 @@ class HashStore {
   // The key of the record at a location that index() has given.
   Bytes KeyAt(std::uint64_t location) const { return Log::KeyOf(*log_.At(location)); }
 
+ protected:
+  HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
+
+  // From now on `order` leads to every record too, in the order of keys. Before the first record.
+  void KeepOrder(TreeIndex* order) { order_ = order; }
+  RecordView ViewOf(std::uint64_t location);
+
  private:
-  friend class Compactor;
-  friend class CoreStore;
   friend class Partition;
-  friend class ValueReader;
 
   // A looked-up key. Two words, passed by value: it stays in registers (through memory it was
   // stored in halves and loaded whole, which the processor cannot forward: 15 ns per operation).
@@ -164,15 +174,12 @@ class HashStore {
     bool stuck() const { return slot == nullptr && record != nullptr; }
   };
 
-  HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
-
   static std::uint64_t PayloadOf(const RecordHeader& record) {
     return std::uint64_t{record.key_bytes} + record.value_bytes;
   }
   Found LookRaw(Bytes key, std::uint64_t hash) const;
   // Removes the record first if it has expired.
   Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
-  bool HasKey(Bytes key, std::uint64_t hash) const;  // Expired or not.
   Found LookExpiring(Found found, Bytes key, std::uint64_t hash, std::uint64_t now_ms);
 
   // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome
@@ -180,6 +187,9 @@ class HashStore {
   template <typename Decide>
   HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide);
   Room MakeRoom(const LogRecord& change, Found found);
+  bool MakeIndexRoom(const LogRecord& change) {
+    return index_.MakeRoom(change.hash) && (order_ == nullptr || order_->MakeRoom(change.key));
+  }
   bool CanUpdateInPlace(const LogRecord& change, Found found) const;
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
@@ -193,26 +203,23 @@ class HashStore {
   HashOutcome DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
                           std::uint64_t now_ms);
   void CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms);
-  RecordView ViewOf(std::uint64_t location);
 
-  // The only places that change index and log; called by Partition::ApplyFound.
+  // Decided, looked up, and room is made: gives it its version and applies it.
+  Lsn ApplyFound(LogRecord& change, Found found);
+  // The only places that change index and log.
   void ApplyPut(const LogRecord& change, Found found, Lsn lsn);
   void ApplyDelete(const LogRecord& change, Found found, Lsn lsn);
   void UpdateInPlace(const LogRecord& change, Found found, Lsn lsn);
-  void KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept);
-  // Frees all records of a dropped partition, bucket by bucket from `*bucket` on. True: more to do.
-  bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done);
 
   std::uint64_t HashAt(std::uint64_t location) const;
 
   Partition& partition_;
-  Log& log_;
   const SegmentTable::Locator locator_;
   TagIndex index_;
+  TreeIndex* order_ = nullptr;  // Of an ordered partition: refers to the same records.
   std::uint64_t payload_bytes_ = 0;
   Extent extent_;                               // What HashOutcome::extent points at.
   std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.
-  std::vector<std::uint32_t> scratch_segments_;
   struct Visit {
     std::uint64_t position;
     std::uint64_t location;

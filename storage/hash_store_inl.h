@@ -60,7 +60,7 @@ HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_m
     if (!decide(found, change, outcome)) return outcome;
     const Room room = found.stuck() ? Room::kNone : MakeRoom(change, found);
     if (room == Room::kReady) [[likely]] {
-      outcome.version = partition_.ApplyFound(change, found);
+      outcome.version = ApplyFound(change, found);
       return outcome;
     }
     if (room == Room::kNone) {

@@ -6,19 +6,25 @@
 
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
-#include "storage/hash_store_inl.h"
 
 namespace tidepool::storage {
 
 Partition::Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
                      CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index)
-    : id_(id),
-      term_(term),
-      last_lsn_(Lsn(term, 0)),
-      options_(options),
-      guard_(guard),
-      hash_(*this, log, memory, index) {
+    : id_(id), term_(term), last_lsn_(Lsn(term, 0)), options_(options), guard_(guard), log_(log) {
   TP_CHECK(term.value() <= limits::kTermMax);
+  switch (options.kind) {
+    case Kind::kHash:
+      store_.reset(new HashStore(*this, log, memory, index));
+      break;
+    case Kind::kUnspecified:
+    case Kind::kOrdered:
+    case Kind::kQueue:
+    case Kind::kPriority:
+    case Kind::kBloom:
+    case Kind::kArray:
+      TP_CHECK(false);  // The coordinator makes no such namespaces, and their partitions stay shut.
+  }
   std::atomic_ref(*guard_).store(MakeGuard(id_.value(), term.value()), std::memory_order_release);
 }
 
@@ -50,34 +56,14 @@ std::uint64_t Partition::guard() const {
   return std::atomic_ref(*guard_).load(std::memory_order_relaxed);
 }
 
-Lsn Partition::ApplyFound(LogRecord& record, HashStore::Found found) {
-  if (record.lsn.value() == 0) record.lsn = NextLsn();
-  TP_CHECK(record.lsn > last_lsn_);
-  last_lsn_ = record.lsn;
-  if (record.type == LogRecordType::kPut) {
-    hash_.ApplyPut(record, found, record.lsn);
-  } else {
-    hash_.ApplyDelete(record, found, record.lsn);
-  }
-  for (LogSink* sink : sinks_) sink->OnRecord(record);
-  return record.lsn;
-}
-
 Lsn Partition::Apply(const LogRecord& record) {
   TP_CHECK(record.partition == id_);
-  for (;;) {
-    const HashStore::Found found = hash_.LookRaw(record.key, record.hash);
-    const Room room = hash_.MakeRoom(record, found);
-    if (room == Room::kNone) return Lsn();
-    if (room == Room::kMoved) continue;
-    LogRecord change = record;
-    return ApplyFound(change, found);
-  }
+  return store_->Apply(record);
 }
 
 void Partition::DropTombstonesBelow(Lsn floor) {
   tombstone_floor_ = floor;
-  hash_.log_.NoteTombstoneFloor();
+  log_.NoteTombstoneFloor();
 }
 
 void Partition::AddSink(LogSink* sink) { sinks_.push_back(sink); }

@@ -1,18 +1,23 @@
 // A partition as its owner core holds it: identity, term, versions, guard word and store.
 //
-// daemon's dispatcher (term, owner) -> [Partition] -> HashStore -> index and log.
+// daemon's dispatcher (term, owner) -> [Partition] -> its kind's store -> index and log.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/kind.h"
 #include "storage/hash_store.h"
 #include "storage/log_record.h"
+#include "storage/store.h"
 
 namespace tidepool::storage {
 
 struct PartitionOptions {
+  Kind kind = Kind::kHash;
   std::uint64_t ttl_ms = 0;           // Default time to live of the namespace; 0 is none.
   std::uint32_t partition_count = 1;  // Of the namespace, on all nodes: for checks of placement.
   // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
@@ -33,8 +38,21 @@ class Partition {
   PartitionId id() const { return id_; }
   Term term() const { return term_; }
   const PartitionOptions& options() const { return options_; }
-  HashStore& hash() { return hash_; }
-  const HashStore& hash() const { return hash_; }
+  Kind kind() const { return options_.kind; }
+  Store& store() { return *store_; }
+  const Store& store() const { return *store_; }
+  bool IsOneOf(KindMask kinds) const { return (MaskOf(options_.kind) & kinds) != 0; }
+  // Stages of a batch: what operations on this key will touch first, and then.
+  void PrefetchIndex(std::uint64_t key_hash) {
+    if (IsOneOf(MaskOf(Kind::kHash))) [[likely]]
+      hash().PrefetchBucket(key_hash);
+  }
+  void PrefetchRecord(std::uint64_t key_hash) {
+    if (IsOneOf(MaskOf(Kind::kHash))) [[likely]]
+      hash().PrefetchRecord(key_hash);
+  }
+  // Each only of a partition of its kind.
+  HashStore& hash() { return As<HashStore>(MaskOf(Kind::kHash)); }
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
 
@@ -52,6 +70,18 @@ class Partition {
   // (a delete without tombstones never needs any). Sinks have seen it when this returns.
   Lsn Apply(const LogRecord& record);
 
+  // ---- For the store, around each change: its version, and who is to hear of it.
+  // Gives the change the next version unless it has one.
+  void Stamp(LogRecord& change) {
+    if (change.lsn.value() == 0) change.lsn = Lsn(last_lsn_.value() + 1);
+    TP_CHECK(change.lsn > last_lsn_);
+    last_lsn_ = change.lsn;
+  }
+  void Publish(const LogRecord& change) {
+    for (LogSink* sink : sinks_) sink->OnRecord(change);
+  }
+  void CountRefused() { ++refused_for_memory_; }
+
   // Sinks see the changes after the present one, in the order of their addition. Not owned; must
   // outlive the partition or be removed.
   void AddSink(LogSink* sink);
@@ -63,14 +93,14 @@ class Partition {
 
  private:
   friend class CoreStore;
-  friend class HashStore;
   Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
             CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index);
 
-  // Apply for an operation that has just looked the key up and made room.
-  Lsn ApplyFound(LogRecord& record, HashStore::Found found);
-  Lsn NextLsn() const { return Lsn(last_lsn_.value() + 1); }
-  void CountRefused() { ++refused_for_memory_; }
+  template <typename OfKind>
+  OfKind& As(KindMask kinds) {
+    TP_DCHECK((MaskOf(options_.kind) & kinds) != 0);
+    return static_cast<OfKind&>(*store_);
+  }
 
   const PartitionId id_;
   Term term_;
@@ -80,7 +110,8 @@ class Partition {
   Lsn tombstone_floor_;
   std::vector<LogSink*> sinks_;
   std::uint64_t refused_for_memory_ = 0;
-  HashStore hash_;
+  Log& log_;
+  std::unique_ptr<Store> store_;
 };
 
 }  // namespace tidepool::storage

@@ -142,20 +142,19 @@ StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
   return StatusCode::kOk;
 }
 
-ValueReader ValueReader::Pin(HashStore& store, const HashOutcome& outcome) {
-  TP_CHECK(outcome.code == StatusCode::kOk);
-  TP_CHECK(outcome.location != 0);
+ValueReader ValueReader::Pin(Store& store, const StoredValue& stored) {
+  TP_CHECK(stored.location != 0);
+  Log& log = store.log_;
   ValueReader reader;
-  reader.log_ = &store.log_;
-  reader.value_bytes_ = outcome.value_bytes;
-  reader.record_segment_ = store.log_.segments().IndexOf(outcome.location);
-  store.log_.Pin(reader.record_segment_);
-  reader.tail_ = outcome.value;
-  if (outcome.extent != nullptr) {
-    reader.tail_ = outcome.extent->remainder;
-    reader.extent_segments_.assign(outcome.extent->segments.begin(),
-                                   outcome.extent->segments.end());
-    for (const std::uint32_t index : reader.extent_segments_) store.log_.Pin(index);
+  reader.log_ = &log;
+  reader.value_bytes_ = stored.value_bytes;
+  reader.record_segment_ = log.segments().IndexOf(stored.location);
+  log.Pin(reader.record_segment_);
+  reader.tail_ = stored.value;
+  if (stored.extent != nullptr) {
+    reader.tail_ = stored.extent->remainder;
+    reader.extent_segments_.assign(stored.extent->segments.begin(), stored.extent->segments.end());
+    for (const std::uint32_t index : reader.extent_segments_) log.Pin(index);
   }
   return reader;
 }

@@ -18,7 +18,7 @@ namespace tidepool::storage {
 class CoreStore;
 class HashStore;
 class Log;
-struct HashOutcome;
+class Store;
 
 // A value above the extent threshold (1 MiB) as it is stored: full segments, then the remainder.
 // `segments` and `remainder` are views into the store, valid as HashOutcome::value is.
@@ -26,6 +26,15 @@ struct Extent {
   std::uint64_t value_bytes = 0;
   std::span<const std::uint32_t> segments;
   Bytes remainder;
+};
+
+// Where a value lies that an operation has found. The views are valid until the next call that
+// changes this core's store, or BackgroundSlice.
+struct StoredValue {
+  Bytes value;                     // Into a segment.
+  const Extent* extent = nullptr;  // Instead of `value` for one above the extent threshold.
+  std::uint64_t value_bytes = 0;   // Of the value, wherever it lies.
+  std::uint64_t location = 0;      // Of the record; 0: there is no value.
 };
 
 // Unpublished memory for one value of known size. Filled in any order, in parts of any size; nobody
@@ -76,8 +85,8 @@ class ValueWriter {
 class ValueReader {
  public:
   ValueReader() = default;
-  // `outcome` must be a still valid one of `store` with code kOk and a value.
-  static ValueReader Pin(HashStore& store, const HashOutcome& outcome);
+  // `stored` must be a still valid one of `store`, with a location.
+  static ValueReader Pin(Store& store, const StoredValue& stored);
   ValueReader(ValueReader&& other) noexcept;
   ValueReader& operator=(ValueReader&& other) noexcept;
   ~ValueReader();

@@ -6,26 +6,6 @@
 
 namespace tidepool::placement {
 
-std::string_view KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kUnspecified:
-      return "unspecified";
-    case Kind::kHash:
-      return "hash";
-    case Kind::kOrdered:
-      return "ordered";
-    case Kind::kQueue:
-      return "queue";
-    case Kind::kPriority:
-      return "priority";
-    case Kind::kBloom:
-      return "bloom";
-    case Kind::kArray:
-      return "array";
-  }
-  return "invalid";
-}
-
 std::string_view NodeStateName(NodeState state) {
   switch (state) {
     case NodeState::kUp:

@@ -13,20 +13,13 @@
 #include <vector>
 
 #include "proto/base/ids.h"
+#include "proto/base/kind.h"
 #include "proto/base/status.h"
 
 namespace tidepool::placement {
 
-enum class Kind : std::uint8_t {
-  kUnspecified = 0,
-  kHash = 1,
-  kOrdered = 2,
-  kQueue = 3,
-  kPriority = 4,
-  kBloom = 5,
-  kArray = 6,
-};
-std::string_view KindName(Kind kind);
+using tidepool::Kind;
+using tidepool::KindName;
 
 enum class NodeState : std::uint8_t { kUp = 1, kDown = 2, kLeft = 3 };
 std::string_view NodeStateName(NodeState state);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "proto/base/kind.h"
 #include "proto/base/limits.h"
 
 namespace tidepool::wire {
@@ -16,7 +17,7 @@ namespace tidepool::wire {
 // Numbers never change meaning. Each kind has a range of its own.
 enum class Opcode : std::uint8_t {
   kNone = 0,
-  // hash: 1..31
+  // hash: 1..31. Ordered namespaces take all of them too.
   kGet = 1,
   kPut = 2,
   kDelete = 3,
@@ -33,9 +34,10 @@ enum class Opcode : std::uint8_t {
   kExpire = 14,
   kTtl = 15,
   kIterate = 16,
-  kLength = 17,
+  kLength = 17,  // Of every kind: records, items.
+  // ordered: 32..47, queue and priority: 48..63, bloom: 64..79
 };
-inline constexpr int kOpcodeCount = 18;
+inline constexpr int kOpcodeEnd = 80;  // No number is as large.
 
 // 8-byte words that may follow an operation's header, in this order; the header says by a bit mask
 // which are there.
@@ -55,8 +57,14 @@ constexpr std::uint8_t MaskOf(Argument argument) {
   return static_cast<std::uint8_t>(1u << static_cast<unsigned>(argument));
 }
 
+inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered);
+inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority);
+inline constexpr KindMask kAllKinds = kRecordKinds | kItemKinds | MaskOf(Kind::kBloom);
+
 struct OpcodeInfo {
+  Opcode opcode = Opcode::kNone;
   std::string_view name;      // As in messages and statistics.
+  KindMask kinds = 0;         // Namespaces that take it.
   bool keyed = false;         // Its key decides the partition.
   bool mutates = false;       // Its answer is kept until the client has it (exactly once).
   std::uint8_t required = 0;  // Mask of arguments that must be there.
@@ -64,28 +72,33 @@ struct OpcodeInfo {
   bool takes_value = false;
 };
 
-inline constexpr std::array<OpcodeInfo, kOpcodeCount> kOpcodes = {{
-    {"none"},
-    {"get", true, false, 0, 0, false},
-    {"put", true, true, 0,
+inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
+    {Opcode::kGet, "get", kRecordKinds, true, false, 0, 0, false},
+    {Opcode::kPut, "put", kRecordKinds, true, true, 0,
      MaskOf(Argument::kVersion) | MaskOf(Argument::kTtlMs) | MaskOf(Argument::kUpload), true},
-    {"delete", true, true, 0, MaskOf(Argument::kVersion), false},
-    {"contains", true, false, 0, 0, false},
-    {"take", true, true, 0, 0, false},
-    {"fetch-add", true, true, MaskOf(Argument::kOperand), 0, false},
-    {"fetch-and", true, true, MaskOf(Argument::kOperand), 0, false},
-    {"fetch-or", true, true, MaskOf(Argument::kOperand), 0, false},
-    {"fetch-xor", true, true, MaskOf(Argument::kOperand), 0, false},
-    {"fetch-min", true, true, MaskOf(Argument::kOperand), 0, false},
-    {"fetch-max", true, true, MaskOf(Argument::kOperand), 0, false},
-    {"compare-and-swap", true, true, MaskOf(Argument::kExpectedBytes), 0, true},
-    {"append", true, true, 0, 0, true},
-    {"expire", true, true, MaskOf(Argument::kTtlMs), 0, false},
-    {"ttl", true, false, 0, 0, false},
-    {"iterate", false, false,
+    {Opcode::kDelete, "delete", kRecordKinds, true, true, 0, MaskOf(Argument::kVersion), false},
+    {Opcode::kContains, "contains", kRecordKinds, true, false, 0, 0, false},
+    {Opcode::kTake, "take", kRecordKinds, true, true, 0, 0, false},
+    {Opcode::kFetchAdd, "fetch-add", kRecordKinds, true, true, MaskOf(Argument::kOperand), 0,
+     false},
+    {Opcode::kFetchAnd, "fetch-and", kRecordKinds, true, true, MaskOf(Argument::kOperand), 0,
+     false},
+    {Opcode::kFetchOr, "fetch-or", kRecordKinds, true, true, MaskOf(Argument::kOperand), 0, false},
+    {Opcode::kFetchXor, "fetch-xor", kRecordKinds, true, true, MaskOf(Argument::kOperand), 0,
+     false},
+    {Opcode::kFetchMin, "fetch-min", kRecordKinds, true, true, MaskOf(Argument::kOperand), 0,
+     false},
+    {Opcode::kFetchMax, "fetch-max", kRecordKinds, true, true, MaskOf(Argument::kOperand), 0,
+     false},
+    {Opcode::kCompareAndSwap, "compare-and-swap", kRecordKinds, true, true,
+     MaskOf(Argument::kExpectedBytes), 0, true},
+    {Opcode::kAppend, "append", kRecordKinds, true, true, 0, 0, true},
+    {Opcode::kExpire, "expire", kRecordKinds, true, true, MaskOf(Argument::kTtlMs), 0, false},
+    {Opcode::kTtl, "ttl", kRecordKinds, true, false, 0, 0, false},
+    {Opcode::kIterate, "iterate", kRecordKinds, false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
-    {"length", false, false, 0, 0, false},
-}};
+    {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
+});
 
 // No operation takes more words than the proofs of limits.h count with, and none takes an argument
 // both ways.
@@ -96,12 +109,20 @@ static_assert(std::ranges::all_of(kOpcodes, [](const OpcodeInfo& info) {
 }));
 static_assert(kArgumentCount <= 8, "the mask of arguments is one byte");
 
+// By number; what is no operation has no name.
+inline constexpr auto kOpcodesByNumber = [] {
+  std::array<OpcodeInfo, kOpcodeEnd> by_number{};
+  for (const OpcodeInfo& info : kOpcodes) by_number[static_cast<std::size_t>(info.opcode)] = info;
+  return by_number;
+}();
+
 // Null for a number that is no operation.
 constexpr const OpcodeInfo* FindOpcode(std::uint8_t number) {
-  return number == 0 || number >= kOpcodeCount ? nullptr : &kOpcodes[number];
+  if (number >= kOpcodeEnd || kOpcodesByNumber[number].name.empty()) return nullptr;
+  return &kOpcodesByNumber[number];
 }
 constexpr const OpcodeInfo& InfoOf(Opcode opcode) {
-  return kOpcodes[static_cast<std::size_t>(opcode)];
+  return kOpcodesByNumber[static_cast<std::size_t>(opcode)];
 }
 
 }  // namespace tidepool::wire

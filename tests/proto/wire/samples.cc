@@ -39,7 +39,7 @@ FrameHeader RandomHeader(Random& random) {
 
 Operation RandomOperation(Random& random, Bytes pool) {
   Operation operation;
-  operation.opcode = static_cast<Opcode>(1 + random.Below(kOpcodeCount - 1));
+  operation.opcode = kOpcodes[random.Below(kOpcodes.size())].opcode;
   const OpcodeInfo& info = InfoOf(operation.opcode);
   const unsigned mask = info.required | (info.optional & static_cast<unsigned>(random.Word()));
   if (info.keyed) operation.key = Slice(random, pool, limits::kKeyBytesMax);

@@ -1,0 +1,31 @@
+#include "daemon/operation.h"
+
+#include <array>
+
+#include "daemon/hash_ops.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
+
+HandlerTable MakeTable() {
+  HandlerTable table{};
+  for (const auto handlers : {HashHandlers()}) {
+    for (const HandlerEntry& entry : handlers) {
+      table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
+    }
+  }
+  return table;
+}
+
+const HandlerTable kHandlers = MakeTable();
+
+}  // namespace
+
+Handler FindHandler(wire::Opcode opcode) {
+  const auto number = static_cast<std::size_t>(opcode);
+  return number < kHandlers.size() ? kHandlers[number] : nullptr;
+}
+
+}  // namespace tidepool::daemon

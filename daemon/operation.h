@@ -1,0 +1,53 @@
+// What every handler of an operation takes and gives, and the table of them.
+//
+//   daemon/dispatcher -> [daemon/operation] -> daemon/hash_ops, ... -> storage
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "proto/base/bytes.h"
+#include "proto/wire/answer.h"
+#include "proto/wire/group.h"
+#include "storage/partition.h"
+#include "storage/value_io.h"
+
+namespace tidepool::daemon {
+
+// What a handler needs to know. Views only; valid during the call.
+struct OperationContext {
+  storage::Partition& partition;  // Of a kind that takes the operation.
+  const wire::Operation& operation;
+  std::uint64_t hash = 0;    // KeyHash of the key.
+  std::uint64_t now_ms = 0;  // CoreStore::NowMs.
+  // The complete upload that a streamed Put names, else null.
+  storage::ValueWriter* upload = nullptr;
+  // Where an answer that lists records or items is written; as large as the answer may be.
+  MutableBytes scratch;
+};
+
+// `stored` is what a value too large for the answer is pinned from; its views end with the next
+// change of the store.
+struct Reply {
+  wire::Answer answer;
+  storage::StoredValue stored;
+};
+
+// A handler never fails: what goes wrong is the answer's code, with a text in its value where the
+// code alone does not say it.
+using Handler = void (*)(const OperationContext&, Reply*);
+
+struct HandlerEntry {
+  wire::Opcode opcode;
+  Handler handler;
+};
+
+// The text of an operation on a namespace whose kind does not take it.
+inline constexpr std::string_view kWrongKind =
+    "this operation is not one of the namespace's kind; see kvctl namespace describe";
+
+// Null if this daemon has no handler for the operation.
+Handler FindHandler(wire::Opcode opcode);
+
+}  // namespace tidepool::daemon

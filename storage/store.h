@@ -1,0 +1,81 @@
+// What the data of a partition offers to the machinery of its core, whatever its kind: compaction,
+// expiry, accounts, dropping, checks. The operations themselves are the kinds' own and not virtual.
+//
+// CoreStore, Compactor -> [Store] <- HashStore, ...
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "storage/layout.h"
+#include "storage/log.h"
+#include "storage/log_record.h"
+
+namespace tidepool::storage {
+
+struct IndexUsage {
+  std::uint64_t used_bytes = 0;
+  std::uint64_t allocated_bytes = 0;  // Cut from blocks and chunks; at least used_bytes.
+  std::uint64_t rebuilt_buckets = 0;  // Since it was made.
+};
+
+// Owner core only.
+class Store {
+ public:
+  virtual ~Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // False: memory for the first index was refused; the store must not be used.
+  virtual bool valid() const = 0;
+  // Records in the store, expired ones that were not yet removed included.
+  virtual std::uint64_t size() const = 0;
+  // Keys and values of these records, without what storing them takes.
+  virtual std::uint64_t payload_bytes() const = 0;
+  virtual IndexUsage index_usage() const = 0;
+
+  // Applies a change that somebody else has decided: expiry, recovery, a replica. Looks it up,
+  // makes room, and passes Partition::Stamp and Partition::Publish. Returns its version, or 0: no
+  // memory.
+  virtual Lsn Apply(const LogRecord& record) = 0;
+
+  // ---- Compaction. `record` lies at `location`.
+  // The word that refers to the record; null if none does any more (the record is dead).
+  virtual std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) = 0;
+  // The record was copied; `slot` and whatever else refers to it must refer to `moved` from now on.
+  virtual void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) = 0;
+  // Of a dropped partition: the record goes. `slot` as FindSlot gave it.
+  virtual void Discard(std::uint64_t* slot, std::uint64_t location) = 0;
+  // Whether a record of this key is there, so that a tombstone for it says nothing any more.
+  virtual bool HasKey(Bytes key) const = 0;
+
+  // ---- Background work.
+  // Work on the index that is due, until `done()`. True: more to do.
+  virtual bool IndexSlice(absl::FunctionRef<bool()> done) = 0;
+  // Frees all records of a dropped partition, from `*position` on (0 at first). True: more to do.
+  virtual bool FreeSlice(std::uint64_t* position, absl::FunctionRef<bool()> done) = 0;
+
+  // ---- Tests: ends the program at the first broken invariant.
+  virtual void CheckInvariants() const = 0;
+  // Calls `visit` with the location of every record.
+  virtual void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const = 0;
+
+ protected:
+  explicit Store(Log& log) : log_(log) {}
+
+  // The record and its extent's segments, except the first of them that `segments_kept` names.
+  void KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept);
+
+  Log& log_;
+
+ private:
+  friend class ValueReader;
+  std::vector<std::uint32_t> scratch_segments_;
+};
+
+}  // namespace tidepool::storage
