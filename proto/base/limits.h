@@ -92,6 +92,18 @@ static_assert(kKeyBytesMax + kExtentValueBytes + 4 * 1024 <= kSegmentBytes);
 static_assert(kInPlaceValueBytesMax <= kUnstreamedValueBytesMax);
 static_assert(kUnstreamedValueBytesMax <= kExtentValueBytes && kExtentValueBytes < kValueBytesMax);
 
+// Bloom filters. A block is what is zeroed, downloaded and made durable at a time; a small filter
+// is one shorter block. Below the least rate a filter would take more than 64 bits per value.
+inline constexpr std::size_t kFilterBlockBytes = 64 * 1024;
+inline constexpr std::size_t kFilterBytesMin = 4 * 1024;
+inline constexpr std::uint64_t kFilterBytesMax = 64ull << 30;  // Of one partition.
+inline constexpr double kFilterRateMin = 1e-6;
+inline constexpr double kFilterRateMax = 0.5;
+static_assert(kSegmentBytes % kFilterBlockBytes == 0);
+static_assert(kFilterBlockBytes % kFilterBytesMin == 0);
+static_assert(kFilterBytesMax % kFilterBlockBytes == 0);
+static_assert(kFilterBlockBytes % kUnstreamedValueBytesMax == 0, "a block is downloaded in pages");
+
 // Sessions.
 inline constexpr std::uint32_t kSessionsPerCoreMax = 10'000;
 static_assert(std::uint64_t{kSessionsPerCoreMax} * kCreditOperationsMin <= kCreditOperationsBudget,
