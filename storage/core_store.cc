@@ -80,7 +80,8 @@ Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
   if (guard == nullptr) return exhausted;
   std::unique_ptr<Partition> partition(
       new Partition(id, term, options, log_, memory_, guard,
-                    TagIndexOptions{options_.buckets_initial, options_.hash_mask}));
+                    TagIndexOptions{options_.buckets_initial, options_.hash_mask},
+                    TreeIndexOptions{options_.tree_page_bytes}));
   if (!partition->store().valid()) {
     free_words_.push_back(guard);
     return exhausted;

@@ -30,6 +30,8 @@ struct CoreStoreOptions {
   // Segments looked at per choice of what to compact, at least 1: bounds a step to some 10 us
   // however large the store is. Tests only: fewer.
   std::uint32_t victim_sample_segments = 4096;
+  // Tests only: smaller pages make deep trees of few keys.
+  std::uint32_t tree_page_bytes = kPageBytes;
   // Tests only: fewer hash bits make keys collide.
   std::uint64_t hash_mask = ~0ull;
 };

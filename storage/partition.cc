@@ -10,18 +10,23 @@
 namespace tidepool::storage {
 
 Partition::Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
-                     CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index)
+                     CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index,
+                     const TreeIndexOptions& tree)
     : id_(id), term_(term), last_lsn_(Lsn(term, 0)), options_(options), guard_(guard), log_(log) {
   TP_CHECK(term.value() <= limits::kTermMax);
   switch (options.kind) {
     case Kind::kHash:
       store_.reset(new HashStore(*this, log, memory, index));
       break;
-    case Kind::kUnspecified:
     case Kind::kOrdered:
+      store_.reset(new OrderedStore(*this, log, memory, index, tree));
+      break;
+    case Kind::kBloom:
+      store_.reset(new BloomStore(*this, log, memory, options.filter));
+      break;
+    case Kind::kUnspecified:
     case Kind::kQueue:
     case Kind::kPriority:
-    case Kind::kBloom:
     case Kind::kArray:
       TP_CHECK(false);  // The coordinator makes no such namespaces, and their partitions stay shut.
   }

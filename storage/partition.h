@@ -8,13 +8,19 @@
 #include <vector>
 
 #include "proto/base/check.h"
+#include "proto/base/filter_shape.h"
 #include "proto/base/ids.h"
 #include "proto/base/kind.h"
+#include "storage/bloom_store.h"
 #include "storage/hash_store.h"
 #include "storage/log_record.h"
+#include "storage/ordered_store.h"
 #include "storage/store.h"
 
 namespace tidepool::storage {
+
+// Kinds whose partitions take the operations of HashStore.
+inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered);
 
 struct PartitionOptions {
   Kind kind = Kind::kHash;
@@ -25,6 +31,7 @@ struct PartitionOptions {
   bool update_in_place = true;
   // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
   bool tombstones = false;
+  FilterShape filter;  // Of Kind::kBloom.
 };
 
 // Owner core only. Made and destroyed by CoreStore.
@@ -44,15 +51,19 @@ class Partition {
   bool IsOneOf(KindMask kinds) const { return (MaskOf(options_.kind) & kinds) != 0; }
   // Stages of a batch: what operations on this key will touch first, and then.
   void PrefetchIndex(std::uint64_t key_hash) {
-    if (IsOneOf(MaskOf(Kind::kHash))) [[likely]]
+    if (IsOneOf(kRecordKinds)) [[likely]]
       hash().PrefetchBucket(key_hash);
+    else if (kind() == Kind::kBloom)
+      bloom().Prefetch(key_hash);
   }
   void PrefetchRecord(std::uint64_t key_hash) {
-    if (IsOneOf(MaskOf(Kind::kHash))) [[likely]]
+    if (IsOneOf(kRecordKinds)) [[likely]]
       hash().PrefetchRecord(key_hash);
   }
   // Each only of a partition of its kind.
-  HashStore& hash() { return As<HashStore>(MaskOf(Kind::kHash)); }
+  HashStore& hash() { return As<HashStore>(kRecordKinds); }
+  OrderedStore& ordered() { return As<OrderedStore>(MaskOf(Kind::kOrdered)); }
+  BloomStore& bloom() { return As<BloomStore>(MaskOf(Kind::kBloom)); }
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
 
@@ -80,6 +91,8 @@ class Partition {
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);
   }
+  // For stores whose changes are no records.
+  void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
   void CountRefused() { ++refused_for_memory_; }
 
   // Sinks see the changes after the present one, in the order of their addition. Not owned; must
@@ -94,7 +107,8 @@ class Partition {
  private:
   friend class CoreStore;
   Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
-            CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index);
+            CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index,
+            const TreeIndexOptions& tree);
 
   template <typename OfKind>
   OfKind& As(KindMask kinds) {

@@ -305,5 +305,31 @@ TEST_CASE("ModelWithTombstones") {
   RunModel(options, 500, 300, 20'000, 1'000);
 }
 
+// The same operations with the order beside them; CheckInvariants compares the two indexes.
+StoreOptions Ordered(StoreOptions options, std::uint32_t tree_page_bytes = 4096) {
+  options.partition.kind = Kind::kOrdered;
+  options.core.tree_page_bytes = tree_page_bytes;
+  return options;
+}
+
+TEST_CASE("ModelOfOrderedPartition") {
+  RunModel(Ordered(TinyStore(16 << 20), 256), 3000, 1500, 60'000, 2'000);
+}
+
+TEST_CASE("ModelOfOrderedPartitionWithExtents") {
+  RunModel(Ordered(TinyStore(16 << 20, 8192)), 200, 60'000, 20'000, 1'000);
+}
+
+TEST_CASE("ModelOfOrderedPartitionWithLittleMemory") {
+  RunModel(Ordered(TinyStore(60 * 4096)), 800, 1500, 60'000, 500, true);
+}
+
+TEST_CASE("ModelOfOrderedPartitionWithTombstones") {
+  StoreOptions options = Ordered(TinyStore(2 << 20), 256);
+  options.partition.tombstones = true;
+  options.partition.update_in_place = false;
+  RunModel(options, 500, 300, 20'000, 1'000);
+}
+
 }  // namespace
 }  // namespace tidepool::storage

@@ -1,0 +1,121 @@
+// The operations of one ordered partition: those of a hash partition, and runs of keys in order.
+//
+// daemon's handlers -> partition -> [OrderedStore] = HashStore + TreeIndex over the same locations.
+// Single keys go through the tag index (a tree costs seven times as much), ranges through the tree.
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "storage/hash_store.h"
+#include "storage/tree_index.h"
+
+namespace tidepool::storage {
+
+// Keys from `begin` up to but without `end`, as unsigned bytes in lexicographic order.
+struct KeyRange {
+  Bytes begin;
+  bool after_begin = false;  // Without `begin` itself: to go on behind the last key seen.
+  std::optional<Bytes> end;  // None: to the last key.
+};
+
+// The end of the range of keys that begin with `prefix`, in `buffer`; none if there is no key above
+// them (the prefix is empty or all 255).
+std::optional<Bytes> EndOfPrefix(Bytes prefix, std::vector<std::byte>* buffer);
+
+struct ScanOptions {
+  KeyRange range;
+  bool reverse = false;    // From the end of the range downwards.
+  bool keys_only = false;  // Views hold nothing but the key: no record is read.
+  std::uint64_t records_max = ~0ull;
+};
+
+// How far a call has come. The views are valid until the next call that changes this core's store,
+// or BackgroundSlice.
+struct RangeProgress {
+  std::uint64_t records = 0;  // Accepted, counted or erased.
+  bool done = false;          // The range is through.
+  // The last key passed. To go on, upwards: begin = last with after_begin; downwards: end = last.
+  // None: nothing was passed, ask for the same range again.
+  std::optional<Bytes> last;
+};
+
+// Owner core only; as HashStore for all it inherits. Expired records are absent to everything here.
+//
+// What a scan promises: each call sees the partition at one moment. Between calls keys may come, go
+// and change; a key that is present from the first call to the last is seen exactly once, in its
+// place in the order, however the tree grows or shrinks and records move. A key that comes or goes
+// meanwhile is seen at most once.
+//
+// Every call is bounded: what it did not get to is left to the next one, even when `records` is 0
+// (a run of expired records was passed).
+//
+// Invariant: the tag index and the tree refer to the same records.
+class OrderedStore final : public HashStore {
+ public:
+  // Visits up to `records_max` records (at most 4,096 per call, and as many expired ones) until the
+  // visitor refuses one by returning false: that one is not passed. The visitor must not call the
+  // store.
+  RangeProgress Scan(const ScanOptions& options, std::uint64_t now_ms,
+                     absl::FunctionRef<bool(const RecordView&)> visitor);
+  // The first or last key of a range is a scan of one record.
+
+  // Counts upwards; at most about 1,024 leaves or records that may have expired per call, some
+  // 100 us. Only records that can expire are read.
+  RangeProgress CountRange(const KeyRange& range, std::uint64_t now_ms) const;
+
+  // Erases upwards at most `records_max` records (4,096 per call), each as Delete does. Keys that
+  // come behind `last` meanwhile stay. *code: kOk, or kResourceExhausted (namespaces with
+  // tombstones only; what `records` says is erased).
+  RangeProgress EraseRange(const KeyRange& range, std::uint64_t records_max, std::uint64_t now_ms,
+                           StatusCode* code);
+
+  // A key to split the partition at, about in the middle: as short as can be, above the lower half
+  // and not above the upper one. None below two records.
+  std::optional<std::vector<std::byte>> SplitKey() const;
+
+  const TreeIndex& order() const { return tree_; }
+
+  // Store
+  bool valid() const override { return HashStore::valid() && tree_.valid(); }
+  IndexUsage index_usage() const override;
+  void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
+  void Discard(std::uint64_t* slot, std::uint64_t location) override;
+  bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) override;
+  void CheckInvariants() const override;
+
+ private:
+  friend class Partition;
+
+  class RecordKeys final : public TreeKeyReader {
+   public:
+    explicit RecordKeys(const Log& log) : locator_(log.segments().locator()) {}
+    Bytes KeyAt(std::uint64_t location) const override {
+      return Log::KeyOf(*locator_.At(location));
+    }
+
+   private:
+    const SegmentTable::Locator locator_;
+  };
+
+  OrderedStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options,
+               const TreeIndexOptions& tree);
+
+  TreeIndex::Place Begin(const KeyRange& range) const {
+    return range.after_begin ? tree_.UpperBound(range.begin) : tree_.LowerBound(range.begin);
+  }
+  bool HasExpired(const TreeIndex::Entry& entry, std::uint64_t now_ms) const {
+    return entry.marked && log_.ExpiryOf(*log_.At(entry.location)) <= now_ms;
+  }
+  RecordView Seen(const TreeIndex::Entry& entry);
+
+  const RecordKeys keys_;
+  TreeIndex tree_;
+  bool dropped_ = false;  // Records go without the tree being told.
+  std::vector<std::byte> erase_key_;
+};
+
+}  // namespace tidepool::storage
