@@ -134,7 +134,9 @@ class BlockFilter {
   std::vector<std::uint64_t> offsets_;
   std::uint64_t whole_blocks_ = 0;
   std::uint64_t allocated_bytes_ = 0;
+  // TouchSlice: the block that is next, and how much of it is zeroed already.
   std::uint64_t touch_next_ = 0;
+  std::uint64_t touch_bytes_ = 0;
 };
 
 inline bool BlockFilter::InsertAndTell(std::uint64_t hash) {

@@ -21,10 +21,12 @@ Partition::Partition(PartitionId id, Term term, const PartitionOptions& options,
     case Kind::kOrdered:
       store_.reset(new OrderedStore(*this, log, memory, index, tree));
       break;
+    case Kind::kBloom:
+      store_.reset(new BloomStore(*this, log, memory, options.filter));
+      break;
     case Kind::kUnspecified:
     case Kind::kQueue:
     case Kind::kPriority:
-    case Kind::kBloom:
     case Kind::kArray:
       TP_CHECK(false);  // The coordinator makes no such namespaces, and their partitions stay shut.
   }

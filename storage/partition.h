@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "proto/base/check.h"
+#include "proto/base/filter_shape.h"
 #include "proto/base/ids.h"
 #include "proto/base/kind.h"
+#include "storage/bloom_store.h"
 #include "storage/hash_store.h"
 #include "storage/log_record.h"
 #include "storage/ordered_store.h"
@@ -29,6 +31,7 @@ struct PartitionOptions {
   bool update_in_place = true;
   // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
   bool tombstones = false;
+  FilterShape filter;  // Of Kind::kBloom.
 };
 
 // Owner core only. Made and destroyed by CoreStore.
@@ -50,6 +53,7 @@ class Partition {
   void PrefetchIndex(std::uint64_t key_hash) {
     if (IsOneOf(kRecordKinds)) [[likely]]
       hash().PrefetchBucket(key_hash);
+    if (kind() == Kind::kBloom) bloom().Prefetch(key_hash);
   }
   void PrefetchRecord(std::uint64_t key_hash) {
     if (IsOneOf(kRecordKinds)) [[likely]]
@@ -58,6 +62,7 @@ class Partition {
   // Each only of a partition of its kind.
   HashStore& hash() { return As<HashStore>(kRecordKinds); }
   OrderedStore& ordered() { return As<OrderedStore>(MaskOf(Kind::kOrdered)); }
+  BloomStore& bloom() { return As<BloomStore>(MaskOf(Kind::kBloom)); }
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
 
@@ -85,6 +90,8 @@ class Partition {
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);
   }
+  // For stores whose changes are no records.
+  void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
   void CountRefused() { ++refused_for_memory_; }
 
   // Sinks see the changes after the present one, in the order of their addition. Not owned; must

@@ -1,0 +1,58 @@
+// The operations of one bloom partition.
+//
+// daemon/bloom_ops -> partition -> [BloomStore] -> BlockFilter
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "proto/base/filter_shape.h"
+#include "storage/block_filter.h"
+#include "storage/store.h"
+
+namespace tidepool::storage {
+
+class Partition;
+
+// The filter lies outside of the log and is changed in place, so there are no records to compact,
+// and memory that the filter has at creation is all that it ever takes.
+//
+// Owner core only.
+class BloomStore final : public Store {
+ public:
+  BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape);
+
+  // Of BlockFilter; see there. `hash` is KeyHash(value).
+  void Prefetch(std::uint64_t hash) const { filter_->Prefetch(hash); }
+  bool InsertAndTell(std::uint64_t hash);
+  bool Contains(std::uint64_t hash) const { return filter_->Contains(hash); }
+  const BlockFilter& filter() const { return *filter_; }
+
+  // Sets the bits of blocks `*block` on of `other`, at most `blocks_max` that have any, and moves
+  // `*block` behind the last one looked at. Any number of times: bits are only ever set. REQUIRES:
+  // both filters have the same shape. True: more to do.
+  bool UnionSlice(const BloomStore& other, std::uint64_t* block, std::uint64_t blocks_max);
+
+  // ---- Store
+  bool valid() const override { return filter_ != nullptr; }
+  // The estimated number of distinct values; above 0 once there is one.
+  std::uint64_t size() const override;
+  // The filter, whatever it holds.
+  std::uint64_t payload_bytes() const override { return filter_->allocated_bytes(); }
+  IndexUsage index_usage() const override;
+  Lsn Apply(const LogRecord& record) override;
+  std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) override;
+  void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
+  void Discard(std::uint64_t* slot, std::uint64_t location) override;
+  bool HasKey(Bytes key) const override;
+  bool IndexSlice(absl::FunctionRef<bool()> done) override;
+  bool FreeSlice(std::uint64_t* position, absl::FunctionRef<bool()> done) override;
+  void CheckInvariants() const override;
+  void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const override;
+
+ private:
+  Partition& partition_;
+  std::unique_ptr<BlockFilter> filter_;
+};
+
+}  // namespace tidepool::storage
