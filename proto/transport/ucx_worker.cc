@@ -14,6 +14,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/log.h"
+#include "proto/transport/ucx_events.h"
 
 namespace tidepool::transport {
 namespace {
@@ -325,7 +326,11 @@ unsigned UcxWorker::Progress() {
   TP_CHECK(!in_progress_);  // Called from a callback.
   in_progress_ = true;
   must_progress_ = false;
-  unsigned events = ucp_worker_progress(handle_);
+  unsigned events = 0;
+  {
+    const UcxRuns runs;
+    events = ucp_worker_progress(handle_);
+  }
   if (!lost_.empty()) events += TellLost();
   in_progress_ = false;
   if (!closing_.empty()) events += CloseMarked();

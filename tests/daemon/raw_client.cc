@@ -155,7 +155,8 @@ void RawClient::OnPeerLost(transport::Endpoint* /*endpoint*/, const Status& /*wh
 
 template <typename Condition>
 void RawClient::WaitUntil(const char* what, Condition&& condition) {
-  const Deadline deadline = Deadline::AfterMs(10'000);
+  // Two thousand of these attach to one core on a loaded machine.
+  const Deadline deadline = Deadline::AfterMs(60'000);
   while (!condition()) {
     INFO("waiting for " << what);
     REQUIRE_FALSE(deadline.Passed());

@@ -307,7 +307,7 @@ class KilledKvctl(StagingTest):
 
     def test_the_same_command_attaches_to_what_a_killed_kvctl_left(self):
         seen_in = seen_out = False
-        for files in (3_000, 10_000, 40_000):
+        for files in (3_000, 10_000, 40_000, 120_000):
             source = os.path.join(self.cluster.folder, f"many{files}")
             target = os.path.join(self.cluster.folder, f"out{files}")
             os.mkdir(source)

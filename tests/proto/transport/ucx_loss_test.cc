@@ -311,6 +311,40 @@ TEST_CASE("FramesToAStoppedPeerAreGivenBackWhenTheEndpointIsClosed") {
   CHECK(server.BystanderIsServed());
 }
 
+// UCX 1.13.1 handles "the peer has closed" and "the socket takes more bytes" of one event one after
+// the other, and the first frees the connection that the second then uses.
+TEST_CASE("APeerThatReadsAndClosesAfterItsBlockedEndpointWasClosedHurtsNobody") {
+  for (int round = 0; round < 30; ++round) {
+    Server server;
+    RecordingReceiver at_slow;
+    auto slow_context = MakeLoopback();
+    auto slow = MakeWorkerOf(slow_context.get(), &at_slow);
+    Endpoint* to_server = *slow->Connect(server.worker->Address());
+    Endpoint* to_slow = *server.worker->Connect(slow->Address());
+    std::vector<Worker*> everyone = server.all();
+    everyone.push_back(slow.get());
+    REQUIRE(slow->Send(to_server, MakeFrame(&server.pool, 1ull << 63, 100)).ok());
+    REQUIRE(server.worker->Send(to_slow, MakeFrame(&server.pool, 1, 100)).ok());
+    REQUIRE(PumpUntil(everyone, [&] { return at_slow.frames == 1; }));
+    std::size_t sent = 1;
+    for (; to_slow->bytes_in_flight() < (1 << 20); ++sent) {
+      REQUIRE(server.worker->Send(to_slow, MakeFrame(&server.pool, sent, 60'000)).ok());
+      server.worker->Progress();
+    }
+    server.worker->Close(to_slow);
+    server.worker->Progress();
+    // It reads whatever the kernel holds, and goes.
+    for (int i = 0; i < 2'000; ++i) slow->Progress();
+    slow->Close(to_server);
+    for (int i = 0; i < 100; ++i) slow->Progress();
+    for (int i = 0; i < 200; ++i) server.worker->Progress();
+    CHECK(server.BystanderIsServed());
+    slow.reset();
+    CHECK(server.BystanderIsServed());
+    REQUIRE(PumpUntil(server.all(), [&] { return server.worker->sends_in_flight() == 0; }));
+  }
+}
+
 TEST_CASE("AWorkerThatIsDestroyedGivesBackTheFramesOfAStoppedPeer") {
   Server server;
   std::unique_ptr<Child> child;

@@ -102,7 +102,9 @@ TEST_CASE("EpollTakesOneEventAtATimeWhateverTheEnvironmentSays") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("epoll_wait,epoll_pwait", {"self", "100"}, environment);
-    const auto max_events = ArgumentFromEnd(traced, "epoll_wait", 2);
+    // Ours (ucx_events.h) is made of epoll_pwait; under sanitizers it stays libc's.
+    auto max_events = ArgumentFromEnd(traced, "epoll_pwait", 4);
+    for (const long each : ArgumentFromEnd(traced, "epoll_wait", 2)) max_events.push_back(each);
     REQUIRE(max_events.size() > 100);
     CHECK(Largest(max_events) == 1);
   }
