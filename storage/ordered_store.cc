@@ -11,9 +11,13 @@ namespace tidepool::storage {
 namespace {
 
 constexpr std::uint64_t kRecordsPerCallMax = 4096;
-// Records collected and asked for together before the first is read: more than the memory system
-// has in flight, and no more than the nearest cache keeps.
-constexpr std::size_t kRun = 128;
+constexpr std::uintptr_t kLine = 64;
+// How many records before it is shown one is asked for, and what its header tells of it.
+constexpr std::size_t kHeaderAhead = 20;
+constexpr std::size_t kRestAhead = 8;
+
+// Of one record: the processor itself goes on with what is read in order.
+constexpr std::uint64_t kPrefetchBytesMax = 1024;
 
 // A count's budget, in leaves and records that had to be read.
 constexpr std::uint64_t kCountSteps = 1024;
@@ -35,77 +39,120 @@ OrderedStore::OrderedStore(Partition& partition, Log& log, CoreMemory& memory,
   KeepOrder(&tree_);
 }
 
-RecordView OrderedStore::Seen(const TreeIndex::Entry& entry) {
+// In place: a view that is returned is stored in words and copied in pairs of them, which the
+// processor cannot forward (6 ns a record).
+void OrderedStore::ShowRecord(const TreeIndex::Entry& entry, RecordView* view) {
   const RecordHeader& record = *log_.At(entry.location);
-  if (record.type != RecordType::kPut) [[unlikely]]
-    return ViewOf(entry.location);
+  if (record.type != RecordType::kPut) [[unlikely]] {
+    *view = ViewOf(entry.location);
+    return;
+  }
+  view->key = Log::KeyOf(record);
+  view->value = {view->key.data() + record.key_bytes, record.value_bytes};
+  view->value_bytes = record.value_bytes;
+  view->version = Lsn(record.lsn);
+  view->value_flags = record.flags & kCounterFlags;
+  view->expiry_ms = entry.marked ? log_.ExpiryOf(record) : 0;
+  view->location = entry.location;
+  view->extent = nullptr;
+}
+
+// The record's header and what mostly is all of it.
+[[gnu::always_inline]] inline void OrderedStore::PrefetchHeader(std::uint64_t location) const {
+  const auto* record = reinterpret_cast<const char*>(log_.At(location));
+  __builtin_prefetch(record);
+  __builtin_prefetch(record + kLine);
+}
+
+// What PrefetchHeader has left out: the header is here by now and tells how far the record goes.
+[[gnu::always_inline]] inline void OrderedStore::PrefetchRest(std::uint64_t location) const {
+  const RecordHeader& record = *log_.At(location);
+  const auto begin = reinterpret_cast<std::uintptr_t>(&record);
+  const std::uintptr_t end =
+      begin + std::min<std::uint64_t>(sizeof record + record.key_bytes + record.value_bytes,
+                                      kPrefetchBytesMax);
+  for (std::uintptr_t line = AlignUp(begin + kLine + 1, kLine); line < end; line += kLine) {
+    __builtin_prefetch(reinterpret_cast<const char*>(line));
+  }
+}
+
+// The next records of a scan, found together.
+struct OrderedStore::Run {
+  std::size_t count = 0;
+  TreeIndex::Entry entries[kRun];
+  TreeIndex::Place places[kRun];  // For keys only.
+};
+
+void OrderedStore::Collect(const ScanOptions& options, TreeIndex::Place* from,
+                           std::uint64_t records_max, Run* run) const {
+  const std::span<TreeIndex::Entry> wanted =
+      std::span(run->entries).first(std::min<std::uint64_t>(records_max, kRun));
+  const Bytes* end = options.range.end.has_value() ? &*options.range.end : nullptr;
+  TreeIndex::Place* places = options.keys_only ? run->places : nullptr;
+  run->count = options.reverse ? tree_.CollectDown(from, options.range.begin, wanted, places)
+                               : tree_.CollectUp(from, end, wanted, places);
+}
+
+// Shows the run's records, and asks for each some time before: the memory system works while those
+// before are copied out. False: the visitor refused one, or too many had expired.
+bool OrderedStore::Show(const Run& run, bool keys_only, std::uint64_t now_ms,
+                        absl::FunctionRef<bool(const RecordView&)> visitor, ScanState* state) {
+  TreeKeyBuffer buffer;
   RecordView view;
-  view.key = Log::KeyOf(record);
-  view.value = {view.key.data() + record.key_bytes, record.value_bytes};
-  view.value_bytes = record.value_bytes;
-  view.version = Lsn(record.lsn);
-  view.value_flags = record.flags & kCounterFlags;
-  view.expiry_ms = entry.marked ? log_.ExpiryOf(record) : 0;
-  view.location = entry.location;
-  return view;
+  const auto ask_for = [&](std::size_t i) __attribute__((always_inline)) {
+    if (i < run.count) PrefetchHeader(run.entries[i].location);
+    if (i >= kHeaderAhead - kRestAhead && i - (kHeaderAhead - kRestAhead) < run.count) {
+      PrefetchRest(run.entries[i - (kHeaderAhead - kRestAhead)].location);
+    }
+  };
+  if (!keys_only) {
+    for (std::size_t i = 0; i < kHeaderAhead; ++i) ask_for(i);
+  }
+  for (std::size_t i = 0; i < run.count; ++i) {
+    const TreeIndex::Entry& entry = run.entries[i];
+    if (!keys_only) ask_for(i + kHeaderAhead);
+    if (HasExpired(entry, now_ms)) {
+      state->passed = entry.location;
+      if (--state->expired_left == 0) return false;
+      continue;
+    }
+    if (keys_only) {
+      view.key = tree_.KeyOf(run.places[i], &buffer);
+    } else {
+      ShowRecord(entry, &view);
+    }
+    if (!visitor(view)) return false;
+    state->passed = entry.location;
+    ++state->records;
+  }
+  return true;
 }
 
 RangeProgress OrderedStore::Scan(const ScanOptions& options, std::uint64_t now_ms,
                                  absl::FunctionRef<bool(const RecordView&)> visitor) {
-  RangeProgress progress;
-  const KeyRange& range = options.range;
-  const Bytes* end = range.end.has_value() ? &*range.end : nullptr;
   const std::uint64_t records_max = std::min(options.records_max, kRecordsPerCallMax);
-  std::uint64_t expired_left = kRecordsPerCallMax;
-  TreeIndex::Place at = !options.reverse ? Begin(range)
-                        : end != nullptr ? tree_.LastBelow(*end)
-                                         : tree_.Last();
-  std::uint64_t passed = 0;  // Location of the last one.
-  const auto stop = [&]() -> RangeProgress {
-    if (passed != 0) progress.last = KeyAt(passed);
-    return progress;
-  };
-  TreeIndex::Entry entries[kRun];
-  TreeIndex::Place places[kRun];
-  while (at.valid()) {
-    if (progress.records == records_max || expired_left == 0) return stop();
-    const std::span<TreeIndex::Entry> wanted =
-        std::span(entries).first(std::min<std::uint64_t>(records_max - progress.records, kRun));
-    const std::size_t count = options.reverse ? tree_.CollectDown(&at, range.begin, wanted, places)
-                                              : tree_.CollectUp(&at, end, wanted, places);
-    if (!options.keys_only) {
-      for (std::size_t i = 0; i < count; ++i) {
-        const auto* record = reinterpret_cast<const char*>(log_.At(entries[i].location));
-        __builtin_prefetch(record);
-        __builtin_prefetch(record + 64);
-      }
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (HasExpired(entries[i], now_ms)) {
-        passed = entries[i].location;
-        if (--expired_left == 0) return stop();
-        continue;
-      }
-      TreeKeyBuffer buffer;
-      RecordView view;
-      if (options.keys_only) {
-        view.key = tree_.KeyOf(places[i], &buffer);
-      } else {
-        view = Seen(entries[i]);
-      }
-      if (!visitor(view)) return stop();
-      passed = entries[i].location;
-      ++progress.records;
-    }
+  ScanState state{0, kRecordsPerCallMax, 0};
+  TreeIndex::Place at = !options.reverse ? Begin(options.range, TreeIndex::Ahead::kRun)
+                        : options.range.end.has_value()
+                            ? tree_.LastBelow(*options.range.end, TreeIndex::Ahead::kRun)
+                            : tree_.Last();
+  Run run;
+  bool goes_on = true;
+  while (goes_on && at.valid() && state.records < records_max) {
+    Collect(options, &at, records_max - state.records, &run);
+    goes_on = Show(run, options.keys_only, now_ms, visitor, &state);
   }
-  progress.done = true;
-  return stop();
+  RangeProgress progress;
+  progress.records = state.records;
+  progress.done = goes_on && !at.valid();
+  if (state.passed != 0) progress.last = KeyAt(state.passed);
+  return progress;
 }
 
 RangeProgress OrderedStore::CountRange(const KeyRange& range, std::uint64_t now_ms) const {
   RangeProgress progress;
   const Bytes* end = range.end.has_value() ? &*range.end : nullptr;
-  TreeIndex::Place at = Begin(range);
+  TreeIndex::Place at = Begin(range, TreeIndex::Ahead::kOneCell);
   std::uint64_t steps = 0;
   while (at.valid() && steps < kCountSteps) {
     steps += kCountLeaves;
@@ -125,7 +172,7 @@ RangeProgress OrderedStore::EraseRange(const KeyRange& range, std::uint64_t reco
   *code = StatusCode::kOk;
   KeyRange left = range;
   for (std::uint64_t steps = 0; steps < std::min(records_max, kRecordsPerCallMax); ++steps) {
-    const TreeIndex::Place at = Begin(left);
+    const TreeIndex::Place at = Begin(left, TreeIndex::Ahead::kOneCell);
     if (!at.valid()) {
       progress.done = true;
       return progress;

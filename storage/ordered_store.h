@@ -104,13 +104,27 @@ class OrderedStore final : public HashStore {
   OrderedStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options,
                const TreeIndexOptions& tree);
 
-  TreeIndex::Place Begin(const KeyRange& range) const {
-    return range.after_begin ? tree_.UpperBound(range.begin) : tree_.LowerBound(range.begin);
+  TreeIndex::Place Begin(const KeyRange& range, TreeIndex::Ahead ahead) const {
+    return range.after_begin ? tree_.UpperBound(range.begin, ahead)
+                             : tree_.LowerBound(range.begin, ahead);
   }
   bool HasExpired(const TreeIndex::Entry& entry, std::uint64_t now_ms) const {
     return entry.marked && log_.ExpiryOf(*log_.At(entry.location)) <= now_ms;
   }
-  RecordView Seen(const TreeIndex::Entry& entry);
+  static constexpr std::size_t kRun = 128;
+  struct Run;
+  struct ScanState {
+    std::uint64_t records;
+    std::uint64_t expired_left;
+    std::uint64_t passed;  // Location of the last one; 0: none.
+  };
+  void PrefetchHeader(std::uint64_t location) const;
+  void PrefetchRest(std::uint64_t location) const;
+  void Collect(const ScanOptions& options, TreeIndex::Place* from, std::uint64_t records_max,
+               Run* run) const;
+  bool Show(const Run& run, bool keys_only, std::uint64_t now_ms,
+            absl::FunctionRef<bool(const RecordView&)> visitor, ScanState* state);
+  void ShowRecord(const TreeIndex::Entry& entry, RecordView* view);
 
   const RecordKeys keys_;
   TreeIndex tree_;

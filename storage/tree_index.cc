@@ -29,13 +29,15 @@ TreePage* TreeIndex::DescendTo(Bytes key, Path* path) const {
   return page;
 }
 
-PageRef TreeIndex::LeafOf(Bytes key) const {
+PageRef TreeIndex::LeafOf(Bytes key, Ahead ahead) const {
   PageRef ref = root_;
   for (const TreePage* page = pages_.At(ref); page->level != 0;) {
     ref = pages_.Child(*page, pages_.ChildIndex(*page, key));
     pages_.PrefetchSlots(ref);
     page = pages_.At(ref);
   }
+  // While the slots are searched, the cells come.
+  if (ahead == Ahead::kRun) pages_.PrefetchCells(ref);
   return ref;
 }
 
@@ -52,24 +54,24 @@ TreeIndex::Place TreeIndex::Settle(PageRef leaf, std::uint32_t cell) const {
 }
 
 TreeIndex::Place TreeIndex::Find(Bytes key) const {
-  const PageRef leaf = LeafOf(key);
+  const PageRef leaf = LeafOf(key, Ahead::kOneCell);
   const TreeSpot spot = pages_.Search(*pages_.At(leaf), key);
   return spot.equal ? Place{leaf, spot.index} : Place{};
 }
 
-TreeIndex::Place TreeIndex::LowerBound(Bytes key) const {
-  const PageRef leaf = LeafOf(key);
+TreeIndex::Place TreeIndex::LowerBound(Bytes key, Ahead ahead) const {
+  const PageRef leaf = LeafOf(key, ahead);
   return Settle(leaf, pages_.Search(*pages_.At(leaf), key).index);
 }
 
-TreeIndex::Place TreeIndex::UpperBound(Bytes key) const {
-  const PageRef leaf = LeafOf(key);
+TreeIndex::Place TreeIndex::UpperBound(Bytes key, Ahead ahead) const {
+  const PageRef leaf = LeafOf(key, ahead);
   const TreeSpot spot = pages_.Search(*pages_.At(leaf), key);
   return Settle(leaf, spot.index + (spot.equal ? 1 : 0));
 }
 
-TreeIndex::Place TreeIndex::LastBelow(Bytes key) const {
-  const PageRef leaf = LeafOf(key);
+TreeIndex::Place TreeIndex::LastBelow(Bytes key, Ahead ahead) const {
+  const PageRef leaf = LeafOf(key, ahead);
   return Previous({leaf, pages_.Search(*pages_.At(leaf), key).index});
 }
 
@@ -96,14 +98,17 @@ std::size_t TreeIndex::CollectUp(Place* from, const Bytes* end, std::span<Entry>
   std::size_t filled = 0;
   while (from->valid() && filled < entries.size()) {
     const TreePage& leaf = *pages_.At(from->page);
-    // The next leaf is asked for while this one is read.
-    if (leaf.next != 0 && entries.size() - filled > leaf.count - from->cell) {
-      pages_.PrefetchAll(leaf.next);
-    }
     const std::uint32_t bound = end == nullptr ? leaf.count : pages_.CountBelow(leaf, *end);
-    const std::uint32_t stop = static_cast<std::uint32_t>(
+    const auto stop = static_cast<std::uint32_t>(
         std::min<std::size_t>(bound, from->cell + (entries.size() - filled)));
+    // The next leaf is asked for while this one is read: its slots, and when its header can be
+    // here, its cells.
+    const bool goes_on =
+        leaf.next != 0 && bound == leaf.count && entries.size() - filled > leaf.count - from->cell;
+    if (goes_on) pages_.PrefetchSlots(leaf.next);
+    const std::uint32_t middle = goes_on ? from->cell + (leaf.count - from->cell) / 2 : ~0u;
     for (std::uint32_t cell = from->cell; cell < stop; ++cell, ++filled) {
+      if (cell == middle) pages_.PrefetchCells(leaf.next);
       entries[filled] = At({from->page, cell});
       if (places != nullptr) places[filled] = {from->page, cell};
     }
@@ -119,10 +124,13 @@ std::size_t TreeIndex::CollectDown(Place* from, Bytes begin, std::span<Entry> en
   std::size_t filled = 0;
   while (from->valid() && filled < entries.size()) {
     const TreePage& leaf = *pages_.At(from->page);
-    if (leaf.prev != 0 && entries.size() - filled > from->cell) pages_.PrefetchAll(leaf.prev);
     const std::uint32_t bound = begin.empty() ? 0 : pages_.CountBelow(leaf, begin);
+    const bool goes_on = leaf.prev != 0 && bound == 0 && entries.size() - filled > from->cell;
+    if (goes_on) pages_.PrefetchSlots(leaf.prev);
     std::uint32_t left = from->cell + 1;  // Cells of this leaf not yet passed.
+    const std::uint32_t middle = goes_on ? left - left / 2 : 0;
     for (; left > bound && filled < entries.size(); --left, ++filled) {
+      if (left == middle) pages_.PrefetchCells(leaf.prev);
       entries[filled] = At({from->page, left - 1});
       if (places != nullptr) places[filled] = {from->page, left - 1};
     }

@@ -79,11 +79,15 @@ class TreeIndex {
   // Erases the first key, without searching for it. The index must not be empty.
   void EraseFirst();
 
-  // ---- Places. Invalid ones mean: there is none.
+  // ---- Places. Invalid ones mean: there is none. `ahead`: what will be read of the leaf.
+  enum class Ahead : std::uint8_t { kOneCell, kRun };
   Place Find(Bytes key) const;
-  Place LowerBound(Bytes key) const;  // The first key that is not below `key`.
-  Place UpperBound(Bytes key) const;  // The first key above `key`.
-  Place LastBelow(Bytes key) const;   // The last key below `key`.
+  // The first key that is not below `key`.
+  Place LowerBound(Bytes key, Ahead ahead = Ahead::kOneCell) const;
+  // The first key above `key`.
+  Place UpperBound(Bytes key, Ahead ahead = Ahead::kOneCell) const;
+  // The last key below `key`.
+  Place LastBelow(Bytes key, Ahead ahead = Ahead::kOneCell) const;
   Place First() const;
   Place Last() const;
   Place Next(Place place) const;
@@ -157,7 +161,7 @@ class TreeIndex {
   };
 
   TreePage* DescendTo(Bytes key, Path* path) const;
-  PageRef LeafOf(Bytes key) const;
+  PageRef LeafOf(Bytes key, Ahead ahead) const;
   void LeftmostPath(Path* path) const;
   Fence LowFence(const Path& path, std::uint32_t depth, std::uint32_t child) const;
   Fence HighFence(const Path& path, std::uint32_t depth, std::uint32_t child) const;

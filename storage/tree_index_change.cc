@@ -62,7 +62,7 @@ bool TreeIndex::MakeRoomSlow(Bytes key, bool separator) {
     if (enough) spare_separator_ = static_cast<PageRef>(offset >> kPageShift);
   }
   if (enough) return true;
-  const TreePage& leaf = *pages_.At(LeafOf(key));
+  const TreePage& leaf = *pages_.At(LeafOf(key, Ahead::kOneCell));
   return FitsUnsplit(
       leaf, pages_.CellBytes(0, leaf.prefix_bytes, static_cast<std::uint32_t>(key.size())));
 }

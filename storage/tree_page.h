@@ -110,7 +110,14 @@ class TreePages {
   }
   // The header and the beginning of the slots, asked for before they are searched.
   void PrefetchSlots(PageRef ref) const { Prefetch(ref, 640); }
-  void PrefetchAll(PageRef ref) const { Prefetch(ref, shape_.page_bytes); }
+  // The cells, whose header must be here: about a third of a page is free.
+  void PrefetchCells(PageRef ref) const {
+    const TreePage& page = *At(ref);
+    for (std::uint32_t line = page.heap & ~63u; line < shape_.page_bytes; line += 64) {
+      __builtin_prefetch(page.at(line));
+    }
+    asm volatile("");
+  }
 
   // An empty page whose keys all begin with `prefix`.
   void Init(TreePage* page, std::uint8_t level, Bytes prefix) const;
