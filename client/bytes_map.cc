@@ -20,16 +20,6 @@ using wire::Opcode;
 const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
 
 // Makers of results; the call is done.
-Result<Value> TakeValue(CallRef call) {
-  const Operation& operation = Only(call);
-  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-  Value value;
-  value.kind = static_cast<ValueKind>(operation.result_kind);
-  value.version = operation.version.value();
-  value.bytes = call.get()->TakeSingleResult();
-  return value;
-}
-
 Result<Version> TakeVersion(CallRef call) {
   const Operation& operation = Only(call);
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
@@ -52,15 +42,6 @@ Result<double> TakeF64(CallRef call) {
   const Operation& operation = Only(call);
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
   return std::bit_cast<double>(operation.number);
-}
-
-Result<bool> TakeContains(CallRef call) {
-  const Operation& operation = Only(call);
-  if (operation.code == StatusCode::kOk) return true;
-  const Status status = call.get()->StatusOf(operation);
-  // A dropped namespace is no answer, and has a text of its own.
-  if (operation.code == StatusCode::kNotFound && !call.get()->HasFailure(operation)) return false;
-  return status;
 }
 
 Result<std::uint64_t> TakeSum(CallRef call) {
@@ -163,18 +144,48 @@ Status StatusOf(CallRef call) { return call.get()->StatusOf(Only(call)); }
 
 }  // namespace
 
+namespace internal {
+
+Result<Value> TakeValue(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  Value value;
+  value.kind = static_cast<ValueKind>(operation.result_kind);
+  value.version = operation.version.value();
+  value.bytes = call.get()->TakeSingleResult();
+  return value;
+}
+
+Result<bool> TakeFound(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code == StatusCode::kOk) return true;
+  const Status status = call.get()->StatusOf(operation);
+  // A dropped namespace is no answer, and has a text of its own.
+  if (operation.code == StatusCode::kNotFound && !call.get()->HasFailure(operation)) return false;
+  return status;
+}
+
+Result<bool> TakeInserted(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code == StatusCode::kOk) return true;
+  if (operation.code == StatusCode::kAlreadyExists) return false;
+  return call.get()->StatusOf(operation);
+}
+
+}  // namespace internal
+
 Result<Value> BytesMap::Get(std::string_view key, const CallOptions& options) const {
-  return TakeValue(Sync(space_, Spec(Opcode::kGet, key, options)));
+  return internal::TakeValue(Sync(space_, Spec(Opcode::kGet, key, options)));
 }
 Future<Value> BytesMap::GetAsync(std::string_view key, const CallOptions& options) const {
-  return Async(space_, Spec(Opcode::kGet, key, options), &TakeValue);
+  return Async(space_, Spec(Opcode::kGet, key, options), &internal::TakeValue);
 }
 
 Result<Value> BytesMap::Take(std::string_view key, const CallOptions& options) const {
-  return TakeValue(Sync(space_, Spec(Opcode::kTake, key, options)));
+  return internal::TakeValue(Sync(space_, Spec(Opcode::kTake, key, options)));
 }
 Future<Value> BytesMap::TakeAsync(std::string_view key, const CallOptions& options) const {
-  return Async(space_, Spec(Opcode::kTake, key, options), &TakeValue);
+  return Async(space_, Spec(Opcode::kTake, key, options), &internal::TakeValue);
 }
 
 Result<Version> BytesMap::Put(std::string_view key, std::string_view value,
@@ -194,10 +205,10 @@ Future<Version> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions&
 }
 
 Result<bool> BytesMap::Contains(std::string_view key, const CallOptions& options) const {
-  return TakeContains(Sync(space_, Spec(Opcode::kContains, key, options)));
+  return internal::TakeFound(Sync(space_, Spec(Opcode::kContains, key, options)));
 }
 Future<bool> BytesMap::ContainsAsync(std::string_view key, const CallOptions& options) const {
-  return Async(space_, Spec(Opcode::kContains, key, options), &TakeContains);
+  return Async(space_, Spec(Opcode::kContains, key, options), &internal::TakeFound);
 }
 
 Result<std::uint64_t> BytesMap::Length(const CallOptions& options) const {

@@ -85,7 +85,7 @@ IN_A_ROW = {"xxhash", "spdlog", "nlohmann", "protobuf", "grpc", "abseil", "pmdk"
 # C, POSIX and Linux, which every row may include. C++ headers have no ending.
 SYSTEM = re.compile(
     r"[a-z_0-9]+|(sys|net|netinet|arpa|linux|asm|bits)/[a-z_0-9/]+\.h|"
-    r"(aio|cpuid|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|features|float|fnmatch|ftw|getopt|glob|"
+    r"(aio|cpuid|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|features|float|fnmatch|ftw|getopt|glob|"
     r"grp|ifaddrs|immintrin|inttypes|langinfo|limits|link|locale|malloc|math|netdb|nmmintrin|poll|"
     r"pthread|pty|pwd|sched|semaphore|setjmp|signal|spawn|stdarg|stdatomic|stddef|stdint|stdio|stdlib|"
     r"string|strings|syslog|termios|time|ucontext|unistd|utime|wait|wchar|x86intrin)\.h|sanitizer/.*")

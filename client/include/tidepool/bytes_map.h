@@ -21,6 +21,17 @@
 
 namespace tidepool {
 
+namespace internal {
+
+// Make results of calls that are done, for the typed handles.
+TIDEPOOL_API Result<Value> TakeValue(CallRef call);
+// Of a call that needs the key: kOk is true, and that there is no such key is false.
+TIDEPOOL_API Result<bool> TakeFound(CallRef call);
+// Of a Put with kIfAbsent: false if the key was there.
+TIDEPOOL_API Result<bool> TakeInserted(CallRef call);
+
+}  // namespace internal
+
 struct CallOptions {
   // After it the call ends, whatever state it is in. 0: ConnectOptions::call_timeout, and 1 s more
   // for each 50 MB that the call itself carries.

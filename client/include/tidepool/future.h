@@ -83,6 +83,10 @@ class Future {
     return Wait(std::chrono::steady_clock::now() + timeout);
   }
 
+  // For the library: the call, to be waited for with another `take`. The future is empty
+  // afterwards.
+  internal::CallRef Release() && { return std::move(call_); }
+
   // Calls `next` with the result, once, on whichever thread makes progress at that time and outside
   // of all locks of the library, so `next` may start and wait for other operations. If the result
   // is there already, `next` runs at once on this thread. The future is empty afterwards.

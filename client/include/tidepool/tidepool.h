@@ -2,15 +2,18 @@
 //
 //   auto client = tidepool::Client::Connect();
 //   if (!client.ok()) return tidepool::Report(client.status());
-//   auto map = client->OpenOrCreate<tidepool::BytesMap>("particles");
+//   auto map = client->OpenOrCreate<tidepool::HashMap<std::string, Particle>>("particles");
 //   if (!map.ok()) return tidepool::Report(map.status());
-//   auto version = map->Put("p7", "...");
+//   auto version = map->Put("p7", Particle{});
 #pragma once
 
 #include "tidepool/batch_result.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/client.h"
+#include "tidepool/codec.h"
 #include "tidepool/future.h"
+#include "tidepool/hash_map.h"
+#include "tidepool/hash_set.h"
 #include "tidepool/namespace.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"
