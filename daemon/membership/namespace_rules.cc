@@ -93,7 +93,10 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
 }
 
 Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& wanted) {
-  TP_RETURN_IF_ERROR(placement::CheckTypesAgree(existing.name, existing.options, wanted));
+  // Another kind is the greater difference, and has types of its own.
+  if (existing.kind == kind) {
+    TP_RETURN_IF_ERROR(placement::CheckTypesAgree(existing.name, existing.options, wanted));
+  }
   std::string differences;
   const auto compare = [&differences](const char* name, const auto& is, const auto& wants) {
     if (is == wants) return;

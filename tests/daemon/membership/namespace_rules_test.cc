@@ -92,6 +92,18 @@ TEST_CASE("OtherTypesThanTheNamespacesAreRefusedByBothNames") {
   CHECK(Says(both, "values are 'raw<Particle,48>'"));
 }
 
+TEST_CASE("AnotherKindIsNamedBeforeOtherTypes") {
+  placement::Namespace existing;
+  existing.name = "x";
+  existing.options.key_type = "u64";
+  NamespaceOptions wanted;
+  wanted.key_type = "ordered<u64>";
+  CHECK(CheckEqual(existing, Kind::kHash, wanted) == StatusCode::kFailedPrecondition);
+  const Status refused = CheckEqual(existing, Kind::kOrdered, wanted);
+  CHECK(refused == StatusCode::kAlreadyExists);
+  CHECK(Says(refused, "kind is hash, not ordered"));
+}
+
 TEST_CASE("WhoNamesNoTypesAndWhatHasNoTypesFitsAll") {
   CoordinatorFixture cluster;
   cluster.Join(1);
