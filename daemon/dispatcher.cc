@@ -318,10 +318,11 @@ void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t an
         operation.has(wire::Argument::kUpload)
             ? streams_->FindUpload(session, operation.get(wire::Argument::kUpload))
             : nullptr;
-    ownership_.shares().Run(handler,
-                            {*planned.partition, operation, planned.hash, now_ms, upload,
-                             MutableBytes(scratch_.data(), std::min(room, scratch_.size()))},
-                            &reply);
+    ownership_.shares().Run(
+        handler,
+        {*planned.partition, operation, planned.hash, now_ms, upload,
+         MutableBytes(scratch_.data(), std::min(room, scratch_.size())), store_},
+        &reply);
   }
   Conclude(session, planned, reply, room, kept, sink);
   // Also of a Put that failed: a value that stays unused would hold its memory for as long as the

@@ -89,10 +89,10 @@ void RunBatch(Core& core, LocalBatch& batch) {
                placement::PartitionIndexOf(operation.key, partitions) != batch.partition.index()) {
       reply.answer.code = StatusCode::kWrongEpoch;
     } else {
-      ownership.shares().Run(
-          handler,
-          {*verdict.partition, operation, KeyHash(operation.key), now_ms, nullptr, scratch},
-          &reply);
+      ownership.shares().Run(handler,
+                             {*verdict.partition, operation, KeyHash(operation.key), now_ms,
+                              nullptr, scratch, core.store()},
+                             &reply);
     }
     batch.outcomes.push_back(Outcome(*verdict.partition, reply, batch.value_bytes_max));
   }

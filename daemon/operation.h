@@ -10,6 +10,7 @@
 #include "proto/base/bytes.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
+#include "storage/core_store.h"
 #include "storage/partition.h"
 #include "storage/value_io.h"
 
@@ -25,6 +26,7 @@ struct OperationContext {
   storage::ValueWriter* upload = nullptr;
   // Where an answer that lists records or items is written; as large as the answer may be.
   MutableBytes scratch;
+  storage::CoreStore& store;  // That holds the partition.
 };
 
 // `stored` is what a value too large for the answer is pinned from; its views end with the next
