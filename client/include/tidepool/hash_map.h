@@ -21,7 +21,7 @@
 
 namespace tidepool {
 
-// Values that are counters: stored so that tools print them as numbers.
+// Values that Fetch... works on.
 template <typename V>
 concept IntegerCounter = std::same_as<V, std::int64_t>;
 template <typename V>
@@ -291,9 +291,9 @@ class HashMap {
     std::string_view bytes;
   };
   static PutOptions WithKind(PutOptions options) {
-    options.kind = IntegerCounter<V> ? ValueKind::kI64
-                   : Counter<V>      ? ValueKind::kF64
-                                     : ValueKind::kBytes;
+    // By the encoding, not by the type: `long long` is stored as what it is called, an i64.
+    constexpr bool kIsI64 = std::signed_integral<V> && sizeof(V) == 8;
+    options.kind = kIsI64 ? ValueKind::kI64 : Counter<V> ? ValueKind::kF64 : ValueKind::kBytes;
     return options;
   }
 
