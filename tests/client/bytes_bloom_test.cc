@@ -219,6 +219,30 @@ TEST_CASE("ADroppedFilterAnswersNeitherYesNorNo", "[kinds]") {
   CHECK(again->Insert("a").value());
 }
 
+TEST_CASE("ATypedFilterIsOneOfItsEncodings", "[kinds]") {
+  TestCluster cluster;
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const auto filter = client.Create<BloomFilter<std::uint64_t>>("numbers", For(1000));
+  INFO(filter.status().ToString());
+  REQUIRE(filter.ok());
+  CHECK(filter->Insert(7).value());
+  CHECK_FALSE(filter->InsertAsync(7).Wait().value());
+  const std::vector<std::uint64_t> numbers = {7, 8, 9};
+  CHECK(filter->MultiInsert(numbers).count() == 2);
+  CHECK(filter->MultiContainsAsync(numbers).Wait().value().count() == 3);
+  CHECK_FALSE(filter->Contains(10).value());
+  const auto copy = filter->Download();
+  REQUIRE(copy.ok());
+  CHECK(copy->Contains(9));
+  CHECK_FALSE(copy->Contains(10));
+  const std::uint64_t seven = 7;
+  const std::string_view encoded(reinterpret_cast<const char*>(&seven), sizeof seven);
+  CHECK(filter->bytes().Contains(encoded).value());
+  CHECK(client.Open<BloomFilter<std::string>>("numbers").code() == StatusCode::kFailedPrecondition);
+  CHECK(client.Open<BytesBloom>("numbers").ok());
+}
+
 // How often each of `count` values was told to be new by these clients.
 std::vector<int> Told(const std::vector<std::unique_ptr<Process>>& clients, std::size_t count) {
   std::vector<int> told(count);
