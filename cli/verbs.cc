@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/commands/bench.h"
+#include "cli/commands/bloom.h"
 #include "cli/commands/cluster.h"
 #include "cli/commands/data.h"
 #include "cli/commands/help.h"
@@ -21,8 +22,8 @@ const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
     for (const auto& family :
-         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, ScanVerbs, LoadVerbs,
-          StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, BloomVerbs, ScanVerbs,
+          LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

@@ -75,4 +75,28 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   return StartCall(space, call, mode, spec.timeout, value_bytes);
 }
 
+bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode) {
+  if (key.size() > limits::kKeyBytesMax) return false;
+  operation->queue = QueueOf(space.state(), key);
+  operation->key = mode == Mode::kAsync ? call->Copy(key) : AsBytes(key).data();
+  operation->key_bytes = static_cast<std::uint32_t>(key.size());
+  return true;
+}
+
+CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
+                  Mode mode, std::chrono::milliseconds timeout) {
+  std::size_t bytes = 0;
+  for (const std::string_view key : keys) bytes += key.size();
+  Call* call = Call::Make(keys.size(), mode == Mode::kAsync ? bytes : 0);
+  const std::span<Operation> operations = call->operations();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (i + kPrefetchAhead < keys.size()) __builtin_prefetch(keys[i + kPrefetchAhead].data());
+    operations[i].opcode = opcode;
+    if (!SetKey(space, call, &operations[i], keys[i], mode)) {
+      call->Refuse(&operations[i], CheckSizes(keys[i], 0, false));
+    }
+  }
+  return StartCall(space, call, mode, timeout, bytes);
+}
+
 }  // namespace tidepool::internal

@@ -30,6 +30,8 @@ placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   to.ttl_ms = from.ttl_ms;
   to.memory_share_percent = from.memory_share_percent;
   to.prefilter = from.prefilter;
+  to.expected_items = from.expected_items;
+  to.false_positive_rate = from.false_positive_rate;
   to.key_type = from.key_type;
   to.value_type = from.value_type;
   return to;
@@ -48,7 +50,9 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.memory_share_percent,
                   from.options.prefilter,
                   from.options.key_type,
-                  from.options.value_type};
+                  from.options.value_type,
+                  from.options.expected_items,
+                  from.options.false_positive_rate};
   for (const auto& place : from.partitions) {
     const placement::Node* node = map.FindNode(place.node);
     if (place.state == placement::PartitionState::kLost) {

@@ -7,6 +7,7 @@
 #include "client/engine.h"
 #include "client/node_session.h"
 #include "proto/base/check.h"
+#include "proto/wire/bloom_ops.h"
 
 namespace tidepool::internal {
 namespace {
@@ -206,6 +207,10 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
       return kAnswerFixedBytes + operation.queue->space->value_bytes_expected;
     case wire::Opcode::kIterate:
       return kAnswerFixedBytes + kPageBytes;
+    case wire::Opcode::kBloomRead:
+      return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
+    case wire::Opcode::kBloomDescribe:
+      return kAnswerFixedBytes + wire::kFilterSummaryBytes;
     default:
       return kAnswerFixedBytes;
   }

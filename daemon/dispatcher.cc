@@ -323,6 +323,7 @@ void Dispatcher::RunOne(const Planned& planned, std::size_t answers_left, std::u
        .upload = uploaded ? streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload))
                           : nullptr,
        .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
+       .store = store_,
        .may_wait = MaySuspend(to.session, operation)},
       &reply);
   if (reply.wait_for != WaitFor::kNothing) return SuspendOne(planned, reply.wait_for, to);
@@ -470,6 +471,7 @@ SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waite
          .upload = uploaded ? streams_->FindUpload(*session, operation.get(wire::Argument::kUpload))
                             : nullptr,
          .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
+         .store = store_,
          .may_wait = !last},
         &reply);
     if (reply.wait_for != WaitFor::kNothing) return Outcome::kWaits;
@@ -495,6 +497,7 @@ SuspendedOperations::Outcome Dispatcher::AttemptLocal(const SuspendedOperation& 
              .hash = waiter.hash,
              .now_ms = store_.NowMs(),
              .scratch = MutableBytes(scratch_.data(), scratch_.size()),
+             .store = store_,
              .may_wait = !last},
             &reply);
     if (reply.wait_for != WaitFor::kNothing) return SuspendedOperations::Outcome::kWaits;

@@ -85,7 +85,8 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                  .operation = operation,
                                  .hash = KeyHash(operation.key),
                                  .now_ms = now_ms,
-                                 .scratch = scratch},
+                                 .scratch = scratch,
+                                 .store = core.store()},
                                 &reply);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;

@@ -108,7 +108,8 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
                                                   .operation = operation,
                                                   .hash = KeyHash(operation.key),
                                                   .now_ms = at.store().NowMs(),
-                                                  .upload = writer.get()},
+                                                  .upload = writer.get(),
+                                                  .store = at.store()},
                                                  &reply);
         done->outcome.code = reply.answer.code;
         done->outcome.version = reply.answer.version;
@@ -149,7 +150,8 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
         FindHandler(get.opcode)({.partition = **held,
                                  .operation = get,
                                  .hash = KeyHash(get.key),
-                                 .now_ms = at.store().NowMs()},
+                                 .now_ms = at.store().NowMs(),
+                                 .store = at.store()},
                                 &reply);
         opened->outcome.code = reply.answer.code;
         opened->outcome.version = reply.answer.version;

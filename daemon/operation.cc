@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "daemon/bloom_ops.h"
 #include "daemon/hash_ops.h"
 
 namespace tidepool::daemon {
@@ -11,7 +12,7 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers : {HashHandlers()}) {
+  for (const auto handlers : {HashHandlers(), BloomHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

@@ -10,6 +10,7 @@
 #include "proto/base/bytes.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
+#include "storage/core_store.h"
 #include "storage/partition.h"
 #include "storage/value_io.h"
 
@@ -33,6 +34,7 @@ struct OperationContext {
   storage::ValueWriter* upload = nullptr;
   // Where an answer that lists records or items is written; as large as the answer may be.
   MutableBytes scratch;
+  storage::CoreStore& store;  // That holds the partition.
   // The caller may be answered later: the handler may say what it waits for instead.
   bool may_wait = false;
 };

@@ -31,6 +31,12 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
     options.kind = space->kind;
     options.ttl_ms = space->options.ttl_ms;
     options.partition_count = static_cast<std::uint32_t>(space->partitions.size());
+    if (space->kind == Kind::kBloom) {
+      // The coordinator has refused options that give no shape.
+      options.filter = ShapeOfFilter(space->options.expected_items,
+                                     space->options.false_positive_rate, options.partition_count)
+                           .value_or(FilterShape{});
+    }
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;

@@ -59,8 +59,9 @@ void CoreMemory::ReturnBlock(std::uint64_t node_offset) {
   --blocks_held_;
 }
 
-int CoreMemory::AllocateIn(Buddy& buddy, int order) {
-  if (buddy.longest[1] < order + 1) return -1;
+int CoreMemory::AllocateIn(std::size_t index, int order) {
+  if (longest_[index] < order + 1) return -1;
+  Buddy& buddy = buddies_[index];
   std::size_t node = 1;
   for (int at = orders_; at > order; --at) {
     // The smaller of the two children that fit, so that large runs stay whole.
@@ -76,6 +77,7 @@ int CoreMemory::AllocateIn(Buddy& buddy, int order) {
   for (node /= 2; node >= 1; node /= 2) {
     buddy.longest[node] = std::max(buddy.longest[node * 2], buddy.longest[node * 2 + 1]);
   }
+  longest_[index] = buddy.longest[1];
   return unit;
 }
 
@@ -85,7 +87,7 @@ std::uint64_t CoreMemory::AllocateChunk(std::uint64_t bytes) {
   TP_CHECK(bytes <= block_bytes_);
   const int order = std::countr_zero(bytes / kChunkBytesMin);
   for (std::size_t i = buddies_.size(); i-- > 0;) {
-    const int unit = AllocateIn(buddies_[i], order);
+    const int unit = AllocateIn(i, order);
     if (unit < 0) continue;
     chunk_bytes_used_ += bytes;
     return buddies_[i].block + static_cast<std::uint64_t>(unit) * kChunkBytesMin;
@@ -96,8 +98,10 @@ std::uint64_t CoreMemory::AllocateChunk(std::uint64_t bytes) {
   for (std::size_t node = 1; node < buddy.longest.size(); ++node) {
     buddy.longest[node] = static_cast<std::uint8_t>(orders_ + 2 - std::bit_width(node));
   }
+  longest_.push_back(buddy.longest[1]);
+  buddy_of_block_[block] = buddies_.size();
   buddies_.push_back(std::move(buddy));
-  const int unit = AllocateIn(buddies_.back(), order);
+  const int unit = AllocateIn(buddies_.size() - 1, order);
   TP_CHECK(unit == 0);
   chunk_bytes_used_ += bytes;
   return block;
@@ -105,9 +109,10 @@ std::uint64_t CoreMemory::AllocateChunk(std::uint64_t bytes) {
 
 void CoreMemory::FreeChunk(std::uint64_t node_offset, std::uint64_t bytes) {
   const std::uint64_t block = node_offset / block_bytes_ * block_bytes_;
-  const auto buddy = std::find_if(buddies_.begin(), buddies_.end(),
-                                  [&](const Buddy& each) { return each.block == block; });
-  TP_CHECK(buddy != buddies_.end());
+  const auto found = buddy_of_block_.find(block);
+  TP_CHECK(found != buddy_of_block_.end());
+  const std::size_t index = found->second;
+  Buddy* const buddy = &buddies_[index];
   const int order = std::countr_zero(bytes / kChunkBytesMin);
   const std::uint64_t unit = (node_offset - block) / kChunkBytesMin;
   std::size_t node = (unit + (std::uint64_t{1} << orders_)) >> order;
@@ -122,8 +127,15 @@ void CoreMemory::FreeChunk(std::uint64_t node_offset, std::uint64_t bytes) {
   }
   TP_CHECK(chunk_bytes_used_ >= bytes);
   chunk_bytes_used_ -= bytes;
+  longest_[index] = buddy->longest[1];
   if (buddy->longest[1] == orders_ + 1) {
-    buddies_.erase(buddy);
+    // The last one takes its place.
+    buddy_of_block_[buddies_.back().block] = index;
+    buddy_of_block_.erase(block);
+    std::swap(buddies_[index], buddies_.back());
+    longest_[index] = longest_.back();
+    buddies_.pop_back();
+    longest_.pop_back();
     ReturnBlock(block);
   }
 }

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint64_t kRecordsPerCallMax = 4096;
 constexpr std::uintptr_t kLine = 64;
 // How many records before it is shown one is asked for, and what its header tells of it.
-constexpr std::size_t kHeaderAhead = 20;
-constexpr std::size_t kRestAhead = 8;
+constexpr std::size_t kHeaderAhead = 12;
+constexpr std::size_t kRestAhead = 6;
 
 // Of one record: the processor itself goes on with what is read in order.
 constexpr std::uint64_t kPrefetchBytesMax = 1024;

@@ -3,28 +3,10 @@
 
 #include <cstring>
 
+#include "storage/short_copy.h"
+
 namespace tidepool::storage {
 namespace {
-
-// Of what a cell holds, mostly a few bytes: a call of memcpy costs more than the copy.
-[[gnu::always_inline]] inline void CopyFew(std::byte* to, const std::byte* from,
-                                           std::size_t count) {
-  if (count > 16) {
-    std::memcpy(to, from, count);
-  } else if (count >= 8) {
-    const auto first = LoadUnaligned<std::uint64_t>(from);
-    const auto last = LoadUnaligned<std::uint64_t>(from + count - 8);
-    StoreUnaligned(to, first);
-    StoreUnaligned(to + count - 8, last);
-  } else if (count >= 4) {
-    const auto first = LoadUnaligned<std::uint32_t>(from);
-    const auto last = LoadUnaligned<std::uint32_t>(from + count - 4);
-    StoreUnaligned(to, first);
-    StoreUnaligned(to + count - 4, last);
-  } else {
-    for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
-  }
-}
 
 int SignOf(std::size_t a, std::size_t b) { return a < b ? -1 : a > b ? 1 : 0; }
 
@@ -148,13 +130,13 @@ Bytes TreePages::KeyOf(const TreePage& page, std::uint32_t index, TreeKeyBuffer*
   const std::uint32_t size = SuffixBytes(slot);
   if (Continues(size)) return WholeKey(page, index);
   std::byte* to = buffer->bytes;
-  CopyFew(to, page.at(shape_.page_bytes - page.prefix_bytes), page.prefix_bytes);
+  CopyShort(to, page.at(shape_.page_bytes - page.prefix_bytes), page.prefix_bytes);
   to += page.prefix_bytes;
   const std::uint32_t head = __builtin_bswap32(slot.head);
   std::memcpy(to, &head, sizeof head);
   if (size > 4) {
-    CopyFew(to + 4, page.at(slot.offset + PayloadBytes(page.level, page.prefix_bytes + size)),
-            size - 4);
+    CopyShort(to + 4, page.at(slot.offset + PayloadBytes(page.level, page.prefix_bytes + size)),
+              size - 4);
   }
   return {buffer->bytes, page.prefix_bytes + size};
 }
@@ -191,7 +173,7 @@ void TreePages::Put(TreePage* page, std::uint32_t index, Bytes key, std::uint64_
   page->heap = static_cast<std::uint16_t>(page->heap - payload_bytes - rest_bytes);
   std::byte* cell = page->at(page->heap);
   std::memcpy(cell, &payload, payload_bytes);
-  if (rest_bytes != 0) CopyFew(cell + payload_bytes, suffix.data() + 4, rest_bytes);
+  if (rest_bytes != 0) CopyShort(cell + payload_bytes, suffix.data() + 4, rest_bytes);
   TreeSlot* slot = page->slots() + index;
   std::memmove(slot + 1, slot, (page->count - index) * sizeof(TreeSlot));
   *slot = {HeadOf(suffix.data(), size), page->heap,

@@ -25,7 +25,7 @@ Result<v1::Kind> ParseKind(const std::string& text) {
     if (text == kKinds[i]) return static_cast<v1::Kind>(i);
   }
   return Status(StatusCode::kInvalidArgument, "--kind: there is no kind " + Quote(text),
-                "this version has: hash");
+                "this version has: hash, bloom");
 }
 
 std::string OrDefault(const std::string& text, const char* otherwise) {
@@ -55,6 +55,10 @@ Json ToJson(const v1::NamespaceMap& space) {
   json["prefilter"] = OrDefault(options.prefilter(), "none");
   json["key_type"] = options.key_type().empty() ? Json(nullptr) : Json(options.key_type());
   json["value_type"] = options.value_type().empty() ? Json(nullptr) : Json(options.value_type());
+  if (space.kind() == v1::KIND_BLOOM) {
+    json["expected_items"] = options.expected_items();
+    json["false_positive_rate"] = options.false_positive_rate();
+  }
   return json;
 }
 
@@ -77,6 +81,19 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   options.set_replicas(static_cast<std::uint32_t>(*replicas));
   options.set_memory_share_percent(static_cast<std::uint32_t>(*share));
   options.set_ttl_ms(*ttl_ms);
+  const auto expected_items = args.Number("--expected-items", 0);
+  if (!expected_items.ok()) return expected_items.status();
+  options.set_expected_items(*expected_items);
+  if (args.Has("--false-positive-rate")) {
+    const Result<double> rate = ParseDouble(args.Text("--false-positive-rate"));
+    if (!rate.ok()) return rate.status();
+    // 0 would ask for the default.
+    if (*rate == 0) {
+      return Status(StatusCode::kInvalidArgument, "--false-positive-rate cannot be 0",
+                    "give one from 1e-06 to 0.5");
+    }
+    options.set_false_positive_rate(*rate);
+  }
   options.set_durability(args.Text("--durability"));
   options.set_on_loss(args.Text("--on-loss"));
   options.set_prefilter(args.Text("--prefilter"));
@@ -153,6 +170,12 @@ Status Describe(Invocation& run) {
   result["records"] = response.records();
   result["internal_records"] = response.internal_records();
   result["live_bytes"] = response.live_bytes();
+  if (response.has_filter()) {
+    const auto& filter = response.filter();
+    result["filter_bytes"] = filter.bytes();
+    result["filter_bits_set"] = filter.bits_set();
+    result["filter_false_positive_rate"] = filter.false_positive_rate();
+  }
   std::string text;
   for (const auto& [name, value] : result.items()) {
     const std::string padding(name.size() < 22 ? 22 - name.size() : 1, ' ');
@@ -215,7 +238,7 @@ std::vector<Verb> NamespaceVerbs() {
        "create a namespace",
        "Creating one that exists is fine if the options are equal. They are fixed from then on.",
        {name},
-       {{"--kind", "KIND", "hash (default); other kinds come in later versions"},
+       {{"--kind", "KIND", "hash (default) or bloom; other kinds come in later versions"},
         {"--partitions", "N", "units of ownership, 1 to 4096 (default: 4 per core)"},
         {"--ttl", "DURATION", "time to live of records put without one (default: for ever)"},
         {"--on-loss", "WHAT",
@@ -224,9 +247,14 @@ std::vector<Verb> NamespaceVerbs() {
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS", "volatile (default); others come in later versions"},
         {"--replicas", "N", "1 (default); more come in later versions"},
-        {"--prefilter", "KIND", "none (default); others come in later versions"}},
+        {"--prefilter", "KIND", "none (default); others come in later versions"},
+        {"--expected-items", "N",
+         "of kind bloom, which needs it: how many distinct values to come"},
+        {"--false-positive-rate", "RATE",
+         "of kind bloom: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
        {{"kvctl namespace create particles", ""},
-        {"kvctl namespace create cache --ttl 1h --on-loss empty", ""}},
+        {"kvctl namespace create cache --ttl 1h --on-loss empty", ""},
+        {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""}},
        Create,
        "create mkdir new"},
       {"namespace list",

@@ -61,6 +61,8 @@ Json EncodeNamespace(const Namespace& space) {
           {"prefilter", options.prefilter},
           {"key_type", options.key_type},
           {"value_type", options.value_type},
+          {"expected_items", options.expected_items},
+          {"false_positive_rate", options.false_positive_rate},
           {"partitions", partitions}};
 }
 
@@ -81,6 +83,15 @@ class Reader {
     if (member != nullptr && member->is_string()) return member->get<std::string>();
     Fail(name, 0);
     return {};
+  }
+  double Fraction(const char* name) {
+    const Json* member = Find(name);
+    if (member != nullptr && member->is_number() && member->get<double>() >= 0 &&
+        member->get<double>() <= 1) {
+      return member->get<double>();
+    }
+    Fail(name, 0);
+    return 0;
   }
   const Json& List(const char* name, std::size_t size_max) {
     static const Json kEmpty = Json::array();
@@ -168,6 +179,11 @@ Status DecodeNamespace(const Json& json, ClusterState* state) {
   // Files written before there were types have none.
   if (json.contains("key_type")) options.key_type = reader.Text("key_type");
   if (json.contains("value_type")) options.value_type = reader.Text("value_type");
+  // Nor sizes before there were filters.
+  if (json.contains("expected_items")) {
+    options.expected_items = reader.Number("expected_items", 0, UINT64_MAX);
+    options.false_positive_rate = reader.Fraction("false_positive_rate");
+  }
   for (const Json& entry : reader.List("partitions", limits::kPartitionsPerNamespaceMax)) {
     const std::vector<std::uint64_t> place = Numbers(entry, 4);
     if (place.empty() || place[0] >= state->nodes.size() || place[1] >= limits::kCoresPerNodeMax ||

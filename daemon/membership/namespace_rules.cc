@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "proto/base/filter_shape.h"
 #include "proto/base/limits.h"
 #include "proto/placement/record_types.h"
 
@@ -52,13 +53,32 @@ void ChangePartitions(NodeId node, Epoch epoch, placement::PlacementMap* map, Ch
   }
 }
 
+// Of kind bloom. With 0 partitions their number is not known yet, but there are at least four: one
+// core makes that many.
+Status CheckFilterOptions(const NamespaceOptions& options) {
+  if (options.ttl_ms != 0) {
+    return Wrong("a filter cannot forget: ttl_ms is not an option of kind 'bloom'",
+                 "make a new namespace per period, or use kind 'hash'");
+  }
+  if (options.memory_share_percent != 0) {
+    return Wrong(
+        "a filter takes all its memory when it is made: memory_share_percent is not an "
+        "option of kind 'bloom'",
+        "its size comes from expected_items and false_positive_rate");
+  }
+  const std::uint32_t partitions =
+      options.partitions == 0 ? limits::kPartitionsPerCoreDefault : options.partitions;
+  return ShapeOfFilter(options.expected_items, options.false_positive_rate, partitions).status();
+}
+
 }  // namespace
 
 Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   if (kind == Kind::kUnspecified) {
     return Wrong("a namespace needs a kind", "give 'hash'");
   }
-  if (kind != Kind::kHash) {
+  if (kind == Kind::kBloom) TP_RETURN_IF_ERROR(CheckFilterOptions(options));
+  if (kind != Kind::kHash && kind != Kind::kBloom) {
     return NotYet("the kind '" + std::string(placement::KindName(kind)) + "'", "use kind 'hash'");
   }
   if (options.partitions > limits::kPartitionsPerNamespaceMax) {
@@ -88,12 +108,21 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   if (options.prefilter != "none") {
     return NotYet("the prefilter '" + options.prefilter + "'", "use prefilter 'none'");
   }
+  const bool has_filter_options =
+      options.expected_items != 0 || options.false_positive_rate != limits::kFilterRateDefault;
+  if (kind != Kind::kBloom && has_filter_options) {
+    return Wrong("expected_items and false_positive_rate are of kind 'bloom' only",
+                 "leave them out, or make a namespace of kind 'bloom'");
+  }
   TP_RETURN_IF_ERROR(placement::CheckTypeName(options.key_type));
   return placement::CheckTypeName(options.value_type);
 }
 
 Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& wanted) {
-  TP_RETURN_IF_ERROR(placement::CheckTypesAgree(existing.name, existing.options, wanted));
+  // Another kind is the greater difference, and has types of its own.
+  if (existing.kind == kind) {
+    TP_RETURN_IF_ERROR(placement::CheckTypesAgree(existing.name, existing.options, wanted));
+  }
   std::string differences;
   const auto compare = [&differences](const char* name, const auto& is, const auto& wants) {
     if (is == wants) return;
@@ -115,6 +144,8 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
   compare("ttl_ms", is.ttl_ms, wanted.ttl_ms);
   compare("memory_share_percent", is.memory_share_percent, wanted.memory_share_percent);
   compare("prefilter", is.prefilter, wanted.prefilter);
+  compare("expected_items", is.expected_items, wanted.expected_items);
+  compare("false_positive_rate", is.false_positive_rate, wanted.false_positive_rate);
   if (differences.empty()) return OkStatus();
   return Status(
       StatusCode::kAlreadyExists,

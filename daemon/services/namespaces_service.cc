@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <map>
 
+#include "daemon/membership/namespace_rules.h"
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/node_status.h"
+#include "daemon/services/request_router.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
+#include "proto/wire/bloom_ops.h"
+#include "storage/core_store.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -39,6 +43,38 @@ grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request
   return answered;
 }
 
+Status NamespacesService::CheckFilterFits(const placement::NamespaceOptions& options,
+                                          Deadline deadline) {
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  const auto places = SpreadPartitions(map->nodes, options.partitions);
+  if (places.empty()) return OkStatus();  // What is wrong is said by who makes it.
+  const auto shape = ShapeOfFilter(options.expected_items, options.false_positive_rate,
+                                   static_cast<std::uint32_t>(places.size()));
+  if (!shape.ok()) return shape.status();
+  const auto nodes = CollectNodeStatus(&node_, *map, NamespaceId(), deadline);
+  for (const placement::Node& node : map->nodes) {
+    const auto& status = nodes[node.id.value()];
+    if (!status.ok()) continue;
+    const auto here = static_cast<std::uint64_t>(std::count_if(
+        places.begin(), places.end(),
+        [&](const placement::PartitionPlace& place) { return place.node == node.id; }));
+    const std::uint64_t bytes = here * shape->bytes();
+    const std::uint64_t taken =
+        status->memory().used_bytes() +
+        node.cores * storage::CoreStoreOptions().reserve_blocks * limits::kSegmentBytes;
+    const std::uint64_t left =
+        status->memory().limit_bytes() - std::min(taken, status->memory().limit_bytes());
+    if (bytes <= left) continue;
+    return Status(StatusCode::kResourceExhausted,
+                  "a filter for " + std::to_string(options.expected_items) + " items takes " +
+                      std::to_string(bytes >> 20) + " MiB on " + NodeText(node) + ", which has " +
+                      std::to_string(left >> 20) + " MiB left",
+                  "expect fewer items, accept a higher rate, drop what is not needed, or start the "
+                  "daemons with more --memory");
+  }
+  return OkStatus();
+}
+
 grpc::Status NamespacesService::Create(grpc::ServerContext* call,
                                        const v1::CreateNamespaceRequest* request,
                                        v1::CreateNamespaceResponse* response) {
@@ -53,6 +89,10 @@ grpc::Status NamespacesService::Create(grpc::ServerContext* call,
                         ? static_cast<placement::Kind>(request->kind())
                         : placement::Kind::kUnspecified;
   const Deadline deadline = DeadlineOf(*call);
+  if (kind == Kind::kBloom && CheckNamespaceOptions(kind, *options).ok() &&
+      node_.NewestMap()->Find(request->name()) == nullptr) {
+    if (const Status fits = CheckFilterFits(*options, deadline); !fits.ok()) return ToGrpc(fits);
+  }
   auto made = coordinator->CreateNamespace(request->name(), kind, *std::move(options), deadline);
   if (!made.ok()) return ToGrpc(made.status());
   convert::ToProto(*made->space, response->mutable_namespace_());
@@ -107,6 +147,30 @@ grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNa
   return grpc::Status::OK;
 }
 
+// Partitions that do not answer are left out, as their records are.
+void NamespacesService::DescribeFilter(const placement::Namespace& space, Deadline deadline,
+                                       v1::DescribeNamespaceResponse* response) {
+  wire::Operation describe;
+  describe.opcode = wire::Opcode::kBloomDescribe;
+  const Deadline soon(std::min(deadline.at_ns(), Deadline::AfterMs(kNodeStatusTimeoutMs).at_ns()));
+  auto* filter = response->mutable_filter();
+  double errors = 0;
+  double answered = 0;
+  for (std::uint32_t i = 0; i < space.partitions.size(); ++i) {
+    const auto outcomes =
+        node_.router->ExecuteAt(space, i, {describe}, wire::kFilterSummaryBytes, soon);
+    if (!outcomes.ok()) continue;
+    const auto summary = wire::LoadFilterSummary(AsBytes(outcomes->front().value));
+    if (outcomes->front().code != StatusCode::kOk || !summary.ok()) continue;
+    filter->set_bytes(filter->bytes() + summary->shape.bytes());
+    filter->set_bits_set(filter->bits_set() + summary->bits_set);
+    errors += EstimatedFalsePositiveRate(summary->shape, summary->bits_set);
+    ++answered;
+  }
+  // A value that is not there is as likely in one partition as in another.
+  if (answered > 0) filter->set_false_positive_rate(errors / answered);
+}
+
 grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
                                          const v1::DescribeNamespaceRequest* request,
                                          v1::DescribeNamespaceResponse* response) {
@@ -134,6 +198,7 @@ grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
   response->set_records(totals.records);
   response->set_internal_records(totals.internal_records);
   response->set_live_bytes(totals.live_bytes);
+  if ((*space)->kind == Kind::kBloom) DescribeFilter(**space, deadline, response);
   return grpc::Status::OK;
 }
 

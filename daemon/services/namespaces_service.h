@@ -30,6 +30,12 @@ class NamespacesService final : public v1::Namespaces::Service {
   template <typename Request, typename Response, typename Method>
   grpc::Status Forward(grpc::ServerContext* call, const Request& request, Response* response,
                        Method method);
+  // Whether the nodes that answer have room for such a filter. Asked before it is made, so that
+  // nobody opens one that can never serve. Errors: kResourceExhausted naming the node,
+  // kInvalidArgument.
+  Status CheckFilterFits(const placement::NamespaceOptions& options, Deadline deadline);
+  void DescribeFilter(const placement::Namespace& space, Deadline deadline,
+                      v1::DescribeNamespaceResponse* response);
   // Within the deadline, at most a second.
   void WaitUntilInstalled(Epoch epoch, Deadline deadline);
 

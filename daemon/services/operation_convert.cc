@@ -17,6 +17,12 @@ static_assert(static_cast<int>(v1::OPERATION_KIND_FETCH_MAX) ==
               static_cast<int>(Opcode::kFetchMax));
 static_assert(static_cast<int>(v1::OPERATION_KIND_TTL) == static_cast<int>(Opcode::kTtl));
 static_assert(static_cast<int>(v1::OPERATION_KIND_LENGTH) == static_cast<int>(Opcode::kLength));
+static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_INSERT) ==
+              static_cast<int>(Opcode::kBloomInsert));
+static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_CONTAINS) ==
+              static_cast<int>(Opcode::kBloomContains));
+static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_DESCRIBE) ==
+              static_cast<int>(Opcode::kBloomDescribe));
 
 bool IsFetch(Opcode opcode) { return opcode >= Opcode::kFetchAdd && opcode <= Opcode::kFetchMax; }
 
@@ -45,7 +51,10 @@ Result<wire::ValueKind> KindFromProto(v1::ValueKind kind) {
 
 Result<wire::Operation> FromProto(const v1::Operation& from) {
   const bool known = from.kind() >= v1::OPERATION_KIND_GET && from.kind() <= v1::OPERATION_KIND_TTL;
-  if (!known && from.kind() != v1::OPERATION_KIND_LENGTH) {
+  if (!known && from.kind() != v1::OPERATION_KIND_LENGTH &&
+      from.kind() != v1::OPERATION_KIND_BLOOM_INSERT &&
+      from.kind() != v1::OPERATION_KIND_BLOOM_CONTAINS &&
+      from.kind() != v1::OPERATION_KIND_BLOOM_DESCRIBE) {
     return Invalid("unknown kind of operation");
   }
   TP_RETURN_IF_ERROR(CheckSizes(from.key(), from.value().size() + from.expected().size()));

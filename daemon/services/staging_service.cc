@@ -69,9 +69,17 @@ std::unique_ptr<grpc::Service> MakeStagingGate(const Authenticator* authenticato
 Result<std::shared_ptr<const placement::Namespace>> StagingService::FindNamespace(
     const std::string& name) const {
   auto found = router_.FindNamespace(name);
-  if (found.code() != StatusCode::kNotFound) return found;
-  router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kNewMapMs));
-  return router_.FindNamespace(name);
+  if (found.code() == StatusCode::kNotFound) {
+    router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kNewMapMs));
+    found = router_.FindNamespace(name);
+  }
+  // What follows works on records, and trusts that there are some.
+  if (found.ok() && (MaskOf((*found)->kind) & wire::kRecordKinds) == 0) {
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + name + "' is of kind " + std::string(KindName((*found)->kind)),
+                  "files are staged into and out of hash namespaces");
+  }
+  return found;
 }
 
 grpc::Status StagingService::Start(grpc::ServerContext* /*call*/,

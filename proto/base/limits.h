@@ -102,6 +102,7 @@ inline constexpr std::size_t kFilterBytesMin = 4 * 1024;
 inline constexpr std::uint64_t kFilterBytesMax = 64ull << 30;  // Of one partition.
 inline constexpr double kFilterRateMin = 1e-6;
 inline constexpr double kFilterRateMax = 0.5;
+inline constexpr double kFilterRateDefault = 0.01;
 static_assert(kSegmentBytes % kFilterBlockBytes == 0);
 static_assert(kFilterBlockBytes % kFilterBytesMin == 0);
 static_assert(kFilterBytesMax % kFilterBlockBytes == 0);

@@ -23,6 +23,8 @@ void ToProto(const placement::NamespaceOptions& from, v1::NamespaceOptions* to) 
   to->set_prefilter(from.prefilter);
   to->set_key_type(from.key_type);
   to->set_value_type(from.value_type);
+  to->set_expected_items(from.expected_items);
+  to->set_false_positive_rate(from.false_positive_rate);
 }
 
 void ToProto(const placement::Node& from, v1::Node* to) {
@@ -74,6 +76,8 @@ Result<placement::NamespaceOptions> FromProto(const v1::NamespaceOptions& from) 
   if (!from.prefilter().empty()) options.prefilter = from.prefilter();
   options.key_type = from.key_type();
   options.value_type = from.value_type();
+  options.expected_items = from.expected_items();
+  if (from.false_positive_rate() != 0) options.false_positive_rate = from.false_positive_rate();
   return options;
 }
 

@@ -14,6 +14,7 @@
 
 #include "proto/base/ids.h"
 #include "proto/base/kind.h"
+#include "proto/base/limits.h"
 #include "proto/base/status.h"
 
 namespace tidepool::placement {
@@ -40,6 +41,9 @@ struct NamespaceOptions {
   std::uint64_t ttl_ms = 0;
   std::uint32_t memory_share_percent = 0;
   std::string prefilter = "none";
+  // Of kind bloom: its size is made for so many distinct values and this share of errors.
+  std::uint64_t expected_items = 0;
+  double false_positive_rate = limits::kFilterRateDefault;
   // What keys and values are, in the words of the program that made it; empty: bytes, of which
   // anybody may make anything. See CheckTypesAgree.
   std::string key_type;

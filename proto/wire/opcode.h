@@ -35,7 +35,13 @@ enum class Opcode : std::uint8_t {
   kTtl = 15,
   kIterate = 16,
   kLength = 17,  // Of every kind: records, items.
-  // ordered: 32..47, queue and priority: 48..63, bloom: 64..79
+  // ordered: 32..47, queue and priority: 48..63
+  // bloom: 64..79. The value is the key of its operation.
+  kBloomInsert = 64,    // kOk: it is new; kAlreadyExists: it was there, or the filter errs.
+  kBloomContains = 65,  // kOk, kNotFound.
+  kBloomUnion = 66,     // Takes the bits of another namespace's partition over, some per operation.
+  kBloomDescribe = 67,  // What the filter is and holds: FilterSummary of bloom_ops.h.
+  kBloomRead = 68,      // The filter's bytes from an offset on.
 };
 inline constexpr int kOpcodeEnd = 80;  // No number is as large.
 
@@ -44,9 +50,10 @@ inline constexpr int kOpcodeEnd = 80;  // No number is as large.
 enum class Argument : std::uint8_t {
   kVersion = 0,  // Put, Delete: the condition; an Lsn.
   kTtlMs = 1,    // Put, Expire: time to live in ms; 0 is for ever. Absent: the namespace's default.
-  kOperand = 2,  // FetchX: an i64 or f64; Iterate: the number of records at most.
+  kOperand = 2,  // FetchX: an i64 or f64; Iterate: the number of records at most; BloomUnion: the
+                 // namespace whose bits are taken.
   kExpectedBytes = 3,  // CompareAndSwap: how much of the value is the expected one; it comes first.
-  kCursor = 4,         // Iterate: where to go on; 0 starts.
+  kCursor = 4,         // Iterate, BloomUnion, BloomRead: where to go on; 0 starts.
   kUpload = 5,         // Put: the value was streamed before and has this number.
   kOptions = 6,        // Iterate: kIterateKeysOnly or 0.
   kWaitMs = 7,  // How long the operation may wait in the daemon; less than its deadline leaves.
@@ -99,6 +106,13 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kIterate, "iterate", kRecordKinds, false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
+    {Opcode::kBloomInsert, "bloom-insert", MaskOf(Kind::kBloom), true, true, 0, 0, false},
+    {Opcode::kBloomContains, "bloom-contains", MaskOf(Kind::kBloom), true, false, 0, 0, false},
+    {Opcode::kBloomUnion, "bloom-union", MaskOf(Kind::kBloom), false, true,
+     MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
+    {Opcode::kBloomDescribe, "bloom-describe", MaskOf(Kind::kBloom), false, false, 0, 0, false},
+    {Opcode::kBloomRead, "bloom-read", MaskOf(Kind::kBloom), false, false,
+     MaskOf(Argument::kCursor), 0, false},
 });
 
 // No operation takes more words than the proofs of limits.h count with, and none takes an argument

@@ -161,6 +161,15 @@ TEST_CASE("CountersOfBothKinds") {
   CHECK(doubles.bytes().Get("energy")->kind == ValueKind::kF64);
 }
 
+TEST_CASE("AllSignedNumbersOfEightBytesAreCounters") {
+  Client client = Connect(Cluster());
+  REQUIRE(Open<HashMap<int, long long>>(client, "long-long").Put(1, 5).ok());
+  const auto map = Open<HashMap<int, std::int64_t>>(client, "long-long");
+  CHECK(map.FetchAdd(1, 2).value_or(0) == 5);
+  REQUIRE(map.MultiPut(std::map<int, std::int64_t>{{2, 6}}).AllOk());
+  CHECK(map.FetchAdd(2, 1).value_or(0) == 6);
+}
+
 TEST_CASE("TextIsAppended") {
   Client client = Connect(Cluster());
   const auto map = Open<HashMap<std::uint64_t, std::string>>(client, "text");

@@ -7,7 +7,8 @@
 
 namespace tidepool::daemon {
 
-TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes) : partitions_(partitions) {
+TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind)
+    : partitions_(partitions), kind_(kind) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
   settings.workers_move_between_threads = true;  // The test's clients; cores keep to their threads.
@@ -37,25 +38,37 @@ void TestNode::SetState(placement::PartitionState state) {
   Publish();
 }
 
+std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
+    NamespaceId id, std::uint64_t expected_items) const {
+  auto space = std::make_shared<placement::Namespace>();
+  space->id = id;
+  space->name = id == TestNode::space() ? "test" : "test-" + std::to_string(id.value());
+  space->kind = kind_;
+  space->changed = Epoch(epoch_);
+  space->options.partitions = partitions_;
+  space->options.memory_share_percent = memory_share_percent_;
+  space->options.expected_items = expected_items;
+  for (std::uint32_t i = 0; i < partitions_; ++i) {
+    space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
+  }
+  return space;
+}
+
 void TestNode::Publish() {
   auto map = std::make_shared<placement::PlacementMap>();
   map->epoch = Epoch(++epoch_);
   map->nodes.push_back({NodeId(0), "uuid", 1, "127.0.0.1:1", "here"});
-  auto space = std::make_shared<placement::Namespace>();
-  space->id = TestNode::space();
-  space->name = "test";
-  space->changed = map->epoch;
-  space->options.partitions = partitions_;
-  space->options.memory_share_percent = memory_share_percent_;
-  for (std::uint32_t i = 0; i < partitions_; ++i) {
-    space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
+  const bool is_filter = kind_ == Kind::kBloom;
+  map->namespaces.emplace(space(), MakeSpace(space(), is_filter ? 100'000 : 0));
+  if (is_filter) {
+    map->namespaces.emplace(like_it(), MakeSpace(like_it(), 100'000));
+    map->namespaces.emplace(smaller(), MakeSpace(smaller(), 1'000));
   }
-  map->namespaces.emplace(space->id, space);
   REQUIRE(cores_->InstallMap(map, NodeId(0), Deadline::AfterMs(10'000)).ok());
 }
 
-PartitionId TestNode::PartitionOf(std::string_view key) const {
-  return PartitionId(space(), placement::PartitionIndexOf(AsBytes(key), partitions_));
+PartitionId TestNode::PartitionOf(std::string_view key, NamespaceId of) const {
+  return PartitionId(of, placement::PartitionIndexOf(AsBytes(key), partitions_));
 }
 
 RawClient::RawClient(TestNode& node) : node_(node) {}
@@ -101,13 +114,13 @@ wire::FrameHeader RawClient::NextHeader() {
 }
 
 std::string RawClient::Request(const wire::FrameHeader& header, Term term,
-                               const std::vector<wire::Operation>& operations) {
+                               const std::vector<wire::Operation>& operations, NamespaceId space) {
   std::string frame(limits::kFrameBytesMax, '\0');
   wire::RequestWriter writer({reinterpret_cast<std::byte*>(frame.data()), frame.size()});
   PartitionId last;
   bool begun = false;
   for (const wire::Operation& operation : operations) {
-    const PartitionId partition = node_.PartitionOf(AsText(operation.key));
+    const PartitionId partition = node_.PartitionOf(AsText(operation.key), space);
     if (!begun || partition != last) REQUIRE(writer.BeginGroup(partition, term, false));
     begun = true;
     last = partition;
@@ -125,9 +138,9 @@ void RawClient::Send(const std::string& frame) {
   REQUIRE(worker_->Send(endpoint_, std::move(buffer)).ok());
 }
 
-std::uint64_t RawClient::Call(const std::vector<wire::Operation>& operations) {
+std::uint64_t RawClient::Call(const std::vector<wire::Operation>& operations, NamespaceId space) {
   const wire::FrameHeader header = NextHeader();
-  Send(Request(header, node_.term(), operations));
+  Send(Request(header, node_.term(), operations, space));
   return header.frame_id;
 }
 

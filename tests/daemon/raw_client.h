@@ -17,16 +17,19 @@
 
 namespace tidepool::daemon {
 
-// One node with a hash namespace of `partitions` partitions, all on core 0, under a lease of an
-// hour.
+// One node with a namespace of `partitions` partitions, all on core 0, under a lease of an hour.
+// If it is a filter (for 100,000 items) there are two more: one like it, and a smaller one.
 class TestNode {
  public:
-  explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20);
+  explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
+                    Kind kind = Kind::kHash);
 
   CoreGroup& cores() { return *cores_; }
   transport::Context& context() { return *context_; }
   Lease& lease() { return lease_; }
   static NamespaceId space() { return NamespaceId(7); }
+  static NamespaceId like_it() { return NamespaceId(8); }
+  static NamespaceId smaller() { return NamespaceId(9); }
   std::uint32_t partitions() const { return partitions_; }
   Term term() const { return term_; }
   // Publishes a map in which every partition has the next term.
@@ -35,15 +38,18 @@ class TestNode {
   void SetMemoryShare(std::uint32_t percent);
   // Publishes a map in which the partitions have this state.
   void SetState(placement::PartitionState state);
-  PartitionId PartitionOf(std::string_view key) const;
+  PartitionId PartitionOf(std::string_view key, NamespaceId of = space()) const;
 
  private:
   void Publish();
+  std::shared_ptr<const placement::Namespace> MakeSpace(NamespaceId id,
+                                                        std::uint64_t expected_items) const;
 
   Lease lease_;
   std::unique_ptr<transport::Context> context_;
   std::unique_ptr<CoreGroup> cores_;
   std::uint32_t partitions_;
+  const Kind kind_;
   Term term_{1};
   std::uint64_t epoch_ = 0;
   std::uint32_t memory_share_percent_ = 0;
@@ -69,12 +75,14 @@ class RawClient : public transport::Receiver {
 
   // A header with this session's numbers and the next frame id.
   wire::FrameHeader NextHeader();
-  // One group of operations, all of `key`'s partition.
+  // Groups of operations on their keys' partitions in `space`.
   std::string Request(const wire::FrameHeader& header, Term term,
-                      const std::vector<wire::Operation>& operations);
+                      const std::vector<wire::Operation>& operations,
+                      NamespaceId space = TestNode::space());
   void Send(const std::string& frame);
   // Header, request and send in one; returns the frame id.
-  std::uint64_t Call(const std::vector<wire::Operation>& operations);
+  std::uint64_t Call(const std::vector<wire::Operation>& operations,
+                     NamespaceId space = TestNode::space());
 
   // Waits for the next answer; fails the test after 10 s. Answers come in the order received.
   OwnedAnswer WaitAnswer();

@@ -21,7 +21,7 @@
 
 namespace tidepool {
 
-// Values that are counters: stored so that tools print them as numbers.
+// Values that Fetch... works on.
 template <typename V>
 concept IntegerCounter = std::same_as<V, std::int64_t>;
 template <typename V>
@@ -35,8 +35,8 @@ concept Counter = IntegerCounter<V> || std::same_as<V, double>;
 //                        namespace with other types are refused; but a BytesMap, kvctl or gRPC may
 //                        have written them.) A Take has then deleted them.
 //
-// Types: those that have a Codec (codec.h). Keys are compared by their encodings. A value that
-// travels as its memory is sent from where it lies, without a copy in the handle.
+// Types: those that have a Codec (codec_base.h says which). Keys are compared by their encodings. A
+// value that travels as its memory is sent from where it lies, without a copy in the handle.
 //
 // Functions take std::string_view for a K or V that is std::string, else const T&. Encoded keys are
 // at most 16,384 bytes, encoded values 1 GiB.
@@ -44,14 +44,14 @@ concept Counter = IntegerCounter<V> || std::same_as<V, double>;
 // `Placement`: see key_placement.h.
 template <typename K, typename V, typename Placement = PlacedByKey>
 class HashMap {
-  static_assert(Encodable<K>, "no key: this type needs a Codec (see tidepool/codec.h)");
+  static_assert(Encodable<K>, "no key: this type needs a Codec (see tidepool/codec_base.h)");
   static_assert(
       EncodableKey<K>,
       "no key: equal values of this type may differ in their bytes (padding, floating-point "
       "members, protobuf messages): use std::pair, tuple or array, or write a Codec");
   static_assert(
       Encodable<V>,
-      "no value: this type needs a Codec (see tidepool/codec.h); types that hold addresses "
+      "no value: this type needs a Codec (see tidepool/codec_base.h); types that hold addresses "
       "have none");
   static_assert(KeyPlacement<Placement, K>, "Placement needs kName and Tag(key)");
   using KeyCodec = internal::PlacedCodec<K, Placement>;
@@ -291,9 +291,9 @@ class HashMap {
     std::string_view bytes;
   };
   static PutOptions WithKind(PutOptions options) {
-    options.kind = IntegerCounter<V> ? ValueKind::kI64
-                   : Counter<V>      ? ValueKind::kF64
-                                     : ValueKind::kBytes;
+    // By the encoding, not by the type: `long long` is stored as what it is called, an i64.
+    constexpr bool kIsI64 = std::signed_integral<V> && sizeof(V) == 8;
+    options.kind = kIsI64 ? ValueKind::kI64 : Counter<V> ? ValueKind::kF64 : ValueKind::kBytes;
     return options;
   }
 

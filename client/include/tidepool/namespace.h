@@ -49,6 +49,10 @@ struct NamespaceOptions {
   // every namespace, and a namespace that was made without types may be opened by every handle.
   std::string key_type;
   std::string value_type;
+  // Of kind bloom, which needs the first: how many distinct values to come, and the share of others
+  // (1e-6 to 0.5) that may then be taken for known. 1 % takes 10.5 bits per value.
+  std::uint64_t expected_items = 0;
+  double false_positive_rate = 0.01;
 };
 
 // What the cluster knows about a namespace.

@@ -192,7 +192,7 @@ requires(std::is_same_v<T, float> || std::is_same_v<T, double>) struct OrderedCo
 
  private:
   static Bits ToBits(T value) {
-    if (value != value) value = std::numeric_limits<T>::quiet_NaN();
+    if (__builtin_isnan(value)) value = std::numeric_limits<T>::quiet_NaN();
     if (value == 0) value = 0;
     const Bits bits = std::bit_cast<Bits>(value);
     return (bits & kSign) != 0 ? ~bits : bits ^ kSign;

@@ -8,6 +8,8 @@
 #pragma once
 
 #include "tidepool/batch_result.h"
+#include "tidepool/bloom_filter.h"
+#include "tidepool/bytes_bloom.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/client.h"
 #include "tidepool/codec.h"

@@ -31,7 +31,7 @@ TIDEPOOL_API std::string Demangled(const char* mangled);
 // kTypeName<T>, else the C++ name. That comes from the mangled name, which g++ and clang must agree
 // on because they link with each other, by way of one demangler, that of the SDK's library. What
 // the compilers themselves print (__PRETTY_FUNCTION__) differs: "{anonymous}::T" and "(anonymous
-// namespace)::T", "Array<3>" and "Array<3UL>".
+// namespace)::T", "Array<long unsigned int>" and "Array<unsigned long>".
 template <typename T>
 std::string NameOf() {
   if constexpr (!kTypeName<T>.empty()) {

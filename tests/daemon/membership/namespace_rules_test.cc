@@ -2,6 +2,7 @@
 #include "daemon/membership/namespace_rules.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <thread>
 
@@ -92,6 +93,18 @@ TEST_CASE("OtherTypesThanTheNamespacesAreRefusedByBothNames") {
   CHECK(Says(both, "values are 'raw<Particle,48>'"));
 }
 
+TEST_CASE("AnotherKindIsNamedBeforeOtherTypes") {
+  placement::Namespace existing;
+  existing.name = "x";
+  existing.options.key_type = "u64";
+  NamespaceOptions wanted;
+  wanted.key_type = "ordered<u64>";
+  CHECK(CheckEqual(existing, Kind::kHash, wanted) == StatusCode::kFailedPrecondition);
+  const Status refused = CheckEqual(existing, Kind::kOrdered, wanted);
+  CHECK(refused == StatusCode::kAlreadyExists);
+  CHECK(Says(refused, "kind is hash, not ordered"));
+}
+
 TEST_CASE("WhoNamesNoTypesAndWhatHasNoTypesFitsAll") {
   CoordinatorFixture cluster;
   cluster.Join(1);
@@ -124,8 +137,7 @@ TEST_CASE("ATypesNameIsShortAndPrintable") {
 TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CoordinatorFixture cluster;
   cluster.Join(1);
-  for (const Kind kind :
-       {Kind::kOrdered, Kind::kQueue, Kind::kPriority, Kind::kBloom, Kind::kArray}) {
+  for (const Kind kind : {Kind::kOrdered, Kind::kQueue, Kind::kPriority, Kind::kArray}) {
     const Status refused = CreateStatus(&cluster, "x", kind);
     CHECK(refused == StatusCode::kUnimplemented);
     CHECK(Says(refused, std::string(placement::KindName(kind))));
@@ -147,6 +159,45 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CHECK(CreateStatus(&cluster, "x", Kind::kUnspecified) == StatusCode::kInvalidArgument);
   CHECK(CreateStatus(&cluster, "a b", Kind::kHash) == StatusCode::kInvalidArgument);
   CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
+TEST_CASE("AFilterNeedsItsSizeAndTakesNoOptionOfRecords") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  const auto created = [&](auto change) {
+    NamespaceOptions options;
+    options.expected_items = 1000;
+    change(&options);
+    return CreateStatus(&cluster, "filter", Kind::kBloom, options);
+  };
+  CHECK(created([](auto* o) { o->expected_items = 0; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->false_positive_rate = 0.7; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->false_positive_rate = NAN; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->expected_items = UINT64_MAX; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->ttl_ms = 5; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->memory_share_percent = 5; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->durability = "sync"; }) == StatusCode::kUnimplemented);
+  CHECK(cluster.Map()->Find("filter") == nullptr);
+  CHECK(created([](auto*) {}).ok());
+  CHECK(created([](auto*) {}).ok());
+  const Status other = created([](auto* o) { o->expected_items = 2000; });
+  CHECK(other == StatusCode::kAlreadyExists);
+  CHECK(Says(other, "expected_items is 1000, not 2000"));
+  CHECK(Says(created([](auto* o) { o->false_positive_rate = 0.1; }), "false_positive_rate"));
+  cluster.Open();
+  CHECK(cluster.Map()->Find("filter")->options.expected_items == 1000);
+  CHECK(cluster.Map()->Find("filter")->options.false_positive_rate == 0.01);
+}
+
+TEST_CASE("WhatOnlyFiltersHaveIsRefusedForOthers") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  NamespaceOptions options;
+  options.expected_items = 1000;
+  CHECK(CreateStatus(&cluster, "x", Kind::kHash, options) == StatusCode::kInvalidArgument);
+  options.expected_items = 0;
+  options.false_positive_rate = 0.1;
+  CHECK(CreateStatus(&cluster, "x", Kind::kHash, options) == StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("CreatingWaitsForTheClusterToForm") {

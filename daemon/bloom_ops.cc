@@ -1,0 +1,110 @@
+#include "daemon/bloom_ops.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "proto/base/limits.h"
+#include "proto/wire/bloom_ops.h"
+#include "storage/core_store.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using storage::BloomStore;
+using wire::Argument;
+
+// Of one union operation: about 100 us, so that other clients of the core wait no longer.
+constexpr std::uint64_t kUnionBlocksMax = 8;
+
+void Refuse(Reply* reply, StatusCode code, std::string_view text) {
+  reply->answer.code = code;
+  reply->answer.value = AsBytes(text);
+}
+
+void HandleInsert(const OperationContext& context, Reply* reply) {
+  if (!context.partition.bloom().InsertAndTell(context.hash)) {
+    reply->answer.code = StatusCode::kAlreadyExists;
+  }
+}
+
+void HandleContains(const OperationContext& context, Reply* reply) {
+  if (!context.partition.bloom().Contains(context.hash)) {
+    reply->answer.code = StatusCode::kNotFound;
+  }
+}
+
+void HandleUnion(const OperationContext& context, Reply* reply) {
+  const std::uint64_t space = context.operation.get(Argument::kOperand);
+  if (space > limits::kNamespacesMax) {
+    return Refuse(reply, StatusCode::kInvalidArgument, "no such namespace to unite with");
+  }
+  storage::Partition* const from = context.store.Find(
+      PartitionId(NamespaceId(static_cast<std::uint32_t>(space)), context.partition.id().index()));
+  if (from == nullptr) {
+    return Refuse(reply, StatusCode::kFailedPrecondition,
+                  "the other namespace's partition is not on the same core; only namespaces that "
+                  "were created while the same nodes were up can be united");
+  }
+  BloomStore& store = context.partition.bloom();
+  if (from->kind() != Kind::kBloom ||
+      from->options().partition_count != context.partition.options().partition_count ||
+      from->bloom().filter().shape() != store.filter().shape()) {
+    return Refuse(reply, StatusCode::kFailedPrecondition,
+                  "the other namespace is no filter of the same shape; both need the same "
+                  "expected items, rate and partitions");
+  }
+  std::uint64_t block = context.operation.get(Argument::kCursor);
+  const bool more = store.UnionSlice(from->bloom(), &block, kUnionBlocksMax);
+  reply->answer.has_number = true;
+  reply->answer.number = more ? block : 0;
+}
+
+void HandleDescribe(const OperationContext& context, Reply* reply) {
+  if (context.scratch.size() < wire::kFilterSummaryBytes) {
+    return Refuse(reply, StatusCode::kInvalidArgument, "no room for the answer");
+  }
+  const storage::BlockFilter& filter = context.partition.bloom().filter();
+  wire::StoreFilterSummary({filter.shape(), filter.bits_set()}, context.scratch.data());
+  reply->answer.value = context.scratch.first(wire::kFilterSummaryBytes);
+}
+
+// At most to the end of a block. What nobody has inserted into is no bytes: they are zero.
+void HandleRead(const OperationContext& context, Reply* reply) {
+  const storage::BlockFilter& filter = context.partition.bloom().filter();
+  const std::uint64_t total = filter.shape().bytes();
+  const std::uint64_t offset = context.operation.get(Argument::kCursor);
+  if (offset >= total || offset % kSplitBlockBytes != 0) {
+    return Refuse(reply, StatusCode::kInvalidArgument, "no such place in the filter");
+  }
+  std::uint64_t block = offset / filter.block_bytes();
+  std::uint64_t next = 0;
+  if (filter.BlockOffset(block) == 0) {
+    while (block < filter.block_count() && filter.BlockOffset(block) == 0) ++block;
+    next = block * filter.block_bytes();
+  } else {
+    const std::uint64_t in_block = offset % filter.block_bytes();
+    const std::uint64_t room = context.scratch.size() / kSplitBlockBytes * kSplitBlockBytes;
+    const std::uint64_t bytes = std::min(
+        {filter.block_bytes() - in_block, std::uint64_t{limits::kUnstreamedValueBytesMax}, room});
+    if (bytes == 0) {
+      return Refuse(reply, StatusCode::kInvalidArgument,
+                    "no room for a piece of the filter in the answer; allow 60 KiB");
+    }
+    reply->answer.value = filter.Block(block).subspan(in_block, bytes);
+    next = offset + bytes;
+  }
+  reply->answer.has_number = true;
+  reply->answer.number = next < total ? next : 0;
+}
+
+constexpr HandlerEntry kHandlers[] = {
+    {wire::Opcode::kBloomInsert, HandleInsert}, {wire::Opcode::kBloomContains, HandleContains},
+    {wire::Opcode::kBloomUnion, HandleUnion},   {wire::Opcode::kBloomDescribe, HandleDescribe},
+    {wire::Opcode::kBloomRead, HandleRead},
+};
+
+}  // namespace
+
+std::span<const HandlerEntry> BloomHandlers() { return kHandlers; }
+
+}  // namespace tidepool::daemon
