@@ -84,6 +84,9 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
              std::min({wish.until_ns, next_expiry_ns_, wish.room ? now_ns + kRoomPollNs : kNever}));
     }
   }
+  // The round that brought the answer may have ended calls of others, whose continuations nobody
+  // else would run.
+  while (!ready_.empty()) RunReady(lock);
   if (!leading_) Appoint();
   return fulfilled;
 }

@@ -102,18 +102,19 @@ void Dispatcher::OnFrame(Bytes frame) {
   }
 }
 
-AnswerSink Dispatcher::SinkFor(const Session& session) {
-  return AnswerSink(*worker_, pool_, session, core_.value(), request_.header.frame_id,
-                    ownership_.epoch().value(),
-                    std::min(request_.header.reply_bytes_max, session.credit_bytes));
+AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,
+                               std::uint32_t reply_bytes_max) {
+  return AnswerSink(*worker_, pool_, session, core_.value(), frame_id, ownership_.epoch().value(),
+                    std::min(reply_bytes_max, session.credit_bytes));
 }
 
 void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
   if (!wire::DecodeRequest(frame, &request_).ok()) {
     return sessions_->End(session, "malformed request frame");
   }
-  ReleaseBelow(session, request_.header.finished_below);
-  KeptFrame* kept = session.kept.Find(request_.header.frame_id);
+  const wire::FrameHeader& header = request_.header;
+  ReleaseBelow(session, header.finished_below);
+  KeptFrame* kept = session.kept.Find(header.frame_id);
   if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
   }
@@ -122,14 +123,14 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
       std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
     kept = KeepFrame(session);
   }
-  AnswerSink sink = SinkFor(session);
+  AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
+  Reception to{session, header.frame_id, received_ns, kept, sink};
   plan_.clear();
   request_copy_.reset();
-  for (std::uint16_t g = 0; g < request_.groups.size(); ++g) {
-    DispatchGroup(session, g, frame, received_ns, kept, sink);
-  }
-  RunPlan(session, kept, sink);
-  PostAnswers(session, sink, received_ns);
+  for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
+  RunPlan(to);
+  PostAnswers(to);
+  WakePlanned();
 }
 
 // What the client has finished is forgotten: kept answers, values under way, groups that wait.
@@ -137,6 +138,9 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   if (finished_below <= session.kept.finished_below()) return;
   session.kept.ReleaseBelow(finished_below);
   streams_->DropDownloadsBelow(session, finished_below);
+  if (session.suspended_operations > 0) {
+    session.suspended_operations -= suspended_.ReleaseBelow(session.id, finished_below);
+  }
   if (session.waiting_operations == 0) return;
   std::erase_if(waiting_, [&](const Waiting& entry) {
     if (entry.session != session.id || entry.frame_id >= finished_below) return false;
@@ -180,55 +184,52 @@ KeptFrame* Dispatcher::KeepFrame(Session& session) {
   return &session.kept.Make(request_.header.frame_id, request_.groups.size());
 }
 
-void Dispatcher::DispatchGroup(Session& session, std::uint16_t g, Bytes frame,
-                               std::uint64_t received_ns, KeptFrame*& kept, AnswerSink& sink) {
+void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   const wire::Group& group = request_.groups[g];
-  const GroupFate fate = kept == nullptr ? GroupFate::kUnseen : kept->fates[g];
+  const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
   if (fate == GroupFate::kWaiting) return;  // Its answer will come.
-  if (fate == GroupFate::kDone) return ReplayGroup(g, *kept, received_ns, session, sink);
-  if (!lease_.ValidAt(received_ns)) {
-    return EndGroup(session, g, StatusCode::kUnavailable, kept, sink);
-  }
-  if (group.atomic) return EndGroup(session, g, StatusCode::kUnimplemented, kept, sink);
+  if (fate == GroupFate::kDone) return ReplayGroup(g, to);
+  if (!lease_.ValidAt(to.received_ns)) return EndGroup(g, StatusCode::kUnavailable, to);
+  if (group.atomic) return EndGroup(g, StatusCode::kUnimplemented, to);
   const Verdict verdict = ownership_.Check(group.partition, group.term);
-  if (verdict.kind == Verdict::Kind::kRefuse) {
-    return EndGroup(session, g, verdict.code, kept, sink);
-  }
+  if (verdict.kind == Verdict::Kind::kRefuse) return EndGroup(g, verdict.code, to);
   if (verdict.kind == Verdict::Kind::kRun) {
-    if (kept != nullptr) kept->fates[g] = GroupFate::kDone;
-    return PlanOperations(g, verdict.partition, false);
+    if (to.kept != nullptr) to.kept->fates[g] = GroupFate::kDone;
+    return PlanOperations(g, verdict.partition);
   }
   // Reads are kept while they wait, so that a copy sent again does not wait twice.
-  if (kept == nullptr) kept = KeepFrame(session);
-  kept->fates[g] = GroupFate::kWaiting;
-  session.waiting_operations += group.operation_count;
+  if (to.kept == nullptr) to.kept = KeepFrame(to.session);
+  to.kept->fates[g] = GroupFate::kWaiting;
+  to.session.waiting_operations += group.operation_count;
   if (request_copy_ == nullptr) {
     request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
   }
-  waiting_.push_back(
-      {session.id, request_.header.frame_id, g, group.partition, group.term, group.operation_count,
-       received_ns + std::uint64_t{request_.header.time_left_us} * 1'000, request_copy_});
+  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term,
+                      group.operation_count, DeadlineNs(to.received_ns), request_copy_});
+}
+
+std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
+  return received_ns + std::uint64_t{request_.header.time_left_us} * 1'000;
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
 // were then; its reads run again, which may show the client's own later writes of a broken
-// connection.
-void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, std::uint64_t received_ns,
-                             Session& session, AnswerSink& sink) {
-  for (const KeptFrame::Entry& entry : kept.entries) {
+// connection. What still waits will be answered.
+void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
+  for (const KeptFrame::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
     wire::Answer answer = entry.answer;
     answer.value = AsBytes(entry.value);
-    sink.Add(answer);
+    to.sink.Add(answer);
     if (answer.scope == wire::Answer::Scope::kGroup) return;
     if (entry.taken != nullptr) {
-      streams_->StartDownload(session, request_.header.frame_id, answer.index, entry.taken);
+      streams_->StartDownload(to.session, to.frame_id, answer.index, entry.taken);
     }
   }
   const wire::Group& group = request_.groups[g];
   storage::Partition* partition = store_.Find(group.partition);
-  if (partition != nullptr && lease_.ValidAt(received_ns)) {
-    return PlanOperations(g, partition, true);
+  if (partition != nullptr && lease_.ValidAt(to.received_ns)) {
+    return PlanReadsAgain(g, partition, to);
   }
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
@@ -237,22 +238,35 @@ void Dispatcher::ReplayGroup(std::uint16_t g, const KeptFrame& kept, std::uint64
     answer.index = static_cast<std::uint16_t>(index);
     answer.code = StatusCode::kUnavailable;
     answer.value = AsBytes("the partition is not served here any more; read it again");
-    sink.Add(answer);
+    to.sink.Add(answer);
   }
 }
 
-void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition, bool reads_only) {
+void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) {
   const wire::Group& group = request_.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    const wire::Operation& operation = request_.operations[index];
-    if (reads_only && Mutates(operation)) continue;
-    plan_.push_back({partition, &operation, 0, static_cast<std::uint16_t>(index), g});
+    plan_.push_back(
+        {partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index), g});
   }
 }
 
-void Dispatcher::EndGroup(Session& session, std::uint16_t g, StatusCode code, KeptFrame* kept,
-                          AnswerSink& sink) {
+void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition,
+                                const Reception& to) {
+  const wire::Group& group = request_.groups[g];
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const auto index = static_cast<std::uint16_t>(group.first_operation + i);
+    const wire::Operation& operation = request_.operations[index];
+    if (Mutates(operation)) continue;
+    if (to.session.suspended_operations > 0 &&
+        suspended_.Holds(to.session.id, to.frame_id, index)) {
+      continue;
+    }
+    plan_.push_back({partition, &operation, 0, index, g});
+  }
+}
+
+void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
   wire::Answer answer;
   answer.index = g;
   answer.scope = wire::Answer::Scope::kGroup;
@@ -263,21 +277,21 @@ void Dispatcher::EndGroup(Session& session, std::uint16_t g, StatusCode code, Ke
   }
   // Kept too: a copy of the frame that comes again must not run what was refused, since the client
   // has sent it under another term meanwhile.
-  if (kept != nullptr) {
-    kept->fates[g] = GroupFate::kDone;
-    kept->entries.push_back({answer, g, std::string(TextFor(code)), nullptr});
+  if (to.kept != nullptr) {
+    to.kept->fates[g] = GroupFate::kDone;
+    to.kept->entries.push_back({answer, g, std::string(TextFor(code)), nullptr});
   }
   answer.value = AsBytes(TextFor(code));
-  sink.Add(answer);
+  to.sink.Add(answer);
   const wire::Group& group = request_.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const wire::Operation& operation = request_.operations[group.first_operation + i];
     if (!operation.has(wire::Argument::kUpload)) continue;
-    streams_->EndUpload(session, operation.get(wire::Argument::kUpload));
+    streams_->EndUpload(to.session, operation.get(wire::Argument::kUpload));
   }
 }
 
-void Dispatcher::RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink) {
+void Dispatcher::RunPlan(Reception& to) {
   const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
   for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
     const std::size_t end = std::min(begin + kStageOperations, plan_.size());
@@ -289,52 +303,59 @@ void Dispatcher::RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink) {
       plan_[i].partition->PrefetchRecord(plan_[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
-      RunOne(session, plan_[i], plan_.size() - i - 1, now_ms, kept, sink);
+      RunOne(plan_[i], plan_.size() - i - 1, now_ms, to);
     }
   }
   counters_.operations += plan_.size();
 }
 
-void Dispatcher::RunOne(Session& session, const Planned& planned, std::size_t answers_left,
-                        std::uint64_t now_ms, KeptFrame* kept, AnswerSink& sink) {
+void Dispatcher::RunOne(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
+                        Reception& to) {
   const wire::Operation& operation = *planned.operation;
-  const PartitionId id = planned.partition->id();
-  const std::size_t room = sink.ValueRoom(answers_left);
+  const bool uploaded = operation.has(wire::Argument::kUpload);
+  const std::size_t room = to.sink.ValueRoom(answers_left);
   Reply reply;
-  const Handler handler = FindHandler(operation.opcode);
-  if (handler == nullptr) {
-    reply.answer.code = StatusCode::kUnimplemented;
-  } else if (!planned.partition->IsOneOf(wire::InfoOf(operation.opcode).kinds)) {
-    reply.answer.code = StatusCode::kInvalidArgument;
-    reply.answer.value = AsBytes(kWrongKind);
-  } else if (wire::InfoOf(operation.opcode).keyed &&
-             placement::PartitionIndexOf(PlacementHash(operation.key, planned.hash),
-                                         planned.partition->options().partition_count) !=
-                 id.index()) {
-    reply.answer.code = StatusCode::kInvalidArgument;
-    reply.answer.value = AsBytes("the key does not belong to the addressed partition");
-  } else {
-    storage::ValueWriter* upload =
-        operation.has(wire::Argument::kUpload)
-            ? streams_->FindUpload(session, operation.get(wire::Argument::kUpload))
-            : nullptr;
-    ownership_.shares().Run(
-        handler,
-        {*planned.partition, operation, planned.hash, now_ms, upload,
-         MutableBytes(scratch_.data(), std::min(room, scratch_.size())), store_},
-        &reply);
-  }
-  Conclude(session, planned, reply, room, kept, sink);
+  Execute(
+      {.partition = *planned.partition,
+       .operation = operation,
+       .hash = planned.hash,
+       .now_ms = now_ms,
+       .upload = uploaded ? streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload))
+                          : nullptr,
+       .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
+       .store = store_,
+       .may_wait = MaySuspend(to.session, operation)},
+      &reply);
+  if (reply.wait_for != WaitFor::kNothing) return SuspendOne(planned, reply.wait_for, to);
+  Conclude(planned, reply, room, to);
   // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
   // client lives.
-  if (operation.has(wire::Argument::kUpload)) {
-    streams_->EndUpload(session, operation.get(wire::Argument::kUpload));
+  if (uploaded) streams_->EndUpload(to.session, operation.get(wire::Argument::kUpload));
+}
+
+// The checks that every operation passes, whoever asks for it, and its handler.
+void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
+  const wire::Operation& operation = context.operation;
+  const storage::Partition& partition = context.partition;
+  const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
+  const Handler handler = FindHandler(operation.opcode);
+  if (handler == nullptr) {
+    reply->answer.code = StatusCode::kUnimplemented;
+  } else if (!partition.IsOneOf(info.kinds)) {
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes(kWrongKind);
+  } else if (info.keyed && placement::PartitionIndexOf(PlacementHash(operation.key, context.hash),
+                                                       partition.options().partition_count) !=
+                               partition.id().index()) {
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes("the key does not belong to the addressed partition");
+  } else {
+    ownership_.shares().Run(handler, context, reply);
   }
 }
 
 // Places the value, keeps the answer of a change, and hands it to the sink.
-void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply, std::size_t room,
-                          KeptFrame* kept, AnswerSink& sink) {
+void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to) {
   wire::Answer& answer = reply.answer;
   const storage::StoredValue& stored = reply.stored;
   answer.index = planned.index;
@@ -349,27 +370,144 @@ void Dispatcher::Conclude(Session& session, const Planned& planned, Reply& reply
     pinned = std::make_shared<const storage::ValueReader>(
         storage::ValueReader::Pin(planned.partition->store(), stored));
   }
-  if (kept != nullptr && Mutates(*planned.operation)) {
-    kept->entries.push_back({answer, planned.group, std::string(AsText(answer.value)), pinned});
-    kept->entries.back().answer.value = {};
+  if (to.kept != nullptr && Mutates(*planned.operation)) {
+    to.kept->entries.push_back({answer, planned.group, std::string(AsText(answer.value)), pinned});
+    to.kept->entries.back().answer.value = {};
   }
-  sink.Add(answer);
+  to.sink.Add(answer);
   if (pinned != nullptr) {
-    streams_->StartDownload(session, request_.header.frame_id, planned.index, std::move(pinned));
+    streams_->StartDownload(to.session, to.frame_id, planned.index, std::move(pinned));
   }
 }
 
-void Dispatcher::PostAnswers(Session& session, AnswerSink& sink, std::uint64_t received_ns) {
+void Dispatcher::PostAnswers(Reception& to) {
   // Read again: a daemon that was stopped in the middle must not answer after another has taken
   // over. The connection goes with the answers, as its frames would stay open for ever: the client
   // comes back, asks again, and gets what is kept or a refusal.
   if (!plan_.empty() && !lease_.ValidAt(clock_.MonotonicNs())) {
-    sink.Discard();
-    return sessions_->Disconnect(session);
+    to.sink.Discard();
+    return sessions_->Disconnect(to.session);
   }
-  sink.Flush();
-  latency_ns_.Record(clock_.MonotonicNs() - received_ns);
+  to.sink.Flush();
+  latency_ns_.Record(clock_.MonotonicNs() - to.received_ns);
 }
+
+// ---- Operations that wait.
+
+bool Dispatcher::MaySuspend(const Session& session, const wire::Operation& operation) const {
+  return operation.has(wire::Argument::kWaitMs) && operation.get(wire::Argument::kWaitMs) > 0 &&
+         session.suspended_operations < limits::kSuspendedPerSessionMax;
+}
+
+void Dispatcher::SuspendOne(const Planned& planned, WaitFor wait_for, Reception& to) {
+  auto waiter = std::make_unique<SuspendedOperation>();
+  waiter->partition = planned.partition->id();
+  waiter->term = planned.partition->term();
+  waiter->wait_for = wait_for;
+  waiter->hash = planned.hash;
+  waiter->deadline_ns =
+      std::min(DeadlineNs(to.received_ns),
+               to.received_ns + planned.operation->get(wire::Argument::kWaitMs) * 1'000'000);
+  waiter->CopyOperation(*planned.operation);
+  waiter->session = to.session.id;
+  waiter->frame_id = to.frame_id;
+  waiter->reply_bytes_max = request_.header.reply_bytes_max;
+  waiter->index = planned.index;
+  waiter->group = planned.group;
+  ++to.session.suspended_operations;
+  suspended_.Add(std::move(waiter));
+}
+
+void Dispatcher::Suspend(std::unique_ptr<SuspendedOperation> operation) {
+  suspended_.Add(std::move(operation));
+}
+
+void Dispatcher::Wake(PartitionId partition) {
+  if (!suspended_.WaitsOn(partition)) return;
+  suspended_.Retry(partition, [this](const SuspendedOperation& waiter, bool last) {
+    return Attempt(waiter, last);
+  });
+}
+
+// What the operations of the plan have changed may be what others wait for.
+void Dispatcher::WakePlanned() {
+  if (suspended_.empty()) return;
+  std::vector<PartitionId> changed;  // The plan is used again below.
+  for (const Planned& planned : plan_) {
+    const PartitionId id = planned.partition->id();
+    if (Mutates(*planned.operation) && (changed.empty() || changed.back() != id)) {
+      changed.push_back(id);
+    }
+  }
+  plan_.clear();
+  for (const PartitionId id : changed) Wake(id);
+}
+
+SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waiter, bool last) {
+  using Outcome = SuspendedOperations::Outcome;
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  // A lapsed lease serves nobody; its renewal or a new map decides.
+  if (!lease_.ValidAt(now_ns)) return Outcome::kWaits;
+  const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
+  const bool runs = verdict.kind == Verdict::Kind::kRun;
+  if (waiter.local != nullptr)
+    return AttemptLocal(waiter, runs ? verdict.partition : nullptr, last);
+  Session* session = sessions_->Find(waiter.session);
+  if (session == nullptr) return Outcome::kAnswered;  // Nobody is left to be answered.
+  if (session->endpoint == nullptr && !last) return Outcome::kSkipped;
+  AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
+  Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
+  const std::size_t room = sink.ValueRoom(0);
+  Planned planned{verdict.partition, &waiter.operation, waiter.hash, waiter.index, waiter.group};
+  const wire::Operation& operation = waiter.operation;
+  const bool uploaded = operation.has(wire::Argument::kUpload);
+  Reply reply;
+  if (runs) {
+    Execute(
+        {.partition = *verdict.partition,
+         .operation = operation,
+         .hash = waiter.hash,
+         .now_ms = store_.NowMs(),
+         .upload = uploaded ? streams_->FindUpload(*session, operation.get(wire::Argument::kUpload))
+                            : nullptr,
+         .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
+         .store = store_,
+         .may_wait = !last},
+        &reply);
+    if (reply.wait_for != WaitFor::kNothing) return Outcome::kWaits;
+  } else {
+    reply.answer.code =
+        verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code;
+    reply.answer.value = AsBytes(TextFor(reply.answer.code));
+  }
+  --session->suspended_operations;
+  Conclude(planned, reply, room, to);
+  if (uploaded) streams_->EndUpload(*session, operation.get(wire::Argument::kUpload));
+  ++counters_.operations;
+  to.sink.Flush();
+  return Outcome::kAnswered;
+}
+
+SuspendedOperations::Outcome Dispatcher::AttemptLocal(const SuspendedOperation& waiter,
+                                                      storage::Partition* partition, bool last) {
+  Reply reply;
+  if (partition != nullptr) {
+    Execute({.partition = *partition,
+             .operation = waiter.operation,
+             .hash = waiter.hash,
+             .now_ms = store_.NowMs(),
+             .scratch = MutableBytes(scratch_.data(), scratch_.size()),
+             .store = store_,
+             .may_wait = !last},
+            &reply);
+    if (reply.wait_for != WaitFor::kNothing) return SuspendedOperations::Outcome::kWaits;
+  }
+  waiter.local(partition, reply);
+  ++counters_.operations;
+  return SuspendedOperations::Outcome::kAnswered;
+}
+
+// ---- Maps and time.
 
 Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
   const Status status = ownership_.Install(std::move(map), self);
@@ -384,6 +522,9 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
       Resume(entry, StatusCode::kOk);
     }
   }
+  // What waits on partitions that are gone or have moved must be told.
+  suspended_.Recheck(
+      [this](const SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); });
   return status;
 }
 
@@ -395,17 +536,18 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   // Given up by the client: its deadline has passed and finished_below has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
   kept->fates[waiting.group] = GroupFate::kUnseen;
-  const std::uint64_t now_ns = clock_.MonotonicNs();
-  AnswerSink sink = SinkFor(*session);
+  AnswerSink sink = SinkFor(*session, waiting.frame_id, request_.header.reply_bytes_max);
+  Reception to{*session, waiting.frame_id, clock_.MonotonicNs(), kept, sink};
   plan_.clear();
   request_copy_ = waiting.frame;
   if (code != StatusCode::kOk) {
-    EndGroup(*session, waiting.group, code, kept, sink);
+    EndGroup(waiting.group, code, to);
   } else {
-    DispatchGroup(*session, waiting.group, *waiting.frame, now_ns, kept, sink);
+    DispatchGroup(waiting.group, *waiting.frame, to);
   }
-  RunPlan(*session, kept, sink);
-  PostAnswers(*session, sink, now_ns);
+  RunPlan(to);
+  PostAnswers(to);
+  WakePlanned();
 }
 
 void Dispatcher::OnTimer(std::uint64_t now_ns) {
@@ -418,6 +560,9 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
       Resume(entry, StatusCode::kDeadlineExceeded);
     }
   }
+  suspended_.RetryAll(now_ns, [this](const SuspendedOperation& waiter, bool last) {
+    return Attempt(waiter, last);
+  });
   // A walk over all sessions, for a limit of a minute: once a second.
   if (now_ns < next_expiry_ns_) return;
   next_expiry_ns_ = now_ns + 1'000'000'000;

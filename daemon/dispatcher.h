@@ -18,6 +18,7 @@
 #include "daemon/ownership.h"
 #include "daemon/sessions.h"
 #include "daemon/streams.h"
+#include "daemon/suspended_operations.h"
 #include "proto/base/clock.h"
 #include "proto/base/histogram.h"
 #include "proto/transport/transport.h"
@@ -63,6 +64,13 @@ class Dispatcher : public transport::Receiver {
   Sessions& sessions() { return *sessions_; }
   Ownership& ownership() { return ownership_; }
   const DispatcherCounters& counters() const { return counters_; }
+  // The checks that every operation passes, whoever asks for it, and its handler. The lease and the
+  // partition's term are the caller's to check.
+  void Execute(const OperationContext& context, Reply* reply);
+  // After changes that did not come by frame: serves what waits on the partition.
+  void Wake(PartitionId partition);
+  // An operation of a gRPC call that its handler has made wait.
+  void Suspend(std::unique_ptr<SuspendedOperation> operation);
   // Operations that came through the mailbox.
   void CountLocal(std::uint64_t operations) { counters_.operations += operations; }
   // Frame received to answer posted.
@@ -93,25 +101,38 @@ class Dispatcher : public transport::Receiver {
     std::shared_ptr<const std::vector<std::byte>> frame;
   };
 
+  // Whom the operations at hand belong to, and where their answers go.
+  struct Reception {
+    Session& session;
+    std::uint64_t frame_id;
+    std::uint64_t received_ns;
+    KeptFrame* kept;  // Null while nothing of the frame needs to be kept.
+    AnswerSink& sink;
+  };
+
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
+  std::uint64_t DeadlineNs(std::uint64_t received_ns) const;  // Of the request at hand.
   bool AdmitRequest(Session& session, const KeptFrame* kept);
   KeptFrame* KeepFrame(Session& session);
-  void ReplayGroup(std::uint16_t g, const KeptFrame& kept, std::uint64_t received_ns,
-                   Session& session, AnswerSink& sink);
-  void DispatchGroup(Session& session, std::uint16_t g, Bytes frame, std::uint64_t received_ns,
-                     KeptFrame*& kept, AnswerSink& sink);
-  void PlanOperations(std::uint16_t g, storage::Partition* partition, bool reads_only);
-  void EndGroup(Session& session, std::uint16_t g, StatusCode code, KeptFrame* kept,
-                AnswerSink& sink);
-  void RunPlan(Session& session, KeptFrame* kept, AnswerSink& sink);
-  void RunOne(Session& session, const Planned& planned, std::size_t answers_left,
-              std::uint64_t now_ms, KeptFrame* kept, AnswerSink& sink);
-  void Conclude(Session& session, const Planned& planned, Reply& reply, std::size_t room,
-                KeptFrame* kept, AnswerSink& sink);
-  void PostAnswers(Session& session, AnswerSink& sink, std::uint64_t received_ns);
+  void ReplayGroup(std::uint16_t g, Reception& to);
+  void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
+  void PlanOperations(std::uint16_t g, storage::Partition* partition);
+  void PlanReadsAgain(std::uint16_t g, storage::Partition* partition, const Reception& to);
+  void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
+  void RunPlan(Reception& to);
+  void RunOne(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
+              Reception& to);
+  void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
+  bool MaySuspend(const Session& session, const wire::Operation& operation) const;
+  void SuspendOne(const Planned& planned, WaitFor wait_for, Reception& to);
+  SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
+  SuspendedOperations::Outcome AttemptLocal(const SuspendedOperation& waiter,
+                                            storage::Partition* partition, bool last);
+  void WakePlanned();
+  void PostAnswers(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
   std::size_t OperationsToRun(const KeptFrame* kept) const;
-  AnswerSink SinkFor(const Session& session);
+  AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
   // Runs (kOk) or ends a group that waited.
   void Resume(const Waiting& waiting, StatusCode code);
 
@@ -124,7 +145,8 @@ class Dispatcher : public transport::Receiver {
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
-  std::deque<Waiting> waiting_;       // In the order of arrival; bounded by the sessions' credits.
+  std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
+  SuspendedOperations suspended_;
   std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
 
   wire::Request request_;  // Reused: decoding allocates nothing once it is warm.

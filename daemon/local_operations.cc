@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "daemon/core.h"
-#include "daemon/operation.h"
+#include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
-#include "proto/placement/owner.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -74,29 +73,27 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                     " is not served here under this term");
     return;
   }
-  const std::uint32_t partitions = ownership.PartitionCount(batch.partition.space());
   const std::uint64_t now_ms = core.store().NowMs();
   std::vector<std::byte> scratch(limits::kFrameBytesMax);
+  bool changes = false;
   for (const wire::Operation& operation : batch.operations) {
     Reply reply;
-    const Handler handler = FindHandler(operation.opcode);
-    if (handler == nullptr || operation.has(wire::Argument::kUpload)) {
+    if (operation.has(wire::Argument::kUpload)) {
       reply.answer.code = StatusCode::kUnimplemented;
-    } else if (!verdict.partition->IsOneOf(wire::InfoOf(operation.opcode).kinds)) {
-      reply.answer.code = StatusCode::kInvalidArgument;
-      reply.answer.value = AsBytes(kWrongKind);
-    } else if (wire::InfoOf(operation.opcode).keyed &&
-               placement::PartitionIndexOf(operation.key, partitions) != batch.partition.index()) {
-      reply.answer.code = StatusCode::kWrongEpoch;
     } else {
-      ownership.shares().Run(handler,
-                             {*verdict.partition, operation, KeyHash(operation.key), now_ms,
-                              nullptr, scratch, core.store()},
-                             &reply);
+      core.dispatcher().Execute({.partition = *verdict.partition,
+                                 .operation = operation,
+                                 .hash = KeyHash(operation.key),
+                                 .now_ms = now_ms,
+                                 .scratch = scratch,
+                                 .store = core.store()},
+                                &reply);
     }
+    changes = changes || wire::InfoOf(operation.opcode).mutates;
     batch.outcomes.push_back(Outcome(*verdict.partition, reply, batch.value_bytes_max));
   }
   core.dispatcher().CountLocal(batch.operations.size());
+  if (changes) core.dispatcher().Wake(batch.partition);
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
     batch.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");
   }

@@ -103,10 +103,14 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
           return;
         }
         Reply reply;
-        const OperationContext context{
-            **held, operation, KeyHash(operation.key), at.store().NowMs(), writer.get(),
-            {},     at.store()};
-        at.dispatcher().ownership().shares().Run(FindHandler(wire::Opcode::kPut), context, &reply);
+        at.dispatcher().ownership().shares().Run(FindHandler(wire::Opcode::kPut),
+                                                 {.partition = **held,
+                                                  .operation = operation,
+                                                  .hash = KeyHash(operation.key),
+                                                  .now_ms = at.store().NowMs(),
+                                                  .upload = writer.get(),
+                                                  .store = at.store()},
+                                                 &reply);
         done->outcome.code = reply.answer.code;
         done->outcome.version = reply.answer.version;
         done->outcome.value.assign(AsText(reply.answer.value));
@@ -143,8 +147,12 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
         get.opcode = wire::Opcode::kGet;
         get.key = AsBytes(key);
         Reply reply;
-        FindHandler(get.opcode)(
-            {**held, get, KeyHash(get.key), at.store().NowMs(), nullptr, {}, at.store()}, &reply);
+        FindHandler(get.opcode)({.partition = **held,
+                                 .operation = get,
+                                 .hash = KeyHash(get.key),
+                                 .now_ms = at.store().NowMs(),
+                                 .store = at.store()},
+                                &reply);
         opened->outcome.code = reply.answer.code;
         opened->outcome.version = reply.answer.version;
         opened->outcome.value_kind = reply.answer.value_kind;

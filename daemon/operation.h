@@ -16,6 +16,14 @@
 
 namespace tidepool::daemon {
 
+// What a handler that cannot answer yet waits for.
+enum class WaitFor : std::uint8_t {
+  kNothing = 0,
+  kItem = 1,    // In a queue: one to pop.
+  kRoom = 2,    // In a bounded queue: for one more.
+  kChange = 3,  // Of the operation's key.
+};
+
 // What a handler needs to know. Views only; valid during the call.
 struct OperationContext {
   storage::Partition& partition;  // Of a kind that takes the operation.
@@ -27,6 +35,8 @@ struct OperationContext {
   // Where an answer that lists records or items is written; as large as the answer may be.
   MutableBytes scratch;
   storage::CoreStore& store;  // That holds the partition.
+  // The caller may be answered later: the handler may say what it waits for instead.
+  bool may_wait = false;
 };
 
 // `stored` is what a value too large for the answer is pinned from; its views end with the next
@@ -34,6 +44,8 @@ struct OperationContext {
 struct Reply {
   wire::Answer answer;
   storage::StoredValue stored;
+  // Other than kNothing: no answer yet, nothing has changed, and the handler is to be called again.
+  WaitFor wait_for = WaitFor::kNothing;
 };
 
 // A handler never fails: what goes wrong is the answer's code, with a text in its value where the

@@ -81,9 +81,4 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
   return {Verdict::Kind::kRefuse, nullptr, StatusCode::kResourceExhausted};
 }
 
-std::uint32_t Ownership::PartitionCount(NamespaceId space) const {
-  const auto found = map_ == nullptr ? nullptr : map_->Find(space);
-  return found == nullptr ? 0 : static_cast<std::uint32_t>(found->partitions.size());
-}
-
 }  // namespace tidepool::daemon

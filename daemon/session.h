@@ -44,7 +44,8 @@ struct Session {
   std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;
-  std::uint32_t waiting_operations = 0;  // In groups that wait for a newer map.
+  std::uint32_t waiting_operations = 0;    // In groups that wait for a newer map.
+  std::uint32_t suspended_operations = 0;  // That wait in their partition.
   KeptAnswers kept;
   std::unique_ptr<Upload> upload;
   std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.

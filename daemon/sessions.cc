@@ -98,6 +98,7 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
     // A client that waits for an answer is not silent however long it takes. One that receives a
     // value is heard by its acknowledgements.
     if (session->waiting_operations > 0) continue;
+    if (session->suspended_operations > 0 && session->endpoint != nullptr) continue;
     if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
       silent.push_back(session.get());
   }

@@ -69,6 +69,9 @@ inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
 // A client has at most this many request frames at or above its finished_below: one slow operation
 // may not make the daemon keep the answers of ever more frames behind it.
 inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
+// Operations of one session and core that wait for an item, for room or for a change. More are
+// answered at once, as if they had not been allowed to wait.
+inline constexpr std::uint32_t kSuspendedPerSessionMax = 1'024;
 static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
 static_assert(kStreamWindowBytes <= kCreditBytesMax);
 static_assert(kCreditOperationsMin > 0 && kCreditOperationsMin <= kCreditOperationsMax);

@@ -56,8 +56,9 @@ enum class Argument : std::uint8_t {
   kCursor = 4,         // Iterate, BloomUnion, BloomRead: where to go on; 0 starts.
   kUpload = 5,         // Put: the value was streamed before and has this number.
   kOptions = 6,        // Iterate: kIterateKeysOnly or 0.
+  kWaitMs = 7,  // How long the operation may wait in the daemon; less than its deadline leaves.
 };
-inline constexpr int kArgumentCount = 7;
+inline constexpr int kArgumentCount = 8;
 inline constexpr std::uint64_t kIterateKeysOnly = 1;
 
 constexpr std::uint8_t MaskOf(Argument argument) {

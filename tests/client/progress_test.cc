@@ -57,6 +57,21 @@ TEST_CASE("A continuation of a finished call runs at once", "[client][progress]"
   CHECK(ran);
 }
 
+TEST_CASE("A continuation runs although the answer awaited came with its own",
+          "[client][progress]") {
+  FakeCluster cluster;
+  cluster.Auto();
+  const auto engine = cluster.Connect();
+  const BytesMap map = cluster.Open(engine);
+  REQUIRE(map.Put("a", "1").ok());
+  bool ran = false;
+  // One frame, and so one round that ends both.
+  map.GetAsync("a").Then([&](Result<Value> got) { ran = got.ok(); });
+  auto awaited = map.GetAsync("a");
+  REQUIRE(cluster.Pump(engine, [&] { return awaited.Ready(); }));
+  CHECK(ran);
+}
+
 TEST_CASE("With background progress operations move on while nobody waits", "[client][progress]") {
   FakeCluster cluster;
   cluster.Auto();

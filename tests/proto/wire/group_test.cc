@@ -218,7 +218,7 @@ TEST_CASE("EachOpcodeInsistsOnItsArguments") {
       for (int i = 0; i < kArgumentCount; ++i) {
         if ((mask & 1u << i) != 0) operation.set(static_cast<Argument>(i), 0);
       }
-      operation.arguments = static_cast<std::uint8_t>(mask & 0x7f);
+      operation.arguments = static_cast<std::uint8_t>(mask);
       Frame frame = FrameOf({operation});
       Poke(frame, kOperationAt + 2, static_cast<std::uint8_t>(mask));
       const bool fits = (mask & info.required) == info.required &&

@@ -1,0 +1,128 @@
+#include "daemon/suspended_operations.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/check.h"
+
+namespace tidepool::daemon {
+
+void SuspendedOperation::CopyOperation(const wire::Operation& from) {
+  operation = from;
+  bytes.resize(from.key.size() + from.value.size());
+  if (!from.key.empty()) std::memcpy(bytes.data(), from.key.data(), from.key.size());
+  if (!from.value.empty()) {
+    std::memcpy(bytes.data() + from.key.size(), from.value.data(), from.value.size());
+  }
+  operation.key = Bytes(bytes.data(), from.key.size());
+  operation.value = Bytes(bytes.data() + from.key.size(), from.value.size());
+}
+
+void SuspendedOperations::Add(std::unique_ptr<SuspendedOperation> operation) {
+  TP_CHECK(operation->wait_for != WaitFor::kNothing);
+  const std::uint64_t hash = operation->wait_for == WaitFor::kChange ? operation->hash : 0;
+  Lines& lines = partitions_[operation->partition.value()];
+  lines[LineKey{operation->wait_for, hash}].push_back(std::move(operation));
+  ++count_;
+}
+
+bool SuspendedOperations::WaitsOn(PartitionId partition) const {
+  return count_ != 0 && partitions_.contains(partition.value());
+}
+
+bool SuspendedOperations::Holds(SessionId session, std::uint64_t frame_id,
+                                std::uint16_t index) const {
+  for (const auto& [id, lines] : partitions_) {
+    for (const auto& [key, line] : lines) {
+      for (const auto& waiter : line) {
+        if (waiter->local == nullptr && waiter->session == session &&
+            waiter->frame_id == frame_id && waiter->index == index) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// True if one was answered.
+bool SuspendedOperations::TryLine(Line* line, Attempt attempt) {
+  const std::size_t before = line->size();
+  for (std::size_t i = 0; i < line->size();) {
+    const Outcome outcome = attempt(*(*line)[i], false);
+    if (outcome == Outcome::kWaits) break;
+    if (outcome == Outcome::kSkipped) {
+      ++i;
+    } else {
+      line->erase(line->begin() + static_cast<std::ptrdiff_t>(i));
+      --count_;
+    }
+  }
+  return line->size() != before;
+}
+
+void SuspendedOperations::Retry(PartitionId partition, Attempt attempt) {
+  const auto found = partitions_.find(partition.value());
+  if (found == partitions_.end()) return;
+  // A pop makes room for a push, whose item is the next pop's: until neither gains.
+  for (bool gained = true; gained;) {
+    gained = false;
+    for (auto& [key, line] : found->second) gained = TryLine(&line, attempt) || gained;
+  }
+  DropEmptyLines();
+}
+
+void SuspendedOperations::EraseFrom(Line* line,
+                                    absl::FunctionRef<bool(const SuspendedOperation&)> over) {
+  count_ -= std::erase_if(*line, [&](const auto& waiter) { return over(*waiter); });
+}
+
+void SuspendedOperations::RetryAll(std::uint64_t now_ns, Attempt attempt) {
+  if (count_ == 0) return;
+  for (auto& [id, lines] : partitions_) {
+    for (auto& [key, line] : lines) {
+      TryLine(&line, attempt);
+      EraseFrom(&line, [&](const SuspendedOperation& waiter) {
+        return now_ns >= waiter.deadline_ns && attempt(waiter, true) == Outcome::kAnswered;
+      });
+    }
+  }
+  DropEmptyLines();
+}
+
+void SuspendedOperations::Recheck(Attempt attempt) {
+  if (count_ == 0) return;
+  for (auto& [id, lines] : partitions_) {
+    for (auto& [key, line] : lines) {
+      EraseFrom(&line, [&](const SuspendedOperation& waiter) {
+        return attempt(waiter, false) == Outcome::kAnswered;
+      });
+    }
+  }
+  DropEmptyLines();
+}
+
+std::uint32_t SuspendedOperations::ReleaseBelow(SessionId session, std::uint64_t finished_below) {
+  const std::size_t before = count_;
+  for (auto& [id, lines] : partitions_) {
+    for (auto& [key, line] : lines) {
+      EraseFrom(&line, [&](const SuspendedOperation& waiter) {
+        return waiter.local == nullptr && waiter.session == session &&
+               waiter.frame_id < finished_below;
+      });
+    }
+  }
+  DropEmptyLines();
+  return static_cast<std::uint32_t>(before - count_);
+}
+
+void SuspendedOperations::DropEmptyLines() {
+  for (auto lines = partitions_.begin(); lines != partitions_.end();) {
+    absl::erase_if(lines->second, [](const auto& entry) { return entry.second.empty(); });
+    const auto at = lines++;
+    if (at->second.empty()) partitions_.erase(at);
+  }
+}
+
+}  // namespace tidepool::daemon

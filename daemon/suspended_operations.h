@@ -1,0 +1,92 @@
+// Operations that wait inside the daemon: a pop for an item, a push for room, a reader for a change
+// of its key. The core keeps them; nobody polls over the network.
+//
+//   daemon/dispatcher -> handler says what it waits for -> [suspended_operations] -> handler again
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "daemon/operation.h"
+#include "proto/base/ids.h"
+#include "proto/wire/group.h"
+
+namespace tidepool::daemon {
+
+// One operation, on its own feet: what its frame said of it is copied.
+struct SuspendedOperation {
+  PartitionId partition;
+  Term term;
+  WaitFor wait_for = WaitFor::kNothing;
+  std::uint64_t hash = 0;         // KeyHash of its key; kChange waits for this key only.
+  std::uint64_t deadline_ns = 0;  // Then it is answered as if it had not been allowed to wait.
+  wire::Operation operation;      // Its views point into `bytes`.
+  std::vector<std::byte> bytes;
+
+  // Who is answered: an operation of a frame, or, of a gRPC call, `local`, on the core's thread.
+  SessionId session;
+  std::uint64_t frame_id = 0;
+  std::uint32_t reply_bytes_max = 0;
+  std::uint16_t index = 0;
+  std::uint16_t group = 0;
+  std::function<void(storage::Partition*, const Reply&)> local;  // Null partition: it is gone.
+
+  void CopyOperation(const wire::Operation& from);
+};
+
+// Owner core only. In the order of arrival per partition and reason, so that consumers are served
+// first come, first served. Bounded by the dispatcher's quota per session.
+class SuspendedOperations {
+ public:
+  enum class Outcome : std::uint8_t {
+    kAnswered,  // It is over.
+    kWaits,     // Nothing has changed for it; nor for those behind it.
+    kSkipped,   // Its client is not connected now: others may go first.
+  };
+  // Tries an operation again; `last` says that its time is up and it must be answered.
+  using Attempt = absl::FunctionRef<Outcome(const SuspendedOperation&, bool last)>;
+
+  void Add(std::unique_ptr<SuspendedOperation> operation);
+  bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
+  bool WaitsOn(PartitionId partition) const;
+  bool Holds(SessionId session, std::uint64_t frame_id, std::uint16_t index) const;
+
+  // After a change of the partition: what waits there is tried again, until nobody gains from it.
+  void Retry(PartitionId partition, Attempt attempt);
+  // Those whose time is up, and the first of each line: leases of items run out by themselves.
+  void RetryAll(std::uint64_t now_ns, Attempt attempt);
+  // All of them, each as `attempt` says: after a new map.
+  void Recheck(Attempt attempt);
+  // Drops what the client has given up: its frames below `finished_below`. Returns how many.
+  std::uint32_t ReleaseBelow(SessionId session, std::uint64_t finished_below);
+
+ private:
+  using Line = std::deque<std::unique_ptr<SuspendedOperation>>;
+  // The lines of one partition: one for items, one for room, one per key for changes.
+  struct LineKey {
+    WaitFor wait_for;
+    std::uint64_t hash;
+    friend bool operator==(const LineKey&, const LineKey&) = default;
+    template <typename H>
+    friend H AbslHashValue(H state, const LineKey& key) {
+      return H::combine(std::move(state), key.wait_for, key.hash);
+    }
+  };
+  using Lines = absl::flat_hash_map<LineKey, Line>;
+
+  bool TryLine(Line* line, Attempt attempt);
+  void EraseFrom(Line* line, absl::FunctionRef<bool(const SuspendedOperation&)> over);
+  void DropEmptyLines();
+
+  absl::flat_hash_map<std::uint32_t, Lines> partitions_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace tidepool::daemon
