@@ -126,6 +126,9 @@ class Bench {
         return filter_->MultiContainsAsync(views);
       }));
     }
+    const ClientStats stats = client_.Stats();
+    std::fprintf(stderr, "%.1f operations per frame\n",
+                 static_cast<double>(stats.operations) / static_cast<double>(stats.frames_sent));
     const double insert = MedianOf(inserts);
     if (Wanted("bloom_path.cpu_per_insert")) {
       Print({"bloom_path.cpu_per_insert", insert, "ns", "", 0, 0, "<= 100", insert <= 100});
