@@ -195,6 +195,11 @@ void RawClient::WaitLost() {
   WaitUntil("the end of the connection", [&] { return lost_; });
 }
 
+bool RawClient::WaitAnswerOrLost() {
+  WaitUntil("an answer or the end", [&] { return !answers_.empty() || lost_; });
+  return !answers_.empty();
+}
+
 void RawClient::Settle() {
   // A frame of ours that is behind everything sent before, and its answer behind every answer.
   const std::uint64_t frame_id = next_frame_;

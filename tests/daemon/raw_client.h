@@ -93,6 +93,8 @@ class RawClient : public transport::Receiver {
   };
   OwnedStream WaitStream();
   void WaitLost();
+  // True: an answer has come; false: the connection has ended.
+  bool WaitAnswerOrLost();
   // Progresses until the daemon's core has run its loop a few times; then nothing more will come.
   void Settle();
   bool HasAnswer() const { return !answers_.empty(); }
