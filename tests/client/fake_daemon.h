@@ -95,6 +95,11 @@ class FakeCluster {
   std::size_t stream_count() const;
   std::shared_ptr<ReceivedFrame> TakeStream();
   std::uint64_t detaches() const;
+  // Of clients that are still there: they use this object until the last of their workers is gone.
+  std::size_t worker_count() const {
+    const auto guard = Guard();
+    return workers_.size();
+  }
 
   // Answers.
   void Send(const ReceivedFrame& to, const std::vector<wire::Answer>& answers);
