@@ -28,8 +28,8 @@
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
+#include "proto/base/short_copy.h"
 #include "storage/core_store.h"
-#include "storage/short_copy.h"
 #include "tests/bench/bench_process.h"
 
 namespace tidepool::bench {
