@@ -71,7 +71,9 @@ struct SentFrame {
 //     the daemon has shown that it knows of the giving up, or until a new connection.
 // (2) At most kFramesUnfinishedMax frames are at or above finished_below.
 // (3) finished_below passes only frames with live == 0.
-// (4) Frames go out in the order of their ids on one connection.
+// (4) Values of answers that the daemon keeps for frames not finished stay below
+//     kKeptAnswerBytesMax: at half of it no frame is sent until an older one is finished.
+// (5) Frames go out in the order of their ids on one connection.
 class CoreLink {
  public:
   CoreLink(Engine& engine, NodeSession& session, CoreId core)
@@ -153,6 +155,7 @@ class CoreLink {
   SentFrame* TakeFrame();
   SentFrame* FindFrame(std::uint64_t id) const;
   void AdvanceFinished();
+  void NoteKept(const SentFrame& frame, const wire::Answer& answer);
 
   // Answers (core_link_answers.cc).
   void OnEntry(SentFrame* frame, const wire::Answer& answer);
@@ -196,6 +199,9 @@ class CoreLink {
   std::uint64_t finished_below_ = 1;
   std::uint64_t next_frame_id_ = 1;
   std::uint32_t frames_unanswered_ = 0;
+  // Bytes that the daemon keeps, of all frames from finished_below_ on and of each.
+  std::uint64_t kept_bytes_ = 0;
+  std::array<std::uint32_t, limits::kFramesUnfinishedMax> kept_bytes_of_{};
   std::vector<std::unique_ptr<SentFrame>> all_frames_;
   std::vector<SentFrame*> spare_frames_;
 

@@ -72,6 +72,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   if (answer.streamed) return BeginDownload(frame, index, answer);
   Operation* operation = TakeAnswered(frame, index);
   if (operation == nullptr) return;
+  if (operation->mutates()) NoteKept(*frame, answer);
   PartitionQueue* queue = operation->queue;
   if (answer.code == StatusCode::kUnavailable && !operation->mutates()) {
     // A read that came again after its partition had moved: the new owner has the answer.

@@ -137,6 +137,8 @@ void CoreLink::OnAttached(const std::string& address, std::uint32_t credit_opera
 void CoreLink::ForgetNumbering() {
   EndSent(Status(StatusCode::kUnavailable, "the connection to " + session_.Describe() + " broke"));
   base_ = finished_below_ = next_frame_id_ = 1;
+  kept_bytes_ = 0;
+  kept_bytes_of_.fill(0);
   next_upload_ = 1;
 }
 

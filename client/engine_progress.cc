@@ -86,7 +86,7 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
   }
   // The round that brought the answer may have ended calls of others, whose continuations nobody
   // else would run.
-  while (!ready_.empty()) RunReady(lock);
+  while (!ready_.empty() && !closed_.load(std::memory_order_relaxed)) RunReady(lock);
   if (!leading_) Appoint();
   return fulfilled;
 }

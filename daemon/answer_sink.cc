@@ -11,6 +11,12 @@ namespace {
 constexpr std::size_t kFixedEntryBytes =
     limits::kAnswerHeaderBytes + 8 * limits::kAnswerArgumentsMax;
 
+bool HasNothingToReturn(const wire::Answer& answer) {
+  return answer.scope == wire::Answer::Scope::kOperation && answer.code == StatusCode::kOk &&
+         !answer.has_version && !answer.has_number && !answer.streamed && answer.value.empty() &&
+         answer.value_kind == wire::ValueKind::kBytes;
+}
+
 MutableBytes WholeOf(transport::FrameBuffer& buffer) {
   return {buffer.data(), transport::FrameBuffer::kCapacity};
 }
@@ -40,12 +46,39 @@ std::size_t AnswerSink::ValueRoom(std::size_t answers_left) const {
 }
 
 void AnswerSink::Add(const wire::Answer& answer) {
-  if (!writer_.Add(answer)) {
-    Close();
-    Begin();
-    TP_CHECK(writer_.Add(answer));
+  if (!HasNothingToReturn(answer)) {
+    CloseRun();
+    allowance_bytes_ -= std::min(allowance_bytes_, answer.bytes());
+    return Put(answer);
   }
-  allowance_bytes_ -= std::min(allowance_bytes_, answer.bytes());
+  if (run_count_ > 0 && answer.index == run_first_ + run_count_) {
+    ++run_count_;
+    return;
+  }
+  CloseRun();
+  run_first_ = answer.index;
+  run_count_ = 1;
+  allowance_bytes_ -= std::min(allowance_bytes_, kFixedEntryBytes);
+}
+
+void AnswerSink::CloseRun() {
+  if (run_count_ == 0) return;
+  wire::Answer answer;
+  answer.index = run_first_;
+  if (run_count_ > 1) {
+    answer.scope = wire::Answer::Scope::kRun;
+    answer.has_number = true;
+    answer.number = run_count_;
+  }
+  run_count_ = 0;
+  Put(answer);
+}
+
+void AnswerSink::Put(const wire::Answer& answer) {
+  if (writer_.Add(answer)) return;
+  Close();
+  Begin();
+  TP_CHECK(writer_.Add(answer));
 }
 
 void AnswerSink::Begin() {
@@ -59,6 +92,7 @@ void AnswerSink::Close() {
 }
 
 void AnswerSink::Flush() {
+  CloseRun();
   // A lost peer is reported by the transport; its client gets the kept answers when it is back.
   const auto post = [&](transport::FrameBufferPtr frame) {
     if (session_.endpoint != nullptr) (void)worker_.Send(session_.endpoint, std::move(frame));
@@ -71,6 +105,7 @@ void AnswerSink::Flush() {
 }
 
 void AnswerSink::Discard() {
+  run_count_ = 0;
   full_.clear();
   buffer_.reset();
 }

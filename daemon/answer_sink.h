@@ -25,7 +25,8 @@ class AnswerSink {
   // less a fixed entry for each of these, but never more than fits one frame.
   std::size_t ValueRoom(std::size_t answers_left) const;
   // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a
-  // frame.
+  // frame. Neighbours that succeeded with nothing to return share one entry, so that a batch of
+  // inserts is answered by a count and its exceptions.
   void Add(const wire::Answer& answer);
   // Posts what was collected; drops it if the client is gone. The last call.
   void Flush();
@@ -33,6 +34,8 @@ class AnswerSink {
   void Discard();
 
  private:
+  void Put(const wire::Answer& answer);
+  void CloseRun();
   void Begin();
   void Close();
 
@@ -44,6 +47,9 @@ class AnswerSink {
   transport::FrameBufferPtr buffer_;
   wire::AnswerWriter writer_;
   std::vector<transport::FrameBufferPtr> full_;
+  // Operations that are answered by one entry, not written yet.
+  std::uint16_t run_first_ = 0;
+  std::uint32_t run_count_ = 0;
 };
 
 }  // namespace tidepool::daemon

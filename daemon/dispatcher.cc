@@ -169,6 +169,10 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept) {
     sessions_->End(session, "more unfinished frames than allowed");
     return false;
   }
+  if (session.kept.value_bytes() > limits::kKeptAnswerBytesMax) {
+    sessions_->End(session, "it leaves frames unfinished whose answers are kept for it");
+    return false;
+  }
   if (session.endpoint->bytes_in_flight() > session.credit_bytes + kUnreadBytesMax) {
     sessions_->End(session, "it does not read its answers");
     return false;
@@ -271,6 +275,7 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
   answer.index = g;
   answer.scope = wire::Answer::Scope::kGroup;
   answer.code = code;
+  answer.value = AsBytes(TextFor(code));
   if (code == StatusCode::kWrongEpoch) {
     answer.has_number = true;
     answer.number = ownership_.epoch().value();
@@ -279,9 +284,8 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
   // has sent it under another term meanwhile.
   if (to.kept != nullptr) {
     to.kept->fates[g] = GroupFate::kDone;
-    to.kept->entries.push_back({answer, g, std::string(TextFor(code)), nullptr});
+    to.session.kept.Add(to.kept, answer, g, nullptr);
   }
-  answer.value = AsBytes(TextFor(code));
   to.sink.Add(answer);
   const wire::Group& group = request_.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
@@ -371,8 +375,7 @@ void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room
         storage::ValueReader::Pin(planned.partition->store(), stored));
   }
   if (to.kept != nullptr && Mutates(*planned.operation)) {
-    to.kept->entries.push_back({answer, planned.group, std::string(AsText(answer.value)), pinned});
-    to.kept->entries.back().answer.value = {};
+    to.session.kept.Add(to.kept, answer, planned.group, pinned);
   }
   to.sink.Add(answer);
   if (pinned != nullptr) {

@@ -26,9 +26,18 @@ KeptFrame& KeptAnswers::Make(std::uint64_t frame_id, std::size_t groups) {
   }
   frame->fates.assign(groups, GroupFate::kUnseen);
   frame->entries.clear();
+  frame->value_bytes = 0;
   const auto [at, added] = frames_.emplace(frame_id, std::move(frame));
   TP_CHECK(added);
   return *at->second;
+}
+
+void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group,
+                      std::shared_ptr<const storage::ValueReader> taken) {
+  frame->entries.push_back({answer, group, std::string(AsText(answer.value)), std::move(taken)});
+  frame->entries.back().answer.value = {};
+  frame->value_bytes += answer.value.size();
+  value_bytes_ += answer.value.size();
 }
 
 void KeptAnswers::ReleaseBelow(std::uint64_t below) {
@@ -38,6 +47,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
   if (below - finished_below_ > frames_.size()) {
     for (auto at = frames_.begin(); at != frames_.end();) {
       if (at->first < below) {
+        value_bytes_ -= at->second->value_bytes;
         frames_.erase(at++);
       } else {
         ++at;
@@ -47,6 +57,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
     for (std::uint64_t id = finished_below_; id < below; ++id) {
       const auto found = frames_.find(id);
       if (found == frames_.end()) continue;
+      value_bytes_ -= found->second->value_bytes;
       if (spare_.size() < kSpareFramesMax) spare_.push_back(std::move(found->second));
       frames_.erase(found);
     }

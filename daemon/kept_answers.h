@@ -33,24 +33,31 @@ struct KeptFrame {
     std::shared_ptr<const storage::ValueReader> taken;
   };
   std::vector<Entry> entries;
+  std::uint64_t value_bytes = 0;  // Of all entries.
 };
 
-// One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames, which the
-// dispatcher enforces. Values up to the small-string size cost no allocation once warm.
+// One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames and
+// kKeptAnswerBytesMax of values, which the dispatcher enforces. Values up to the small-string size
+// cost no allocation once warm.
 class KeptAnswers {
  public:
   // Null if the frame is not kept.
   KeptFrame* Find(std::uint64_t frame_id);
   KeptFrame& Make(std::uint64_t frame_id, std::size_t groups);
+  // Adds an entry, with the answer's value as its bytes.
+  void Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group,
+           std::shared_ptr<const storage::ValueReader> taken);
   // Frames below are finished at the client: their answers go. `below` never falls.
   void ReleaseBelow(std::uint64_t below);
   std::uint64_t finished_below() const { return finished_below_; }
   std::size_t size() const { return frames_.size(); }
+  std::uint64_t value_bytes() const { return value_bytes_; }
 
  private:
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<KeptFrame>> frames_;
   std::vector<std::unique_ptr<KeptFrame>> spare_;  // Reused: they keep their vectors' capacity.
   std::uint64_t finished_below_ = 1;
+  std::uint64_t value_bytes_ = 0;
 };
 
 }  // namespace tidepool::daemon

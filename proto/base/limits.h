@@ -72,6 +72,10 @@ inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
 // Operations of one session and core that wait for an item, for room or for a change. More are
 // answered at once, as if they had not been allowed to wait.
 inline constexpr std::uint32_t kSuspendedPerSessionMax = 1'024;
+// Values of answers to changes (Take) that a core keeps for one session because an older frame of it
+// is not finished. A client stops sending at half of it, so that what is under way still fits.
+inline constexpr std::uint64_t kKeptAnswerBytesMax = 8ull << 20;
+static_assert(kKeptAnswerBytesMax / 2 >= 2 * kCreditBytesMax);
 static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
 static_assert(kStreamWindowBytes <= kCreditBytesMax);
 static_assert(kCreditOperationsMin > 0 && kCreditOperationsMin <= kCreditOperationsMax);

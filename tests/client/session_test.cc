@@ -294,5 +294,28 @@ TEST_CASE_METHOD(Fixture, "In a fork every call ends with kFailedPrecondition",
   CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "Answers that an older frame makes the daemon keep are bounded",
+                 "[client][session]") {
+  auto slow = map.GetAsync(cluster.KeyIn(0, 1));
+  REQUIRE(PumpRequests(1));
+  const auto oldest = cluster.TakeRequest();
+  const std::string value(limits::kUnstreamedValueBytesMax, 'v');
+  constexpr std::size_t kTakesMax =
+      limits::kKeptAnswerBytesMax / 2 / limits::kUnstreamedValueBytesMax;
+  for (std::size_t i = 0; i < kTakesMax; ++i) {
+    auto take = map.TakeAsync(key);
+    REQUIRE(PumpRequests(1));
+    cluster.AnswerAll(*cluster.TakeRequest(), value);
+    REQUIRE(take.Wait()->bytes == value);
+  }
+  auto held_back = map.TakeAsync(key);
+  cluster.Settle(engine);
+  CHECK(cluster.request_count() == 0);
+  cluster.AnswerAll(*oldest, "v");
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*cluster.TakeRequest(), value);
+  CHECK(held_back.Wait().ok());
+}
+
 }  // namespace
 }  // namespace tidepool::testing

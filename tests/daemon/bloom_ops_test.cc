@@ -112,6 +112,21 @@ TEST_CASE("AnInsertThatIsSentAgainIsAnsweredAsTheFirstTime") {
   CHECK(fixture.Code(On(Opcode::kBloomInsert, "b")) == StatusCode::kAlreadyExists);
 }
 
+TEST_CASE("NeighboursThatAreNewAreAnsweredByOneEntry") {
+  Fixture fixture;
+  fixture.client.Call({On(Opcode::kBloomInsert, "a"), On(Opcode::kBloomInsert, "b"),
+                       On(Opcode::kBloomInsert, "a"), On(Opcode::kBloomInsert, "c"),
+                       On(Opcode::kBloomInsert, "d"), On(Opcode::kBloomInsert, "e")});
+  const StatusCode expected[] = {StatusCode::kOk, StatusCode::kOk, StatusCode::kAlreadyExists,
+                                 StatusCode::kOk, StatusCode::kOk, StatusCode::kOk};
+  for (std::uint16_t i = 0; i < 6; ++i) {
+    const OwnedAnswer answer = fixture.client.WaitAnswer();
+    CHECK(answer.answer.index == i);
+    CHECK(answer.answer.code == expected[i]);
+  }
+  CHECK(fixture.client.runs() == 2);
+}
+
 TEST_CASE("OperationsOfOtherKindsAreRefusedByName") {
   Fixture fixture;
   for (const wire::Operation& operation : {GetOp("a"), PutOp("a", "1"), AddOp("a", 1)}) {

@@ -228,6 +228,29 @@ TEST_CASE("AClientThatNeverReadsItsAnswersIsEndedAndOthersAreServed") {
   CHECK(good.WaitAnswer().value == value);
 }
 
+TEST_CASE("AClientThatFinishesNoFrameIsEndedBeforeItsKeptAnswersFillTheMemory") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string value(limits::kUnstreamedValueBytesMax, 'v');
+  constexpr std::size_t kTakesMax =
+      limits::kKeptAnswerBytesMax / limits::kUnstreamedValueBytesMax + 2;
+  std::size_t taken = 0;
+  for (; taken < kTakesMax; ++taken) {
+    client.Call({PutOp("a", value)});
+    if (!client.WaitAnswerOrLost()) break;
+    REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+    wire::Operation take = GetOp("a");
+    take.opcode = wire::Opcode::kTake;
+    client.Call({take});
+    if (!client.WaitAnswerOrLost()) break;
+    REQUIRE(client.WaitAnswer().value == value);
+  }
+  CHECK(taken >= kTakesMax - 2);
+  CHECK(taken < kTakesMax);
+  client.WaitLost();
+}
+
 TEST_CASE("AMalformedFrameClosesItsSessionAndNoOther") {
   TestNode node;
   RawClient good(node);

@@ -156,6 +156,16 @@ void RawClient::OnFrame(Bytes frame) {
     OwnedAnswer answer;
     REQUIRE(reader.Next(&answer.answer).ok());
     answer.frame_id = reader.header().frame_id;
+    if (answer.answer.scope == wire::Answer::Scope::kRun) {
+      // As if each had been answered alone.
+      ++runs_;
+      const std::uint64_t count = answer.answer.number;
+      answer.answer.scope = wire::Answer::Scope::kOperation;
+      answer.answer.has_number = false;
+      answer.answer.number = 0;
+      for (std::uint64_t i = 0; i < count; ++i, ++answer.answer.index) answers_.push_back(answer);
+      continue;
+    }
     answer.value = AsText(answer.answer.value);
     answer.answer.value = {};
     answers_.push_back(std::move(answer));
@@ -193,6 +203,11 @@ RawClient::OwnedStream RawClient::WaitStream() {
 
 void RawClient::WaitLost() {
   WaitUntil("the end of the connection", [&] { return lost_; });
+}
+
+bool RawClient::WaitAnswerOrLost() {
+  WaitUntil("an answer or the end", [&] { return !answers_.empty() || lost_; });
+  return !answers_.empty();
 }
 
 void RawClient::Settle() {

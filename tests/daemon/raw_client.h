@@ -93,10 +93,14 @@ class RawClient : public transport::Receiver {
   };
   OwnedStream WaitStream();
   void WaitLost();
+  // True: an answer has come; false: the connection has ended.
+  bool WaitAnswerOrLost();
   // Progresses until the daemon's core has run its loop a few times; then nothing more will come.
   void Settle();
   bool HasAnswer() const { return !answers_.empty(); }
   bool lost() const { return lost_; }
+  // Entries that answered several operations; WaitAnswer takes them apart.
+  int runs() const { return runs_; }
 
   std::uint64_t finished_below = 1;
   std::uint32_t reply_bytes_max = 60 * 1024;
@@ -119,6 +123,7 @@ class RawClient : public transport::Receiver {
   std::deque<OwnedAnswer> answers_;
   std::deque<OwnedStream> streams_;
   bool lost_ = false;
+  int runs_ = 0;
 };
 
 // Operations for tests; `key` and `value` must outlive them.
