@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/harness.h"
@@ -262,6 +264,72 @@ TEST_CASE("AScanSeesWhatStaysOnceWhileOthersComeAndGo", "[kinds]") {
     std::erase_if(seen, [](const auto& record) { return record.first.ends_with("-comes"); });
     CHECK(seen == Records(stays.begin(), stays.end()));
   }
+}
+
+using Measured = std::pair<std::string, std::int64_t>;
+
+TEST_CASE("TypedKeysAreInTheOrderOfTheirType", "[kinds]") {
+  Random random("TypedKeysAreInTheOrderOfTheirType");
+  Fixture fixture;
+  const auto opened = fixture.client.Create<OrderedMap<Measured, double>>("measures");
+  REQUIRE(opened.ok());
+  const auto& map = *opened;
+  std::map<Measured, double> model;
+  for (int i = 0; i < 500; ++i) {
+    const Measured key{random.OneIn(2) ? "in" : "inner", static_cast<std::int64_t>(random.Word())};
+    const double value = static_cast<double>(i) / 3;
+    REQUIRE(map.Put(key, value).ok());
+    model[key] = value;
+  }
+  const auto walk = [&](const KeyRange& range) {
+    std::vector<std::pair<Measured, double>> seen;
+    auto scan = map.NewScan(range);
+    while (scan.Next()) seen.emplace_back(scan.key(), scan.value());
+    REQUIRE(scan.status().ok());
+    return seen;
+  };
+  using Seen = std::vector<std::pair<Measured, double>>;
+  CHECK(walk({}) == Seen(model.begin(), model.end()));
+  const Measured middle{"in", 0};
+  CHECK(walk(map.From(middle)) == Seen(model.lower_bound(middle), model.end()));
+  CHECK(walk(map.Below(middle)) == Seen(model.begin(), model.lower_bound(middle)));
+  const auto last_in = std::prev(model.lower_bound({"inner", INT64_MIN}));
+  CHECK(walk(map.StartingWith(std::string("in"))) == Seen(model.begin(), std::next(last_in)));
+  CHECK(walk(map.Through(middle, last_in->first)) ==
+        Seen(model.lower_bound(middle), std::next(last_in)));
+  CHECK(walk(map.Between(middle, last_in->first)) == Seen(model.lower_bound(middle), last_in));
+  CHECK(map.First().value() == Seen::value_type(*model.begin()));
+  CHECK(map.Last(map.StartingWith(std::string("in"))).value() == Seen::value_type(*last_in));
+  CHECK(map.Last(map.StartingWith(std::string("i"))).code() == StatusCode::kNotFound);
+  CHECK(map.FetchAdd(middle, 1.5).value() == 0);
+  CHECK(map.Get(middle).value() == 1.5);
+  CHECK(map.EraseRange(map.StartingWith(std::string("in"))).ok());
+  CHECK(map.CountRange({}).value() == map.Length().value());
+  const auto other = fixture.client.Open<OrderedMap<Measured, int>>("measures");
+  CHECK(other.code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("ATypedSetIsInOrder", "[kinds]") {
+  Fixture fixture;
+  const auto numbers = fixture.client.Create<OrderedSet<int>>("numbers");
+  REQUIRE(numbers.ok());
+  CHECK(numbers->First().code() == StatusCode::kNotFound);
+  CHECK(numbers->MultiInsert(std::vector<int>{7, -7, 0, 300, -300}).AllOk());
+  CHECK(numbers->Insert(7).value() == false);
+  CHECK(numbers->Insert(8).value() == true);
+  CHECK(numbers->Erase(300).value() == true);
+  std::vector<int> seen;
+  for (auto scan = numbers->NewScan({}, {.reverse = true}); scan.Next();)
+    seen.push_back(scan.key());
+  CHECK(seen == std::vector<int>{8, 7, 0, -7, -300});
+  CHECK(numbers->First().value() == -300);
+  CHECK(numbers->Last(numbers->Below(0)).value() == -7);
+  CHECK(numbers->CountRange(numbers->Through(-7, 7)).value() == 3);
+  const auto words = fixture.client.Create<OrderedSet<std::string>>("words");
+  REQUIRE(words.ok());
+  CHECK(words->MultiInsert(std::vector<std::string>{"car", "cart", "dog"}).AllOk());
+  CHECK(words->EraseRange(words->StartingWith("car")).value() == 2);
+  CHECK(words->First().value() == "dog");
 }
 
 TEST_CASE("AKindIsOpenedAsWhatItIs", "[kinds]") {

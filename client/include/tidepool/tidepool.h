@@ -18,5 +18,7 @@
 #include "tidepool/hash_map.h"
 #include "tidepool/hash_set.h"
 #include "tidepool/namespace.h"
+#include "tidepool/ordered_map.h"
+#include "tidepool/ordered_set.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"
