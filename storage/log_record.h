@@ -18,6 +18,9 @@ enum class LogRecordType : std::uint8_t {
   kPut = 1,     // The key now has this value, expiry and counter flags.
   kDelete = 2,  // The key is gone, if it was there.
   kExpire = 3,  // As kDelete, because its time had passed: decided by the owner, obeyed by others.
+  // ---- Of items in queues, whose pushes are puts, and whose pops and acks are deletes.
+  kLease = 4,    // The item is its consumer's now; `value` is a LeaseNote (queue_store.h).
+  kRelease = 5,  // The item is ready again, at its old place: refused by its consumer, or overdue.
 };
 
 // Self-contained. The views must live until Apply returns; a sink that needs more copies them.

@@ -24,9 +24,11 @@ Partition::Partition(PartitionId id, Term term, const PartitionOptions& options,
     case Kind::kBloom:
       store_.reset(new BloomStore(*this, log, memory, options.filter));
       break;
-    case Kind::kUnspecified:
     case Kind::kQueue:
     case Kind::kPriority:
+      store_.reset(new QueueStore(*this, log, memory, tree));
+      break;
+    case Kind::kUnspecified:
     case Kind::kArray:
       TP_CHECK(false);  // The coordinator makes no such namespaces, and their partitions stay shut.
   }

@@ -15,12 +15,15 @@
 #include "storage/hash_store.h"
 #include "storage/log_record.h"
 #include "storage/ordered_store.h"
+#include "storage/queue_store.h"
 #include "storage/store.h"
 
 namespace tidepool::storage {
 
 // Kinds whose partitions take the operations of HashStore.
 inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered);
+// Those that take the operations of QueueStore.
+inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority);
 
 struct PartitionOptions {
   Kind kind = Kind::kHash;
@@ -32,6 +35,7 @@ struct PartitionOptions {
   // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
   bool tombstones = false;
   FilterShape filter;  // Of Kind::kBloom.
+  QueueOptions queue;  // Of kItemKinds.
 };
 
 // Owner core only. Made and destroyed by CoreStore.
@@ -63,6 +67,7 @@ class Partition {
   HashStore& hash() { return As<HashStore>(kRecordKinds); }
   OrderedStore& ordered() { return As<OrderedStore>(MaskOf(Kind::kOrdered)); }
   BloomStore& bloom() { return As<BloomStore>(MaskOf(Kind::kBloom)); }
+  QueueStore& queue() { return As<QueueStore>(kItemKinds); }
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
 

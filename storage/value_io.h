@@ -18,6 +18,7 @@ namespace tidepool::storage {
 class CoreStore;
 class HashStore;
 class Log;
+class QueueStore;
 class Store;
 
 // A value above the extent threshold (1 MiB) as it is stored: full segments, then the remainder.
@@ -58,6 +59,7 @@ class ValueWriter {
 
  private:
   friend class HashStore;
+  friend class QueueStore;
   friend class Log;
   ValueWriter(Log* log, std::uint64_t value_bytes);
   void Release();

@@ -9,8 +9,9 @@
 
 namespace tidepool {
 
-// As memcpy, for lengths that are mostly short and not known to the compiler: a scan of 100 records
-// of 16 and 64 bytes costs 6.7 us with a call of memcpy for each key and value, 4.6 us with this.
+// As memcpy, for lengths that are mostly short and not known to the compiler: in one run a scan of
+// 100 records of 16 and 64 bytes took 6.5 to 7.2 us with a call of memcpy for each key and
+// value, 5.1 to 5.7 us with this, and 4.6 us with copies whose length the compiler knew.
 [[gnu::always_inline]] inline void CopyShort(std::byte* to, const std::byte* from,
                                              std::size_t count) {
   struct Words {

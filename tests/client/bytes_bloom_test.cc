@@ -10,21 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/harness.h"
+#include "tests/client/sdk_fixture.h"
 #include "tests/support/random.h"
-#include "tidepool/tidepool.h"
 
 namespace tidepool::testing {
 namespace {
-
-Client ConnectTo(const TestCluster& cluster) {
-  ConnectOptions options;
-  options.cluster_file = cluster.file();
-  auto client = Client::Connect(options);
-  INFO(client.status().ToString());
-  REQUIRE(client.ok());
-  return *std::move(client);
-}
 
 NamespaceOptions For(std::uint64_t items, double rate = 1e-6) {
   NamespaceOptions options;

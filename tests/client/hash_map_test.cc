@@ -1,7 +1,6 @@
 // HashMap and HashSet against a real daemon: operations, batches, iteration, and types that differ.
 #include "tidepool/hash_map.h"
 
-#define CATCH_CONFIG_EXTERNAL_INTERFACES  // For the listener that ends the shared cluster.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <map>
@@ -14,8 +13,7 @@
 
 #include "proto/base/bytes.h"
 #include "proto/placement/owner.h"
-#include "tests/integration/harness.h"
-#include "tidepool/tidepool.h"
+#include "tests/client/sdk_fixture.h"
 #include "tidepool/v1/common.pb.h"
 
 namespace tidepool::testing {
@@ -42,51 +40,12 @@ struct ByFolder {
   static std::string_view Tag(std::string_view path) { return path.substr(0, path.find('/')); }
 };
 
-Client Connect(const TestCluster& cluster) {
-  ConnectOptions options;
-  options.cluster_file = cluster.file();
-  auto client = Client::Connect(options);
-  INFO(client.status().ToString());
-  REQUIRE(client.ok());
-  return *std::move(client);
-}
-
-template <typename T>
-T Open(Client& client, std::string_view name) {
-  auto opened = client.OpenOrCreate<T>(name);
-  INFO(opened.status().ToString());
-  REQUIRE(opened.ok());
-  return *std::move(opened);
-}
-
-// One daemon for all cases of this file.
-std::unique_ptr<TestCluster> shared_cluster;
-
-TestCluster& Cluster() {
-  if (shared_cluster == nullptr) {
-    shared_cluster = std::make_unique<TestCluster>(
-        TestClusterOptions{.nodes = 1, .cores = 2, .memory = "256MiB"});
-    shared_cluster->WaitReady();
-  }
-  return *shared_cluster;
-}
-
-// Ends it while Catch is still there, which a static object's end would not.
-struct ClusterEnd : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
-  void testRunEnded(const Catch::TestRunStats& stats) override {
-    TestEventListenerBase::testRunEnded(stats);
-    shared_cluster.reset();
-  }
-};
-CATCH_REGISTER_LISTENER(ClusterEnd)
-
 bool Says(const Status& status, std::string_view text) {
   return status.ToString().find(text) != std::string::npos;
 }
 
 TEST_CASE("AMapOfStructs") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::string, Particle>>(client, "structs");
   const Particle p7{{7, 0, 0}, {0, 0, 1}};
   CHECK(map.Get("p7").code() == StatusCode::kNotFound);
@@ -114,7 +73,7 @@ TEST_CASE("AMapOfStructs") {
 }
 
 TEST_CASE("FuturesAreTyped") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<int, std::vector<double>>>(client, "futures");
   std::vector<double> numbers{1, 2, 3};
   Future<Version> put = map.PutAsync(5, numbers);
@@ -141,7 +100,7 @@ TEST_CASE("FuturesAreTyped") {
 }
 
 TEST_CASE("CountersOfBothKinds") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto integers = Open<HashMap<std::string, std::int64_t>>(client, "integers");
   REQUIRE(integers.Put("visits", 40).ok());
   CHECK(integers.FetchAdd("visits", 2).value_or(0) == 40);
@@ -162,7 +121,7 @@ TEST_CASE("CountersOfBothKinds") {
 }
 
 TEST_CASE("AllSignedNumbersOfEightBytesAreCounters") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   REQUIRE(Open<HashMap<int, long long>>(client, "long-long").Put(1, 5).ok());
   const auto map = Open<HashMap<int, std::int64_t>>(client, "long-long");
   CHECK(map.FetchAdd(1, 2).value_or(0) == 5);
@@ -171,7 +130,7 @@ TEST_CASE("AllSignedNumbersOfEightBytesAreCounters") {
 }
 
 TEST_CASE("TextIsAppended") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::uint64_t, std::string>>(client, "text");
   CHECK(map.Append(1, "ab").value_or(0) == 2);
   CHECK(map.AppendAsync(1, "c").Wait().value_or(0) == 3);
@@ -179,7 +138,7 @@ TEST_CASE("TextIsAppended") {
 }
 
 TEST_CASE("BatchesTakeContainersOfManyKinds") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::string, Particle>>(client, "batches");
   std::map<std::string, Particle> records;
   for (int i = 0; i < 500; ++i) records["p" + std::to_string(i)] = {{i * 0.5, 0, 0}, {}};
@@ -207,7 +166,7 @@ TEST_CASE("BatchesTakeContainersOfManyKinds") {
 TEST_CASE("KeysAndValuesOfManyParts") {
   using Key = std::tuple<std::string, std::int32_t, std::optional<std::string>>;
   using Value = std::pair<std::string, std::vector<std::string>>;
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<Key, Value>>(client, "parts");
   std::map<Key, Value> records;
   for (int i = 0; i < 100; ++i) {
@@ -234,7 +193,7 @@ TEST_CASE("KeysAndValuesOfManyParts") {
 }
 
 TEST_CASE("LargeValuesComeWholeAlsoInIterations") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::int32_t, std::vector<std::int32_t>>>(client, "large");
   std::vector<std::int32_t> large(200'000);
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::int32_t>(i * i);
@@ -247,7 +206,7 @@ TEST_CASE("LargeValuesComeWholeAlsoInIterations") {
 }
 
 TEST_CASE("ProtobufMessagesAreValues") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::string, v1::StatusDetails>>(client, "messages");
   v1::StatusDetails details;
   details.set_code(5);
@@ -259,7 +218,7 @@ TEST_CASE("ProtobufMessagesAreValues") {
 }
 
 TEST_CASE("APlacementKeepsKeysOfOneTagTogether") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<CellKey, int, ByCell>>(client, "cells");
   CHECK(map.KeyType() == "placed<cell,raw<tidepool::testing::CellKey,8>>");
   std::map<CellKey, int> records;
@@ -286,7 +245,7 @@ TEST_CASE("APlacementKeepsKeysOfOneTagTogether") {
 }
 
 TEST_CASE("ATagMayBeAnyText") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::string, int, ByFolder>>(client, "folders");
   const std::vector<std::string> paths{"a}b/x", "a}b/y", "{%/x", "/x", "", "plain"};
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -306,7 +265,7 @@ TEST_CASE("ATagMayBeAnyText") {
 }
 
 TEST_CASE("ASetTellsWhatIsNew") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto set = Open<HashSet<std::string>>(client, "set");
   CHECK(set.Insert("a").value_or(false));
   CHECK_FALSE(set.Insert("a").value_or(true));
@@ -333,7 +292,7 @@ TEST_CASE("ASetTellsWhatIsNew") {
 }
 
 TEST_CASE("OfAllInsertersOfAKeyOneIsToldThatItIsNew") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto set = Open<HashSet<std::pair<int, std::string>>>(client, "race");
   constexpr int kThreads = 4;
   constexpr int kKeys = 300;
@@ -357,7 +316,7 @@ TEST_CASE("OfAllInsertersOfAKeyOneIsToldThatItIsNew") {
 TEST_CASE("ANamespaceOfOtherTypesIsRefusedByBothNames") {
   using Particles = HashMap<std::string, Particle>;
   using Numbers = HashMap<std::string, double>;
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto particles = Open<Particles>(client, "typed");
   const auto check = [](const Status& status) {
     INFO(status.ToString());
@@ -377,14 +336,14 @@ TEST_CASE("ANamespaceOfOtherTypesIsRefusedByBothNames") {
   CHECK(client.Open<HashMap<std::string, Particle, ByFolder>>("typed").code() ==
         StatusCode::kFailedPrecondition);
   // Another client, the same types.
-  Client other = Connect(Cluster());
+  Client other = ConnectTo(Cluster());
   REQUIRE(particles.Put("p", Particle{{1, 2, 3}, {}}).ok());
   CHECK(Open<Particles>(other, "typed").Get("p")->x[1] == 2);
   CHECK(other.Open<Particles>("typed").ok());
 }
 
 TEST_CASE("BytesFitEveryNamespaceAndAnUntypedOneFitsAllTypes") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto typed = Open<HashMap<std::int32_t, std::int64_t>>(client, "numbers");
   REQUIRE(typed.Put(5, 50).ok());
   const auto bytes = Open<BytesMap>(client, "numbers");
@@ -405,7 +364,7 @@ TEST_CASE("BytesFitEveryNamespaceAndAnUntypedOneFitsAllTypes") {
 }
 
 TEST_CASE("AForeignRecordIsReportedAndNotGuessed") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto map = Open<HashMap<std::string, Particle>>(client, "foreign");
   REQUIRE(map.bytes().Put("p", "seven b").ok());
   const Status status = map.Get("p").status();
@@ -422,7 +381,7 @@ TEST_CASE("AForeignRecordIsReportedAndNotGuessed") {
 }
 
 TEST_CASE("ADroppedNamespaceIsNoAnswerOfASet") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   const auto set = Open<HashSet<int>>(client, "dropped");
   REQUIRE(set.Insert(1).ok());
   REQUIRE(client.Drop("dropped").ok());
@@ -434,7 +393,7 @@ TEST_CASE("ADroppedNamespaceIsNoAnswerOfASet") {
 }
 
 TEST_CASE("KvctlShowsTheTypes") {
-  Client client = Connect(Cluster());
+  Client client = ConnectTo(Cluster());
   Open<HashMap<std::string, Particle>>(client, "shown");
   const TemporaryFolder folder;
   Process kvctl({ProgramPath("kvctl"), "--cluster", Cluster().file(), "--json", "namespace",

@@ -7,29 +7,12 @@
 #include <thread>
 #include <vector>
 
-#include "tests/integration/harness.h"
-#include "tidepool/tidepool.h"
+#include "tests/client/sdk_fixture.h"
 
 namespace tidepool::testing {
 namespace {
 
 using std::chrono::milliseconds;
-
-Client ConnectTo(const TestCluster& cluster) {
-  ConnectOptions options;
-  options.cluster_file = cluster.file();
-  auto client = Client::Connect(options);
-  INFO(client.status().ToString());
-  REQUIRE(client.ok());
-  return *std::move(client);
-}
-
-BytesMap OpenMap(Client& client, std::string_view name, const NamespaceOptions& options = {}) {
-  auto map = client.OpenOrCreate<BytesMap>(name, options);
-  INFO(map.status().ToString());
-  REQUIRE(map.ok());
-  return *std::move(map);
-}
 
 // A key that node `node` owns.
 std::string KeyOn(const BytesMap& map, std::uint32_t node) {
@@ -47,8 +30,8 @@ TEST_CASE("A killed node's keys fail fast and name it, others go on, and it come
   TestCluster cluster({.nodes = 3});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = OpenMap(client, "kept", {.on_loss = "error"});
-  const BytesMap empties = OpenMap(client, "emptied", {.on_loss = "empty"});
+  const BytesMap map = Open<BytesMap>(client, "kept", {.on_loss = "error"});
+  const BytesMap empties = Open<BytesMap>(client, "emptied", {.on_loss = "empty"});
   const std::size_t victim = Victim(cluster);
   const std::uint32_t node = cluster.node_id(victim);
   const std::string dead = KeyOn(map, node);
@@ -83,7 +66,7 @@ TEST_CASE("Operations under way when their node is killed end within their deadl
   TestCluster cluster({.nodes = 3});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = OpenMap(client, "traffic");
+  const BytesMap map = Open<BytesMap>(client, "traffic");
   const std::size_t victim = Victim(cluster);
   const std::uint32_t node = cluster.node_id(victim);
   const std::string key = KeyOn(map, node);
@@ -118,7 +101,7 @@ TEST_CASE("A stopped daemon costs its own keys a deadline and nobody else's", "[
   TestCluster cluster({.nodes = 3});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = OpenMap(client, "stopped");
+  const BytesMap map = Open<BytesMap>(client, "stopped");
   const std::size_t victim = Victim(cluster);
   const std::uint32_t node = cluster.node_id(victim);
   const std::string stuck = KeyOn(map, node);
@@ -147,7 +130,7 @@ TEST_CASE("A restarted daemon ends changes as unknown and serves the client agai
   TestCluster cluster({.nodes = 1});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = OpenMap(client, "restarted", {.on_loss = "empty"});
+  const BytesMap map = Open<BytesMap>(client, "restarted", {.on_loss = "empty"});
   REQUIRE(map.Put("k", "v").ok());
   cluster.Suspend(0);  // So that the change is surely under way and not answered.
   auto change = map.FetchAddAsync("n", 1, {milliseconds(60'000)});
@@ -167,7 +150,7 @@ TEST_CASE("Large values under way when their node dies end, and memory stays usa
   TestCluster cluster({.nodes = 2, .memory = "256MiB"});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = OpenMap(client, "large");
+  const BytesMap map = Open<BytesMap>(client, "large");
   const std::size_t victim = Victim(cluster);
   const std::string key = KeyOn(map, cluster.node_id(victim));
   const std::string value(30'000'000, 'x');

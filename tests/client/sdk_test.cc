@@ -1,5 +1,4 @@
 // The SDK against real daemons: every operation, values of all sizes, batches, iteration, threads.
-#define CATCH_CONFIG_EXTERNAL_INTERFACES  // For the listener that ends the shared cluster.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -14,8 +13,7 @@
 
 #include "proto/base/limits.h"
 #include "proto/cluster_file/job_token.h"
-#include "tests/integration/harness.h"
-#include "tidepool/tidepool.h"
+#include "tests/client/sdk_fixture.h"
 
 namespace tidepool::testing {
 namespace {
@@ -29,46 +27,9 @@ std::string Pattern(std::size_t bytes, unsigned seed = 1) {
   return text;
 }
 
-Client ConnectTo(const TestCluster& cluster, ConnectOptions options = {}) {
-  options.cluster_file = cluster.file();
-  auto client = Client::Connect(options);
-  INFO(client.status().ToString());
-  REQUIRE(client.ok());
-  return *std::move(client);
-}
-
-BytesMap OpenMap(Client& client, std::string_view name, const NamespaceOptions& options = {}) {
-  auto map = client.OpenOrCreate<BytesMap>(name, options);
-  INFO(map.status().ToString());
-  REQUIRE(map.ok());
-  return *std::move(map);
-}
-
-// One daemon with two cores for all cases of this file: starting it takes longer than most of them.
-std::unique_ptr<TestCluster> shared_cluster;
-
-TestCluster& Cluster() {
-  if (shared_cluster == nullptr) {
-    shared_cluster = std::make_unique<TestCluster>(
-        TestClusterOptions{.nodes = 1, .cores = 2, .memory = "256MiB"});
-    shared_cluster->WaitReady();
-  }
-  return *shared_cluster;
-}
-
-// Ends it while Catch is still there, which a static object's end would not.
-struct ClusterEnd : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
-  void testRunEnded(const Catch::TestRunStats& stats) override {
-    TestEventListenerBase::testRunEnded(stats);
-    shared_cluster.reset();
-  }
-};
-CATCH_REGISTER_LISTENER(ClusterEnd)
-
 TEST_CASE("Put, get, delete and contains", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "basic");
+  const BytesMap map = Open<BytesMap>(client, "basic");
   CHECK(map.Get("k").code() == StatusCode::kNotFound);
   CHECK_FALSE(map.Contains("k").value_or(true));
   const auto first = map.Put("k", "one");
@@ -89,7 +50,7 @@ TEST_CASE("Put, get, delete and contains", "[sdk]") {
 
 TEST_CASE("Keys and values are any bytes, also none", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "bytes");
+  const BytesMap map = Open<BytesMap>(client, "bytes");
   const std::string odd("a\0b\xff\n", 5);
   REQUIRE(map.Put("", odd).ok());
   REQUIRE(map.Put(odd, "").ok());
@@ -102,7 +63,7 @@ TEST_CASE("Keys and values are any bytes, also none", "[sdk]") {
 
 TEST_CASE("Conditional puts", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "conditions");
+  const BytesMap map = Open<BytesMap>(client, "conditions");
   CHECK(map.Put("k", "v", {.condition = PutCondition::kIfPresent}).code() == StatusCode::kNotFound);
   const auto made = map.Put("k", "v1", {.condition = PutCondition::kIfAbsent});
   REQUIRE(made.ok());
@@ -116,7 +77,7 @@ TEST_CASE("Conditional puts", "[sdk]") {
 
 TEST_CASE("Take, compare-and-swap and append", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "updates");
+  const BytesMap map = Open<BytesMap>(client, "updates");
   REQUIRE(map.Put("k", "old").ok());
   CHECK(map.CompareAndSwap("k", "other", "new").code() == StatusCode::kFailedPrecondition);
   REQUIRE(map.CompareAndSwap("k", "old", "new").ok());
@@ -134,7 +95,7 @@ TEST_CASE("Take, compare-and-swap and append", "[sdk]") {
 
 TEST_CASE("Counters of both kinds", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "counters");
+  const BytesMap map = Open<BytesMap>(client, "counters");
   CHECK(map.FetchAdd("i", 5).value_or(-1) == 0);
   CHECK(map.FetchAdd("i", -7).value_or(-1) == 5);
   CHECK(map.Get("i")->AsI64() == -2);
@@ -157,7 +118,7 @@ TEST_CASE("Counters of both kinds", "[sdk]") {
 
 TEST_CASE("Time to live", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "ttl", {.ttl_ms = 600'000});
+  const BytesMap map = Open<BytesMap>(client, "ttl", {.ttl_ms = 600'000});
   REQUIRE(map.Put("default", "v").ok());
   CHECK(map.Ttl("default").value_or(0) <= 600'000);
   CHECK(map.Ttl("default").value_or(0) > 500'000);
@@ -172,7 +133,7 @@ TEST_CASE("Time to live", "[sdk]") {
 
 TEST_CASE("Values of all sizes come back as they went", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "sizes");
+  const BytesMap map = Open<BytesMap>(client, "sizes");
   const std::size_t sizes[] = {1,      100,     8'000,   32'767,  32'768,    32'769,    57'344,
                                57'345, 100'000, 917'504, 917'505, 1'048'576, 3'000'000, 20'000'001};
   for (const std::size_t bytes : sizes) {
@@ -191,7 +152,7 @@ TEST_CASE("Values of all sizes come back as they went", "[sdk]") {
 
 TEST_CASE("A batch may mix small and large values", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "mixed");
+  const BytesMap map = Open<BytesMap>(client, "mixed");
   std::vector<std::string> keys;
   std::vector<std::string> values;
   for (unsigned i = 0; i < 200; ++i) {
@@ -214,7 +175,7 @@ TEST_CASE("A batch may mix small and large values", "[sdk]") {
 
 TEST_CASE("Operations on one key take effect in the order of calling", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "order");
+  const BytesMap map = Open<BytesMap>(client, "order");
   std::vector<Future<Version>> puts;
   std::vector<Future<Value>> gets;
   std::vector<std::string> expected;
@@ -234,7 +195,7 @@ TEST_CASE("Operations on one key take effect in the order of calling", "[sdk]") 
 
 TEST_CASE("A batch of many keys", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "many");
+  const BytesMap map = Open<BytesMap>(client, "many");
   std::vector<std::string> keys;
   for (int i = 0; i < 20'000; ++i) keys.push_back("key" + std::to_string(i));
   std::vector<KeyValue> records;
@@ -251,7 +212,7 @@ TEST_CASE("A batch of many keys", "[sdk]") {
 
 TEST_CASE("Iteration sees each record once, also in pages and from a stored cursor", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(client, "iterate");
+  const BytesMap map = Open<BytesMap>(client, "iterate");
   std::vector<std::string> keys;
   for (int i = 0; i < 5'000; ++i) keys.push_back("key" + std::to_string(i));
   std::vector<KeyValue> records;
@@ -277,8 +238,8 @@ TEST_CASE("Iteration sees each record once, also in pages and from a stored curs
   Cursor cursor;
   while (!cursor.at_end) {
     Client other = ConnectTo(Cluster());
-    const auto page =
-        OpenMap(other, "iterate").Iterate(cursor, {.keys_only = true, .page_records_max = 1'500});
+    const auto page = Open<BytesMap>(other, "iterate")
+                          .Iterate(cursor, {.keys_only = true, .page_records_max = 1'500});
     REQUIRE(page.ok());
     CHECK(page->records().size() <= 1'500);
     for (const Record& record : page->records()) {
@@ -295,13 +256,13 @@ TEST_CASE("Iteration sees each record once, also in pages and from a stored curs
 TEST_CASE("Many threads and clients count exactly", "[sdk]") {
   std::vector<std::thread> threads;
   Client shared = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(shared, "exact");
+  const BytesMap map = Open<BytesMap>(shared, "exact");
   std::atomic<int> failures{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       // Half of the threads share a client, the others have their own.
       Client own = ConnectTo(Cluster());
-      const BytesMap mine = t % 2 == 0 ? map : OpenMap(own, "exact");
+      const BytesMap mine = t % 2 == 0 ? map : Open<BytesMap>(own, "exact");
       std::vector<Future<std::int64_t>> adds;
       for (int i = 0; i < 1'000; ++i) {
         adds.push_back(mine.FetchAddAsync("sum", 1));
@@ -321,7 +282,7 @@ TEST_CASE("Waiting by sleeping and by polling", "[sdk]") {
     ConnectOptions options;
     options.wait = wait;
     Client client = ConnectTo(Cluster(), options);
-    const BytesMap map = OpenMap(client, "waits");
+    const BytesMap map = Open<BytesMap>(client, "waits");
     for (int i = 0; i < 50; ++i) REQUIRE(map.Put("k", std::to_string(i)).ok());
   }
 }
@@ -330,7 +291,7 @@ TEST_CASE("Continuations run without a waiter on a background thread", "[sdk]") 
   ConnectOptions options;
   options.background_progress = true;
   Client client = ConnectTo(Cluster(), options);
-  const BytesMap map = OpenMap(client, "background");
+  const BytesMap map = Open<BytesMap>(client, "background");
   std::atomic<int> done{0};
   for (int i = 0; i < 100; ++i) {
     map.PutAsync("k" + std::to_string(i), Pattern(i % 2 == 0 ? 10 : 50'000))
@@ -369,7 +330,7 @@ TEST_CASE("Namespaces are made, listed, opened and dropped", "[sdk]") {
 
 TEST_CASE("Another client's drop is noticed by operations on the way", "[sdk]") {
   Client writer = ConnectTo(Cluster());
-  const BytesMap map = OpenMap(writer, "dropped-elsewhere");
+  const BytesMap map = Open<BytesMap>(writer, "dropped-elsewhere");
   REQUIRE(map.Put("k", "v").ok());
   Client other = ConnectTo(Cluster());
   REQUIRE(other.Drop("dropped-elsewhere").ok());

@@ -43,7 +43,7 @@ struct StoreFixture {
     core = CoreStore::Create(options.core, pool.get(), &clock).value();
     partition =
         core->AddPartition(PartitionId(NamespaceId(1), 0), Term(1), options.partition).value();
-    store = &partition->hash();
+    if (partition->IsOneOf(kRecordKinds)) store = &partition->hash();
   }
 
   HashOutcome Put(std::string_view key, std::string_view value, const PutOptions& options = {}) {
@@ -105,7 +105,7 @@ struct StoreFixture {
   std::unique_ptr<ArenaPool> pool;
   std::unique_ptr<CoreStore> core;
   Partition* partition = nullptr;
-  HashStore* store = nullptr;
+  HashStore* store = nullptr;  // Null if the partition is of another kind.
 };
 
 // The seed of a random test: TIDEPOOL_TEST_SEED or a fresh one. The caller prints it.

@@ -1,0 +1,254 @@
+// The operations of one queue: items that wait in the order of their arrival, or of a priority.
+//
+// daemon's handlers -> partition -> [QueueStore] -> LocationDeque (arrival) or TreeIndex
+// (priority), and the log, where each item is a record.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "proto/base/status.h"
+#include "storage/hash_store.h"
+#include "storage/location_deque.h"
+#include "storage/store.h"
+#include "storage/tree_index.h"
+#include "storage/value_io.h"
+
+namespace tidepool::storage {
+
+class Partition;
+
+// Of a partition of a queue.
+struct QueueOptions {
+  std::uint64_t capacity = 0;  // Items, leased ones included; 0: as many as memory holds.
+  // Items at a time that were delivered under a lease and are neither acked nor popped: about 150
+  // bytes of heap each, so that forgotten leases cannot eat the node.
+  std::uint32_t delivered_max = 65'536;
+};
+
+// What identifies an item's record: its id as 8 bytes big-endian, in a priority queue preceded by
+// the priority in the same form, so that keys of ready items sort as they are to be popped.
+struct ItemKey {
+  std::byte bytes[16];
+  std::uint32_t size = 0;
+
+  static ItemKey Make(bool by_priority, std::uint64_t priority, std::uint64_t id);
+  static ItemKey Of(Bytes key);  // 8 or 16 bytes.
+  Bytes view() const { return {bytes, size}; }
+  std::uint64_t id() const;
+  std::uint64_t priority() const;  // 0 without one.
+};
+
+// The value of a LogRecord of type kLease.
+struct LeaseNote {
+  std::uint64_t deadline_ms = 0;    // By the owner's wall time.
+  std::uint64_t visibility_ms = 0;  // What a lease gets again under a new owner.
+  std::uint64_t consumer = 0;       // Whatever the caller knows the consumer by.
+  std::uint64_t deliveries = 0;     // This one included.
+};
+static_assert(sizeof(LeaseNote) == 32);
+static_assert(std::has_unique_object_representations_v<LeaseNote>);
+
+// An item as it is delivered. Views as StoredValue has them.
+struct QueueItem : StoredValue {
+  std::uint64_t id = 0;
+  std::uint64_t priority = 0;
+  // How often it was delivered under a lease, this time included. 0: never. Names the lease.
+  std::uint64_t deliveries = 0;
+  Lsn version;
+  std::uint64_t expiry_ms = 0;  // 0: never.
+};
+
+struct PushOptions {
+  std::uint64_t priority = 0;  // Least first; without meaning to Kind::kQueue.
+  std::uint64_t ttl_ms = kTtlDefault;
+};
+
+struct PushOutcome {
+  StatusCode code = StatusCode::kOk;
+  bool at_capacity = false;  // Why kResourceExhausted: not for memory.
+  std::uint64_t id = 0;
+  Lsn version;
+};
+
+// How far a call has come that delivers items.
+struct QueueProgress {
+  StatusCode code = StatusCode::kOk;  // Of what stopped it; `items` were delivered all the same.
+  std::uint64_t items = 0;            // Accepted by the visitor.
+  bool more = false;                  // The call ended at its own bound: call again for the rest.
+};
+
+struct LeaseTerms {
+  std::uint64_t visibility_ms = 0;  // Above 0.
+  std::uint64_t consumer = 0;
+};
+
+struct QueueLength {
+  std::uint64_t ready = 0;  // Expired ones that were not yet met included.
+  std::uint64_t leased = 0;
+};
+
+// Owner core only, no locks. `now_ms` is wall time that never goes back (CoreStore::NowMs).
+//
+// Order: ids grow by one with each push. Kind::kQueue delivers the least id first, Kind::kPriority
+// the least priority and among equals the least id. An item whose lease ended goes back to its
+// place in this order, so a queue delivers it next.
+//
+// Leases: an item is leased to one consumer at a time, until it is acked (gone), nacked or
+// overdue (ready again). Each delivery counts up; only the count of the present one acks. Leases
+// that are overdue end lazily, before anything else that an operation does (1,024 of them per
+// call): NextTimeoutMs tells a timer when nobody asks.
+//
+// Expired items are never delivered. One that expires while it is leased can still be acked.
+//
+// Every change is a LogRecord of one item, so that whoever obeys them in order has the same queue.
+//
+// Memory: the record, and 8 bytes of a LocationDeque or about 20 of a TreeIndex; delivered items
+// stand in a table on the heap (delivered_bytes) until they are gone. kResourceExhausted always
+// means: nothing changed, and pops and acks still work. Cost of a push or pop: one write or read of
+// the record and O(1), by priority O(log n).
+//
+// Invariant: an item is in exactly one of ready, leased and done (nothing refers to it).
+class QueueStore final : public Store {
+ public:
+  // Sees an item; false: it is refused and stays as it was. Must not call the store.
+  using Visitor = absl::FunctionRef<bool(const QueueItem&)>;
+
+  // Returns: kOk with id and version, kInvalidArgument (above 1 GiB), kResourceExhausted (see
+  // at_capacity).
+  PushOutcome Push(Bytes value, const PushOptions& options, std::uint64_t now_ms);
+  // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
+  PushOutcome Push(ValueWriter& value, const PushOptions& options, std::uint64_t now_ms);
+
+  // Delivers up to `items_max` ready items in order (4,096 per call, and as many expired ones
+  // passed) until the visitor refuses one, and removes each as the visitor accepts it. None ready:
+  // kOk without items. Returns: kOk, kResourceExhausted (namespaces with tombstones only).
+  QueueProgress Pop(std::uint64_t items_max, std::uint64_t now_ms, Visitor visitor) {
+    return Deliver(items_max, nullptr, now_ms, visitor);
+  }
+  // As Pop, but accepted items are leased. Returns: kOk, kInvalidArgument (visibility_ms is 0),
+  // kResourceExhausted (delivered_max items wait for acks).
+  QueueProgress LeasePop(std::uint64_t items_max, const LeaseTerms& terms, std::uint64_t now_ms,
+                         Visitor visitor);
+  // Shows ready items in order, as Pop would deliver them, and changes none.
+  QueueProgress Peek(std::uint64_t items_max, std::uint64_t now_ms, Visitor visitor);
+
+  // Removes a leased item. Returns: kOk, kNotFound (it is gone, or was never leased),
+  // kFailedPrecondition (it is not leased under this count any more), kResourceExhausted
+  // (namespaces with tombstones only).
+  StatusCode Ack(std::uint64_t id, std::uint64_t deliveries, std::uint64_t now_ms);
+  // Makes a leased item ready again. Returns as Ack, but never kResourceExhausted.
+  StatusCode Nack(std::uint64_t id, std::uint64_t deliveries, std::uint64_t now_ms);
+
+  // Ends leases that are overdue, at most 1,024. True: more to do.
+  bool ReleaseOverdue(std::uint64_t now_ms);
+  // When the next lease ends; kNeverMs: none is out.
+  std::uint64_t NextTimeoutMs() const {
+    return deadlines_.empty() ? kNeverMs : deadlines_.begin()->first;
+  }
+  QueueLength Length() const { return {size() - deadlines_.size(), deadlines_.size()}; }
+  // The consumer that has the item; none if it is not leased.
+  std::optional<std::uint64_t> ConsumerOf(std::uint64_t id) const;
+  // Of the heap, about: what leases cost beside the core's memory.
+  std::uint64_t delivered_bytes() const;
+
+  // ---- Store
+  bool valid() const override { return !tree_.has_value() || tree_->valid(); }
+  std::uint64_t size() const override;
+  std::uint64_t payload_bytes() const override { return payload_bytes_; }
+  IndexUsage index_usage() const override;
+  // Does not expire a leased item: 0.
+  Lsn Apply(const LogRecord& record) override;
+  std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) override;
+  void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
+  void Discard(std::uint64_t* slot, std::uint64_t location) override;
+  bool HasKey(Bytes key) const override;
+  bool IndexSlice(absl::FunctionRef<bool()> done) override;
+  bool FreeSlice(std::uint64_t* position, absl::FunctionRef<bool()> done) override;
+  void CheckInvariants() const override;
+  void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const override;
+
+ private:
+  friend class Partition;
+
+  // An item that was delivered under a lease, leased or (`deadline_ms` 0) in returned_.
+  struct Delivered {
+    std::uint64_t location = 0;
+    std::uint64_t deliveries = 0;
+    std::uint64_t deadline_ms = 0;
+    std::uint64_t consumer = 0;
+    bool leased() const { return deadline_ms != 0; }
+  };
+
+  QueueStore(Partition& partition, Log& log, CoreMemory& memory, const TreeIndexOptions& tree);
+
+  // ---- Looking.
+  bool by_priority() const { return tree_.has_value(); }
+  ItemKey KeyOf(std::uint64_t location) const {
+    return ItemKey::Of(Log::KeyOf(*log_.At(location)));
+  }
+  bool HasExpired(std::uint64_t location, std::uint64_t now_ms) const {
+    const std::uint64_t expiry_ms = log_.ExpiryOf(*log_.At(location));
+    return expiry_ms != 0 && expiry_ms <= now_ms;
+  }
+  std::uint64_t DeliveriesOf(std::uint64_t id) const;
+  // The first ready item that was never leased, and whether one of returned_ goes before it.
+  std::uint64_t FirstFresh() const;
+  bool ReturnedIsFirst() const;
+  // The item that is to be delivered next; 0: none is ready.
+  std::uint64_t FirstReady() const;
+  // Ready or leased; 0: it is in neither.
+  std::uint64_t Locate(const ItemKey& key) const;
+  QueueItem ViewOf(std::uint64_t location, std::uint64_t deliveries);
+  void VisitReady(absl::FunctionRef<bool(std::uint64_t)> visit) const;
+
+  // ---- Changing.
+  LogRecord ChangeOf(LogRecordType type, const ItemKey& key) const;
+  QueueProgress Deliver(std::uint64_t items_max, const LeaseTerms* lease, std::uint64_t now_ms,
+                        Visitor visitor);
+  // True if there is room for one more item.
+  bool UnderCapacity(std::uint64_t now_ms);
+  PushOutcome PushChange(LogRecord& change, const PushOptions& options, std::uint64_t now_ms);
+  StatusCode EndLease(LogRecordType type, std::uint64_t id, std::uint64_t deliveries,
+                      std::uint64_t now_ms);
+  bool MakeIndexRoom(const LogRecord& change);
+  Room MakeRoom(const LogRecord& change);
+  // Room is made: gives it its version and applies it.
+  Lsn ApplyRoomed(LogRecord& change);
+  void ApplyPush(const LogRecord& change);
+  void ApplyRemoval(const LogRecord& change);
+  void ApplyLease(const LogRecord& change);
+  void ApplyRelease(const LogRecord& change);
+  void EraseFresh(const ItemKey& key);
+  // Nothing refers to the item any more, and its bytes count no more. Returns its location, or 0.
+  std::uint64_t Unlink(const ItemKey& key);
+  void Remove(const ItemKey& key);
+
+  Partition& partition_;
+  const std::uint32_t delivered_max_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t payload_bytes_ = 0;
+
+  // Ready items that were never leased: of Kind::kPriority in the tree, else in the deque.
+  std::optional<TreeIndex> tree_;
+  LocationDeque fresh_;
+  // The other ready ones, as (priority, id). On the heap, so that a lease can always end: a page of
+  // the tree may find no memory. They all stand in delivered_, which bounds them.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> returned_;
+
+  absl::flat_hash_map<std::uint64_t, Delivered> delivered_;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> deadlines_;  // (deadline, id) of leased items.
+
+  std::uint64_t found_ = 0;  // What FindSlot returns where a tree page has no word of its own.
+  Extent extent_;            // What QueueItem::extent points at.
+  std::vector<std::uint32_t> extent_segments_;
+};
+
+}  // namespace tidepool::storage

@@ -1,0 +1,278 @@
+// What changes a queue's indexes and its log, and what the core's machinery asks of it.
+#include <algorithm>
+#include <unordered_set>
+
+#include "proto/base/check.h"
+#include "storage/partition.h"
+#include "storage/queue_store.h"
+
+namespace tidepool::storage {
+
+Lsn QueueStore::Apply(const LogRecord& record) {
+  if (record.type == LogRecordType::kExpire) {
+    // Its consumer may still ack it; else it is met again when the lease has ended.
+    const auto found = delivered_.find(ItemKey::Of(record.key).id());
+    if (found != delivered_.end() && found->second.leased()) return {};
+  }
+  for (;;) {
+    const Room room = MakeRoom(record);
+    if (room == Room::kNone) return {};
+    if (room == Room::kMoved) continue;
+    LogRecord change = record;
+    return ApplyRoomed(change);
+  }
+}
+
+bool QueueStore::MakeIndexRoom(const LogRecord& change) {
+  if (by_priority()) return tree_->MakeRoom(change.key);
+  return fresh_.MakeRoom(ItemKey::Of(change.key).id());
+}
+
+Room QueueStore::MakeRoom(const LogRecord& change) {
+  switch (change.type) {
+    case LogRecordType::kPut:
+      if (!MakeIndexRoom(change)) {
+        // Compaction may give back a block that the index can take.
+        if (log_.reclaiming()) return Room::kNone;
+        return log_.Reclaim() && MakeIndexRoom(change) ? Room::kMoved : Room::kNone;
+      }
+      return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
+    case LogRecordType::kDelete:
+    case LogRecordType::kExpire:
+      if (!partition_.options().tombstones || !HasKey(change.key)) return Room::kReady;
+      return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kReserve);
+    case LogRecordType::kLease:
+    case LogRecordType::kRelease:
+      break;  // On the heap.
+  }
+  return Room::kReady;
+}
+
+Lsn QueueStore::ApplyRoomed(LogRecord& change) {
+  partition_.Stamp(change);
+  switch (change.type) {
+    case LogRecordType::kPut:
+      ApplyPush(change);
+      break;
+    case LogRecordType::kDelete:
+    case LogRecordType::kExpire:
+      ApplyRemoval(change);
+      break;
+    case LogRecordType::kLease:
+      ApplyLease(change);
+      break;
+    case LogRecordType::kRelease:
+      ApplyRelease(change);
+      break;
+  }
+  partition_.Publish(change);
+  return change.lsn;
+}
+
+void QueueStore::ApplyPush(const LogRecord& change) {
+  const std::uint64_t id = ItemKey::Of(change.key).id();
+  TP_CHECK(id >= next_id_);
+  next_id_ = id + 1;
+  const bool extent = !change.extent_segments.empty();
+  const std::uint64_t location = log_.Append(
+      Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
+  if (by_priority()) {
+    tree_->Insert(change.key, location, false);
+  } else {
+    fresh_.Append(id, location);
+  }
+  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes);
+  payload_bytes_ += change.key.size() + change.value_bytes;
+}
+
+void QueueStore::ApplyRemoval(const LogRecord& change) {
+  const ItemKey key = ItemKey::Of(change.key);
+  if (Locate(key) == 0) return;
+  if (partition_.options().tombstones) {
+    log_.Append(Stream::kVolatile, change, RecordType::kTombstone, change.lsn);
+  }
+  Remove(key);
+}
+
+void QueueStore::ApplyLease(const LogRecord& change) {
+  const ItemKey key = ItemKey::Of(change.key);
+  const std::uint64_t location = Locate(key);
+  if (location == 0) return;
+  TP_CHECK(change.value.size() == sizeof(LeaseNote));
+  const auto note = LoadUnaligned<LeaseNote>(change.value.data());
+  TP_CHECK(note.deadline_ms != 0);
+  Delivered& delivered = delivered_[key.id()];
+  TP_CHECK(!delivered.leased());
+  TP_CHECK(note.deliveries > delivered.deliveries);
+  if (delivered.deliveries != 0) {
+    TP_CHECK(returned_.erase({key.priority(), key.id()}) == 1);
+  } else {
+    EraseFresh(key);
+  }
+  delivered = {location, note.deliveries, note.deadline_ms, note.consumer};
+  deadlines_.emplace(note.deadline_ms, key.id());
+}
+
+void QueueStore::ApplyRelease(const LogRecord& change) {
+  const ItemKey key = ItemKey::Of(change.key);
+  const auto found = delivered_.find(key.id());
+  if (found == delivered_.end() || !found->second.leased()) return;
+  Delivered& delivered = found->second;
+  TP_CHECK(deadlines_.erase({delivered.deadline_ms, key.id()}) == 1);
+  delivered.deadline_ms = 0;
+  delivered.consumer = 0;
+  returned_.emplace(key.priority(), key.id());
+}
+
+void QueueStore::EraseFresh(const ItemKey& key) {
+  if (!by_priority()) return fresh_.Erase(key.id());
+  // What is delivered is the first one nearly always.
+  TreeKeyBuffer buffer;
+  if (AsText(tree_->KeyOf(tree_->First(), &buffer)) == AsText(key.view())) {
+    tree_->EraseFirst();
+  } else {
+    tree_->Erase(key.view());
+  }
+}
+
+std::uint64_t QueueStore::Locate(const ItemKey& key) const {
+  const std::uint64_t id = key.id();
+  if (!delivered_.empty()) {
+    const auto found = delivered_.find(id);
+    if (found != delivered_.end()) return found->second.location;
+  }
+  if (by_priority()) {
+    const TreeIndex::Place place = tree_->Find(key.view());
+    return place.valid() ? tree_->At(place).location : 0;
+  }
+  const std::uint64_t* word = fresh_.Find(id);
+  return word == nullptr ? 0 : *word;
+}
+
+std::uint64_t QueueStore::Unlink(const ItemKey& key) {
+  const std::uint64_t id = key.id();
+  const std::uint64_t location = Locate(key);
+  if (location == 0) return 0;
+  const RecordHeader& record = *log_.At(location);
+  payload_bytes_ -= std::uint64_t{record.key_bytes} + record.value_bytes;
+  const auto found = delivered_.find(id);
+  if (found == delivered_.end()) {
+    EraseFresh(key);
+    return location;
+  }
+  if (found->second.leased()) {
+    TP_CHECK(deadlines_.erase({found->second.deadline_ms, id}) == 1);
+  } else {
+    TP_CHECK(returned_.erase({key.priority(), id}) == 1);
+  }
+  delivered_.erase(found);
+  return location;
+}
+
+void QueueStore::Remove(const ItemKey& key) {
+  const std::uint64_t location = Unlink(key);
+  if (location != 0) KillRecord(location, {});
+}
+
+// ---- For the core's machinery.
+
+IndexUsage QueueStore::index_usage() const {
+  if (by_priority()) {
+    return {.used_bytes = tree_->bytes(), .allocated_bytes = tree_->allocated_bytes()};
+  }
+  return {.used_bytes = fresh_.allocated_bytes(), .allocated_bytes = fresh_.allocated_bytes()};
+}
+
+bool QueueStore::HasKey(Bytes key) const { return Locate(ItemKey::Of(key)) != 0; }
+
+std::uint64_t* QueueStore::FindSlot(const RecordHeader& record, std::uint64_t location) {
+  const ItemKey key = ItemKey::Of(Log::KeyOf(record));
+  if (Locate(key) != location) return nullptr;
+  if (const auto found = delivered_.find(key.id()); found != delivered_.end()) {
+    return &found->second.location;
+  }
+  if (!by_priority()) return fresh_.Find(key.id());
+  found_ = location;
+  return &found_;
+}
+
+void QueueStore::Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) {
+  if (slot == &found_) {
+    tree_->Replace(Log::KeyOf(record), moved, false);
+  } else {
+    *slot = moved;
+  }
+}
+
+void QueueStore::Discard(std::uint64_t* /*slot*/, std::uint64_t location) {
+  Remove(KeyOf(location));
+}
+
+bool QueueStore::IndexSlice(absl::FunctionRef<bool()> /*done*/) { return false; }
+
+bool QueueStore::FreeSlice(std::uint64_t* /*position*/, absl::FunctionRef<bool()> done) {
+  while (!deadlines_.empty()) {
+    if (done()) return true;
+    Remove(KeyOf(delivered_.find(deadlines_.begin()->second)->second.location));
+  }
+  for (std::uint64_t first = FirstReady(); first != 0; first = FirstReady()) {
+    if (done()) return true;
+    Remove(KeyOf(first));
+  }
+  return false;
+}
+
+void QueueStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const {
+  VisitReady([&](std::uint64_t location) {
+    visit(location);
+    return true;
+  });
+  for (const auto& [id, delivered] : delivered_) {
+    if (delivered.leased()) visit(delivered.location);
+  }
+}
+
+void QueueStore::CheckInvariants() const {
+  fresh_.CheckInvariants();
+  if (by_priority()) {
+    tree_->CheckInvariants();
+    TP_CHECK(fresh_.empty());
+  }
+  // Ready ones are in order, so none is there twice.
+  std::uint64_t ready = 0;
+  std::uint64_t payload_bytes = 0;
+  std::unordered_set<std::uint64_t> ready_again;
+  ItemKey last;
+  VisitReady([&](std::uint64_t location) {
+    const ItemKey key = KeyOf(location);
+    TP_CHECK(AsText(last.view()) < AsText(key.view()));
+    TP_CHECK(key.id() < next_id_);
+    TP_CHECK(Locate(key) == location);
+    if (delivered_.contains(key.id())) ready_again.insert(key.id());
+    const RecordHeader& record = *log_.At(location);
+    payload_bytes += std::uint64_t{record.key_bytes} + record.value_bytes;
+    last = key;
+    ++ready;
+    return true;
+  });
+  std::uint64_t leased = 0;
+  for (const auto& [id, delivered] : delivered_) {
+    const ItemKey key = KeyOf(delivered.location);
+    TP_CHECK(key.id() == id);
+    TP_CHECK(id < next_id_);
+    TP_CHECK(delivered.deliveries > 0);
+    TP_CHECK(ready_again.contains(id) != delivered.leased());
+    TP_CHECK(returned_.contains({key.priority(), id}) != delivered.leased());
+    TP_CHECK(by_priority() ? !tree_->Find(key.view()).valid() : fresh_.Find(id) == nullptr);
+    if (!delivered.leased()) continue;
+    TP_CHECK(deadlines_.contains({delivered.deadline_ms, id}));
+    const RecordHeader& record = *log_.At(delivered.location);
+    payload_bytes += std::uint64_t{record.key_bytes} + record.value_bytes;
+    ++leased;
+  }
+  TP_CHECK(leased == deadlines_.size());
+  TP_CHECK(ready + leased == size());
+  TP_CHECK(payload_bytes == payload_bytes_);
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,27 @@
+// For tests of the SDK against real daemons: clients and handles that are REQUIREd, and a daemon
+// that all cases of a test program share, since starting it takes longer than most of them.
+#pragma once
+
+#include <string_view>
+
+#include "tests/integration/harness.h"
+#include "tidepool/tidepool.h"
+
+namespace tidepool::testing {
+
+// One daemon with two cores and 256 MiB. Ends with Catch's run.
+TestCluster& Cluster();
+
+Client ConnectTo(const TestCluster& cluster, ConnectOptions options = {});
+
+// Fails the test with the status' text.
+void RequireOk(const Status& status);
+
+template <typename T>
+T Open(Client& client, std::string_view name, const NamespaceOptions& options = {}) {
+  auto opened = client.OpenOrCreate<T>(name, options);
+  RequireOk(opened.status());
+  return *std::move(opened);
+}
+
+}  // namespace tidepool::testing

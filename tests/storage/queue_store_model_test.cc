@@ -1,0 +1,262 @@
+// Random operations against containers of the standard library, with leases, expiry, a clock that
+// jumps, tiny segments that compaction moves, and memory that runs out. A second partition obeys
+// every change that the first one publishes, and must be the same queue in the end.
+#include <catch2/catch.hpp>
+
+#include <deque>
+#include <map>
+#include <set>
+
+#include "tests/storage/queue_fixture.h"
+#include "tests/support/random.h"
+
+namespace tidepool::storage {
+namespace {
+
+struct Expected {
+  std::string value;
+  std::uint64_t expiry_ms = 0;
+  std::uint64_t deliveries = 0;
+  std::uint64_t deadline_ms = 0;  // 0: ready.
+};
+
+// Applies what the first queue does to another core's, renumbered to its partition.
+class Follower final : public LogSink {
+ public:
+  explicit Follower(Partition* to) : to_(to) {}
+  void OnRecord(const LogRecord& record) override {
+    LogRecord copy = record;
+    copy.partition = to_->id();
+    REQUIRE(to_->Apply(copy) == record.lsn);
+    ++records_;
+  }
+  std::uint64_t records() const { return records_; }
+
+ private:
+  Partition* const to_;
+  std::uint64_t records_ = 0;
+};
+
+class Model {
+ public:
+  // `pushes` of a hundred steps are pushes: 40 leave the queue short, 70 fill the memory.
+  Model(const StoreOptions& options, std::uint64_t pushes, test::Random* random)
+      : by_priority_(options.partition.kind == Kind::kPriority),
+        fixture_(options),
+        pushes_(pushes),
+        random_(*random) {}
+
+  void Run(int steps, int check_every) {
+    for (int step = 0; step < steps; ++step) {
+      INFO("step " << step);
+      Step();
+      if (step % check_every == 0) Check();
+    }
+    Check();
+  }
+  QueueFixture& fixture() { return fixture_; }
+  std::uint64_t refused() const { return refused_; }
+
+ private:
+  // (priority, id): the order of delivery.
+  using Key = std::pair<std::uint64_t, std::uint64_t>;
+
+  std::uint64_t now_ms() { return fixture_.core->NowMs(); }
+  // What has run out by now, as each operation meets it.
+  void Refresh() {
+    for (auto& [key, item] : items_) {
+      if (item.deadline_ms != 0 && item.deadline_ms <= now_ms()) item.deadline_ms = 0;
+    }
+    std::erase_if(items_, [this](const auto& each) {
+      const Expected& item = each.second;
+      return item.deadline_ms == 0 && item.expiry_ms != 0 && item.expiry_ms <= now_ms();
+    });
+  }
+
+  void Step() {
+    Refresh();
+    if (random_.Below(100) < pushes_) return Push();
+    const std::uint64_t choice = 40 + random_.Below(60);
+    if (choice < 52) {
+      Pop();
+    } else if (choice < 68) {
+      Lease();
+    } else if (choice < 82) {
+      EndLease();
+    } else if (choice < 88) {
+      Peek();
+    } else if (choice < 94) {
+      fixture_.AdvanceMs(random_.Below(30));
+    } else {
+      fixture_.core->BackgroundSlice(1'000'000);
+    }
+  }
+  void Push() {
+    PushOptions options;
+    options.priority = random_.Below(5) << (8 * random_.Below(8));
+    if (random_.OneIn(6)) options.ttl_ms = 1 + random_.Below(100);
+    const std::string value = std::to_string(random_.Word()) + std::string(random_.Size(300), 'v');
+    const PushOutcome outcome = fixture_.Push(value, options);
+    if (outcome.code != StatusCode::kOk) {
+      REQUIRE(outcome.code == StatusCode::kResourceExhausted);
+      REQUIRE(!outcome.at_capacity);
+      ++refused_;
+      // Room, so that the run does not stay at the brim.
+      for (int i = 0; i < 50; ++i) Pop();
+      return;
+    }
+    REQUIRE(outcome.id == ++last_id_);
+    const std::uint64_t expiry_ms = options.ttl_ms == kTtlDefault ? 0 : now_ms() + options.ttl_ms;
+    items_[{by_priority_ ? options.priority : 0, outcome.id}] = {value, expiry_ms, 0, 0};
+  }
+  std::vector<Key> FirstReady(std::uint64_t count) const {
+    std::vector<Key> keys;
+    for (const auto& [key, item] : items_) {
+      if (keys.size() == count) break;
+      if (item.deadline_ms == 0) keys.push_back(key);
+    }
+    return keys;
+  }
+  void Pop() {
+    const std::vector<Key> keys = FirstReady(1 + random_.Below(4));
+    const std::vector<Seen> seen = fixture_.Pop(std::max<std::size_t>(keys.size(), 1));
+    REQUIRE(seen.size() == keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const Expected& item = items_.at(keys[i]);
+      REQUIRE(seen[i] == Seen{keys[i].second, item.deliveries, item.value});
+      items_.erase(keys[i]);
+    }
+  }
+  void Lease() {
+    const std::uint64_t visibility_ms = 1 + random_.Below(100);
+    const std::vector<Key> keys = FirstReady(1 + random_.Below(4));
+    const std::vector<Seen> seen =
+        fixture_.Lease(std::max<std::size_t>(keys.size(), 1), visibility_ms);
+    REQUIRE(seen.size() == keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      Expected& item = items_.at(keys[i]);
+      ++item.deliveries;
+      item.deadline_ms = now_ms() + visibility_ms;
+      REQUIRE(seen[i] == Seen{keys[i].second, item.deliveries, item.value});
+      handed_out_.push_back({keys[i], item.deliveries});
+    }
+  }
+  // Of any lease there ever was: most are over.
+  void EndLease() {
+    if (handed_out_.empty()) return;
+    const std::size_t at =
+        random_.OneIn(3) ? random_.Below(handed_out_.size()) : handed_out_.size() - 1;
+    const auto [key, deliveries] = handed_out_[at];
+    handed_out_.erase(handed_out_.begin() + static_cast<std::ptrdiff_t>(at));
+    const bool ack = random_.Below(3) != 0;
+    const Seen item{key.second, deliveries, ""};
+    const StatusCode code = ack ? fixture_.Ack(item) : fixture_.Nack(item);
+    const auto found = items_.find(key);
+    if (found == items_.end()) {
+      // An expired one that nobody has met yet is there, but not leased.
+      REQUIRE((code == StatusCode::kNotFound || code == StatusCode::kFailedPrecondition));
+      return;
+    }
+    if (found->second.deadline_ms == 0 || found->second.deliveries != deliveries) {
+      REQUIRE(code == StatusCode::kFailedPrecondition);
+      return;
+    }
+    REQUIRE(code == StatusCode::kOk);
+    found->second.deadline_ms = 0;
+    if (ack) items_.erase(found);
+  }
+  void Peek() {
+    const std::vector<Key> keys = FirstReady(20);
+    const std::vector<Seen> seen = fixture_.Peek(20);
+    REQUIRE(seen.size() == keys.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const Expected& item = items_.at(keys[i]);
+      REQUIRE(seen[i] == Seen{keys[i].second, item.deliveries, item.value});
+    }
+  }
+  void Check() {
+    Refresh();
+    fixture_.core->CheckInvariants();
+    fixture_.queue->ReleaseOverdue(now_ms());
+    std::uint64_t leased = 0;
+    std::uint64_t next_ms = kNeverMs;
+    for (const auto& [key, item] : items_) {
+      if (item.deadline_ms == 0) continue;
+      ++leased;
+      next_ms = std::min(next_ms, item.deadline_ms);
+    }
+    REQUIRE(fixture_.queue->Length().leased == leased);
+    REQUIRE(fixture_.queue->NextTimeoutMs() == next_ms);
+    REQUIRE(fixture_.queue->size() >= items_.size());  // Expired ones that nobody has met.
+  }
+
+  const bool by_priority_;
+  QueueFixture fixture_;
+  const std::uint64_t pushes_;
+  test::Random& random_;
+  std::map<Key, Expected> items_;
+  std::vector<std::pair<Key, std::uint64_t>> handed_out_;
+  std::uint64_t last_id_ = 0;
+  std::uint64_t refused_ = 0;
+};
+
+StoreOptions Small(Kind kind, std::uint64_t memory_bytes) {
+  StoreOptions options = OfKind(kind, TinyStore(memory_bytes));
+  options.core.tree_page_bytes = 512;
+  return options;
+}
+
+// Everything of a queue that an operation can see.
+std::string StateOf(QueueFixture& fixture) {
+  std::string state;
+  for (const Seen& item : fixture.Peek(~0ull)) {
+    state +=
+        std::to_string(item.id) + "," + std::to_string(item.deliveries) + "," + item.value + "\n";
+  }
+  return state + std::to_string(fixture.Length().first) + " " +
+         std::to_string(fixture.Length().second) + " " +
+         std::to_string(fixture.queue->NextTimeoutMs());
+}
+
+TEST_CASE("QueueDoesWhatItsModelDoes") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueDoesWhatItsModelDoes");
+  Model model(Small(kind, 4 << 20), 40, &random);
+  model.Run(20'000, 200);
+  REQUIRE(model.fixture().core->counters().compacted_segments > 0);
+}
+
+TEST_CASE("QueueDoesWhatItsModelDoesAtTheBrimOfMemory") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueDoesWhatItsModelDoesAtTheBrimOfMemory");
+  Model model(Small(kind, 160 << 10), 70, &random);
+  model.Run(20'000, 200);
+  REQUIRE(model.refused() > 0);
+  REQUIRE(model.fixture().core->counters().compacted_segments > 0);
+}
+
+TEST_CASE("QueueThatObeysEveryPublishedChangeIsTheSameQueue") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueThatObeysEveryPublishedChangeIsTheSameQueue");
+  QueueFixture second(Small(kind, 8 << 20));
+  Follower follower(second.partition);
+  Model model(Small(kind, 4 << 20), 40, &random);
+  QueueFixture& first = model.fixture();
+  first.partition->AddSink(&follower);
+  for (int round = 0; round < 20; ++round) {
+    model.Run(500, 500);
+    first.queue->ReleaseOverdue(first.core->NowMs());
+    // Both clocks show the same time: what is overdue or expired here is so there.
+    second.clock.AdvanceNs(first.clock.MonotonicNs() - second.clock.MonotonicNs());
+    REQUIRE(StateOf(second) == StateOf(first));
+    REQUIRE(second.partition->last_lsn() == first.partition->last_lsn());
+    second.core->CheckInvariants();
+  }
+  REQUIRE(follower.records() > 1000);
+  // The new owner goes on where the old one was.
+  first.partition->RemoveSink(&follower);
+  REQUIRE(second.Push("next").id == first.Push("next").id);
+}
+
+}  // namespace
+}  // namespace tidepool::storage
