@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/integration/harness.h"
+#include "tests/client/sdk_fixture.h"
 #include "tests/support/random.h"
 #include "tidepool/tidepool.h"
 
@@ -20,24 +20,10 @@ using test::Random;
 using Model = std::map<std::string, std::string>;
 using Records = std::vector<std::pair<std::string, std::string>>;
 
-Client ConnectTo(const TestCluster& cluster) {
-  ConnectOptions options;
-  options.cluster_file = cluster.file();
-  auto client = Client::Connect(options);
-  INFO(client.status().ToString());
-  REQUIRE(client.ok());
-  return *std::move(client);
-}
-
 struct Fixture {
   explicit Fixture(std::uint32_t nodes = 1)
       : cluster({.nodes = nodes}), client((cluster.WaitReady(), ConnectTo(cluster))) {}
-  BytesOrderedMap Make(std::string_view name) {
-    auto map = client.Create<BytesOrderedMap>(name);
-    INFO(map.status().ToString());
-    REQUIRE(map.ok());
-    return *std::move(map);
-  }
+  BytesOrderedMap Make(std::string_view name) { return Open<BytesOrderedMap>(client, name); }
   TestCluster cluster;
   Client client;
 };
