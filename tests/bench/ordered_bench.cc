@@ -163,10 +163,10 @@ class Bench {
     std::byte* to = out_.data();
     const RangeProgress progress =
         store.partition->ordered().Scan(options, 1, [&](const RecordView& view) {
-          storage::CopyShort(to, view.key.data(), view.key.size());
+          CopyShort(to, view.key.data(), view.key.size());
           to += view.key.size();
           if (!keys_only) {
-            storage::CopyShort(to, view.value.data(), view.value.size());
+            CopyShort(to, view.value.data(), view.value.size());
             to += view.value.size();
           }
           return true;
