@@ -10,6 +10,7 @@
 #include "cli/commands/load.h"
 #include "cli/commands/local.h"
 #include "cli/commands/namespace.h"
+#include "cli/commands/ordered.h"
 #include "cli/commands/ping.h"
 #include "cli/commands/scan.h"
 #include "cli/commands/stage.h"
@@ -23,7 +24,7 @@ const std::vector<Verb>& Verbs() {
     auto* verbs = new std::vector<Verb>;
     for (const auto& family :
          {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, BloomVerbs, ScanVerbs,
-          LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+          OrderedVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

@@ -8,6 +8,7 @@
 #include "client/node_session.h"
 #include "proto/base/check.h"
 #include "proto/wire/bloom_ops.h"
+#include "proto/wire/ordered_ops.h"
 
 namespace tidepool::internal {
 namespace {
@@ -213,7 +214,11 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kTake:
       return kAnswerFixedBytes + operation.queue->space->value_bytes_expected;
     case wire::Opcode::kIterate:
+    case wire::Opcode::kScan:
       return kAnswerFixedBytes + kPageBytes;
+    case wire::Opcode::kCountRange:
+    case wire::Opcode::kEraseRange:
+      return kAnswerFixedBytes + wire::kRangeRestBytesMax;
     case wire::Opcode::kBloomRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
     case wire::Opcode::kBloomDescribe:

@@ -2,8 +2,8 @@
 
 #include <absl/container/inlined_vector.h>
 
+#include "daemon/listed_record.h"
 #include "proto/base/check.h"
-#include "proto/base/limits.h"
 #include "proto/wire/record_list.h"
 
 namespace tidepool::daemon {
@@ -12,12 +12,6 @@ namespace {
 using storage::HashOutcome;
 using storage::HashStore;
 using wire::Argument;
-
-wire::ValueKind KindOf(std::uint8_t value_flags) {
-  if ((value_flags & storage::kRecordI64) != 0) return wire::ValueKind::kI64;
-  if ((value_flags & storage::kRecordF64) != 0) return wire::ValueKind::kF64;
-  return wire::ValueKind::kBytes;
-}
 
 std::uint8_t FlagsOf(wire::ValueKind kind) {
   switch (kind) {
@@ -47,7 +41,7 @@ void ConcludeWithNumber(const HashOutcome& outcome, std::uint64_t number, Reply*
 void ConcludeWithValue(const HashOutcome& outcome, Reply* reply) {
   Conclude(outcome, reply);
   if (outcome.code != StatusCode::kOk) return;
-  reply->answer.value_kind = KindOf(outcome.value_flags);
+  reply->answer.value_kind = ValueKindOf(outcome.value_flags);
   reply->stored = outcome;
 }
 
@@ -186,15 +180,7 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
   absl::InlinedVector<std::byte*, 64> ends;  // Behind each record, since some may be thrown away.
   bool no_room = false;                      // Not even for one record.
   const auto visit = [&](const storage::RecordView& record) {
-    wire::ListedRecord listed;
-    listed.key = record.key;
-    listed.value = record.value;
-    listed.value_bytes = static_cast<std::uint32_t>(record.value_bytes);
-    listed.value_omitted = keys_only || record.extent != nullptr ||
-                           record.value_bytes > limits::kUnstreamedValueBytesMax;
-    listed.value_kind = KindOf(record.value_flags);
-    listed.version = record.version;
-    listed.expiry_ms = record.expiry_ms;
+    wire::ListedRecord listed = ListedOf(record, keys_only);
     if (ends.empty() && listed.bytes() > static_cast<std::size_t>(end - at)) {
       listed.value_omitted = true;
     }

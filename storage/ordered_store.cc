@@ -128,8 +128,16 @@ bool OrderedStore::Show(const Run& run, bool keys_only, std::uint64_t now_ms,
   return true;
 }
 
-RangeProgress OrderedStore::Scan(const ScanOptions& options, std::uint64_t now_ms,
+RangeProgress OrderedStore::Scan(const ScanOptions& asked, std::uint64_t now_ms,
                                  absl::FunctionRef<bool(const RecordView&)> visitor) {
+  ScanOptions options = asked;
+  if (options.reverse && options.range.after_begin) {
+    // Downwards the beginning is where the scan stops: the lowest key above it.
+    const Bytes begin = options.range.begin;
+    scan_begin_.assign(begin.begin(), begin.end());
+    scan_begin_.push_back(std::byte{0});
+    options.range.begin = scan_begin_;
+  }
   const std::uint64_t records_max = std::min(options.records_max, kRecordsPerCallMax);
   ScanState state{0, kRecordsPerCallMax, 0};
   TreeIndex::Place at = !options.reverse ? Begin(options.range, TreeIndex::Ahead::kRun)

@@ -59,7 +59,7 @@ class OrderedStore final : public HashStore {
   // Visits up to `records_max` records (at most 4,096 per call, and as many expired ones) until the
   // visitor refuses one by returning false: that one is not passed. The visitor must not call the
   // store.
-  RangeProgress Scan(const ScanOptions& options, std::uint64_t now_ms,
+  RangeProgress Scan(const ScanOptions& asked, std::uint64_t now_ms,
                      absl::FunctionRef<bool(const RecordView&)> visitor);
   // The first or last key of a range is a scan of one record.
 
@@ -130,6 +130,7 @@ class OrderedStore final : public HashStore {
   TreeIndex tree_;
   bool dropped_ = false;  // Records go without the tree being told.
   std::vector<std::byte> erase_key_;
+  std::vector<std::byte> scan_begin_;
 };
 
 }  // namespace tidepool::storage

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "storage/short_copy.h"
+#include "proto/base/short_copy.h"
 
 namespace tidepool::storage {
 namespace {

@@ -294,7 +294,7 @@ std::vector<Verb> DataVerbs() {
        {Base64Option()},
        {{"kvctl delete default greeting", ""}, {"kvctl delete default a b c", ""}},
        Delete,
-       "rm del remove erase"},
+       "rm del remove"},
       {"exists",
        "say whether a key exists",
        "Prints true or false; the exit code is 0 or 3.",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/commands/large_value.h"
+#include "cli/commands/ordered.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/retry.h"
 #include "cli/commands/scan_records.h"
@@ -127,6 +128,12 @@ Status Keys(Invocation& run) {
 }
 
 Status Count(Invocation& run) {
+  if (run.args.Has("--prefix")) {
+    const Result<std::uint64_t> records = CountPrefix(run);
+    if (!records.ok()) return records.status();
+    run.out.Result({{"records", *records}}, std::to_string(*records));
+    return OkStatus();
+  }
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::LengthRequest request;
@@ -255,14 +262,15 @@ std::vector<Verb> ScanVerbs() {
         {"--all", "", "also what staging keeps for itself"}},
        {{"kvctl keys inputs 'run1/*' | head", ""}, {"kvctl keys default --long", ""}},
        Keys,
-       "scan ls find"},
+       "ls find"},
       {"count",
        "print the number of records",
        "Expired records that were not yet removed count, and so does what staging keeps for "
-       "itself.",
+       "itself. With --prefix, of ordered namespaces: only what has not expired.",
        {NamespaceParameter()},
-       {},
-       {{"kvctl count default", ""}},
+       {{"--prefix", "P", "of kind ordered: only keys that begin with P"},
+        {"--base64", "", "P is given as base64"}},
+       {{"kvctl count default", ""}, {"kvctl count events --prefix 2026-11-", ""}},
        Count,
        "length len size dbsize wc"},
       {"dump",

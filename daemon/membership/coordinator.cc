@@ -399,7 +399,9 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
   space->id = state_.next_namespace;
   space->name = std::string(name);
   space->kind = kind;
-  space->partitions = SpreadPartitions(state_.map.nodes, options.partitions);
+  // Namespaces of one partition would all lie on the first core.
+  const std::uint32_t first = kind == Kind::kOrdered ? space->id.value() : 0;
+  space->partitions = SpreadPartitions(state_.map.nodes, PartitionsWanted(kind, options), first);
   if (space->partitions.empty()) {
     return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
                   "see: kvctl status");

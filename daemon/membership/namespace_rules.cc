@@ -78,8 +78,13 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
     return Wrong("a namespace needs a kind", "give 'hash'");
   }
   if (kind == Kind::kBloom) TP_RETURN_IF_ERROR(CheckFilterOptions(options));
-  if (kind != Kind::kHash && kind != Kind::kBloom) {
+  if (kind != Kind::kHash && kind != Kind::kOrdered && kind != Kind::kBloom) {
     return NotYet("the kind '" + std::string(placement::KindName(kind)) + "'", "use kind 'hash'");
+  }
+  if (kind == Kind::kOrdered && options.partitions > 1) {
+    return NotYet("an ordered namespace of several partitions",
+                  "leave partitions out: it has one, on one core; or use several namespaces, or "
+                  "kind 'hash' where no order is needed");
   }
   if (options.partitions > limits::kPartitionsPerNamespaceMax) {
     return Wrong("partitions cannot be " + std::to_string(options.partitions),
@@ -153,8 +158,12 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
       "use these options or another name, or drop it first: kvctl namespace drop " + existing.name);
 }
 
+std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {
+  return kind == Kind::kOrdered ? 1 : options.partitions;
+}
+
 std::vector<PartitionPlace> SpreadPartitions(const std::vector<placement::Node>& nodes,
-                                             std::uint32_t count) {
+                                             std::uint32_t count, std::uint32_t first) {
   std::vector<PartitionPlace> places;  // One per core of the nodes that are up.
   std::uint32_t cores_max = 0;
   for (const auto& node : nodes) cores_max = std::max(cores_max, node.cores);
@@ -172,6 +181,8 @@ std::vector<PartitionPlace> SpreadPartitions(const std::vector<placement::Node>&
         std::min<std::size_t>(wanted, limits::kPartitionsPerNamespaceMax));
   }
   const std::size_t cores = places.size();
+  std::rotate(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(first % cores),
+              places.end());
   places.resize(count);
   for (std::size_t i = cores; i < count; ++i) places[i] = places[i - cores];
   return places;

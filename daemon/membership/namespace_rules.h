@@ -19,10 +19,15 @@ Status CheckNamespaceOptions(placement::Kind kind, const placement::NamespaceOpt
 Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
                   const placement::NamespaceOptions& wanted);
 
+// How many partitions such a namespace is made with; 0: SpreadPartitions decides.
+std::uint32_t PartitionsWanted(placement::Kind kind, const placement::NamespaceOptions& options);
+
 // Spreads `count` partitions (0: four per core) over the nodes that are up: all first cores, then
-// all second ones, and so on, so that few partitions reach many nodes. Empty if no node is up.
+// all second ones, and so on, so that few partitions reach many nodes; `first` moves the place
+// where that begins. Empty if no node is up.
 std::vector<placement::PartitionPlace> SpreadPartitions(const std::vector<placement::Node>& nodes,
-                                                        std::uint32_t count);
+                                                        std::uint32_t count,
+                                                        std::uint32_t first = 0);
 
 // `node` does not serve now: its active partitions are down.
 void MarkPartitionsDown(NodeId node, Epoch epoch, placement::PlacementMap* map);

@@ -73,11 +73,12 @@ Result<std::shared_ptr<const placement::Namespace>> StagingService::FindNamespac
     router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kNewMapMs));
     found = router_.FindNamespace(name);
   }
-  // What follows works on records, and trusts that there are some.
-  if (found.ok() && (MaskOf((*found)->kind) & wire::kRecordKinds) == 0) {
+  // What follows works on records, and keeps some of its own: scans would show those.
+  if (found.ok() && (*found)->kind != Kind::kHash) {
     return Status(StatusCode::kInvalidArgument,
                   "'" + name + "' is of kind " + std::string(KindName((*found)->kind)),
-                  "files are staged into and out of hash namespaces");
+                  "files are staged into and out of hash namespaces; kvctl dump and load save "
+                  "and restore the records of others");
   }
   return found;
 }

@@ -223,7 +223,7 @@ Result<manifest::Mark> ClusterView::GetMark(bool* exists) const {
 
 Result<std::uint64_t> InternalRecords(RequestRouter* router,
                                       std::shared_ptr<const placement::Namespace> space) {
-  if ((MaskOf(space->kind) & wire::kRecordKinds) == 0) return std::uint64_t{0};
+  if (space->kind != Kind::kHash) return std::uint64_t{0};
   const ClusterView view(router, nullptr, std::move(space));
   bool exists = false;
   const auto mark = view.GetMark(&exists);

@@ -57,7 +57,12 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
       sizeof header + 8 * words + std::size_t{header.key_bytes} + header.value_bytes;
   if (rest->size() < bytes) return Malformed("operation cut off");
   if (header.key_bytes > limits::kKeyBytesMax) return Malformed("key too long");
-  if (!info->keyed && header.key_bytes != 0) return Malformed("key of an operation without one");
+  if (!info->keyed && !info->ranged && header.key_bytes != 0) {
+    return Malformed("key of an operation without one");
+  }
+  if (info->ranged && header.value_bytes > limits::kKeyBytesMax) {
+    return Malformed("end of a range too long");
+  }
   if (!info->takes_value && header.value_bytes != 0) return Malformed("value not expected");
   const std::byte* at = rest->data() + sizeof header;
   for (unsigned mask = header.arguments; mask != 0; mask &= mask - 1) {

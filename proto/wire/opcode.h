@@ -35,7 +35,11 @@ enum class Opcode : std::uint8_t {
   kTtl = 15,
   kIterate = 16,
   kLength = 17,  // Of every kind: records, items.
-  // ordered: 32..47, queue and priority: 48..63
+  // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
+  kScan = 32,        // Records in the order of their keys.
+  kCountRange = 33,  // How many there are,
+  kEraseRange = 34,  // and were: some per operation.
+  // queue and priority: 48..63
   // bloom: 64..79. The value is the key of its operation.
   kBloomInsert = 64,    // kOk: it is new; kAlreadyExists: it was there, or the filter errs.
   kBloomContains = 65,  // kOk, kNotFound.
@@ -50,12 +54,12 @@ inline constexpr int kOpcodeEnd = 80;  // No number is as large.
 enum class Argument : std::uint8_t {
   kVersion = 0,  // Put, Delete: the condition; an Lsn.
   kTtlMs = 1,    // Put, Expire: time to live in ms; 0 is for ever. Absent: the namespace's default.
-  kOperand = 2,  // FetchX: an i64 or f64; Iterate: the number of records at most; BloomUnion: the
-                 // namespace whose bits are taken.
+  kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
+                 // BloomUnion: the namespace whose bits are taken.
   kExpectedBytes = 3,  // CompareAndSwap: how much of the value is the expected one; it comes first.
   kCursor = 4,         // Iterate, BloomUnion, BloomRead: where to go on; 0 starts.
   kUpload = 5,         // Put: the value was streamed before and has this number.
-  kOptions = 6,        // Iterate: kIterateKeysOnly or 0.
+  kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h.
   kWaitMs = 7,  // How long the operation may wait in the daemon; less than its deadline leaves.
 };
 inline constexpr int kArgumentCount = 8;
@@ -78,6 +82,7 @@ struct OpcodeInfo {
   std::uint8_t required = 0;  // Mask of arguments that must be there.
   std::uint8_t optional = 0;  // Mask of arguments that may be there.
   bool takes_value = false;
+  bool ranged = false;  // Key and value are where a range of keys begins and ends.
 };
 
 inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
@@ -106,6 +111,12 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kIterate, "iterate", kRecordKinds, false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
+    {Opcode::kScan, "scan", MaskOf(Kind::kOrdered), false, false,
+     MaskOf(Argument::kOperand) | MaskOf(Argument::kOptions), 0, true, true},
+    {Opcode::kCountRange, "count-range", MaskOf(Kind::kOrdered), false, false,
+     MaskOf(Argument::kOptions), 0, true, true},
+    {Opcode::kEraseRange, "erase-range", MaskOf(Kind::kOrdered), false, true,
+     MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kBloomInsert, "bloom-insert", MaskOf(Kind::kBloom), true, true, 0, 0, false},
     {Opcode::kBloomContains, "bloom-contains", MaskOf(Kind::kBloom), true, false, 0, 0, false},
     {Opcode::kBloomUnion, "bloom-union", MaskOf(Kind::kBloom), false, true,

@@ -1,6 +1,7 @@
 #include "proto/wire/record_list.h"
 
 #include "proto/base/limits.h"
+#include "proto/base/short_copy.h"
 
 namespace tidepool::wire {
 namespace {
@@ -34,10 +35,10 @@ std::byte* AppendRecord(const ListedRecord& record, std::byte* to) {
       static_cast<std::uint8_t>(record.value_omitted)};
   StoreUnaligned(to, header);
   to += sizeof header;
-  if (!record.key.empty()) std::memcpy(to, record.key.data(), record.key.size());
+  CopyShort(to, record.key.data(), record.key.size());
   to += record.key.size();
   if (record.value_omitted || record.value.empty()) return to;
-  std::memcpy(to, record.value.data(), record.value.size());
+  CopyShort(to, record.value.data(), record.value.size());
   return to + record.value.size();
 }
 

@@ -1,4 +1,4 @@
-// What an Iterate answer carries as its value: records, one behind the other.
+// What an Iterate or Scan answer carries as its value: records, one behind the other.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
+#include "proto/base/short_copy.h"
 #include "storage/core_store.h"
-#include "storage/short_copy.h"
 #include "tests/bench/bench_process.h"
 
 namespace tidepool::bench {
@@ -163,10 +163,10 @@ class Bench {
     std::byte* to = out_.data();
     const RangeProgress progress =
         store.partition->ordered().Scan(options, 1, [&](const RecordView& view) {
-          storage::CopyShort(to, view.key.data(), view.key.size());
+          CopyShort(to, view.key.data(), view.key.size());
           to += view.key.size();
           if (!keys_only) {
-            storage::CopyShort(to, view.value.data(), view.value.size());
+            CopyShort(to, view.value.data(), view.value.size());
             to += view.value.size();
           }
           return true;

@@ -31,6 +31,11 @@ CASES = (
     ("tidepool::HashMap<Padded, int>", "no key: equal values of this type may differ in their bytes"),
     ("tidepool::HashSet<Particle>", "no key: equal values of this type may differ in their bytes"),
     ("tidepool::HashMap<int, int, Particle>", "Placement needs kName and Tag"),
+    ("tidepool::OrderedMap<std::pair<std::string, double>, Particle>", ""),
+    ("tidepool::OrderedSet<std::vector<int>>", ""),
+    ("tidepool::OrderedMap<Particle, int>", "no key in order: this type needs an OrderedCodec"),
+    ("tidepool::OrderedSet<Owner>", "no key in order: this type needs an OrderedCodec"),
+    ("tidepool::OrderedMap<int, Named>", NO_CODEC),
 )
 
 

@@ -7,6 +7,7 @@
 #include "proto/wire/answer.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/group.h"
+#include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
 #include "proto/wire/stream.h"
 
@@ -121,6 +122,16 @@ bool CheckRecords(Bytes input) {
     TP_CHECK(wire::AppendRecord(record, again.data()) == again.data() + again.size());
     TP_CHECK(Same(again, before.first(again.size())));
   }
+  return true;
+}
+
+bool CheckRangeRest(Bytes input) {
+  const auto rest = wire::LoadRangeRest(input);
+  if (!Accepted(rest.status())) return false;
+  TP_CHECK(Inside(rest->key, input) && rest->bytes() == input.size());
+  std::byte again[wire::kRangeRestBytesMax];
+  TP_CHECK(wire::StoreRangeRest(*rest, again) == again + input.size());
+  TP_CHECK(Same(Bytes(again, input.size()), input));
   return true;
 }
 

@@ -16,6 +16,7 @@ bool CheckAnswers(Bytes input);
 bool CheckStream(Bytes input);
 // A record list; accepted means that every record of it was.
 bool CheckRecords(Bytes input);
+bool CheckRangeRest(Bytes input);
 
 struct Check {
   const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.

@@ -101,6 +101,17 @@ TEST_CASE("ScanGoesOnBehindTheLastKey") {
   for (int i = 0; i < 1000; ++i) REQUIRE(seen[static_cast<std::size_t>(i)] == fixture.Number(i));
 }
 
+TEST_CASE("ARangeWithoutItsBeginningLacksItBothWays") {
+  OrderedFixture fixture;
+  for (const char* key : {"", "a", "ab"}) fixture.Put(key, "v");
+  KeyRange range = Range("");
+  range.after_begin = true;
+  REQUIRE(fixture.Scan({.range = range}) == Strings{"a=v", "ab=v"});
+  REQUIRE(fixture.Scan({.range = range, .reverse = true}) == Strings{"ab=v", "a=v"});
+  range.begin = AsBytes(std::string_view("a"));
+  REQUIRE(fixture.Scan({.range = range, .reverse = true}) == Strings{"ab=v"});
+}
+
 TEST_CASE("RecordThatTheVisitorRefusesIsNotPassed") {
   OrderedFixture fixture;
   fixture.PutNumbers(10);

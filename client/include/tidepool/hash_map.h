@@ -3,47 +3,22 @@
 // client.OpenOrCreate<HashMap<K, V>>("name") -> [HashMap] -> BytesMap => the core that owns the key
 #pragma once
 
-#include <concepts>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
-#include "tidepool/future.h"
 #include "tidepool/key_placement.h"
 #include "tidepool/namespace.h"
-#include "tidepool/status.h"
+#include "tidepool/typed_map.h"
 #include "tidepool/typed_results.h"
-#include "tidepool/value.h"
 
 namespace tidepool {
 
-// Values that Fetch... works on.
-template <typename V>
-concept IntegerCounter = std::same_as<V, std::int64_t>;
-template <typename V>
-concept Counter = IntegerCounter<V> || std::same_as<V, double>;
+namespace internal {
 
-// A map from K to V, spread over the cluster by the hash of the key's encoding. A thin layer over
-// BytesMap: what is said there about threads, consistency, memory and how operations end holds here
-// too, and where nothing is said at an operation, it is that of BytesMap. In addition
-//
-//   kFailedPrecondition  where a value comes back: the bytes are no V. (Programs that open the
-//                        namespace with other types are refused; but a BytesMap, kvctl or gRPC may
-//                        have written them.) A Take has then deleted them.
-//
-// Types: those that have a Codec (codec_base.h says which). Keys are compared by their encodings. A
-// value that travels as its memory is sent from where it lies, without a copy in the handle.
-//
-// Functions take std::string_view for a K or V that is std::string, else const T&. Encoded keys are
-// at most 16,384 bytes, encoded values 1 GiB.
-//
-// `Placement`: see key_placement.h.
-template <typename K, typename V, typename Placement = PlacedByKey>
-class HashMap {
+// Says what is wrong with the types before anything is made of them.
+template <typename K, typename V, typename Placement>
+struct HashMapTypes {
   static_assert(Encodable<K>, "no key: this type needs a Codec (see tidepool/codec_base.h)");
   static_assert(
       EncodableKey<K>,
@@ -54,250 +29,36 @@ class HashMap {
       "no value: this type needs a Codec (see tidepool/codec_base.h); types that hold addresses "
       "have none");
   static_assert(KeyPlacement<Placement, K>, "Placement needs kName and Tag(key)");
+};
+
+}  // namespace internal
+
+// A map from K to V, spread over the cluster by the hash of the key's encoding. A thin layer over
+// BytesMap; its operations are in typed_map.h.
+//
+// Types: those that have a Codec (codec_base.h says which). Keys are compared by their encodings. A
+// value that travels as its memory is sent from where it lies, without a copy in the handle.
+//
+// Functions take std::string_view for a K or V that is std::string, else const T&. Encoded keys are
+// at most 16,384 bytes, encoded values 1 GiB.
+//
+// `Placement`: see key_placement.h.
+template <typename K, typename V, typename Placement = PlacedByKey>
+class HashMap : private internal::HashMapTypes<K, V, Placement>,
+                public internal::TypedMap<K, V, internal::PlacedCodec<K, Placement>, BytesMap> {
   using KeyCodec = internal::PlacedCodec<K, Placement>;
+  using Base = internal::TypedMap<K, V, KeyCodec, BytesMap>;
 
  public:
-  using Key = K;
-  using Value = V;
-  using KeyArgument = ArgumentOf<K>;
-  using ValueArgument = ArgumentOf<V>;
   using RecordIterator = tidepool::RecordIterator<KeyCodec, K, V>;
   static constexpr NamespaceKind kKind = NamespaceKind::kHash;
-  static constexpr std::uint64_t kForEver = BytesMap::kForEver;
 
-  // What is stored with the namespace, and compared when it is opened.
-  static std::string KeyType() { return KeyCodec::Name(); }
-  static std::string ValueType() { return Codec<V>::Name(); }
-
-  explicit HashMap(Namespace space) : bytes_(std::move(space)) {}
-  const Namespace& space() const { return bytes_.space(); }
-  // The same map as bytes: the keys and values are the encodings.
-  const BytesMap& bytes() const { return bytes_; }
-  // Which node owns `key` now: its number, as in NodeInfo.
-  std::uint32_t OwnerOf(KeyArgument key) const { return space().OwnerOf(Encoded(key).bytes); }
-
-  Result<V> Get(KeyArgument key, const CallOptions& options = {}) const {
-    return internal::DecodeValue<V>(bytes_.Get(Encoded(key).bytes, options));
-  }
-  Future<V> GetAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &internal::TakeDecoded<V>};
-  }
-  // The same, with the record's version.
-  Result<Versioned<V>> GetVersioned(KeyArgument key, const CallOptions& options = {}) const {
-    return internal::DecodeVersioned<V>(bytes_.Get(Encoded(key).bytes, options));
-  }
-  Future<Versioned<V>> GetVersionedAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &internal::TakeVersioned<V>};
-  }
-
-  Result<V> Take(KeyArgument key, const CallOptions& options = {}) const {
-    return internal::DecodeValue<V>(bytes_.Take(Encoded(key).bytes, options));
-  }
-  Future<V> TakeAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.TakeAsync(Encoded(key).bytes, options).Release(), &internal::TakeDecoded<V>};
-  }
-
-  // PutOptions::kind follows from V and is not looked at.
-  Result<Version> Put(KeyArgument key, ValueArgument value, const PutOptions& options = {}) const {
-    std::string room;
-    return bytes_.Put(Encoded(key).bytes, Codec<V>::Encode(value, &room), WithKind(options));
-  }
-  Future<Version> PutAsync(KeyArgument key, ValueArgument value,
-                           const PutOptions& options = {}) const {
-    std::string room;
-    return bytes_.PutAsync(Encoded(key).bytes, Codec<V>::Encode(value, &room), WithKind(options));
-  }
-
-  Status Delete(KeyArgument key, const DeleteOptions& options = {}) const {
-    return bytes_.Delete(Encoded(key).bytes, options);
-  }
-  Future<Version> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
-    return bytes_.DeleteAsync(Encoded(key).bytes, options);
-  }
-
-  Result<bool> Contains(KeyArgument key, const CallOptions& options = {}) const {
-    return bytes_.Contains(Encoded(key).bytes, options);
-  }
-  Future<bool> ContainsAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return bytes_.ContainsAsync(Encoded(key).bytes, options);
-  }
-
-  Result<std::uint64_t> Length(const CallOptions& options = {}) const {
-    return bytes_.Length(options);
-  }
-  Future<std::uint64_t> LengthAsync(const CallOptions& options = {}) const {
-    return bytes_.LengthAsync(options);
-  }
-
-  // Counters: V is std::int64_t or double, bits std::int64_t.
-  Result<V> FetchAdd(KeyArgument key, V by,
-                     const CallOptions& options = {}) const requires Counter<V> {
-    if constexpr (IntegerCounter<V>) {
-      return bytes_.FetchAdd(Encoded(key).bytes, by, options);
-    } else {
-      return bytes_.FetchAddF64(Encoded(key).bytes, by, options);
-    }
-  }
-  Future<V> FetchAddAsync(KeyArgument key, V by,
-                          const CallOptions& options = {}) const requires Counter<V> {
-    if constexpr (IntegerCounter<V>) {
-      return bytes_.FetchAddAsync(Encoded(key).bytes, by, options);
-    } else {
-      return bytes_.FetchAddF64Async(Encoded(key).bytes, by, options);
-    }
-  }
-  Result<V> FetchMin(KeyArgument key, V with,
-                     const CallOptions& options = {}) const requires Counter<V> {
-    if constexpr (IntegerCounter<V>) {
-      return bytes_.FetchMin(Encoded(key).bytes, with, options);
-    } else {
-      return bytes_.FetchMinF64(Encoded(key).bytes, with, options);
-    }
-  }
-  Future<V> FetchMinAsync(KeyArgument key, V with,
-                          const CallOptions& options = {}) const requires Counter<V> {
-    if constexpr (IntegerCounter<V>) {
-      return bytes_.FetchMinAsync(Encoded(key).bytes, with, options);
-    } else {
-      return bytes_.FetchMinF64Async(Encoded(key).bytes, with, options);
-    }
-  }
-  Result<V> FetchMax(KeyArgument key, V with,
-                     const CallOptions& options = {}) const requires Counter<V> {
-    if constexpr (IntegerCounter<V>) {
-      return bytes_.FetchMax(Encoded(key).bytes, with, options);
-    } else {
-      return bytes_.FetchMaxF64(Encoded(key).bytes, with, options);
-    }
-  }
-  Future<V> FetchMaxAsync(KeyArgument key, V with,
-                          const CallOptions& options = {}) const requires Counter<V> {
-    if constexpr (IntegerCounter<V>) {
-      return bytes_.FetchMaxAsync(Encoded(key).bytes, with, options);
-    } else {
-      return bytes_.FetchMaxF64Async(Encoded(key).bytes, with, options);
-    }
-  }
-  Result<V> FetchAnd(KeyArgument key, V mask,
-                     const CallOptions& options = {}) const requires IntegerCounter<V> {
-    return bytes_.FetchAnd(Encoded(key).bytes, mask, options);
-  }
-  Future<V> FetchAndAsync(KeyArgument key, V mask,
-                          const CallOptions& options = {}) const requires IntegerCounter<V> {
-    return bytes_.FetchAndAsync(Encoded(key).bytes, mask, options);
-  }
-  Result<V> FetchOr(KeyArgument key, V bits,
-                    const CallOptions& options = {}) const requires IntegerCounter<V> {
-    return bytes_.FetchOr(Encoded(key).bytes, bits, options);
-  }
-  Future<V> FetchOrAsync(KeyArgument key, V bits,
-                         const CallOptions& options = {}) const requires IntegerCounter<V> {
-    return bytes_.FetchOrAsync(Encoded(key).bytes, bits, options);
-  }
-  Result<V> FetchXor(KeyArgument key, V bits,
-                     const CallOptions& options = {}) const requires IntegerCounter<V> {
-    return bytes_.FetchXor(Encoded(key).bytes, bits, options);
-  }
-  Future<V> FetchXorAsync(KeyArgument key, V bits,
-                          const CallOptions& options = {}) const requires IntegerCounter<V> {
-    return bytes_.FetchXorAsync(Encoded(key).bytes, bits, options);
-  }
-
-  // Compares encodings: for a struct its padding too, so use values that were read, not made.
-  Result<Version> CompareAndSwap(KeyArgument key, ValueArgument expected, ValueArgument desired,
-                                 const CallOptions& options = {}) const {
-    std::string rooms[2];
-    return bytes_.CompareAndSwap(Encoded(key).bytes, Codec<V>::Encode(expected, &rooms[0]),
-                                 Codec<V>::Encode(desired, &rooms[1]), options);
-  }
-  Future<Version> CompareAndSwapAsync(KeyArgument key, ValueArgument expected,
-                                      ValueArgument desired,
-                                      const CallOptions& options = {}) const {
-    std::string rooms[2];
-    return bytes_.CompareAndSwapAsync(Encoded(key).bytes, Codec<V>::Encode(expected, &rooms[0]),
-                                      Codec<V>::Encode(desired, &rooms[1]), options);
-  }
-
-  Result<std::uint64_t> Append(
-      KeyArgument key, std::string_view suffix,
-      const CallOptions& options = {}) const requires std::same_as<V, std::string> {
-    return bytes_.Append(Encoded(key).bytes, suffix, options);
-  }
-  Future<std::uint64_t> AppendAsync(
-      KeyArgument key, std::string_view suffix,
-      const CallOptions& options = {}) const requires std::same_as<V, std::string> {
-    return bytes_.AppendAsync(Encoded(key).bytes, suffix, options);
-  }
-
-  Status Expire(KeyArgument key, std::uint64_t ttl_ms, const CallOptions& options = {}) const {
-    return bytes_.Expire(Encoded(key).bytes, ttl_ms, options);
-  }
-  Future<Version> ExpireAsync(KeyArgument key, std::uint64_t ttl_ms,
-                              const CallOptions& options = {}) const {
-    return bytes_.ExpireAsync(Encoded(key).bytes, ttl_ms, options);
-  }
-  Result<std::uint64_t> Ttl(KeyArgument key, const CallOptions& options = {}) const {
-    return bytes_.Ttl(Encoded(key).bytes, options);
-  }
-  Future<std::uint64_t> TtlAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return bytes_.TtlAsync(Encoded(key).bytes, options);
-  }
-
-  // Batches, of any container of keys (std::vector<K>, ...) or of pairs (std::map<K, V>,
-  // std::vector<std::pair<K, V>>, ...). Where functions take std::string_view, so do containers.
-  template <internal::KeysOf<K> Keys>
-  ValueBatch<V> MultiGet(const Keys& keys, const CallOptions& options = {}) const {
-    const internal::KeyList<KeyCodec> list(keys);
-    return ValueBatch<V>(bytes_.MultiGet(list.views, options));
-  }
-  template <internal::KeysOf<K> Keys>
-  Future<ValueBatch<V>> MultiGetAsync(const Keys& keys, const CallOptions& options = {}) const {
-    const internal::KeyList<KeyCodec> list(keys);
-    return {bytes_.MultiGetAsync(list.views, options).Release(), &internal::TakeBatch<V>};
-  }
-  template <internal::RecordsOf<K, V> Records>
-  BatchResult MultiPut(const Records& records, const PutOptions& options = {}) const {
-    const internal::RecordList<KeyCodec, V> list(records);
-    return bytes_.MultiPut(list.views, WithKind(options));
-  }
-  template <internal::RecordsOf<K, V> Records>
-  Future<BatchResult> MultiPutAsync(const Records& records, const PutOptions& options = {}) const {
-    const internal::RecordList<KeyCodec, V> list(records);
-    return bytes_.MultiPutAsync(list.views, WithKind(options));
-  }
-  template <internal::KeysOf<K> Keys>
-  BatchResult MultiDelete(const Keys& keys, const CallOptions& options = {}) const {
-    const internal::KeyList<KeyCodec> list(keys);
-    return bytes_.MultiDelete(list.views, options);
-  }
-  template <internal::KeysOf<K> Keys>
-  Future<BatchResult> MultiDeleteAsync(const Keys& keys, const CallOptions& options = {}) const {
-    const internal::KeyList<KeyCodec> list(keys);
-    return bytes_.MultiDeleteAsync(list.views, options);
-  }
+  explicit HashMap(Namespace space) : Base(std::move(space)) {}
 
   // The records, in no useful order; BytesMap::Iterate says what concurrent changes do to it.
   RecordIterator NewIterator(const IterateOptions& options = {}, const Cursor& from = {}) const {
-    return RecordIterator(bytes_.NewIterator(options, from), options.keys_only);
+    return RecordIterator(this->bytes_.NewIterator(options, from), options.keys_only);
   }
-
- private:
-  // A key's encoding, for the time of a call.
-  struct Encoded {
-    explicit Encoded(KeyArgument key) : bytes(KeyCodec::Encode(key, &room)) {}
-    Encoded(const Encoded&) = delete;
-    Encoded& operator=(const Encoded&) = delete;
-    std::string room;
-    std::string_view bytes;
-  };
-  static PutOptions WithKind(PutOptions options) {
-    // By the encoding, not by the type: `long long` is stored as what it is called, an i64.
-    constexpr bool kIsI64 = std::signed_integral<V> && sizeof(V) == 8;
-    options.kind = kIsI64 ? ValueKind::kI64 : Counter<V> ? ValueKind::kF64 : ValueKind::kBytes;
-    return options;
-  }
-
-  BytesMap bytes_;
 };
 
 }  // namespace tidepool

@@ -62,11 +62,11 @@ class ValueBatch {
 //   if (!it.status().ok()) ...
 //
 // Used by one thread at a time. Stops with kFailedPrecondition at a record that is no K or no V.
-// Not made by programs: KeyCodec is the handle's.
-template <typename KeyCodec, typename K, typename V>
+// Not made by programs: KeyCodec is the handle's, and Records walks over the bytes.
+template <typename KeyCodec, typename K, typename V, typename Records = Iterator>
 class RecordIterator {
  public:
-  explicit RecordIterator(Iterator records, bool keys_only)
+  explicit RecordIterator(Records records, bool keys_only)
       : records_(std::move(records)), keys_only_(keys_only) {}
 
   // Goes on to the next record, the first one at first. False at the end and after a failure.
@@ -91,7 +91,7 @@ class RecordIterator {
   // kOk at the end, else why the iteration stopped.
   const Status& status() const { return status_.ok() ? records_.status() : status_; }
   // Where the page of the present record began: to go on from here sees that page's records again.
-  Cursor cursor() const { return records_.cursor(); }
+  Cursor cursor() const requires std::same_as<Records, Iterator> { return records_.cursor(); }
 
  private:
   bool Fail(const Status& status) {
@@ -99,7 +99,7 @@ class RecordIterator {
     return false;
   }
 
-  Iterator records_;
+  Records records_;
   bool keys_only_;
   std::optional<K> key_;
   std::optional<V> value_;

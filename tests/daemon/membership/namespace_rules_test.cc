@@ -134,10 +134,28 @@ TEST_CASE("ATypesNameIsShortAndPrintable") {
   CHECK(cluster.Map()->Find("x") == nullptr);
 }
 
+TEST_CASE("AnOrderedNamespaceHasOnePartitionEachOnAnotherCore") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  NamespaceOptions options;
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, options).ok());
+  options.partitions = 1;
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, options).ok());
+  CHECK(CreateStatus(&cluster, "y", Kind::kOrdered, options).ok());
+  REQUIRE(cluster.Map()->Find("x")->partitions.size() == 1);
+  CHECK(cluster.Map()->Find("x")->options.partitions == 1);
+  CHECK(cluster.Map()->Find("x")->partitions[0].core !=
+        cluster.Map()->Find("y")->partitions[0].core);
+  options.partitions = 2;
+  const Status several = CreateStatus(&cluster, "z", Kind::kOrdered, options);
+  CHECK(several == StatusCode::kUnimplemented);
+  CHECK(Says(several, "several partitions"));
+}
+
 TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CoordinatorFixture cluster;
   cluster.Join(1);
-  for (const Kind kind : {Kind::kOrdered, Kind::kQueue, Kind::kPriority, Kind::kArray}) {
+  for (const Kind kind : {Kind::kQueue, Kind::kPriority, Kind::kArray}) {
     const Status refused = CreateStatus(&cluster, "x", kind);
     CHECK(refused == StatusCode::kUnimplemented);
     CHECK(Says(refused, std::string(placement::KindName(kind))));

@@ -42,10 +42,11 @@ Operation RandomOperation(Random& random, Bytes pool) {
   operation.opcode = kOpcodes[random.Below(kOpcodes.size())].opcode;
   const OpcodeInfo& info = InfoOf(operation.opcode);
   const unsigned mask = info.required | (info.optional & static_cast<unsigned>(random.Word()));
-  if (info.keyed) operation.key = Slice(random, pool, limits::kKeyBytesMax);
+  if (info.keyed || info.ranged) operation.key = Slice(random, pool, limits::kKeyBytesMax);
   const bool uploaded = (mask & MaskOf(Argument::kUpload)) != 0;
   if (info.takes_value && !uploaded) {
-    operation.value = Slice(random, pool, limits::kUnstreamedValueBytesMax);
+    operation.value =
+        Slice(random, pool, info.ranged ? limits::kKeyBytesMax : limits::kUnstreamedValueBytesMax);
   }
   for (int i = 0; i < kArgumentCount; ++i) {
     const auto argument = static_cast<Argument>(i);

@@ -1,0 +1,160 @@
+#include "daemon/ordered_ops.h"
+
+#include <string_view>
+
+#include "daemon/listed_record.h"
+#include "proto/base/check.h"
+#include "proto/wire/ordered_ops.h"
+#include "storage/ordered_store.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using storage::OrderedStore;
+using storage::RangeProgress;
+using wire::Argument;
+using wire::RangeRest;
+
+// Of one erasing operation: about 300 us, so that other clients of the core wait no longer.
+constexpr std::uint64_t kEraseRecordsMax = 512;
+
+void Refuse(Reply* reply, StatusCode code, std::string_view text) {
+  reply->answer.code = code;
+  reply->answer.value = AsBytes(text);
+}
+
+// False: the answer says why there is no such range.
+bool RangeOf(const wire::Operation& operation, std::uint64_t allowed, storage::KeyRange* range,
+             Reply* reply) {
+  const std::uint64_t options = operation.get(Argument::kOptions);
+  const bool has_end = (options & wire::kRangeHasEnd) != 0;
+  if ((options & ~allowed) != 0 || (!has_end && !operation.value.empty())) {
+    Refuse(reply, StatusCode::kInvalidArgument, "unknown options of a range of keys");
+    return false;
+  }
+  range->begin = operation.key;
+  range->after_begin = (options & wire::kRangeAfterBegin) != 0;
+  if (has_end) range->end = operation.value;
+  return true;
+}
+
+// Fills an answer with records, and keeps a byte to say that there are more.
+class Lister {
+ public:
+  Lister(MutableBytes room, bool keys_only)
+      : begin_(room.data()),
+        at_(room.data()),
+        end_(room.data() + room.size() - (room.empty() ? 0 : 1)),
+        keys_only_(keys_only) {}
+
+  // False: no room, and nothing changed.
+  bool Add(const storage::RecordView& record) {
+    wire::ListedRecord listed = ListedOf(record, keys_only_);
+    if (at_ == begin_ && listed.bytes() > left()) listed.value_omitted = true;
+    if (listed.bytes() > left()) return false;
+    const std::size_t value_bytes = listed.value_omitted ? 0 : listed.value.size();
+    at_ = wire::AppendRecord(listed, at_);
+    last_key_ = Bytes(at_ - value_bytes - listed.key.size(), listed.key.size());
+    return true;
+  }
+
+  // Appends where to go on: behind `last`, or, if that finds no room, behind what is listed, which
+  // passes the same expired records again. False if there is neither.
+  bool AppendRest(Bytes last) {
+    RangeRest rest{RangeRest::Kind::kBehindKey, last};
+    const bool lists = at_ != begin_;
+    if (lists && (AsText(last) == AsText(last_key_) || rest.bytes() > left() + 1)) {
+      rest = {RangeRest::Kind::kBehindListed, {}};
+    } else if (rest.bytes() > left()) {
+      return false;
+    }
+    rest_bytes_ = rest.bytes();
+    at_ = wire::StoreRangeRest(rest, at_);
+    return true;
+  }
+
+  Bytes bytes() const { return Bytes(begin_, at_); }
+  std::size_t rest_bytes() const { return rest_bytes_; }
+
+ private:
+  std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
+
+  std::byte* const begin_;
+  std::byte* at_;
+  std::byte* const end_;
+  const bool keys_only_;
+  Bytes last_key_;
+  std::size_t rest_bytes_ = 0;
+};
+
+void HandleScan(const OperationContext& context, Reply* reply) {
+  const wire::Operation& operation = context.operation;
+  storage::ScanOptions options;
+  if (!RangeOf(operation, wire::kRangeOptionsScan, &options.range, reply)) return;
+  options.reverse = (operation.get(Argument::kOptions) & wire::kScanReverse) != 0;
+  options.keys_only = (operation.get(Argument::kOptions) & wire::kScanKeysOnly) != 0;
+  const std::uint64_t records_max = operation.get(Argument::kOperand);
+  if (records_max != 0) options.records_max = records_max;
+  Lister lister(context.scratch, options.keys_only);
+  const RangeProgress progress = context.partition.ordered().Scan(
+      options, context.now_ms,
+      [&lister](const storage::RecordView& record) { return lister.Add(record); });
+  if (!progress.done && (!progress.last.has_value() || !lister.AppendRest(*progress.last))) {
+    return Refuse(reply, StatusCode::kInvalidArgument,
+                  "no room for one record in the answer; allow 60 KiB");
+  }
+  reply->answer.value = lister.bytes();
+  reply->answer.has_number = true;
+  reply->answer.number = lister.rest_bytes();
+}
+
+// Both are checked before anything is done: an answer that cannot say where to go on would hide
+// what was erased.
+bool HasRoomForRest(const OperationContext& context, Reply* reply) {
+  if (context.scratch.size() >= wire::kRangeRestBytesMax) return true;
+  Refuse(reply, StatusCode::kInvalidArgument, "no room for a key in the answer; allow 60 KiB");
+  return false;
+}
+
+void ConcludeRange(const OperationContext& context, const RangeProgress& progress, Reply* reply) {
+  reply->answer.has_number = true;
+  reply->answer.number = progress.records;
+  if (progress.done) return;
+  TP_CHECK(progress.last.has_value());  // Else the client would ask for the same for ever.
+  std::byte* const end =
+      wire::StoreRangeRest({RangeRest::Kind::kBehindKey, *progress.last}, context.scratch.data());
+  reply->answer.value = Bytes(context.scratch.data(), end);
+}
+
+void HandleCountRange(const OperationContext& context, Reply* reply) {
+  storage::KeyRange range;
+  if (!RangeOf(context.operation, wire::kRangeOptionsCount, &range, reply)) return;
+  if (!HasRoomForRest(context, reply)) return;
+  ConcludeRange(context, context.partition.ordered().CountRange(range, context.now_ms), reply);
+}
+
+void HandleEraseRange(const OperationContext& context, Reply* reply) {
+  storage::KeyRange range;
+  if (!RangeOf(context.operation, wire::kRangeOptionsCount, &range, reply)) return;
+  if (!HasRoomForRest(context, reply)) return;
+  StatusCode code = StatusCode::kOk;
+  RangeProgress progress =
+      context.partition.ordered().EraseRange(range, kEraseRecordsMax, context.now_ms, &code);
+  // What is erased is told; the next operation meets the same lack of memory first.
+  if (code != StatusCode::kOk && !progress.last.has_value()) {
+    return Refuse(reply, code, "no memory to erase with; delete something by its key first");
+  }
+  ConcludeRange(context, progress, reply);
+}
+
+constexpr HandlerEntry kHandlers[] = {
+    {wire::Opcode::kScan, HandleScan},
+    {wire::Opcode::kCountRange, HandleCountRange},
+    {wire::Opcode::kEraseRange, HandleEraseRange},
+};
+
+}  // namespace
+
+std::span<const HandlerEntry> OrderedHandlers() { return kHandlers; }
+
+}  // namespace tidepool::daemon

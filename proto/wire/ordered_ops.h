@@ -1,0 +1,64 @@
+// What operations on ranges of keys ask for, and how their answers say where to go on.
+//
+//   client/bytes_ordered_map => Scan, CountRange, EraseRange => daemon/ordered_ops
+//
+// A range is the operation's key up to but without its value; the option bits say what of it holds.
+// An answer is bounded, by its room and by the work of one operation, and ends with the rest of the
+// range: nothing if it is through, else where the next operation begins.
+//   Scan                     value: {record list}{rest}; number: bytes of the rest
+//   CountRange, EraseRange   value: {rest}; number: records counted or erased
+#pragma once
+
+#include <cstdint>
+
+#include "proto/base/bytes.h"
+#include "proto/base/limits.h"
+#include "proto/base/result.h"
+#include "proto/base/short_copy.h"
+
+namespace tidepool::wire {
+
+// Bits of Argument::kOptions.
+inline constexpr std::uint64_t kScanKeysOnly = 1;     // No value is read; a record is its key.
+inline constexpr std::uint64_t kScanReverse = 2;      // From the end downwards.
+inline constexpr std::uint64_t kRangeAfterBegin = 4;  // Without the key that the range begins with.
+inline constexpr std::uint64_t kRangeHasEnd = 8;      // Else it has none, and the value is empty.
+inline constexpr std::uint64_t kRangeOptionsCount = kRangeAfterBegin | kRangeHasEnd;
+inline constexpr std::uint64_t kRangeOptionsScan =
+    kRangeOptionsCount | kScanKeysOnly | kScanReverse;
+
+struct RangeRest {
+  enum class Kind : std::uint8_t {
+    kDone = 0,          // No byte.
+    kBehindListed = 1,  // Scan: go on behind the last record of the list.
+    kBehindKey = 2,     // Behind `key`: the records passed last had expired or are not listed.
+  };
+  Kind kind = Kind::kDone;
+  Bytes key;
+
+  std::size_t bytes() const { return kind == Kind::kDone ? 0 : 1 + key.size(); }
+};
+inline constexpr std::size_t kRangeRestBytesMax = 1 + limits::kKeyBytesMax;
+
+// Writes rest.bytes() at `to`. Returns the end.
+inline std::byte* StoreRangeRest(const RangeRest& rest, std::byte* to) {
+  if (rest.kind == RangeRest::Kind::kDone) return to;
+  *to++ = static_cast<std::byte>(rest.kind);
+  CopyShort(to, rest.key.data(), rest.key.size());
+  return to + rest.key.size();
+}
+
+// `from` is all of the rest; its key becomes a view of it. Returns: kInvalidArgument.
+inline Result<RangeRest> LoadRangeRest(Bytes from) {
+  RangeRest rest;
+  if (from.empty()) return rest;
+  rest.kind = static_cast<RangeRest::Kind>(from.front());
+  rest.key = from.subspan(1);
+  const bool behind_listed = rest.kind == RangeRest::Kind::kBehindListed && rest.key.empty();
+  const bool behind_key =
+      rest.kind == RangeRest::Kind::kBehindKey && rest.key.size() <= limits::kKeyBytesMax;
+  if (behind_listed || behind_key) return rest;
+  return Status(StatusCode::kInvalidArgument, "malformed rest of a range");
+}
+
+}  // namespace tidepool::wire
