@@ -180,7 +180,7 @@ TEST_CASE("BytesAreInTheOrderOfTheValues") {
   CheckOrderOfAll<std::tuple<std::int32_t, std::string, bool>,
                   std::tuple<std::string, std::string, std::string>,
                   std::pair<std::pair<std::string, std::int8_t>, std::string>>(random);
-  CheckOrderOfAll<std::optional<std::string>, std::optional<std::optional<std::uint8_t>>,
+  CheckOrderOfAll<std::optional<std::string>, std::optional<std::optional<std::string>>,
                   std::pair<std::optional<std::string>, std::string>>(random);
   CheckOrderOfAll<std::vector<std::uint8_t>, std::vector<std::string>,
                   std::pair<std::vector<std::string>, std::string>,
