@@ -272,7 +272,7 @@ TEST_CASE("KindsAndOptionsOfLaterVersionsAreRefusedOverTheWire") {
     v1::CreateNamespaceResponse created;
     return stub->Create(&call, create, &created).error_code();
   };
-  CHECK(code(v1::KIND_ORDERED, "") == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(code(v1::KIND_ARRAY, "") == grpc::StatusCode::UNIMPLEMENTED);
   CHECK(code(v1::KIND_HASH, "sync") == grpc::StatusCode::UNIMPLEMENTED);
   CHECK(code(v1::KIND_UNSPECIFIED, "") == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(code(static_cast<v1::Kind>(99), "") == grpc::StatusCode::INVALID_ARGUMENT);
