@@ -212,6 +212,7 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
   switch (operation.opcode) {
     case wire::Opcode::kGet:
     case wire::Opcode::kTake:
+    case wire::Opcode::kWait:
       return kAnswerFixedBytes + operation.queue->space->value_bytes_expected;
     case wire::Opcode::kIterate:
     case wire::Opcode::kScan:

@@ -139,7 +139,9 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   session.kept.ReleaseBelow(finished_below);
   streams_->DropDownloadsBelow(session, finished_below);
   if (session.suspended_operations > 0) {
-    session.suspended_operations -= suspended_.ReleaseBelow(session.id, finished_below);
+    session.suspended_operations -= suspended_.DropIf([&](const SuspendedOperation& waiter) {
+      return waiter.session == session.id && waiter.frame_id < finished_below;
+    });
   }
   if (session.waiting_operations == 0) return;
   std::erase_if(waiting_, [&](const Waiting& entry) {
@@ -315,26 +317,31 @@ void Dispatcher::RunPlan(Reception& to) {
 
 void Dispatcher::RunOne(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
                         Reception& to) {
+  const bool may_wait = MaySuspend(to.session, *planned.operation);
+  const WaitFor wait_for = RunAndAnswer(planned, answers_left, now_ms, may_wait, to);
+  if (wait_for != WaitFor::kNothing) Suspend(planned, wait_for, to);
+}
+
+// Answers the operation, or says what it waits for, and then nothing has happened.
+WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t answers_left,
+                                 std::uint64_t now_ms, bool may_wait, Reception& to) {
   const wire::Operation& operation = *planned.operation;
-  const bool uploaded = operation.has(wire::Argument::kUpload);
   const std::size_t room = to.sink.ValueRoom(answers_left);
   Reply reply;
-  Execute(
-      {.partition = *planned.partition,
-       .operation = operation,
-       .hash = planned.hash,
-       .now_ms = now_ms,
-       .upload = uploaded ? streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload))
-                          : nullptr,
-       .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
-       .store = store_,
-       .may_wait = MaySuspend(to.session, operation)},
-      &reply);
-  if (reply.wait_for != WaitFor::kNothing) return SuspendOne(planned, reply.wait_for, to);
+  Execute({.partition = *planned.partition,
+           .operation = operation,
+           .hash = planned.hash,
+           .now_ms = now_ms,
+           .upload = operation.has(wire::Argument::kUpload)
+                         ? streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload))
+                         : nullptr,
+           .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
+           .store = store_,
+           .may_wait = may_wait},
+          &reply);
+  if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
   Conclude(planned, reply, room, to);
-  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
-  // client lives.
-  if (uploaded) streams_->EndUpload(to.session, operation.get(wire::Argument::kUpload));
+  return WaitFor::kNothing;
 }
 
 // The checks that every operation passes, whoever asks for it, and its handler.
@@ -358,7 +365,7 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   }
 }
 
-// Places the value, keeps the answer of a change, and hands it to the sink.
+// Places the value, keeps the answer of a change, hands it to the sink, and lets go of the upload.
 void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to) {
   wire::Answer& answer = reply.answer;
   const storage::StoredValue& stored = reply.stored;
@@ -381,18 +388,31 @@ void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room
   if (pinned != nullptr) {
     streams_->StartDownload(to.session, to.frame_id, planned.index, std::move(pinned));
   }
+  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
+  // client lives.
+  if (planned.operation->has(wire::Argument::kUpload)) {
+    streams_->EndUpload(to.session, planned.operation->get(wire::Argument::kUpload));
+  }
 }
 
 void Dispatcher::PostAnswers(Reception& to) {
+  if (plan_.empty()) {
+    to.sink.Flush();
+  } else {
+    PostApplied(to);
+  }
+  latency_ns_.Record(clock_.MonotonicNs() - to.received_ns);
+}
+
+void Dispatcher::PostApplied(Reception& to) {
   // Read again: a daemon that was stopped in the middle must not answer after another has taken
   // over. The connection goes with the answers, as its frames would stay open for ever: the client
   // comes back, asks again, and gets what is kept or a refusal.
-  if (!plan_.empty() && !lease_.ValidAt(clock_.MonotonicNs())) {
+  if (!lease_.ValidAt(clock_.MonotonicNs())) {
     to.sink.Discard();
     return sessions_->Disconnect(to.session);
   }
   to.sink.Flush();
-  latency_ns_.Record(clock_.MonotonicNs() - to.received_ns);
 }
 
 // ---- Operations that wait.
@@ -402,15 +422,15 @@ bool Dispatcher::MaySuspend(const Session& session, const wire::Operation& opera
          session.suspended_operations < limits::kSuspendedPerSessionMax;
 }
 
-void Dispatcher::SuspendOne(const Planned& planned, WaitFor wait_for, Reception& to) {
+void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to) {
   auto waiter = std::make_unique<SuspendedOperation>();
   waiter->partition = planned.partition->id();
   waiter->term = planned.partition->term();
   waiter->wait_for = wait_for;
   waiter->hash = planned.hash;
-  waiter->deadline_ns =
-      std::min(DeadlineNs(to.received_ns),
-               to.received_ns + planned.operation->get(wire::Argument::kWaitMs) * 1'000'000);
+  const std::uint64_t wait_ms = std::min<std::uint64_t>(
+      planned.operation->get(wire::Argument::kWaitMs), request_.header.time_left_us / 1'000);
+  waiter->deadline_ns = to.received_ns + wait_ms * 1'000'000;
   waiter->CopyOperation(*planned.operation);
   waiter->session = to.session.id;
   waiter->frame_id = to.frame_id;
@@ -419,10 +439,6 @@ void Dispatcher::SuspendOne(const Planned& planned, WaitFor wait_for, Reception&
   waiter->group = planned.group;
   ++to.session.suspended_operations;
   suspended_.Add(std::move(waiter));
-}
-
-void Dispatcher::Suspend(std::unique_ptr<SuspendedOperation> operation) {
-  suspended_.Add(std::move(operation));
 }
 
 void Dispatcher::Wake(PartitionId partition) {
@@ -449,65 +465,36 @@ void Dispatcher::WakePlanned() {
 SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waiter, bool last) {
   using Outcome = SuspendedOperations::Outcome;
   const std::uint64_t now_ns = clock_.MonotonicNs();
-  // A lapsed lease serves nobody; its renewal or a new map decides.
-  if (!lease_.ValidAt(now_ns)) return Outcome::kWaits;
-  const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
-  const bool runs = verdict.kind == Verdict::Kind::kRun;
-  if (waiter.local != nullptr)
-    return AttemptLocal(waiter, runs ? verdict.partition : nullptr, last);
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return Outcome::kAnswered;  // Nobody is left to be answered.
-  if (session->endpoint == nullptr && !last) return Outcome::kSkipped;
+  const bool connected = session->endpoint != nullptr;
+  if (!connected && !last) return Outcome::kSkipped;
+  // A lapsed lease serves nobody; its renewal or a new map decides.
+  if (!lease_.ValidAt(now_ns)) return Outcome::kWaits;
   AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
-  const std::size_t room = sink.ValueRoom(0);
-  Planned planned{verdict.partition, &waiter.operation, waiter.hash, waiter.index, waiter.group};
-  const wire::Operation& operation = waiter.operation;
-  const bool uploaded = operation.has(wire::Argument::kUpload);
-  Reply reply;
-  if (runs) {
-    Execute(
-        {.partition = *verdict.partition,
-         .operation = operation,
-         .hash = waiter.hash,
-         .now_ms = store_.NowMs(),
-         .upload = uploaded ? streams_->FindUpload(*session, operation.get(wire::Argument::kUpload))
-                            : nullptr,
-         .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
-         .store = store_,
-         .may_wait = !last},
-        &reply);
-    if (reply.wait_for != WaitFor::kNothing) return Outcome::kWaits;
+  const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
+  const Planned planned{verdict.partition, &waiter.operation, waiter.hash, waiter.index,
+                        waiter.group};
+  if (verdict.kind == Verdict::Kind::kRun && connected) {
+    if (RunAndAnswer(planned, 0, store_.NowMs(), !last, to) != WaitFor::kNothing) {
+      return Outcome::kWaits;
+    }
   } else {
-    reply.answer.code =
-        verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code;
-    reply.answer.value = AsBytes(TextFor(reply.answer.code));
+    // Also for one whose client has gone away for the moment: nothing may be taken for it now.
+    Reply reply;
+    reply.answer.code = StatusCode::kDeadlineExceeded;
+    if (verdict.kind == Verdict::Kind::kRefuse) reply.answer.code = verdict.code;
+    if (verdict.kind == Verdict::Kind::kWait) reply.answer.code = StatusCode::kWrongEpoch;
+    reply.answer.value = verdict.kind == Verdict::Kind::kRun
+                             ? AsBytes("the wait ended while the client was not connected")
+                             : AsBytes(TextFor(reply.answer.code));
+    Conclude(planned, reply, 0, to);
   }
   --session->suspended_operations;
-  Conclude(planned, reply, room, to);
-  if (uploaded) streams_->EndUpload(*session, operation.get(wire::Argument::kUpload));
   ++counters_.operations;
-  to.sink.Flush();
+  PostApplied(to);
   return Outcome::kAnswered;
-}
-
-SuspendedOperations::Outcome Dispatcher::AttemptLocal(const SuspendedOperation& waiter,
-                                                      storage::Partition* partition, bool last) {
-  Reply reply;
-  if (partition != nullptr) {
-    Execute({.partition = *partition,
-             .operation = waiter.operation,
-             .hash = waiter.hash,
-             .now_ms = store_.NowMs(),
-             .scratch = MutableBytes(scratch_.data(), scratch_.size()),
-             .store = store_,
-             .may_wait = !last},
-            &reply);
-    if (reply.wait_for != WaitFor::kNothing) return SuspendedOperations::Outcome::kWaits;
-  }
-  waiter.local(partition, reply);
-  ++counters_.operations;
-  return SuspendedOperations::Outcome::kAnswered;
 }
 
 // ---- Maps and time.
@@ -526,9 +513,13 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
     }
   }
   // What waits on partitions that are gone or have moved must be told.
+  RecheckSuspended();
+  return status;
+}
+
+void Dispatcher::RecheckSuspended() {
   suspended_.Recheck(
       [this](const SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); });
-  return status;
 }
 
 void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
@@ -570,6 +561,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   if (now_ns < next_expiry_ns_) return;
   next_expiry_ns_ = now_ns + 1'000'000'000;
   sessions_->ExpireSilent(now_ns);
+  RecheckSuspended();
 }
 
 }  // namespace tidepool::daemon

@@ -67,10 +67,9 @@ class Dispatcher : public transport::Receiver {
   // The checks that every operation passes, whoever asks for it, and its handler. The lease and the
   // partition's term are the caller's to check.
   void Execute(const OperationContext& context, Reply* reply);
-  // After changes that did not come by frame: serves what waits on the partition.
+  // After changes that did not come by frame: serves at once what waits on the partition, which the
+  // timer does too, some milliseconds later.
   void Wake(PartitionId partition);
-  // An operation of a gRPC call that its handler has made wait.
-  void Suspend(std::unique_ptr<SuspendedOperation> operation);
   // Operations that came through the mailbox.
   void CountLocal(std::uint64_t operations) { counters_.operations += operations; }
   // Frame received to answer posted.
@@ -122,14 +121,16 @@ class Dispatcher : public transport::Receiver {
   void RunPlan(Reception& to);
   void RunOne(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
               Reception& to);
+  WaitFor RunAndAnswer(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
+                       bool may_wait, Reception& to);
   void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
-  void SuspendOne(const Planned& planned, WaitFor wait_for, Reception& to);
+  void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
   SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
-  SuspendedOperations::Outcome AttemptLocal(const SuspendedOperation& waiter,
-                                            storage::Partition* partition, bool last);
   void WakePlanned();
+  void RecheckSuspended();
   void PostAnswers(Reception& to);
+  void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
   std::size_t OperationsToRun(const KeptFrame* kept) const;
   AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);

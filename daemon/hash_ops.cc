@@ -163,6 +163,23 @@ void HandleTtl(const OperationContext& context, Reply* reply) {
   ConcludeWithNumber(outcome, outcome.result, reply);
 }
 
+void HandleWait(const OperationContext& context, Reply* reply) {
+  const wire::Operation& operation = context.operation;
+  const HashOutcome outcome =
+      context.partition.hash().Get(operation.key, context.hash, context.now_ms);
+  const bool for_change = operation.has(Argument::kVersion);
+  const bool over = for_change ? outcome.version != Lsn(operation.get(Argument::kVersion))
+                               : outcome.code == StatusCode::kOk;
+  if (over) return ConcludeWithValue(outcome, reply);
+  if (context.may_wait) {
+    reply->wait_for = WaitFor::kChange;
+    return;
+  }
+  reply->answer.code = StatusCode::kDeadlineExceeded;
+  reply->answer.value =
+      AsBytes(for_change ? "the key did not change in time" : "the key did not come in time");
+}
+
 void HandleLength(const OperationContext& context, Reply* reply) {
   reply->answer.has_number = true;
   reply->answer.number = context.partition.store().size();
@@ -216,7 +233,7 @@ constexpr HandlerEntry kHandlers[] = {
     {wire::Opcode::kFetchMax, HandleFetch}, {wire::Opcode::kCompareAndSwap, HandleCompareAndSwap},
     {wire::Opcode::kAppend, HandleAppend},  {wire::Opcode::kExpire, HandleExpire},
     {wire::Opcode::kTtl, HandleTtl},        {wire::Opcode::kIterate, HandleIterate},
-    {wire::Opcode::kLength, HandleLength},
+    {wire::Opcode::kLength, HandleLength},  {wire::Opcode::kWait, HandleWait},
 };
 
 }  // namespace

@@ -36,8 +36,7 @@ bool SuspendedOperations::Holds(SessionId session, std::uint64_t frame_id,
   for (const auto& [id, lines] : partitions_) {
     for (const auto& [key, line] : lines) {
       for (const auto& waiter : line) {
-        if (waiter->local == nullptr && waiter->session == session &&
-            waiter->frame_id == frame_id && waiter->index == index) {
+        if (waiter->session == session && waiter->frame_id == frame_id && waiter->index == index) {
           return true;
         }
       }
@@ -46,7 +45,8 @@ bool SuspendedOperations::Holds(SessionId session, std::uint64_t frame_id,
   return false;
 }
 
-// True if one was answered.
+// True if one was answered. Where the first gains nothing, those behind it do not either: what ends
+// one wait for a change of a key ends them all.
 bool SuspendedOperations::TryLine(Line* line, Attempt attempt) {
   const std::size_t before = line->size();
   for (std::size_t i = 0; i < line->size();) {
@@ -73,48 +73,36 @@ void SuspendedOperations::Retry(PartitionId partition, Attempt attempt) {
   DropEmptyLines();
 }
 
-void SuspendedOperations::EraseFrom(Line* line,
-                                    absl::FunctionRef<bool(const SuspendedOperation&)> over) {
-  count_ -= std::erase_if(*line, [&](const auto& waiter) { return over(*waiter); });
-}
-
 void SuspendedOperations::RetryAll(std::uint64_t now_ns, Attempt attempt) {
   if (count_ == 0) return;
   for (auto& [id, lines] : partitions_) {
     for (auto& [key, line] : lines) {
-      TryLine(&line, attempt);
-      EraseFrom(&line, [&](const SuspendedOperation& waiter) {
-        return now_ns >= waiter.deadline_ns && attempt(waiter, true) == Outcome::kAnswered;
-      });
+      if (key.wait_for != WaitFor::kChange) TryLine(&line, attempt);
     }
   }
-  DropEmptyLines();
+  DropIf([&](const SuspendedOperation& waiter) {
+    return now_ns >= waiter.deadline_ns && attempt(waiter, true) == Outcome::kAnswered;
+  });
 }
 
 void SuspendedOperations::Recheck(Attempt attempt) {
-  if (count_ == 0) return;
-  for (auto& [id, lines] : partitions_) {
-    for (auto& [key, line] : lines) {
-      EraseFrom(&line, [&](const SuspendedOperation& waiter) {
-        return attempt(waiter, false) == Outcome::kAnswered;
-      });
-    }
-  }
-  DropEmptyLines();
+  DropIf([&](const SuspendedOperation& waiter) {
+    return attempt(waiter, false) == Outcome::kAnswered;
+  });
 }
 
-std::uint32_t SuspendedOperations::ReleaseBelow(SessionId session, std::uint64_t finished_below) {
-  const std::size_t before = count_;
+std::uint32_t SuspendedOperations::DropIf(
+    absl::FunctionRef<bool(const SuspendedOperation&)> given_up) {
+  if (count_ == 0) return 0;
+  std::size_t dropped = 0;
   for (auto& [id, lines] : partitions_) {
     for (auto& [key, line] : lines) {
-      EraseFrom(&line, [&](const SuspendedOperation& waiter) {
-        return waiter.local == nullptr && waiter.session == session &&
-               waiter.frame_id < finished_below;
-      });
+      dropped += std::erase_if(line, [&](const auto& waiter) { return given_up(*waiter); });
     }
   }
+  count_ -= dropped;
   DropEmptyLines();
-  return static_cast<std::uint32_t>(before - count_);
+  return static_cast<std::uint32_t>(dropped);
 }
 
 void SuspendedOperations::DropEmptyLines() {

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -29,13 +28,12 @@ struct SuspendedOperation {
   wire::Operation operation;      // Its views point into `bytes`.
   std::vector<std::byte> bytes;
 
-  // Who is answered: an operation of a frame, or, of a gRPC call, `local`, on the core's thread.
+  // Who is answered.
   SessionId session;
   std::uint64_t frame_id = 0;
   std::uint32_t reply_bytes_max = 0;
   std::uint16_t index = 0;
   std::uint16_t group = 0;
-  std::function<void(storage::Partition*, const Reply&)> local;  // Null partition: it is gone.
 
   void CopyOperation(const wire::Operation& from);
 };
@@ -60,12 +58,14 @@ class SuspendedOperations {
 
   // After a change of the partition: what waits there is tried again, until nobody gains from it.
   void Retry(PartitionId partition, Attempt attempt);
-  // Those whose time is up, and the first of each line: leases of items run out by themselves.
+  // Those whose time is up, and the first in each line for items or room: leases of items run out
+  // by themselves.
   void RetryAll(std::uint64_t now_ns, Attempt attempt);
-  // All of them, each as `attempt` says: after a new map.
+  // All of them, each as `attempt` says: after a new map, and now and then, as keys expire and
+  // sessions end by themselves.
   void Recheck(Attempt attempt);
-  // Drops what the client has given up: its frames below `finished_below`. Returns how many.
-  std::uint32_t ReleaseBelow(SessionId session, std::uint64_t finished_below);
+  // Drops, unanswered, what `given_up` names. Returns how many.
+  std::uint32_t DropIf(absl::FunctionRef<bool(const SuspendedOperation&)> given_up);
 
  private:
   using Line = std::deque<std::unique_ptr<SuspendedOperation>>;
@@ -82,7 +82,6 @@ class SuspendedOperations {
   using Lines = absl::flat_hash_map<LineKey, Line>;
 
   bool TryLine(Line* line, Attempt attempt);
-  void EraseFrom(Line* line, absl::FunctionRef<bool(const SuspendedOperation&)> over);
   void DropEmptyLines();
 
   absl::flat_hash_map<std::uint32_t, Lines> partitions_;

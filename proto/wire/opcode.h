@@ -35,6 +35,9 @@ enum class Opcode : std::uint8_t {
   kTtl = 15,
   kIterate = 16,
   kLength = 17,  // Of every kind: records, items.
+  // As get, as soon as the key is there or, with kVersion, has another version than that (0: it is
+  // absent); kDeadlineExceeded after kWaitMs.
+  kWait = 18,
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
   kScan = 32,        // Records in the order of their keys.
   kCountRange = 33,  // How many there are,
@@ -52,7 +55,7 @@ inline constexpr int kOpcodeEnd = 80;  // No number is as large.
 // 8-byte words that may follow an operation's header, in this order; the header says by a bit mask
 // which are there.
 enum class Argument : std::uint8_t {
-  kVersion = 0,  // Put, Delete: the condition; an Lsn.
+  kVersion = 0,  // Put, Delete, Wait: the condition; an Lsn.
   kTtlMs = 1,    // Put, Expire: time to live in ms; 0 is for ever. Absent: the namespace's default.
   kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
                  // BloomUnion: the namespace whose bits are taken.
@@ -60,7 +63,7 @@ enum class Argument : std::uint8_t {
   kCursor = 4,         // Iterate, BloomUnion, BloomRead: where to go on; 0 starts.
   kUpload = 5,         // Put: the value was streamed before and has this number.
   kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h.
-  kWaitMs = 7,  // How long the operation may wait in the daemon; less than its deadline leaves.
+  kWaitMs = 7,  // How long the operation may wait in the daemon; at most what its deadline leaves.
 };
 inline constexpr int kArgumentCount = 8;
 inline constexpr std::uint64_t kIterateKeysOnly = 1;
@@ -111,6 +114,8 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kIterate, "iterate", kRecordKinds, false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
+    {Opcode::kWait, "wait", kRecordKinds, true, false, MaskOf(Argument::kWaitMs),
+     MaskOf(Argument::kVersion), false},
     {Opcode::kScan, "scan", MaskOf(Kind::kOrdered), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kCountRange, "count-range", MaskOf(Kind::kOrdered), false, false,

@@ -1,0 +1,225 @@
+// Operations that wait in the daemon, by the one that every record kind has: wait for a key.
+#include <catch2/catch.hpp>
+
+#include "daemon/dispatcher.h"
+#include "proto/base/limits.h"
+#include "tests/daemon/raw_client.h"
+
+namespace tidepool::daemon {
+namespace {
+
+constexpr std::uint64_t kLongMs = 60'000;  // Of a wait that the test ends otherwise.
+
+wire::Operation WaitOp(std::string_view key, std::uint64_t wait_ms = kLongMs) {
+  wire::Operation operation = GetOp(key);
+  operation.opcode = wire::Opcode::kWait;
+  operation.set(wire::Argument::kWaitMs, wait_ms);
+  return operation;
+}
+
+wire::Operation WaitForOther(std::string_view key, Lsn known, std::uint64_t wait_ms = kLongMs) {
+  wire::Operation operation = WaitOp(key, wait_ms);
+  operation.set(wire::Argument::kVersion, known.value());
+  return operation;
+}
+
+wire::Operation DeleteOp(std::string_view key) {
+  wire::Operation operation = GetOp(key);
+  operation.opcode = wire::Opcode::kDelete;
+  return operation;
+}
+
+Lsn PutAndGetVersion(RawClient& client, std::string_view key, std::string_view value) {
+  client.Call({PutOp(key, value)});
+  const OwnedAnswer answer = client.WaitAnswer();
+  REQUIRE(answer.answer.code == StatusCode::kOk);
+  client.Call({GetOp(key)});
+  return client.WaitAnswer().answer.version;
+}
+
+// Two sessions on one node: who waits, and who changes.
+struct Pair {
+  explicit Pair(std::uint32_t partitions = 1) : node(partitions), waiter(node), writer(node) {
+    waiter.Attach();
+    writer.Attach();
+  }
+  void Write(const wire::Operation& operation) {
+    writer.Call({operation});
+    REQUIRE(writer.WaitAnswer().answer.code == StatusCode::kOk);
+  }
+  TestNode node;
+  RawClient waiter;
+  RawClient writer;
+};
+
+TEST_CASE("AKeyThatIsThereEndsTheWaitAtOnce") {
+  Pair pair;
+  pair.Write(PutOp("k", "v"));
+  pair.waiter.Call({WaitOp("k")});
+  CHECK(pair.waiter.WaitAnswer().value == "v");
+}
+
+TEST_CASE("AWaitEndsWithThePutOfAnotherSession") {
+  Pair pair(4);
+  pair.waiter.Call({WaitOp("k")});
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+  pair.Write(PutOp("k", "v"));
+  const OwnedAnswer answer = pair.waiter.WaitAnswer();
+  CHECK(answer.answer.code == StatusCode::kOk);
+  CHECK(answer.value == "v");
+}
+
+TEST_CASE("OfOneFrameWhatNeedNotWaitIsAnsweredFirst") {
+  Pair pair;
+  pair.Write(PutOp("there", "1"));
+  pair.waiter.Call({WaitOp("later"), GetOp("there")});
+  OwnedAnswer answer = pair.waiter.WaitAnswer();
+  CHECK(answer.answer.index == 1);
+  pair.Write(PutOp("later", "2"));
+  answer = pair.waiter.WaitAnswer();
+  CHECK(answer.answer.index == 0);
+  CHECK(answer.value == "2");
+}
+
+TEST_CASE("AnotherKeyEndsNoWait") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k")});
+  pair.Write(PutOp("other", "v"));
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+}
+
+TEST_CASE("AWaitForAChangeEndsWithAnotherVersion") {
+  Pair pair;
+  const Lsn version = PutAndGetVersion(pair.writer, "k", "old");
+  pair.waiter.Call({WaitForOther("k", version)});
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+  pair.Write(PutOp("k", "new"));
+  const OwnedAnswer answer = pair.waiter.WaitAnswer();
+  CHECK(answer.value == "new");
+  CHECK(answer.answer.version > version);
+}
+
+TEST_CASE("AWaitForAChangeEndsWithTheKey") {
+  Pair pair;
+  const Lsn version = PutAndGetVersion(pair.writer, "k", "old");
+  pair.waiter.Call({WaitForOther("k", version)});
+  pair.waiter.Settle();
+  pair.Write(DeleteOp("k"));
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("AWaitForAChangeEndsWithTheKeysTimeToLive") {
+  Pair pair;
+  wire::Operation put = PutOp("k", "short-lived");
+  put.set(wire::Argument::kTtlMs, 50);
+  pair.Write(put);
+  pair.writer.Call({GetOp("k")});
+  const Lsn version = pair.writer.WaitAnswer().answer.version;
+  pair.waiter.Call({WaitForOther("k", version)});
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kNotFound);
+}
+
+TEST_CASE("OneChangeEndsAllWaitsForIt") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k"), WaitForOther("k", Lsn()), WaitOp("k")});
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+  pair.Write(PutOp("k", "v"));
+  for (int i = 0; i < 3; ++i) CHECK(pair.waiter.WaitAnswer().value == "v");
+}
+
+TEST_CASE("AWaitEndsAtItsTime") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k", 30)});
+  const OwnedAnswer answer = pair.waiter.WaitAnswer();
+  CHECK(answer.answer.code == StatusCode::kDeadlineExceeded);
+  CHECK(answer.value.find("did not come") != std::string::npos);
+}
+
+TEST_CASE("AWaitEndsNoLaterThanItsFrame") {
+  Pair pair;
+  pair.waiter.time_left_us = 30'000;
+  pair.waiter.Call({WaitOp("k")});
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
+}
+
+TEST_CASE("AWaitOfNoTimeIsAQuestion") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k", 0)});
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
+}
+
+TEST_CASE("AWaitSentAgainOverANewConnectionIsAnsweredOnce") {
+  Pair pair;
+  wire::FrameHeader header = pair.waiter.NextHeader();
+  pair.waiter.Send(pair.waiter.Request(header, pair.node.term(), {WaitOp("k"), AddOp("n", 1)}));
+  CHECK(pair.waiter.WaitAnswer().answer.index == 1);
+  pair.waiter.CutConnection();
+  REQUIRE(pair.waiter.Attach());
+  header.connection = pair.waiter.attached().connection;
+  pair.waiter.Send(pair.waiter.Request(header, pair.node.term(), {WaitOp("k"), AddOp("n", 1)}));
+  CHECK(pair.waiter.WaitAnswer().answer.number == 0);  // The kept answer of the add.
+  pair.Write(PutOp("k", "v"));
+  CHECK(pair.waiter.WaitAnswer().value == "v");
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+}
+
+TEST_CASE("AWaitThatTheClientGaveUpIsForgotten") {
+  Pair pair;
+  const std::uint64_t frame = pair.waiter.Call({WaitOp("k")});
+  pair.waiter.finished_below = frame + 1;
+  pair.waiter.Settle();
+  pair.Write(PutOp("k", "v"));
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+}
+
+TEST_CASE("AWaitEndsWithItsPartition") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k")});
+  pair.waiter.Settle();
+  pair.node.SetState(placement::PartitionState::kLost);
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kDataLoss);
+}
+
+TEST_CASE("AWaitUnderAnOldTermIsRefusedSoThatTheClientAsksAgain") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k")});
+  pair.waiter.Settle();
+  pair.node.RaiseTerms();
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kWrongEpoch);
+}
+
+TEST_CASE("BeyondTheQuotaOfASessionAWaitIsAnsweredAtOnce") {
+  Pair pair;
+  const std::vector<wire::Operation> waits(8, WaitOp("k"));
+  for (std::uint32_t i = 0; i < limits::kSuspendedPerSessionMax; i += 8) pair.waiter.Call(waits);
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+  pair.waiter.Call({WaitOp("k")});
+  CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
+  pair.Write(PutOp("k", "v"));
+  for (std::uint32_t i = 0; i < limits::kSuspendedPerSessionMax; ++i) {
+    REQUIRE(pair.waiter.WaitAnswer().value == "v");
+  }
+  pair.waiter.Call({WaitOp("later")});  // The quota is free again.
+  pair.waiter.Settle();
+  CHECK_FALSE(pair.waiter.HasAnswer());
+}
+
+TEST_CASE("WaitsOfAClientThatIsGoneTakeNothingAlong") {
+  Pair pair;
+  pair.waiter.Call({WaitOp("k")});
+  pair.waiter.Settle();
+  pair.waiter.CutConnection();
+  pair.Write(PutOp("k", "v"));
+  pair.writer.Call({GetOp("k")});
+  CHECK(pair.writer.WaitAnswer().value == "v");
+}
+
+}  // namespace
+}  // namespace tidepool::daemon
