@@ -60,7 +60,7 @@ static_assert(kFrameHeaderBytes + kAnswerHeaderBytes + 8 * kAnswerArgumentsMax +
 
 // Credits, both ways.
 inline constexpr std::uint32_t kCreditOperationsMin = 8;
-inline constexpr std::uint32_t kCreditOperationsMax = 256;
+inline constexpr std::uint32_t kCreditOperationsMax = 1'024;
 inline constexpr std::uint32_t kCreditBytesMin = 128 * 1024;
 inline constexpr std::uint32_t kCreditBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kCreditOperationsBudget =
