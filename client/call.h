@@ -152,12 +152,9 @@ class Call {
   std::shared_ptr<Engine> keeps_engine;
   Engine* engine = nullptr;
   std::uint64_t deadline_ns = 0;
-<<<<<<< HEAD
-  bool urgent = false;            // Is sent at once.
-=======
+  bool urgent = false;  // Is sent at once.
   // Until when its operations may wait in the daemon, in slices of kWaitSliceMs each.
   std::uint64_t wait_until_ns = 0;
->>>>>>> main
   bool deadline_extends = false;  // It is the default one: large values that come back move it.
   std::uint32_t left = 0;         // Operations that have not ended.
   std::uint32_t refused = 0;      // Of its operations: ended before the call was started.

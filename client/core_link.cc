@@ -288,29 +288,6 @@ bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
       }
       room = AppendOne(operation, draft);
     }
-<<<<<<< HEAD
-=======
-    const std::uint32_t reply_bytes = ReplyBytes(*operation);
-    if (operation->waits()) operation->SetWaitSlice(engine_.Now());
-    operation->ToWire(&encoded);
-    if (frame->operations.size() >= draft->operations_max || reply_bytes > draft->reply_room ||
-        !draft->writer.Add(encoded)) {
-      room = false;
-      break;
-    }
-    draft->reply_room -= reply_bytes;
-    draft->reply_bytes += reply_bytes;
-    draft->returns_values |= reply_bytes > kAnswerFixedBytes;
-    draft->deadline_ns = std::max(draft->deadline_ns, operation->call->deadline_ns);
-    queue->waiting.Remove(operation);
-    --queue->waiting_count;
-    waiting_bytes_ -= operation->WireBytes();
-    operation->state = Operation::State::kSent;
-    operation->frame = frame;
-    operation->index = static_cast<std::uint16_t>(frame->operations.size());
-    frame->operations.push_back(operation);
-    if (operation == upload_.operation) upload_.operation = nullptr;
->>>>>>> main
     operation = following;
   }
   if (!groups.empty() && groups.back().count == 0) groups.pop_back();
@@ -319,6 +296,7 @@ bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
 
 bool CoreLink::AppendOne(Operation* operation, FrameDraft* draft) {
   const std::uint32_t reply_bytes = ReplyBytes(*operation);
+  if (operation->waits()) operation->SetWaitSlice(engine_.Now());
   wire::Operation encoded;
   operation->ToWire(&encoded);
   if (draft->credit >= draft->credit_max || reply_bytes > draft->reply_room ||
