@@ -77,20 +77,23 @@ void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_v
   }
   const std::uint32_t partition =
       placement::PartitionIndexOf(AsBytes(key), static_cast<std::uint32_t>(packs_.size()));
-  Core& core = *cores_[core_of_[partition]];
+  Core* core = cores_[core_of_[partition]].get();
   if (value.size() > limits::kUnstreamedValueBytesMax) [[unlikely]] {
-    return AddLarge(&core, header, word, key, value);
+    return AddLarge(core, header, word, key, value);
   }
   header.key_bytes = static_cast<std::uint16_t>(key.size());
   header.value_bytes = static_cast<std::uint16_t>(value.size());
   const std::size_t bytes = header.bytes();
-  if (core.bytes + bytes > options_.bytes_max && core.operations > 0) Send(&core);
+  if (core->bytes + bytes > options_.bytes_max && core->operations > 0) {
+    Send(core);
+    core = cores_[core_of_[partition]].get();  // A newer map may have been learned.
+  }
   wire::Pack& pack = packs_[partition];
-  if (pack.count() == 0) core.filled.push_back(partition);
+  if (pack.count() == 0) core->filled.push_back(partition);
   pack.Add(header, word, AsBytes(key), AsBytes(value));
-  core.bytes += bytes;
-  if (++core.operations == 1) core.since_ns = space_->engine()->Now();
-  if (core.operations >= options_.operations_max) Send(&core);
+  core->bytes += bytes;
+  if (++core->operations == 1) core->since_ns = space_->engine()->Now();
+  if (core->operations >= options_.operations_max) Send(core);
   if (counts_.operations % kOperationsPerLook == 0) SendOld();
 }
 
@@ -144,7 +147,7 @@ void Buffer::Send(Core* core) {
   if (epoch_ == space_->engine()->epoch_hint()) [[likely]]
     return;
   SendAll();
-  LearnCores();
+  LearnCores();  // Every pack is empty now.
 }
 
 void Buffer::SendAll() {
