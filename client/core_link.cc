@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "proto/wire/bloom_ops.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/process_group_ops.h"
 
 namespace tidepool::internal {
 namespace {
@@ -240,6 +241,10 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kCountRange:
     case wire::Opcode::kEraseRange:
       return kAnswerFixedBytes + wire::kRangeRestBytesMax;
+    case wire::Opcode::kGroupJoin:
+    case wire::Opcode::kGroupMeet:
+      // A result, or who is missing.
+      return kAnswerFixedBytes + wire::kContributionBytesMax;
     case wire::Opcode::kBloomRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
     case wire::Opcode::kBloomDescribe:
