@@ -115,8 +115,8 @@ TEST_CASE("AnOrderedMapTakesBufferedPutsAndAdds") {
   RequireOk(buffered.Flush());
   std::int64_t expected = 0;
   for (auto it = map.NewScan(); it.Next(); ++expected) {
-    CHECK(it.key().value_or(-1) == expected);
-    CHECK(it.value().value_or(-1) == 2'000 + expected + 3);
+    CHECK(it.key() == expected);
+    CHECK(it.value() == 2'000 + expected + 3);
   }
   CHECK(expected == 1'000);
 }

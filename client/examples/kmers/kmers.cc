@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <thread>
+#include <utility>
 
 #include "count.h"
 #include "memory.h"
@@ -126,9 +128,12 @@ int Main(int argc, char** argv) {
   auto client = connect();
   if (!client.ok()) return tidepool::Report(client.status());
   const Status status = Run(options, *client, *place);
-  // After a failure the others may still have to read of it; of processes that were started by this
-  // program their launcher drops the run.
-  if (place->size == 1 || (place->rank == 0 && status.ok())) DropRun(*client, place->run);
+  // Of processes that this program started their launcher drops the run.
+  if (place->rank == 0 && !place->by_us) {
+    // After a failure the others, which look once a second, are still to read of it.
+    if (!status.ok() && place->size > 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+    DropRun(*client, place->run);
+  }
   return status.ok() ? 0 : tidepool::Report(status);
 }
 

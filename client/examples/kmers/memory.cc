@@ -54,7 +54,7 @@ Result<std::uint64_t> DaemonBytes(const tidepool::Client& client) {
       return Status(StatusCode::kUnavailable,
                     "node " + std::to_string(node.id) + ": " + done.error_message());
     }
-    for (const auto& core : status.cores()) bytes += core.used_bytes();
+    bytes += status.memory().used_bytes();
   }
   return bytes;
 }

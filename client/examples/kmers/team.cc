@@ -81,7 +81,8 @@ tidepool::Result<Place> FindPlace(const std::string& run) {
     const auto r = NumberOf(rank);
     const auto n = NumberOf(size);
     if (!r.has_value() || !n.has_value() || *n < 1 || *r >= *n) return false;
-    place = {*r, *n, Named(run.empty() ? std::move(name) : run), true};
+    place = {*r, *n, Named(run.empty() ? std::move(name) : run), true,
+             std::string_view(rank) == kRankVariable};
     return true;
   };
   const std::string step = TextOf("SLURM_STEP_ID");

@@ -17,7 +17,8 @@ struct Place {
   int rank = 0;
   int size = 1;
   std::string run;        // The same for all processes of the run, and no other's.
-  bool launched = false;  // By srun, mpirun, or by Launch().
+  bool launched = false;  // By srun, mpirun, or by Launch(),
+  bool by_us = false;     // the last of these.
 };
 
 // From the environment: of Launch(), srun, Open MPI. `run`: the option, may be empty.
