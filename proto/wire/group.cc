@@ -72,7 +72,8 @@ void ReadOperation(const OperationHeader& header, const std::byte* at, Operation
   operation->value = Bytes(at + header.key_bytes, header.value_bytes);
 }
 
-// Moves one operation's bytes from `rest` into `operation`.
+}  // namespace
+
 Status DecodeOperation(Bytes* rest, Operation* operation) {
   if (rest->size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
   const auto header = LoadUnaligned<OperationHeader>(rest->data());
@@ -88,6 +89,8 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
   return OkStatus();
 }
 
+namespace {
+
 // A quiet group has changes of single keys, which neither wait nor come in parts; or kLength in the
 // place of those that were given up before their frame was sent again.
 Status CheckQuiet(const OperationHeader& header) {
@@ -95,7 +98,8 @@ Status CheckQuiet(const OperationHeader& header) {
   const OpcodeInfo& info = InfoOf(static_cast<Opcode>(header.opcode));
   constexpr std::uint8_t kNotQuiet =
       MaskOf(Argument::kUpload) | MaskOf(Argument::kWaitMs) | MaskOf(Argument::kExpectedBytes);
-  if (!info.mutates || !info.keyed || (header.arguments & kNotQuiet) != 0) {
+  const bool chain = static_cast<Opcode>(header.opcode) == Opcode::kChain;
+  if (!info.mutates || !info.keyed || chain || (header.arguments & kNotQuiet) != 0) {
     return Malformed("not an operation of a quiet group");
   }
   return OkStatus();
@@ -184,6 +188,20 @@ OperationHeader HeaderOf(const Operation& operation) {
   return header;
 }
 
+void EncodeOperation(const Operation& operation, std::byte* to) {
+  StoreUnaligned(to, HeaderOf(operation));
+  to += sizeof(OperationHeader);
+  for (unsigned mask = operation.arguments; mask != 0; mask &= mask - 1) {
+    StoreUnaligned(to, operation.words[static_cast<std::size_t>(__builtin_ctz(mask))]);
+    to += 8;
+  }
+  if (!operation.key.empty()) {
+    std::memcpy(to, operation.key.data(), operation.key.size());
+    to += operation.key.size();
+  }
+  if (!operation.value.empty()) std::memcpy(to, operation.value.data(), operation.value.size());
+}
+
 RequestWriter::RequestWriter(MutableBytes frame) : frame_(frame) {
   TP_CHECK(frame.size() >= limits::kFrameHeaderBytes);
   TP_CHECK(frame.size() <= limits::kFrameBytesMax);
@@ -227,18 +245,7 @@ bool RequestWriter::Add(const Operation& operation) {
   TP_DCHECK(operation.key.size() <= limits::kKeyBytesMax);
   if (used_ + operation.bytes() > frame_.size()) return false;
   if (operation_count_ >= limits::kFrameOperationsMax) return false;
-  std::byte* at = frame_.data() + used_;
-  StoreUnaligned(at, HeaderOf(operation));
-  at += sizeof(OperationHeader);
-  for (unsigned mask = operation.arguments; mask != 0; mask &= mask - 1) {
-    StoreUnaligned(at, operation.words[static_cast<std::size_t>(__builtin_ctz(mask))]);
-    at += 8;
-  }
-  if (!operation.key.empty()) {
-    std::memcpy(at, operation.key.data(), operation.key.size());
-    at += operation.key.size();
-  }
-  if (!operation.value.empty()) std::memcpy(at, operation.value.data(), operation.value.size());
+  EncodeOperation(operation, frame_.data() + used_);
   used_ += operation.bytes();
   ++group_operations_;
   ++operation_count_;
