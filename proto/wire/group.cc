@@ -136,8 +136,8 @@ Status DecodeOperations(Bytes body, std::uint32_t count, std::uint8_t flags, Req
 }
 
 bool FlagsFit(std::uint8_t flags) {
-  constexpr std::uint8_t kNotTogether = kGroupAtomic | kGroupQuiet;
-  return (flags & ~(kNotTogether | kGroupUniform)) == 0 && (flags & kNotTogether) != kNotTogether;
+  if ((flags & kGroupAtomic) != 0) return flags == kGroupAtomic;
+  return (flags & ~(kGroupQuiet | kGroupUniform)) == 0;
 }
 
 }  // namespace
@@ -162,10 +162,10 @@ Status DecodeRequest(Bytes frame, Request* request) {
     if (request->operations.size() + group.operation_count > header.operation_count) {
       return Malformed("more operations than the header says");
     }
-    request->groups.push_back({PartitionId(group.partition), Term(group.term),
-                               (group.flags & kGroupAtomic) != 0, (group.flags & kGroupQuiet) != 0,
-                               static_cast<std::uint32_t>(request->operations.size()),
-                               group.operation_count});
+    request->groups.push_back(
+        {PartitionId(group.partition), Term(group.term), (group.flags & kGroupAtomic) != 0,
+         (group.flags & kGroupQuiet) != 0, (group.flags & kGroupUniform) != 0,
+         static_cast<std::uint32_t>(request->operations.size()), group.operation_count});
     TP_RETURN_IF_ERROR(
         DecodeOperations(rest.first(group.bytes), group.operation_count, group.flags, request));
     rest = rest.subspan(group.bytes);

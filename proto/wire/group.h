@@ -81,6 +81,7 @@ struct Group {
   Term term;
   bool atomic = false;
   bool quiet = false;
+  bool uniform = false;               // Came with one header for all; means nothing else.
   std::uint32_t first_operation = 0;  // Index of its first operation in the frame.
   std::uint32_t operation_count = 0;
 
