@@ -12,6 +12,7 @@
 #include "cli/commands/namespace.h"
 #include "cli/commands/ordered.h"
 #include "cli/commands/ping.h"
+#include "cli/commands/queue.h"
 #include "cli/commands/scan.h"
 #include "cli/commands/stage.h"
 #include "cli/commands/update.h"
@@ -24,7 +25,7 @@ const std::vector<Verb>& Verbs() {
     auto* verbs = new std::vector<Verb>;
     for (const auto& family :
          {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, BloomVerbs, ScanVerbs,
-          OrderedVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+          OrderedVerbs, QueueVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

@@ -130,9 +130,8 @@ Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::stri
   TP_RETURN_IF_ERROR(ResolveHome(*engine, &wanted.home));
   internal::CreateReply reply;
   TP_RETURN_IF_ERROR(AskAnyNode(*engine, [&](const std::string& address) -> Status {
-    auto answer = engine->control().CreateNamespace(address, std::string(name),
-                                                    static_cast<placement::Kind>(kind),
-                                                    wanted, deadline);
+    auto answer = engine->control().CreateNamespace(
+        address, std::string(name), static_cast<placement::Kind>(kind), wanted, deadline);
     if (answer.ok()) reply = *answer;
     return answer.status();
   }));

@@ -26,6 +26,18 @@ void Refuse(Reply* reply, StatusCode code, std::string_view text) {
 
 // ---- Pushing.
 
+void RefuseFull(const OperationContext& context, Reply* reply) {
+  if (context.may_wait) {
+    reply->wait_for = WaitFor::kRoom;
+  } else if (context.operation.has(Argument::kWaitMs)) {
+    Refuse(reply, StatusCode::kDeadlineExceeded, "the queue stayed full");
+  } else {
+    Refuse(reply, StatusCode::kResourceExhausted, kFull);
+    reply->answer.has_number = true;
+    reply->answer.number = context.partition.options().queue.capacity;
+  }
+}
+
 void HandlePush(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
   QueueStore& queue = context.partition.queue();
@@ -41,11 +53,7 @@ void HandlePush(const OperationContext& context, Reply* reply) {
     return Refuse(reply, StatusCode::kFailedPrecondition,
                   "the streamed value is not complete here; send it again");
   }
-  if (outcome.at_capacity) {
-    if (!context.may_wait) return Refuse(reply, outcome.code, kFull);
-    reply->wait_for = WaitFor::kRoom;
-    return;
-  }
+  if (outcome.at_capacity) return RefuseFull(context, reply);
   reply->answer.code = outcome.code;
   reply->answer.version = outcome.version;
   reply->answer.has_version = reply->answer.has_number = outcome.code == StatusCode::kOk;
@@ -85,13 +93,8 @@ void HandlePushMany(const OperationContext& context, Reply* reply) {
     reply->answer.version = outcome.version;
   }
   if (taken == 0 && outcome.code != StatusCode::kOk) {
-    if (!outcome.at_capacity) {
-      reply->answer.code = outcome.code;
-    } else if (context.may_wait) {
-      reply->wait_for = WaitFor::kRoom;
-    } else {
-      Refuse(reply, outcome.code, kFull);
-    }
+    reply->answer.code = outcome.code;
+    if (outcome.at_capacity) RefuseFull(context, reply);
     return;
   }
   rest.at_capacity = outcome.at_capacity;
@@ -153,7 +156,7 @@ class ItemLister {
 
 // `deliver` is Pop, LeasePop or Peek: (items_max, visitor) -> QueueProgress.
 template <typename Deliver>
-void ListItems(const OperationContext& context, WaitFor otherwise, Reply* reply, Deliver deliver) {
+void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
   const std::uint64_t items_max = context.operation.get(Argument::kOperand);
   if (items_max == 0) {
     return Refuse(reply, StatusCode::kInvalidArgument, "0 items cannot be asked for");
@@ -181,7 +184,9 @@ void ListItems(const OperationContext& context, WaitFor otherwise, Reply* reply,
                     "too many items wait for an ack, or no memory to remove one");
     }
     if (context.may_wait) {
-      reply->wait_for = otherwise;
+      reply->wait_for = WaitFor::kItem;
+    } else if (context.operation.has(Argument::kWaitMs)) {
+      Refuse(reply, StatusCode::kDeadlineExceeded, "no item came in time");
     } else {
       reply->answer.code = StatusCode::kNotFound;
     }
@@ -195,7 +200,7 @@ void ListItems(const OperationContext& context, WaitFor otherwise, Reply* reply,
 void HandlePop(const OperationContext& context, Reply* reply) {
   QueueStore& queue = context.partition.queue();
   if (!context.operation.has(Argument::kTtlMs)) {
-    return ListItems(context, WaitFor::kItem, reply, [&](std::uint64_t items_max, auto visitor) {
+    return ListItems(context, reply, [&](std::uint64_t items_max, auto visitor) {
       return queue.Pop(items_max, context.now_ms, visitor);
     });
   }
@@ -203,13 +208,13 @@ void HandlePop(const OperationContext& context, Reply* reply) {
   if (terms.visibility_ms == 0) {
     return Refuse(reply, StatusCode::kInvalidArgument, "a lease of 0 ms");
   }
-  ListItems(context, WaitFor::kItem, reply, [&](std::uint64_t items_max, auto visitor) {
+  ListItems(context, reply, [&](std::uint64_t items_max, auto visitor) {
     return queue.LeasePop(items_max, terms, context.now_ms, visitor);
   });
 }
 
 void HandlePeek(const OperationContext& context, Reply* reply) {
-  ListItems(context, WaitFor::kNothing, reply, [&](std::uint64_t items_max, auto visitor) {
+  ListItems(context, reply, [&](std::uint64_t items_max, auto visitor) {
     return context.partition.queue().Peek(items_max, context.now_ms, visitor);
   });
 }
@@ -226,17 +231,17 @@ void ConcludeLease(StatusCode code, Reply* reply) {
 }
 
 void HandleAck(const OperationContext& context, Reply* reply) {
-  ConcludeLease(context.partition.queue().Ack(context.operation.get(Argument::kOperand),
-                                              context.operation.get(Argument::kCursor),
-                                              context.now_ms),
-                reply);
+  ConcludeLease(
+      context.partition.queue().Ack(context.operation.get(Argument::kOperand),
+                                    context.operation.get(Argument::kCursor), context.now_ms),
+      reply);
 }
 
 void HandleNack(const OperationContext& context, Reply* reply) {
-  ConcludeLease(context.partition.queue().Nack(context.operation.get(Argument::kOperand),
-                                               context.operation.get(Argument::kCursor),
-                                               context.now_ms),
-                reply);
+  ConcludeLease(
+      context.partition.queue().Nack(context.operation.get(Argument::kOperand),
+                                     context.operation.get(Argument::kCursor), context.now_ms),
+      reply);
 }
 
 void HandleLength(const OperationContext& context, Reply* reply) {
@@ -249,9 +254,12 @@ void HandleLength(const OperationContext& context, Reply* reply) {
 }
 
 constexpr HandlerEntry kHandlers[] = {
-    {wire::Opcode::kPush, HandlePush}, {wire::Opcode::kPushMany, HandlePushMany},
-    {wire::Opcode::kPop, HandlePop},   {wire::Opcode::kPeek, HandlePeek},
-    {wire::Opcode::kAck, HandleAck},   {wire::Opcode::kNack, HandleNack},
+    {wire::Opcode::kPush, HandlePush},
+    {wire::Opcode::kPushMany, HandlePushMany},
+    {wire::Opcode::kPop, HandlePop},
+    {wire::Opcode::kPeek, HandlePeek},
+    {wire::Opcode::kAck, HandleAck},
+    {wire::Opcode::kNack, HandleNack},
     {wire::Opcode::kQueueLength, HandleLength},
 };
 

@@ -30,7 +30,8 @@ struct Answer {
   ValueKind value_kind = ValueKind::kBytes;
   bool has_version = false;
   bool has_number = false;
-  // The value stays at the daemon and follows as stream parts; `number` is its size.
+  // The value stays at the daemon and follows as stream parts; `number` is its size. `value` is
+  // empty, or says what the operation's kind of answer says of it (queue_ops.h: which item).
   bool streamed = false;
   Lsn version;
   // FetchX: the value before, as i64 or f64 bits. Append: bytes of the value. Ttl: ms left, all

@@ -3,7 +3,8 @@
 //   client/bytes_queue => Push, PushMany, Pop, Peek => daemon/queue_ops
 //
 //   Push      value (or upload): the item; operand: its priority
-//             answer: number: its id
+//             answer: number: its id. kResourceExhausted: with a number, the capacity, it is full,
+//             else there is no memory.
 //   PushMany  value: pushed items, one behind the other
 //             answer: number: how many were taken, from the front; value: PushManyRest
 //   Pop,Peek  operand: items at most; Pop with visibility: they are leased, not removed
@@ -11,6 +12,7 @@
 //             and there may be more. One whose value does not fit is alone in its answer: its value
 //             is streamed (the number is that value's size then).
 //             kNotFound: there is none.
+//   An operation that could wait, and did so in vain, ends with kDeadlineExceeded.
 //   Ack,Nack  operand: the item's id; cursor: the count of its delivery
 //   QueueLength  answer: value: QueueLengths
 #pragma once
