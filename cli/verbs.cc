@@ -16,6 +16,7 @@
 #include "cli/commands/scan.h"
 #include "cli/commands/stage.h"
 #include "cli/commands/update.h"
+#include "cli/commands/watch.h"
 #include "cli/text.h"
 
 namespace tidepool::cli {
@@ -23,9 +24,9 @@ namespace tidepool::cli {
 const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
-    for (const auto& family :
-         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, BloomVerbs, ScanVerbs,
-          OrderedVerbs, QueueVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+    for (const auto& family : {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs,
+                               WatchVerbs, BloomVerbs, ScanVerbs, OrderedVerbs, QueueVerbs,
+                               LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;
