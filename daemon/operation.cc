@@ -14,7 +14,8 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers : {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers()}) {
+  for (const auto handlers :
+       {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

@@ -334,7 +334,7 @@ Verb PopVerb() {
            {"-w,--wait", "DURATION", "how long to wait for the first item"},
            {"-0,--null", "", "end each item with NUL, for xargs -0"}},
           {{"kvctl pop jobs", ""},
-           {"while job=$(kvctl pop jobs --wait 1h); do $job; done", "a worker"},
+           {"kvctl pop jobs --wait 1h", "waits for an item"},
            {"kvctl pop jobs --lease 5m --json", "with id and count of deliveries"}},
           Pop,
           "dequeue lpop rpop blpop brpop receive consume shift zpopmin"};
