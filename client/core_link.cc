@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "proto/wire/bloom_ops.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
 
 namespace tidepool::internal {
@@ -234,6 +235,10 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
       return kAnswerFixedBytes + wire::kPushManyRestBytes;
     case wire::Opcode::kQueueLength:
       return kAnswerFixedBytes + wire::kQueueLengthsBytes;
+    case wire::Opcode::kGroupJoin:
+    case wire::Opcode::kGroupMeet:
+      // A result, or who is missing.
+      return kAnswerFixedBytes + wire::kContributionBytesMax;
     case wire::Opcode::kBloomRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
     case wire::Opcode::kBloomDescribe:

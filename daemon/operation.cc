@@ -5,6 +5,7 @@
 #include "daemon/bloom_ops.h"
 #include "daemon/hash_ops.h"
 #include "daemon/ordered_ops.h"
+#include "daemon/process_group_ops.h"
 #include "daemon/queue_ops.h"
 
 namespace tidepool::daemon {
@@ -14,8 +15,8 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers :
-       {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers()}) {
+  for (const auto handlers : {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers(),
+                              ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

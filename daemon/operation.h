@@ -16,12 +16,15 @@
 
 namespace tidepool::daemon {
 
+class ProcessGroups;
+
 // What a handler that cannot answer yet waits for.
 enum class WaitFor : std::uint8_t {
   kNothing = 0,
   kItem = 1,    // In a queue: one to pop.
   kRoom = 2,    // In a bounded queue: for one more.
   kChange = 3,  // Of the operation's key.
+  kGroup = 4,   // The other members of the process group that is its key.
 };
 
 // What a handler needs to know. Views only; valid during the call.
@@ -40,6 +43,9 @@ struct OperationContext {
   // A value that is too large for the answer may be left to Reply::stored; else an operation that
   // takes a value away must leave it where it is.
   bool may_stream = true;
+  // Of operations that came by frame: their session, and the process groups of this core.
+  SessionId session;
+  ProcessGroups* groups = nullptr;
 };
 
 // `stored` is what the value is taken from, and, if it is too large for the answer or the answer's
@@ -50,6 +56,8 @@ struct Reply {
   storage::StoredValue stored;
   // Other than kNothing: no answer yet, nothing has changed, and the handler is to be called again.
   WaitFor wait_for = WaitFor::kNothing;
+  // Those who wait for the same process group have something to gain.
+  bool wakes = false;
 };
 
 // A handler never fails: what goes wrong is the answer's code, with a text in its value where the
