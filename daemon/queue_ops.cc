@@ -174,7 +174,7 @@ void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
       reply->stored = item;
       return true;
     });
-    if (lister.empty()) {
+    if (lister.empty() && progress.code == StatusCode::kOk) {
       return Refuse(reply, StatusCode::kInvalidArgument, kNoRoom);
     }
   }
