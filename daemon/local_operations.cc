@@ -95,7 +95,8 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                  .now_ms = now_ms,
                                  .scratch = scratch,
                                  .store = core.store(),
-                                 .may_stream = false},
+                                 .may_stream = false,
+                                 .executor = &core.dispatcher()},
                                 &reply);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;

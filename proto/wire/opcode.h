@@ -38,6 +38,8 @@ enum class Opcode : std::uint8_t {
   // As get, as soon as the key is there or, with kVersion, has another version than that (0: it is
   // absent); kDeadlineExceeded after kWaitMs.
   kWait = 18,
+  // Operations on keys that share a partition, as one: see chain.h. Its key is one of theirs.
+  kChain = 30,
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
   kScan = 32,        // Records in the order of their keys.
   kCountRange = 33,  // How many there are,
@@ -131,6 +133,7 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
     {Opcode::kWait, "wait", kRecordKinds, true, false, MaskOf(Argument::kWaitMs),
      MaskOf(Argument::kVersion), false},
+    {Opcode::kChain, "chain", kRecordKinds, true, true, 0, 0, true},
     {Opcode::kScan, "scan", MaskOf(Kind::kOrdered), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kCountRange, "count-range", MaskOf(Kind::kOrdered), false, false,

@@ -13,6 +13,7 @@
 #include "tidepool/bytes_map.h"
 #include "tidepool/bytes_ordered_map.h"
 #include "tidepool/bytes_queue.h"
+#include "tidepool/chain.h"
 #include "tidepool/client.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
