@@ -7,6 +7,7 @@
 #include "daemon/hash_ops.h"
 #include "daemon/ordered_ops.h"
 #include "daemon/process_group_ops.h"
+#include "daemon/queue_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -15,8 +16,8 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers : {HashHandlers(), OrderedHandlers(), BloomHandlers(), ChainHandlers(),
-                              ProcessGroupHandlers()}) {
+  for (const auto handlers : {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers(),
+                              ChainHandlers(), ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }
