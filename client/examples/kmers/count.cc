@@ -1,7 +1,7 @@
-#include "count.h"
+#include "client/examples/kmers/count.h"
 
-#include "combiner.h"
-#include "reads.h"
+#include "client/examples/kmers/combiner.h"
+#include "client/examples/kmers/reads.h"
 
 namespace kmers {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <cstdint>
 
-#include "kmer.h"
-#include "options.h"
-#include "team.h"
+#include "client/examples/kmers/kmer.h"
+#include "client/examples/kmers/options.h"
+#include "client/examples/kmers/team.h"
 
 namespace kmers {
 

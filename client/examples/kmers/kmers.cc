@@ -12,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "count.h"
-#include "memory.h"
-#include "options.h"
-#include "table.h"
-#include "team.h"
+#include "client/examples/kmers/count.h"
+#include "client/examples/kmers/memory.h"
+#include "client/examples/kmers/options.h"
+#include "client/examples/kmers/table.h"
+#include "client/examples/kmers/team.h"
 
 namespace kmers {
 namespace {

@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "client/examples/kmers/memory.h"
 
 #include <grpcpp/grpcpp.h>
 

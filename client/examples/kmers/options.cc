@@ -1,8 +1,8 @@
-#include "options.h"
+#include "client/examples/kmers/options.h"
 
 #include <CLI/CLI.hpp>
 
-#include "kmer.h"
+#include "client/examples/kmers/kmer.h"
 
 namespace kmers {
 namespace {

@@ -1,4 +1,4 @@
-#include "reads.h"
+#include "client/examples/kmers/reads.h"
 
 #include <zlib.h>
 

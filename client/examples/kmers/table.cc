@@ -1,4 +1,4 @@
-#include "table.h"
+#include "client/examples/kmers/table.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "count.h"
-#include "options.h"
-#include "team.h"
+#include "client/examples/kmers/count.h"
+#include "client/examples/kmers/options.h"
+#include "client/examples/kmers/team.h"
 
 namespace kmers {
 

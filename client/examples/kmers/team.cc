@@ -1,4 +1,4 @@
-#include "team.h"
+#include "client/examples/kmers/team.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
