@@ -71,7 +71,7 @@ StatusCode UpdateF64(UpdateKind kind, std::uint64_t before, std::uint64_t operan
 }  // namespace
 
 HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
-                                   std::uint64_t operand, std::uint64_t now_ms) {
+                                   std::uint64_t operand, std::uint64_t now_ms, bool if_present) {
   HashOutcome refused;
   if (BadPut(key, 8, 0)) {
     refused.code = StatusCode::kInvalidArgument;
@@ -88,10 +88,13 @@ HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kin
       }
       TP_DCHECK(found.record->value_bytes == 8);
       out.previous = LoadUnaligned<std::uint64_t>(log_.StoredOf(*found.record).data());
+    } else if (if_present) {
+      out.code = StatusCode::kNotFound;
+      return false;
     }
     out.code = type == CounterType::kI64 ? UpdateI64(kind, out.previous, operand, &after)
                                          : UpdateF64(kind, out.previous, operand, &after);
-    if (out.code != StatusCode::kOk) return false;
+    if (out.code != StatusCode::kOk || HeldBack(found, hash)) return false;
     out.result = after;
     out.value_flags = flag;
     out.value_bytes = sizeof after;
