@@ -98,6 +98,12 @@ OperationSpec FetchSpec(Opcode opcode, std::string_view key, double operand,
   return spec;
 }
 
+OperationSpec AddIfPresentSpec(std::string_view key, std::int64_t by, const CallOptions& options) {
+  OperationSpec spec = FetchSpec(Opcode::kFetchAdd, key, by, options);
+  spec.condition = wire::PutCondition::kIfPresent;
+  return spec;
+}
+
 OperationSpec SwapSpec(std::string_view key, std::string_view expected, std::string_view desired,
                        const CallOptions& options) {
   OperationSpec spec = Spec(Opcode::kCompareAndSwap, key, options);
@@ -248,6 +254,15 @@ TIDEPOOL_FETCH_F64(FetchAddF64, kFetchAdd)
 TIDEPOOL_FETCH_F64(FetchMinF64, kFetchMin)
 TIDEPOOL_FETCH_F64(FetchMaxF64, kFetchMax)
 #undef TIDEPOOL_FETCH_F64
+
+Result<std::int64_t> BytesMap::FetchAddIfPresent(std::string_view key, std::int64_t by,
+                                                 const CallOptions& options) const {
+  return TakeI64(Sync(space_, AddIfPresentSpec(key, by, options)));
+}
+Future<std::int64_t> BytesMap::FetchAddIfPresentAsync(std::string_view key, std::int64_t by,
+                                                      const CallOptions& options) const {
+  return Async(space_, AddIfPresentSpec(key, by, options), &TakeI64);
+}
 
 Result<Version> BytesMap::CompareAndSwap(std::string_view key, std::string_view expected,
                                          std::string_view desired,

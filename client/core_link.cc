@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "proto/wire/bloom_ops.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/prefilter_ops.h"
 
 namespace tidepool::internal {
 namespace {
@@ -221,9 +222,12 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kEraseRange:
       return kAnswerFixedBytes + wire::kRangeRestBytesMax;
     case wire::Opcode::kBloomRead:
+    case wire::Opcode::kPrefilterRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
     case wire::Opcode::kBloomDescribe:
       return kAnswerFixedBytes + wire::kFilterSummaryBytes;
+    case wire::Opcode::kPrefilterDescribe:
+      return kAnswerFixedBytes + wire::kPrefilterSummaryBytes;
     default:
       return kAnswerFixedBytes;
   }

@@ -5,6 +5,7 @@
 #include "daemon/bloom_ops.h"
 #include "daemon/hash_ops.h"
 #include "daemon/ordered_ops.h"
+#include "daemon/prefilter_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -13,7 +14,8 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers : {HashHandlers(), OrderedHandlers(), BloomHandlers()}) {
+  for (const auto handlers :
+       {HashHandlers(), OrderedHandlers(), BloomHandlers(), PrefilterHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

@@ -10,6 +10,9 @@
 namespace tidepool::cli {
 namespace {
 
+// In place of the version: a prefilter has only marked the key.
+constexpr std::uint64_t kNothingStored = 0;
+
 // An operation of `kind` on KEY.
 Result<v1::Operation> OnKey(Invocation& run, v1::OperationKind kind) {
   Result<std::string> key = KeyArgument(run.args);
@@ -31,6 +34,7 @@ void Print(Invocation& run, std::string_view key, const char* name, Json what,
 Status Incr(Invocation& run) {
   Result<v1::Operation> add = OnKey(run, v1::OPERATION_KIND_FETCH_ADD);
   if (!add.ok()) return add.status();
+  if (run.args.Has("--if-present")) add->set_condition(v1::PUT_CONDITION_IF_PRESENT);
   const std::string& by = run.args.Text("BY");
   const std::string text = by.empty() ? "1" : by;
   // The daemon answers what the counter was; what it is follows by the same addition.
@@ -41,7 +45,7 @@ Status Incr(Invocation& run) {
     add->set_operand_f64(*number);
     const Result<v1::OperationResult> before = ExecuteOne(run, *add);
     if (!before.ok()) return before.status();
-    const double now = before->number_f64() + *number;
+    const double now = before->version() == kNothingStored ? 0 : before->number_f64() + *number;
     Json object;
     SetValue(&object, CounterBytes(now), v1::VALUE_KIND_F64);
     Print(run, add->key(), "value", object["value"], FormatDouble(now));
@@ -56,7 +60,8 @@ Status Incr(Invocation& run) {
   add->set_operand(*number);
   const Result<v1::OperationResult> before = ExecuteOne(run, *add);
   if (!before.ok()) return before.status();
-  const std::int64_t now = before->number() + *number;  // The daemon refuses an overflow.
+  // The daemon refuses an overflow.
+  const std::int64_t now = before->version() == kNothingStored ? 0 : before->number() + *number;
   Print(run, add->key(), "value", now, std::to_string(now));
   return OkStatus();
 }
@@ -120,9 +125,13 @@ std::vector<Verb> UpdateVerbs() {
   return {
       {"incr",
        "add to a counter and print the new number",
-       "An absent key counts as 0. A value that was not put as a counter is refused.",
+       "An absent key counts as 0. A value that was not put as a counter is refused. In a "
+       "namespace with "
+       "prefilter admit the first one of a key stores nothing: it prints 0.",
        {NamespaceParameter(), KeyParameter(), {"BY", "what to add (default 1)", 0, 1}},
-       {{"--f64", "", "a floating-point counter"}, Base64Option()},
+       {{"--f64", "", "a floating-point counter"},
+        {"--if-present", "", "only if the key exists (else exit code 3)"},
+        Base64Option()},
        {{"kvctl incr default visits", "prints 1, then 2, ..."},
         {"kvctl incr default visits -5", ""},
         {"kvctl incr default energy 0.25 --f64", ""}},

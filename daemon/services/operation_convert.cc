@@ -17,6 +17,8 @@ static_assert(static_cast<int>(v1::OPERATION_KIND_FETCH_MAX) ==
               static_cast<int>(Opcode::kFetchMax));
 static_assert(static_cast<int>(v1::OPERATION_KIND_TTL) == static_cast<int>(Opcode::kTtl));
 static_assert(static_cast<int>(v1::OPERATION_KIND_LENGTH) == static_cast<int>(Opcode::kLength));
+static_assert(static_cast<int>(v1::OPERATION_KIND_PREFILTER_DESCRIBE) ==
+              static_cast<int>(Opcode::kPrefilterDescribe));
 static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_INSERT) ==
               static_cast<int>(Opcode::kBloomInsert));
 static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_CONTAINS) ==
@@ -52,6 +54,7 @@ Result<wire::ValueKind> KindFromProto(v1::ValueKind kind) {
 Result<wire::Operation> FromProto(const v1::Operation& from) {
   const bool known = from.kind() >= v1::OPERATION_KIND_GET && from.kind() <= v1::OPERATION_KIND_TTL;
   if (!known && from.kind() != v1::OPERATION_KIND_LENGTH &&
+      from.kind() != v1::OPERATION_KIND_PREFILTER_DESCRIBE &&
       from.kind() != v1::OPERATION_KIND_BLOOM_INSERT &&
       from.kind() != v1::OPERATION_KIND_BLOOM_CONTAINS &&
       from.kind() != v1::OPERATION_KIND_BLOOM_DESCRIBE) {
@@ -78,6 +81,11 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
     to.set(Argument::kOperand, to.value_kind == wire::ValueKind::kF64
                                    ? std::bit_cast<std::uint64_t>(from.operand_f64())
                                    : static_cast<std::uint64_t>(from.operand()));
+    if (from.condition() == v1::PUT_CONDITION_IF_PRESENT) {
+      to.condition = wire::PutCondition::kIfPresent;
+    } else if (from.condition() != v1::PUT_CONDITION_ALWAYS) {
+      return Invalid("a counter is changed always or if present");
+    }
   }
   switch (to.opcode) {
     case Opcode::kPut:

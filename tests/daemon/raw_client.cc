@@ -2,13 +2,15 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <utility>
 
 #include "proto/base/clock.h"
 
 namespace tidepool::daemon {
 
-TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind)
-    : partitions_(partitions), kind_(kind) {
+TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind,
+                   std::string prefilter)
+    : partitions_(partitions), kind_(kind), prefilter_(std::move(prefilter)) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
   settings.workers_move_between_threads = true;  // The test's clients; cores keep to their threads.
@@ -48,6 +50,7 @@ std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
   space->options.partitions = partitions_;
   space->options.memory_share_percent = memory_share_percent_;
   space->options.expected_items = expected_items;
+  space->options.prefilter = prefilter_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
   }

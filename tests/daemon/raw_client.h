@@ -22,7 +22,7 @@ namespace tidepool::daemon {
 class TestNode {
  public:
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
-                    Kind kind = Kind::kHash);
+                    Kind kind = Kind::kHash, std::string prefilter = "none");
 
   CoreGroup& cores() { return *cores_; }
   transport::Context& context() { return *context_; }
@@ -50,6 +50,7 @@ class TestNode {
   std::unique_ptr<CoreGroup> cores_;
   std::uint32_t partitions_;
   const Kind kind_;
+  const std::string prefilter_;
   Term term_{1};
   std::uint64_t epoch_ = 0;
   std::uint32_t memory_share_percent_ = 0;

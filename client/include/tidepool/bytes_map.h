@@ -187,6 +187,11 @@ class TIDEPOOL_API BytesMap {
                                 const CallOptions& options = {}) const;
   Future<std::int64_t> FetchAddAsync(std::string_view key, std::int64_t by,
                                      const CallOptions& options = {}) const;
+  // FetchAdd that creates nothing: kNotFound if the key is absent.
+  Result<std::int64_t> FetchAddIfPresent(std::string_view key, std::int64_t by,
+                                         const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchAddIfPresentAsync(std::string_view key, std::int64_t by,
+                                              const CallOptions& options = {}) const;
   Result<std::int64_t> FetchAnd(std::string_view key, std::int64_t mask,
                                 const CallOptions& options = {}) const;
   Future<std::int64_t> FetchAndAsync(std::string_view key, std::int64_t mask,

@@ -157,6 +157,14 @@ class TypedMap {
       return bytes_.FetchMaxF64Async(Encoded(key).bytes, with, options);
     }
   }
+  Result<V> FetchAddIfPresent(KeyArgument key, V by,
+                              const CallOptions& options = {}) const requires IntegerCounter<V> {
+    return bytes_.FetchAddIfPresent(Encoded(key).bytes, by, options);
+  }
+  Future<V> FetchAddIfPresentAsync(
+      KeyArgument key, V by, const CallOptions& options = {}) const requires IntegerCounter<V> {
+    return bytes_.FetchAddIfPresentAsync(Encoded(key).bytes, by, options);
+  }
   Result<V> FetchAnd(KeyArgument key, V mask,
                      const CallOptions& options = {}) const requires IntegerCounter<V> {
     return bytes_.FetchAnd(Encoded(key).bytes, mask, options);
