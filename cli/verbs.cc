@@ -15,6 +15,7 @@
 #include "cli/commands/scan.h"
 #include "cli/commands/stage.h"
 #include "cli/commands/update.h"
+#include "cli/commands/watch.h"
 #include "cli/text.h"
 
 namespace tidepool::cli {
@@ -23,8 +24,8 @@ const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
     for (const auto& family :
-         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, BloomVerbs, ScanVerbs,
-          OrderedVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, WatchVerbs, BloomVerbs,
+          ScanVerbs, OrderedVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

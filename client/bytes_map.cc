@@ -126,6 +126,15 @@ OperationSpec ExpireSpec(std::string_view key, std::uint64_t ttl_ms, const CallO
   return spec;
 }
 
+// `known`: of the record that the caller has seen; nothing: that it is there is enough.
+OperationSpec WaitSpec(std::string_view key, std::optional<Version> known,
+                       const CallOptions& options) {
+  OperationSpec spec = Spec(Opcode::kWait, key, options);
+  if (known.has_value()) spec.Add(Argument::kVersion, *known);
+  spec.waits = true;
+  return spec;
+}
+
 CallRef Sync(const Namespace& space, const OperationSpec& spec) {
   return internal::StartOne(*space.space(), spec, Mode::kSync);
 }
@@ -185,6 +194,22 @@ Result<Value> BytesMap::Get(std::string_view key, const CallOptions& options) co
 }
 Future<Value> BytesMap::GetAsync(std::string_view key, const CallOptions& options) const {
   return Async(space_, Spec(Opcode::kGet, key, options), &internal::TakeValue);
+}
+
+Result<Value> BytesMap::WaitForKey(std::string_view key, const CallOptions& options) const {
+  return internal::TakeValue(Sync(space_, WaitSpec(key, std::nullopt, options)));
+}
+Future<Value> BytesMap::WaitForKeyAsync(std::string_view key, const CallOptions& options) const {
+  return Async(space_, WaitSpec(key, std::nullopt, options), &internal::TakeValue);
+}
+
+Result<Value> BytesMap::WaitForChange(std::string_view key, Version known,
+                                      const CallOptions& options) const {
+  return internal::TakeValue(Sync(space_, WaitSpec(key, known, options)));
+}
+Future<Value> BytesMap::WaitForChangeAsync(std::string_view key, Version known,
+                                           const CallOptions& options) const {
+  return Async(space_, WaitSpec(key, known, options), &internal::TakeValue);
 }
 
 Result<Value> BytesMap::Take(std::string_view key, const CallOptions& options) const {

@@ -44,6 +44,13 @@ void Operation::ToWire(wire::Operation* out) const {
   }
 }
 
+void Operation::SetWaitSlice(std::uint64_t now_ns) {
+  const std::uint64_t until_ns = call->wait_until_ns;
+  // Rounded up: an answer that came before the time was up would be asked for again.
+  const std::uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + 999'999) / 1'000'000 : 0;
+  words[__builtin_popcount(arguments) - 1] = std::min(left_ms, kWaitSliceMs);
+}
+
 Call* Call::Make(std::size_t operation_count, std::size_t copy_bytes) {
   static_assert(sizeof(Call) % alignof(Operation) == 0);
   const std::size_t operations_bytes = operation_count * sizeof(Operation);

@@ -34,6 +34,9 @@ struct SentFrame;
 // Arguments of one operation at most: Put has version, ttl and upload, Iterate operand, cursor and
 // options.
 inline constexpr std::size_t kOperationWordsMax = 3;
+// What one frame asks a daemon to wait at most. An operation that waits longer is sent again: so a
+// frame is finished soon, the window of unfinished ones moves on, and the session is never silent.
+inline constexpr std::uint64_t kWaitSliceMs = 1'000;
 
 // One operation, from the caller to its outcome. A few of them lie behind their Call in one block,
 // so a batch allocates once. Guarded by the client's lock while the call is under way.
@@ -75,6 +78,9 @@ struct Operation {
 
   Bytes key_view() const { return {key, key_bytes}; }
   bool mutates() const { return wire::InfoOf(opcode).mutates; }
+  bool waits() const { return (arguments & wire::MaskOf(wire::Argument::kWaitMs)) != 0; }
+  // Before it is sent: how long the daemon may let it wait this time. The last of its arguments.
+  void SetWaitSlice(std::uint64_t now_ns);
 
   // Adds an argument; they must come in Argument's order.
   void AddArgument(wire::Argument argument, std::uint64_t word);
@@ -129,6 +135,8 @@ class Call {
   std::shared_ptr<Engine> keeps_engine;
   Engine* engine = nullptr;
   std::uint64_t deadline_ns = 0;
+  // Until when its operations may wait in the daemon, in slices of kWaitSliceMs each.
+  std::uint64_t wait_until_ns = 0;
   bool deadline_extends = false;  // It is the default one: large values that come back move it.
   std::uint32_t left = 0;         // Operations that have not ended.
   std::uint32_t refused = 0;      // Of its operations: ended before the call was started.

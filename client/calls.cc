@@ -91,11 +91,18 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     return AbsentCall(space);
   }
   const WriteNotice notice(space, spec.opcode, spec.key, value_bytes);
+  SpaceState* state = space.state();
+  if (spec.waits) {
+    state = space.engine()->FindSpace(state->id, Traffic::kWaiting);
+    if (state == nullptr) {
+      return FailedCall(space, Status(StatusCode::kNotFound, "the namespace was dropped"));
+    }
+  }
   const bool copies = mode == Mode::kAsync;
   const bool joins = !spec.value_tail.empty();
   Call* call = Call::Make(1, (copies ? spec.key.size() : 0) + (copies || joins ? value_bytes : 0));
   Operation& operation = call->operations()[0];
-  operation.queue = QueueOf(space.state(), spec.key);
+  operation.queue = QueueOf(state, spec.key);
   operation.opcode = spec.opcode;
   operation.condition = spec.condition;
   operation.value_kind = spec.value_kind;
@@ -108,7 +115,12 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   for (std::uint32_t i = 0; i < spec.word_count; ++i) {
     operation.AddArgument(spec.words[i].argument, spec.words[i].word);
   }
-  return StartCall(space, call, mode, spec.timeout, value_bytes);
+  if (!spec.waits) return StartCall(space, call, mode, spec.timeout, value_bytes);
+  const std::chrono::milliseconds wait =
+      spec.timeout.count() > 0 ? spec.timeout : space.engine()->options().connect.call_timeout;
+  operation.AddArgument(wire::Argument::kWaitMs, 0);  // Set when it is sent.
+  call->wait_until_ns = DeadlineFor(*space.engine(), wait, 0);
+  return StartCall(space, call, mode, operation.mutates() ? wait + kWaitGrace : wait, value_bytes);
 }
 
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode) {

@@ -265,6 +265,7 @@ bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
       continue;
     }
     const std::uint32_t reply_bytes = ReplyBytes(*operation);
+    if (operation->waits()) operation->SetWaitSlice(engine_.Now());
     operation->ToWire(&encoded);
     if (frame->operations.size() >= draft->operations_max || reply_bytes > draft->reply_room ||
         !draft->writer.Add(encoded)) {

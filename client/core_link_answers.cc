@@ -74,11 +74,17 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   if (operation == nullptr) return;
   if (operation->mutates()) NoteKept(*frame, answer);
   PartitionQueue* queue = operation->queue;
-  if (answer.code == StatusCode::kUnavailable && !operation->mutates()) {
-    // A read that came again after its partition had moved: the new owner has the answer.
+  // A wait that ended with its partition's term, or a read that came again after its partition had
+  // moved: the new owner has the answer.
+  if (answer.code == StatusCode::kWrongEpoch ||
+      (answer.code == StatusCode::kUnavailable && !operation->mutates())) {
     queue->refused = std::max(queue->refused, queue->sent_term);
     engine_.WantMap(Epoch(engine_.epoch().value() + 1));
     return Requeue(operation);
+  }
+  if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
+      engine_.Now() < operation->call->wait_until_ns) {
+    return Requeue(operation);  // This slice of its time is over.
   }
   if (operation->streamed) {
     if (answer.code == StatusCode::kFailedPrecondition && !answer.has_version) {

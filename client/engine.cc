@@ -374,8 +374,9 @@ Result<std::uint32_t> Engine::PartitionOn(const SpaceState& space, NodeId node) 
 std::string Engine::DataPath(NodeId node) const {
   if (!Usable().ok()) return {};
   const Lock lock(*this);
-  if (node.value() >= sessions_.size() || sessions_[node.value()] == nullptr) return {};
-  for (const auto& link : sessions_[node.value()]->links()) {
+  const NodeSession* session = FindSession(node, Traffic::kPrompt);
+  if (session == nullptr) return {};
+  for (const auto& link : session->links()) {
     if (link == nullptr || link->endpoint() == nullptr) continue;
     return std::string(context_->name()) + " " + worker_->Describe(link->endpoint());
   }
@@ -384,8 +385,8 @@ std::string Engine::DataPath(NodeId node) const {
 
 bool Engine::Attached(NodeId node) const {
   const Lock lock(*this);
-  return node.value() < sessions_.size() && sessions_[node.value()] != nullptr &&
-         sessions_[node.value()]->attached();
+  const NodeSession* session = FindSession(node, Traffic::kPrompt);
+  return session != nullptr && session->attached();
 }
 
 void Engine::Close() {

@@ -4,6 +4,7 @@
 //   bytes_map, client -> [engine] -> core links -> proto/transport
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -86,7 +87,7 @@ class Engine final : public transport::Receiver {
   Status RefreshMap(Epoch at_least, Deadline deadline);
   // Null if the newest known map has no such namespace.
   SpaceState* FindSpace(std::string_view name);
-  SpaceState* FindSpace(NamespaceId id);
+  SpaceState* FindSpace(NamespaceId id, Traffic traffic = Traffic::kPrompt);
   placement::PlacementMapPtr map() const;
   ControlPlane& control() { return *control_; }
   // Control addresses, the ones most likely to answer first.
@@ -173,7 +174,17 @@ class Engine final : public transport::Receiver {
   void FailDown();
   void FailQueue(PartitionQueue* queue, StatusCode code, std::string_view text);
   bool IsDown(const PartitionQueue& queue) const;
-  NodeSession& SessionOf(NodeId node);
+  NodeSession& SessionOf(NodeId node, Traffic traffic);
+  NodeSession* FindSession(NodeId node, Traffic traffic) const;  // Null if not used yet.
+  template <typename Function>
+  void ForEachSpace(Function&& function) {
+    for (auto& spaces : spaces_) {
+      for (auto& [id, space] : spaces) function(space.get());
+    }
+  }
+  static std::size_t SessionIndex(NodeId node, Traffic traffic) {
+    return kTraffics * node.value() + static_cast<std::size_t>(traffic);
+  }
 
   void EndCall(Call* call);
   void EndUnstarted(Call* call, const Status& why);
@@ -221,8 +232,8 @@ class Engine final : public transport::Receiver {
   // Where things are.
   placement::PlacementMapPtr map_;
   std::uint64_t map_checked_ns_ = 0;
-  std::vector<std::unique_ptr<NodeSession>> sessions_;  // Index = NodeId.
-  std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>> spaces_;
+  std::vector<std::unique_ptr<NodeSession>> sessions_;  // Index = SessionIndex(); null until used.
+  std::array<std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>>, kTraffics> spaces_;
   std::unordered_map<std::uint64_t, NodeSession*> sessions_by_id_;
   std::string last_good_address_;
 

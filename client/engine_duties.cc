@@ -23,11 +23,22 @@ bool IsFinal(StatusCode code) {
 
 }  // namespace
 
-NodeSession& Engine::SessionOf(NodeId node) {
-  if (sessions_.size() <= node.value()) sessions_.resize(node.value() + 1u);
-  auto& session = sessions_[node.value()];
-  if (session == nullptr) session = std::make_unique<NodeSession>(*this, node);
+NodeSession& Engine::SessionOf(NodeId node, Traffic traffic) {
+  const std::size_t index = SessionIndex(node, traffic);
+  if (sessions_.size() <= index) sessions_.resize(index + 1);
+  auto& session = sessions_[index];
+  if (session == nullptr) {
+    session = std::make_unique<NodeSession>(*this, node);
+    if (map_ != nullptr && node.value() < map_->nodes.size()) {
+      session->OnMap(map_->nodes[node.value()]);
+    }
+  }
   return *session;
+}
+
+NodeSession* Engine::FindSession(NodeId node, Traffic traffic) const {
+  const std::size_t index = SessionIndex(node, traffic);
+  return index < sessions_.size() ? sessions_[index].get() : nullptr;
 }
 
 void Engine::WantMap(Epoch at_least) {
@@ -120,13 +131,13 @@ void Engine::RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until
     session->OnAttachFailed(reply.status(), now_ns);
     if (IsFinal(reply.code())) {
       session->attach_wanted = false;
-      for (auto& [id, space] : spaces_) {
+      ForEachSpace([&](SpaceState* space) {
         for (PartitionQueue& queue : space->queues) {
           if (&queue.link->session() == session) {
             FailQueue(&queue, reply.code(), reply.status().what());
           }
         }
-      }
+      });
     } else {
       WantMap(Epoch());  // Perhaps it is known to be down.
     }
@@ -190,8 +201,12 @@ void Engine::ApplyMap(const placement::PlacementDelta& delta) {
   placement::PlacementMapPtr next = placement::Apply(map_, delta);
   if (next != nullptr && next != map_) {
     map_ = std::move(next);
-    for (const placement::Node& node : map_->nodes) SessionOf(node.id).OnMap(node);
-    for (auto& [id, space] : spaces_) UpdateSpace(space.get());
+    for (const placement::Node& node : map_->nodes) {
+      SessionOf(node.id, Traffic::kPrompt).OnMap(node);
+      NodeSession* waiting = FindSession(node.id, Traffic::kWaiting);
+      if (waiting != nullptr) waiting->OnMap(node);
+    }
+    ForEachSpace([this](SpaceState* space) { UpdateSpace(space); });
   }
   if (down_waiting_) FailDown();
 }
@@ -208,7 +223,7 @@ void Engine::UpdateSpace(SpaceState* space) {
   for (std::size_t i = 0; i < space->queues.size(); ++i) {
     PartitionQueue& queue = space->queues[i];
     const placement::PartitionPlace& place = found->partitions[i];
-    CoreLink* link = &SessionOf(place.node).Link(place.core);
+    CoreLink* link = &SessionOf(place.node, space->traffic).Link(place.core);
     queue.term = place.term;
     queue.state = place.state;
     if (queue.link == link) {
@@ -221,17 +236,19 @@ void Engine::UpdateSpace(SpaceState* space) {
   }
 }
 
-SpaceState* Engine::FindSpace(NamespaceId id) {
+SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   const Lock lock(*this);
-  auto& space = spaces_[id];
+  auto& spaces = spaces_[static_cast<std::size_t>(traffic)];
+  auto& space = spaces[id];
   if (space != nullptr) return space.get();
   const auto found = map_ == nullptr ? nullptr : map_->Find(id);
   if (found == nullptr) {
-    spaces_.erase(id);
+    spaces.erase(id);
     return nullptr;
   }
   space = std::make_unique<SpaceState>();
   space->id = id;
+  space->traffic = traffic;
   space->name = found->name;
   space->kind = found->kind;
   space->options = found->options;
@@ -259,7 +276,7 @@ bool Engine::IsDown(const PartitionQueue& queue) const {
 void Engine::FailDown() {
   if (Now() > map_checked_ns_ + kMapFreshNs) return WantMap(Epoch());
   down_waiting_ = false;
-  for (auto& [id, space] : spaces_) {
+  ForEachSpace([this](SpaceState* space) {
     for (PartitionQueue& queue : space->queues) {
       if (queue.waiting.empty() || !IsDown(queue)) continue;
       if (queue.state == placement::PartitionState::kLost) {
@@ -268,7 +285,7 @@ void Engine::FailDown() {
         FailQueue(&queue, StatusCode::kUnavailable, queue.link->session().Describe() + " is down");
       }
     }
-  }
+  });
 }
 
 void Engine::FailQueue(PartitionQueue* queue, StatusCode code, std::string_view text) {

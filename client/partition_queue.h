@@ -67,10 +67,16 @@ struct PartitionQueue {
   void ForgetStreamed(const Operation* operation);
 };
 
-// What a client knows about one namespace. Lives as long as the client, so operations may point at
-// it.
+// Operations that wait in the daemon have sessions of their own. A frame that is not answered holds
+// back `finished_below`, and so, 1,024 frames later, all others of its session and core.
+enum class Traffic : std::uint8_t { kPrompt = 0, kWaiting = 1 };
+inline constexpr std::size_t kTraffics = 2;
+
+// What a client knows about one namespace, and its operations of one sort of traffic. Lives as long
+// as the client, so operations may point at it.
 struct SpaceState {
   NamespaceId id;
+  Traffic traffic = Traffic::kPrompt;
   std::string name;
   placement::Kind kind = placement::Kind::kHash;
   placement::NamespaceOptions options;

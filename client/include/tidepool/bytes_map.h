@@ -154,6 +154,20 @@ class TIDEPOOL_API BytesMap {
   Result<Value> Get(std::string_view key, const CallOptions& options = {}) const;
   Future<Value> GetAsync(std::string_view key, const CallOptions& options = {}) const;
 
+  // Gets the value as soon as the key is there. The owner keeps the wait, so nothing travels
+  // meanwhile but one message a second. CallOptions::timeout is how long it waits.
+  // Returns: the value; kDeadlineExceeded.
+  Result<Value> WaitForKey(std::string_view key, const CallOptions& options = {}) const;
+  Future<Value> WaitForKeyAsync(std::string_view key, const CallOptions& options = {}) const;
+
+  // The same, as soon as the record is another one than that of version `known` (0: no record). Of
+  // several changes in quick succession only the last is seen; an expiry within a second.
+  // Returns: the value; kNotFound (the key is not there any more); kDeadlineExceeded.
+  Result<Value> WaitForChange(std::string_view key, Version known,
+                              const CallOptions& options = {}) const;
+  Future<Value> WaitForChangeAsync(std::string_view key, Version known,
+                                   const CallOptions& options = {}) const;
+
   // Gets and deletes in one step. Returns: the value that was deleted; kNotFound.
   Result<Value> Take(std::string_view key, const CallOptions& options = {}) const;
   Future<Value> TakeAsync(std::string_view key, const CallOptions& options = {}) const;

@@ -69,6 +69,22 @@ class TypedMap {
     return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &TakeVersioned<V>};
   }
 
+  Result<Versioned<V>> WaitForKey(KeyArgument key, const CallOptions& options = {}) const {
+    return DecodeVersioned<V>(bytes_.WaitForKey(Encoded(key).bytes, options));
+  }
+  Future<Versioned<V>> WaitForKeyAsync(KeyArgument key, const CallOptions& options = {}) const {
+    return {bytes_.WaitForKeyAsync(Encoded(key).bytes, options).Release(), &TakeVersioned<V>};
+  }
+  Result<Versioned<V>> WaitForChange(KeyArgument key, Version known,
+                                     const CallOptions& options = {}) const {
+    return DecodeVersioned<V>(bytes_.WaitForChange(Encoded(key).bytes, known, options));
+  }
+  Future<Versioned<V>> WaitForChangeAsync(KeyArgument key, Version known,
+                                          const CallOptions& options = {}) const {
+    return {bytes_.WaitForChangeAsync(Encoded(key).bytes, known, options).Release(),
+            &TakeVersioned<V>};
+  }
+
   Result<V> Take(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeValue<V>(bytes_.Take(Encoded(key).bytes, options));
   }
