@@ -33,6 +33,7 @@ HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
 }
 
 void HashStore::PrefetchRecord(std::uint64_t hash) const {
+  if (SurelyAbsent(hash)) return;
   index_.Find(hash, [at = locator_](std::uint64_t location) {
     const auto* record = reinterpret_cast<const char*>(at.At(location));
     __builtin_prefetch(record);
@@ -100,6 +101,10 @@ void HashStore::SetValue(const RecordHeader& record, std::uint64_t location, Has
 
 HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
   HashOutcome outcome;
+  if (SurelyAbsent(hash)) {
+    outcome.code = StatusCode::kNotFound;
+    return outcome;
+  }
   const Found found = Look(key, hash, now_ms);
   if (found.slot == nullptr) {
     outcome.code = StatusCode::kNotFound;
@@ -111,6 +116,10 @@ HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
 
 HashOutcome HashStore::Contains(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
   HashOutcome outcome;
+  if (SurelyAbsent(hash)) {
+    outcome.code = StatusCode::kNotFound;
+    return outcome;
+  }
   const Found found = Look(key, hash, now_ms);
   if (found.slot == nullptr) {
     outcome.code = StatusCode::kNotFound;
@@ -275,9 +284,10 @@ bool HashStore::HeldBack(Found found, std::uint64_t hash) {
 }
 
 bool HashStore::PrefilterSlice(absl::FunctionRef<bool()> done) {
-  if (admission_ != nullptr) admission_->GrowIfDue();
+  if (admission_ != nullptr) return admission_->GrowSlice(done);
   if (absent_ == nullptr) return false;
   if (!absent_->rebuilding() && !absent_->BeginRebuild(size())) return absent_->FreeReplaced(done);
+  if (absent_->TouchNext(done)) return true;
   // A split moves keys to the end, behind the walk, so each one that stays is met at least once.
   for (std::uint64_t& bucket = *absent_->walk_bucket(); bucket < index_.bucket_count(); ++bucket) {
     if (done()) return true;

@@ -204,6 +204,10 @@ class HashStore : public Store {
   bool CanUpdateInPlace(const LogRecord& change, Found found) const;
   // Whether what was looked up is to stay absent because its key is sighted for the first time.
   bool HeldBack(Found found, std::uint64_t hash);
+  // Whether the prefilter says so, which spares the look-up.
+  bool SurelyAbsent(std::uint64_t hash) const {
+    return absent_ != nullptr && !absent_->MayContain(hash);
+  }
   bool PrefilterSlice(absl::FunctionRef<bool()> done);
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);

@@ -159,6 +159,11 @@ void AdmissionFilter::GrowIfDue() {
   slices_to_wait_ = kSlicesAfterRefusal;
 }
 
+bool AdmissionFilter::GrowSlice(absl::FunctionRef<bool()> done) {
+  GrowIfDue();
+  return layers_.back()->TouchSlice(done);
+}
+
 bool AdmissionFilter::FreeSlice(absl::FunctionRef<bool()> done) {
   for (const auto& layer : layers_) {
     if (layer->FreeSlice(done)) return true;

@@ -61,10 +61,14 @@ class AbsentFilter {
   }
   void NoteRemoved() { ++removed_; }
 
-  // ---- Making the next filter: BeginRebuild, AddAgain for every key that is there, FinishRebuild.
+  // ---- Making the next filter: BeginRebuild, TouchNext, AddAgain for every key that is there,
+  // FinishRebuild.
   bool rebuilding() const { return next_ != nullptr; }
   // True if it has begun: one is due for a partition of `keys`, and there is memory for it.
   bool BeginRebuild(std::uint64_t keys);
+  // Zeroes its memory ahead until `done()`: keys of one bucket would touch a block each, 10 us
+  // apiece. True: more to do.
+  bool TouchNext(absl::FunctionRef<bool()> done) { return next_->TouchSlice(done); }
   void AddAgain(std::uint64_t hash) { next_->InsertAndTell(hash); }
   // The walk over the keys stands before this bucket.
   std::uint64_t* walk_bucket() { return &walk_bucket_; }
@@ -113,8 +117,9 @@ class AdmissionFilter {
   // True: it was sighted before, or the filter errs. False: this was the first time.
   bool Sight(std::uint64_t hash);
 
-  // In the background: makes another layer where the last one is full.
-  void GrowIfDue();
+  // In the background: makes another layer where the last one is full, and zeroes its memory ahead
+  // until `done()`. True: more to do.
+  bool GrowSlice(absl::FunctionRef<bool()> done);
   bool FreeSlice(absl::FunctionRef<bool()> done);
 
   std::uint64_t allocated_bytes() const;
@@ -125,6 +130,7 @@ class AdmissionFilter {
   AdmissionFilter(const PrefilterOptions& options, CoreMemory& memory)
       : memory_(memory), rate_(options.false_positive_rate) {}
   void SetDue();
+  void GrowIfDue();
 
   CoreMemory& memory_;
   double rate_;  // Of the last layer.

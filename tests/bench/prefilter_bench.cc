@@ -1,14 +1,14 @@
 // Prefilters beside a partition's records: 5 M records of 16 / 64 bytes, one thread, no network.
 // One JSON object per row on stdout.
 //
-//   prefilter.miss            asking the absent filter first, against the tag index alone, for keys
-//                             that are not there, one at a time
-//   prefilter.miss.batch16    the same in stages of 16
-//   prefilter.hit             the same for keys that are there: what asking first costs them
+//   prefilter.miss            a look-up of a key that is not there in a partition with an absent
+//                             filter, which is asked first, against one without
+//   prefilter.hit             of one that is there: what being asked first costs
+//   prefilter.*.batch16       the same in stages of 16, as the daemon works
+//   prefilter.insert          a put of a new key
+//   prefilter.slow_slices     background slices of 20 us that took over 200, per million
+//   prefilter.bytes           of the filter, per record
 //   prefilter.ordered.*       the same on an ordered partition
-//   prefilter.insert          a put of a new key into a partition with the filter, against one
-//   without prefilter.rebuild_slice   the longest background slice of 20 us while the filter is
-//   made anew prefilter.bytes           of the filter, per record
 //
 // ns of the thread's CPU time; medians of the rounds.
 #include <fnmatch.h>
@@ -70,10 +70,11 @@ struct Store {
     auto* partition = core->AddPartition(PartitionId(NamespaceId(1), 0), Term(1), options).value();
     hash = &partition->hash();
   }
-  // Returns ns per put; background slices between them are not counted, but looked at.
-  double Fill(std::uint64_t records, double* slice_ns_max) {
+  // Returns ns per put, without the background slices between them.
+  double Fill(std::uint64_t records) {
     std::array<std::byte, 64> value{};
     double ns = 0;
+    double slices = 0;
     for (std::uint64_t i = 0; i < records;) {
       const double begin = CpuNs();
       const std::uint64_t end = std::min(i + 64, records);
@@ -85,13 +86,18 @@ struct Store {
       const double middle = CpuNs();
       ns += middle - begin;
       core->BackgroundSlice(kSliceNs);
-      if (slice_ns_max != nullptr) *slice_ns_max = std::max(*slice_ns_max, CpuNs() - middle);
+      ++slices;
+      if (CpuNs() - middle > 10 * kSliceNs) ++slow_slices;
     }
+    while (core->BackgroundSlice(kSliceNs)) {
+    }
+    slow_slices *= 1e6 / slices;
     return ns / static_cast<double>(records);
   }
   std::unique_ptr<storage::ArenaPool> pool;
   std::unique_ptr<storage::CoreStore> core;
   storage::HashStore* hash = nullptr;
+  double slow_slices = 0;  // Per million: background slices of 20 us that took over 200.
 };
 
 class Bench {
@@ -102,13 +108,12 @@ class Bench {
         rounds_(rounds) {}
 
   void Run() {
-    if (Wanted("prefilter.insert") || Wanted("prefilter.rebuild_slice") ||
-        Wanted("prefilter.bytes") || Wanted("prefilter.miss") || Wanted("prefilter.miss.batch16") ||
-        Wanted("prefilter.hit")) {
-      Measure(Kind::kHash, "prefilter.");
-    }
-    if (Wanted("prefilter.ordered.miss") || Wanted("prefilter.ordered.hit")) {
-      Measure(Kind::kOrdered, "prefilter.ordered.");
+    for (const Kind kind : {Kind::kHash, Kind::kOrdered}) {
+      const std::string stem = kind == Kind::kHash ? "prefilter." : "prefilter.ordered.";
+      const auto wanted = [&](const char* row) { return Wanted(stem + row); };
+      const std::array rows = {"miss",   "miss.batch16", "hit",  "hit.batch16",
+                               "insert", "slow_slices",  "bytes"};
+      if (std::any_of(rows.begin(), rows.end(), wanted)) Measure(kind, stem);
     }
   }
 
@@ -119,87 +124,76 @@ class Bench {
   void PrintWanted(const Row& row) const {
     if (Wanted(row.row)) Print(row);
   }
-  void PrintPair(const std::string& row, const std::vector<double>& with,
-                 const std::vector<double>& without, const char* peer) const {
-    const double a = MedianOf(with);
-    const double b = MedianOf(without);
-    PrintWanted({row, a, "ns", peer, b, a / b, "", true});
-  }
-
-  // ns per look-up of `count` keys: with the filter asked first, or not.
-  double Look(Store& store, std::uint64_t first, std::uint64_t span, bool with_filter) const {
-    const storage::AbsentFilter& filter = *store.hash->absent_filter();
+  // ns per look-up of keys that are there or, from `first` = records_ on, are not.
+  double Look(Store& store, std::uint64_t first) const {
     constexpr std::uint64_t kCount = 1'000'000;
     const double begin = CpuNs();
     std::uint64_t found = 0;
     for (std::uint64_t i = 0; i < kCount; ++i) {
-      const Key key(first + Mix(i) % span);
-      const std::uint64_t hash = KeyHash(key.view());
-      if (with_filter && !filter.MayContain(hash)) continue;
-      found += store.hash->Contains(key.view(), hash, 1).code == StatusCode::kOk ? 1 : 0;
+      const Key key(first + Mix(i) % records_);
+      found += store.hash->Contains(key.view(), KeyHash(key.view()), 1).code == StatusCode::kOk;
     }
     TP_CHECK(found == (first == 0 ? kCount : 0));
     return (CpuNs() - begin) / kCount;
   }
 
-  double LookInStages(Store& store, std::uint64_t first, bool with_filter) const {
-    const storage::AbsentFilter& filter = *store.hash->absent_filter();
+  // The same in the stages of the daemon.
+  double LookInStages(Store& store, std::uint64_t first) const {
     constexpr std::uint64_t kCount = 1'000'000 / kStage * kStage;
     const double begin = CpuNs();
     std::array<Key, kStage> keys;
     std::array<std::uint64_t, kStage> hashes;
-    std::array<bool, kStage> possible;
+    std::uint64_t found = 0;
     for (std::uint64_t i = 0; i < kCount; i += kStage) {
       for (std::size_t k = 0; k < kStage; ++k) {
         keys[k] = Key(first + Mix(i + k) % records_);
         hashes[k] = KeyHash(keys[k].view());
-        if (with_filter) {
-          filter.Prefetch(hashes[k]);
-        } else {
-          store.hash->index().PrefetchBucket(hashes[k]);
-        }
+        store.hash->PrefetchBucket(hashes[k]);
       }
+      for (const std::uint64_t hash : hashes) store.hash->PrefetchRecord(hash);
       for (std::size_t k = 0; k < kStage; ++k) {
-        possible[k] = !with_filter || filter.MayContain(hashes[k]);
-      }
-      for (std::size_t k = 0; k < kStage; ++k) {
-        if (!possible[k]) continue;
-        TP_CHECK(store.hash->Contains(keys[k].view(), hashes[k], 1).code == StatusCode::kNotFound);
+        found += store.hash->Contains(keys[k].view(), hashes[k], 1).code == StatusCode::kOk;
       }
     }
+    TP_CHECK(found == (first == 0 ? kCount : 0));
     return (CpuNs() - begin) / kCount;
   }
 
   void Measure(Kind kind, const std::string& stem) {
-    double slice_ns_max = 0;
-    Store store(records_, kind, PrefilterKind::kAbsent);
-    const double insert = store.Fill(records_, &slice_ns_max);
-    for (int i = 0; i < 1'000'000 && store.core->BackgroundSlice(kSliceNs); ++i) {
-    }
-    if (kind == Kind::kHash) {
-      Store plain(records_, kind, PrefilterKind::kNone);
-      double plain_slice_ns_max = 0;
-      const double without = plain.Fill(records_, &plain_slice_ns_max);
-      PrintWanted({stem + "insert", insert, "ns", "without", without, insert / without, "", true});
-      PrintWanted({stem + "rebuild_slice", slice_ns_max / 1000, "us", "without",
-                   plain_slice_ns_max / 1000, slice_ns_max / plain_slice_ns_max, "", true});
-      PrintWanted({stem + "bytes",
-                   static_cast<double>(store.hash->absent_filter()->allocated_bytes()) /
-                       static_cast<double>(records_),
-                   "B", "", 0, 0, "", true});
-    }
-    std::vector<double> rows[6];
+    Store with(records_, kind, PrefilterKind::kAbsent);
+    const double insert = with.Fill(records_);
+    Store without(records_, kind, PrefilterKind::kNone);
+    const double plain = without.Fill(records_);
+    PrintWanted({stem + "insert", insert, "ns", "without", plain, insert / plain, "", true});
+    PrintWanted({stem + "slow_slices", with.slow_slices, "per million", "without",
+                 without.slow_slices, with.slow_slices / std::max(without.slow_slices, 1.0), "",
+                 true});
+    PrintWanted({stem + "bytes",
+                 static_cast<double>(with.hash->absent_filter()->allocated_bytes()) /
+                     static_cast<double>(records_),
+                 "B", "", 0, 0, "", true});
+    struct Pair {
+      const char* row;
+      std::vector<double> with;
+      std::vector<double> without;
+    };
+    std::array<Pair, 4> pairs = {
+        {{"miss", {}, {}}, {"hit", {}, {}}, {"miss.batch16", {}, {}}, {"hit.batch16", {}, {}}}};
     for (int round = 0; round < rounds_; ++round) {
-      rows[0].push_back(Look(store, records_, records_, true));
-      rows[1].push_back(Look(store, records_, records_, false));
-      rows[2].push_back(Look(store, 0, records_, true));
-      rows[3].push_back(Look(store, 0, records_, false));
-      rows[4].push_back(LookInStages(store, records_, true));
-      rows[5].push_back(LookInStages(store, records_, false));
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        const std::uint64_t first = i % 2 == 0 ? records_ : 0;
+        const auto look = [&](Store& store) {
+          return i < 2 ? Look(store, first) : LookInStages(store, first);
+        };
+        pairs[i].with.push_back(look(with));
+        pairs[i].without.push_back(look(without));
+      }
     }
-    PrintPair(stem + "miss", rows[0], rows[1], "tag index");
-    PrintPair(stem + "hit", rows[2], rows[3], "tag index");
-    PrintPair(stem + "miss.batch16", rows[4], rows[5], "tag index");
+    for (const Pair& pair : pairs) {
+      const double a = MedianOf(pair.with);
+      const double b = MedianOf(pair.without);
+      PrintWanted({stem + pair.row, a, "ns", "without", b, a / b, "", true});
+    }
   }
 
   const std::string pattern_;
