@@ -135,6 +135,7 @@ class Call {
   std::shared_ptr<Engine> keeps_engine;
   Engine* engine = nullptr;
   std::uint64_t deadline_ns = 0;
+  std::uint64_t sequence = 0;  // Of its first operation.
   // Until when its operations may wait in the daemon, in slices of kWaitSliceMs each.
   std::uint64_t wait_until_ns = 0;
   bool deadline_extends = false;  // It is the default one: large values that come back move it.

@@ -118,9 +118,10 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   if (!spec.waits) return StartCall(space, call, mode, spec.timeout, value_bytes);
   const std::chrono::milliseconds wait =
       spec.timeout.count() > 0 ? spec.timeout : space.engine()->options().connect.call_timeout;
+  const bool needs_answer = operation.mutates() || spec.opcode >= wire::Opcode::kGroupJoin;
   operation.AddArgument(wire::Argument::kWaitMs, 0);  // Set when it is sent.
   call->wait_until_ns = DeadlineFor(*space.engine(), wait, 0);
-  return StartCall(space, call, mode, operation.mutates() ? wait + kWaitGrace : wait, value_bytes);
+  return StartCall(space, call, mode, needs_answer ? wait + kWaitGrace : wait, value_bytes);
 }
 
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode) {

@@ -66,9 +66,10 @@ class WriteNotice {
   const bool streamed_;
 };
 
-// Starts a call of one operation; kSync: and waits until it has ended. One that waits and changes
-// something ends up to kWaitGrace later than its timeout says, where its daemon does not answer:
-// only then it is unknown what became of it.
+// Starts a call of one operation; kSync: and waits until it has ended. One that waits, and
+// changes something or belongs to a process group, ends up to kWaitGrace later than its timeout
+// says, where its daemon does not answer: only then it is unknown what became of it, or who was
+// missing.
 CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode);
 inline constexpr std::chrono::milliseconds kWaitGrace{1'000};
 // Keys of a batch are often scattered over memory, and hashing one waits for it. With random gets

@@ -248,6 +248,10 @@ std::vector<PingResult> Client::Ping() {
 
 ClientStats Client::Stats() const { return engine_->Stats(); }
 
+Status Client::WaitForAll(std::chrono::milliseconds timeout) {
+  return engine_->WaitForAll(timeout);
+}
+
 void Client::Close() { engine_->Close(); }
 
 }  // namespace tidepool

@@ -10,6 +10,7 @@
 #include "proto/wire/bloom_ops.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/prefilter_ops.h"
+#include "proto/wire/process_group_ops.h"
 
 namespace tidepool::internal {
 namespace {
@@ -221,6 +222,10 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kCountRange:
     case wire::Opcode::kEraseRange:
       return kAnswerFixedBytes + wire::kRangeRestBytesMax;
+    case wire::Opcode::kGroupJoin:
+    case wire::Opcode::kGroupMeet:
+      // A result, or who is missing.
+      return kAnswerFixedBytes + wire::kContributionBytesMax;
     case wire::Opcode::kBloomRead:
     case wire::Opcode::kPrefilterRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;

@@ -129,8 +129,9 @@ void Engine::Submit(Call* call, bool waits) {
   if (closed_.load(std::memory_order_relaxed)) return EndUnstarted(call, Usable());
   call->AddReference();
   call->next = active_;
-  if (active_ != nullptr) active_->previous = call;
+  (active_ != nullptr ? active_->previous : oldest_) = call;
   active_ = call;
+  call->sequence = sequence_ + 1;
   active_operations_ += call->operations().size();
   active_bytes_ += BytesOf(call);
   next_expiry_ns_ = std::min(next_expiry_ns_, call->deadline_ns);
@@ -188,6 +189,18 @@ bool Engine::Wait(Call* call, std::uint64_t until_ns) {
   return done;
 }
 
+Status Engine::WaitForAll(std::chrono::milliseconds timeout) {
+  TP_RETURN_IF_ERROR(Usable());
+  const std::uint64_t until_ns = DeadlineFor(*this, timeout, 0);
+  Lock lock(*this);
+  Waiter waiter;
+  Wish wish;
+  wish.all_up_to = std::max<std::uint64_t>(1, sequence_);
+  wish.until_ns = until_ns;
+  if (Run(lock, wish, &waiter)) return {};
+  return Status(StatusCode::kDeadlineExceeded, "operations of this client are still under way");
+}
+
 void Engine::Then(Call* call, std::function<void(CallRef)> next) {
   // What waits for its continuation does not keep the client: else nobody could ever end it.
   const std::shared_ptr<Engine> keep = std::move(call->keeps_engine);
@@ -224,6 +237,7 @@ void Engine::EndCall(Call* call) {
   if (call->previous != nullptr) call->previous->next = call->next;
   if (call->next != nullptr) call->next->previous = call->previous;
   if (active_ == call) active_ = call->next;
+  if (oldest_ == call) oldest_ = call->previous;
   call->next = call->previous = nullptr;
   active_operations_ -= call->operations().size();
   active_bytes_ -= BytesOf(call);

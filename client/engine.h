@@ -76,6 +76,9 @@ class Engine final : public transport::Receiver {
   void Submit(Call* call, bool waits);
   // Moves everything on until the call is done. False if `until_ns` passed first.
   bool Wait(Call* call, std::uint64_t until_ns);
+  // Moves everything on until all that was started before has ended, waits aside. Returns: kOk,
+  // kDeadlineExceeded, as Usable.
+  Status WaitForAll(std::chrono::milliseconds timeout);
   void Then(Call* call, std::function<void(CallRef)> next);
   // Ends everything and says good-bye to the daemons.
   void Close();
@@ -139,10 +142,12 @@ class Engine final : public transport::Receiver {
    private:
     const Engine& engine_;
   };
-  // What a thread waits for: a call, room for another call, or (background thread) the end.
+  // What a thread waits for: a call, room for another call, the end of all calls up to one, or
+  // (background thread) the client's end.
   struct Wish {
     const Call* call = nullptr;
     bool room = false;
+    std::uint64_t all_up_to = 0;  // 0: not that.
     bool background = false;
     std::uint64_t until_ns = ~0ull;
   };
@@ -154,6 +159,7 @@ class Engine final : public transport::Receiver {
   // engine_progress.cc
   bool Run(Lock& lock, const Wish& wish, Waiter* waiter);
   bool Fulfilled(const Wish& wish) const;
+  bool EndedUpTo(std::uint64_t sequence) const;
   void Lead(Lock& lock, const Wish& wish);
   void Block(Lock& lock, const Wish& wish);
   void Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns);
@@ -219,7 +225,8 @@ class Engine final : public transport::Receiver {
   std::thread background_;
 
   // What is under way.
-  Call* active_ = nullptr;
+  Call* active_ = nullptr;  // The newest; each knows the next older one.
+  Call* oldest_ = nullptr;
   std::size_t active_operations_ = 0;
   std::size_t active_bytes_ = 0;
   std::uint64_t next_expiry_ns_ = ~0ull;  // Lower bound of all deadlines.

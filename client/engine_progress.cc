@@ -50,7 +50,15 @@ void Engine::Lock::LetOthersIn() {
 
 bool Engine::Fulfilled(const Wish& wish) const {
   if (wish.call != nullptr) return wish.call->done();
+  if (wish.all_up_to > 0) return EndedUpTo(wish.all_up_to);
   return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
+}
+
+bool Engine::EndedUpTo(std::uint64_t sequence) const {
+  for (const Call* call = oldest_; call != nullptr; call = call->previous) {
+    if (call->wait_until_ns == 0) return call->sequence > sequence;
+  }
+  return true;
 }
 
 bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
@@ -81,7 +89,8 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
       Lead(lock, wish);
     } else {
       Follow(lock, waiter,
-             std::min({wish.until_ns, next_expiry_ns_, wish.room ? now_ns + kRoomPollNs : kNever}));
+             std::min({wish.until_ns, next_expiry_ns_,
+                       wish.room || wish.all_up_to > 0 ? now_ns + kRoomPollNs : kNever}));
     }
   }
   // The round that brought the answer may have ended calls of others, whose continuations nobody

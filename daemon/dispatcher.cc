@@ -69,6 +69,7 @@ void Dispatcher::Stop() {
 
 void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/) {
   if (Session* session = sessions_->FindByEndpoint(endpoint); session != nullptr) {
+    groups_.Suspect(session->id, clock_.MonotonicNs());
     sessions_->Disconnect(*session);
   }
 }
@@ -96,6 +97,7 @@ void Dispatcher::OnFrame(Bytes frame) {
       if (header.type == wire::FrameType::kStreamAck) return streams_->OnAck(*session, stream);
       return streams_->OnPart(*session, stream);
     case wire::FrameType::kDetach:
+      groups_.Suspect(session->id, received_ns);
       return sessions_->End(*session, {});
     case wire::FrameType::kAnswer:
       return sessions_->End(*session, "an answer frame from a client");
@@ -337,8 +339,11 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t answers_lef
                          : nullptr,
            .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
            .store = store_,
-           .may_wait = may_wait},
+           .may_wait = may_wait,
+           .session = to.session.id,
+           .groups = &groups_},
           &reply);
+  if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
   Conclude(planned, reply, room, to);
   return WaitFor::kNothing;
@@ -443,23 +448,37 @@ void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to
 
 void Dispatcher::Wake(PartitionId partition) {
   if (!suspended_.WaitsOn(partition)) return;
-  suspended_.Retry(partition, [this](const SuspendedOperation& waiter, bool last) {
-    return Attempt(waiter, last);
-  });
+  const auto attempt = Attempts();
+  suspended_.RetryItems(partition, attempt);
+  suspended_.RetryChanges(partition, attempt);
 }
 
 // What the operations of the plan have changed may be what others wait for.
 void Dispatcher::WakePlanned() {
   if (suspended_.empty()) return;
-  std::vector<PartitionId> changed;  // The plan is used again below.
+  const auto attempt = Attempts();
+  const storage::Partition* last = nullptr;
   for (const Planned& planned : plan_) {
     const PartitionId id = planned.partition->id();
-    if (Mutates(*planned.operation) && (changed.empty() || changed.back() != id)) {
-      changed.push_back(id);
+    if (!Mutates(*planned.operation) || !suspended_.WaitsOn(id)) continue;
+    if (planned.partition != last) suspended_.RetryItems(id, attempt);
+    last = planned.partition;
+    if (wire::InfoOf(planned.operation->opcode).keyed) {
+      suspended_.RetryKey(id, WaitFor::kChange, planned.hash, attempt);
+    } else {
+      suspended_.RetryChanges(id, attempt);
     }
   }
-  plan_.clear();
-  for (const PartitionId id : changed) Wake(id);
+  WakeGroups();
+}
+
+void Dispatcher::WakeGroups() {
+  // One that is woken may wake others.
+  while (!groups_to_wake_.empty()) {
+    const ProcessGroups::Name group = groups_to_wake_.back();
+    groups_to_wake_.pop_back();
+    suspended_.RetryKey(group.partition, WaitFor::kGroup, group.hash, Attempts());
+  }
 }
 
 SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waiter, bool last) {
@@ -517,10 +536,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
   return status;
 }
 
-void Dispatcher::RecheckSuspended() {
-  suspended_.Recheck(
-      [this](const SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); });
-}
+void Dispatcher::RecheckSuspended() { suspended_.Recheck(Attempts()); }
 
 void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   Session* session = sessions_->Find(waiting.session);
@@ -554,9 +570,14 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
       Resume(entry, StatusCode::kDeadlineExceeded);
     }
   }
-  suspended_.RetryAll(now_ns, [this](const SuspendedOperation& waiter, bool last) {
-    return Attempt(waiter, last);
-  });
+  suspended_.RetryAll(now_ns, Attempts());
+  for (const ProcessGroups::Name& group : groups_.CheckSuspects(now_ns, [this](SessionId id) {
+         const Session* session = sessions_->Find(id);
+         return session != nullptr && session->endpoint != nullptr;
+       })) {
+    groups_to_wake_.push_back(group);
+  }
+  WakeGroups();
   // A walk over all sessions, for a limit of a minute: once a second.
   if (now_ns < next_expiry_ns_) return;
   next_expiry_ns_ = now_ns + 1'000'000'000;

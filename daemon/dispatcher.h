@@ -16,6 +16,7 @@
 #include "daemon/lease.h"
 #include "daemon/operation.h"
 #include "daemon/ownership.h"
+#include "daemon/process_groups.h"
 #include "daemon/sessions.h"
 #include "daemon/streams.h"
 #include "daemon/suspended_operations.h"
@@ -128,7 +129,11 @@ class Dispatcher : public transport::Receiver {
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
   SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
   void WakePlanned();
+  void WakeGroups();
   void RecheckSuspended();
+  auto Attempts() {
+    return [this](const SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
+  }
   void PostAnswers(Reception& to);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
@@ -148,6 +153,8 @@ class Dispatcher : public transport::Receiver {
   std::unique_ptr<Sessions> sessions_;
   std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
   SuspendedOperations suspended_;
+  ProcessGroups groups_;
+  std::vector<ProcessGroups::Name> groups_to_wake_;
   std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
 
   wire::Request request_;  // Reused: decoding allocates nothing once it is warm.

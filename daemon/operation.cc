@@ -6,6 +6,7 @@
 #include "daemon/hash_ops.h"
 #include "daemon/ordered_ops.h"
 #include "daemon/prefilter_ops.h"
+#include "daemon/process_group_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -14,8 +15,8 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers :
-       {HashHandlers(), OrderedHandlers(), BloomHandlers(), PrefilterHandlers()}) {
+  for (const auto handlers : {HashHandlers(), OrderedHandlers(), BloomHandlers(),
+                              PrefilterHandlers(), ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

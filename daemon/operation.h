@@ -16,12 +16,15 @@
 
 namespace tidepool::daemon {
 
+class ProcessGroups;
+
 // What a handler that cannot answer yet waits for.
 enum class WaitFor : std::uint8_t {
   kNothing = 0,
   kItem = 1,    // In a queue: one to pop.
   kRoom = 2,    // In a bounded queue: for one more.
   kChange = 3,  // Of the operation's key.
+  kGroup = 4,   // The other members of the process group that is its key.
 };
 
 // What a handler needs to know. Views only; valid during the call.
@@ -37,6 +40,9 @@ struct OperationContext {
   storage::CoreStore& store;  // That holds the partition.
   // The caller may be answered later: the handler may say what it waits for instead.
   bool may_wait = false;
+  // Of operations that came by frame: their session, and the process groups of this core.
+  SessionId session;
+  ProcessGroups* groups = nullptr;
 };
 
 // `stored` is what a value too large for the answer is pinned from; its views end with the next
@@ -46,6 +52,8 @@ struct Reply {
   storage::StoredValue stored;
   // Other than kNothing: no answer yet, nothing has changed, and the handler is to be called again.
   WaitFor wait_for = WaitFor::kNothing;
+  // Those who wait for the same process group have something to gain.
+  bool wakes = false;
 };
 
 // A handler never fails: what goes wrong is the answer's code, with a text in its value where the

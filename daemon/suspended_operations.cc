@@ -21,9 +21,8 @@ void SuspendedOperation::CopyOperation(const wire::Operation& from) {
 
 void SuspendedOperations::Add(std::unique_ptr<SuspendedOperation> operation) {
   TP_CHECK(operation->wait_for != WaitFor::kNothing);
-  const std::uint64_t hash = operation->wait_for == WaitFor::kChange ? operation->hash : 0;
-  Lines& lines = partitions_[operation->partition.value()];
-  lines[LineKey{operation->wait_for, hash}].push_back(std::move(operation));
+  const LineKey key{operation->wait_for, WaitsOnKey(operation->wait_for) ? operation->hash : 0};
+  partitions_[operation->partition.value()][key].push_back(std::move(operation));
   ++count_;
 }
 
@@ -45,9 +44,9 @@ bool SuspendedOperations::Holds(SessionId session, std::uint64_t frame_id,
   return false;
 }
 
-// True if one was answered. Where the first gains nothing, those behind it do not either: what ends
-// one wait for a change of a key ends them all.
-bool SuspendedOperations::TryLine(Line* line, Attempt attempt) {
+// True if one was answered. Where the first of those that wait for items or room gains nothing,
+// those behind it do not either.
+bool SuspendedOperations::TryFirst(Line* line, Attempt attempt) {
   const std::size_t before = line->size();
   for (std::size_t i = 0; i < line->size();) {
     const Outcome outcome = attempt(*(*line)[i], false);
@@ -62,13 +61,40 @@ bool SuspendedOperations::TryLine(Line* line, Attempt attempt) {
   return line->size() != before;
 }
 
-void SuspendedOperations::Retry(PartitionId partition, Attempt attempt) {
+void SuspendedOperations::TryAll(Line* line, Attempt attempt) {
+  count_ -= std::erase_if(
+      *line, [&](const auto& waiter) { return attempt(*waiter, false) == Outcome::kAnswered; });
+}
+
+void SuspendedOperations::RetryItems(PartitionId partition, Attempt attempt) {
   const auto found = partitions_.find(partition.value());
   if (found == partitions_.end()) return;
   // A pop makes room for a push, whose item is the next pop's: until neither gains.
   for (bool gained = true; gained;) {
     gained = false;
-    for (auto& [key, line] : found->second) gained = TryLine(&line, attempt) || gained;
+    for (const WaitFor wait_for : {WaitFor::kItem, WaitFor::kRoom}) {
+      const auto line = found->second.find(LineKey{wait_for, 0});
+      if (line != found->second.end()) gained = TryFirst(&line->second, attempt) || gained;
+    }
+  }
+  DropEmptyLines();
+}
+
+void SuspendedOperations::RetryKey(PartitionId partition, WaitFor wait_for, std::uint64_t hash,
+                                   Attempt attempt) {
+  const auto found = partitions_.find(partition.value());
+  if (found == partitions_.end()) return;
+  const auto line = found->second.find(LineKey{wait_for, hash});
+  if (line == found->second.end()) return;
+  TryAll(&line->second, attempt);
+  DropEmptyLines();
+}
+
+void SuspendedOperations::RetryChanges(PartitionId partition, Attempt attempt) {
+  const auto found = partitions_.find(partition.value());
+  if (found == partitions_.end()) return;
+  for (auto& [key, line] : found->second) {
+    if (key.wait_for == WaitFor::kChange) TryAll(&line, attempt);
   }
   DropEmptyLines();
 }
@@ -77,7 +103,7 @@ void SuspendedOperations::RetryAll(std::uint64_t now_ns, Attempt attempt) {
   if (count_ == 0) return;
   for (auto& [id, lines] : partitions_) {
     for (auto& [key, line] : lines) {
-      if (key.wait_for != WaitFor::kChange) TryLine(&line, attempt);
+      if (!WaitsOnKey(key.wait_for)) TryFirst(&line, attempt);
     }
   }
   DropIf([&](const SuspendedOperation& waiter) {

@@ -23,7 +23,7 @@ struct SuspendedOperation {
   PartitionId partition;
   Term term;
   WaitFor wait_for = WaitFor::kNothing;
-  std::uint64_t hash = 0;         // KeyHash of its key; kChange waits for this key only.
+  std::uint64_t hash = 0;         // KeyHash of its key; kChange and kGroup wait for this key.
   std::uint64_t deadline_ns = 0;  // Then it is answered as if it had not been allowed to wait.
   wire::Operation operation;      // Its views point into `bytes`.
   std::vector<std::byte> bytes;
@@ -56,8 +56,13 @@ class SuspendedOperations {
   bool WaitsOn(PartitionId partition) const;
   bool Holds(SessionId session, std::uint64_t frame_id, std::uint16_t index) const;
 
-  // After a change of the partition: what waits there is tried again, until nobody gains from it.
-  void Retry(PartitionId partition, Attempt attempt);
+  // After a change of the partition: tries again what waits there for items or room, until nobody
+  // gains,
+  void RetryItems(PartitionId partition, Attempt attempt);
+  // what waits for a change of the key, or for the process group, of this hash,
+  void RetryKey(PartitionId partition, WaitFor wait_for, std::uint64_t hash, Attempt attempt);
+  // and what waits for a change of any key.
+  void RetryChanges(PartitionId partition, Attempt attempt);
   // Those whose time is up, and the first in each line for items or room: leases of items run out
   // by themselves.
   void RetryAll(std::uint64_t now_ns, Attempt attempt);
@@ -69,7 +74,8 @@ class SuspendedOperations {
 
  private:
   using Line = std::deque<std::unique_ptr<SuspendedOperation>>;
-  // The lines of one partition: one for items, one for room, one per key for changes.
+  // The lines of one partition: one for items, one for room, one per key for changes, one per
+  // process group.
   struct LineKey {
     WaitFor wait_for;
     std::uint64_t hash;
@@ -81,7 +87,11 @@ class SuspendedOperations {
   };
   using Lines = absl::flat_hash_map<LineKey, Line>;
 
-  bool TryLine(Line* line, Attempt attempt);
+  static bool WaitsOnKey(WaitFor wait_for) {
+    return wait_for == WaitFor::kChange || wait_for == WaitFor::kGroup;
+  }
+  bool TryFirst(Line* line, Attempt attempt);
+  void TryAll(Line* line, Attempt attempt);
   void DropEmptyLines();
 
   absl::flat_hash_map<std::uint32_t, Lines> partitions_;

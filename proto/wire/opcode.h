@@ -51,8 +51,13 @@ enum class Opcode : std::uint8_t {
   kBloomUnion = 66,     // Takes the bits of another namespace's partition over, some per operation.
   kBloomDescribe = 67,  // What the filter is and holds: FilterSummary of bloom_ops.h.
   kBloomRead = 68,      // The filter's bytes from an offset on.
+  // Process groups: 80..95. The key is the group's name, the value as in process_group_ops.h. They
+  // change no record, and come again as often as they like.
+  kGroupJoin = 80,  // Answered when all members have come,
+  kGroupMeet = 81,  // have made the same collective call.
+  kGroupLeave = 82,
 };
-inline constexpr int kOpcodeEnd = 80;  // No number is as large.
+inline constexpr int kOpcodeEnd = 96;  // No number is as large.
 
 // 8-byte words that may follow an operation's header, in this order; the header says by a bit mask
 // which are there.
@@ -132,6 +137,11 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kBloomUnion, "bloom-union", MaskOf(Kind::kBloom), false, true,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
     {Opcode::kBloomDescribe, "bloom-describe", MaskOf(Kind::kBloom), false, false, 0, 0, false},
+    {Opcode::kGroupJoin, "group-join", MaskOf(Kind::kHash), true, false, MaskOf(Argument::kWaitMs),
+     0, true},
+    {Opcode::kGroupMeet, "group-meet", MaskOf(Kind::kHash), true, false, MaskOf(Argument::kWaitMs),
+     0, true},
+    {Opcode::kGroupLeave, "group-leave", MaskOf(Kind::kHash), true, false, 0, 0, true},
     {Opcode::kBloomRead, "bloom-read", MaskOf(Kind::kBloom), false, false,
      MaskOf(Argument::kCursor), 0, false},
 });

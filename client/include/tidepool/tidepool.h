@@ -15,6 +15,7 @@
 #include "tidepool/client.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
+#include "tidepool/group.h"
 #include "tidepool/hash_map.h"
 #include "tidepool/hash_set.h"
 #include "tidepool/namespace.h"
