@@ -226,6 +226,7 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kGroupMeet:
       // A result, or who is missing.
       return kAnswerFixedBytes + wire::kContributionBytesMax;
+    case wire::Opcode::kChain:
     case wire::Opcode::kBloomRead:
     case wire::Opcode::kPrefilterRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;

@@ -32,7 +32,7 @@ std::string_view TextFor(StatusCode code) {
     case StatusCode::kResourceExhausted:
       return "no memory to open the partition";
     case StatusCode::kUnimplemented:
-      return "atomic batches do not exist in this version";
+      return "groups are not atomic; what belongs together is sent as a chain";
     case StatusCode::kDeadlineExceeded:
       return "the node's map did not catch up in time";
     default:
@@ -341,7 +341,8 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t answers_lef
            .store = store_,
            .may_wait = may_wait,
            .session = to.session.id,
-           .groups = &groups_},
+           .groups = &groups_,
+           .executor = this},
           &reply);
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
@@ -463,7 +464,8 @@ void Dispatcher::WakePlanned() {
     if (!Mutates(*planned.operation) || !suspended_.WaitsOn(id)) continue;
     if (planned.partition != last) suspended_.RetryItems(id, attempt);
     last = planned.partition;
-    if (wire::InfoOf(planned.operation->opcode).keyed) {
+    const wire::Opcode opcode = planned.operation->opcode;
+    if (wire::InfoOf(opcode).keyed && opcode != wire::Opcode::kChain) {
       suspended_.RetryKey(id, WaitFor::kChange, planned.hash, attempt);
     } else {
       suspended_.RetryChanges(id, attempt);

@@ -35,7 +35,7 @@ struct DispatcherCounters {
 };
 
 // Owner core only.
-class Dispatcher : public transport::Receiver {
+class Dispatcher : public transport::Receiver, public Executor {
  public:
   // All must outlive the dispatcher.
   Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease, const Clock& clock);
@@ -67,7 +67,7 @@ class Dispatcher : public transport::Receiver {
   const DispatcherCounters& counters() const { return counters_; }
   // The checks that every operation passes, whoever asks for it, and its handler. The lease and the
   // partition's term are the caller's to check.
-  void Execute(const OperationContext& context, Reply* reply);
+  void Execute(const OperationContext& context, Reply* reply) override;
   // After changes that did not come by frame: serves at once what waits on the partition, which the
   // timer does too, some milliseconds later.
   void Wake(PartitionId partition);

@@ -86,7 +86,8 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                  .hash = KeyHash(operation.key),
                                  .now_ms = now_ms,
                                  .scratch = scratch,
-                                 .store = core.store()},
+                                 .store = core.store(),
+                                 .executor = &core.dispatcher()},
                                 &reply);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;

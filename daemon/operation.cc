@@ -3,6 +3,7 @@
 #include <array>
 
 #include "daemon/bloom_ops.h"
+#include "daemon/chain_ops.h"
 #include "daemon/hash_ops.h"
 #include "daemon/ordered_ops.h"
 #include "daemon/prefilter_ops.h"
@@ -16,7 +17,7 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 HandlerTable MakeTable() {
   HandlerTable table{};
   for (const auto handlers : {HashHandlers(), OrderedHandlers(), BloomHandlers(),
-                              PrefilterHandlers(), ProcessGroupHandlers()}) {
+                              PrefilterHandlers(), ChainHandlers(), ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

@@ -17,6 +17,15 @@
 namespace tidepool::daemon {
 
 class ProcessGroups;
+struct OperationContext;
+struct Reply;
+
+// Runs one operation as if it had come by itself: for what consists of several.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual void Execute(const OperationContext& context, Reply* reply) = 0;
+};
 
 // What a handler that cannot answer yet waits for.
 enum class WaitFor : std::uint8_t {
@@ -43,6 +52,7 @@ struct OperationContext {
   // Of operations that came by frame: their session, and the process groups of this core.
   SessionId session;
   ProcessGroups* groups = nullptr;
+  Executor* executor = nullptr;
 };
 
 // `stored` is what a value too large for the answer is pinned from; its views end with the next

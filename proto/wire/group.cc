@@ -36,7 +36,8 @@ Status Malformed(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed request frame: ") + what);
 }
 
-// Moves one operation's bytes from `rest` into `operation`.
+}  // namespace
+
 Status DecodeOperation(Bytes* rest, Operation* operation) {
   if (rest->size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
   const auto header = LoadUnaligned<OperationHeader>(rest->data());
@@ -86,8 +87,6 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
   return OkStatus();
 }
 
-}  // namespace
-
 Status DecodeRequest(Bytes frame, Request* request) {
   TP_RETURN_IF_ERROR(DecodeHeader(frame, &request->header));
   const FrameHeader& header = request->header;
@@ -123,6 +122,27 @@ Status DecodeRequest(Bytes frame, Request* request) {
     return Malformed("fewer operations than the header says");
   }
   return OkStatus();
+}
+
+void EncodeOperation(const Operation& operation, std::byte* to) {
+  OperationHeader header{};
+  header.opcode = static_cast<std::uint8_t>(operation.opcode);
+  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(operation.condition) |
+                                           static_cast<unsigned>(operation.value_kind) << 2);
+  header.arguments = operation.arguments;
+  header.key_bytes = static_cast<std::uint16_t>(operation.key.size());
+  header.value_bytes = static_cast<std::uint16_t>(operation.value.size());
+  StoreUnaligned(to, header);
+  to += sizeof header;
+  for (unsigned mask = operation.arguments; mask != 0; mask &= mask - 1) {
+    StoreUnaligned(to, operation.words[static_cast<std::size_t>(__builtin_ctz(mask))]);
+    to += 8;
+  }
+  if (!operation.key.empty()) {
+    std::memcpy(to, operation.key.data(), operation.key.size());
+    to += operation.key.size();
+  }
+  if (!operation.value.empty()) std::memcpy(to, operation.value.data(), operation.value.size());
 }
 
 RequestWriter::RequestWriter(MutableBytes frame) : frame_(frame) {
@@ -168,25 +188,7 @@ bool RequestWriter::Add(const Operation& operation) {
   TP_DCHECK(operation.key.size() <= limits::kKeyBytesMax);
   if (used_ + operation.bytes() > frame_.size()) return false;
   if (operation_count_ >= limits::kFrameOperationsMax) return false;
-  OperationHeader header{};
-  header.opcode = static_cast<std::uint8_t>(operation.opcode);
-  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(operation.condition) |
-                                           static_cast<unsigned>(operation.value_kind) << 2);
-  header.arguments = operation.arguments;
-  header.key_bytes = static_cast<std::uint16_t>(operation.key.size());
-  header.value_bytes = static_cast<std::uint16_t>(operation.value.size());
-  std::byte* at = frame_.data() + used_;
-  StoreUnaligned(at, header);
-  at += sizeof header;
-  for (unsigned mask = operation.arguments; mask != 0; mask &= mask - 1) {
-    StoreUnaligned(at, operation.words[static_cast<std::size_t>(__builtin_ctz(mask))]);
-    at += 8;
-  }
-  if (!operation.key.empty()) {
-    std::memcpy(at, operation.key.data(), operation.key.size());
-    at += operation.key.size();
-  }
-  if (!operation.value.empty()) std::memcpy(at, operation.value.data(), operation.value.size());
+  EncodeOperation(operation, frame_.data() + used_);
   used_ += operation.bytes();
   ++group_operations_;
   ++operation_count_;

@@ -69,6 +69,11 @@ struct Request {
   std::vector<Operation> operations;
 };
 
+// One operation as it lies in a group. Decoding moves its bytes out of `rest` and checks them as
+// DecodeRequest does. REQUIRES for encoding: operation.bytes() at `to`.
+Status DecodeOperation(Bytes* rest, Operation* operation);
+void EncodeOperation(const Operation& operation, std::byte* to);
+
 // Decodes a whole request frame (header included) and checks it completely: counts against bounds,
 // lengths against the frame, opcodes and arguments against the table, key and value sizes.
 // Returns: kOk, kInvalidArgument (*request unspecified).

@@ -40,6 +40,8 @@ enum class Opcode : std::uint8_t {
   kWait = 18,
   kPrefilterDescribe = 19,  // What the partition's prefilter is and holds, see prefilter_ops.h.
   kPrefilterRead = 20,      // The bytes of an absent filter from an offset on.
+  // Operations on keys that share a partition, as one: see chain.h. Its key is one of theirs.
+  kChain = 30,
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
   kScan = 32,        // Records in the order of their keys.
   kCountRange = 33,  // How many there are,
@@ -126,6 +128,7 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kPrefilterDescribe, "prefilter-describe", kRecordKinds, false, false, 0, 0, false},
     {Opcode::kPrefilterRead, "prefilter-read", kRecordKinds, false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
+    {Opcode::kChain, "chain", kRecordKinds, true, true, 0, 0, true},
     {Opcode::kScan, "scan", MaskOf(Kind::kOrdered), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kCountRange, "count-range", MaskOf(Kind::kOrdered), false, false,

@@ -114,6 +114,8 @@ class TIDEPOOL_API Page {
 };
 
 class Iterator;
+class Chain;
+class ChainResult;
 
 // A map from bytes to bytes, spread over the cluster by the hash of the key.
 //
@@ -248,6 +250,11 @@ class TIDEPOOL_API BytesMap {
   Future<Version> CompareAndSwapAsync(std::string_view key, std::string_view expected,
                                       std::string_view desired,
                                       const CallOptions& options = {}) const;
+
+  // Runs the steps of a chain as one, see chain.h. Returns: what became of each step;
+  // kInvalidArgument (no step, more than 64, too long, keys of several partitions).
+  Result<ChainResult> Execute(const Chain& chain, const CallOptions& options = {}) const;
+  Future<ChainResult> ExecuteAsync(const Chain& chain, const CallOptions& options = {}) const;
 
   // Appends at most 32 KiB to the value; an absent key is created. Returns: the value's new size in
   // bytes; kInvalidArgument (too long), kOutOfRange (the value would exceed 1 GiB),

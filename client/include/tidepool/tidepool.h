@@ -12,6 +12,7 @@
 #include "tidepool/bytes_bloom.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/bytes_ordered_map.h"
+#include "tidepool/chain.h"
 #include "tidepool/client.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"

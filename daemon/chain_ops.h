@@ -1,0 +1,15 @@
+// The handler of chains: several operations on keys of one partition, run without anything between
+// them.
+//
+//   daemon/dispatcher -> [chain_ops] -> Executor (the dispatcher) -> daemon/hash_ops, once per step
+#pragma once
+
+#include <span>
+
+#include "daemon/operation.h"
+
+namespace tidepool::daemon {
+
+std::span<const HandlerEntry> ChainHandlers();
+
+}  // namespace tidepool::daemon

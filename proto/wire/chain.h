@@ -1,0 +1,90 @@
+// A chain: several operations on keys of one partition that nobody sees half of. Each may depend on
+// the result of an earlier one and take its value. It travels as the value of one operation.
+//
+//   client/chain --ChainWriter--> Operation kChain => daemon/chain_ops (ChainReader)
+//   daemon/chain_ops --ChainResultWriter--> answer's value => client/chain (LoadChainResults)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "proto/wire/group.h"
+
+namespace tidepool::wire {
+
+inline constexpr std::size_t kChainStepsMax = 64;
+inline constexpr std::uint8_t kNoStep = 0xff;
+
+// What a step asks of an earlier one.
+enum class ChainTest : std::uint8_t {
+  kNone = 0,
+  kOk = 1,
+  kNotFound = 2,
+  kEquals = 3,  // Its value is `expected`.
+};
+
+struct ChainStep {
+  Operation operation;
+  ChainTest test = ChainTest::kNone;
+  std::uint8_t tested = kNoStep;  // The step that `test` is about.
+  bool required = false;  // The chain ends where the test fails; else this step is left out.
+  bool may_fail = false;  // The chain goes on behind a failure.
+  std::uint8_t fed_by = kNoStep;  // The step whose result is this one's value or operand.
+  Bytes expected;
+};
+
+// {test:1, tested:1, flags:1, fed by:1, expected:4}, expected bytes, the operation as in a group.
+inline constexpr std::size_t kChainStepBytes = 8;
+
+// Whether steps may be of this kind: on one key, answered at once, and with a value that travels
+// along.
+bool MayBeStep(Opcode opcode);
+// Whether a value, or an operand, can come from an earlier step.
+bool TakesFedValue(Opcode opcode);
+bool TakesFedOperand(Opcode opcode);
+
+// Appends to `to`.
+void EncodeChainStep(const ChainStep& step, std::string* to);
+// Any bytes give 1 to kChainStepsMax steps that refer to earlier ones only, or kInvalidArgument.
+// The steps are views of `from`; `steps` is overwritten.
+Status DecodeChain(Bytes from, std::vector<ChainStep>* steps);
+
+// What became of a step.
+struct ChainOutcome {
+  StatusCode code = StatusCode::kOk;  // kCancelled: it was not run.
+  ValueKind value_kind = ValueKind::kBytes;
+  bool has_version = false;
+  bool has_number = false;
+  bool omitted = false;  // The value had no room in the answer; its size is in `number`.
+  Lsn version;
+  std::uint64_t number = 0;
+  Bytes value;  // Of a failure: its text.
+};
+
+// {code:1, kind:1, flags:2, value bytes:4, version:8, number:8}, value.
+inline constexpr std::size_t kChainOutcomeBytes = 24;
+
+// Writes outcomes one after the other into memory of its caller. Each step has room for its fixed
+// part; values are left out from the one on that does not fit.
+class ChainOutcomeWriter {
+ public:
+  // REQUIRES: at least kChainOutcomeBytes times `steps` in `to`.
+  ChainOutcomeWriter(MutableBytes to, std::size_t steps) : to_(to), left_(steps) {}
+
+  // Returns the value where it lies now: valid as long as the memory.
+  Bytes Add(ChainOutcome outcome);
+  Bytes written() const { return to_.first(used_); }
+
+ private:
+  MutableBytes to_;
+  std::size_t left_;
+  std::size_t used_ = 0;
+};
+
+// The outcomes, or kInvalidArgument. Views of `from`.
+Result<std::vector<ChainOutcome>> DecodeChainOutcomes(Bytes from);
+
+}  // namespace tidepool::wire
