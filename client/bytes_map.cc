@@ -113,6 +113,15 @@ OperationSpec SwapSpec(std::string_view key, std::string_view expected, std::str
   return spec;
 }
 
+OperationSpec ApplySpec(std::string_view key, std::string_view function, std::string_view argument,
+                        const CallOptions& options) {
+  OperationSpec spec = Spec(Opcode::kApply, key, options);
+  spec.value = function;
+  spec.value_tail = argument;
+  spec.Add(Argument::kExpectedBytes, function.size());
+  return spec;
+}
+
 OperationSpec AppendSpec(std::string_view key, std::string_view suffix,
                          const CallOptions& options) {
   OperationSpec spec = Spec(Opcode::kAppend, key, options);
@@ -298,6 +307,15 @@ Future<Version> BytesMap::CompareAndSwapAsync(std::string_view key, std::string_
                                               std::string_view desired,
                                               const CallOptions& options) const {
   return Async(space_, SwapSpec(key, expected, desired, options), &TakeVersion);
+}
+
+Result<Value> BytesMap::Apply(std::string_view key, std::string_view function,
+                              std::string_view argument, const CallOptions& options) const {
+  return internal::TakeValue(Sync(space_, ApplySpec(key, function, argument, options)));
+}
+Future<Value> BytesMap::ApplyAsync(std::string_view key, std::string_view function,
+                                   std::string_view argument, const CallOptions& options) const {
+  return Async(space_, ApplySpec(key, function, argument, options), &internal::TakeValue);
 }
 
 Result<std::uint64_t> BytesMap::Append(std::string_view key, std::string_view suffix,

@@ -230,6 +230,8 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kBloomRead:
     case wire::Opcode::kPrefilterRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
+    case wire::Opcode::kApply:
+      return kAnswerFixedBytes + limits::kFunctionResultBytesMax;
     case wire::Opcode::kBloomDescribe:
       return kAnswerFixedBytes + wire::kFilterSummaryBytes;
     case wire::Opcode::kPrefilterDescribe:

@@ -87,6 +87,7 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                  .now_ms = now_ms,
                                  .scratch = scratch,
                                  .store = core.store(),
+                                 .functions = core.dispatcher().functions(),
                                  .executor = &core.dispatcher()},
                                 &reply);
     }

@@ -33,6 +33,9 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
       break;
     case Opcode::kAppend:
       break;
+    case Opcode::kApply:
+      value_bytes = limits::kFunctionValueBytesMax;  // What it makes is known afterwards.
+      break;
     default:
       return 0;
   }

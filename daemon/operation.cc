@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "daemon/apply_ops.h"
 #include "daemon/bloom_ops.h"
 #include "daemon/chain_ops.h"
 #include "daemon/hash_ops.h"
@@ -16,8 +17,9 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers : {HashHandlers(), OrderedHandlers(), BloomHandlers(),
-                              PrefilterHandlers(), ChainHandlers(), ProcessGroupHandlers()}) {
+  for (const auto handlers :
+       {HashHandlers(), OrderedHandlers(), BloomHandlers(), PrefilterHandlers(), ApplyHandlers(),
+        ChainHandlers(), ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

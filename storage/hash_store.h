@@ -55,6 +55,15 @@ struct HashOutcome : StoredValue {
   std::uint64_t result = 0;
 };
 
+// What becomes of a record, as the caller of HashStore::Update decides. The value is read before
+// anything of the store changes, so it may be a view of the present one.
+struct UpdateDecision {
+  enum class What : std::uint8_t { kKeep, kStore, kDelete };
+  What what = What::kKeep;
+  Bytes value;  // For kStore: at most the extent threshold (1 MiB).
+  std::uint8_t value_flags = 0;
+};
+
 struct RecordView {
   Bytes key;
   Bytes value;
@@ -130,6 +139,13 @@ class HashStore : public Store {
   // Appends to the value, which is created if absent; keeps the expiry, clears counter flags.
   // Returns: kOk with value_bytes, kOutOfRange (above 1 GiB), kInvalidArgument, kResourceExhausted.
   HashOutcome Append(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
+  // Lets `decide` say what becomes of the record, given the present one (as Get answers; kNotFound:
+  // absent). It may be called more than once: the last call counts. Keeps the expiry. Returns: kOk
+  // with the version of the record as it is then (0: there is none), kInvalidArgument,
+  // kResourceExhausted.
+  HashOutcome Update(Bytes key, std::uint64_t hash,
+                     absl::FunctionRef<UpdateDecision(const HashOutcome& present)> decide,
+                     std::uint64_t now_ms);
   // Sets or (kTtlNone) removes the expiry. Returns: kOk, kNotFound, kResourceExhausted.
   HashOutcome Expire(Bytes key, std::uint64_t hash, std::uint64_t ttl_ms, std::uint64_t now_ms);
 

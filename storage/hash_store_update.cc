@@ -236,6 +236,44 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
   return outcome;
 }
 
+HashOutcome HashStore::Update(Bytes key, std::uint64_t hash,
+                              absl::FunctionRef<UpdateDecision(const HashOutcome& present)> decide,
+                              std::uint64_t now_ms) {
+  HashOutcome refused;
+  if (BadPut(key, 0, 0)) {
+    refused.code = StatusCode::kInvalidArgument;
+    return refused;
+  }
+  bool deleted = false;
+  HashOutcome outcome =
+      Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
+        HashOutcome present;
+        present.code = StatusCode::kNotFound;
+        if (found.slot != nullptr) {
+          present.code = StatusCode::kOk;
+          SetValue(*found.record, found.location(), present);
+        }
+        const UpdateDecision decision = decide(present);
+        out.version = present.version;
+        const bool deletes = decision.what == UpdateDecision::What::kDelete;
+        deleted = deletes && found.slot != nullptr;
+        if (deletes) change.type = LogRecordType::kDelete;
+        if (decision.what != UpdateDecision::What::kStore) return deleted;
+        if (BadPut(key, decision.value.size(), decision.value_flags) ||
+            decision.value.size() > log_.extent_threshold_bytes()) {
+          out.code = StatusCode::kInvalidArgument;
+          return false;
+        }
+        change.value = decision.value;
+        change.value_bytes = decision.value.size();
+        change.value_flags = decision.value_flags;
+        change.expiry_ms = ExpiryAt(kTtlKeep, found, now_ms);
+        return true;
+      });
+  if (deleted && outcome.code == StatusCode::kOk) outcome.version = Lsn();
+  return outcome;
+}
+
 HashOutcome HashStore::Expire(Bytes key, std::uint64_t hash, std::uint64_t ttl_ms,
                               std::uint64_t now_ms) {
   return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {

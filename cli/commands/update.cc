@@ -78,6 +78,33 @@ Status Append(Invocation& run) {
   return OkStatus();
 }
 
+Status Apply(Invocation& run) {
+  Result<v1::Operation> apply = OnKey(run, v1::OPERATION_KIND_APPLY);
+  if (!apply.ok()) return apply.status();
+  apply->set_function(run.args.Text("FUNCTION"));
+  if (!run.args.Text("ARGUMENT").empty()) {
+    const Result<v1::ValueKind> kind = KindArgument(run.args);
+    if (!kind.ok()) return kind.status();
+    Result<std::string> argument = ValueArgument(run.args, "ARGUMENT", *kind);
+    if (!argument.ok()) return argument.status();
+    apply->set_value(*std::move(argument));
+  }
+  const Result<v1::OperationResult> result = ExecuteOne(run, *apply);
+  if (!result.ok()) return result.status();
+  if (run.out.json()) {
+    Json object;
+    SetBytes(&object, "key", apply->key());
+    SetBytes(&object, "result", result->value());
+    object["version"] = result->version() == 0 ? Json(nullptr) : Json(result->version());
+    run.out.Result(object, "");
+    return OkStatus();
+  }
+  // As get: the bytes must stay what they are.
+  run.out.Raw(result->value());
+  if (run.out.stdout_is_terminal() && !result->value().empty()) run.out.Raw("\n");
+  return OkStatus();
+}
+
 Status Cas(Invocation& run) {
   Result<v1::Operation> swap = OnKey(run, v1::OPERATION_KIND_COMPARE_AND_SWAP);
   if (!swap.ok()) return swap.status();
@@ -144,6 +171,22 @@ std::vector<Verb> UpdateVerbs() {
        {LiteralOption(), Base64Option()},
        {{"kvctl append default log 'one more line'", ""}},
        Append},
+      {"apply",
+       "let a function of the daemons decide what becomes of a value",
+       "Prints what the function returns. kvd has: exchange, greater, lesser, or-bytes, add-i64s, "
+       "add-f64s and append-last; kvd --functions loads a site's own.",
+       {NamespaceParameter(),
+        KeyParameter(),
+        {"FUNCTION", "its name"},
+        {"ARGUMENT", "what it gets; as VALUE (default: nothing)", 0, 1}},
+       {{"--int", "", "the argument is a whole number: its 8 bytes"},
+        {"--f64", "", "the argument is a floating-point number: its 8 bytes"},
+        LiteralOption(),
+        Base64Option()},
+       {{"kvctl apply default greeting exchange welcome", "prints what it was"},
+        {"kvctl apply default sums add-i64s 5 --int", ""}},
+       Apply,
+       "call function update script eval"},
       {"cas",
        "replace a value if it is the expected one",
        "Compare and swap: exit code 1 if the record has another value, 3 if it does not exist. "

@@ -17,6 +17,7 @@ static_assert(static_cast<int>(v1::OPERATION_KIND_FETCH_MAX) ==
               static_cast<int>(Opcode::kFetchMax));
 static_assert(static_cast<int>(v1::OPERATION_KIND_TTL) == static_cast<int>(Opcode::kTtl));
 static_assert(static_cast<int>(v1::OPERATION_KIND_LENGTH) == static_cast<int>(Opcode::kLength));
+static_assert(static_cast<int>(v1::OPERATION_KIND_APPLY) == static_cast<int>(Opcode::kApply));
 static_assert(static_cast<int>(v1::OPERATION_KIND_PREFILTER_DESCRIBE) ==
               static_cast<int>(Opcode::kPrefilterDescribe));
 static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_INSERT) ==
@@ -55,19 +56,20 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
   const bool known = from.kind() >= v1::OPERATION_KIND_GET && from.kind() <= v1::OPERATION_KIND_TTL;
   if (!known && from.kind() != v1::OPERATION_KIND_LENGTH &&
       from.kind() != v1::OPERATION_KIND_PREFILTER_DESCRIBE &&
-      from.kind() != v1::OPERATION_KIND_BLOOM_INSERT &&
+      from.kind() != v1::OPERATION_KIND_APPLY && from.kind() != v1::OPERATION_KIND_BLOOM_INSERT &&
       from.kind() != v1::OPERATION_KIND_BLOOM_CONTAINS &&
       from.kind() != v1::OPERATION_KIND_BLOOM_DESCRIBE) {
     return Invalid("unknown kind of operation");
   }
-  TP_RETURN_IF_ERROR(CheckSizes(from.key(), from.value().size() + from.expected().size()));
+  const std::size_t bytes = from.value().size() + from.expected().size() + from.function().size();
+  TP_RETURN_IF_ERROR(CheckSizes(from.key(), bytes));
   const bool one_piece = from.kind() == v1::OPERATION_KIND_APPEND ||
-                         from.kind() == v1::OPERATION_KIND_COMPARE_AND_SWAP;
-  if (one_piece &&
-      from.value().size() + from.expected().size() > limits::kUnstreamedValueBytesMax) {
+                         from.kind() == v1::OPERATION_KIND_COMPARE_AND_SWAP ||
+                         from.kind() == v1::OPERATION_KIND_APPLY;
+  if (one_piece && bytes > limits::kUnstreamedValueBytesMax) {
     return Status(StatusCode::kInvalidArgument,
-                  std::to_string(from.value().size() + from.expected().size()) + " bytes in one " +
-                      (from.kind() == v1::OPERATION_KIND_APPEND ? "append" : "compare-and-swap"),
+                  std::to_string(bytes) + " bytes in one " +
+                      std::string(wire::InfoOf(static_cast<Opcode>(from.kind())).name),
                   "these take at most 32 KiB; put takes 1 GiB, if wanted with a version");
   }
   auto kind = KindFromProto(from.value_kind());
@@ -126,7 +128,11 @@ void ToProto(const wire::Operation& from, v1::Operation* to) {
   }
   if (from.has(Argument::kExpectedBytes)) {
     const auto bytes = static_cast<std::size_t>(from.get(Argument::kExpectedBytes));
-    to->set_expected(from.value.data(), bytes);
+    if (from.opcode == Opcode::kApply) {
+      to->set_function(std::string(AsText(from.value.first(bytes))));
+    } else {
+      to->set_expected(from.value.data(), bytes);
+    }
     to->set_value(from.value.data() + bytes, from.value.size() - bytes);
   }
 }

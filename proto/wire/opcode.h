@@ -42,6 +42,7 @@ enum class Opcode : std::uint8_t {
   kPrefilterRead = 20,      // The bytes of an absent filter from an offset on.
   // Operations on keys that share a partition, as one: see chain.h. Its key is one of theirs.
   kChain = 30,
+  kApply = 21,  // A function of the daemon's decides what becomes of the value.
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
   kScan = 32,        // Records in the order of their keys.
   kCountRange = 33,  // How many there are,
@@ -68,7 +69,8 @@ enum class Argument : std::uint8_t {
   kTtlMs = 1,    // Put, Expire: time to live in ms; 0 is for ever. Absent: the namespace's default.
   kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
                  // BloomUnion: the namespace whose bits are taken; PrefilterRead: the generation.
-  kExpectedBytes = 3,  // CompareAndSwap: how much of the value is the expected one; it comes first.
+  kExpectedBytes = 3,  // CompareAndSwap, Apply: how much of the value is the expected one, or the
+                       // function's name; it comes first.
   kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: where to go on; 0 starts.
   kUpload = 5,         // Put: the value was streamed before and has this number.
   kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h.
@@ -129,6 +131,7 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kPrefilterRead, "prefilter-read", kRecordKinds, false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
     {Opcode::kChain, "chain", kRecordKinds, true, true, 0, 0, true},
+    {Opcode::kApply, "apply", kRecordKinds, true, true, MaskOf(Argument::kExpectedBytes), 0, true},
     {Opcode::kScan, "scan", MaskOf(Kind::kOrdered), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kCountRange, "count-range", MaskOf(Kind::kOrdered), false, false,

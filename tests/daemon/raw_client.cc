@@ -9,7 +9,7 @@
 namespace tidepool::daemon {
 
 TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind,
-                   std::string prefilter)
+                   std::string prefilter, std::shared_ptr<const Functions> functions)
     : partitions_(partitions), kind_(kind), prefilter_(std::move(prefilter)) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
@@ -19,6 +19,7 @@ TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind ki
   context_ = *std::move(context);
   CoreGroupOptions options;
   options.memory_bytes = memory_bytes;
+  options.functions = std::move(functions);
   auto cores = CoreGroup::Start(options, &lease_, context_.get());
   REQUIRE(cores.ok());
   cores_ = *std::move(cores);

@@ -22,7 +22,8 @@ namespace tidepool::daemon {
 class TestNode {
  public:
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
-                    Kind kind = Kind::kHash, std::string prefilter = "none");
+                    Kind kind = Kind::kHash, std::string prefilter = "none",
+                    std::shared_ptr<const Functions> functions = nullptr);
 
   CoreGroup& cores() { return *cores_; }
   transport::Context& context() { return *context_; }

@@ -221,6 +221,17 @@ class TypedMap {
                                       Codec<V>::Encode(desired, &rooms[1]), options);
   }
 
+  // The value's encoding is what the function takes and makes.
+  Result<tidepool::Value> Apply(KeyArgument key, std::string_view function,
+                                std::string_view argument, const CallOptions& options = {}) const {
+    return bytes_.Apply(Encoded(key).bytes, function, argument, options);
+  }
+  Future<tidepool::Value> ApplyAsync(KeyArgument key, std::string_view function,
+                                     std::string_view argument,
+                                     const CallOptions& options = {}) const {
+    return bytes_.ApplyAsync(Encoded(key).bytes, function, argument, options);
+  }
+
   Result<std::uint64_t> Append(
       KeyArgument key, std::string_view suffix,
       const CallOptions& options = {}) const requires std::same_as<V, std::string> {
