@@ -12,6 +12,7 @@
 #include "cli/commands/namespace.h"
 #include "cli/commands/ordered.h"
 #include "cli/commands/ping.h"
+#include "cli/commands/queue.h"
 #include "cli/commands/scan.h"
 #include "cli/commands/stage.h"
 #include "cli/commands/update.h"
@@ -23,9 +24,9 @@ namespace tidepool::cli {
 const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
-    for (const auto& family :
-         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, WatchVerbs, BloomVerbs,
-          ScanVerbs, OrderedVerbs, LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+    for (const auto& family : {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs,
+                               WatchVerbs, BloomVerbs, ScanVerbs, OrderedVerbs, QueueVerbs,
+                               LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

@@ -26,8 +26,17 @@ void Operation::AddArgument(wire::Argument argument, std::uint64_t word) {
   arguments |= wire::MaskOf(argument);
 }
 
+void Operation::AddUploadArgument(std::uint64_t upload) {
+  const std::size_t at = WordsBefore(wire::Argument::kUpload);
+  TP_DCHECK(at + (waits() ? 2 : 1) <= kOperationWordsMax);
+  if (waits()) words[at + 1] = words[at];
+  words[at] = upload;
+  arguments |= wire::MaskOf(wire::Argument::kUpload);
+}
+
 void Operation::RemoveUploadArgument() {
-  // It is the last of a Put's arguments, so the words before it stay.
+  const std::size_t at = WordsBefore(wire::Argument::kUpload);
+  if (waits()) words[at] = words[at + 1];
   arguments &= static_cast<std::uint8_t>(~wire::MaskOf(wire::Argument::kUpload));
 }
 
@@ -77,11 +86,15 @@ void Call::Release() {
 }
 
 const std::byte* Call::Copy(std::string_view bytes) {
-  TP_DCHECK(bytes.size() <= static_cast<std::size_t>(copy_end_ - copy_at_));
-  std::byte* to = copy_at_;
+  std::byte* to = Reserve(bytes.size());
   if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-  copy_at_ += bytes.size();
   return to;
+}
+
+std::byte* Call::Reserve(std::size_t bytes) {
+  TP_DCHECK(bytes <= static_cast<std::size_t>(copy_end_ - copy_at_));
+  copy_at_ += bytes;
+  return copy_at_ - bytes;
 }
 
 void Call::SetResult(Operation& operation, Bytes bytes) {

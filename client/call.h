@@ -31,9 +31,8 @@ class Engine;
 struct PartitionQueue;
 struct SentFrame;
 
-// Arguments of one operation at most: Put has version, ttl and upload, Iterate operand, cursor and
-// options.
-inline constexpr std::size_t kOperationWordsMax = 3;
+// Arguments of one operation at most: Push has ttl, priority, upload and wait.
+inline constexpr std::size_t kOperationWordsMax = limits::kOperationArgumentsMax;
 // What one frame asks a daemon to wait at most. An operation that waits longer is sent again: so a
 // frame is finished soon, the window of unfinished ones moves on, and the session is never silent.
 inline constexpr std::uint64_t kWaitSliceMs = 1'000;
@@ -84,7 +83,15 @@ struct Operation {
 
   // Adds an argument; they must come in Argument's order.
   void AddArgument(wire::Argument argument, std::uint64_t word);
+  // REQUIRES: it is there.
+  std::uint64_t Word(wire::Argument argument) const { return words[WordsBefore(argument)]; }
+  // Only the time to wait may be behind it.
+  void AddUploadArgument(std::uint64_t upload);
   void RemoveUploadArgument();
+  // How many arguments come before this one.
+  std::size_t WordsBefore(wire::Argument argument) const {
+    return static_cast<std::size_t>(__builtin_popcount(arguments & (wire::MaskOf(argument) - 1u)));
+  }
   // As it travels. Reuse `out`: of its words only those that are there are written.
   void ToWire(wire::Operation* out) const;
   // Encoded size, header included.
@@ -109,6 +116,8 @@ class Call {
   std::span<Operation> operations() { return {operations_, operation_count_}; }
   // Copies into this call's own memory; the sum is at most `copy_bytes`.
   const std::byte* Copy(std::string_view bytes);
+  // The same for bytes that the caller then writes.
+  std::byte* Reserve(std::size_t bytes);
 
   // Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }

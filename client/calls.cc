@@ -83,7 +83,7 @@ WriteNotice::~WriteNotice() {
 
 CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   const std::size_t value_bytes = spec.value.size() + spec.value_tail.size();
-  const bool streams = spec.opcode == wire::Opcode::kPut;
+  const bool streams = spec.opcode == wire::Opcode::kPut || spec.opcode == wire::Opcode::kPush;
   if (const Status status = CheckSizes(spec.key, value_bytes, !streams); !status.ok()) {
     return FailedCall(space, status);
   }

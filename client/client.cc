@@ -1,6 +1,8 @@
 // The public Client: namespaces, descriptions and measurements.
 #include "tidepool/client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -32,6 +34,8 @@ placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   to.prefilter = from.prefilter;
   to.expected_items = from.expected_items;
   to.false_positive_rate = from.false_positive_rate;
+  to.capacity = from.capacity;
+  to.home = from.home;
   to.key_type = from.key_type;
   to.value_type = from.value_type;
   return to;
@@ -52,7 +56,9 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.key_type,
                   from.options.value_type,
                   from.options.expected_items,
-                  from.options.false_positive_rate};
+                  from.options.false_positive_rate,
+                  from.options.capacity,
+                  from.options.home};
   for (const auto& place : from.partitions) {
     const placement::Node* node = map.FindNode(place.node);
     if (place.state == placement::PartitionState::kLost) {
@@ -98,17 +104,34 @@ Status AskAnyNode(Engine& engine, Ask ask) {
   return status;
 }
 
+// The number of a node on this machine, for those who ask for "local".
+Status ResolveHome(const Engine& engine, std::string* home) {
+  if (*home != placement::kHomeLocal) return {};
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const placement::PlacementMapPtr map = engine.map();
+  for (const placement::Node& node : map->nodes) {
+    if (node.state != placement::NodeState::kUp || node.host != host) continue;
+    *home = std::to_string(node.id.value());
+    return {};
+  }
+  return Status(StatusCode::kFailedPrecondition,
+                "no node of the cluster is up on this machine, '" + std::string(host) + "'",
+                "give a node's number as home, or none");
+}
+
 Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::string_view name,
                                 NamespaceKind kind, const NamespaceOptions& options,
                                 bool must_create) {
   TP_RETURN_IF_ERROR(engine->Usable());
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   const Deadline deadline = ControlDeadline(*engine);
+  placement::NamespaceOptions wanted = ToPlacement(options);
+  TP_RETURN_IF_ERROR(ResolveHome(*engine, &wanted.home));
   internal::CreateReply reply;
   TP_RETURN_IF_ERROR(AskAnyNode(*engine, [&](const std::string& address) -> Status {
-    auto answer = engine->control().CreateNamespace(address, std::string(name),
-                                                    static_cast<placement::Kind>(kind),
-                                                    ToPlacement(options), deadline);
+    auto answer = engine->control().CreateNamespace(
+        address, std::string(name), static_cast<placement::Kind>(kind), wanted, deadline);
     if (answer.ok()) reply = *answer;
     return answer.status();
   }));

@@ -11,6 +11,7 @@
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/prefilter_ops.h"
 #include "proto/wire/process_group_ops.h"
+#include "proto/wire/queue_ops.h"
 
 namespace tidepool::internal {
 namespace {
@@ -222,6 +223,19 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kCountRange:
     case wire::Opcode::kEraseRange:
       return kAnswerFixedBytes + wire::kRangeRestBytesMax;
+    case wire::Opcode::kPop:
+    case wire::Opcode::kPeek: {
+      // A list of many is as long as it may be, since what it has no room for is asked for again.
+      const std::uint64_t items = operation.Word(wire::Argument::kOperand);
+      const std::uint64_t bytes =
+          items * (wire::kDeliveredItemHeaderBytes + operation.queue->space->value_bytes_expected);
+      return kAnswerFixedBytes +
+             static_cast<std::uint32_t>(items > 1 ? std::uint64_t{kPageBytes} : bytes);
+    }
+    case wire::Opcode::kPushMany:
+      return kAnswerFixedBytes + wire::kPushManyRestBytes;
+    case wire::Opcode::kQueueLength:
+      return kAnswerFixedBytes + wire::kQueueLengthsBytes;
     case wire::Opcode::kGroupJoin:
     case wire::Opcode::kGroupMeet:
       // A result, or who is missing.

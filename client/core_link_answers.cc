@@ -103,7 +103,11 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   }
   if (answer.code == StatusCode::kOk && !is_text) {
     operation->call->SetResult(*operation, answer.value);
-    if (operation->opcode == wire::Opcode::kGet) queue->space->LearnValueBytes(answer.value.size());
+    if (operation->opcode == wire::Opcode::kGet ||
+        (operation->opcode == wire::Opcode::kPop &&
+         operation->Word(wire::Argument::kOperand) == 1)) {
+      queue->space->LearnValueBytes(answer.value.size());
+    }
   }
   engine_.End(operation, answer.code);
 }
@@ -187,6 +191,8 @@ void CoreLink::BeginDownload(SentFrame* frame, std::uint16_t index, const wire::
   }
   operation->version = answer.version;
   operation->result_kind = answer.value_kind;
+  // What is said of a value that follows: which item it is.
+  if (!answer.value.empty()) operation->call->SetResult(*operation, answer.value);
   operation->large_result = std::make_unique<std::string>();
   try {
     operation->large_result->resize(total);
@@ -232,7 +238,7 @@ void CoreLink::OnStreamPart(const wire::StreamFrame& part) {
   Operation* operation = TakeAnswered(frame, index);
   TP_DCHECK(operation != nullptr);
   if (code == StatusCode::kOk) {
-    operation->result = *operation->large_result;
+    if (operation->result.empty()) operation->result = *operation->large_result;
     engine_.End(operation, StatusCode::kOk);
   } else {
     operation->large_result.reset();

@@ -72,7 +72,7 @@ void CoreLink::OnStreamAck(const wire::StreamFrame& frame) {
   }
   if (!upload_.sender.OnAck(frame.stream.offset)) return;
   if (upload_.sender.Complete()) {
-    operation->AddArgument(wire::Argument::kUpload, upload_.number);
+    operation->AddUploadArgument(upload_.number);
     operation->upload_ready = true;
     MakeReady(operation->queue);
   }

@@ -378,7 +378,7 @@ void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room
   const storage::StoredValue& stored = reply.stored;
   answer.index = planned.index;
   std::shared_ptr<const storage::ValueReader> pinned;
-  if (stored.extent == nullptr &&
+  if (stored.extent == nullptr && (answer.value.empty() || stored.location == 0) &&
       stored.value_bytes <= std::min(room, limits::kUnstreamedValueBytesMax)) {
     if (stored.value_bytes > 0) answer.value = stored.value;
   } else {

@@ -3,6 +3,7 @@
 #include <absl/container/inlined_vector.h>
 
 #include "daemon/listed_record.h"
+#include "daemon/ttl_argument.h"
 #include "proto/base/check.h"
 #include "proto/wire/record_list.h"
 
@@ -47,13 +48,6 @@ void ConcludeWithValue(const HashOutcome& outcome, Reply* reply) {
 
 void Explain(Reply* reply, StatusCode code, std::string_view text) {
   if (reply->answer.code == code) reply->answer.value = AsBytes(text);
-}
-
-// The wire's 0 is "for ever"; an absent argument is the namespace's default.
-std::uint64_t TtlOf(const wire::Operation& operation) {
-  if (!operation.has(Argument::kTtlMs)) return storage::kTtlDefault;
-  const std::uint64_t ttl_ms = operation.get(Argument::kTtlMs);
-  return ttl_ms == 0 ? storage::kTtlNone : ttl_ms;
 }
 
 void HandleGet(const OperationContext& context, Reply* reply) {

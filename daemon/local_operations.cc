@@ -8,6 +8,7 @@
 #include "daemon/core.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
+#include "proto/wire/queue_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -74,7 +75,14 @@ void RunBatch(Core& core, LocalBatch& batch) {
     return;
   }
   const std::uint64_t now_ms = core.store().NowMs();
-  std::vector<std::byte> scratch(limits::kFrameBytesMax);
+  // Items are delivered in lists only, so the list has room for the largest one that is wanted.
+  const bool delivers =
+      std::any_of(batch.operations.begin(), batch.operations.end(), [](const auto& operation) {
+        return operation.opcode == wire::Opcode::kPop || operation.opcode == wire::Opcode::kPeek;
+      });
+  std::vector<std::byte> scratch(
+      std::max(limits::kFrameBytesMax,
+               delivers ? batch.value_bytes_max + wire::kDeliveredItemHeaderBytes : 0));
   bool changes = false;
   for (const wire::Operation& operation : batch.operations) {
     Reply reply;
@@ -87,6 +95,7 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                  .now_ms = now_ms,
                                  .scratch = scratch,
                                  .store = core.store(),
+                                 .may_stream = false,
                                  .functions = core.dispatcher().functions(),
                                  .executor = &core.dispatcher()},
                                 &reply);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/wire/queue_ops.h"
+
 namespace tidepool::daemon {
 namespace {
 
@@ -10,6 +12,19 @@ using wire::Opcode;
 
 std::uint64_t BytesOf(const storage::Store& store) {
   return store.payload_bytes() + store.size() * kRecordOverheadBytes;
+}
+
+// At most: those of a queue by arrival are half as long.
+constexpr std::uint64_t kItemKeyBytes = 16;
+
+std::uint64_t GrowthOfPushed(Bytes list) {
+  std::uint64_t bytes = 0;
+  wire::PushedItem item;
+  // What is malformed is refused by the handler.
+  while (!list.empty() && wire::TakePushedItem(&list, &item).ok()) {
+    bytes += item.value.size() + kItemKeyBytes + kRecordOverheadBytes;
+  }
+  return bytes;
 }
 
 // How much an operation may add, whatever is there now. 0: it stores no more than before.
@@ -36,6 +51,11 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
     case Opcode::kApply:
       value_bytes = limits::kFunctionValueBytesMax;  // What it makes is known afterwards.
       break;
+    case Opcode::kPush:
+      if (context.upload != nullptr) value_bytes = context.upload->value_bytes();
+      return value_bytes + kItemKeyBytes + kRecordOverheadBytes;
+    case Opcode::kPushMany:
+      return GrowthOfPushed(operation.value);
     default:
       return 0;
   }
@@ -45,6 +65,7 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
 // The same for the record that is there now.
 std::uint64_t Growth(const OperationContext& context, std::uint64_t at_most) {
   const wire::Operation& operation = context.operation;
+  if (!context.partition.IsOneOf(storage::kRecordKinds)) return at_most;
   const storage::HashOutcome present =
       context.partition.hash().Contains(operation.key, context.hash, context.now_ms);
   if (present.code != StatusCode::kOk) {

@@ -9,6 +9,7 @@
 #include "daemon/ordered_ops.h"
 #include "daemon/prefilter_ops.h"
 #include "daemon/process_group_ops.h"
+#include "daemon/queue_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -18,8 +19,8 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 HandlerTable MakeTable() {
   HandlerTable table{};
   for (const auto handlers :
-       {HashHandlers(), OrderedHandlers(), BloomHandlers(), PrefilterHandlers(), ApplyHandlers(),
-        ChainHandlers(), ProcessGroupHandlers()}) {
+       {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers(), PrefilterHandlers(),
+        ApplyHandlers(), ChainHandlers(), ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

@@ -50,6 +50,9 @@ struct OperationContext {
   storage::CoreStore& store;  // That holds the partition.
   // The caller may be answered later: the handler may say what it waits for instead.
   bool may_wait = false;
+  // A value that is too large for the answer may be left to Reply::stored; else an operation that
+  // takes a value away must leave it where it is.
+  bool may_stream = true;
   // Of operations that came by frame: their session, and the process groups of this core.
   SessionId session;
   ProcessGroups* groups = nullptr;
@@ -57,7 +60,8 @@ struct OperationContext {
   Executor* executor = nullptr;
 };
 
-// `stored` is what a value too large for the answer is pinned from; its views end with the next
+// `stored` is what the value is taken from, and, if it is too large for the answer or the answer's
+// value says something else already, what is pinned to be streamed; its views end with the next
 // change of the store.
 struct Reply {
   wire::Answer answer;

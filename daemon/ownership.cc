@@ -50,6 +50,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
                                      space->options.false_positive_rate, options.partition_count)
                            .value_or(FilterShape{});
     }
+    options.queue.capacity = space->options.capacity;
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;

@@ -25,7 +25,7 @@ Result<v1::Kind> ParseKind(const std::string& text) {
     if (text == kKinds[i]) return static_cast<v1::Kind>(i);
   }
   return Status(StatusCode::kInvalidArgument, "--kind: there is no kind " + Quote(text),
-                "this version has: hash, bloom");
+                "this version has: hash, ordered, queue, priority, bloom");
 }
 
 std::string OrDefault(const std::string& text, const char* otherwise) {
@@ -58,6 +58,9 @@ Json ToJson(const v1::NamespaceMap& space) {
   if (space.kind() == v1::KIND_BLOOM || json["prefilter"] != "none") {
     json["expected_items"] = options.expected_items();
     json["false_positive_rate"] = options.false_positive_rate();
+  }
+  if (space.kind() == v1::KIND_QUEUE || space.kind() == v1::KIND_PRIORITY) {
+    json["capacity"] = options.capacity() == 0 ? Json(nullptr) : Json(options.capacity());
   }
   return json;
 }
@@ -94,6 +97,10 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
     }
     options.set_false_positive_rate(*rate);
   }
+  const auto capacity = args.Number("--capacity", 0);
+  if (!capacity.ok()) return capacity.status();
+  options.set_capacity(*capacity);
+  options.set_home(args.Text("--home"));
   options.set_durability(args.Text("--durability"));
   options.set_on_loss(args.Text("--on-loss"));
   options.set_prefilter(args.Text("--prefilter"));
@@ -239,9 +246,15 @@ std::vector<Verb> NamespaceVerbs() {
        "create a namespace",
        "Creating one that exists is fine if the options are equal. They are fixed from then on.",
        {name},
-       {{"--kind", "KIND", "hash (default), ordered or bloom; other kinds come in later versions"},
-        {"--partitions", "N", "units of ownership, 1 to 4096 (default: 4 per core); ordered has 1"},
-        {"--ttl", "DURATION", "time to live of records put without one (default: for ever)"},
+       {{"--kind", "KIND", "hash (default), ordered, queue, priority or bloom"},
+        {"--partitions", "N",
+         "units of ownership, 1 to 4096 (default: 4 per core); ordered and queues have 1"},
+        {"--capacity", "N",
+         "of kinds queue and priority: so many items at most (default: as memory allows)"},
+        {"--home", "NODE",
+         "the node that gets all of it: its number, or local (default: spread over all)"},
+        {"--ttl", "DURATION",
+         "time to live of records and items put without one (default: for ever)"},
         {"--on-loss", "WHAT",
          "what a node that comes back without its data does: error (default) or empty"},
         {"--memory-share", "PERCENT",
@@ -257,6 +270,7 @@ std::vector<Verb> NamespaceVerbs() {
          "of the same: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
        {{"kvctl namespace create particles", ""},
         {"kvctl namespace create cache --ttl 1h --on-loss empty", ""},
+        {"kvctl namespace create jobs --kind queue --capacity 10000 --home local", ""},
         {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
         {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},
        Create,

@@ -63,6 +63,7 @@ Json EncodeNamespace(const Namespace& space) {
           {"value_type", options.value_type},
           {"expected_items", options.expected_items},
           {"false_positive_rate", options.false_positive_rate},
+          {"capacity", options.capacity},
           {"partitions", partitions}};
 }
 
@@ -184,6 +185,8 @@ Status DecodeNamespace(const Json& json, ClusterState* state) {
     options.expected_items = reader.Number("expected_items", 0, UINT64_MAX);
     options.false_positive_rate = reader.Fraction("false_positive_rate");
   }
+  // Nor bounds before there were queues.
+  if (json.contains("capacity")) options.capacity = reader.Number("capacity", 0, UINT64_MAX);
   for (const Json& entry : reader.List("partitions", limits::kPartitionsPerNamespaceMax)) {
     const std::vector<std::uint64_t> place = Numbers(entry, 4);
     if (place.empty() || place[0] >= state->nodes.size() || place[1] >= limits::kCoresPerNodeMax ||

@@ -400,13 +400,16 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
   space->name = std::string(name);
   space->kind = kind;
   // Namespaces of one partition would all lie on the first core.
-  const std::uint32_t first = kind == Kind::kOrdered ? space->id.value() : 0;
-  space->partitions = SpreadPartitions(state_.map.nodes, PartitionsWanted(kind, options), first);
+  const std::uint32_t first = HasOnePartition(kind) ? space->id.value() : 0;
+  const auto nodes = NodesFor(state_.map.nodes, options.home);
+  if (!nodes.ok()) return nodes.status();
+  space->partitions = SpreadPartitions(*nodes, PartitionsWanted(kind, options), first);
   if (space->partitions.empty()) {
     return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
                   "see: kvctl status");
   }
   space->options = std::move(options);
+  space->options.home.clear();
   space->options.partitions = static_cast<std::uint32_t>(space->partitions.size());
   ClusterState next = state_;
   next.map.epoch = After(state_.map.epoch);

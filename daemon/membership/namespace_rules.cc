@@ -99,14 +99,33 @@ Status CheckPrefilterOptions(Kind kind, const NamespaceOptions& options) {
                "leave them out, or give prefilter 'absent' or 'admit', or kind 'bloom'");
 }
 
+// Of kinds queue and priority.
+Status CheckQueueOptions(const NamespaceOptions& options) {
+  if (options.partitions > 1) {
+    return Wrong("a queue has one partition, on one core",
+                 "leave partitions out; use several queues for more than one core's work");
+  }
+  if (!options.key_type.empty()) {
+    return Wrong("items of a queue have no keys: key_type is not an option of it",
+                 "give value_type");
+  }
+  return OkStatus();
+}
+
 }  // namespace
+
+bool HasOnePartition(Kind kind) {
+  return kind == Kind::kOrdered || kind == Kind::kQueue || kind == Kind::kPriority;
+}
 
 Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   if (kind == Kind::kUnspecified) {
     return Wrong("a namespace needs a kind", "give 'hash'");
   }
   if (kind == Kind::kBloom) TP_RETURN_IF_ERROR(CheckFilterOptions(options));
-  if (kind != Kind::kHash && kind != Kind::kOrdered && kind != Kind::kBloom) {
+  const bool is_queue = kind == Kind::kQueue || kind == Kind::kPriority;
+  if (is_queue) TP_RETURN_IF_ERROR(CheckQueueOptions(options));
+  if (kind != Kind::kHash && kind != Kind::kOrdered && kind != Kind::kBloom && !is_queue) {
     return NotYet("the kind '" + std::string(placement::KindName(kind)) + "'", "use kind 'hash'");
   }
   if (kind == Kind::kOrdered && options.partitions > 1) {
@@ -139,6 +158,10 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
                  "give 1 to 100, or 0 for no limit of its own");
   }
   TP_RETURN_IF_ERROR(CheckPrefilterOptions(kind, options));
+  if (!is_queue && options.capacity != 0) {
+    return Wrong("capacity is of kinds 'queue' and 'priority' only",
+                 "leave it out; memory_share_percent bounds other kinds");
+  }
   TP_RETURN_IF_ERROR(placement::CheckTypeName(options.key_type));
   return placement::CheckTypeName(options.value_type);
 }
@@ -171,6 +194,7 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
   compare("prefilter", is.prefilter, wanted.prefilter);
   compare("expected_items", is.expected_items, wanted.expected_items);
   compare("false_positive_rate", is.false_positive_rate, wanted.false_positive_rate);
+  compare("capacity", is.capacity, wanted.capacity);
   if (differences.empty()) return OkStatus();
   return Status(
       StatusCode::kAlreadyExists,
@@ -179,7 +203,21 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
 }
 
 std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {
-  return kind == Kind::kOrdered ? 1 : options.partitions;
+  return HasOnePartition(kind) ? 1 : options.partitions;
+}
+
+Result<std::vector<placement::Node>> NodesFor(const std::vector<placement::Node>& nodes,
+                                              const std::string& home) {
+  if (home.empty()) return nodes;
+  for (const placement::Node& node : nodes) {
+    if (std::to_string(node.id.value()) != home) continue;
+    if (node.state == NodeState::kUp) return std::vector<placement::Node>{node};
+    return Status(StatusCode::kUnavailable,
+                  "the home, node " + home + " (" + node.host + "), is not up",
+                  "start it again, or name another: kvctl status");
+  }
+  return Wrong("home cannot be '" + home.substr(0, 40) + "'",
+               "give a node's number, see kvctl status, or 'local'");
 }
 
 std::vector<PartitionPlace> SpreadPartitions(const std::vector<placement::Node>& nodes,

@@ -19,8 +19,16 @@ Status CheckNamespaceOptions(placement::Kind kind, const placement::NamespaceOpt
 Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
                   const placement::NamespaceOptions& wanted);
 
+// Kinds that one core holds as a whole.
+bool HasOnePartition(placement::Kind kind);
+
 // How many partitions such a namespace is made with; 0: SpreadPartitions decides.
 std::uint32_t PartitionsWanted(placement::Kind kind, const placement::NamespaceOptions& options);
+
+// Whom the partitions of a namespace with this home are spread over. Errors: kInvalidArgument (no
+// such node), kUnavailable (it is not up).
+Result<std::vector<placement::Node>> NodesFor(const std::vector<placement::Node>& nodes,
+                                              const std::string& home);
 
 // Spreads `count` partitions (0: four per core) over the nodes that are up: all first cores, then
 // all second ones, and so on, so that few partitions reach many nodes; `first` moves the place

@@ -59,7 +59,9 @@ grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request
 Status NamespacesService::CheckFilterFits(Kind kind, const placement::NamespaceOptions& options,
                                           Deadline deadline) {
   const placement::PlacementMapPtr map = node_.NewestMap();
-  const auto places = SpreadPartitions(map->nodes, PartitionsWanted(kind, options));
+  const auto at = NodesFor(map->nodes, options.home);
+  if (!at.ok()) return at.status();
+  const auto places = SpreadPartitions(*at, PartitionsWanted(kind, options));
   if (places.empty()) return OkStatus();  // What is wrong is said by who makes it.
   const auto shape = ShapeOfFilter(options.expected_items, options.false_positive_rate,
                                    static_cast<std::uint32_t>(places.size()));
@@ -92,11 +94,15 @@ grpc::Status NamespacesService::Create(grpc::ServerContext* call,
                                        const v1::CreateNamespaceRequest* request,
                                        v1::CreateNamespaceResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  v1::CreateNamespaceRequest resolved = *request;
+  if (request->options().home() == placement::kHomeLocal) {
+    resolved.mutable_options()->set_home(std::to_string(node_.self().value()));
+  }
   Coordinator* coordinator = node_.coordinator.load();
   if (coordinator == nullptr) {
-    return Forward(call, *request, response, &v1::Namespaces::Stub::Create);
+    return Forward(call, resolved, response, &v1::Namespaces::Stub::Create);
   }
-  auto options = convert::FromProto(request->options());
+  auto options = convert::FromProto(resolved.options());
   if (!options.ok()) return ToGrpc(options.status());
   const auto kind = request->kind() >= 0 && request->kind() <= v1::KIND_ARRAY
                         ? static_cast<placement::Kind>(request->kind())

@@ -1,9 +1,11 @@
 #include "daemon/services/operation_convert.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
 #include "proto/base/limits.h"
+#include "proto/wire/queue_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -20,12 +22,27 @@ static_assert(static_cast<int>(v1::OPERATION_KIND_LENGTH) == static_cast<int>(Op
 static_assert(static_cast<int>(v1::OPERATION_KIND_APPLY) == static_cast<int>(Opcode::kApply));
 static_assert(static_cast<int>(v1::OPERATION_KIND_PREFILTER_DESCRIBE) ==
               static_cast<int>(Opcode::kPrefilterDescribe));
+static_assert(static_cast<int>(v1::OPERATION_KIND_PUSH) == static_cast<int>(Opcode::kPush));
+static_assert(static_cast<int>(v1::OPERATION_KIND_POP) == static_cast<int>(Opcode::kPop));
+static_assert(static_cast<int>(v1::OPERATION_KIND_QUEUE_LENGTH) ==
+              static_cast<int>(Opcode::kQueueLength));
 static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_INSERT) ==
               static_cast<int>(Opcode::kBloomInsert));
 static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_CONTAINS) ==
               static_cast<int>(Opcode::kBloomContains));
 static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_DESCRIBE) ==
               static_cast<int>(Opcode::kBloomDescribe));
+
+bool IsKnown(v1::OperationKind kind) {
+  return (kind >= v1::OPERATION_KIND_GET && kind <= v1::OPERATION_KIND_TTL) ||
+         kind == v1::OPERATION_KIND_LENGTH || kind == v1::OPERATION_KIND_PREFILTER_DESCRIBE ||
+         kind == v1::OPERATION_KIND_APPLY || kind == v1::OPERATION_KIND_PUSH ||
+         (kind >= v1::OPERATION_KIND_POP && kind <= v1::OPERATION_KIND_QUEUE_LENGTH) ||
+         kind == v1::OPERATION_KIND_BLOOM_INSERT || kind == v1::OPERATION_KIND_BLOOM_CONTAINS ||
+         kind == v1::OPERATION_KIND_BLOOM_DESCRIBE;
+}
+
+bool IsOfQueues(Opcode opcode) { return opcode >= Opcode::kPush && opcode <= Opcode::kQueueLength; }
 
 bool IsFetch(Opcode opcode) { return opcode >= Opcode::kFetchAdd && opcode <= Opcode::kFetchMax; }
 
@@ -53,13 +70,9 @@ Result<wire::ValueKind> KindFromProto(v1::ValueKind kind) {
 }  // namespace
 
 Result<wire::Operation> FromProto(const v1::Operation& from) {
-  const bool known = from.kind() >= v1::OPERATION_KIND_GET && from.kind() <= v1::OPERATION_KIND_TTL;
-  if (!known && from.kind() != v1::OPERATION_KIND_LENGTH &&
-      from.kind() != v1::OPERATION_KIND_PREFILTER_DESCRIBE &&
-      from.kind() != v1::OPERATION_KIND_APPLY && from.kind() != v1::OPERATION_KIND_BLOOM_INSERT &&
-      from.kind() != v1::OPERATION_KIND_BLOOM_CONTAINS &&
-      from.kind() != v1::OPERATION_KIND_BLOOM_DESCRIBE) {
-    return Invalid("unknown kind of operation");
+  if (!IsKnown(from.kind())) return Invalid("unknown kind of operation");
+  if (!wire::InfoOf(static_cast<Opcode>(from.kind())).keyed && !from.key().empty()) {
+    return Invalid("a key of an operation without one");
   }
   const std::size_t bytes = from.value().size() + from.expected().size() + from.function().size();
   TP_RETURN_IF_ERROR(CheckSizes(from.key(), bytes));
@@ -108,11 +121,106 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
       if (!from.has_ttl_ms()) return Invalid("expire needs ttl_ms");
       to.set(Argument::kTtlMs, from.ttl_ms());
       break;
+    case Opcode::kPush:
+      if (from.has_ttl_ms()) to.set(Argument::kTtlMs, from.ttl_ms());
+      to.set(Argument::kOperand, from.priority());
+      break;
+    case Opcode::kPop:
+    case Opcode::kPeek:
+      to.set(Argument::kOperand, std::max<std::uint64_t>(1, from.items_max()));
+      if (from.lease_ms() == 0) break;
+      if (to.opcode == Opcode::kPeek) return Invalid("a peek leases nothing");
+      to.set(Argument::kTtlMs, from.lease_ms());
+      break;
+    case Opcode::kAck:
+    case Opcode::kNack:
+      to.set(Argument::kOperand, from.item_id());
+      to.set(Argument::kCursor, from.deliveries());
+      break;
     default:
       break;
   }
   return to;
 }
+
+namespace {
+
+void QueueToProto(const wire::Operation& from, v1::Operation* to) {
+  const std::uint64_t operand = from.get(Argument::kOperand);
+  switch (from.opcode) {
+    case Opcode::kPush:
+      to->set_priority(operand);
+      if (from.has(Argument::kTtlMs)) to->set_ttl_ms(from.get(Argument::kTtlMs));
+      break;
+    case Opcode::kPop:
+    case Opcode::kPeek:
+      to->set_items_max(operand);
+      if (from.has(Argument::kTtlMs)) to->set_lease_ms(from.get(Argument::kTtlMs));
+      break;
+    case Opcode::kAck:
+    case Opcode::kNack:
+      to->set_item_id(operand);
+      to->set_deliveries(from.get(Argument::kCursor));
+      break;
+    default:
+      break;
+  }
+}
+
+// The lists of this node's own cores are sound.
+void QueueToProto(const OperationOutcome& from, Opcode opcode, v1::OperationResult* to) {
+  if (opcode == Opcode::kQueueLength) {
+    const auto lengths = wire::LoadQueueLengths(AsBytes(from.value)).value_or(wire::QueueLengths{});
+    to->set_number(static_cast<std::int64_t>(lengths.ready));
+    to->set_leased(lengths.leased);
+    return;
+  }
+  if (from.has_number && opcode == Opcode::kPush) {
+    to->set_number(static_cast<std::int64_t>(from.number));
+  }
+  if (opcode != Opcode::kPop && opcode != Opcode::kPeek) return;
+  to->set_more(from.number != 0);
+  wire::DeliveredItem item;
+  for (Bytes rest = AsBytes(from.value); !rest.empty();) {
+    if (!wire::TakeDeliveredItem(&rest, &item).ok()) return;
+    v1::Item* added = to->add_items();
+    added->set_id(item.id);
+    added->set_value(item.value.data(), item.value.size());
+    added->set_priority(item.priority);
+    added->set_deliveries(item.deliveries);
+  }
+}
+
+void QueueFromProto(const v1::OperationResult& from, Opcode opcode, OperationOutcome* to) {
+  to->has_number = opcode == Opcode::kPush;
+  to->number = static_cast<std::uint64_t>(from.number());
+  if (opcode == Opcode::kQueueLength) {
+    to->value.resize(wire::kQueueLengthsBytes);
+    wire::StoreQueueLengths({to->number, from.leased()},
+                            reinterpret_cast<std::byte*>(to->value.data()));
+    return;
+  }
+  if (opcode != Opcode::kPop && opcode != Opcode::kPeek) return;
+  to->has_number = true;
+  to->number = from.more() ? 1 : 0;
+  std::size_t bytes = 0;
+  for (const v1::Item& item : from.items()) {
+    bytes += wire::kDeliveredItemHeaderBytes + item.value().size();
+  }
+  to->value.resize(bytes);
+  auto* at = reinterpret_cast<std::byte*>(to->value.data());
+  for (const v1::Item& item : from.items()) {
+    wire::DeliveredItem listed;
+    listed.id = item.id();
+    listed.priority = item.priority();
+    listed.deliveries = static_cast<std::uint32_t>(item.deliveries());
+    listed.value_bytes = static_cast<std::uint32_t>(item.value().size());
+    listed.value = AsBytes(item.value());
+    at = wire::AppendDeliveredItem(listed, at);
+  }
+}
+
+}  // namespace
 
 void ToProto(const wire::Operation& from, v1::Operation* to) {
   to->set_kind(static_cast<v1::OperationKind>(from.opcode));
@@ -120,6 +228,7 @@ void ToProto(const wire::Operation& from, v1::Operation* to) {
   to->set_value(from.value.data(), from.value.size());
   to->set_value_kind(static_cast<v1::ValueKind>(from.value_kind));
   to->set_condition(static_cast<v1::PutCondition>(from.condition));
+  if (IsOfQueues(from.opcode)) return QueueToProto(from, to);
   if (from.has(Argument::kVersion)) to->set_version(from.get(Argument::kVersion));
   if (from.has(Argument::kTtlMs)) to->set_ttl_ms(from.get(Argument::kTtlMs));
   if (from.has(Argument::kOperand)) {
@@ -145,6 +254,7 @@ void ToProto(const OperationOutcome& from, wire::Opcode opcode, v1::OperationRes
     to->mutable_status()->set_message(from.value);
     return;
   }
+  if (IsOfQueues(opcode)) return QueueToProto(from, opcode, to);
   to->set_value(from.value);
   to->set_value_bytes(from.value_omitted ? from.number : from.value.size());
   to->set_value_omitted(from.value_omitted);
@@ -164,6 +274,10 @@ OperationOutcome FromProto(const v1::OperationResult& from, wire::Opcode opcode)
   const auto kind = KindFromProto(from.value_kind());
   to.value_kind = kind.value_or(wire::ValueKind::kBytes);
   to.value = to.code == StatusCode::kOk ? from.value() : from.status().message();
+  if (to.code == StatusCode::kOk && IsOfQueues(opcode)) {
+    QueueFromProto(from, opcode, &to);
+    return to;
+  }
   to.value_omitted = from.value_omitted();
   to.has_number = to.value_omitted || IsFetch(opcode) || opcode == Opcode::kTtl ||
                   opcode == Opcode::kAppend || opcode == Opcode::kLength;

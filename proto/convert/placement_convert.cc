@@ -25,6 +25,8 @@ void ToProto(const placement::NamespaceOptions& from, v1::NamespaceOptions* to) 
   to->set_value_type(from.value_type);
   to->set_expected_items(from.expected_items);
   to->set_false_positive_rate(from.false_positive_rate);
+  to->set_capacity(from.capacity);
+  to->set_home(from.home);
 }
 
 void ToProto(const placement::Node& from, v1::Node* to) {
@@ -78,6 +80,8 @@ Result<placement::NamespaceOptions> FromProto(const v1::NamespaceOptions& from) 
   options.value_type = from.value_type();
   options.expected_items = from.expected_items();
   if (from.false_positive_rate() != 0) options.false_positive_rate = from.false_positive_rate();
+  options.capacity = from.capacity();
+  options.home = from.home();
   return options;
 }
 

@@ -32,6 +32,9 @@ enum class PartitionState : std::uint8_t {
 };
 std::string_view PartitionStateName(PartitionState state);
 
+// What NamespaceOptions::home is before the node is known.
+inline constexpr std::string_view kHomeLocal = "local";
+
 // Fixed at creation of a namespace; equal options make a second creation a success.
 struct NamespaceOptions {
   std::uint32_t partitions = 0;  // In a request 0 means: 4 per core. In a map the real number.
@@ -44,6 +47,11 @@ struct NamespaceOptions {
   // Of kind bloom: its size is made for so many distinct values and this share of errors.
   std::uint64_t expected_items = 0;
   double false_positive_rate = limits::kFilterRateDefault;
+  // Of kinds queue and priority: so many items at most; 0: as many as memory holds.
+  std::uint64_t capacity = 0;
+  // In a request: the number of the node that gets all partitions; empty: all nodes share them. In
+  // a map it is empty, since the partitions say it.
+  std::string home;
   // What keys and values are, in the words of the program that made it; empty: bytes, of which
   // anybody may make anything. See CheckTypesAgree.
   std::string key_type;

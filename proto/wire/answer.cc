@@ -34,7 +34,7 @@ bool FieldsFit(const Answer& answer, std::size_t value_bytes) {
            !answer.streamed && value_bytes == 0;
   }
   if (answer.streamed) {
-    return answer.has_number && answer.number <= limits::kValueBytesMax && value_bytes == 0;
+    return answer.has_number && answer.number <= limits::kValueBytesMax;
   }
   return true;
 }

@@ -30,11 +30,13 @@ struct Answer {
   ValueKind value_kind = ValueKind::kBytes;
   bool has_version = false;
   bool has_number = false;
-  // The value stays at the daemon and follows as stream parts; `number` is its size.
+  // The value stays at the daemon and follows as stream parts; `number` is its size. `value` is
+  // empty, or says what the operation's kind of answer says of it (queue_ops.h: which item).
   bool streamed = false;
   Lsn version;
   // FetchX: the value before, as i64 or f64 bits. Append: bytes of the value. Ttl: ms left, all
-  // ones for ever. Length: records. Iterate: next cursor, 0 at the end. kRun: count. A refusal with
+  // ones for ever. Length: records. Iterate: next cursor, 0 at the end. Of ranges, filters and
+  // queues: see ordered_ops.h, bloom_ops.h, queue_ops.h. kRun: count. A refusal with
   // kWrongEpoch: the epoch of the owner's map. Streamed: bytes.
   std::uint64_t number = 0;
   // The value; or, for a code other than kOk and kNotFound, a text for people; or Iterate's records

@@ -47,7 +47,14 @@ enum class Opcode : std::uint8_t {
   kScan = 32,        // Records in the order of their keys.
   kCountRange = 33,  // How many there are,
   kEraseRange = 34,  // and were: some per operation.
-  // queue and priority: 48..63
+  // queue and priority: 48..63, see queue_ops.h.
+  kPush = 48,         // kResourceExhausted: at capacity, or no memory.
+  kPushMany = 49,     // The same of as many as fit.
+  kPop = 50,          // Some items: removed, or, with kTtlMs, leased. kNotFound: none.
+  kPeek = 51,         // The same, and they stay.
+  kAck = 52,          // Removes a leased item,
+  kNack = 53,         // or makes it ready again. kFailedPrecondition: the lease has ended.
+  kQueueLength = 54,  // Ready and leased items.
   // bloom: 64..79. The value is the key of its operation.
   kBloomInsert = 64,    // kOk: it is new; kAlreadyExists: it was there, or the filter errs.
   kBloomContains = 65,  // kOk, kNotFound.
@@ -66,13 +73,16 @@ inline constexpr int kOpcodeEnd = 96;  // No number is as large.
 // which are there.
 enum class Argument : std::uint8_t {
   kVersion = 0,  // Put, Delete, Wait: the condition; an Lsn.
-  kTtlMs = 1,    // Put, Expire: time to live in ms; 0 is for ever. Absent: the namespace's default.
+  kTtlMs = 1,    // Put, Expire, Push: time to live in ms; 0 is for ever. Absent: the namespace's
+                 // default. Pop: how long it leases items for, above 0. Absent: it removes them.
   kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
-                 // BloomUnion: the namespace whose bits are taken; PrefilterRead: the generation.
+                 // BloomUnion: the namespace whose bits are taken; PrefilterRead: the generation;
+                 // Push: the priority; Pop, Peek: items at most, above 0; Ack, Nack: the item.
   kExpectedBytes = 3,  // CompareAndSwap, Apply: how much of the value is the expected one, or the
                        // function's name; it comes first.
-  kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: where to go on; 0 starts.
-  kUpload = 5,         // Put: the value was streamed before and has this number.
+  kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: where to go on; 0 starts. Ack, Nack:
+                       // the delivery that the lease is of.
+  kUpload = 5,         // Put, Push: the value was streamed before and has this number.
   kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h.
   kWaitMs = 7,  // How long the operation may wait in the daemon; at most what its deadline leaves.
 };
@@ -138,6 +148,20 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kEraseRange, "erase-range", MaskOf(Kind::kOrdered), false, true,
      MaskOf(Argument::kOptions), 0, true, true},
+    {Opcode::kPush, "push", kItemKinds, false, true, 0,
+     MaskOf(Argument::kTtlMs) | MaskOf(Argument::kOperand) | MaskOf(Argument::kUpload) |
+         MaskOf(Argument::kWaitMs),
+     true},
+    {Opcode::kPushMany, "push-many", kItemKinds, false, true, 0,
+     MaskOf(Argument::kTtlMs) | MaskOf(Argument::kWaitMs), true},
+    {Opcode::kPop, "pop", kItemKinds, false, true, MaskOf(Argument::kOperand),
+     MaskOf(Argument::kTtlMs) | MaskOf(Argument::kWaitMs), false},
+    {Opcode::kPeek, "peek", kItemKinds, false, false, MaskOf(Argument::kOperand), 0, false},
+    {Opcode::kAck, "ack", kItemKinds, false, true,
+     MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
+    {Opcode::kNack, "nack", kItemKinds, false, true,
+     MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
+    {Opcode::kQueueLength, "queue-length", kItemKinds, false, false, 0, 0, false},
     {Opcode::kBloomInsert, "bloom-insert", MaskOf(Kind::kBloom), true, true, 0, 0, false},
     {Opcode::kBloomContains, "bloom-contains", MaskOf(Kind::kBloom), true, false, 0, 0, false},
     {Opcode::kBloomUnion, "bloom-union", MaskOf(Kind::kBloom), false, true,

@@ -61,7 +61,7 @@ std::shared_ptr<const Functions> Sample() {
 
 struct Fixture {
   explicit Fixture(Kind kind = Kind::kHash)
-      : node(1, 256ull << 20, kind, "none", Sample()), client(node) {
+      : node(1, 256ull << 20, kind, 0, "none", Sample()), client(node) {
     client.Attach();
   }
   OwnedAnswer Ask(const wire::Operation& operation) {

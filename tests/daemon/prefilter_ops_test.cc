@@ -31,7 +31,7 @@ wire::Operation ReadOp(std::uint64_t generation, std::uint64_t offset) {
 
 struct Fixture {
   explicit Fixture(std::string prefilter, Kind kind = Kind::kHash)
-      : node(1, 256ull << 20, kind, std::move(prefilter)), client(node) {
+      : node(1, 256ull << 20, kind, 0, std::move(prefilter)), client(node) {
     client.Attach();
   }
   OwnedAnswer Ask(const wire::Operation& operation) {

@@ -9,8 +9,9 @@
 namespace tidepool::daemon {
 
 TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind,
-                   std::string prefilter, std::shared_ptr<const Functions> functions)
-    : partitions_(partitions), kind_(kind), prefilter_(std::move(prefilter)) {
+                   std::uint64_t capacity, std::string prefilter,
+                   std::shared_ptr<const Functions> functions)
+    : partitions_(partitions), kind_(kind), capacity_(capacity), prefilter_(std::move(prefilter)) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
   settings.workers_move_between_threads = true;  // The test's clients; cores keep to their threads.
@@ -52,6 +53,7 @@ std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
   space->options.memory_share_percent = memory_share_percent_;
   space->options.expected_items = expected_items;
   space->options.prefilter = prefilter_;
+  space->options.capacity = capacity_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
   }

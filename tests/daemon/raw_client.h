@@ -19,10 +19,12 @@ namespace tidepool::daemon {
 
 // One node with a namespace of `partitions` partitions, all on core 0, under a lease of an hour.
 // If it is a filter (for 100,000 items) there are two more: one like it, and a smaller one.
+// `capacity` is that of a queue.
 class TestNode {
  public:
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
-                    Kind kind = Kind::kHash, std::string prefilter = "none",
+                    Kind kind = Kind::kHash, std::uint64_t capacity = 0,
+                    std::string prefilter = "none",
                     std::shared_ptr<const Functions> functions = nullptr);
 
   CoreGroup& cores() { return *cores_; }
@@ -51,6 +53,7 @@ class TestNode {
   std::unique_ptr<CoreGroup> cores_;
   std::uint32_t partitions_;
   const Kind kind_;
+  const std::uint64_t capacity_;
   const std::string prefilter_;
   Term term_{1};
   std::uint64_t epoch_ = 0;

@@ -8,6 +8,7 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/group.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/queue_ops.h"
 #include "proto/wire/record_list.h"
 #include "proto/wire/stream.h"
 
@@ -132,6 +133,39 @@ bool CheckRangeRest(Bytes input) {
   std::byte again[wire::kRangeRestBytesMax];
   TP_CHECK(wire::StoreRangeRest(*rest, again) == again + input.size());
   TP_CHECK(Same(Bytes(again, input.size()), input));
+  return true;
+}
+
+bool CheckPushedItems(Bytes input) {
+  for (Bytes rest = input; !rest.empty();) {
+    const Bytes before = rest;
+    wire::PushedItem item;
+    if (!Accepted(wire::TakePushedItem(&rest, &item))) {
+      TP_CHECK(Same(rest, before));
+      return false;
+    }
+    TP_CHECK(Inside(item.value, before));
+    const MutableBytes again = Room(before.size() - rest.size());
+    TP_CHECK(wire::AppendPushedItem(item, again.data()) == again.data() + again.size());
+    TP_CHECK(Same(again, before.first(again.size())));
+  }
+  return true;
+}
+
+bool CheckDeliveredItems(Bytes input) {
+  for (Bytes rest = input; !rest.empty();) {
+    const Bytes before = rest;
+    wire::DeliveredItem item;
+    if (!Accepted(wire::TakeDeliveredItem(&rest, &item))) {
+      TP_CHECK(Same(rest, before));
+      return false;
+    }
+    TP_CHECK(Inside(item.value, before));
+    TP_CHECK(rest.size() + item.bytes() == before.size());
+    const MutableBytes again = Room(item.bytes());
+    TP_CHECK(wire::AppendDeliveredItem(item, again.data()) == again.data() + again.size());
+    TP_CHECK(Same(again, before.first(again.size())));
+  }
   return true;
 }
 

@@ -17,6 +17,9 @@ bool CheckStream(Bytes input);
 // A record list; accepted means that every record of it was.
 bool CheckRecords(Bytes input);
 bool CheckRangeRest(Bytes input);
+// Lists of items, on their way into a queue and out of it.
+bool CheckPushedItems(Bytes input);
+bool CheckDeliveredItems(Bytes input);
 
 struct Check {
   const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.

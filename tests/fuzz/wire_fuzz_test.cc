@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "proto/wire/queue_ops.h"
 #include "tests/fuzz/wire_checks.h"
 #include "tests/proto/wire/samples.h"
 
@@ -118,6 +119,12 @@ Frame RandomBytes(Random& random, bool with_header) {
   return frame;
 }
 
+// Whether what it takes says its own size.
+bool IsFrameCheck(bool (*check)(Bytes)) {
+  return check != CheckRecords && check != CheckRangeRest && check != CheckPushedItems &&
+         check != CheckDeliveredItems;
+}
+
 void Fuzz(const char* name, bool (*check)(Bytes), Frame (*sample)(Random&, std::size_t)) {
   Random random(name);
   GuardedRoom room;
@@ -130,7 +137,7 @@ void Fuzz(const char* name, bool (*check)(Bytes), Frame (*sample)(Random&, std::
       frame = sample(random, random.OneIn(kLargeOneIn) ? limits::kFrameBytesMax : kSmallBytes);
       if (!random.OneIn(8)) {
         Mutate(random, frame);
-        if (check != CheckRecords && check != CheckRangeRest) AgreeOnSize(random, frame);
+        if (IsFrameCheck(check)) AgreeOnSize(random, frame);
       }
     }
     accepted += check(room.Put(frame)) ? 1 : 0;
@@ -172,6 +179,39 @@ TEST_CASE("AnyBytesGiveTheRestOfARangeOrAStatus") {
     Frame frame = random.Bytes(random.Below(bytes_max));
     if (!frame.empty()) frame.front() = static_cast<std::byte>(random.Below(3));
     return frame;
+  });
+}
+
+// Some items, with values of any bytes; `append` writes one of at most 300 bytes.
+Frame RandomItems(Random& random, std::size_t bytes_max,
+                  std::byte* (*append)(Random&, Bytes, std::byte*)) {
+  Frame list(bytes_max + 400);
+  const Frame value = random.Bytes(256);
+  std::byte* end = list.data();
+  while (!random.OneIn(4) && end < list.data() + bytes_max) {
+    end = append(random, Bytes(value).first(random.Size(256)), end);
+  }
+  list.resize(static_cast<std::size_t>(end - list.data()));
+  return list;
+}
+
+TEST_CASE("AnyBytesGivePushedItemsOrAStatus") {
+  Fuzz("TakePushedItem", CheckPushedItems, [](Random& random, std::size_t bytes_max) {
+    return RandomItems(random, bytes_max, [](Random& of, Bytes value, std::byte* to) {
+      return wire::AppendPushedItem({of.Word(), value}, to);
+    });
+  });
+}
+TEST_CASE("AnyBytesGiveDeliveredItemsOrAStatus") {
+  Fuzz("TakeDeliveredItem", CheckDeliveredItems, [](Random& random, std::size_t bytes_max) {
+    return RandomItems(random, bytes_max, [](Random& of, Bytes value, std::byte* to) {
+      wire::DeliveredItem item{of.Word(), of.Word(), static_cast<std::uint32_t>(of.Word())};
+      item.streamed = of.OneIn(3);
+      item.value_bytes = static_cast<std::uint32_t>(
+          item.streamed ? of.Below(limits::kValueBytesMax + 1) : value.size());
+      if (!item.streamed) item.value = value;
+      return wire::AppendDeliveredItem(item, to);
+    });
   });
 }
 

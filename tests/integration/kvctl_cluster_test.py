@@ -141,7 +141,7 @@ class BadInput(kvctl_support.KvctlTest):
     def test_names_kinds_and_options_that_cannot_be(self):
         for name in ("", "a b", "x" * 201, "gr\u00fc\u00df"):
             self.bad(2, "namespace", "create", name)
-        for option in (("--kind", "table"), ("--kind", "queue"), ("--replicas", "2"),
+        for option in (("--kind", "table"), ("--kind", "array"), ("--replicas", "2"),
                        ("--durability", "sync"), ("--prefilter", "bloom"), ("--on-loss", "shrug"),
                        ("--partitions", "4097"), ("--partitions", "-1"), ("--memory-share", "101")):
             self.bad(2, "namespace", "create", "badoption", *option)

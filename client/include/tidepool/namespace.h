@@ -62,6 +62,12 @@ struct NamespaceOptions {
   // (1e-6 to 0.5) that may then be taken for known. 1 % takes 10.5 bits per value.
   std::uint64_t expected_items = 0;
   double false_positive_rate = 0.01;
+  // Of kinds queue and priority: a push that would exceed so many items is refused, or waits. 0: as
+  // many as memory holds.
+  std::uint64_t capacity = 0;
+  // The node that gets all partitions: its number as text, or "local" for one on this machine.
+  // Empty: all nodes share them. Matters to who makes the namespace only.
+  std::string home;
 };
 
 // What the cluster knows about a namespace.

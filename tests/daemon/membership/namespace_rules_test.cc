@@ -152,14 +152,58 @@ TEST_CASE("AnOrderedNamespaceHasOnePartitionEachOnAnotherCore") {
   CHECK(Says(several, "several partitions"));
 }
 
+TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  for (const Kind kind : {Kind::kQueue, Kind::kPriority}) {
+    const std::string name(placement::KindName(kind));
+    NamespaceOptions options;
+    options.capacity = 10;
+    options.value_type = "string";
+    CHECK(CreateStatus(&cluster, name, kind, options).ok());
+    CHECK(CreateStatus(&cluster, name, kind, options).ok());
+    CHECK(cluster.Map()->Find(name)->partitions.size() == 1);
+    CHECK(cluster.Map()->Find(name)->options.capacity == 10);
+    options.capacity = 11;
+    CHECK(Says(CreateStatus(&cluster, name, kind, options), "capacity is 10, not 11"));
+    options.partitions = 2;
+    CHECK(CreateStatus(&cluster, "x", kind, options) == StatusCode::kInvalidArgument);
+    options.partitions = 0;
+    options.key_type = "string";
+    CHECK(CreateStatus(&cluster, "x", kind, options) == StatusCode::kInvalidArgument);
+  }
+  NamespaceOptions bounded;
+  bounded.capacity = 10;
+  CHECK(CreateStatus(&cluster, "x", Kind::kHash, bounded) == StatusCode::kInvalidArgument);
+  CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
+TEST_CASE("AHomeGetsAllPartitionsAndDoesNotMatterToLaterOnes") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  NamespaceOptions options;
+  for (const std::uint16_t node : {1, 0}) {
+    options.home = std::to_string(node);
+    const std::string name = "home" + options.home;
+    CHECK(CreateStatus(&cluster, name, Kind::kHash, options).ok());
+    const auto space = cluster.Map()->Find(name);
+    CHECK(space->options.home.empty());
+    for (const auto& place : space->partitions) CHECK(place.node == NodeId(node));
+    CHECK(CreateStatus(&cluster, "home1", Kind::kHash, options).ok());
+  }
+  for (const char* wrong : {"2", "x", "-1", "01", "local"}) {
+    options.home = wrong;
+    CHECK(CreateStatus(&cluster, "x", Kind::kQueue, options) == StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CoordinatorFixture cluster;
   cluster.Join(1);
-  for (const Kind kind : {Kind::kQueue, Kind::kPriority, Kind::kArray}) {
-    const Status refused = CreateStatus(&cluster, "x", kind);
-    CHECK(refused == StatusCode::kUnimplemented);
-    CHECK(Says(refused, std::string(placement::KindName(kind))));
-  }
+  const Status array = CreateStatus(&cluster, "x", Kind::kArray);
+  CHECK(array == StatusCode::kUnimplemented);
+  CHECK(Says(array, "array"));
   const auto refused = [&](auto change) {
     NamespaceOptions options;
     change(&options);

@@ -81,7 +81,8 @@ Answer RandomAnswerEntry(Random& random, Bytes pool) {
   if (answer.has_number) {
     answer.number = answer.streamed ? random.Below(limits::kValueBytesMax + 1) : random.Word();
   }
-  if (!answer.streamed) answer.value = Slice(random, pool, limits::kUnstreamedValueBytesMax);
+  if (!answer.streamed || random.OneIn(2))
+    answer.value = Slice(random, pool, limits::kUnstreamedValueBytesMax);
   return answer;
 }
 

@@ -1,0 +1,380 @@
+#include "cli/commands/queue.h"
+
+#include <tidepool/bytes_queue.h>
+#include <tidepool/client.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/commands/record_call.h"
+#include "cli/commands/sdk_client.h"
+#include "cli/record_text.h"
+#include "cli/text.h"
+#include "cli/value_source.h"
+
+namespace tidepool::cli {
+namespace {
+
+// Items per call: what a pop that is killed loses at most, and what lies in memory at a time.
+constexpr std::size_t kItemsPerCall = 256;
+
+using AnyQueue = std::variant<BytesQueue, BytesPriorityQueue>;
+
+// Of either kind.
+Result<AnyQueue> OpenQueue(Client& client, const Arguments& args) {
+  const std::string& name = args.Text("NAMESPACE");
+  auto by_arrival = client.Open<BytesQueue>(name);
+  if (by_arrival.ok()) return AnyQueue(*std::move(by_arrival));
+  if (by_arrival.code() == StatusCode::kFailedPrecondition) {
+    auto by_priority = client.Open<BytesPriorityQueue>(name);
+    if (by_priority.ok()) return AnyQueue(*std::move(by_priority));
+  }
+  return by_arrival.status();
+}
+
+const BytesItems& ItemsOf(const AnyQueue& queue) {
+  return std::visit([](const auto& each) -> const BytesItems& { return each; }, queue);
+}
+
+Result<std::chrono::milliseconds> Duration(const Arguments& args, std::string_view name) {
+  const Result<std::uint64_t> ms = args.DurationMs(name, 0);
+  if (!ms.ok()) return ms.status();
+  if (args.Has(name) && *ms == 0) {
+    return Status(StatusCode::kInvalidArgument, std::string(name) + " cannot be 0");
+  }
+  const auto longest = static_cast<std::uint64_t>(kWaitForEver.count());
+  return std::chrono::milliseconds(std::min(*ms, longest));
+}
+
+// ---- push
+
+// The VALUE arguments; for a single "-" nothing.
+Result<std::vector<std::string>> ValuesOf(const Arguments& args) {
+  std::vector<std::string> values;
+  for (const std::string& value : args.All("VALUE")) {
+    if (!args.Has("--base64")) {
+      values.push_back(value);
+      continue;
+    }
+    Result<std::string> bytes = DecodeBase64(value);
+    if (!bytes.ok()) {
+      return Status(StatusCode::kInvalidArgument, "VALUE: " + std::string(bytes.status().what()));
+    }
+    values.push_back(*std::move(bytes));
+  }
+  return values;
+}
+
+struct Pusher {
+  const AnyQueue& queue;
+  Priority priority = 0;
+  PushOptions options;
+  std::vector<ItemId> ids;
+
+  Status Push(const std::vector<std::string>& values) {
+    const PushBatch batch = std::visit([&](const auto& to) { return PushTo(to, values); }, queue);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (batch.id(i) != 0) ids.push_back(batch.id(i));
+    }
+    return batch.FirstFailure();
+  }
+
+ private:
+  PushBatch PushTo(const BytesQueue& to, const std::vector<std::string>& values) const {
+    return to.MultiPush(std::vector<std::string_view>(values.begin(), values.end()), options);
+  }
+  PushBatch PushTo(const BytesPriorityQueue& to, const std::vector<std::string>& values) const {
+    std::vector<PrioritizedValue> items;
+    for (const std::string& value : values) items.push_back({priority, value});
+    return to.MultiPush(items, options);
+  }
+};
+
+Status PushLines(Pusher* pusher) {
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(std::cin, line);) {
+    lines.push_back(std::move(line));
+    if (lines.size() < kItemsPerCall) continue;
+    TP_RETURN_IF_ERROR(pusher->Push(lines));
+    lines.clear();
+  }
+  return lines.empty() ? OkStatus() : pusher->Push(lines);
+}
+
+Status PushFrom(const Arguments& args, Pusher* pusher) {
+  const std::vector<std::string> given = args.All("VALUE");
+  if (args.Has("--file")) {
+    if (!given.empty()) {
+      return Status(StatusCode::kInvalidArgument, "--file is an item of its own",
+                    "leave out VALUE");
+    }
+    Result<ValueSource> source = ValueSource::Open(
+        args.Text("--file") == "-" ? "-" : "@" + args.Text("--file"), /*literal=*/false);
+    if (!source.ok()) return source.status();
+    Result<std::string> bytes = source->Rest();
+    if (!bytes.ok()) return bytes.status();
+    return pusher->Push({*std::move(bytes)});
+  }
+  if (given.empty()) {
+    return Status(StatusCode::kInvalidArgument, "there is nothing to push",
+                  "give VALUE..., - for the lines of standard input, or --file");
+  }
+  if (given.size() == 1 && given.front() == "-" && !args.Has("--literal")) {
+    return PushLines(pusher);
+  }
+  const Result<std::vector<std::string>> values = ValuesOf(args);
+  if (!values.ok()) return values.status();
+  return pusher->Push(*values);
+}
+
+Status Push(Invocation& run) {
+  const Result<std::uint64_t> priority = run.args.Number("--priority", 0);
+  if (!priority.ok()) return priority.status();
+  const Result<std::uint64_t> ttl_ms = run.args.DurationMs("--ttl", 0);
+  if (!ttl_ms.ok()) return ttl_ms.status();
+  const auto wait = Duration(run.args, "--wait");
+  if (!wait.ok()) return wait.status();
+  Result<Client> client = ConnectSdk(run);
+  if (!client.ok()) return client.status();
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  if (!queue.ok()) return queue.status();
+  if (run.args.Has("--priority") && std::holds_alternative<BytesQueue>(*queue)) {
+    return Status(StatusCode::kInvalidArgument, "this queue goes by arrival: it has no priorities",
+                  "leave out --priority, or create a namespace of kind priority");
+  }
+  Pusher pusher{*queue, *priority, {}, {}};
+  if (run.args.Has("--ttl")) pusher.options.ttl_ms = *ttl_ms;
+  pusher.options.wait = *wait;
+  Status status = PushFrom(run.args, &pusher);
+  if (!status.ok()) {
+    if (pusher.ids.empty()) return status;
+    return Status(status.code(),
+                  std::to_string(pusher.ids.size()) +
+                      " items were pushed, then: " + std::string(status.what()),
+                  std::string(status.remedy()));
+  }
+  run.out.Result({{"pushed", pusher.ids.size()}, {"ids", pusher.ids}},
+                 std::to_string(pusher.ids.size()));
+  return OkStatus();
+}
+
+// ---- pop and peek
+
+std::string LeaseText(const ItemLease& lease) {
+  return std::to_string(lease.id) + ":" + std::to_string(lease.deliveries);
+}
+
+void PrintItem(Invocation& run, const ItemBatch::View& item, bool leased, bool alone) {
+  if (run.out.json()) {
+    Json json;
+    SetBytes(&json, "value", item.value);
+    json["id"] = item.id;
+    json["priority"] = item.priority;
+    json["deliveries"] = item.deliveries;
+    if (leased) json["lease"] = LeaseText(item.lease());
+    return run.out.Item(json);
+  }
+  if (leased) run.out.Raw(LeaseText(item.lease()) + "\t");
+  run.out.Raw(item.value);
+  if (run.args.Has("--null")) return run.out.Raw(std::string_view("\0", 1));
+  // One item alone is its bytes and nothing else, but for people.
+  if (!alone || leased || run.out.stdout_is_terminal()) run.out.Raw("\n");
+}
+
+// How many; 0: --all.
+Result<std::uint64_t> LimitOf(const Arguments& args) {
+  if (args.Has("--all")) {
+    if (!args.Has("--limit")) return std::uint64_t{0};
+    return Status(StatusCode::kInvalidArgument, "--all and --limit exclude each other");
+  }
+  const Result<std::uint64_t> limit = args.Number("--limit", 1);
+  if (limit.ok() && *limit == 0) {
+    return Status(StatusCode::kInvalidArgument, "--limit: 0 items are none");
+  }
+  return limit;
+}
+
+Status NoItem(const Arguments& args) {
+  return Status(StatusCode::kNotFound, "no item in " + Quote(args.Text("NAMESPACE")));
+}
+
+Status Pop(Invocation& run) {
+  const Result<std::uint64_t> limit = LimitOf(run.args);
+  if (!limit.ok()) return limit.status();
+  const auto lease = Duration(run.args, "--lease");
+  if (!lease.ok()) return lease.status();
+  const auto wait = Duration(run.args, "--wait");
+  if (!wait.ok()) return wait.status();
+  Result<Client> client = ConnectSdk(run);
+  if (!client.ok()) return client.status();
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  if (!queue.ok()) return queue.status();
+  const BytesItems& items = ItemsOf(*queue);
+  PopOptions options;
+  options.lease = *lease;
+  options.wait = *wait;
+  std::uint64_t popped = 0;
+  const bool leased = options.lease.count() > 0;
+  const bool alone = *limit == 1;
+  if (!alone || run.out.json()) run.out.BeginList("items");
+  while (*limit == 0 || popped < *limit) {
+    const std::uint64_t left = *limit == 0 ? kItemsPerCall : *limit - popped;
+    const Result<ItemBatch> batch =
+        items.PopMany(std::min<std::uint64_t>(left, kItemsPerCall), options);
+    if (batch.code() == StatusCode::kDeadlineExceeded && *wait > std::chrono::milliseconds(0)) {
+      break;  // Nothing came: as if it had not waited.
+    }
+    if (!batch.ok()) return batch.status();
+    for (const ItemBatch::View& item : *batch) PrintItem(run, item, leased, alone);
+    // What is popped is to be seen, whatever comes then.
+    if (!run.out.json()) run.out.Flush();
+    popped += batch->size();
+    if (batch->empty()) break;
+    options.wait = {};  // For the first one only.
+  }
+  return popped == 0 ? NoItem(run.args) : OkStatus();
+}
+
+Status Peek(Invocation& run) {
+  const Result<std::uint64_t> limit = run.args.Number("--limit", 1);
+  if (!limit.ok()) return limit.status();
+  if (*limit == 0) return Status(StatusCode::kInvalidArgument, "--limit: 0 items are none");
+  Result<Client> client = ConnectSdk(run);
+  if (!client.ok()) return client.status();
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  if (!queue.ok()) return queue.status();
+  const Result<ItemBatch> batch = ItemsOf(*queue).PeekMany(*limit);
+  if (!batch.ok()) return batch.status();
+  if (*limit != 1 || run.out.json()) run.out.BeginList("items");
+  for (const ItemBatch::View& item : *batch) PrintItem(run, item, false, *limit == 1);
+  return batch->empty() ? NoItem(run.args) : OkStatus();
+}
+
+// ---- ack and nack
+
+Result<ItemLease> ParseLease(const std::string& text) {
+  ItemLease lease;
+  const char* const end = text.data() + text.size();
+  const auto [colon, id_error] = std::from_chars(text.data(), end, lease.id);
+  if (id_error == std::errc() && colon != end && *colon == ':') {
+    const auto [last, error] = std::from_chars(colon + 1, end, lease.deliveries);
+    if (error == std::errc() && last == end) return lease;
+  }
+  return Status(StatusCode::kInvalidArgument, Quote(text) + " is no lease",
+                "give what kvctl pop --lease prints before the item, for example 17:1");
+}
+
+Status EndLeases(Invocation& run, bool ack) {
+  std::vector<ItemLease> leases;
+  for (const std::string& text : run.args.All("LEASE")) {
+    const Result<ItemLease> lease = ParseLease(text);
+    if (!lease.ok()) return lease.status();
+    leases.push_back(*lease);
+  }
+  Result<Client> client = ConnectSdk(run);
+  if (!client.ok()) return client.status();
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  if (!queue.ok()) return queue.status();
+  const BytesItems& items = ItemsOf(*queue);
+  std::size_t done = 0;
+  for (const ItemLease& lease : leases) {
+    const Status status = ack ? items.Ack(lease) : items.Nack(lease);
+    if (!status.ok()) {
+      return Status(status.code(), "lease " + LeaseText(lease) + ": " + std::string(status.what()),
+                    std::string(status.remedy()));
+    }
+    ++done;
+  }
+  run.out.Result({{ack ? "acked" : "nacked", done}}, "");
+  return OkStatus();
+}
+
+Status Ack(Invocation& run) { return EndLeases(run, true); }
+Status Nack(Invocation& run) { return EndLeases(run, false); }
+
+Verb PushVerb() {
+  return {"push",
+          "append items to a queue",
+          "For namespaces of kind queue and priority. Prints how many were pushed. A queue at its "
+          "capacity refuses an item, or, with --wait, takes it when there is room.",
+          {NamespaceParameter(),
+           {"VALUE", "the items; a single - takes the lines of standard input", 0,
+            Parameter::kAnyNumber}},
+          {{"-p,--priority", "N", "of kind priority: the least comes first (default: 0)"},
+           {"-f,--file", "FILE", "the item is the content of FILE, or, with -, of standard input"},
+           {"--ttl", "DURATION", "time to live (default: as the namespace says)"},
+           {"-w,--wait", "DURATION", "how long to wait for room"},
+           {"--literal", "", "take VALUE as it is, also -"},
+           {"--base64", "", "VALUE is given as base64"}},
+          {{"kvctl push jobs 'convert a.tif'", ""},
+           {"ls *.tif | kvctl push jobs -", "one item per line"},
+           {"kvctl push urgent --priority 3 'look here'", ""}},
+          Push,
+          "enqueue lpush rpush send produce zadd"};
+}
+
+Verb PopVerb() {
+  return {"pop",
+          "take the next items off a queue",
+          "For namespaces of kind queue and priority. Prints the item's bytes; several one per "
+          "line. Without an item the exit code is 3. An item that was popped is gone, also when "
+          "who popped it dies; with --lease it comes back unless it is acked in time, and each "
+          "line begins with the lease, which ack and nack take.",
+          {NamespaceParameter()},
+          {{"-n,--limit", "N", "up to N items (default: 1)"},
+           {"--all", "", "until the queue is empty"},
+           {"-l,--lease", "DURATION", "lease the items for so long instead of removing them"},
+           {"-w,--wait", "DURATION", "how long to wait for the first item"},
+           {"-0,--null", "", "end each item with NUL, for xargs -0"}},
+          {{"kvctl pop jobs", ""},
+           {"kvctl pop jobs --wait 1h", "waits for an item"},
+           {"kvctl pop jobs --lease 5m --json", "with id and count of deliveries"}},
+          Pop,
+          "dequeue lpop rpop blpop brpop receive consume shift zpopmin"};
+}
+
+}  // namespace
+
+std::vector<Verb> QueueVerbs() {
+  const Parameter lease = {"LEASE", "as kvctl pop --lease printed it: ID:COUNT", 1,
+                           Parameter::kAnyNumber};
+  return {
+      PushVerb(),
+      PopVerb(),
+      {"peek",
+       "print the next items of a queue, which stay",
+       "",
+       {NamespaceParameter()},
+       {{"-n,--limit", "N", "up to N items, as many as one message takes (default: 1)"},
+        {"-0,--null", "", "end each item with NUL, for xargs -0"}},
+       {{"kvctl peek jobs -n 10", ""}},
+       Peek,
+       "front lrange"},
+      {"ack",
+       "remove items that were popped under a lease",
+       "A lease that has ended is refused: the item is ready again, or with another consumer. "
+       "Stops at the first that is.",
+       {NamespaceParameter(), lease},
+       {},
+       {{"kvctl ack jobs 17:1", ""}},
+       Ack,
+       "acknowledge done commit"},
+      {"nack",
+       "give items back that were popped under a lease",
+       "They are ready again at once, at their old place.",
+       {NamespaceParameter(), lease},
+       {},
+       {{"kvctl nack jobs 17:1", ""}},
+       Nack,
+       "reject release requeue"},
+  };
+}
+
+}  // namespace tidepool::cli

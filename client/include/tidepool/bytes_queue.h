@@ -1,0 +1,235 @@
+// The queue and priority namespaces on plain bytes: items that wait for whoever takes them.
+//
+// client.OpenOrCreate<BytesQueue>("jobs") -> [BytesQueue] => the core that owns the queue
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tidepool/bytes_map.h"
+#include "tidepool/export.h"
+#include "tidepool/future.h"
+#include "tidepool/namespace.h"
+#include "tidepool/status.h"
+
+namespace tidepool {
+
+// Of an item, in its queue: grows by one with each push, and is never given again.
+using ItemId = std::uint64_t;
+// Least first.
+using Priority = std::uint64_t;
+
+// To wait for ever (30 days).
+inline constexpr std::chrono::milliseconds kWaitForEver{30ll * 86'400'000};
+
+struct PushOptions {
+  // Time to live in ms; 0: for ever. Absent: what the namespace says. Expired items are never
+  // delivered.
+  std::optional<std::uint64_t> ttl_ms;
+  // How long to wait while the queue holds as many items as its capacity.
+  std::chrono::milliseconds wait{0};
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
+};
+
+struct PopOptions {
+  // Above 0: items are not removed but leased: for so long nobody else gets them. Who has not acked
+  // them by then loses them to the next consumer, so a consumer that dies loses nothing.
+  std::chrono::milliseconds lease{0};
+  // How long to wait while there is no item. The owner keeps the wait: nothing travels meanwhile
+  // but one message a second. Waiters are served in the order in which they came.
+  std::chrono::milliseconds wait{0};
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
+};
+
+// Names one delivery of one item, for Ack and Nack. Plain data: another process may ack.
+struct ItemLease {
+  ItemId id = 0;
+  std::uint64_t deliveries = 0;
+};
+
+struct Item {
+  std::string value;
+  ItemId id = 0;
+  Priority priority = 0;
+  // How often it was delivered under a lease, this time included; 0: never. More than 1 says that a
+  // consumer may have worked on it before.
+  std::uint64_t deliveries = 0;
+
+  ItemLease lease() const { return {id, deliveries}; }
+};
+
+// Some items in their order. Owns what the views show.
+class TIDEPOOL_API ItemBatch {
+ public:
+  struct View {
+    std::string_view value;
+    ItemId id = 0;
+    Priority priority = 0;
+    std::uint64_t deliveries = 0;
+
+    ItemLease lease() const { return {id, deliveries}; }
+  };
+
+  ItemBatch() = default;
+  ItemBatch(ItemBatch&&) noexcept = default;
+  ItemBatch& operator=(ItemBatch&&) noexcept = default;
+
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  const View& operator[](std::size_t i) const { return items_[i]; }
+  std::vector<View>::const_iterator begin() const { return items_.begin(); }
+  std::vector<View>::const_iterator end() const { return items_.end(); }
+  // The delivery of each, for MultiAck.
+  std::vector<ItemLease> leases() const;
+
+  // For the library: appends the items of a call that is done. `more`: it ended for its own bounds.
+  Status Add(internal::CallRef call, bool* more);
+
+ private:
+  std::vector<internal::CallRef> calls_;
+  std::vector<View> items_;
+};
+
+// What became of a batch of items: one status for each. Those that were taken are in the queue in
+// the order of the batch.
+class TIDEPOOL_API PushBatch {
+ public:
+  std::size_t size() const { return ids_.size(); }
+  bool AllOk() const { return pushed() == size(); }
+  std::size_t pushed() const;
+  // 0 <= i < size(), else the program ends. 0: not pushed, or, after kUnknown, perhaps.
+  ItemId id(std::size_t i) const;
+  Status status(std::size_t i) const;
+  // kOk, or the first of those that are not, with the item's number.
+  Status FirstFailure() const;
+
+  // For the library: outcomes are added in the order of the items.
+  void AddPushed(ItemId first, std::size_t count);
+  void AddFailed(std::size_t count, const Status& why);
+  void Append(PushBatch other);
+
+ private:
+  struct Failure {
+    std::size_t first;
+    std::size_t count;
+    Status why;
+  };
+  std::vector<ItemId> ids_;
+  std::vector<Failure> failures_;
+};
+
+// Items that expired and were not yet come across are among the ready ones.
+struct QueueLength {
+  std::uint64_t ready = 0;
+  std::uint64_t leased = 0;
+};
+
+// What BytesQueue and BytesPriorityQueue have in common: the way out.
+//
+// One core holds the whole queue: it is as fast as that core, and as large as its memory. Threads,
+// memory and how operations may end: as BytesMap. Each item is delivered by one pop, whatever
+// happens to messages and connections. A pop that ends with kUnknown may have taken its items with
+// it, as does a program that ends with popped items in its hands: who must lose none pops under a
+// lease.
+//
+// Two operations of one handle and thread happen in their order, but those that wait.
+class TIDEPOOL_API BytesItems {
+ public:
+  explicit BytesItems(Namespace space) : space_(std::move(space)) {}
+  const Namespace& space() const { return space_; }
+
+  // The next item. Returns: kNotFound (there is none), kDeadlineExceeded (nor did one come while it
+  // waited), kResourceExhausted (65,536 items wait for an ack).
+  Result<Item> Pop(const PopOptions& options = {}) const;
+  // Also kUnavailable: thousands of expired items were in front of the next one; pop again.
+  Future<Item> PopAsync(const PopOptions& options = {}) const;
+
+  // Up to `items_max` items at a time, far cheaper per item; with a wait, it waits for the first
+  // one. None: an empty batch, or kDeadlineExceeded if it waited. Several messages where one does
+  // not hold them; a failure on the way ends it early, and shows at the next call.
+  Result<ItemBatch> PopMany(std::size_t items_max, const PopOptions& options = {}) const;
+  // The same with one message: as many as fit 60 KiB.
+  Future<ItemBatch> PopManyAsync(std::size_t items_max, const PopOptions& options = {}) const;
+
+  // The items that Pop would deliver next; they stay. kNotFound: there is none.
+  Result<Item> Peek(const CallOptions& options = {}) const;
+  // As many as fit one message (60 KiB).
+  Result<ItemBatch> PeekMany(std::size_t items_max, const CallOptions& options = {}) const;
+
+  // The item is done with, and gone. Returns: kOk, kNotFound (it is gone, or was never leased),
+  // kFailedPrecondition (this lease has ended; somebody else has the item, had it, or will).
+  Status Ack(const ItemLease& lease, const CallOptions& options = {}) const;
+  Future<bool> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
+  // The item is ready again at once, at its old place. Returns as Ack.
+  Status Nack(const ItemLease& lease, const CallOptions& options = {}) const;
+  // A status for each lease.
+  std::vector<Status> MultiAck(std::span<const ItemLease> leases,
+                               const CallOptions& options = {}) const;
+
+  Result<QueueLength> Length(const CallOptions& options = {}) const;
+
+ private:
+  Namespace space_;
+};
+
+// A namespace of kind queue: first in, first out.
+class TIDEPOOL_API BytesQueue : public BytesItems {
+ public:
+  static constexpr NamespaceKind kKind = NamespaceKind::kQueue;
+
+  explicit BytesQueue(Namespace space) : BytesItems(std::move(space)) {}
+
+  // Items have up to 1 GiB. Returns: the item's id; kResourceExhausted (at capacity, or no memory;
+  // pops still work); kDeadlineExceeded (at capacity while it waited).
+  Result<ItemId> Push(std::string_view value, const PushOptions& options = {}) const;
+  Future<ItemId> PushAsync(std::string_view value, const PushOptions& options = {}) const;
+
+  // Far cheaper per item. What others push may come between. With PushOptions::wait, which is that
+  // of each piece, one message after the other; else all at once, and where the queue fills up, an
+  // item may be refused before one that is taken.
+  PushBatch MultiPush(std::span<const std::string_view> values,
+                      const PushOptions& options = {}) const;
+  // PushOptions::wait is not looked at.
+  Future<PushBatch> MultiPushAsync(std::span<const std::string_view> values,
+                                   const PushOptions& options = {}) const;
+};
+
+// A value and its place in a priority queue.
+struct PrioritizedValue {
+  Priority priority = 0;
+  std::string_view value;
+};
+
+// A namespace of kind priority: the least priority first, and among equals the one pushed first.
+class TIDEPOOL_API BytesPriorityQueue : public BytesItems {
+ public:
+  static constexpr NamespaceKind kKind = NamespaceKind::kPriority;
+
+  explicit BytesPriorityQueue(Namespace space) : BytesItems(std::move(space)) {}
+
+  // As BytesQueue.
+  Result<ItemId> Push(Priority priority, std::string_view value,
+                      const PushOptions& options = {}) const;
+  Future<ItemId> PushAsync(Priority priority, std::string_view value,
+                           const PushOptions& options = {}) const;
+  PushBatch MultiPush(std::span<const PrioritizedValue> items,
+                      const PushOptions& options = {}) const;
+  Future<PushBatch> MultiPushAsync(std::span<const PrioritizedValue> items,
+                                   const PushOptions& options = {}) const;
+};
+
+namespace internal {
+
+// Makers of results, for futures; the call is done.
+TIDEPOOL_API Result<Item> TakeItem(CallRef call);
+TIDEPOOL_API Result<ItemBatch> TakeItems(CallRef call);
+
+}  // namespace internal
+}  // namespace tidepool

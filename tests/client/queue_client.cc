@@ -1,0 +1,70 @@
+// A consumer or producer of its own process, for tests that stop and kill it.
+//
+//   queue_client CLUSTER_FILE NAME pop [LEASE_MS]   waits for items, a line on stdout for each, and
+//                                                   never acks; "ready" before the first wait
+//   queue_client CLUSTER_FILE NAME work LEASE_MS    the same, and acks each before its line
+//   queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
+//
+// Exit code 1: an operation failed.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "tidepool/tidepool.h"
+
+namespace {
+
+int Fail(const char* what, const tidepool::Status& status) {
+  std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
+  return 1;
+}
+
+bool Print(const std::string& text) {
+  const std::string line = text + "\n";
+  return write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+}
+
+int Push(const tidepool::BytesQueue& queue) {
+  for (int i = 0;; ++i) {
+    const auto pushed = queue.Push(std::to_string(i), {.wait = std::chrono::hours(1)});
+    if (!pushed.ok()) return Fail("push", pushed.status());
+    if (!Print(std::to_string(i))) return 1;
+  }
+}
+
+int Pop(const tidepool::BytesQueue& queue, std::chrono::milliseconds lease, bool acks) {
+  if (!Print("ready")) return 1;
+  for (;;) {
+    const auto item = queue.Pop({.lease = lease, .wait = tidepool::kWaitForEver});
+    if (!item.ok()) return Fail("pop", item.status());
+    if (acks) {
+      // Refused where the lease has run out meanwhile: then it is another's.
+      const auto acked = queue.Ack(item->lease());
+      if (acked.code() == tidepool::StatusCode::kFailedPrecondition ||
+          acked.code() == tidepool::StatusCode::kNotFound) {
+        continue;
+      }
+      if (!acked.ok()) return Fail("ack", acked);
+    }
+    if (!Print(item->value)) return 1;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  tidepool::ConnectOptions options;
+  options.cluster_file = argv[1];
+  auto client = tidepool::Client::Connect(options);
+  if (!client.ok()) return Fail("connect", client.status());
+  auto queue = client->Open<tidepool::BytesQueue>(argv[2]);
+  if (!queue.ok()) return Fail("open", queue.status());
+  const std::string what = argv[3];
+  if (what == "push") return Push(*queue);
+  const std::chrono::milliseconds lease(argc > 4 ? std::atoi(argv[4]) : 0);
+  return Pop(*queue, lease, what == "work");
+}

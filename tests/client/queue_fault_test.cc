@@ -1,0 +1,208 @@
+// Consumers and producers of queues that are stopped and killed, and items that nobody loses.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/client/sdk_fixture.h"
+#include "tidepool/tidepool.h"
+
+namespace tidepool::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<std::string> LinesOf(const Process& process) {
+  std::istringstream output(process.Output());
+  std::vector<std::string> lines;
+  // The last line of a process that was killed may be cut.
+  for (std::string line; std::getline(output, line) && !output.eof();) lines.push_back(line);
+  return lines;
+}
+
+struct Fixture {
+  Fixture() : cluster({.nodes = 1}), client((cluster.WaitReady(), ConnectTo(cluster))) {}
+
+  std::unique_ptr<Process> Run(const std::string& name, const std::string& what,
+                               const std::string& lease_ms = "0") {
+    const std::string stem = cluster.folder() + "/queue-client-" + std::to_string(started++);
+    return std::make_unique<Process>(
+        std::vector<std::string>{ProgramPath("queue_client"), cluster.file(), name, what, lease_ms},
+        std::vector<std::string>{}, stem);
+  }
+  // One that waits in the daemon: what the daemon has seen of it is more than its connection.
+  std::unique_ptr<Process> RunWaiting(const std::string& name, const std::string& lease_ms) {
+    const std::uint64_t before = Frames();
+    auto process = Run(name, "pop", lease_ms);
+    REQUIRE(WaitUntil([&] { return LinesOf(*process).size() == 1; }));
+    // A pop that found nothing, and one that waits.
+    REQUIRE(WaitUntil([&] { return Frames() >= before + 2; }));
+    return process;
+  }
+  std::uint64_t Frames() {
+    grpc::ClientContext call;
+    cluster.Prepare(&call);
+    v1::NodeStatusResponse status;
+    const auto asked = v1::Cluster::NewStub(cluster.channel(0))->NodeStatus(&call, {}, &status);
+    REQUIRE(asked.ok());
+    std::uint64_t frames = 0;
+    for (const v1::CoreStatus& core : status.cores()) frames += core.frames();
+    return frames;
+  }
+
+  TestCluster cluster;
+  Client client;
+  int started = 0;
+};
+
+TEST_CASE("An item leased by a consumer that is killed goes to the next", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  RequireOk(queue.Push("a").status());
+  RequireOk(queue.Push("b").status());
+  auto consumer = fixture.Run("q", "pop", "400");
+  REQUIRE(WaitUntil([&] { return LinesOf(*consumer).size() == 3; }));
+  consumer->Signal(SIGKILL);
+  consumer->Wait();
+  for (const char* value : {"a", "b"}) {
+    const auto item = queue.Pop({.lease = 1h, .wait = 60s});
+    RequireOk(item.status());
+    CHECK(item->value == value);
+    CHECK(item->deliveries >= 2);
+    RequireOk(queue.Ack(item->lease()));
+  }
+}
+
+TEST_CASE("Items pass consumers by that were killed while they waited", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  for (int round = 0; round < 5; ++round) {
+    auto dead = fixture.RunWaiting("q", "0");
+    dead->Signal(SIGKILL);
+    dead->Wait();
+    // Its connection breaks with its end; what is pushed later is for others.
+    auto living = fixture.RunWaiting("q", "0");
+    const std::string value = std::to_string(round);
+    RequireOk(queue.Push(value).status());
+    const bool served = WaitUntil([&] { return LinesOf(*living).size() == 2; });
+    INFO("round " << round);
+    REQUIRE(served);
+    CHECK(LinesOf(*living)[1] == value);
+    living->Signal(SIGKILL);
+    living->Wait();
+  }
+}
+
+TEST_CASE("An item given to a stopped consumer under a lease comes back", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  auto stopped = fixture.RunWaiting("q", "300");
+  stopped->Signal(SIGSTOP);
+  RequireOk(queue.Push("a").status());
+  const auto item = queue.Pop({.lease = 1h, .wait = 60s});
+  RequireOk(item.status());
+  CHECK(item->value == "a");
+  RequireOk(queue.Ack(item->lease()));
+  stopped->Signal(SIGCONT);
+  RequireOk(queue.Push("b").status());
+  CHECK(WaitUntil([&] {
+    const auto lines = LinesOf(*stopped);
+    return std::find(lines.begin(), lines.end(), "b") != lines.end();
+  }));
+}
+
+TEST_CASE("A consumer that goes on after a stop gets what was given to it", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  auto stopped = fixture.RunWaiting("q", "0");
+  stopped->Signal(SIGSTOP);
+  RequireOk(queue.Push("a").status());
+  stopped->Signal(SIGCONT);
+  CHECK(WaitUntil([&] { return LinesOf(*stopped).size() == 2; }));
+  CHECK(queue.Pop().code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("Workers killed again and again leave every item done once", "[fault][kinds]") {
+  constexpr int kItems = 400;
+  constexpr int kWorkers = 3;
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  for (int i = 0; i < kItems; ++i) RequireOk(queue.Push(std::to_string(i)).status());
+  std::vector<std::unique_ptr<Process>> workers;
+  std::map<std::string, int> done;
+  const auto collect = [&](const Process& worker) {
+    for (const std::string& line : LinesOf(worker)) done[line] += line == "ready" ? 0 : 1;
+  };
+  for (int i = 0; i < kWorkers; ++i) workers.push_back(fixture.Run("q", "work", "300"));
+  const auto left = [&] {
+    const auto length = queue.Length();
+    RequireOk(length.status());
+    return length->ready + length->leased;
+  };
+  for (int kill = 0; kill < 12 && left() > 0; ++kill) {
+    auto& victim = workers[static_cast<std::size_t>(kill % kWorkers)];
+    const std::size_t lines = LinesOf(*victim).size();
+    if (!WaitUntil([&] { return LinesOf(*victim).size() > lines + 3 || left() == 0; })) break;
+    victim->Signal(SIGKILL);
+    victim->Wait();
+    collect(*victim);
+    victim = fixture.Run("q", "work", "300");
+  }
+  REQUIRE(WaitUntil([&] { return left() == 0; }));
+  for (auto& worker : workers) {
+    worker->Signal(SIGKILL);
+    worker->Wait();
+    collect(*worker);
+  }
+  done.erase("ready");
+  for (const auto& [value, times] : done) {
+    INFO(value);
+    CHECK(times == 1);
+  }
+  // An item that was acked and not written down, since the kill came between: one per kill.
+  CHECK(done.size() >= static_cast<std::size_t>(kItems - 12 - kWorkers));
+}
+
+TEST_CASE("What a killed producer was told is there, in its order", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.capacity = 300});
+  auto producer = fixture.Run("q", "push");
+  // It waits for room in the end, and is killed there or on the way.
+  REQUIRE(WaitUntil([&] { return LinesOf(*producer).size() > 100; }));
+  producer->Signal(SIGKILL);
+  producer->Wait();
+  const std::size_t told = LinesOf(*producer).size();
+  const auto items = queue.PopMany(1000);
+  RequireOk(items.status());
+  CHECK(items->size() >= told);
+  CHECK(items->size() <= told + 1);
+  for (std::size_t i = 0; i < items->size(); ++i) CHECK((*items)[i].value == std::to_string(i));
+  CHECK(queue.Push("next").ok());
+}
+
+TEST_CASE("A daemon that comes back without its items says so", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  const BytesQueue careless = Open<BytesQueue>(fixture.client, "careless", {.on_loss = "empty"});
+  for (const BytesQueue& each : {queue, careless}) RequireOk(each.Push("a").status());
+  Future<Item> waiter = Open<BytesQueue>(fixture.client, "idle").PopAsync({.wait = 60s});
+  CHECK(waiter.Wait(50ms).code() == StatusCode::kDeadlineExceeded);
+  fixture.cluster.Kill(0);
+  fixture.cluster.Start(0);
+  fixture.cluster.WaitReady();
+  // Nobody knows whether it took an item with it: an item of it could have been on the way.
+  const StatusCode end = waiter.Wait().code();
+  CHECK((end == StatusCode::kUnknown || end == StatusCode::kDeadlineExceeded ||
+         end == StatusCode::kUnavailable || end == StatusCode::kDataLoss));
+  CHECK(WaitUntil([&] { return queue.Pop().code() == StatusCode::kDataLoss; }));
+  CHECK(WaitUntil([&] { return careless.Pop().code() == StatusCode::kNotFound; }));
+}
+
+}  // namespace
+}  // namespace tidepool::testing
