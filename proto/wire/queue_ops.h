@@ -26,6 +26,11 @@
 
 namespace tidepool::wire {
 
+// Made only when it is needed: a Status with a text allocates, which costs as much as an item.
+inline Status MalformedItems() {
+  return Status(StatusCode::kInvalidArgument, "malformed list of items");
+}
+
 // One of PushMany.
 struct PushedItem {
   std::uint64_t priority = 0;  // Least first; without meaning to kind queue.
@@ -47,11 +52,10 @@ inline std::byte* AppendPushedItem(const PushedItem& item, std::byte* to) {
 
 // Takes the first item off `rest`. Returns: kOk, kInvalidArgument (malformed).
 inline Status TakePushedItem(Bytes* rest, PushedItem* item) {
-  const Status malformed(StatusCode::kInvalidArgument, "malformed list of pushed items");
-  if (rest->size() < kPushedItemHeaderBytes) return malformed;
+  if (rest->size() < kPushedItemHeaderBytes) return MalformedItems();
   item->priority = LoadUnaligned<std::uint64_t>(rest->data());
   const auto bytes = LoadUnaligned<std::uint32_t>(rest->data() + 8);
-  if (rest->size() - kPushedItemHeaderBytes < bytes) return malformed;
+  if (rest->size() - kPushedItemHeaderBytes < bytes) return MalformedItems();
   item->value = rest->subspan(kPushedItemHeaderBytes, bytes);
   *rest = rest->subspan(kPushedItemHeaderBytes + bytes);
   return OkStatus();
@@ -112,8 +116,7 @@ inline std::byte* AppendDeliveredItem(const DeliveredItem& item, std::byte* to) 
 
 // Takes the first item off `rest`. Returns: kOk, kInvalidArgument (malformed).
 inline Status TakeDeliveredItem(Bytes* rest, DeliveredItem* item) {
-  const Status malformed(StatusCode::kInvalidArgument, "malformed list of items");
-  if (rest->size() < kDeliveredItemHeaderBytes) return malformed;
+  if (rest->size() < kDeliveredItemHeaderBytes) return MalformedItems();
   item->id = LoadUnaligned<std::uint64_t>(rest->data());
   item->priority = LoadUnaligned<std::uint64_t>(rest->data() + 8);
   item->deliveries = LoadUnaligned<std::uint32_t>(rest->data() + 16);
@@ -123,7 +126,7 @@ inline Status TakeDeliveredItem(Bytes* rest, DeliveredItem* item) {
   const std::size_t inline_bytes = item->streamed ? 0 : item->value_bytes;
   if (item->value_bytes > limits::kValueBytesMax ||
       rest->size() - kDeliveredItemHeaderBytes < inline_bytes) {
-    return malformed;
+    return MalformedItems();
   }
   item->value = rest->subspan(kDeliveredItemHeaderBytes, inline_bytes);
   *rest = rest->subspan(kDeliveredItemHeaderBytes + inline_bytes);

@@ -139,7 +139,8 @@ class Redis {
                             {"redis-server", "--port", port_, "--save", "", "--appendonly", "no"}),
                         "redis-server")) {
     const Deadline deadline = Deadline::AfterMs(10'000);
-    while (!RunAndRead({"redis-cli", "-p", port_, "ping"}).ok()) {
+    const std::string ping = "redis-cli -p " + port_ + " ping 2>/dev/null";
+    while (!RunAndRead({"sh", "-c", ping}).ok()) {
       if (deadline.Passed()) Fail("redis-server", Status(StatusCode::kUnavailable, "no answer"));
       usleep(20'000);
     }
