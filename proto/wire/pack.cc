@@ -88,4 +88,19 @@ Bytes KeyInPack(Bytes bytes, bool uniform, std::uint32_t index) {
   return bytes.subspan(at + sizeof header + ArgumentBytes(header), header.key_bytes);
 }
 
+void VisitKeys(Bytes bytes, bool uniform, std::uint32_t count,
+               const std::function<void(Bytes)>& visit) {
+  if (count == 0) return;
+  auto header = LoadUnaligned<OperationHeader>(bytes.data());
+  std::size_t at = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!uniform || i == 0) {
+      header = LoadUnaligned<OperationHeader>(bytes.data() + at);
+      at += sizeof header;
+    }
+    visit(bytes.subspan(at + ArgumentBytes(header), header.key_bytes));
+    at += header.bytes() - sizeof header;
+  }
+}
+
 }  // namespace tidepool::wire

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "proto/base/bytes.h"
@@ -42,5 +43,9 @@ class Pack {
 
 // The key of operation `index` < count of what a pack wrote.
 Bytes KeyInPack(Bytes bytes, bool uniform, std::uint32_t index);
+
+// Calls `visit` with the key of each of the `count` operations, in their order.
+void VisitKeys(Bytes bytes, bool uniform, std::uint32_t count,
+               const std::function<void(Bytes)>& visit);
 
 }  // namespace tidepool::wire

@@ -149,5 +149,21 @@ TEST_CASE("ADroppedNamespaceFailsWhatIsBuffered") {
   CHECK(buffered.failures().size() == 2);
 }
 
+TEST_CASE("WhatWasBufferedIsSeenThroughACopyOfThePrefilter") {
+  Client client = ConnectTo(Cluster());
+  NamespaceOptions options;
+  options.prefilter = "absent";
+  const auto map = Open<BytesMap>(client, "buffered-absent", options);
+  const auto fast = WithPrefilter(map, {});
+  RequireOk(fast.status());
+  CHECK(fast->Get("a").code() == StatusCode::kNotFound);  // Downloads the filter.
+  auto buffered = fast->Buffered();
+  buffered.Put("a", "1");
+  buffered.Put("another length", "2");
+  RequireOk(buffered.Flush());
+  CHECK(fast->Get("a").ok());
+  CHECK(fast->Get("another length").ok());
+}
+
 }  // namespace
 }  // namespace tidepool::testing

@@ -48,6 +48,10 @@ void CheckCarries(const Pack& pack, const std::vector<Item>& items) {
   CHECK(request.groups[0].quiet);
   CHECK(request.groups[0].credit() == 1);
   REQUIRE(request.operations.size() == items.size());
+  std::uint32_t visited = 0;
+  VisitKeys(pack.bytes(), pack.uniform(), pack.count(),
+            [&](Bytes key) { CHECK(AsText(key) == items[visited++].key); });
+  CHECK(visited == items.size());
   for (std::uint32_t i = 0; i < items.size(); ++i) {
     CHECK(request.operations[i].opcode == Opcode::kPut);
     CHECK(AsText(request.operations[i].key) == items[i].key);
