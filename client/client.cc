@@ -244,8 +244,10 @@ ClientDescription Client::Describe() const {
   if (map == nullptr) return description;
   description.cluster_uuid = map->cluster_uuid;
   description.epoch = map->epoch.value();
+  const std::string host = internal::HostName();
   for (const placement::Node& node : map->nodes) {
-    description.nodes.push_back({node.id.value(), node.host, node.control_address,
+    description.nodes.push_back({node.id.value(), node.host, node.host == host,
+                                 node.control_address,
                                  std::string(placement::NodeStateName(node.state)), node.cores,
                                  engine_->Attached(node.id), engine_->DataPath(node.id)});
   }

@@ -18,12 +18,18 @@
 #include "proto/transport/ucx_transport.h"
 
 namespace tidepool::internal {
+
+std::string HostName() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
+  return name;
+}
+
 namespace {
 
 std::string DefaultName() {
-  char host[256] = "?";
-  gethostname(host, sizeof host - 1);
-  return std::string(program_invocation_short_name) + "@" + host + ":" + std::to_string(getpid());
+  return std::string(program_invocation_short_name) + "@" + HostName() + ":" +
+         std::to_string(getpid());
 }
 
 bool SameAddress(const sockaddr* a, const sockaddr* b) {

@@ -18,4 +18,7 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options);
 // Errors: kInvalidArgument (not host:port), kUnavailable (unknown host, no route).
 Result<std::string> DeviceFor(const std::string& address);
 
+// This machine's name, as daemons give theirs.
+std::string HostName();
+
 }  // namespace tidepool::internal

@@ -385,6 +385,13 @@ std::vector<const void*> Engine::CoresOf(const SpaceState& space) const {
   return cores;
 }
 
+std::uint32_t Engine::NextPartitionOn(const SpaceState& space, std::uint32_t from,
+                                      NodeId node) const {
+  const Lock lock(*this);
+  while (from < space.queues.size() && space.queues[from].link->session().node() != node) ++from;
+  return from;
+}
+
 Result<std::uint32_t> Engine::PartitionOn(const SpaceState& space, NodeId node) const {
   const Lock lock(*this);
   for (const PartitionQueue& queue : space.queues) {

@@ -106,6 +106,8 @@ class Engine final : public transport::Receiver {
   std::vector<const void*> CoresOf(const SpaceState& space) const;
   // Grows when the map changes. Any thread, without the lock.
   std::uint64_t epoch_hint() const { return epoch_hint_.load(std::memory_order_relaxed); }
+  // The first partition from `from` on that the node owns; as many as there are: none.
+  std::uint32_t NextPartitionOn(const SpaceState& space, std::uint32_t from, NodeId node) const;
   Result<std::uint32_t> PartitionOn(const SpaceState& space, NodeId node) const;
 
   // For core links and sessions; the lock is held.

@@ -46,13 +46,19 @@ CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOpti
   const internal::Space& space = *handle.space();
   auto& queues = space.state()->queues;
   if (from.at_end) return internal::FailedCall(space, {});
-  if (from.partition >= queues.size()) {
+  std::uint32_t partition = from.partition;
+  if (options.node.has_value() && from.position == 0 && partition < queues.size()) {
+    partition = space.engine()->NextPartitionOn(*space.state(), partition,
+                                                NodeId(static_cast<std::uint16_t>(*options.node)));
+    if (partition == queues.size()) return internal::FailedCall(space, {});
+  }
+  if (partition >= queues.size()) {
     return internal::FailedCall(
         space, Status(StatusCode::kInvalidArgument, "the cursor is not of this namespace"));
   }
   internal::Call* call = internal::Call::Make(1, 0);
   Operation& operation = call->operations()[0];
-  operation.queue = &queues[from.partition];
+  operation.queue = &queues[partition];
   operation.opcode = wire::Opcode::kIterate;
   operation.AddArgument(wire::Argument::kOperand, options.page_records_max);
   operation.AddArgument(wire::Argument::kCursor, from.position);

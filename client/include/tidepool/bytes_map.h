@@ -79,6 +79,10 @@ struct Cursor {
 struct IterateOptions {
   // Leaves the values out: less to move.
   bool keys_only = false;
+  // Only what this node owns (NodeInfo::id): so that each process of a program walks over the
+  // records of its own node. Each partition belongs to one node, so together they see every record
+  // once; a partition that moves meanwhile may be seen by two of them or by none.
+  std::optional<std::uint32_t> node;
   // At most so many records per page; 0: as many as fit one message (60 KiB).
   std::uint32_t page_records_max = 0;
   std::chrono::milliseconds timeout{0};  // Of each page.

@@ -58,6 +58,7 @@ struct ConnectOptions {
 struct NodeInfo {
   std::uint32_t id = 0;
   std::string host;
+  bool local = false;           // On this program's machine.
   std::string control_address;  // host:port of its gRPC services.
   std::string state;            // "up", "down" or "left".
   std::uint32_t cores = 0;
