@@ -2,12 +2,12 @@
 // side.
 #include "tidepool/bytes_bloom.h"
 
-#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "client/calls.h"
+#include "client/filter_download.h"
 #include "proto/base/check.h"
 #include "proto/base/filter_shape.h"
 #include "proto/wire/bloom_ops.h"
@@ -22,9 +22,6 @@ using internal::Operation;
 using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
-
-// Pieces of a download that are asked for at a time: half the bytes that a daemon grants at least.
-constexpr std::size_t kPiecesUnderWay = 4;
 
 const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
 
@@ -90,26 +87,14 @@ Result<BloomEstimate> TakeEstimate(CallRef call) {
   return estimate;
 }
 
-// One operation on one partition, without a value. `words` in their order on the wire.
-CallRef StartAt(const Namespace& space, std::uint32_t partition, Opcode opcode,
-                std::initializer_list<OperationSpec::Word> words, Mode mode,
-                const CallOptions& options) {
-  Call* call = Call::Make(1, 0);
-  Operation& operation = call->operations()[0];
-  operation.queue = &space.space()->state()->queues[partition];
-  operation.opcode = opcode;
-  for (const auto& [argument, word] : words) operation.AddArgument(argument, word);
-  return internal::StartCall(*space.space(), call, mode, options.timeout,
-                             limits::kUnstreamedValueBytesMax);
-}
-
 Status UnionPartition(const Namespace& space, std::uint32_t partition, NamespaceId other,
                       const CallOptions& options) {
   std::uint64_t cursor = 0;
   do {
-    const CallRef call = StartAt(space, partition, Opcode::kBloomUnion,
-                                 {{Argument::kOperand, other.value()}, {Argument::kCursor, cursor}},
-                                 Mode::kSync, options);
+    const CallRef call =
+        internal::StartAt(*space.space(), partition, Opcode::kBloomUnion,
+                          {{Argument::kOperand, other.value()}, {Argument::kCursor, cursor}},
+                          Mode::kSync, options.timeout);
     const Operation& operation = Only(call);
     if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
     // A piece never ends where it began, so this comes to an end whatever is answered.
@@ -118,48 +103,6 @@ Status UnionPartition(const Namespace& space, std::uint32_t partition, Namespace
     }
     cursor = operation.number;
   } while (cursor != 0);
-  return {};
-}
-
-// Reads a partition's filter into `bits`, which are zero, from several places at a time.
-Status ReadPartition(const Namespace& space, std::uint32_t partition, MutableBytes bits,
-                     const CallOptions& options) {
-  struct Piece {
-    std::uint64_t at = 0;   // Where it goes on,
-    std::uint64_t end = 0;  // and ends.
-    CallRef call;
-  };
-  std::vector<Piece> pieces;
-  const std::uint64_t step = std::max<std::uint64_t>(
-      AlignUp(bits.size() / kPiecesUnderWay, limits::kFilterBlockBytes), limits::kFilterBlockBytes);
-  for (std::uint64_t at = 0; at < bits.size(); at += step) {
-    pieces.push_back({at, std::min<std::uint64_t>(at + step, bits.size()), {}});
-  }
-  const auto start = [&](Piece& piece) {
-    piece.call = StartAt(space, partition, Opcode::kBloomRead, {{Argument::kCursor, piece.at}},
-                         Mode::kAsync, options);
-  };
-  for (Piece& piece : pieces) start(piece);
-  for (bool more = true; more;) {
-    more = false;
-    for (Piece& piece : pieces) {
-      if (piece.at >= piece.end) continue;
-      piece.call.Wait(CallRef::TimePoint::max());
-      const Operation& operation = Only(piece.call);
-      if (operation.code != StatusCode::kOk) return piece.call.get()->StatusOf(operation);
-      const std::uint64_t next = operation.number == 0 ? bits.size() : operation.number;
-      if (next <= piece.at || next > bits.size() || operation.result.size() > next - piece.at) {
-        return Status(StatusCode::kInternal, "the daemon answered another part of the filter");
-      }
-      std::copy_n(AsBytes(operation.result).data(), operation.result.size(),
-                  bits.data() + piece.at);
-      piece.at = next;
-      if (piece.at < piece.end) {
-        start(piece);
-        more = true;
-      }
-    }
-  }
   return {};
 }
 
@@ -281,7 +224,8 @@ Result<BloomCopy> BytesBloom::Download(const CallOptions& options) const {
       return Status(StatusCode::kResourceExhausted,
                     "no memory for the filter '" + space_.name() + "'");
     }
-    TP_RETURN_IF_ERROR(ReadPartition(space_, i, partitions[i], options));
+    TP_RETURN_IF_ERROR(internal::DownloadFilter(*space_.space(), i, {Opcode::kBloomRead, {}},
+                                                partitions[i], options.timeout));
   }
   return BloomCopy(std::move(partitions));
 }

@@ -98,12 +98,27 @@ OperationSpec FetchSpec(Opcode opcode, std::string_view key, double operand,
   return spec;
 }
 
+OperationSpec AddIfPresentSpec(std::string_view key, std::int64_t by, const CallOptions& options) {
+  OperationSpec spec = FetchSpec(Opcode::kFetchAdd, key, by, options);
+  spec.condition = wire::PutCondition::kIfPresent;
+  return spec;
+}
+
 OperationSpec SwapSpec(std::string_view key, std::string_view expected, std::string_view desired,
                        const CallOptions& options) {
   OperationSpec spec = Spec(Opcode::kCompareAndSwap, key, options);
   spec.value = expected;
   spec.value_tail = desired;
   spec.Add(Argument::kExpectedBytes, expected.size());
+  return spec;
+}
+
+OperationSpec ApplySpec(std::string_view key, std::string_view function, std::string_view argument,
+                        const CallOptions& options) {
+  OperationSpec spec = Spec(Opcode::kApply, key, options);
+  spec.value = function;
+  spec.value_tail = argument;
+  spec.Add(Argument::kExpectedBytes, function.size());
   return spec;
 }
 
@@ -274,6 +289,15 @@ TIDEPOOL_FETCH_F64(FetchMinF64, kFetchMin)
 TIDEPOOL_FETCH_F64(FetchMaxF64, kFetchMax)
 #undef TIDEPOOL_FETCH_F64
 
+Result<std::int64_t> BytesMap::FetchAddIfPresent(std::string_view key, std::int64_t by,
+                                                 const CallOptions& options) const {
+  return TakeI64(Sync(space_, AddIfPresentSpec(key, by, options)));
+}
+Future<std::int64_t> BytesMap::FetchAddIfPresentAsync(std::string_view key, std::int64_t by,
+                                                      const CallOptions& options) const {
+  return Async(space_, AddIfPresentSpec(key, by, options), &TakeI64);
+}
+
 Result<Version> BytesMap::CompareAndSwap(std::string_view key, std::string_view expected,
                                          std::string_view desired,
                                          const CallOptions& options) const {
@@ -283,6 +307,15 @@ Future<Version> BytesMap::CompareAndSwapAsync(std::string_view key, std::string_
                                               std::string_view desired,
                                               const CallOptions& options) const {
   return Async(space_, SwapSpec(key, expected, desired, options), &TakeVersion);
+}
+
+Result<Value> BytesMap::Apply(std::string_view key, std::string_view function,
+                              std::string_view argument, const CallOptions& options) const {
+  return internal::TakeValue(Sync(space_, ApplySpec(key, function, argument, options)));
+}
+Future<Value> BytesMap::ApplyAsync(std::string_view key, std::string_view function,
+                                   std::string_view argument, const CallOptions& options) const {
+  return Async(space_, ApplySpec(key, function, argument, options), &internal::TakeValue);
 }
 
 Result<std::uint64_t> BytesMap::Append(std::string_view key, std::string_view suffix,

@@ -46,7 +46,17 @@ CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mo
     }
     if (options.ttl_ms.has_value()) operation.AddArgument(Argument::kTtlMs, *options.ttl_ms);
   }
-  return internal::StartCall(space, call, mode, options.timeout, bytes);
+  // As one WriteNotice for each record.
+  const auto note_writes = [&] {
+    if (space.absent() == nullptr) return;
+    for (const KeyValue& record : records) {
+      space.absent()->NoteWrite(record.key, record.value.size() > limits::kUnstreamedValueBytesMax);
+    }
+  };
+  note_writes();
+  CallRef started = internal::StartCall(space, call, mode, options.timeout, bytes);
+  note_writes();
+  return started;
 }
 
 }  // namespace

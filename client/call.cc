@@ -123,13 +123,19 @@ void Call::SetFailure(const Operation& operation, Status status) {
   failures_.insert_or_assign(IndexOf(operation), std::move(status));
 }
 
-void Call::Refuse(Operation* operation, Status why) {
+void Call::EndUnstarted(Operation* operation, StatusCode code) {
   operation->state = Operation::State::kEnded;
-  operation->code = why.code();
-  SetFailure(*operation, std::move(why));
+  operation->code = code;
   ++refused;
   --left;
 }
+
+void Call::Refuse(Operation* operation, Status why) {
+  EndUnstarted(operation, why.code());
+  SetFailure(*operation, std::move(why));
+}
+
+void Call::EndAsAbsent(Operation* operation) { EndUnstarted(operation, StatusCode::kNotFound); }
 
 Status Call::StatusOf(const Operation& operation) const {
   if (operation.code == StatusCode::kOk) return {};

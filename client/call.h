@@ -132,6 +132,8 @@ class Call {
   }
   // Before the call is started: one of its operations will not be.
   void Refuse(Operation* operation, Status why);
+  // The same: nobody has to be asked.
+  void EndAsAbsent(Operation* operation);
   // kOk, the Status given, or one made of the code.
   Status StatusOf(const Operation& operation) const;
   std::size_t IndexOf(const Operation& operation) const {
@@ -164,6 +166,7 @@ class Call {
 
   Call() = default;
   ~Call();
+  void EndUnstarted(Operation* operation, StatusCode code);
 
   std::atomic<std::uint32_t> references_{1};
   std::atomic<bool> done_{false};

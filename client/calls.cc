@@ -5,6 +5,26 @@
 #include "proto/base/limits.h"
 
 namespace tidepool::internal {
+namespace {
+
+// Look-ups that a copy of the prefilter has answered.
+CallRef AbsentCall(const Space& space) {
+  Call* call = Call::Make(1, 0);
+  call->engine = space.engine().get();
+  call->space_name = space.state()->name;
+  call->operations()[0].code = StatusCode::kNotFound;
+  call->operations()[0].state = Operation::State::kEnded;
+  call->left = 0;
+  call->MarkDone();
+  return CallRef(call);
+}
+
+// Whether a copy of the prefilter may answer: not for a client that was closed or forked.
+bool AsksCopy(const Space& space, wire::Opcode opcode) {
+  return space.absent() != nullptr && AbsentCopy::Answers(opcode) && space.engine()->Usable().ok();
+}
+
+}  // namespace
 
 Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed) {
   if (key.size() > limits::kKeyBytesMax) {
@@ -49,12 +69,28 @@ CallRef FailedCall(const Space& space, const Status& why) {
   return CallRef(call);
 }
 
+WriteNotice::WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
+                         std::size_t value_bytes)
+    : absent_(wire::InfoOf(opcode).mutates ? space.absent() : nullptr),
+      key_(key),
+      streamed_(value_bytes > limits::kUnstreamedValueBytesMax) {
+  if (absent_ != nullptr) absent_->NoteWrite(key_, streamed_);
+}
+
+WriteNotice::~WriteNotice() {
+  if (absent_ != nullptr) absent_->NoteWrite(key_, streamed_);
+}
+
 CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   const std::size_t value_bytes = spec.value.size() + spec.value_tail.size();
   const bool streams = spec.opcode == wire::Opcode::kPut || spec.opcode == wire::Opcode::kPush;
   if (const Status status = CheckSizes(spec.key, value_bytes, !streams); !status.ok()) {
     return FailedCall(space, status);
   }
+  if (AsksCopy(space, spec.opcode) && space.absent()->SurelyAbsent(space, spec.key)) {
+    return AbsentCall(space);
+  }
+  const WriteNotice notice(space, spec.opcode, spec.key, value_bytes);
   SpaceState* state = space.state();
   if (spec.waits) {
     state = space.engine()->FindSpace(state->id, Traffic::kWaiting);
@@ -102,11 +138,14 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
   for (const std::string_view key : keys) bytes += key.size();
   Call* call = Call::Make(keys.size(), mode == Mode::kAsync ? bytes : 0);
   const std::span<Operation> operations = call->operations();
+  const bool asks_copy = AsksCopy(space, opcode);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i + kPrefetchAhead < keys.size()) __builtin_prefetch(keys[i + kPrefetchAhead].data());
     operations[i].opcode = opcode;
     if (!SetKey(space, call, &operations[i], keys[i], mode)) {
       call->Refuse(&operations[i], CheckSizes(keys[i], 0, false));
+    } else if (asks_copy && space.absent()->SurelyAbsent(space, keys[i])) {
+      call->EndAsAbsent(&operations[i]);
     }
   }
   return StartCall(space, call, mode, timeout, bytes);

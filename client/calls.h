@@ -50,6 +50,22 @@ inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
   return &state->queues[placement::PartitionIndexOf(AsBytes(key), count)];
 }
 
+// Tells the copy of a prefilter, if the namespace's handle has one, of a key that an operation may
+// write: before the operation is started and, at the end of its life, after that.
+class WriteNotice {
+ public:
+  WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
+              std::size_t value_bytes);
+  WriteNotice(const WriteNotice&) = delete;
+  WriteNotice& operator=(const WriteNotice&) = delete;
+  ~WriteNotice();
+
+ private:
+  AbsentCopy* const absent_;
+  const std::string_view key_;
+  const bool streamed_;
+};
+
 // Starts a call of one operation; kSync: and waits until it has ended. One that waits, and
 // changes something or belongs to a process group, ends up to kWaitGrace later than its timeout
 // says, where its daemon does not answer: only then it is unknown what became of it, or who was

@@ -84,7 +84,15 @@ class ChainCodec {
     spec.key = chain.steps_[0].key;
     spec.value = encoded;
     spec.timeout = options.timeout;
-    return StartOne(space, spec, mode);
+    // As a WriteNotice for each step.
+    const auto note_writes = [&] {
+      if (space.absent() == nullptr) return;
+      for (const Chain::Step& step : chain.steps_) space.absent()->NoteWrite(step.key, false);
+    };
+    note_writes();
+    CallRef started = StartOne(space, spec, mode);
+    note_writes();
+    return started;
   }
 };
 

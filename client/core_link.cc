@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "proto/wire/bloom_ops.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/prefilter_ops.h"
 #include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
 
@@ -241,9 +242,14 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
       return kAnswerFixedBytes + wire::kContributionBytesMax;
     case wire::Opcode::kChain:
     case wire::Opcode::kBloomRead:
+    case wire::Opcode::kPrefilterRead:
       return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
+    case wire::Opcode::kApply:
+      return kAnswerFixedBytes + limits::kFunctionResultBytesMax;
     case wire::Opcode::kBloomDescribe:
       return kAnswerFixedBytes + wire::kFilterSummaryBytes;
+    case wire::Opcode::kPrefilterDescribe:
+      return kAnswerFixedBytes + wire::kPrefilterSummaryBytes;
     default:
       return kAnswerFixedBytes;
   }

@@ -20,4 +20,27 @@ std::uint32_t Namespace::OwnerOf(std::string_view key) const {
   return space_->engine()->OwnerOf(*space_->state(), AsBytes(key));
 }
 
+Result<Namespace> Namespace::WithPrefilter(const PrefilterUse& use) const {
+  const internal::SpaceState* state = space_->state();
+  if (state->options.prefilter != "absent") {
+    return Status(
+        StatusCode::kFailedPrecondition,
+        "namespace '" + state->name + "' has prefilter '" + state->options.prefilter + "'",
+        "make it with prefilter 'absent'");
+  }
+  auto copy = std::make_shared<internal::AbsentCopy>(use);
+  TP_RETURN_IF_ERROR(copy->Refresh(*space_));
+  return Namespace(std::make_shared<internal::Space>(space_->engine(), space_->state(), copy));
+}
+
+Status Namespace::RefreshPrefilter() const {
+  if (space_->absent() != nullptr) return space_->absent()->Refresh(*space_);
+  return Status(StatusCode::kFailedPrecondition, "this handle has no copy of a prefilter",
+                "make one by WithPrefilter");
+}
+
+PrefilterStats Namespace::prefilter_stats() const {
+  return space_->absent() == nullptr ? PrefilterStats() : space_->absent()->stats();
+}
+
 }  // namespace tidepool

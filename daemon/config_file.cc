@@ -17,6 +17,10 @@ Status AtLine(const std::string& path, const toml::source_region& where, const s
                 "an option file holds lines such as: memory = \"4GiB\"");
 }
 
+bool AllTexts(const toml::array& array) {
+  return std::all_of(array.begin(), array.end(), [](const auto& node) { return node.is_string(); });
+}
+
 }  // namespace
 
 Result<std::vector<std::pair<std::string, std::string>>> ReadConfigFile(const std::string& path) {
@@ -36,9 +40,14 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadConfigFile(const st
         as_text = std::to_string(integer->get());
       } else if (const auto* boolean = value.as_boolean()) {
         as_text = boolean->get() ? "true" : "false";
+      } else if (const auto* array = value.as_array(); array != nullptr && AllTexts(*array)) {
+        for (const auto& element : *array) {
+          as_text += (as_text.empty() ? "" : ",") + element.as_string()->get();
+        }
       } else {
-        return AtLine(path, value.source(),
-                      "'" + name + "' must be a text, a whole number or true or false");
+        return AtLine(
+            path, value.source(),
+            "'" + name + "' must be a text, a list of texts, a whole number or true or false");
       }
       pairs.emplace_back(key.source().begin.line, std::pair(name, as_text));
     }

@@ -19,8 +19,11 @@
 
 namespace tidepool::daemon {
 
+class Functions;
+
 struct CoreOptions {
   CoreId id;
+  const Functions* functions = nullptr;  // What Apply finds; must outlive the core.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   int cpu = -1;  // To pin the thread to; -1: not pinned.
 };

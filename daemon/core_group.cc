@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "daemon/core.h"
+#include "daemon/functions.h"
 #include "daemon/local_operations.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
@@ -58,6 +59,7 @@ std::uint64_t RandomSessionId() {
 struct CoreGroup::Shared {
   std::unique_ptr<storage::ArenaPool> pool;
   transport::Context* context = nullptr;
+  std::shared_ptr<const Functions> functions;
 
   // Sessions as the node knows them: how often each has attached. The cores hold the rest.
   std::mutex sessions_mutex;
@@ -76,6 +78,8 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
   std::unique_ptr<CoreGroup> group(new CoreGroup());
   group->shared_ = std::make_unique<Shared>();
   group->shared_->context = context;
+  group->shared_->functions =
+      options.functions != nullptr ? options.functions : std::make_shared<const Functions>();
   storage::ArenaPoolOptions pool_options;
   pool_options.memory_bytes = options.memory_bytes;
   pool_options.prepare_in_background = true;
@@ -85,6 +89,7 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
   for (std::uint32_t i = 0; i < options.cores; ++i) {
     CoreOptions core_options;
     core_options.id = CoreId(static_cast<std::uint16_t>(i));
+    core_options.functions = group->shared_->functions.get();
     core_options.wait_policy = options.wait_policy;
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);

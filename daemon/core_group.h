@@ -22,6 +22,7 @@
 namespace tidepool::daemon {
 
 class Core;
+class Functions;
 struct SessionGrant;
 
 // How a core waits for work.
@@ -31,6 +32,7 @@ struct CoreGroupOptions {
   std::uint32_t cores = 1;
   std::uint64_t memory_bytes = 1ull << 30;  // Of all cores together.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
+  std::shared_ptr<const Functions> functions;  // Null: the built-in ones.
   std::vector<int> cpus;  // To pin the cores' threads to, in turn; empty: not pinned.
 };
 

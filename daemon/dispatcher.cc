@@ -342,6 +342,7 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t answers_lef
            .may_wait = may_wait,
            .session = to.session.id,
            .groups = &groups_,
+           .functions = functions_,
            .executor = this},
           &reply);
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});

@@ -40,6 +40,9 @@ class Dispatcher : public transport::Receiver, public Executor {
   // All must outlive the dispatcher.
   Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease, const Clock& clock);
   ~Dispatcher() override;
+  // What Apply finds; before the first frame. Must outlive the dispatcher.
+  void set_functions(const Functions* functions) { functions_ = functions; }
+  const Functions* functions() const { return functions_; }
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -154,6 +157,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
   SuspendedOperations suspended_;
   ProcessGroups groups_;
+  const Functions* functions_ = nullptr;
   std::vector<ProcessGroups::Name> groups_to_wake_;
   std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
 

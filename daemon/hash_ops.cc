@@ -114,11 +114,17 @@ storage::UpdateKind UpdateKindOf(wire::Opcode opcode) {
 
 void HandleFetch(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
+  const bool if_present = operation.condition == wire::PutCondition::kIfPresent;
+  if (!if_present && operation.condition != wire::PutCondition::kAlways) {
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes("a counter is changed always or if present");
+    return;
+  }
   const auto type = operation.value_kind == wire::ValueKind::kF64 ? storage::CounterType::kF64
                                                                   : storage::CounterType::kI64;
   const HashOutcome outcome = context.partition.hash().FetchUpdate(
       operation.key, context.hash, UpdateKindOf(operation.opcode), type,
-      operation.get(Argument::kOperand), context.now_ms);
+      operation.get(Argument::kOperand), context.now_ms, if_present);
   ConcludeWithNumber(outcome, outcome.previous, reply);
   reply->answer.value_kind =
       type == storage::CounterType::kF64 ? wire::ValueKind::kF64 : wire::ValueKind::kI64;

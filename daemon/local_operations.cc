@@ -96,6 +96,7 @@ void RunBatch(Core& core, LocalBatch& batch) {
                                  .scratch = scratch,
                                  .store = core.store(),
                                  .may_stream = false,
+                                 .functions = core.dispatcher().functions(),
                                  .executor = &core.dispatcher()},
                                 &reply);
     }

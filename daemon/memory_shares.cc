@@ -48,6 +48,9 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
       break;
     case Opcode::kAppend:
       break;
+    case Opcode::kApply:
+      value_bytes = limits::kFunctionValueBytesMax;  // What it makes is known afterwards.
+      break;
     case Opcode::kPush:
       if (context.upload != nullptr) value_bytes = context.upload->value_bytes();
       return value_bytes + kItemKeyBytes + kRecordOverheadBytes;

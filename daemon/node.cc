@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/functions.h"
 #include "daemon/services/node_status.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
@@ -148,6 +149,21 @@ Status Node::Decide() {
   return OkStatus();
 }
 
+namespace {
+
+// The parts between commas that are not empty.
+std::vector<std::string> SplitList(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    if (end > at) parts.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
 Status Node::StartNetwork() {
   transport::UcxSettings settings;
   settings.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
@@ -160,6 +176,9 @@ Status Node::StartNetwork() {
   group.memory_bytes = options_.memory_bytes;
   group.wait_policy = options_.wait;
   if (options_.pin) group.cpus = AllowedCpus();
+  auto functions = Functions::Load(SplitList(options_.functions));
+  if (!functions.ok()) return functions.status();
+  group.functions = *std::move(functions);
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);

@@ -2,10 +2,12 @@
 
 #include <array>
 
+#include "daemon/apply_ops.h"
 #include "daemon/bloom_ops.h"
 #include "daemon/chain_ops.h"
 #include "daemon/hash_ops.h"
 #include "daemon/ordered_ops.h"
+#include "daemon/prefilter_ops.h"
 #include "daemon/process_group_ops.h"
 #include "daemon/queue_ops.h"
 
@@ -16,8 +18,9 @@ using HandlerTable = std::array<Handler, wire::kOpcodeEnd>;
 
 HandlerTable MakeTable() {
   HandlerTable table{};
-  for (const auto handlers : {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers(),
-                              ChainHandlers(), ProcessGroupHandlers()}) {
+  for (const auto handlers :
+       {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers(), PrefilterHandlers(),
+        ApplyHandlers(), ChainHandlers(), ProcessGroupHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

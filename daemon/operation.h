@@ -16,6 +16,7 @@
 
 namespace tidepool::daemon {
 
+class Functions;
 class ProcessGroups;
 struct OperationContext;
 struct Reply;
@@ -55,6 +56,7 @@ struct OperationContext {
   // Of operations that came by frame: their session, and the process groups of this core.
   SessionId session;
   ProcessGroups* groups = nullptr;
+  const Functions* functions = nullptr;  // That Apply may name; null: Apply is not taken here.
   Executor* executor = nullptr;
 };
 

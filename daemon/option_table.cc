@@ -40,6 +40,11 @@ const OptionRow kTable[] = {
     {"net-devices", "LIST", "",
      "devices of the data path as UCX names them (default: the interface); see ucx_info -d",
      &Options::net_devices},
+    {"functions", "LIST", "",
+     "shared objects with functions for programs to apply to records, separated by commas, the "
+     "same "
+     "on every node; see tidepool/function.h",
+     &Options::functions},
     {"data-dir", "DIR", "",
      "identity of the node and state of the coordinator, on a local disk (default: beside the "
      "connection file)",

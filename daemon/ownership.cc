@@ -5,6 +5,18 @@
 #include "proto/base/log.h"
 
 namespace tidepool::daemon {
+namespace {
+
+storage::PrefilterOptions PrefilterOf(const placement::Namespace& space) {
+  storage::PrefilterOptions prefilter;
+  if (space.options.prefilter == "absent") prefilter.kind = storage::PrefilterKind::kAbsent;
+  if (space.options.prefilter == "admit") prefilter.kind = storage::PrefilterKind::kAdmit;
+  prefilter.expected_keys = space.options.expected_items / space.partitions.size();
+  prefilter.false_positive_rate = space.options.false_positive_rate;
+  return prefilter;
+}
+
+}  // namespace
 
 Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   if (map_ != nullptr && map->epoch <= map_->epoch && self == self_) return OkStatus();
@@ -31,6 +43,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
     options.kind = space->kind;
     options.ttl_ms = space->options.ttl_ms;
     options.partition_count = static_cast<std::uint32_t>(space->partitions.size());
+    if (options.partition_count != 0) options.prefilter = PrefilterOf(*space);
     if (space->kind == Kind::kBloom) {
       // The coordinator has refused options that give no shape.
       options.filter = ShapeOfFilter(space->options.expected_items,

@@ -19,9 +19,21 @@ HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
     : Store(log),
       partition_(partition),
       locator_(log.segments().locator()),
-      index_(memory, options) {}
+      index_(memory, options) {
+  const PrefilterOptions& prefilter = partition.options().prefilter;
+  if (prefilter.kind == PrefilterKind::kAbsent) {
+    auto made = AbsentFilter::Create(prefilter, memory);
+    prefilter_made_ = made.ok();
+    if (made.ok()) absent_ = *std::move(made);
+  } else if (prefilter.kind == PrefilterKind::kAdmit) {
+    auto made = AdmissionFilter::Create(prefilter, memory);
+    prefilter_made_ = made.ok();
+    if (made.ok()) admission_ = *std::move(made);
+  }
+}
 
 void HashStore::PrefetchRecord(std::uint64_t hash) const {
+  if (SurelyAbsent(hash)) return;
   index_.Find(hash, [at = locator_](std::uint64_t location) {
     const auto* record = reinterpret_cast<const char*>(at.At(location));
     __builtin_prefetch(record);
@@ -89,6 +101,10 @@ void HashStore::SetValue(const RecordHeader& record, std::uint64_t location, Has
 
 HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
   HashOutcome outcome;
+  if (SurelyAbsent(hash)) {
+    outcome.code = StatusCode::kNotFound;
+    return outcome;
+  }
   const Found found = Look(key, hash, now_ms);
   if (found.slot == nullptr) {
     outcome.code = StatusCode::kNotFound;
@@ -100,6 +116,10 @@ HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
 
 HashOutcome HashStore::Contains(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
   HashOutcome outcome;
+  if (SurelyAbsent(hash)) {
+    outcome.code = StatusCode::kNotFound;
+    return outcome;
+  }
   const Found found = Look(key, hash, now_ms);
   if (found.slot == nullptr) {
     outcome.code = StatusCode::kNotFound;
@@ -173,6 +193,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, Bytes value, const Put
   }
   return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& outcome) {
     if (!ConditionHolds(options, found, outcome)) return false;
+    if (options.condition == PutCondition::kIfAbsent && HeldBack(found, hash)) return false;
     outcome.previous = outcome.version.value();
     change.value = value;
     change.value_bytes = value.size();
@@ -189,8 +210,11 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
     outcome.code = StatusCode::kInvalidArgument;
     return outcome;
   }
+  bool held_back = false;
   outcome = Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
     if (!ConditionHolds(options, found, out)) return false;
+    held_back = options.condition == PutCondition::kIfAbsent && HeldBack(found, hash);
+    if (held_back) return false;
     out.previous = out.version.value();
     change.value = value.Staged();
     change.extent_segments = value.segments_;
@@ -200,7 +224,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
     return true;
   });
   if (outcome.code == StatusCode::kOk) {
-    value.segments_.clear();  // They are the record's now.
+    if (!held_back) value.segments_.clear();  // They are the record's now.
     value.Release();
   }
   return outcome;
@@ -250,6 +274,27 @@ Room HashStore::MakeRoom(const LogRecord& change, Found found) {
     return log_.Reclaim() && MakeIndexRoom(change) ? Room::kMoved : Room::kNone;
   }
   return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
+}
+
+bool HashStore::HeldBack(Found found, std::uint64_t hash) {
+  // A stuck record is refused for memory in any case.
+  if (admission_ == nullptr || found.record != nullptr || admission_->Sight(hash)) return false;
+  partition_.CountChange();  // A partition with sightings has something to lose.
+  return true;
+}
+
+bool HashStore::PrefilterSlice(absl::FunctionRef<bool()> done) {
+  if (admission_ != nullptr) return admission_->GrowSlice(done);
+  if (absent_ == nullptr) return false;
+  if (!absent_->rebuilding() && !absent_->BeginRebuild(size())) return absent_->FreeReplaced(done);
+  if (absent_->TouchNext(done)) return true;
+  // A split moves keys to the end, behind the walk, so each one that stays is met at least once.
+  for (std::uint64_t& bucket = *absent_->walk_bucket(); bucket < index_.bucket_count(); ++bucket) {
+    if (done()) return true;
+    index_.VisitChain(bucket, [this](std::uint64_t at) { absent_->AddAgain(HashAt(at)); });
+  }
+  absent_->FinishRebuild();
+  return absent_->FreeReplaced(done);
 }
 
 bool HashStore::CanUpdateInPlace(const LogRecord& change, Found found) const {
@@ -303,6 +348,7 @@ void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
   const bool expires = change.expiry_ms != 0;
   if (found.slot == nullptr) {
     index_.Insert(change.hash, location, [this](std::uint64_t at) { return HashAt(at); });
+    if (absent_ != nullptr) absent_->NoteAdded(change.hash);
     if (order_ != nullptr) order_->Insert(change.key, location, expires);
   } else {
     const std::uint64_t replaced = found.location();
@@ -321,11 +367,14 @@ void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {
   }
   const std::uint64_t deleted = found.location();
   index_.Erase(found.slot);
+  if (absent_ != nullptr) absent_->NoteRemoved();
   if (order_ != nullptr) order_->Erase(change.key);
   KillRecord(deleted, {});
 }
 
 bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) {
+  if (absent_ != nullptr && absent_->FreeSlice(done)) return true;
+  if (admission_ != nullptr && admission_->FreeSlice(done)) return true;
   for (; *bucket < index_.bucket_count(); ++*bucket) {
     if (done()) return true;
     index_.VisitChain(*bucket, [this](std::uint64_t location) { KillRecord(location, {}); });
@@ -335,7 +384,10 @@ bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done)
 }
 
 IndexUsage HashStore::index_usage() const {
-  return {index_.bytes(), index_.allocated_bytes(), index_.rebuilt_buckets()};
+  std::uint64_t filters = 0;
+  if (absent_ != nullptr) filters += absent_->allocated_bytes();
+  if (admission_ != nullptr) filters += admission_->allocated_bytes();
+  return {index_.bytes() + filters, index_.allocated_bytes() + filters, index_.rebuilt_buckets()};
 }
 
 std::uint64_t* HashStore::FindSlot(const RecordHeader& record, std::uint64_t location) {
@@ -353,12 +405,20 @@ void HashStore::Discard(std::uint64_t* slot, std::uint64_t location) {
 }
 
 bool HashStore::IndexSlice(absl::FunctionRef<bool()> done) {
-  return index_.RebuildDue() &&
-         index_.RebuildSlice([this](std::uint64_t at) { return HashAt(at); }, done);
+  if (index_.RebuildDue() &&
+      index_.RebuildSlice([this](std::uint64_t at) { return HashAt(at); }, done)) {
+    return true;
+  }
+  return PrefilterSlice(done);
 }
 
 void HashStore::CheckInvariants() const {
   index_.CheckInvariants([this](std::uint64_t at) { return HashAt(at); });
+  if (admission_ != nullptr) admission_->CheckInvariants();
+  if (absent_ == nullptr) return;
+  absent_->CheckInvariants();
+  if (absent_->filter().allocated_bytes() != absent_->filter().shape().bytes()) return;  // Dropped.
+  VisitRecords([this](std::uint64_t at) { TP_CHECK(absent_->MayContain(HashAt(at))); });
 }
 
 void HashStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const {

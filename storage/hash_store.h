@@ -7,6 +7,7 @@
 #include <absl/functional/function_ref.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "proto/base/bytes.h"
@@ -15,6 +16,7 @@
 #include "storage/layout.h"
 #include "storage/log.h"
 #include "storage/log_record.h"
+#include "storage/prefilter.h"
 #include "storage/store.h"
 #include "storage/tag_index.h"
 #include "storage/tree_index.h"
@@ -53,6 +55,15 @@ struct HashOutcome : StoredValue {
   std::uint64_t result = 0;
 };
 
+// What becomes of a record, as the caller of HashStore::Update decides. The value is read before
+// anything of the store changes, so it may be a view of the present one.
+struct UpdateDecision {
+  enum class What : std::uint8_t { kKeep, kStore, kDelete };
+  What what = What::kKeep;
+  Bytes value;  // For kStore: at most the extent threshold (1 MiB).
+  std::uint8_t value_flags = 0;
+};
+
 struct RecordView {
   Bytes key;
   Bytes value;
@@ -83,7 +94,11 @@ class HashStore : public Store {
  public:
   // Stages of a batch: hash all keys, prefetch all buckets, prefetch all records, apply. About 16
   // keys per stage hide the memory; more than 64 push each other out.
-  void PrefetchBucket(std::uint64_t hash) const { index_.PrefetchBucket(hash); }
+  void PrefetchBucket(std::uint64_t hash) const {
+    index_.PrefetchBucket(hash);
+    if (absent_ != nullptr) absent_->Prefetch(hash);
+    if (admission_ != nullptr) admission_->Prefetch(hash);
+  }
   void PrefetchRecord(std::uint64_t hash) const;
 
   // Returns: kOk with value, version, flags; kNotFound.
@@ -95,7 +110,8 @@ class HashStore : public Store {
 
   // Returns: kOk with version and previous; kAlreadyExists (if absent), kNotFound (if present, if
   // version), kFailedPrecondition (if version: `version` is the present one), kInvalidArgument,
-  // kResourceExhausted.
+  // kResourceExhausted. With an admission filter a put if absent of a key that was never sighted
+  // stores nothing: kOk without a version.
   HashOutcome Put(Bytes key, std::uint64_t hash, Bytes value, const PutOptions& options,
                   std::uint64_t now_ms);
   // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
@@ -109,11 +125,12 @@ class HashStore : public Store {
   HashOutcome Take(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
 
   // Changes a counter of the given type by `operand` (the bits of an int64 or a double); absent
-  // counts as 0 and is created. Returns: kOk with previous and result; kInvalidArgument (not a
-  // counter of this type; and/or/xor of a double), kOutOfRange (add overflows an int64: unchanged),
-  // kResourceExhausted.
+  // counts as 0 and is created, or refused if `if_present`. Returns: kOk with previous and result;
+  // kNotFound (if present), kInvalidArgument (not a counter of this type; and/or/xor of a double),
+  // kOutOfRange (add overflows an int64: unchanged), kResourceExhausted. With an admission filter
+  // the first update of a key that was never sighted stores nothing: kOk, previous 0, no version.
   HashOutcome FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
-                          std::uint64_t operand, std::uint64_t now_ms);
+                          std::uint64_t operand, std::uint64_t now_ms, bool if_present = false);
   // Replaces the value if it equals `expected`; keeps the expiry, and the counter flag of 8 bytes.
   // Returns: kOk, kNotFound, kFailedPrecondition (with the present value), kInvalidArgument,
   // kResourceExhausted.
@@ -122,11 +139,18 @@ class HashStore : public Store {
   // Appends to the value, which is created if absent; keeps the expiry, clears counter flags.
   // Returns: kOk with value_bytes, kOutOfRange (above 1 GiB), kInvalidArgument, kResourceExhausted.
   HashOutcome Append(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
+  // Lets `decide` say what becomes of the record, given the present one (as Get answers; kNotFound:
+  // absent). It may be called more than once: the last call counts. Keeps the expiry. Returns: kOk
+  // with the version of the record as it is then (0: there is none), kInvalidArgument,
+  // kResourceExhausted.
+  HashOutcome Update(Bytes key, std::uint64_t hash,
+                     absl::FunctionRef<UpdateDecision(const HashOutcome& present)> decide,
+                     std::uint64_t now_ms);
   // Sets or (kTtlNone) removes the expiry. Returns: kOk, kNotFound, kResourceExhausted.
   HashOutcome Expire(Bytes key, std::uint64_t hash, std::uint64_t ttl_ms, std::uint64_t now_ms);
 
   // Store
-  bool valid() const override { return index_.valid(); }
+  bool valid() const override { return index_.valid() && prefilter_made_; }
   std::uint64_t size() const override { return index_.size(); }
   std::uint64_t payload_bytes() const override { return payload_bytes_; }
   IndexUsage index_usage() const override;
@@ -150,6 +174,9 @@ class HashStore : public Store {
                         absl::FunctionRef<bool(const RecordView&)> visitor);
 
   const TagIndex& index() const { return index_; }
+  // Null: the partition has none.
+  const AbsentFilter* absent_filter() const { return absent_.get(); }
+  const AdmissionFilter* admission_filter() const { return admission_.get(); }
   // The key of the record at a location that index() has given.
   Bytes KeyAt(std::uint64_t location) const { return Log::KeyOf(*log_.At(location)); }
 
@@ -191,6 +218,13 @@ class HashStore : public Store {
     return index_.MakeRoom(change.hash) && (order_ == nullptr || order_->MakeRoom(change.key));
   }
   bool CanUpdateInPlace(const LogRecord& change, Found found) const;
+  // Whether what was looked up is to stay absent because its key is sighted for the first time.
+  bool HeldBack(Found found, std::uint64_t hash);
+  // Whether the prefilter says so, which spares the look-up.
+  bool SurelyAbsent(std::uint64_t hash) const {
+    return absent_ != nullptr && !absent_->MayContain(hash);
+  }
+  bool PrefilterSlice(absl::FunctionRef<bool()> done);
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
   static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
@@ -217,6 +251,10 @@ class HashStore : public Store {
   const SegmentTable::Locator locator_;
   TagIndex index_;
   TreeIndex* order_ = nullptr;  // Of an ordered partition: refers to the same records.
+  // At most one of them.
+  std::unique_ptr<AbsentFilter> absent_;
+  std::unique_ptr<AdmissionFilter> admission_;
+  bool prefilter_made_ = true;  // Or none is wanted.
   std::uint64_t payload_bytes_ = 0;
   Extent extent_;                               // What HashOutcome::extent points at.
   std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.

@@ -71,7 +71,7 @@ StatusCode UpdateF64(UpdateKind kind, std::uint64_t before, std::uint64_t operan
 }  // namespace
 
 HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
-                                   std::uint64_t operand, std::uint64_t now_ms) {
+                                   std::uint64_t operand, std::uint64_t now_ms, bool if_present) {
   HashOutcome refused;
   if (BadPut(key, 8, 0)) {
     refused.code = StatusCode::kInvalidArgument;
@@ -88,10 +88,13 @@ HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kin
       }
       TP_DCHECK(found.record->value_bytes == 8);
       out.previous = LoadUnaligned<std::uint64_t>(log_.StoredOf(*found.record).data());
+    } else if (if_present) {
+      out.code = StatusCode::kNotFound;
+      return false;
     }
     out.code = type == CounterType::kI64 ? UpdateI64(kind, out.previous, operand, &after)
                                          : UpdateF64(kind, out.previous, operand, &after);
-    if (out.code != StatusCode::kOk) return false;
+    if (out.code != StatusCode::kOk || HeldBack(found, hash)) return false;
     out.result = after;
     out.value_flags = flag;
     out.value_bytes = sizeof after;
@@ -230,6 +233,44 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
       });
   if (outcome.code != StatusCode::kOk) return give_up();
   writer.segments_.clear();
+  return outcome;
+}
+
+HashOutcome HashStore::Update(Bytes key, std::uint64_t hash,
+                              absl::FunctionRef<UpdateDecision(const HashOutcome& present)> decide,
+                              std::uint64_t now_ms) {
+  HashOutcome refused;
+  if (BadPut(key, 0, 0)) {
+    refused.code = StatusCode::kInvalidArgument;
+    return refused;
+  }
+  bool deleted = false;
+  HashOutcome outcome =
+      Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
+        HashOutcome present;
+        present.code = StatusCode::kNotFound;
+        if (found.slot != nullptr) {
+          present.code = StatusCode::kOk;
+          SetValue(*found.record, found.location(), present);
+        }
+        const UpdateDecision decision = decide(present);
+        out.version = present.version;
+        const bool deletes = decision.what == UpdateDecision::What::kDelete;
+        deleted = deletes && found.slot != nullptr;
+        if (deletes) change.type = LogRecordType::kDelete;
+        if (decision.what != UpdateDecision::What::kStore) return deleted;
+        if (BadPut(key, decision.value.size(), decision.value_flags) ||
+            decision.value.size() > log_.extent_threshold_bytes()) {
+          out.code = StatusCode::kInvalidArgument;
+          return false;
+        }
+        change.value = decision.value;
+        change.value_bytes = decision.value.size();
+        change.value_flags = decision.value_flags;
+        change.expiry_ms = ExpiryAt(kTtlKeep, found, now_ms);
+        return true;
+      });
+  if (deleted && outcome.code == StatusCode::kOk) outcome.version = Lsn();
   return outcome;
 }
 

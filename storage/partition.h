@@ -15,6 +15,7 @@
 #include "storage/hash_store.h"
 #include "storage/log_record.h"
 #include "storage/ordered_store.h"
+#include "storage/prefilter.h"
 #include "storage/queue_store.h"
 #include "storage/store.h"
 
@@ -34,8 +35,9 @@ struct PartitionOptions {
   bool update_in_place = true;
   // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
   bool tombstones = false;
-  FilterShape filter;  // Of Kind::kBloom.
-  QueueOptions queue;  // Of kItemKinds.
+  FilterShape filter;          // Of Kind::kBloom.
+  PrefilterOptions prefilter;  // Of kRecordKinds.
+  QueueOptions queue;          // Of kItemKinds.
 };
 
 // Owner core only. Made and destroyed by CoreStore.

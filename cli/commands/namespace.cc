@@ -55,7 +55,7 @@ Json ToJson(const v1::NamespaceMap& space) {
   json["prefilter"] = OrDefault(options.prefilter(), "none");
   json["key_type"] = options.key_type().empty() ? Json(nullptr) : Json(options.key_type());
   json["value_type"] = options.value_type().empty() ? Json(nullptr) : Json(options.value_type());
-  if (space.kind() == v1::KIND_BLOOM) {
+  if (space.kind() == v1::KIND_BLOOM || json["prefilter"] != "none") {
     json["expected_items"] = options.expected_items();
     json["false_positive_rate"] = options.false_positive_rate();
   }
@@ -181,6 +181,7 @@ Status Describe(Invocation& run) {
     const auto& filter = response.filter();
     result["filter_bytes"] = filter.bytes();
     result["filter_bits_set"] = filter.bits_set();
+    if (response.namespace_().kind() != v1::KIND_BLOOM) result["filter_keys"] = filter.keys();
     result["filter_false_positive_rate"] = filter.false_positive_rate();
   }
   std::string text;
@@ -260,15 +261,18 @@ std::vector<Verb> NamespaceVerbs() {
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS", "volatile (default); others come in later versions"},
         {"--replicas", "N", "1 (default); more come in later versions"},
-        {"--prefilter", "KIND", "none (default); others come in later versions"},
+        {"--prefilter", "KIND",
+         "none (default); absent: a filter of the keys, for programs to download; admit: the first "
+         "incr or put --if-absent of a key only marks it"},
         {"--expected-items", "N",
-         "of kind bloom, which needs it: how many distinct values to come"},
+         "of kind bloom, which needs it, and of prefilters: how many distinct values to come"},
         {"--false-positive-rate", "RATE",
-         "of kind bloom: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
+         "of the same: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
        {{"kvctl namespace create particles", ""},
         {"kvctl namespace create cache --ttl 1h --on-loss empty", ""},
         {"kvctl namespace create jobs --kind queue --capacity 10000 --home local", ""},
-        {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""}},
+        {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
+        {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},
        Create,
        "create mkdir new"},
       {"namespace list",

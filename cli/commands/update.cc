@@ -10,6 +10,9 @@
 namespace tidepool::cli {
 namespace {
 
+// In place of the version: a prefilter has only marked the key.
+constexpr std::uint64_t kNothingStored = 0;
+
 // An operation of `kind` on KEY.
 Result<v1::Operation> OnKey(Invocation& run, v1::OperationKind kind) {
   Result<std::string> key = KeyArgument(run.args);
@@ -31,6 +34,7 @@ void Print(Invocation& run, std::string_view key, const char* name, Json what,
 Status Incr(Invocation& run) {
   Result<v1::Operation> add = OnKey(run, v1::OPERATION_KIND_FETCH_ADD);
   if (!add.ok()) return add.status();
+  if (run.args.Has("--if-present")) add->set_condition(v1::PUT_CONDITION_IF_PRESENT);
   const std::string& by = run.args.Text("BY");
   const std::string text = by.empty() ? "1" : by;
   // The daemon answers what the counter was; what it is follows by the same addition.
@@ -41,7 +45,7 @@ Status Incr(Invocation& run) {
     add->set_operand_f64(*number);
     const Result<v1::OperationResult> before = ExecuteOne(run, *add);
     if (!before.ok()) return before.status();
-    const double now = before->number_f64() + *number;
+    const double now = before->version() == kNothingStored ? 0 : before->number_f64() + *number;
     Json object;
     SetValue(&object, CounterBytes(now), v1::VALUE_KIND_F64);
     Print(run, add->key(), "value", object["value"], FormatDouble(now));
@@ -56,7 +60,8 @@ Status Incr(Invocation& run) {
   add->set_operand(*number);
   const Result<v1::OperationResult> before = ExecuteOne(run, *add);
   if (!before.ok()) return before.status();
-  const std::int64_t now = before->number() + *number;  // The daemon refuses an overflow.
+  // The daemon refuses an overflow.
+  const std::int64_t now = before->version() == kNothingStored ? 0 : before->number() + *number;
   Print(run, add->key(), "value", now, std::to_string(now));
   return OkStatus();
 }
@@ -70,6 +75,33 @@ Status Append(Invocation& run) {
   const Result<v1::OperationResult> result = ExecuteOne(run, *append);
   if (!result.ok()) return result.status();
   Print(run, append->key(), "value_bytes", result->value_bytes(), "");
+  return OkStatus();
+}
+
+Status Apply(Invocation& run) {
+  Result<v1::Operation> apply = OnKey(run, v1::OPERATION_KIND_APPLY);
+  if (!apply.ok()) return apply.status();
+  apply->set_function(run.args.Text("FUNCTION"));
+  if (!run.args.Text("ARGUMENT").empty()) {
+    const Result<v1::ValueKind> kind = KindArgument(run.args);
+    if (!kind.ok()) return kind.status();
+    Result<std::string> argument = ValueArgument(run.args, "ARGUMENT", *kind);
+    if (!argument.ok()) return argument.status();
+    apply->set_value(*std::move(argument));
+  }
+  const Result<v1::OperationResult> result = ExecuteOne(run, *apply);
+  if (!result.ok()) return result.status();
+  if (run.out.json()) {
+    Json object;
+    SetBytes(&object, "key", apply->key());
+    SetBytes(&object, "result", result->value());
+    object["version"] = result->version() == 0 ? Json(nullptr) : Json(result->version());
+    run.out.Result(object, "");
+    return OkStatus();
+  }
+  // As get: the bytes must stay what they are.
+  run.out.Raw(result->value());
+  if (run.out.stdout_is_terminal() && !result->value().empty()) run.out.Raw("\n");
   return OkStatus();
 }
 
@@ -120,9 +152,13 @@ std::vector<Verb> UpdateVerbs() {
   return {
       {"incr",
        "add to a counter and print the new number",
-       "An absent key counts as 0. A value that was not put as a counter is refused.",
+       "An absent key counts as 0. A value that was not put as a counter is refused. In a "
+       "namespace with "
+       "prefilter admit the first one of a key stores nothing: it prints 0.",
        {NamespaceParameter(), KeyParameter(), {"BY", "what to add (default 1)", 0, 1}},
-       {{"--f64", "", "a floating-point counter"}, Base64Option()},
+       {{"--f64", "", "a floating-point counter"},
+        {"--if-present", "", "only if the key exists (else exit code 3)"},
+        Base64Option()},
        {{"kvctl incr default visits", "prints 1, then 2, ..."},
         {"kvctl incr default visits -5", ""},
         {"kvctl incr default energy 0.25 --f64", ""}},
@@ -135,6 +171,22 @@ std::vector<Verb> UpdateVerbs() {
        {LiteralOption(), Base64Option()},
        {{"kvctl append default log 'one more line'", ""}},
        Append},
+      {"apply",
+       "let a function of the daemons decide what becomes of a value",
+       "Prints what the function returns. kvd has: exchange, greater, lesser, or-bytes, add-i64s, "
+       "add-f64s and append-last; kvd --functions loads a site's own.",
+       {NamespaceParameter(),
+        KeyParameter(),
+        {"FUNCTION", "its name"},
+        {"ARGUMENT", "what it gets; as VALUE (default: nothing)", 0, 1}},
+       {{"--int", "", "the argument is a whole number: its 8 bytes"},
+        {"--f64", "", "the argument is a floating-point number: its 8 bytes"},
+        LiteralOption(),
+        Base64Option()},
+       {{"kvctl apply default greeting exchange welcome", "prints what it was"},
+        {"kvctl apply default sums add-i64s 5 --int", ""}},
+       Apply,
+       "call function update script eval"},
       {"cas",
        "replace a value if it is the expected one",
        "Compare and swap: exit code 1 if the record has another value, 3 if it does not exist. "

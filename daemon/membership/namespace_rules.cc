@@ -71,6 +71,34 @@ Status CheckFilterOptions(const NamespaceOptions& options) {
   return ShapeOfFilter(options.expected_items, options.false_positive_rate, partitions).status();
 }
 
+// Of kinds that have records and may have a prefilter.
+Status CheckPrefilterOptions(Kind kind, const NamespaceOptions& options) {
+  if (kind == Kind::kBloom && options.prefilter == "none") return OkStatus();
+  const bool known =
+      options.prefilter == "none" || options.prefilter == "absent" || options.prefilter == "admit";
+  if (!known) {
+    return Wrong("prefilter cannot be '" + options.prefilter + "'",
+                 "give 'none', 'absent' or 'admit'");
+  }
+  const bool has_keys = kind == Kind::kHash || kind == Kind::kOrdered;
+  if (options.prefilter != "none" && !has_keys) {
+    return Wrong("a prefilter is of kinds 'hash' and 'ordered' only", "give prefilter 'none'");
+  }
+  if (options.prefilter != "none") {
+    const std::uint32_t partitions = kind == Kind::kOrdered    ? 1
+                                     : options.partitions == 0 ? limits::kPartitionsPerCoreDefault
+                                                               : options.partitions;
+    return ShapeOfFilter(std::max<std::uint64_t>(options.expected_items, 1),
+                         options.false_positive_rate, partitions)
+        .status();
+  }
+  const bool has_filter_options =
+      options.expected_items != 0 || options.false_positive_rate != limits::kFilterRateDefault;
+  if (!has_filter_options) return OkStatus();
+  return Wrong("expected_items and false_positive_rate are of kind 'bloom' and of prefilters only",
+               "leave them out, or give prefilter 'absent' or 'admit', or kind 'bloom'");
+}
+
 // Of kinds queue and priority.
 Status CheckQueueOptions(const NamespaceOptions& options) {
   if (options.partitions > 1) {
@@ -129,15 +157,7 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
     return Wrong("memory_share_percent cannot be " + std::to_string(options.memory_share_percent),
                  "give 1 to 100, or 0 for no limit of its own");
   }
-  if (options.prefilter != "none") {
-    return NotYet("the prefilter '" + options.prefilter + "'", "use prefilter 'none'");
-  }
-  const bool has_filter_options =
-      options.expected_items != 0 || options.false_positive_rate != limits::kFilterRateDefault;
-  if (kind != Kind::kBloom && has_filter_options) {
-    return Wrong("expected_items and false_positive_rate are of kind 'bloom' only",
-                 "leave them out, or make a namespace of kind 'bloom'");
-  }
+  TP_RETURN_IF_ERROR(CheckPrefilterOptions(kind, options));
   if (!is_queue && options.capacity != 0) {
     return Wrong("capacity is of kinds 'queue' and 'priority' only",
                  "leave it out; memory_share_percent bounds other kinds");

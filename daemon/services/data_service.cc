@@ -92,7 +92,8 @@ Status DataService::ExecuteAddressed(const v1::ExecuteRequest& request,
 grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRequest* request,
                                   v1::ExecuteResponse* response) {
   std::vector<wire::Operation> operations;
-  std::vector<std::string> joined;  // Expected and new value in one piece, as the wire has them.
+  // Expected and new value, or function and argument, in one piece, as the wire has them.
+  std::vector<std::string> joined;
   joined.reserve(static_cast<std::size_t>(request->operations_size()));
   for (const v1::Operation& message : request->operations()) {
     auto operation = FromProto(message);
@@ -100,6 +101,10 @@ grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRe
     if (operation->opcode == wire::Opcode::kCompareAndSwap) {
       operation->value = AsBytes(joined.emplace_back(message.expected() + message.value()));
       operation->set(wire::Argument::kExpectedBytes, message.expected().size());
+    }
+    if (operation->opcode == wire::Opcode::kApply) {
+      operation->value = AsBytes(joined.emplace_back(message.function() + message.value()));
+      operation->set(wire::Argument::kExpectedBytes, message.function().size());
     }
     operations.push_back(*operation);
   }

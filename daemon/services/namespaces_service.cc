@@ -10,6 +10,7 @@
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
 #include "proto/wire/bloom_ops.h"
+#include "proto/wire/prefilter_ops.h"
 #include "storage/core_store.h"
 
 namespace tidepool::daemon {
@@ -18,6 +19,18 @@ namespace {
 using convert::ToGrpc;
 
 constexpr std::uint64_t kInstallWaitMs = 1000;
+
+// A bloom partition's filter in the words of a prefilter.
+Result<wire::PrefilterSummary> SummaryOf(bool is_bloom, Bytes described) {
+  if (!is_bloom) return wire::LoadPrefilterSummary(described);
+  const auto bloom = wire::LoadFilterSummary(described);
+  if (!bloom.ok()) return bloom.status();
+  wire::PrefilterSummary summary;
+  summary.bytes = bloom->shape.bytes();
+  summary.bits_set = bloom->bits_set;
+  summary.false_positive_rate = EstimatedFalsePositiveRate(bloom->shape, bloom->bits_set);
+  return summary;
+}
 
 }  // namespace
 
@@ -43,12 +56,12 @@ grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request
   return answered;
 }
 
-Status NamespacesService::CheckFilterFits(const placement::NamespaceOptions& options,
+Status NamespacesService::CheckFilterFits(Kind kind, const placement::NamespaceOptions& options,
                                           Deadline deadline) {
   const placement::PlacementMapPtr map = node_.NewestMap();
   const auto at = NodesFor(map->nodes, options.home);
   if (!at.ok()) return at.status();
-  const auto places = SpreadPartitions(*at, options.partitions);
+  const auto places = SpreadPartitions(*at, PartitionsWanted(kind, options));
   if (places.empty()) return OkStatus();  // What is wrong is said by who makes it.
   const auto shape = ShapeOfFilter(options.expected_items, options.false_positive_rate,
                                    static_cast<std::uint32_t>(places.size()));
@@ -95,9 +108,11 @@ grpc::Status NamespacesService::Create(grpc::ServerContext* call,
                         ? static_cast<placement::Kind>(request->kind())
                         : placement::Kind::kUnspecified;
   const Deadline deadline = DeadlineOf(*call);
-  if (kind == Kind::kBloom && CheckNamespaceOptions(kind, *options).ok() &&
+  const bool has_filter = kind == Kind::kBloom || options->expected_items != 0;
+  if (has_filter && CheckNamespaceOptions(kind, *options).ok() &&
       node_.NewestMap()->Find(request->name()) == nullptr) {
-    if (const Status fits = CheckFilterFits(*options, deadline); !fits.ok()) return ToGrpc(fits);
+    if (const Status fits = CheckFilterFits(kind, *options, deadline); !fits.ok())
+      return ToGrpc(fits);
   }
   auto made = coordinator->CreateNamespace(request->name(), kind, *std::move(options), deadline);
   if (!made.ok()) return ToGrpc(made.status());
@@ -156,21 +171,23 @@ grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNa
 // Partitions that do not answer are left out, as their records are.
 void NamespacesService::DescribeFilter(const placement::Namespace& space, Deadline deadline,
                                        v1::DescribeNamespaceResponse* response) {
+  const bool is_bloom = space.kind == Kind::kBloom;
   wire::Operation describe;
-  describe.opcode = wire::Opcode::kBloomDescribe;
+  describe.opcode = is_bloom ? wire::Opcode::kBloomDescribe : wire::Opcode::kPrefilterDescribe;
   const Deadline soon(std::min(deadline.at_ns(), Deadline::AfterMs(kNodeStatusTimeoutMs).at_ns()));
   auto* filter = response->mutable_filter();
   double errors = 0;
   double answered = 0;
   for (std::uint32_t i = 0; i < space.partitions.size(); ++i) {
     const auto outcomes =
-        node_.router->ExecuteAt(space, i, {describe}, wire::kFilterSummaryBytes, soon);
-    if (!outcomes.ok()) continue;
-    const auto summary = wire::LoadFilterSummary(AsBytes(outcomes->front().value));
-    if (outcomes->front().code != StatusCode::kOk || !summary.ok()) continue;
-    filter->set_bytes(filter->bytes() + summary->shape.bytes());
+        node_.router->ExecuteAt(space, i, {describe}, wire::kPrefilterSummaryBytes, soon);
+    if (!outcomes.ok() || outcomes->front().code != StatusCode::kOk) continue;
+    const auto summary = SummaryOf(is_bloom, AsBytes(outcomes->front().value));
+    if (!summary.ok()) continue;
+    filter->set_bytes(filter->bytes() + summary->bytes);
     filter->set_bits_set(filter->bits_set() + summary->bits_set);
-    errors += EstimatedFalsePositiveRate(summary->shape, summary->bits_set);
+    filter->set_keys(filter->keys() + summary->keys);
+    errors += summary->false_positive_rate;
     ++answered;
   }
   // A value that is not there is as likely in one partition as in another.
@@ -204,7 +221,9 @@ grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
   response->set_records(totals.records);
   response->set_internal_records(totals.internal_records);
   response->set_live_bytes(totals.live_bytes);
-  if ((*space)->kind == Kind::kBloom) DescribeFilter(**space, deadline, response);
+  if ((*space)->kind == Kind::kBloom || (*space)->options.prefilter != "none") {
+    DescribeFilter(**space, deadline, response);
+  }
   return grpc::Status::OK;
 }
 

@@ -33,7 +33,7 @@ class NamespacesService final : public v1::Namespaces::Service {
   // Whether the nodes that answer have room for such a filter. Asked before it is made, so that
   // nobody opens one that can never serve. Errors: kResourceExhausted naming the node,
   // kInvalidArgument.
-  Status CheckFilterFits(const placement::NamespaceOptions& options, Deadline deadline);
+  Status CheckFilterFits(Kind kind, const placement::NamespaceOptions& options, Deadline deadline);
   void DescribeFilter(const placement::Namespace& space, Deadline deadline,
                       v1::DescribeNamespaceResponse* response);
   // Within the deadline, at most a second.

@@ -19,6 +19,9 @@ static_assert(static_cast<int>(v1::OPERATION_KIND_FETCH_MAX) ==
               static_cast<int>(Opcode::kFetchMax));
 static_assert(static_cast<int>(v1::OPERATION_KIND_TTL) == static_cast<int>(Opcode::kTtl));
 static_assert(static_cast<int>(v1::OPERATION_KIND_LENGTH) == static_cast<int>(Opcode::kLength));
+static_assert(static_cast<int>(v1::OPERATION_KIND_APPLY) == static_cast<int>(Opcode::kApply));
+static_assert(static_cast<int>(v1::OPERATION_KIND_PREFILTER_DESCRIBE) ==
+              static_cast<int>(Opcode::kPrefilterDescribe));
 static_assert(static_cast<int>(v1::OPERATION_KIND_PUSH) == static_cast<int>(Opcode::kPush));
 static_assert(static_cast<int>(v1::OPERATION_KIND_POP) == static_cast<int>(Opcode::kPop));
 static_assert(static_cast<int>(v1::OPERATION_KIND_QUEUE_LENGTH) ==
@@ -32,7 +35,8 @@ static_assert(static_cast<int>(v1::OPERATION_KIND_BLOOM_DESCRIBE) ==
 
 bool IsKnown(v1::OperationKind kind) {
   return (kind >= v1::OPERATION_KIND_GET && kind <= v1::OPERATION_KIND_TTL) ||
-         kind == v1::OPERATION_KIND_LENGTH || kind == v1::OPERATION_KIND_PUSH ||
+         kind == v1::OPERATION_KIND_LENGTH || kind == v1::OPERATION_KIND_PREFILTER_DESCRIBE ||
+         kind == v1::OPERATION_KIND_APPLY || kind == v1::OPERATION_KIND_PUSH ||
          (kind >= v1::OPERATION_KIND_POP && kind <= v1::OPERATION_KIND_QUEUE_LENGTH) ||
          kind == v1::OPERATION_KIND_BLOOM_INSERT || kind == v1::OPERATION_KIND_BLOOM_CONTAINS ||
          kind == v1::OPERATION_KIND_BLOOM_DESCRIBE;
@@ -70,14 +74,15 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
   if (!wire::InfoOf(static_cast<Opcode>(from.kind())).keyed && !from.key().empty()) {
     return Invalid("a key of an operation without one");
   }
-  TP_RETURN_IF_ERROR(CheckSizes(from.key(), from.value().size() + from.expected().size()));
+  const std::size_t bytes = from.value().size() + from.expected().size() + from.function().size();
+  TP_RETURN_IF_ERROR(CheckSizes(from.key(), bytes));
   const bool one_piece = from.kind() == v1::OPERATION_KIND_APPEND ||
-                         from.kind() == v1::OPERATION_KIND_COMPARE_AND_SWAP;
-  if (one_piece &&
-      from.value().size() + from.expected().size() > limits::kUnstreamedValueBytesMax) {
+                         from.kind() == v1::OPERATION_KIND_COMPARE_AND_SWAP ||
+                         from.kind() == v1::OPERATION_KIND_APPLY;
+  if (one_piece && bytes > limits::kUnstreamedValueBytesMax) {
     return Status(StatusCode::kInvalidArgument,
-                  std::to_string(from.value().size() + from.expected().size()) + " bytes in one " +
-                      (from.kind() == v1::OPERATION_KIND_APPEND ? "append" : "compare-and-swap"),
+                  std::to_string(bytes) + " bytes in one " +
+                      std::string(wire::InfoOf(static_cast<Opcode>(from.kind())).name),
                   "these take at most 32 KiB; put takes 1 GiB, if wanted with a version");
   }
   auto kind = KindFromProto(from.value_kind());
@@ -91,6 +96,11 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
     to.set(Argument::kOperand, to.value_kind == wire::ValueKind::kF64
                                    ? std::bit_cast<std::uint64_t>(from.operand_f64())
                                    : static_cast<std::uint64_t>(from.operand()));
+    if (from.condition() == v1::PUT_CONDITION_IF_PRESENT) {
+      to.condition = wire::PutCondition::kIfPresent;
+    } else if (from.condition() != v1::PUT_CONDITION_ALWAYS) {
+      return Invalid("a counter is changed always or if present");
+    }
   }
   switch (to.opcode) {
     case Opcode::kPut:
@@ -227,7 +237,11 @@ void ToProto(const wire::Operation& from, v1::Operation* to) {
   }
   if (from.has(Argument::kExpectedBytes)) {
     const auto bytes = static_cast<std::size_t>(from.get(Argument::kExpectedBytes));
-    to->set_expected(from.value.data(), bytes);
+    if (from.opcode == Opcode::kApply) {
+      to->set_function(std::string(AsText(from.value.first(bytes))));
+    } else {
+      to->set_expected(from.value.data(), bytes);
+    }
     to->set_value(from.value.data() + bytes, from.value.size() - bytes);
   }
 }

@@ -97,6 +97,17 @@ double EstimatedItems(FilterShape shape, std::uint64_t bits_set) {
          std::log1p(-1.0 / (32.0 * static_cast<double>(shape.split_blocks)));
 }
 
+std::uint64_t BitsSetBy(FilterShape shape, double items) {
+  TP_CHECK(shape.split_blocks > 0);
+  const double unset =
+      std::exp(items * std::log1p(-1.0 / (32.0 * static_cast<double>(shape.split_blocks))));
+  return static_cast<std::uint64_t>(static_cast<double>(shape.bits()) * (1 - unset));
+}
+
+double ItemsAtRate(FilterShape shape, double false_positive_rate) {
+  return LoadOfRate(false_positive_rate) * static_cast<double>(shape.split_blocks);
+}
+
 double EstimatedFalsePositiveRate(FilterShape shape, std::uint64_t bits_set) {
   if (bits_set == shape.bits()) return 1;
   return FalsePositiveRateAt(EstimatedItems(shape, bits_set) /

@@ -50,6 +50,12 @@ bool IsFilterBytes(std::uint64_t bytes);
 // whose bits are all set says as many as set all but one. Needs `bits_set` <= shape.bits().
 double EstimatedItems(FilterShape shape, std::uint64_t bits_set);
 
+// The other way round: how many bits so many distinct values are expected to set.
+std::uint64_t BitsSetBy(FilterShape shape, double items);
+
+// After how many values a filter of this shape errs at this rate.
+double ItemsAtRate(FilterShape shape, double false_positive_rate);
+
 // The rate at which a filter with so many bits set errs now.
 double EstimatedFalsePositiveRate(FilterShape shape, std::uint64_t bits_set);
 

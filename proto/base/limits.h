@@ -97,6 +97,11 @@ static_assert(kArenaFirstBytes <= kArenaBytes && kArenaBytes / kSegmentBytes > 1
 // client) and the segment's own header and end mark, for which 4 KiB is plenty.
 static_assert(kKeyBytesMax + kExtentValueBytes + 4 * 1024 <= kSegmentBytes);
 static_assert(kInPlaceValueBytesMax <= kUnstreamedValueBytesMax);
+
+// Functions (function.h): the values that they take and make, and what they answer, which is kept
+// for each operation until the client has heard it.
+inline constexpr std::size_t kFunctionValueBytesMax = kUnstreamedValueBytesMax;
+inline constexpr std::size_t kFunctionResultBytesMax = 4'096;
 static_assert(kUnstreamedValueBytesMax <= kExtentValueBytes && kExtentValueBytes < kValueBytesMax);
 
 // Bloom filters. A block is what is zeroed, downloaded and made durable at a time; a small filter

@@ -38,8 +38,11 @@ enum class Opcode : std::uint8_t {
   // As get, as soon as the key is there or, with kVersion, has another version than that (0: it is
   // absent); kDeadlineExceeded after kWaitMs.
   kWait = 18,
+  kPrefilterDescribe = 19,  // What the partition's prefilter is and holds, see prefilter_ops.h.
+  kPrefilterRead = 20,      // The bytes of an absent filter from an offset on.
   // Operations on keys that share a partition, as one: see chain.h. Its key is one of theirs.
   kChain = 30,
+  kApply = 21,  // A function of the daemon's decides what becomes of the value.
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
   kScan = 32,        // Records in the order of their keys.
   kCountRange = 33,  // How many there are,
@@ -73,11 +76,12 @@ enum class Argument : std::uint8_t {
   kTtlMs = 1,    // Put, Expire, Push: time to live in ms; 0 is for ever. Absent: the namespace's
                  // default. Pop: how long it leases items for, above 0. Absent: it removes them.
   kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
-                 // BloomUnion: the namespace whose bits are taken; Push: the priority; Pop, Peek:
-                 // items at most, above 0; Ack, Nack: the item.
-  kExpectedBytes = 3,  // CompareAndSwap: how much of the value is the expected one; it comes first.
-  kCursor = 4,         // Iterate, BloomUnion, BloomRead: where to go on; 0 starts. Ack, Nack: the
-                       // delivery that the lease is of.
+                 // BloomUnion: the namespace whose bits are taken; PrefilterRead: the generation;
+                 // Push: the priority; Pop, Peek: items at most, above 0; Ack, Nack: the item.
+  kExpectedBytes = 3,  // CompareAndSwap, Apply: how much of the value is the expected one, or the
+                       // function's name; it comes first.
+  kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: where to go on; 0 starts. Ack, Nack:
+                       // the delivery that the lease is of.
   kUpload = 5,         // Put, Push: the value was streamed before and has this number.
   kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h.
   kWaitMs = 7,  // How long the operation may wait in the daemon; at most what its deadline leaves.
@@ -133,7 +137,11 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
     {Opcode::kWait, "wait", kRecordKinds, true, false, MaskOf(Argument::kWaitMs),
      MaskOf(Argument::kVersion), false},
+    {Opcode::kPrefilterDescribe, "prefilter-describe", kRecordKinds, false, false, 0, 0, false},
+    {Opcode::kPrefilterRead, "prefilter-read", kRecordKinds, false, false,
+     MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor), 0, false},
     {Opcode::kChain, "chain", kRecordKinds, true, true, 0, 0, true},
+    {Opcode::kApply, "apply", kRecordKinds, true, true, MaskOf(Argument::kExpectedBytes), 0, true},
     {Opcode::kScan, "scan", MaskOf(Kind::kOrdered), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kOptions), 0, true, true},
     {Opcode::kCountRange, "count-range", MaskOf(Kind::kOrdered), false, false,

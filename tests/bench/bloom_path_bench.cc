@@ -3,6 +3,8 @@
 //   bloom_path.cpu_per_insert      daemon CPU per insert-and-tell of 8 bytes, in batches of 1024
 //   bloom_path.cpu_per_contains    the same for look-ups, of values that are not there
 //   bloom_path.contains_by_copy    a look-up in a downloaded filter, against a request
+//   bloom_path.absent_get          a Get of an absent key through a copy of a hash namespace's
+//                                  prefilter (1 M keys), against a request
 //
 // CPU time is the whole process's, as the kernel counts it; the filter is made for 20 M values at
 // 12 bits each, larger than the caches.
@@ -102,6 +104,7 @@ class Bench {
   void Run() {
     if (Wanted("bloom_path.cpu_per_insert") || Wanted("bloom_path.cpu_per_contains")) CpuRows();
     if (Wanted("bloom_path.contains_by_copy")) CopyRow();
+    if (Wanted("bloom_path.absent_get")) AbsentRow();
   }
 
  private:
@@ -167,6 +170,56 @@ class Bench {
     const double ratio = MedianOf(ratios);
     Print({"bloom_path.contains_by_copy", MedianOf(own), "ns", "a request", MedianOf(requests),
            ratio, ">= 20", ratio >= 20});
+  }
+
+  void AbsentRow() {
+    constexpr std::uint64_t kAsked = 20'000;
+    constexpr std::uint64_t kLooked = 1'000'000;
+    const std::uint64_t keys = settings_.values / 20;
+    NamespaceOptions options;
+    options.prefilter = "absent";
+    options.expected_items = keys;
+    const auto map = Require(client_.Create<BytesMap>("absent", options), "create");
+    std::vector<std::uint64_t> numbers(kBatch);
+    for (std::uint64_t begin = 0; begin < keys; begin += kBatch) {
+      std::vector<KeyValue> records;
+      for (std::size_t i = 0; i < kBatch; ++i) {
+        numbers[i] = begin + i;
+        records.push_back({ViewOf(numbers[i]), "value"});
+      }
+      if (!map.MultiPut(records).AllOk()) std::exit(1);
+    }
+    const std::uint64_t begin_ns = Clock::Real().MonotonicNs();
+    const auto fast = Require(WithPrefilter(map), "download");
+    std::fprintf(stderr, "downloaded %llu bytes in %.2f ms\n",
+                 static_cast<unsigned long long>(fast.space().prefilter_stats().bytes),
+                 static_cast<double>(Clock::Real().MonotonicNs() - begin_ns) / 1e6);
+    std::vector<double> own;
+    std::vector<double> requests;
+    std::vector<double> ratios;
+    for (std::size_t run = 0; run < settings_.runs; ++run) {
+      const auto per_get = [&](const BytesMap& at, std::uint64_t count) {
+        const std::uint64_t start_ns = Clock::Real().MonotonicNs();
+        for (std::uint64_t i = 0; i < count; ++i) {
+          const std::uint64_t value = ~i;
+          if (at.Get(ViewOf(value)).code() != StatusCode::kNotFound) std::exit(1);
+        }
+        return static_cast<double>(Clock::Real().MonotonicNs() - start_ns) /
+               static_cast<double>(count);
+      };
+      own.push_back(per_get(fast, kLooked));
+      requests.push_back(per_get(map, kAsked));
+      ratios.push_back(requests.back() / own.back());
+      std::fprintf(stderr, "run %zu: %.1f ns by copy, %.0f by request\n", run + 1, own.back(),
+                   requests.back());
+    }
+    const double ratio = MedianOf(ratios);
+    Print({"bloom_path.absent_get", MedianOf(own), "ns", "a request", MedianOf(requests), ratio,
+           ">= 20", ratio >= 20});
+  }
+
+  static std::string_view ViewOf(const std::uint64_t& value) {
+    return {reinterpret_cast<const char*>(&value), sizeof value};
   }
 
   const Settings settings_;

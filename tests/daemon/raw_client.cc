@@ -2,14 +2,16 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <utility>
 
 #include "proto/base/clock.h"
 
 namespace tidepool::daemon {
 
 TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind,
-                   std::uint64_t capacity)
-    : partitions_(partitions), kind_(kind), capacity_(capacity) {
+                   std::uint64_t capacity, std::string prefilter,
+                   std::shared_ptr<const Functions> functions)
+    : partitions_(partitions), kind_(kind), capacity_(capacity), prefilter_(std::move(prefilter)) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
   settings.workers_move_between_threads = true;  // The test's clients; cores keep to their threads.
@@ -18,6 +20,7 @@ TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind ki
   context_ = *std::move(context);
   CoreGroupOptions options;
   options.memory_bytes = memory_bytes;
+  options.functions = std::move(functions);
   auto cores = CoreGroup::Start(options, &lease_, context_.get());
   REQUIRE(cores.ok());
   cores_ = *std::move(cores);
@@ -49,6 +52,7 @@ std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
   space->options.partitions = partitions_;
   space->options.memory_share_percent = memory_share_percent_;
   space->options.expected_items = expected_items;
+  space->options.prefilter = prefilter_;
   space->options.capacity = capacity_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});

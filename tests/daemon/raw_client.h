@@ -23,7 +23,9 @@ namespace tidepool::daemon {
 class TestNode {
  public:
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
-                    Kind kind = Kind::kHash, std::uint64_t capacity = 0);
+                    Kind kind = Kind::kHash, std::uint64_t capacity = 0,
+                    std::string prefilter = "none",
+                    std::shared_ptr<const Functions> functions = nullptr);
 
   CoreGroup& cores() { return *cores_; }
   transport::Context& context() { return *context_; }
@@ -52,6 +54,7 @@ class TestNode {
   std::uint32_t partitions_;
   const Kind kind_;
   const std::uint64_t capacity_;
+  const std::string prefilter_;
   Term term_{1};
   std::uint64_t epoch_ = 0;
   std::uint32_t memory_share_percent_ = 0;

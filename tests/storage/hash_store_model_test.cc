@@ -1,9 +1,10 @@
 // Random operations against a std::map that says what must come out: with full hashes and with
-// hashes of 4 bits, with tiny segments, and with so little memory that puts are refused and
-// compaction works.
+// hashes of 4 bits, with tiny segments, with so little memory that puts are refused and compaction
+// works, and with prefilters.
 #include <catch2/catch.hpp>
 
 #include <map>
+#include <unordered_set>
 
 #include "tests/storage/store_fixture.h"
 
@@ -20,7 +21,11 @@ struct Expected {
 class Model {
  public:
   Model(const StoreOptions& options, std::uint64_t seed, int keys, std::size_t value_bytes_max)
-      : fixture_(options), random_(seed), keys_(keys), value_bytes_max_(value_bytes_max) {}
+      : fixture_(options),
+        random_(seed),
+        keys_(keys),
+        value_bytes_max_(value_bytes_max),
+        admits_(options.partition.prefilter.kind == PrefilterKind::kAdmit) {}
 
   void Run(int steps, int check_every) {
     for (int step = 0; step < steps; ++step) {
@@ -32,6 +37,8 @@ class Model {
   }
 
   std::uint64_t refused() const { return refused_; }
+  std::uint64_t held_back() const { return held_back_; }
+  std::uint64_t admitted_early() const { return admitted_early_; }
   StoreFixture& fixture() { return fixture_; }
 
  private:
@@ -68,6 +75,22 @@ class Model {
     if (Expected* now = Find(key)) now->version = outcome.version;
   }
 
+  // Whether the outcome of an operation that only an admitted key gets is that of a key which was
+  // sighted for the first time.
+  bool HeldBack(const std::string& key, const Expected* present, const HashOutcome& outcome) {
+    if (!admits_ || present != nullptr || outcome.code != StatusCode::kOk) return false;
+    const bool is_first = sighted_.insert(key).second;
+    if (outcome.version != Lsn()) {
+      admitted_early_ += is_first ? 1 : 0;
+      return false;
+    }
+    REQUIRE(is_first);
+    REQUIRE(outcome.previous == 0);
+    ++held_back_;
+    last_ = fixture_.partition->last_lsn();
+    return true;
+  }
+
   void Put(const std::string& key) {
     PutOptions options;
     Expected* present = Find(key);
@@ -88,6 +111,7 @@ class Model {
     }
     REQUIRE(outcome.code == wanted);
     if (wanted != StatusCode::kOk) return;
+    if (options.condition == PutCondition::kIfAbsent && HeldBack(key, present, outcome)) return;
     REQUIRE(outcome.previous == (present ? present->version.value() : 0));
     model_[key] = {value, options.ttl_ms == 0 ? 0 : fixture_.core->NowMs() + options.ttl_ms, 0, {}};
     Changed(key, outcome);
@@ -101,6 +125,7 @@ class Model {
       REQUIRE(outcome.code == StatusCode::kInvalidArgument);
       return;
     }
+    if (HeldBack(key, present, outcome)) return;
     std::int64_t before = 0;
     if (present) std::memcpy(&before, present->value.data(), 8);
     std::int64_t after = 0;
@@ -264,6 +289,10 @@ class Model {
   std::map<std::string, Expected> model_;
   Lsn last_;
   std::uint64_t refused_ = 0;
+  const bool admits_;
+  std::unordered_set<std::string> sighted_;
+  std::uint64_t held_back_ = 0;
+  std::uint64_t admitted_early_ = 0;
 };
 
 void RunModel(const StoreOptions& options, int keys, std::size_t value_bytes_max, int steps,
@@ -329,6 +358,54 @@ TEST_CASE("ModelOfOrderedPartitionWithTombstones") {
   options.partition.tombstones = true;
   options.partition.update_in_place = false;
   RunModel(options, 500, 300, 20'000, 1'000);
+}
+
+StoreOptions WithPrefilter(StoreOptions options, PrefilterKind kind) {
+  options.partition.prefilter.kind = kind;
+  return options;
+}
+
+// CheckInvariants finds a key that is there and not in the filter.
+void RunAbsentModel(const StoreOptions& options, int keys, int steps) {
+  const std::uint64_t seed = TestSeed();
+  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  Model model(WithPrefilter(options, PrefilterKind::kAbsent), seed, keys, 300);
+  model.Run(steps, 1'000);
+  REQUIRE(model.fixture().store->absent_filter()->generation() >= 2);
+}
+
+TEST_CASE("ModelWithAbsentFilter") { RunAbsentModel(TinyStore(16 << 20), 20'000, 80'000); }
+
+TEST_CASE("ModelWithAbsentFilterOfFewKeys") { RunAbsentModel(TinyStore(2 << 20), 300, 60'000); }
+
+TEST_CASE("ModelWithAbsentFilterAndLittleMemory") {
+  RunModel(WithPrefilter(TinyStore(40 * 4096), PrefilterKind::kAbsent), 800, 1500, 60'000, 500,
+           true);
+}
+
+TEST_CASE("ModelOfOrderedPartitionWithAbsentFilter") {
+  RunAbsentModel(Ordered(TinyStore(16 << 20), 256), 10'000, 40'000);
+}
+
+void RunAdmitModel(const StoreOptions& options, int keys, int steps) {
+  const std::uint64_t seed = TestSeed();
+  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  Model model(WithPrefilter(options, PrefilterKind::kAdmit), seed, keys, 300);
+  model.Run(steps, 1'000);
+  // Each key comes once; 1 % is the filter's rate, and layers may double it.
+  INFO(model.held_back() << " held back, " << model.admitted_early() << " admitted early");
+  REQUIRE(model.held_back() > 100);
+  REQUIRE(model.admitted_early() <= 10 + model.held_back() / 30);
+}
+
+TEST_CASE("ModelWithAdmissionFilter") { RunAdmitModel(TinyStore(16 << 20), 30'000, 80'000); }
+
+TEST_CASE("ModelWithAdmissionFilterAndLittleMemory") {
+  RunAdmitModel(TinyStore(60 * 4096), 3000, 60'000);
+}
+
+TEST_CASE("ModelOfOrderedPartitionWithAdmissionFilter") {
+  RunAdmitModel(Ordered(TinyStore(16 << 20), 256), 10'000, 40'000);
 }
 
 }  // namespace

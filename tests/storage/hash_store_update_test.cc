@@ -272,5 +272,65 @@ TEST_CASE("ExpireOfAnExtentKeepsItsSegments") {
   REQUIRE(fixture.core->usage().live_bytes == 0);
 }
 
+TEST_CASE("UpdateStoresDeletesOrKeepsAsIsDecided") {
+  StoreFixture fixture;
+  using What = UpdateDecision::What;
+  const auto update = [&](UpdateDecision decision, std::string* seen = nullptr) {
+    return fixture.store->Update(
+        AsBytes("key"), fixture.Hash("key"),
+        [&](const HashOutcome& present) {
+          if (seen != nullptr) *seen = AsText(present.value);
+          REQUIRE((present.code == StatusCode::kOk) == (present.version != Lsn()));
+          return decision;
+        },
+        fixture.core->NowMs());
+  };
+  REQUIRE(update({What::kKeep, {}, 0}).version == Lsn());
+  REQUIRE(update({What::kDelete, {}, 0}).code == StatusCode::kOk);
+  REQUIRE(fixture.Get("key").code == StatusCode::kNotFound);
+  const HashOutcome made = update({What::kStore, AsBytes("one"), 0});
+  REQUIRE(made.version != Lsn());
+  REQUIRE(fixture.Expire("key", 1000).code == StatusCode::kOk);
+  std::string seen;
+  const HashOutcome changed = update({What::kStore, AsBytes("12345678"), kRecordI64}, &seen);
+  REQUIRE(seen == "one");
+  REQUIRE(changed.version > made.version);
+  REQUIRE(fixture.Ttl("key").result == 1000);
+  REQUIRE(fixture.Get("key").value_flags == kRecordI64);
+  REQUIRE(update({What::kKeep, {}, 0}).version == changed.version);
+  REQUIRE(update({What::kStore, AsBytes("123"), kRecordI64}).code == StatusCode::kInvalidArgument);
+  REQUIRE(update({What::kDelete, {}, 0}).version == Lsn());
+  REQUIRE(fixture.Get("key").code == StatusCode::kNotFound);
+  REQUIRE(fixture.store->size() == 0);
+  fixture.core->CheckInvariants();
+}
+
+// Room is made between the decision and the change: records move, and a part of the value that is
+// kept must be the right one.
+TEST_CASE("UpdateWithAViewOfTheValueSurvivesCompaction") {
+  StoreFixture fixture(TinyStore(40 * 4096));
+  const std::string value(1'000, 'v');
+  fixture.Put("key", "keep-this" + value);
+  for (int i = 0; i < 90; ++i) fixture.Put("fill" + std::to_string(i), value);
+  int stored = 0;
+  for (int round = 0; round < 500; ++round) {
+    fixture.Delete("fill" + std::to_string(round % 90));
+    fixture.Put("fill" + std::to_string((round * 7) % 90), value);
+    const HashOutcome outcome = fixture.store->Update(
+        AsBytes("key"), fixture.Hash("key"),
+        [&](const HashOutcome& present) {
+          const std::size_t bytes = round % 2 == 0 ? 9 : present.value.size();
+          return UpdateDecision{UpdateDecision::What::kStore, present.value.first(bytes), 0};
+        },
+        fixture.core->NowMs());
+    stored += outcome.code == StatusCode::kOk ? 1 : 0;
+    REQUIRE(fixture.Text("key").substr(0, 9) == "keep-this");
+    fixture.Put("key", "keep-this" + value);
+  }
+  REQUIRE(stored > 100);
+  REQUIRE(fixture.core->counters().compacted_segments > 0);
+  fixture.core->CheckInvariants();
+}
+
 }  // namespace
 }  // namespace tidepool::storage

@@ -203,6 +203,11 @@ class TIDEPOOL_API BytesMap {
                                 const CallOptions& options = {}) const;
   Future<std::int64_t> FetchAddAsync(std::string_view key, std::int64_t by,
                                      const CallOptions& options = {}) const;
+  // FetchAdd that creates nothing: kNotFound if the key is absent.
+  Result<std::int64_t> FetchAddIfPresent(std::string_view key, std::int64_t by,
+                                         const CallOptions& options = {}) const;
+  Future<std::int64_t> FetchAddIfPresentAsync(std::string_view key, std::int64_t by,
+                                              const CallOptions& options = {}) const;
   Result<std::int64_t> FetchAnd(std::string_view key, std::int64_t mask,
                                 const CallOptions& options = {}) const;
   Future<std::int64_t> FetchAndAsync(std::string_view key, std::int64_t mask,
@@ -250,6 +255,25 @@ class TIDEPOOL_API BytesMap {
   // kInvalidArgument (no step, more than 64, too long, keys of several partitions).
   Result<ChainResult> Execute(const Chain& chain, const CallOptions& options = {}) const;
   Future<ChainResult> ExecuteAsync(const Chain& chain, const CallOptions& options = {}) const;
+
+  // Lets a function that the daemons have, built in or of a site's own (tidepool/function.h),
+  // decide what becomes of the value: one operation, where the record is. Name and argument
+  // together are at most 32 KiB, a value that functions take or make, too, and what comes back at
+  // most 4 KiB. kvd's own functions are, with their arguments:
+  //   exchange     the new value; returns the old one
+  //   greater      a value, kept if it is greater, byte by byte; returns the one kept. Also: lesser
+  //   or-bytes     bytes, or-ed into the value
+  //   add-i64s     64-bit integers, each added to that of the value; add-f64s: doubles
+  //   append-last  8 bytes: a number, little-endian; and a suffix, which is appended; the last so
+  //                many bytes are kept
+  // Returns: what the function returns, with the version of the record as it is then (0: there is
+  // none); kUnimplemented (the owner has no such function; the text names those that it has),
+  // kInvalidArgument (the function refuses; its text), kOutOfRange (what it made is too long),
+  // kFailedPrecondition (the value is too long for it), kResourceExhausted.
+  Result<Value> Apply(std::string_view key, std::string_view function, std::string_view argument,
+                      const CallOptions& options = {}) const;
+  Future<Value> ApplyAsync(std::string_view key, std::string_view function,
+                           std::string_view argument, const CallOptions& options = {}) const;
 
   // Appends at most 32 KiB to the value; an absent key is created. Returns: the value's new size in
   // bytes; kInvalidArgument (too long), kOutOfRange (the value would exceed 1 GiB),

@@ -1,6 +1,7 @@
 // Namespaces: named collections of one kind, with options that are fixed at creation.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -43,13 +44,21 @@ struct NamespaceOptions {
   // At most this part of each node's memory, split evenly over its partitions there; a change that
   // would store more ends with kResourceExhausted. 0: no limit of its own.
   std::uint32_t memory_share_percent = 0;
+  // Of kinds hash and ordered. "absent": each partition keeps a filter of its keys (10.5 bits for
+  // each), which programs may download: see WithPrefilter. "admit": the first Fetch... or Put with
+  // kIfAbsent (Insert, of a set) of a key only marks the key in a filter: it ends like one that was
+  // applied, with version 0, but stores nothing; the next one finds the key absent, and stores. A
+  // marked key stays so; what is marked only once takes a byte or so instead of a record. The
+  // filters are made for `expected_items`, or grow, and err at `false_positive_rate` (admit: up to
+  // twice that): a key that errs is stored at the first time.
   std::string prefilter = "none";
   // What keys and values are: set by the typed handles (HashMap and so on), empty for BytesMap. A
   // handle of other types than the namespace was made with is refused; one without types may open
   // every namespace, and a namespace that was made without types may be opened by every handle.
   std::string key_type;
   std::string value_type;
-  // Of kind bloom, which needs the first: how many distinct values to come, and the share of others
+  // Of kind bloom, which needs the first, and of prefilters: how many distinct values to come, and
+  // the share of others
   // (1e-6 to 0.5) that may then be taken for known. 1 % takes 10.5 bits per value.
   std::uint64_t expected_items = 0;
   double false_positive_rate = 0.01;
@@ -71,6 +80,22 @@ struct NamespaceInfo {
   std::uint32_t partitions_lost = 0;  // They wait for accept-loss.
 };
 
+// How the handles of a Namespace use a copy of its prefilter.
+struct PrefilterUse {
+  // A copy that is older answers nothing: the look-up that finds it so downloads another one, and
+  // others ask the cluster meanwhile. 0: it answers for ever, and is new when Refresh... is called.
+  std::chrono::milliseconds age_max{0};
+  // Of each piece of a download (32 KiB); 0 as in CallOptions.
+  std::chrono::milliseconds timeout{0};
+};
+
+struct PrefilterStats {
+  std::uint64_t bytes = 0;           // Of the copy.
+  std::uint64_t answered = 0;        // Keys that were found absent here.
+  std::uint64_t downloads = 0;       // Complete ones.
+  std::chrono::milliseconds age{0};  // Since the copy's download began.
+};
+
 // An open namespace without operations: what the typed handles (BytesMap and those to come) are
 // made of. Copies refer to the same namespace and are cheap. Thread-safe. Keeps the client alive.
 //
@@ -86,10 +111,39 @@ class TIDEPOOL_API Namespace {
   // Which node owns `key` now: its number, as in NodeInfo.
   std::uint32_t OwnerOf(std::string_view key) const;
 
+  // The same namespace with a copy of its prefilter "absent" in this process. Get, Contains and
+  // MultiGet of handles made of it answer for keys that are surely absent without asking anybody,
+  // for some 100 ns instead of a message each; everything else, and a key that may be there, works
+  // as ever. Memory: 10.5 bits and up per key of the namespace.
+  //
+  // It is a promise of the program that this will do: what *others* put after the download began
+  // may be reported absent, until the next one. With age_max that is at most so long; without, it
+  // is for programs that know when others write (in phases with Refresh... between them), or that
+  // nobody does. What is written through handles of this Namespace and of its copies is always
+  // found, and what was there before and was not deleted, too.
+  //
+  // Returns: kOk; kFailedPrecondition (the namespace was made without prefilter "absent"),
+  // kResourceExhausted (no memory for the copy), kUnavailable, kDeadlineExceeded and so on, as
+  // operations may end: all partitions are asked.
+  Result<Namespace> WithPrefilter(const PrefilterUse& use = {}) const;
+  // Downloads the copy again; what others put before this was called is found from then on. After a
+  // failure the present copy goes on. kFailedPrecondition: there is no copy.
+  Status RefreshPrefilter() const;
+  // All zero without a copy.
+  PrefilterStats prefilter_stats() const;
+
   const std::shared_ptr<internal::Space>& space() const { return space_; }
 
  private:
   std::shared_ptr<internal::Space> space_;
 };
+
+// A handle of any kind (HashMap, HashSet, OrderedMap, BytesMap ...) with a copy of its prefilter.
+template <typename Handle>
+Result<Handle> WithPrefilter(const Handle& handle, const PrefilterUse& use = {}) {
+  Result<Namespace> space = handle.space().WithPrefilter(use);
+  if (!space.ok()) return space.status();
+  return Handle(*std::move(space));
+}
 
 }  // namespace tidepool

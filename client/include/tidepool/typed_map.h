@@ -173,6 +173,14 @@ class TypedMap {
       return bytes_.FetchMaxF64Async(Encoded(key).bytes, with, options);
     }
   }
+  Result<V> FetchAddIfPresent(KeyArgument key, V by,
+                              const CallOptions& options = {}) const requires IntegerCounter<V> {
+    return bytes_.FetchAddIfPresent(Encoded(key).bytes, by, options);
+  }
+  Future<V> FetchAddIfPresentAsync(
+      KeyArgument key, V by, const CallOptions& options = {}) const requires IntegerCounter<V> {
+    return bytes_.FetchAddIfPresentAsync(Encoded(key).bytes, by, options);
+  }
   Result<V> FetchAnd(KeyArgument key, V mask,
                      const CallOptions& options = {}) const requires IntegerCounter<V> {
     return bytes_.FetchAnd(Encoded(key).bytes, mask, options);
@@ -211,6 +219,17 @@ class TypedMap {
     std::string rooms[2];
     return bytes_.CompareAndSwapAsync(Encoded(key).bytes, Codec<V>::Encode(expected, &rooms[0]),
                                       Codec<V>::Encode(desired, &rooms[1]), options);
+  }
+
+  // The value's encoding is what the function takes and makes.
+  Result<tidepool::Value> Apply(KeyArgument key, std::string_view function,
+                                std::string_view argument, const CallOptions& options = {}) const {
+    return bytes_.Apply(Encoded(key).bytes, function, argument, options);
+  }
+  Future<tidepool::Value> ApplyAsync(KeyArgument key, std::string_view function,
+                                     std::string_view argument,
+                                     const CallOptions& options = {}) const {
+    return bytes_.ApplyAsync(Encoded(key).bytes, function, argument, options);
   }
 
   Result<std::uint64_t> Append(

@@ -212,7 +212,7 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CHECK(refused([](auto* o) { o->durability = "sync"; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kUnimplemented);
-  CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->durability = "eternal"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->on_loss = "cry"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->partitions = 4097; }) == StatusCode::kInvalidArgument);
@@ -221,6 +221,28 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   CHECK(CreateStatus(&cluster, "x", Kind::kUnspecified) == StatusCode::kInvalidArgument);
   CHECK(CreateStatus(&cluster, "a b", Kind::kHash) == StatusCode::kInvalidArgument);
   CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
+TEST_CASE("APrefilterIsOfKindsWithRecordsAndMayHaveASize") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  const auto created = [&](const char* name, Kind kind, const char* prefilter,
+                           std::uint64_t expected_items, double rate) {
+    NamespaceOptions options;
+    options.prefilter = prefilter;
+    options.expected_items = expected_items;
+    options.false_positive_rate = rate;
+    return CreateStatus(&cluster, name, kind, options).code();
+  };
+  CHECK(created("a", Kind::kHash, "absent", 0, 0.01) == StatusCode::kOk);
+  CHECK(created("a", Kind::kHash, "absent", 0, 0.01) == StatusCode::kOk);
+  CHECK(created("a", Kind::kHash, "admit", 0, 0.01) == StatusCode::kAlreadyExists);
+  CHECK(created("a", Kind::kHash, "absent", 10, 0.01) == StatusCode::kAlreadyExists);
+  CHECK(created("b", Kind::kOrdered, "admit", 1'000'000, 0.001) == StatusCode::kOk);
+  CHECK(created("c", Kind::kHash, "none", 10, 0.01) == StatusCode::kInvalidArgument);
+  CHECK(created("c", Kind::kHash, "absent", 10, 0.9) == StatusCode::kInvalidArgument);
+  CHECK(created("c", Kind::kHash, "absent", ~0ull, 0.01) == StatusCode::kInvalidArgument);
+  CHECK(created("c", Kind::kBloom, "absent", 10, 0.01) == StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("AFilterNeedsItsSizeAndTakesNoOptionOfRecords") {

@@ -113,5 +113,18 @@ TEST_CASE("AFullFilterHasAFiniteEstimateAndErrsAlways") {
   REQUIRE(EstimatedFalsePositiveRate(shape, shape.bits() - 1) < 1);
 }
 
+TEST_CASE("BitsAndItemsAreEachOthersInverse") {
+  for (const std::uint64_t split_blocks : {128ull, 2048ull, 100'000ull}) {
+    const FilterShape shape{split_blocks};
+    for (const double rate : {1e-5, 0.01, 0.2}) {
+      const double items = ItemsAtRate(shape, rate);
+      const std::uint64_t bits = BitsSetBy(shape, items);
+      REQUIRE(EstimatedItems(shape, bits) == Approx(items).epsilon(0.001));
+      REQUIRE(EstimatedFalsePositiveRate(shape, bits) == Approx(rate).epsilon(0.01));
+    }
+    REQUIRE(BitsSetBy(shape, 0) == 0);
+  }
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -1,0 +1,172 @@
+#include "client/absent_copy.h"
+
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "client/calls.h"
+#include "client/filter_download.h"
+#include "proto/base/clock.h"
+#include "proto/base/split_block.h"
+#include "proto/wire/prefilter_ops.h"
+
+namespace tidepool::internal {
+namespace {
+
+using wire::Argument;
+using wire::Opcode;
+
+// A filter that doubles meanwhile is met with another generation; more often than so it does not.
+constexpr int kTriesMax = 8;
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// A lane that other threads set bits in.
+std::atomic_ref<std::uint32_t> Lane(std::uint32_t& lane) { return std::atomic_ref(lane); }
+
+Result<wire::PrefilterSummary> Describe(const Space& space, std::uint32_t partition,
+                                        std::chrono::milliseconds timeout) {
+  const CallRef call =
+      StartAt(space, partition, Opcode::kPrefilterDescribe, {}, Mode::kSync, timeout);
+  const Operation& operation = call.get()->operations()[0];
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  return wire::LoadPrefilterSummary(AsBytes(operation.result));
+}
+
+// Returns: kOk; kAborted (another filter has taken its place), and as operations may end.
+Status DownloadPartition(const Space& space, std::uint32_t partition,
+                         std::chrono::milliseconds timeout, std::vector<std::uint32_t>* lanes) {
+  const auto summary = Describe(space, partition, timeout);
+  if (!summary.ok()) return summary.status();
+  try {
+    lanes->assign(summary->shape.split_blocks * kSplitBlockLanes, 0);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted,
+                  "no memory for the prefilter of '" + space.state()->name + "'");
+  }
+  return DownloadFilter(space, partition,
+                        {Opcode::kPrefilterRead, {{Argument::kOperand, summary->generation}}},
+                        std::as_writable_bytes(std::span(*lanes)), timeout);
+}
+
+}  // namespace
+
+AbsentCopy::Place AbsentCopy::PlaceOf(std::string_view key, std::size_t partitions) {
+  const Bytes bytes = AsBytes(key);
+  const std::uint64_t hash = KeyHash(bytes);
+  return {placement::PartitionIndexOf(PlacementHash(bytes, hash),
+                                      static_cast<std::uint32_t>(partitions)),
+          hash};
+}
+
+bool AbsentCopy::Bits::Contains(const Place& place) const {
+  const std::vector<std::uint32_t>& lanes = partitions[place.partition];
+  const std::uint64_t count = lanes.size() / kSplitBlockLanes;
+  if (count == 0) return false;
+  // atomic_ref takes no const; nothing is written.
+  auto* at =
+      const_cast<std::uint32_t*>(lanes.data() + SplitBlockOf(place.hash, count) * kSplitBlockLanes);
+  std::uint32_t missing = 0;
+  for (int lane = 0; lane < kSplitBlockLanes; ++lane) {
+    missing |= SplitBlockBit(place.hash, lane) & ~Lane(at[lane]).load(kRelaxed);
+  }
+  return missing == 0;
+}
+
+void AbsentCopy::Bits::Add(const Place& place) {
+  std::vector<std::uint32_t>& lanes = partitions[place.partition];
+  if (lanes.empty()) lanes.assign(kSplitBlockLanes, 0);
+  const std::uint64_t count = lanes.size() / kSplitBlockLanes;
+  std::uint32_t* at = lanes.data() + SplitBlockOf(place.hash, count) * kSplitBlockLanes;
+  for (int lane = 0; lane < kSplitBlockLanes; ++lane) {
+    Lane(at[lane]).fetch_or(SplitBlockBit(place.hash, lane), kRelaxed);
+  }
+}
+
+// Whether the copy is too old, and asking for another one has not failed just now.
+bool AbsentCopy::MayRefresh(std::uint64_t begun_ns, std::uint64_t now_ns) const {
+  const auto age_max_ns = static_cast<std::uint64_t>(use_.age_max.count()) * 1'000'000;
+  return now_ns - begun_ns > age_max_ns && now_ns - failed_at_ns_.load(kRelaxed) > age_max_ns;
+}
+
+bool AbsentCopy::SurelyAbsent(const Space& space, std::string_view key) {
+  const bool ages = use_.age_max.count() > 0;
+  const std::uint64_t now_ns = ages ? Clock::Real().MonotonicNs() : 0;
+  for (bool refreshed = false;; refreshed = true) {
+    {
+      const std::shared_lock lock(mutex_);
+      const bool is_young =
+          !ages || now_ns <= bits_->begun_ns ||
+          now_ns - bits_->begun_ns <= static_cast<std::uint64_t>(use_.age_max.count()) * 1'000'000;
+      if (is_young) {
+        if (bits_->Contains(PlaceOf(key, bits_->partitions.size()))) return false;
+        answered_.fetch_add(1, kRelaxed);
+        return true;
+      }
+      if (refreshed || !MayRefresh(bits_->begun_ns, now_ns)) return false;
+    }
+    // One thread downloads; meanwhile the others ask the owners.
+    const std::unique_lock refresh(refresh_mutex_, std::try_to_lock);
+    if (!refresh.owns_lock() || !RefreshLocked(space).ok()) return false;
+  }
+}
+
+void AbsentCopy::NoteWrite(std::string_view key, bool streamed) {
+  const std::shared_lock lock(mutex_);
+  const Place place = PlaceOf(key, bits_->partitions.size());
+  bits_->Add(place);
+  if (!refreshing_ && !streamed) return;
+  const std::lock_guard marks(marks_mutex_);
+  if (refreshing_) marks_.push_back(place);
+  if (streamed) streamed_.emplace(place.hash, place.partition);
+}
+
+Status AbsentCopy::Refresh(const Space& space) {
+  const std::lock_guard refresh(refresh_mutex_);
+  return RefreshLocked(space);
+}
+
+Status AbsentCopy::RefreshLocked(const Space& space) {
+  const std::size_t partitions = space.state()->queues.size();
+  auto fresh = std::make_unique<Bits>();
+  fresh->begun_ns = Clock::Real().MonotonicNs();
+  fresh->partitions.resize(partitions);
+  {
+    const std::lock_guard lock(mutex_);
+    refreshing_ = true;
+    marks_.clear();
+  }
+  Status status;
+  for (std::uint32_t i = 0; i < partitions && status.ok(); ++i) {
+    for (int tries = 1;; ++tries) {
+      status = DownloadPartition(space, i, use_.timeout, &fresh->partitions[i]);
+      if (status.code() != StatusCode::kAborted || tries == kTriesMax) break;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  refreshing_ = false;
+  if (!status.ok()) {
+    failed_at_ns_ = Clock::Real().MonotonicNs();
+    return status;
+  }
+  for (const Place& place : marks_) fresh->Add(place);
+  for (const auto& [hash, partition] : streamed_) fresh->Add({partition, hash});
+  bits_ = std::move(fresh);
+  refreshes_.fetch_add(1, kRelaxed);
+  return status;
+}
+
+PrefilterStats AbsentCopy::stats() const {
+  PrefilterStats stats;
+  stats.answered = answered_.load(kRelaxed);
+  stats.downloads = refreshes_.load(kRelaxed);
+  const std::shared_lock lock(mutex_);
+  if (bits_ == nullptr) return stats;
+  for (const auto& lanes : bits_->partitions) stats.bytes += lanes.size() * sizeof(lanes[0]);
+  stats.age =
+      std::chrono::milliseconds((Clock::Real().MonotonicNs() - bits_->begun_ns) / 1'000'000);
+  return stats;
+}
+
+}  // namespace tidepool::internal
