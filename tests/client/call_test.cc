@@ -107,6 +107,28 @@ TEST_CASE_METHOD(Fixture, "Arguments travel as the wire wants them", "[client][c
   CHECK(add.Wait().value_or(0) == 2.25);
 }
 
+TEST_CASE("The number of an upload goes in before the time to wait, and out again",
+          "[client][call]") {
+  using wire::Argument;
+  internal::Operation push;
+  push.opcode = wire::Opcode::kPush;
+  push.AddArgument(Argument::kTtlMs, 11);
+  push.AddArgument(Argument::kOperand, 22);
+  push.AddArgument(Argument::kWaitMs, 33);
+  for (const std::uint64_t number : {44, 55}) {
+    push.AddUploadArgument(number);
+    wire::Operation sent;
+    push.ToWire(&sent);
+    CHECK(sent.get(Argument::kUpload) == number);
+    CHECK(sent.get(Argument::kTtlMs) == 11);
+    CHECK(sent.get(Argument::kOperand) == 22);
+    CHECK(sent.get(Argument::kWaitMs) == 33);
+    CHECK(push.Word(Argument::kOperand) == 22);
+    push.RemoveUploadArgument();
+    CHECK(push.Word(Argument::kWaitMs) == 33);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "Operations of one batch travel in one frame per core",
                  "[client][call]") {
   std::vector<std::string> keys;

@@ -370,6 +370,23 @@ TEST_CASE("ItemsOfAnySizeComeBackAsTheyWere", "[kinds]") {
   }
 }
 
+TEST_CASE("ALargeItemWaitsForRoomToo", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  Client other = ConnectTo(Cluster());
+  const BytesQueue queue = Open<BytesQueue>(client, "queue.large", {.capacity = 1});
+  const BytesQueue theirs = Open<BytesQueue>(other, "queue.large", {.capacity = 1});
+  RequireOk(queue.Push("first").status());
+  const std::string large(2'000'000, 'L');
+  Future<ItemId> pushed = queue.PushAsync(large, {.ttl_ms = 3'600'000, .wait = 60s});
+  // Over the end of one message's wait: the value goes up again.
+  CHECK(pushed.Wait(1'300ms).code() == StatusCode::kDeadlineExceeded);
+  CHECK(theirs.Pop()->value == "first");
+  CHECK(pushed.Wait().ok());
+  const auto item = theirs.Pop({.wait = 60s});
+  RequireOk(item.status());
+  CHECK((item->value == large));
+}
+
 TEST_CASE("ItemsExpire", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const BytesQueue queue = Open<BytesQueue>(client, "queue.ttl", {.ttl_ms = 1});

@@ -34,6 +34,7 @@ ClusterState Example(std::uint64_t epoch) {
   space->options.key_type = "string";
   space->options.expected_items = 77;
   space->options.false_positive_rate = 0.125;
+  space->options.capacity = 88;
   space->options.value_type = "raw<Particle,48>";
   space->changed = Epoch(epoch);
   space->partitions = {{NodeId(0), CoreId(0), Term(4), placement::PartitionState::kLost},

@@ -21,6 +21,8 @@ placement::PlacementMap Example() {
   space->options.key_type = "string";
   space->options.expected_items = 77;
   space->options.false_positive_rate = 0.125;
+  space->options.capacity = 88;
+  space->options.home = "3";
   space->options.value_type = "raw<Particle,48>";
   space->changed = Epoch(8);
   space->partitions = {{NodeId(0), CoreId(1), Term(6), placement::PartitionState::kLost}};
