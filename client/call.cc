@@ -120,7 +120,24 @@ void Call::SetResult(Operation& operation, Bytes bytes) {
 }
 
 void Call::SetFailure(const Operation& operation, Status status) {
+  if (operation.is_pack()) {
+    bool noted = false;
+    for (PackFailure& failure : pack_failures_) {
+      if (failure.pack != IndexOf(operation) || !failure.why.ok()) continue;
+      failure.why = status;
+      noted = true;
+    }
+    if (!noted) AddPackFailure(operation, 0, operation.pack_count, std::move(status));
+    return;
+  }
   failures_.insert_or_assign(IndexOf(operation), std::move(status));
+}
+
+void Call::AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count,
+                          Status why) {
+  pack_failures_.push_back({static_cast<std::uint32_t>(IndexOf(pack)),
+                            static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(count),
+                            std::move(why)});
 }
 
 void Call::EndUnstarted(Operation* operation, StatusCode code) {

@@ -56,6 +56,9 @@ struct Operation {
   wire::PutCondition condition = wire::PutCondition::kAlways;
   wire::ValueKind value_kind = wire::ValueKind::kBytes;
   std::uint8_t arguments = 0;
+  bool pack_uniform = false;
+  std::uint16_t pack_count = 0;  // Operations in the pack; 0: it is none.
+  std::uint16_t pack_left = 0;   // kSent: of these, not answered.
 
   // Where it is.
   State state = State::kQueued;
@@ -76,6 +79,10 @@ struct Operation {
   std::unique_ptr<std::string> large_result;  // Of a streamed value; then `result` is a view of it.
 
   Bytes key_view() const { return {key, key_bytes}; }
+  // A pack stands for many operations that were encoded before (proto/wire/pack.h): a quiet group.
+  // `value` is their bytes. It is queued, refused and given up as a whole.
+  bool is_pack() const { return pack_count > 0; }
+  std::uint32_t count() const { return is_pack() ? pack_count : 1; }
   bool mutates() const { return wire::InfoOf(opcode).mutates; }
   bool waits() const { return (arguments & wire::MaskOf(wire::Argument::kWaitMs)) != 0; }
   // Before it is sent: how long the daemon may let it wait this time. The last of its arguments.
@@ -96,6 +103,7 @@ struct Operation {
   void ToWire(wire::Operation* out) const;
   // Encoded size, header included.
   std::size_t WireBytes() const {
+    if (is_pack()) return limits::kGroupHeaderBytes + value_bytes;
     // A streamed Put counts with the number of its upload, which it gets on the way.
     const unsigned mask = streamed ? arguments | wire::MaskOf(wire::Argument::kUpload) : arguments;
     return limits::kOperationHeaderBytes + 8 * static_cast<std::size_t>(__builtin_popcount(mask)) +
@@ -125,11 +133,22 @@ class Call {
 
   // Keeps what `bytes` are: in `operation.result`.
   void SetResult(Operation& operation, Bytes bytes);
-  // The Status of an operation that ended with more to say than its code.
+  // The Status of an operation that ended with more to say than its code. Of a pack: of those of
+  // its operations that were noted as unanswered, or of all if none was.
   void SetFailure(const Operation& operation, Status status);
   bool HasFailure(const Operation& operation) const {
     return failures_.contains(IndexOf(operation));
   }
+  // Some operations of a pack ended with `why`.
+  struct PackFailure {
+    std::uint32_t pack = 0;   // Which of operations(),
+    std::uint16_t first = 0;  // and which of its own.
+    std::uint16_t count = 0;
+    Status why;
+  };
+  // With a `why` of kOk: SetFailure, which follows, has it.
+  void AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count, Status why);
+  const std::vector<PackFailure>& pack_failures() const { return pack_failures_; }
   // Before the call is started: one of its operations will not be.
   void Refuse(Operation* operation, Status why);
   // The same: nobody has to be asked.
@@ -145,6 +164,7 @@ class Call {
   Engine* engine = nullptr;
   std::uint64_t deadline_ns = 0;
   std::uint64_t sequence = 0;  // Of its first operation.
+  bool urgent = false;         // Is sent at once.
   // Until when its operations may wait in the daemon, in slices of kWaitSliceMs each.
   std::uint64_t wait_until_ns = 0;
   bool deadline_extends = false;  // It is the default one: large values that come back move it.
@@ -177,6 +197,7 @@ class Call {
   std::string single_;  // The result of a call of one operation: moved out, not copied again.
   std::vector<Chunk> chunks_;
   std::unordered_map<std::size_t, Status> failures_;  // By index; rare.
+  std::vector<PackFailure> pack_failures_;
 
  public:
   // The value of the one operation, moved out. REQUIRES: done(), one operation.

@@ -32,8 +32,9 @@ constexpr std::uint32_t kPageBytes =
 struct CoreLink::FrameDraft {
   wire::RequestWriter writer;
   SentFrame* frame;
-  std::size_t operations_max;
+  std::uint32_t credit_max;
   std::uint32_t reply_room;
+  std::uint32_t credit = 0;
   std::uint32_t reply_bytes = 0;
   bool returns_values = false;
   bool full = false;
@@ -42,6 +43,15 @@ struct CoreLink::FrameDraft {
 
 Operation* CoreLink::GivenUp() {
   static Operation given_up;
+  return &given_up;
+}
+
+Operation* CoreLink::GivenUpPack() {
+  static Operation given_up = [] {
+    Operation pack;
+    pack.pack_count = 1;
+    return pack;
+  }();
   return &given_up;
 }
 
@@ -126,6 +136,10 @@ void CoreLink::Unqueue(Operation* operation) {
 
 void CoreLink::GiveUp(Operation* operation) {
   SentFrame* frame = operation->frame;
+  if (operation->is_pack()) {
+    ReleasePack(operation, GivenUpPack(), true);
+    return LeaveFrame(frame);
+  }
   TP_DCHECK(frame->operations[operation->index] == operation);
   frame->operations[operation->index] = GivenUp();
   --frame->live;
@@ -136,11 +150,17 @@ void CoreLink::GiveUp(Operation* operation) {
     // The stream ends with this, so nothing more will be answered.
     frame->operations[operation->index] = nullptr;
     --frame->unanswered;
+    --frame->credit;
     ++operations_left_;
     return true;
   });
   if (operation->streamed) operation->queue->ForgetStreamed(operation);
   OperationLeft(operation->queue);
+  LeaveFrame(frame);
+}
+
+// Something of `frame` was given up.
+void CoreLink::LeaveFrame(SentFrame* frame) {
   AdvanceFinished();
   RetireIfAnswered(frame);
   if (ready_head_ != nullptr) engine_.MarkDirty(this);  // The window may be open again.
@@ -178,10 +198,10 @@ void CoreLink::AdvanceFinished() {
   }
 }
 
-void CoreLink::NoteKept(const SentFrame& frame, const wire::Answer& answer) {
+void CoreLink::NoteKept(const SentFrame& frame, std::size_t bytes) {
   if (frame.id < finished_below_) return;
-  kept_bytes_of_[frame.id & kRingMask] += static_cast<std::uint32_t>(answer.value.size());
-  kept_bytes_ += answer.value.size();
+  kept_bytes_of_[frame.id & kRingMask] += static_cast<std::uint32_t>(bytes);
+  kept_bytes_ += bytes;
 }
 
 void CoreLink::RetireIfAnswered(SentFrame* frame) {
@@ -191,6 +211,7 @@ void CoreLink::RetireIfAnswered(SentFrame* frame) {
   frames_[frame->id & kRingMask] = nullptr;
   request_bytes_left_ += frame->request_bytes;
   reply_bytes_left_ += frame->reply_bytes;
+  operations_left_ += std::exchange(frame->credit, 0);
   --frames_unanswered_;
   frame->operations.clear();
   frame->groups.clear();
@@ -205,7 +226,6 @@ void CoreLink::RetireGhosts(std::uint64_t below) {
   for (std::uint64_t id = base_; id < std::min(below, next_frame_id_); ++id) {
     SentFrame* frame = frames_[id & kRingMask];
     if (frame == nullptr || frame->live > 0) continue;
-    operations_left_ += frame->unanswered;
     frame->unanswered = 0;
     RetireIfAnswered(frame);
   }
@@ -275,45 +295,81 @@ void CoreLink::Flush(std::uint64_t now_ns) {
 
 // Appends what may go of `queue`. True if the draft has room for more.
 bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
-  SentFrame* frame = draft->frame;
-  if (!draft->writer.BeginGroup(queue->id, queue->term, false)) return false;
-  const auto first = static_cast<std::uint16_t>(frame->operations.size());
-  wire::Operation encoded;
+  std::vector<SentGroup>& groups = draft->frame->groups;
   bool room = true;
-  for (Operation* operation = queue->waiting.front(); operation != nullptr;) {
+  bool open = false;  // A group that single operations may join.
+  for (Operation* operation = queue->waiting.front(); operation != nullptr && room;) {
     Operation* following = operation->next;
     if (!queue->streamed.empty() && queue->IsHeldBack(*operation)) {
-      operation = following;
-      continue;
+      if (operation->is_pack()) break;  // It may have any key: nothing passes it.
+    } else if (operation->is_pack()) {
+      open = false;
+      room = AppendPack(operation, draft);
+    } else {
+      if (!open) {
+        if (!draft->writer.BeginGroup(queue->id, queue->term, false)) return false;
+        const auto first = static_cast<std::uint16_t>(draft->frame->operations.size());
+        groups.push_back({queue, queue->term, first, 0});
+        open = true;
+      }
+      room = AppendOne(operation, draft);
     }
-    const std::uint32_t reply_bytes = ReplyBytes(*operation);
-    if (operation->waits()) operation->SetWaitSlice(engine_.Now());
-    operation->ToWire(&encoded);
-    if (frame->operations.size() >= draft->operations_max || reply_bytes > draft->reply_room ||
-        !draft->writer.Add(encoded)) {
-      room = false;
-      break;
-    }
-    draft->reply_room -= reply_bytes;
-    draft->reply_bytes += reply_bytes;
-    draft->returns_values |= reply_bytes > kAnswerFixedBytes;
-    draft->deadline_ns = std::max(draft->deadline_ns, operation->call->deadline_ns);
-    queue->waiting.Remove(operation);
-    --queue->waiting_count;
-    waiting_bytes_ -= operation->WireBytes();
-    operation->state = Operation::State::kSent;
-    operation->frame = frame;
-    operation->index = static_cast<std::uint16_t>(frame->operations.size());
-    frame->operations.push_back(operation);
-    if (operation == upload_.operation) upload_.operation = nullptr;
     operation = following;
   }
-  const auto count = static_cast<std::uint16_t>(frame->operations.size() - first);
-  if (count > 0) frame->groups.push_back({queue, queue->term, first, count});
-  waiting_operations_ -= count;
-  queue->outstanding += count;
-  queue->sent_term = queue->term;
+  if (!groups.empty() && groups.back().count == 0) groups.pop_back();
   return room;
+}
+
+bool CoreLink::AppendOne(Operation* operation, FrameDraft* draft) {
+  const std::uint32_t reply_bytes = ReplyBytes(*operation);
+  if (operation->waits()) operation->SetWaitSlice(engine_.Now());
+  wire::Operation encoded;
+  operation->ToWire(&encoded);
+  if (draft->credit >= draft->credit_max || reply_bytes > draft->reply_room ||
+      !draft->writer.Add(encoded)) {
+    return false;
+  }
+  draft->returns_values |= reply_bytes > kAnswerFixedBytes;
+  MarkSent(operation, 1, reply_bytes, draft);
+  if (operation == upload_.operation) upload_.operation = nullptr;
+  return true;
+}
+
+bool CoreLink::AppendPack(Operation* pack, FrameDraft* draft) {
+  const std::uint32_t reply_bytes = kAnswerFixedBytes + pack->pack_count * limits::kQuietReplyBytes;
+  const PartitionQueue* queue = pack->queue;
+  if (draft->credit >= draft->credit_max || reply_bytes > draft->reply_room ||
+      !draft->writer.AddEncodedGroup(queue->id, queue->term, true, pack->pack_count,
+                                     pack->pack_uniform, {pack->value, pack->value_bytes})) {
+    return false;
+  }
+  const auto first = static_cast<std::uint16_t>(draft->frame->operations.size());
+  draft->frame->groups.push_back({pack->queue, queue->term, first, 0, true});
+  MarkSent(pack, pack->pack_count, reply_bytes, draft);
+  pack->pack_left = pack->pack_count;
+  return true;
+}
+
+// The operation has become the next `slots` of the draft's frame, in its last group.
+void CoreLink::MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t reply_bytes,
+                        FrameDraft* draft) {
+  SentFrame* frame = draft->frame;
+  PartitionQueue* queue = operation->queue;
+  ++draft->credit;
+  draft->reply_room -= reply_bytes;
+  draft->reply_bytes += reply_bytes;
+  draft->deadline_ns = std::max(draft->deadline_ns, operation->call->deadline_ns);
+  queue->waiting.Remove(operation);
+  --queue->waiting_count;
+  --waiting_operations_;
+  waiting_bytes_ -= operation->WireBytes();
+  operation->state = Operation::State::kSent;
+  operation->frame = frame;
+  operation->index = static_cast<std::uint16_t>(frame->operations.size());
+  frame->operations.insert(frame->operations.end(), slots, operation);
+  frame->groups.back().count = static_cast<std::uint16_t>(frame->groups.back().count + slots);
+  ++queue->outstanding;
+  queue->sent_term = queue->term;
 }
 
 bool CoreLink::SendFrame(std::uint64_t now_ns) {
@@ -371,7 +427,8 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
   frame->unanswered = frame->live = count;
   frames_[frame->id & kRingMask] = frame;
   ++frames_unanswered_;
-  operations_left_ -= count;
+  frame->credit = draft.credit;
+  operations_left_ -= draft.credit;
   reply_bytes_left_ -= frame->reply_bytes;
   AdvanceFinished();
   frame->finished_below = finished_below_;

@@ -39,6 +39,7 @@ struct SentGroup {
   Term term;
   std::uint16_t first = 0;
   std::uint16_t count = 0;
+  bool pack = false;  // All of it is one pack.
 };
 
 // The value of one operation on its way in.
@@ -54,8 +55,9 @@ struct SentFrame {
   std::uint64_t finished_below = 0;  // What it told the daemon.
   std::uint32_t request_bytes = 0;
   std::uint32_t reply_bytes = 0;
-  // Index = operation in the frame. Null: answered. GivenUp(): nobody waits any more, and the
-  // daemon has not answered, so its credit is still out.
+  std::uint32_t credit = 0;  // In operations, that has not come back.
+  // Index = operation in the frame; a pack stands at each of its own. Null: answered. GivenUp():
+  // nobody waits any more, and the daemon has not answered.
   std::vector<Operation*> operations;
   std::vector<SentGroup> groups;
   std::vector<Download> downloads;
@@ -66,9 +68,10 @@ struct SentFrame {
 // Guarded by the client's lock. Lives as long as the client.
 //
 // Invariants:
-// (1) What is unanswered never exceeds the grant: operations, bytes of whole frames, and the
-//     answers' allowances, each on its own. A given-up operation counts until it is answered, until
-//     the daemon has shown that it knows of the giving up, or until a new connection.
+// (1) What is unanswered never exceeds the grant: operations (a pack counts as one, until its whole
+//     frame is answered), bytes of whole frames, and the answers' allowances, each on its own. A
+//     given-up operation counts until it is answered, until the daemon has shown that it knows of
+//     the giving up, or until a new connection.
 // (2) At most kFramesUnfinishedMax frames are at or above finished_below.
 // (3) finished_below passes only frames with live == 0.
 // (4) Values of answers that the daemon keeps for frames not finished stay below
@@ -141,10 +144,15 @@ class CoreLink {
   struct FrameDraft;
 
   static Operation* GivenUp();
+  static Operation* GivenUpPack();
 
   // Sending (core_link.cc).
   bool SendFrame(std::uint64_t now_ns);
   bool AppendGroup(PartitionQueue* queue, FrameDraft* draft);
+  bool AppendOne(Operation* operation, FrameDraft* draft);
+  bool AppendPack(Operation* pack, FrameDraft* draft);
+  void MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t reply_bytes,
+                FrameDraft* draft);
   void SendRequest(SentFrame* frame, transport::FrameBufferPtr buffer, std::size_t bytes);
   void Send(transport::FrameBufferPtr buffer);
   void SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part, Bytes data);
@@ -155,7 +163,8 @@ class CoreLink {
   SentFrame* TakeFrame();
   SentFrame* FindFrame(std::uint64_t id) const;
   void AdvanceFinished();
-  void NoteKept(const SentFrame& frame, const wire::Answer& answer);
+  void NoteKept(const SentFrame& frame, std::size_t bytes);
+  void LeaveFrame(SentFrame* frame);
 
   // Answers (core_link_answers.cc).
   void OnEntry(SentFrame* frame, const wire::Answer& answer);
@@ -168,6 +177,15 @@ class CoreLink {
   void CancelDownload(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
                       std::uint64_t total);
   Operation* TakeAnswered(SentFrame* frame, std::uint16_t index);
+
+  // Packs (core_link_packs.cc).
+  static bool IsPackAt(const SentFrame& frame, std::uint64_t index);
+  void ReleasePack(Operation* pack, Operation* leaves, bool ends);
+  std::uint32_t FinishPack(SentFrame* frame, std::uint32_t begin, std::uint32_t end,
+                           const wire::Answer& answer);
+  void EndPack(SentFrame* frame, const SentGroup& group, const wire::Answer& answer);
+  bool ResendPack(const SentFrame& frame, const SentGroup& group, wire::RequestWriter* writer,
+                  std::uint64_t* deadline_ns) const;
   void Requeue(Operation* operation);
   void RetireIfAnswered(SentFrame* frame);
   void RetireGhosts(std::uint64_t below);
@@ -179,6 +197,8 @@ class CoreLink {
   void CancelUpload(Operation* operation);
   void RestartUploads();
   void ForgetNumbering();
+  static wire::Operation PlaceHolder();
+  std::uint32_t CreditOf(const SentFrame& frame) const;
   void ResendFrame(SentFrame* frame, std::uint64_t now_ns);
 
   Engine& engine_;

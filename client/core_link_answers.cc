@@ -44,14 +44,24 @@ void CoreLink::OnEntry(SentFrame* frame, const wire::Answer& answer) {
       one.value = {};
       const std::uint64_t end = std::min<std::uint64_t>(std::uint64_t{answer.index} + answer.number,
                                                         frame->operations.size());
-      for (std::uint64_t i = answer.index; i < end; ++i) {
-        Finish(frame, static_cast<std::uint16_t>(i), one);
+      for (std::uint64_t i = answer.index; i < end;) {
+        if (IsPackAt(*frame, i)) {
+          i = FinishPack(frame, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(end),
+                         one);
+        } else {
+          Finish(frame, static_cast<std::uint16_t>(i++), one);
+        }
       }
       return;
     }
     case wire::Answer::Scope::kGroup:
       return OnGroupAnswer(frame, answer);
   }
+}
+
+bool CoreLink::IsPackAt(const SentFrame& frame, std::uint64_t index) {
+  return index < frame.operations.size() && frame.operations[index] != nullptr &&
+         frame.operations[index]->is_pack();
 }
 
 // The operation at `index`, now answered; null if it was so before or nobody waits for it. Gives
@@ -61,6 +71,7 @@ Operation* CoreLink::TakeAnswered(SentFrame* frame, std::uint16_t index) {
   Operation* operation = std::exchange(frame->operations[index], nullptr);
   if (operation == nullptr) return nullptr;
   --frame->unanswered;
+  --frame->credit;
   ++operations_left_;
   if (operation == GivenUp()) return nullptr;
   --frame->live;
@@ -69,10 +80,14 @@ Operation* CoreLink::TakeAnswered(SentFrame* frame, std::uint16_t index) {
 }
 
 void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer& answer) {
+  if (IsPackAt(*frame, index)) {
+    FinishPack(frame, index, index + 1u, answer);
+    return;
+  }
   if (answer.streamed) return BeginDownload(frame, index, answer);
   Operation* operation = TakeAnswered(frame, index);
   if (operation == nullptr) return;
-  if (operation->mutates()) NoteKept(*frame, answer);
+  if (operation->mutates()) NoteKept(*frame, answer.value.size());
   PartitionQueue* queue = operation->queue;
   // A wait that ended with its partition's term, or a read that came again after its partition had
   // moved: the new owner has the answer.
@@ -121,6 +136,7 @@ void CoreLink::OnGroupAnswer(SentFrame* frame, const wire::Answer& answer) {
       engine_.WantMap(Epoch(std::max(answer.number, engine_.epoch().value() + 1)));
     }
   }
+  if (group.pack) return EndPack(frame, group, answer);
   for (std::uint16_t i = 0; i < group.count; ++i) {
     Operation* operation = TakeAnswered(frame, static_cast<std::uint16_t>(group.first + i));
     if (operation == nullptr) continue;

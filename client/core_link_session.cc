@@ -9,17 +9,14 @@
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
-namespace {
 
 // Holds the place of an operation that is answered or given up in a frame that is sent again: it
 // keeps the indexes of the others, belongs to every partition and changes nothing.
-wire::Operation PlaceHolder() {
+wire::Operation CoreLink::PlaceHolder() {
   wire::Operation operation;
   operation.opcode = wire::Opcode::kLength;
   return operation;
 }
-
-}  // namespace
 
 // In the order of calling, also for one that comes back: a later Put of the same key waits for it,
 // so it must never wait for the later one's upload.
@@ -151,12 +148,13 @@ void CoreLink::OnCoreGone() {
 void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
   // Nothing of the old connection will be answered but by this sending.
   for (Operation*& operation : frame->operations) {
-    if (operation == GivenUp()) operation = nullptr;
+    if (operation == GivenUp() || operation == GivenUpPack()) operation = nullptr;
     if (operation != nullptr) operation->large_result.reset();
   }
   frame->unanswered = frame->live;
   frame->downloads.clear();
-  operations_left_ -= std::min(operations_left_, frame->live);
+  frame->credit = CreditOf(*frame);
+  operations_left_ -= std::min(operations_left_, frame->credit);
   request_bytes_left_ -= std::min(request_bytes_left_, frame->request_bytes);
   reply_bytes_left_ -= std::min(reply_bytes_left_, frame->reply_bytes);
   if (frame->live == 0) return RetireIfAnswered(frame);
@@ -166,6 +164,10 @@ void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
   std::uint64_t deadline_ns = 0;
   wire::Operation encoded;
   for (const SentGroup& group : frame->groups) {
+    if (group.pack) {
+      TP_CHECK(ResendPack(*frame, group, &writer, &deadline_ns));
+      continue;
+    }
     bool fits = writer.BeginGroup(group.queue->id, group.term, false);
     for (std::uint16_t i = 0; i < group.count; ++i) {
       const Operation* operation = frame->operations[static_cast<std::size_t>(group.first + i)];
@@ -197,8 +199,12 @@ void CoreLink::EndSent(const Status& why) {
     SentFrame* frame = FindFrame(id);
     if (frame == nullptr) continue;
     for (Operation* operation : frame->operations) {
-      if (operation == nullptr || operation == GivenUp()) continue;
-      OperationLeft(operation->queue);
+      if (operation == nullptr || operation == GivenUp() || operation == GivenUpPack()) continue;
+      if (operation->is_pack()) {
+        ReleasePack(operation, nullptr, true);
+      } else {
+        OperationLeft(operation->queue);
+      }
       operation->large_result.reset();
       if (operation->mutates()) {
         if (operation->streamed) operation->queue->ForgetStreamed(operation);

@@ -135,10 +135,10 @@ void Engine::Submit(Call* call, bool waits) {
   active_operations_ += call->operations().size();
   active_bytes_ += BytesOf(call);
   next_expiry_ns_ = std::min(next_expiry_ns_, call->deadline_ns);
-  stats_.operations += call->operations().size();
   for (Operation& operation : call->operations()) {
     if (operation.state == Operation::State::kEnded) continue;
     operation.sequence = ++sequence_;
+    stats_.operations += operation.count();
     PartitionQueue* queue = operation.queue;
     queue->link->Enqueue(&operation);
     if (IsDown(*queue)) down_waiting_ = true;
@@ -152,10 +152,11 @@ void Engine::Submit(Call* call, bool waits) {
     FailDown();
   }
   if (waits) return;  // Wait() flushes.
-  const bool full = std::any_of(dirty_.begin(), dirty_.end(), [](const CoreLink* link) {
-    return link->waiting_operations() >= limits::kFlushOperations ||
-           link->waiting_bytes() >= limits::kFrameBytesMax;
-  });
+  const bool full =
+      call->urgent || std::any_of(dirty_.begin(), dirty_.end(), [](const CoreLink* link) {
+        return link->waiting_operations() >= limits::kFlushOperations ||
+               link->waiting_bytes() >= limits::kFrameBytesMax;
+      });
   if (full) FlushDirty(Now());
   if (!dirty_.empty()) WakeLeader();
   // What was sent at once may still expire.
@@ -221,8 +222,8 @@ void Engine::End(Operation* operation, StatusCode code) {
   TP_DCHECK(operation->state != Operation::State::kEnded);
   operation->state = Operation::State::kEnded;
   operation->code = code;
-  ++stats_.operations_done;
-  if (code == StatusCode::kUnknown) ++stats_.operations_unknown;
+  stats_.operations_done += operation->count();
+  if (code == StatusCode::kUnknown) stats_.operations_unknown += operation->count();
   Call* call = operation->call;
   if (--call->left == 0) EndCall(call);
 }
@@ -374,6 +375,14 @@ std::uint32_t Engine::OwnerOf(const SpaceState& space, Bytes key) const {
       placement::PartitionIndexOf(key, static_cast<std::uint32_t>(space.queues.size()));
   const Lock lock(*this);
   return space.queues[index].link->session().node().value();
+}
+
+std::vector<const void*> Engine::CoresOf(const SpaceState& space) const {
+  std::vector<const void*> cores;
+  cores.reserve(space.queues.size());
+  const Lock lock(*this);
+  for (const PartitionQueue& queue : space.queues) cores.push_back(queue.link);
+  return cores;
 }
 
 Result<std::uint32_t> Engine::PartitionOn(const SpaceState& space, NodeId node) const {

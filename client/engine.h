@@ -102,6 +102,10 @@ class Engine final : public transport::Receiver {
   std::string DataPath(NodeId node) const;
   bool Attached(NodeId node) const;
   std::uint32_t OwnerOf(const SpaceState& space, Bytes key) const;
+  // For each partition a word that is the same where the core is the same, as of now. Any thread.
+  std::vector<const void*> CoresOf(const SpaceState& space) const;
+  // Grows when the map changes. Any thread, without the lock.
+  std::uint64_t epoch_hint() const { return epoch_hint_.load(std::memory_order_relaxed); }
   Result<std::uint32_t> PartitionOn(const SpaceState& space, NodeId node) const;
 
   // For core links and sessions; the lock is held.
@@ -238,6 +242,7 @@ class Engine final : public transport::Receiver {
 
   // Where things are.
   placement::PlacementMapPtr map_;
+  std::atomic<std::uint64_t> epoch_hint_{0};
   std::uint64_t map_checked_ns_ = 0;
   std::vector<std::unique_ptr<NodeSession>> sessions_;  // Index = SessionIndex(); null until used.
   std::array<std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>>, kTraffics> spaces_;

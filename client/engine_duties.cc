@@ -201,6 +201,7 @@ void Engine::ApplyMap(const placement::PlacementDelta& delta) {
   placement::PlacementMapPtr next = placement::Apply(map_, delta);
   if (next != nullptr && next != map_) {
     map_ = std::move(next);
+    epoch_hint_.store(map_->epoch.value(), std::memory_order_relaxed);
     for (const placement::Node& node : map_->nodes) {
       SessionOf(node.id, Traffic::kPrompt).OnMap(node);
       NodeSession* waiting = FindSession(node.id, Traffic::kWaiting);

@@ -35,6 +35,9 @@ void OperationList::Remove(Operation* operation) {
 
 bool PartitionQueue::IsHeldBack(const Operation& operation) const {
   if (operation.streamed && !operation.upload_ready) return true;
+  if (operation.is_pack()) {  // Its keys are not looked at.
+    return !streamed.empty() && streamed.front()->sequence < operation.sequence;
+  }
   return std::any_of(streamed.begin(), streamed.end(), [&](const Operation* before) {
     return before->sequence < operation.sequence && before->key_bytes == operation.key_bytes &&
            (operation.key_bytes == 0 ||

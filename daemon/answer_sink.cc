@@ -51,12 +51,16 @@ void AnswerSink::Add(const wire::Answer& answer) {
     allowance_bytes_ -= std::min(allowance_bytes_, answer.bytes());
     return Put(answer);
   }
-  if (run_count_ > 0 && answer.index == run_first_ + run_count_) {
+  AddSuccess(answer.index);
+}
+
+void AnswerSink::AddSuccess(std::uint16_t index) {
+  if (run_count_ > 0 && index == run_first_ + run_count_) {
     ++run_count_;
     return;
   }
   CloseRun();
-  run_first_ = answer.index;
+  run_first_ = index;
   run_count_ = 1;
   allowance_bytes_ -= std::min(allowance_bytes_, kFixedEntryBytes);
 }

@@ -28,6 +28,8 @@ class AnswerSink {
   // frame. Neighbours that succeeded with nothing to return share one entry, so that a batch of
   // inserts is answered by a count and its exceptions.
   void Add(const wire::Answer& answer);
+  // The same for operation `index`, which succeeded with nothing to return.
+  void AddSuccess(std::uint16_t index);
   // Posts what was collected; drops it if the client is gone. The last call.
   void Flush();
   // Throws away what was collected: the core may not answer any more. The last call.

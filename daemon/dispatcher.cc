@@ -148,20 +148,21 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   if (session.waiting_operations == 0) return;
   std::erase_if(waiting_, [&](const Waiting& entry) {
     if (entry.session != session.id || entry.frame_id >= finished_below) return false;
-    session.waiting_operations -= entry.operations;
+    session.waiting_operations -= entry.credit;
     return true;
   });
 }
 
-// Operations of the request that count against the credit: a group that came before is counted
-// while it waits, and costs nothing once it has run.
-std::size_t Dispatcher::OperationsToRun(const KeptFrame* kept) const {
-  if (kept == nullptr) return request_.operations.size();
-  std::size_t operations = 0;
+// What the request takes of the credit: a group that came before is counted while it waits, and
+// costs nothing once it has run.
+std::size_t Dispatcher::CreditToRun(const KeptFrame* kept) const {
+  std::size_t credit = 0;
   for (std::size_t g = 0; g < request_.groups.size(); ++g) {
-    if (kept->fates[g] == GroupFate::kUnseen) operations += request_.groups[g].operation_count;
+    if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen) {
+      credit += request_.groups[g].credit();
+    }
   }
-  return operations;
+  return credit;
 }
 
 // False if the frame is not to be looked at any further; the session may be gone.
@@ -181,7 +182,7 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept) {
     sessions_->End(session, "it does not read its answers");
     return false;
   }
-  if (session.waiting_operations + OperationsToRun(kept) > session.credit_operations) {
+  if (session.waiting_operations + CreditToRun(kept) > session.credit_operations) {
     sessions_->End(session, "more operations outstanding than granted");
     return false;
   }
@@ -208,12 +209,12 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   // Reads are kept while they wait, so that a copy sent again does not wait twice.
   if (to.kept == nullptr) to.kept = KeepFrame(to.session);
   to.kept->fates[g] = GroupFate::kWaiting;
-  to.session.waiting_operations += group.operation_count;
+  to.session.waiting_operations += group.credit();
   if (request_copy_ == nullptr) {
     request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
   }
-  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term,
-                      group.operation_count, DeadlineNs(to.received_ns), request_copy_});
+  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
+                      DeadlineNs(to.received_ns), request_copy_});
 }
 
 std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
@@ -224,6 +225,7 @@ std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
 // were then; its reads run again, which may show the client's own later writes of a broken
 // connection. What still waits will be answered.
 void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
+  if (request_.groups[g].quiet) return ReplayQuiet(g, to);
   for (const KeptFrame::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
     wire::Answer answer = entry.answer;
@@ -254,8 +256,8 @@ void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) 
   const wire::Group& group = request_.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    plan_.push_back(
-        {partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index), g});
+    plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
+                     g, group.quiet});
   }
 }
 
@@ -347,7 +349,11 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t answers_lef
           &reply);
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
-  Conclude(planned, reply, room, to);
+  if (planned.quiet) {
+    ConcludeQuiet(planned, reply, room, to);
+  } else {
+    Conclude(planned, reply, room, to);
+  }
   return WaitFor::kNothing;
 }
 
@@ -544,7 +550,7 @@ void Dispatcher::RecheckSuspended() { suspended_.Recheck(Attempts()); }
 void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   Session* session = sessions_->Find(waiting.session);
   if (session == nullptr) return;
-  session->waiting_operations -= waiting.operations;
+  session->waiting_operations -= waiting.credit;
   KeptFrame* kept = session->kept.Find(waiting.frame_id);
   // Given up by the client: its deadline has passed and finished_below has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;

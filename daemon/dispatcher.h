@@ -89,6 +89,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint64_t hash;
     std::uint16_t index;
     std::uint16_t group;
+    bool quiet = false;
   };
 
   // A group whose term is newer than our map. `frame` is a copy of its whole request, which the
@@ -99,7 +100,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint16_t group;
     PartitionId partition;
     Term term;
-    std::uint32_t operations;
+    std::uint32_t credit;
     std::uint64_t deadline_ns;
     std::shared_ptr<const std::vector<std::byte>> frame;
   };
@@ -118,6 +119,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   bool AdmitRequest(Session& session, const KeptFrame* kept);
   KeptFrame* KeepFrame(Session& session);
   void ReplayGroup(std::uint16_t g, Reception& to);
+  void ReplayQuiet(std::uint16_t g, Reception& to);
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
   void PlanOperations(std::uint16_t g, storage::Partition* partition);
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition, const Reception& to);
@@ -128,6 +130,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   WaitFor RunAndAnswer(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
                        bool may_wait, Reception& to);
   void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
+  void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
   SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
@@ -140,7 +143,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void PostAnswers(Reception& to);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
-  std::size_t OperationsToRun(const KeptFrame* kept) const;
+  std::size_t CreditToRun(const KeptFrame* kept) const;
   AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
   // Runs (kOk) or ends a group that waited.
   void Resume(const Waiting& waiting, StatusCode code);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/limits.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -38,6 +39,12 @@ void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_
   frame->entries.back().answer.value = {};
   frame->value_bytes += answer.value.size();
   value_bytes_ += answer.value.size();
+}
+
+void KeptAnswers::AddFailure(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group) {
+  Add(frame, answer, group, nullptr);
+  frame->value_bytes += limits::kKeptFailureBytes;
+  value_bytes_ += limits::kKeptFailureBytes;
 }
 
 void KeptAnswers::ReleaseBelow(std::uint64_t below) {

@@ -47,6 +47,9 @@ class KeptAnswers {
   // Adds an entry, with the answer's value as its bytes.
   void Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group,
            std::shared_ptr<const storage::ValueReader> taken);
+  // Of a quiet group, which keeps nothing else. Counts with kKeptFailureBytes more, as such groups
+  // are not bounded by the credit in operations.
+  void AddFailure(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group);
   // Frames below are finished at the client: their answers go. `below` never falls.
   void ReleaseBelow(std::uint64_t below);
   std::uint64_t finished_below() const { return finished_below_; }

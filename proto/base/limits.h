@@ -60,7 +60,7 @@ static_assert(kFrameHeaderBytes + kAnswerHeaderBytes + 8 * kAnswerArgumentsMax +
 
 // Credits, both ways.
 inline constexpr std::uint32_t kCreditOperationsMin = 8;
-inline constexpr std::uint32_t kCreditOperationsMax = 256;
+inline constexpr std::uint32_t kCreditOperationsMax = 1'024;
 inline constexpr std::uint32_t kCreditBytesMin = 128 * 1024;
 inline constexpr std::uint32_t kCreditBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kCreditOperationsBudget =
@@ -75,6 +75,15 @@ inline constexpr std::uint32_t kSuspendedPerSessionMax = 1'024;
 // Values of answers to changes (Take) that a core keeps for one session because an older frame of
 // it is not finished. A client stops sending at half of it, so that what is under way still fits.
 inline constexpr std::uint64_t kKeptAnswerBytesMax = 8ull << 20;
+// What a failed operation of a quiet group counts for in this, beside its text.
+inline constexpr std::uint32_t kKeptFailureBytes = 128;
+// What a client sets aside of its answer credit for each operation of a quiet group. This bounds
+// how many of them are under way, and may all fail.
+inline constexpr std::uint32_t kQuietReplyBytes = 32;
+static_assert(std::uint64_t{kCreditBytesMax} / kQuietReplyBytes * kKeptFailureBytes <=
+              kKeptAnswerBytesMax / 2);
+static_assert(kFrameOperationsMax * kQuietReplyBytes <= kCreditBytesMin,
+              "a session can always have a full quiet frame in flight");
 static_assert(kKeptAnswerBytesMax / 2 >= 2 * kCreditBytesMax);
 static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
 static_assert(kStreamWindowBytes <= kCreditBytesMax);

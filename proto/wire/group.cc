@@ -18,17 +18,9 @@ struct GroupHeader {
 };
 static_assert(sizeof(GroupHeader) == limits::kGroupHeaderBytes);
 constexpr std::uint8_t kGroupAtomic = 1;
+constexpr std::uint8_t kGroupQuiet = 2;
+constexpr std::uint8_t kGroupUniform = 4;
 
-// 8 bytes. An inline value is at most kFrameBytesMax, so 16 bits hold its size.
-struct OperationHeader {
-  std::uint8_t opcode;
-  std::uint8_t flags;  // condition:2, value kind:2, zero:4
-  std::uint8_t arguments;
-  std::uint8_t reserved;
-  std::uint16_t key_bytes;
-  std::uint16_t value_bytes;
-};
-static_assert(sizeof(OperationHeader) == limits::kOperationHeaderBytes);
 static_assert(limits::kFrameBytesMax <= 0xffff);
 static_assert(limits::kFrameOperationsMax <= 0xffff);
 
@@ -36,11 +28,8 @@ Status Malformed(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed request frame: ") + what);
 }
 
-}  // namespace
-
-Status DecodeOperation(Bytes* rest, Operation* operation) {
-  if (rest->size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
-  const auto header = LoadUnaligned<OperationHeader>(rest->data());
+// What an operation's header says by itself: whether opcode, arguments and sizes fit each other.
+Status CheckHeader(const OperationHeader& header) {
   const OpcodeInfo* info = FindOpcode(header.opcode);
   if (info == nullptr) return Malformed("unknown opcode");
   if ((header.flags & 0xf0) != 0 || header.reserved != 0) return Malformed("reserved bits set");
@@ -49,14 +38,6 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
       (header.arguments & ~(info->required | info->optional)) != 0) {
     return Malformed("arguments do not fit the opcode");
   }
-  operation->opcode = static_cast<Opcode>(header.opcode);
-  operation->condition = static_cast<PutCondition>(header.flags & 3);
-  operation->value_kind = static_cast<ValueKind>(header.flags >> 2);
-  operation->arguments = header.arguments;
-  const std::size_t words = static_cast<std::size_t>(__builtin_popcount(header.arguments));
-  const std::size_t bytes =
-      sizeof header + 8 * words + std::size_t{header.key_bytes} + header.value_bytes;
-  if (rest->size() < bytes) return Malformed("operation cut off");
   if (header.key_bytes > limits::kKeyBytesMax) return Malformed("key too long");
   if (!info->keyed && !info->ranged && header.key_bytes != 0) {
     return Malformed("key of an operation without one");
@@ -65,7 +46,23 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
     return Malformed("end of a range too long");
   }
   if (!info->takes_value && header.value_bytes != 0) return Malformed("value not expected");
-  const std::byte* at = rest->data() + sizeof header;
+  const auto has = [&](Argument argument) { return (header.arguments & MaskOf(argument)) != 0; };
+  if (static_cast<PutCondition>(header.flags & 3) == PutCondition::kIfVersion &&
+      !has(Argument::kVersion)) {
+    return Malformed("if-version without a version");
+  }
+  if (has(Argument::kUpload) && header.value_bytes != 0) {
+    return Malformed("a streamed value that is also inline");
+  }
+  return OkStatus();
+}
+
+// Fills `operation` from its checked header and from `at`, where its arguments begin.
+void ReadOperation(const OperationHeader& header, const std::byte* at, Operation* operation) {
+  operation->opcode = static_cast<Opcode>(header.opcode);
+  operation->condition = static_cast<PutCondition>(header.flags & 3);
+  operation->value_kind = static_cast<ValueKind>(header.flags >> 2);
+  operation->arguments = header.arguments;
   for (unsigned mask = header.arguments; mask != 0; mask &= mask - 1) {
     operation->words[static_cast<std::size_t>(__builtin_ctz(mask))] =
         LoadUnaligned<std::uint64_t>(at);
@@ -73,19 +70,77 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
   }
   operation->key = Bytes(at, header.key_bytes);
   operation->value = Bytes(at + header.key_bytes, header.value_bytes);
-  if (operation->condition == PutCondition::kIfVersion && !operation->has(Argument::kVersion)) {
-    return Malformed("if-version without a version");
-  }
+}
+
+}  // namespace
+
+Status DecodeOperation(Bytes* rest, Operation* operation) {
+  if (rest->size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
+  const auto header = LoadUnaligned<OperationHeader>(rest->data());
+  TP_RETURN_IF_ERROR(CheckHeader(header));
+  const std::size_t bytes = header.bytes();
+  if (rest->size() < bytes) return Malformed("operation cut off");
+  ReadOperation(header, rest->data() + sizeof header, operation);
   if (operation->has(Argument::kExpectedBytes) &&
       operation->get(Argument::kExpectedBytes) > operation->value.size()) {
     return Malformed("expected value longer than the value");
   }
-  if (operation->has(Argument::kUpload) && header.value_bytes != 0) {
-    return Malformed("a streamed value that is also inline");
-  }
   *rest = rest->subspan(bytes);
   return OkStatus();
 }
+
+namespace {
+
+// A quiet group has changes of single keys, which neither wait nor come in parts; or kLength in the
+// place of those that were given up before their frame was sent again.
+Status CheckQuiet(const OperationHeader& header) {
+  if (static_cast<Opcode>(header.opcode) == Opcode::kLength) return OkStatus();
+  const OpcodeInfo& info = InfoOf(static_cast<Opcode>(header.opcode));
+  constexpr std::uint8_t kNotQuiet =
+      MaskOf(Argument::kUpload) | MaskOf(Argument::kWaitMs) | MaskOf(Argument::kExpectedBytes);
+  const bool chain = static_cast<Opcode>(header.opcode) == Opcode::kChain;
+  if (!info.mutates || !info.keyed || chain || (header.arguments & kNotQuiet) != 0) {
+    return Malformed("not an operation of a quiet group");
+  }
+  return OkStatus();
+}
+
+Status DecodeUniform(Bytes body, std::uint32_t count, bool quiet, Request* request) {
+  if (body.size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
+  const auto header = LoadUnaligned<OperationHeader>(body.data());
+  TP_RETURN_IF_ERROR(CheckHeader(header));
+  if (quiet) TP_RETURN_IF_ERROR(CheckQuiet(header));
+  if ((header.arguments & MaskOf(Argument::kExpectedBytes)) != 0) {
+    return Malformed("argument that a uniform group cannot share");
+  }
+  const std::size_t stride = header.bytes() - sizeof header;
+  const std::byte* at = body.data() + sizeof header;
+  if (body.size() - sizeof header != stride * count) return Malformed("bytes of a uniform group");
+  for (std::uint32_t i = 0; i < count; ++i, at += stride) {
+    ReadOperation(header, at, &request->operations.emplace_back());
+  }
+  return OkStatus();
+}
+
+Status DecodeOperations(Bytes body, std::uint32_t count, std::uint8_t flags, Request* request) {
+  const bool quiet = (flags & kGroupQuiet) != 0;
+  if ((flags & kGroupUniform) != 0) return DecodeUniform(body, count, quiet, request);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Bytes at = body;
+    TP_RETURN_IF_ERROR(DecodeOperation(&body, &request->operations.emplace_back()));
+    if (quiet) {
+      TP_RETURN_IF_ERROR(CheckQuiet(LoadUnaligned<OperationHeader>(at.data())));
+    }
+  }
+  return body.empty() ? OkStatus() : Malformed("bytes behind a group's operations");
+}
+
+bool FlagsFit(std::uint8_t flags) {
+  if ((flags & kGroupAtomic) != 0) return flags == kGroupAtomic;
+  return (flags & ~(kGroupQuiet | kGroupUniform)) == 0;
+}
+
+}  // namespace
 
 Status DecodeRequest(Bytes frame, Request* request) {
   TP_RETURN_IF_ERROR(DecodeHeader(frame, &request->header));
@@ -102,19 +157,17 @@ Status DecodeRequest(Bytes frame, Request* request) {
     rest = rest.subspan(sizeof group);
     if (group.bytes > rest.size()) return Malformed("group cut off");
     if (group.term > limits::kTermMax) return Malformed("term");
-    if ((group.flags & ~kGroupAtomic) != 0 || group.reserved != 0) return Malformed("group flags");
+    if (!FlagsFit(group.flags) || group.reserved != 0) return Malformed("group flags");
     if (group.operation_count == 0) return Malformed("empty group");
     if (request->operations.size() + group.operation_count > header.operation_count) {
       return Malformed("more operations than the header says");
     }
     request->groups.push_back(
         {PartitionId(group.partition), Term(group.term), (group.flags & kGroupAtomic) != 0,
+         (group.flags & kGroupQuiet) != 0, (group.flags & kGroupUniform) != 0,
          static_cast<std::uint32_t>(request->operations.size()), group.operation_count});
-    Bytes body = rest.first(group.bytes);
-    for (std::uint16_t k = 0; k < group.operation_count; ++k) {
-      TP_RETURN_IF_ERROR(DecodeOperation(&body, &request->operations.emplace_back()));
-    }
-    if (!body.empty()) return Malformed("bytes behind a group's operations");
+    TP_RETURN_IF_ERROR(
+        DecodeOperations(rest.first(group.bytes), group.operation_count, group.flags, request));
     rest = rest.subspan(group.bytes);
   }
   if (!rest.empty()) return Malformed("bytes behind the last group");
@@ -124,16 +177,20 @@ Status DecodeRequest(Bytes frame, Request* request) {
   return OkStatus();
 }
 
-void EncodeOperation(const Operation& operation, std::byte* to) {
-  OperationHeader header{};
+OperationHeader HeaderOf(const Operation& operation) {
+  OperationHeader header;
   header.opcode = static_cast<std::uint8_t>(operation.opcode);
   header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(operation.condition) |
                                            static_cast<unsigned>(operation.value_kind) << 2);
   header.arguments = operation.arguments;
   header.key_bytes = static_cast<std::uint16_t>(operation.key.size());
   header.value_bytes = static_cast<std::uint16_t>(operation.value.size());
-  StoreUnaligned(to, header);
-  to += sizeof header;
+  return header;
+}
+
+void EncodeOperation(const Operation& operation, std::byte* to) {
+  StoreUnaligned(to, HeaderOf(operation));
+  to += sizeof(OperationHeader);
   for (unsigned mask = operation.arguments; mask != 0; mask &= mask - 1) {
     StoreUnaligned(to, operation.words[static_cast<std::size_t>(__builtin_ctz(mask))]);
     to += 8;
@@ -192,6 +249,29 @@ bool RequestWriter::Add(const Operation& operation) {
   used_ += operation.bytes();
   ++group_operations_;
   ++operation_count_;
+  return true;
+}
+
+bool RequestWriter::AddEncodedGroup(PartitionId partition, Term term, bool quiet,
+                                    std::uint32_t operation_count, bool uniform, Bytes body) {
+  CloseGroup();
+  if (used_ + sizeof(GroupHeader) + body.size() > frame_.size() ||
+      group_count_ >= limits::kFrameGroupsMax ||
+      operation_count_ + operation_count > limits::kFrameOperationsMax) {
+    return false;
+  }
+  GroupHeader header{};
+  header.partition = partition.value();
+  header.term = term.value();
+  header.bytes = static_cast<std::uint32_t>(body.size());
+  header.operation_count = static_cast<std::uint16_t>(operation_count);
+  header.flags =
+      static_cast<std::uint8_t>((quiet ? kGroupQuiet : 0) | (uniform ? kGroupUniform : 0));
+  StoreUnaligned(frame_.data() + used_, header);
+  std::memcpy(frame_.data() + used_ + sizeof header, body.data(), body.size());
+  used_ += sizeof header + body.size();
+  ++group_count_;
+  operation_count_ += operation_count;
   return true;
 }
 

@@ -53,12 +53,40 @@ struct Operation {
   }
 };
 
+// What an operation begins with on the wire, and what the operations of a uniform group share.
+// 8 bytes. An inline value is at most kFrameBytesMax, so 16 bits hold its size.
+struct OperationHeader {
+  std::uint8_t opcode = 0;
+  std::uint8_t flags = 0;  // condition:2, value kind:2, zero:4
+  std::uint8_t arguments = 0;
+  std::uint8_t reserved = 0;
+  std::uint16_t key_bytes = 0;
+  std::uint16_t value_bytes = 0;
+
+  // Of an operation with this header.
+  std::size_t bytes() const {
+    return sizeof(OperationHeader) + 8 * static_cast<std::size_t>(__builtin_popcount(arguments)) +
+           key_bytes + value_bytes;
+  }
+};
+static_assert(sizeof(OperationHeader) == limits::kOperationHeaderBytes);
+OperationHeader HeaderOf(const Operation& operation);
+
+// Quiet groups are what buffered handles send: changes of single keys whose success is not told, so
+// that a run of them is answered by a count. To find there what was to be inserted (kAlreadyExists)
+// is success too. A quiet group costs one operation of credit, however many it has: nothing is kept
+// of those that succeed.
 struct Group {
   PartitionId partition;
   Term term;
   bool atomic = false;
+  bool quiet = false;
+  bool uniform = false;               // Came with one header for all; means nothing else.
   std::uint32_t first_operation = 0;  // Index of its first operation in the frame.
   std::uint32_t operation_count = 0;
+
+  // Operations of credit that it takes.
+  std::uint32_t credit() const { return quiet ? 1 : operation_count; }
 };
 
 // A decoded request. Reuse one object: its vectors keep their capacity, so decoding allocates
@@ -91,6 +119,11 @@ class RequestWriter {
   bool BeginGroup(PartitionId partition, Term term, bool atomic);
   // Appends to the group begun last. False if it does not fit (nothing changed).
   bool Add(const Operation& operation);
+  // Adds a whole group that was encoded before (pack.h). `uniform`: `body` is one OperationHeader
+  // and then, for each operation, its arguments, key and value; else it is operations. False if it
+  // does not fit (nothing changed, but the group begun last is closed).
+  bool AddEncodedGroup(PartitionId partition, Term term, bool quiet, std::uint32_t operation_count,
+                       bool uniform, Bytes body);
   // Completes header (counts and bytes are filled in) and groups. Returns the frame's bytes.
   std::size_t Finish(FrameHeader header);
 

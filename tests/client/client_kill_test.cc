@@ -68,6 +68,12 @@ TEST_CASE("300 clients killed in mid-traffic cost nobody else anything", "[clien
     INFO("client " << i);
     CHECK(*adds >= static_cast<std::int64_t>(answered[i]));
     CHECK(*adds <= static_cast<std::int64_t>(answered[i]) + 1);
+    // Of a flush that had begun, any part.
+    const auto buffered = map->FetchAdd("buffered-" + std::to_string(i), 0);
+    REQUIRE(buffered.ok());
+    const auto rounds = static_cast<std::int64_t>(answered[i] == 0 ? 0 : (answered[i] - 1) / 8);
+    CHECK(*buffered >= rounds * 3'000);
+    CHECK(*buffered <= (rounds + 1) * 3'000);
   }
 }
 

@@ -176,5 +176,38 @@ TEST_CASE("Large values under way when their node dies end, and memory stays usa
   }
 }
 
+TEST_CASE("A node killed under a buffered handle fails its own keys and no others",
+          "[sdk][fault]") {
+  TestCluster cluster({.nodes = 2});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = Open<BytesMap>(client, "buffered");
+  const std::size_t victim = Victim(cluster);
+  const std::uint32_t node = cluster.node_id(victim);
+  constexpr int kKeys = 64;
+  constexpr int kRounds = 3'000;
+  auto buffered = map.Buffered({.timeout = milliseconds(20'000)});
+  for (int round = 0; round < kRounds; ++round) {
+    if (round == kRounds / 2) cluster.Kill(victim);
+    for (int i = 0; i < kKeys; ++i) buffered.Add("key" + std::to_string(i), 1);
+  }
+  const Status status = buffered.Flush();
+  INFO(status.ToString());
+  CHECK_FALSE(status.ok());
+  REQUIRE_FALSE(buffered.failures().empty());
+  for (const BufferedFailure& failure : buffered.failures()) {
+    REQUIRE(map.space().OwnerOf(failure.key) == node);
+    const bool told = failure.status.code() == StatusCode::kUnknown ||
+                      failure.status.code() == StatusCode::kUnavailable;
+    INFO(failure.status.ToString());
+    REQUIRE(told);
+  }
+  for (int i = 0; i < kKeys; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    if (map.space().OwnerOf(key) == node) continue;
+    CHECK(map.FetchAdd(key, 0).value_or(-1) == kRounds);
+  }
+}
+
 }  // namespace
 }  // namespace tidepool::testing

@@ -1,7 +1,8 @@
-// A client in mid-traffic, for tests that kill it: adds, batches, and values large enough to travel
-// in parts, both ways.
+// A client in mid-traffic, for tests that kill it: adds, batches, buffered adds, and values large
+// enough to travel in parts, both ways.
 //
-//   traffic_client CLUSTER_FILE ID     a byte on stdout after each add to "adds-ID"; ends never
+//   traffic_client CLUSTER_FILE ID     a byte on stdout after each add to "adds-ID"; after every
+//                                      eighth, 3,000 buffered adds to "buffered-ID"; ends never
 //
 // Exit code 1: an operation failed.
 #include <unistd.h>
@@ -15,6 +16,7 @@
 namespace {
 
 constexpr std::size_t kLargeBytes = 3'000'000;
+constexpr int kBufferedAdds = 3'000;
 
 int Fail(const char* what, const tidepool::Status& status) {
   std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
@@ -39,6 +41,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 32; ++i) names.push_back("small-" + std::to_string(i));
   std::vector<tidepool::KeyValue> records;
   for (const std::string& name : names) records.push_back({name, small});
+  auto buffered = map->Buffered({.operations_max = 100});
   for (;;) {
     // All under way at once, so that a kill meets each of them in any state.
     auto up = map->PutAsync("uploaded", large);
@@ -49,6 +52,8 @@ int main(int argc, char** argv) {
       if (!add.ok()) return Fail("add", add.status());
       if (write(STDOUT_FILENO, ".", 1) != 1) return 1;
     }
+    for (int i = 0; i < kBufferedAdds; ++i) buffered.Add("buffered-" + id, 1);
+    if (const auto end = buffered.Flush(); !end.ok()) return Fail("flush", end);
     if (const auto end = up.Wait(); !end.ok()) return Fail("put", end.status());
     if (const auto end = down.Wait(); !end.ok()) return Fail("get", end.status());
     if (const auto end = batch.Wait(); !end.ok()) return Fail("batch", end.status());

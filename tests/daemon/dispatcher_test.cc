@@ -199,8 +199,10 @@ TEST_CASE("MoreOperationsThanGrantedCloseTheSession") {
   RawClient client(node);
   client.Attach();
   const std::uint32_t granted = client.attached().credit_operations;
-  std::vector<wire::Operation> operations(granted + 1, GetOp("a"));
-  client.Call(operations);
+  // They wait for a map, so they stay outstanding.
+  const std::vector<wire::Operation> operations(granted, GetOp("a"));
+  client.Send(client.Request(client.NextHeader(), Term(2), operations));
+  client.Send(client.Request(client.NextHeader(), Term(2), {GetOp("a")}));
   client.WaitLost();
   CHECK_FALSE(client.HasAnswer());
 }

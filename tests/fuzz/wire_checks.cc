@@ -32,6 +32,24 @@ MutableBytes Room(std::size_t bytes) {
   return MutableBytes(room).first(bytes);
 }
 
+// What the operations of a group are made of on the wire, in memory that is used again.
+Bytes BodyOf(const wire::Request& request, const wire::Group& group) {
+  static std::vector<std::byte> body;
+  body.clear();
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const wire::Operation& operation = request.operations[group.first_operation + i];
+    const std::size_t at = body.size();
+    body.resize(at + operation.bytes());
+    wire::EncodeOperation(operation, body.data() + at);
+    // A header for the first of them only.
+    if (group.uniform && i > 0) {
+      const auto begin = body.begin() + static_cast<std::ptrdiff_t>(at);
+      body.erase(begin, begin + sizeof(wire::OperationHeader));
+    }
+  }
+  return body;
+}
+
 // Every failure of a decoder is the sender's.
 bool Accepted(const Status& status) {
   TP_CHECK(status.ok() || status.code() == StatusCode::kInvalidArgument);
@@ -61,6 +79,14 @@ bool CheckRequest(Bytes input) {
     TP_CHECK(group.first_operation == next_operation);
     TP_CHECK(group.operation_count > 0);
     TP_CHECK(group.operation_count <= request.operations.size() - next_operation);
+    if (group.quiet || group.uniform) {
+      TP_CHECK(!group.atomic);
+      TP_CHECK(writer.AddEncodedGroup(group.partition, group.term, group.quiet,
+                                      group.operation_count, group.uniform,
+                                      BodyOf(request, group)));
+      next_operation += group.operation_count;
+      continue;
+    }
     TP_CHECK(writer.BeginGroup(group.partition, group.term, group.atomic));
     for (std::uint32_t i = 0; i < group.operation_count; ++i) {
       const wire::Operation& operation = request.operations[next_operation++];

@@ -41,7 +41,8 @@ TABLE = [
     row("client", "client/include proto/base proto/wire proto/placement proto/transport "
         "proto/cluster_file proto/convert proto/manifest messages storage/layout.h",
         "protobuf grpc"),
-    row("client/examples", "client/include", "", True),
+    # Also what any program may do with the published messages.
+    row("client/examples", "client/include messages", "grpc nlohmann", True),
     row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert "
         "proto/manifest proto/file_tree proto/stage messages",
         "protobuf grpc nlohmann", True),

@@ -14,6 +14,7 @@
 #include "tidepool/key_placement.h"
 #include "tidepool/namespace.h"
 #include "tidepool/status.h"
+#include "tidepool/typed_buffered.h"
 #include "tidepool/typed_results.h"
 
 namespace tidepool {
@@ -74,6 +75,12 @@ class BloomFilter {
   Future<BloomBatch> MultiContainsAsync(const Values& values,
                                         const CallOptions& options = {}) const {
     return bytes_.MultiContainsAsync(internal::KeyList<ItemCodec>(values).views, options);
+  }
+
+  // Inserts that travel by the hundreds and do not tell whether their value is new: see buffered.h.
+  // One handle for each thread.
+  BufferedFilter<T, ItemCodec> Buffered(const BufferedOptions& options = {}) const {
+    return BufferedFilter<T, ItemCodec>(space(), options);
   }
 
   // As BytesBloom.

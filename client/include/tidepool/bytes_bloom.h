@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tidepool/buffered.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/export.h"
 #include "tidepool/future.h"
@@ -106,6 +107,11 @@ class TIDEPOOL_API BytesBloom {
                            const CallOptions& options = {}) const;
   Future<BloomBatch> MultiContainsAsync(std::span<const std::string_view> values,
                                         const CallOptions& options = {}) const;
+
+  // Inserts that travel by the hundreds and do not tell whether their value is new: see buffered.h.
+  BufferedBytesBloom Buffered(const BufferedOptions& options = {}) const {
+    return BufferedBytesBloom(space_, options);
+  }
 
   // Takes over all that `other` holds at this time: every value that it knows is known here, too.
   // Done by the daemons, partition by partition, without moving the filters. The deadline is that

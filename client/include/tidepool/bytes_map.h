@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tidepool/batch_result.h"
+#include "tidepool/buffered.h"
 #include "tidepool/export.h"
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
@@ -305,6 +306,11 @@ class TIDEPOOL_API BytesMap {
                           const CallOptions& options = {}) const;
   Future<BatchResult> MultiDeleteAsync(std::span<const std::string_view> keys,
                                        const CallOptions& options = {}) const;
+
+  // Changes that travel by the hundreds: see buffered.h.
+  BufferedBytesMap Buffered(const BufferedOptions& options = {}) const {
+    return BufferedBytesMap(space_, options);
+  }
 
   // The records from `from` on, a page at a time, in no useful order. A key that is there from the
   // first page to the last is seen exactly once, whatever happens to others meanwhile; one that

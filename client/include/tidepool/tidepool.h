@@ -9,6 +9,7 @@
 
 #include "tidepool/batch_result.h"
 #include "tidepool/bloom_filter.h"
+#include "tidepool/buffered.h"
 #include "tidepool/bytes_bloom.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/bytes_ordered_map.h"

@@ -15,6 +15,7 @@
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
 #include "tidepool/status.h"
+#include "tidepool/typed_buffered.h"
 #include "tidepool/typed_results.h"
 #include "tidepool/value.h"
 
@@ -255,6 +256,11 @@ class TypedMap {
   }
   Future<std::uint64_t> TtlAsync(KeyArgument key, const CallOptions& options = {}) const {
     return bytes_.TtlAsync(Encoded(key).bytes, options);
+  }
+
+  // Changes that travel by the hundreds: see buffered.h. One handle for each thread.
+  BufferedMap<K, V, KeyCodec> Buffered(const BufferedOptions& options = {}) const {
+    return BufferedMap<K, V, KeyCodec>(space(), options);
   }
 
   // Batches, of any container of keys (std::vector<K>, ...) or of pairs (std::map<K, V>,

@@ -14,6 +14,7 @@
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
 #include "tidepool/status.h"
+#include "tidepool/typed_buffered.h"
 #include "tidepool/typed_results.h"
 
 namespace tidepool {
@@ -74,6 +75,12 @@ class TypedSet {
   }
   Future<std::uint64_t> LengthAsync(const CallOptions& options = {}) const {
     return map_.LengthAsync(options);
+  }
+
+  // Inserts that travel by the hundreds and do not tell whether their key is new: see buffered.h.
+  // One handle for each thread.
+  BufferedSet<Key, KeyCodec> Buffered(const BufferedOptions& options = {}) const {
+    return BufferedSet<Key, KeyCodec>(space(), options);
   }
 
   // Batches, of any container of keys. A key's code is kOk; kAlreadyExists if MultiInsert found it

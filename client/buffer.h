@@ -1,0 +1,79 @@
+// What stands behind every buffered handle: operations encoded into packs, per partition, sent
+// together with those of their core.
+//
+//   tidepool/buffered.h -> [buffer] -> engine -> partition queue -> core link => daemon/dispatcher
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "client/calls.h"
+#include "client/space.h"
+#include "proto/wire/pack.h"
+#include "tidepool/buffered.h"
+
+namespace tidepool::internal {
+
+// Used by one thread at a time.
+//
+// Invariants: an operation is in the pack of its partition, in a call under way of its core, or
+// counted as ended; of one core at most buffers_in_flight calls are under way.
+class Buffer {
+ public:
+  Buffer(std::shared_ptr<Space> space, const BufferedOptions& options);
+  // Flushes, and logs what was lost.
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  // `header` without sizes; its `arguments` have one bit at most, and `word` is that one.
+  void Add(wire::OperationHeader header, std::uint64_t word, std::string_view key,
+           std::string_view value);
+  Status Flush();
+  void Progress();
+
+  const std::vector<BufferedFailure>& failures() const { return reported_; }
+  std::uint64_t pending() const { return pending_; }
+  const BufferedCounts& counts() const { return counts_; }
+
+ private:
+  // What goes to one core.
+  struct Core {
+    const void* identity = nullptr;
+    std::vector<std::uint32_t> filled;  // Partitions whose packs hold something.
+    std::uint32_t operations = 0;
+    std::size_t bytes = 0;  // As if each operation had a header.
+    std::uint64_t since_ns = 0;
+    std::deque<CallRef> flying;
+  };
+
+  void AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
+                std::string_view key, std::string_view value);
+  void Refuse(std::string_view key, Status why);
+  void Send(Core* core);
+  void SendAll();
+  void SendOld();
+  void LearnCores();
+  void TakeIn(Core* core, std::size_t flying_max);
+  void Settle(const CallRef& call);
+  void Note(std::string_view key, std::uint32_t count, const Status& why);
+
+  const std::shared_ptr<Space> space_;
+  const BufferedOptions options_;
+  std::vector<wire::Pack> packs_;       // Index = partition.
+  std::vector<std::uint32_t> core_of_;  // Index = partition, value = index of cores_.
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::uint64_t epoch_ = 0;  // Of the map that core_of_ was made of.
+  std::uint64_t pending_ = 0;
+  BufferedCounts counts_;
+  std::uint64_t failed_ = 0;  // Since the last Flush.
+  Status first_failure_;
+  std::vector<BufferedFailure> failures_;
+  std::vector<BufferedFailure> reported_;
+};
+
+}  // namespace tidepool::internal

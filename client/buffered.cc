@@ -1,0 +1,84 @@
+#include "tidepool/buffered.h"
+
+#include <bit>
+
+#include "client/buffer.h"
+
+namespace tidepool {
+namespace {
+
+using wire::Argument;
+using wire::Opcode;
+using wire::OperationHeader;
+using wire::ValueKind;
+
+constexpr std::uint8_t FlagsOf(wire::PutCondition condition, ValueKind kind) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(condition) | static_cast<unsigned>(kind)
+                                                                          << 2);
+}
+
+constexpr OperationHeader AddHeader(ValueKind kind) {
+  OperationHeader header;
+  header.opcode = static_cast<std::uint8_t>(Opcode::kFetchAdd);
+  header.flags = FlagsOf(wire::PutCondition::kAlways, kind);
+  header.arguments = wire::MaskOf(Argument::kOperand);
+  return header;
+}
+
+OperationHeader PutHeader(wire::PutCondition condition, const BufferedPutOptions& options) {
+  const ValueKind kind = options.counter_i64   ? ValueKind::kI64
+                         : options.counter_f64 ? ValueKind::kF64
+                                               : ValueKind::kBytes;
+  OperationHeader header;
+  header.opcode = static_cast<std::uint8_t>(Opcode::kPut);
+  header.flags = FlagsOf(condition, kind);
+  header.arguments = options.ttl_ms.has_value() ? wire::MaskOf(Argument::kTtlMs) : std::uint8_t{0};
+  return header;
+}
+
+}  // namespace
+
+BufferedHandle::BufferedHandle(const Namespace& space, const BufferedOptions& options)
+    : buffer_(std::make_unique<internal::Buffer>(space.space(), options)) {}
+BufferedHandle::BufferedHandle(BufferedHandle&&) noexcept = default;
+BufferedHandle& BufferedHandle::operator=(BufferedHandle&&) noexcept = default;
+BufferedHandle::~BufferedHandle() = default;
+
+Status BufferedHandle::Flush() { return buffer_->Flush(); }
+const std::vector<BufferedFailure>& BufferedHandle::failures() const { return buffer_->failures(); }
+void BufferedHandle::Progress() { buffer_->Progress(); }
+std::uint64_t BufferedHandle::pending() const { return buffer_->pending(); }
+BufferedCounts BufferedHandle::counts() const { return buffer_->counts(); }
+
+void BufferedBytesMap::Put(std::string_view key, std::string_view value,
+                           const BufferedPutOptions& options) {
+  buffer_->Add(PutHeader(wire::PutCondition::kAlways, options), options.ttl_ms.value_or(0), key,
+               value);
+}
+
+void BufferedBytesMap::Insert(std::string_view key, std::string_view value,
+                              const BufferedPutOptions& options) {
+  buffer_->Add(PutHeader(wire::PutCondition::kIfAbsent, options), options.ttl_ms.value_or(0), key,
+               value);
+}
+
+void BufferedBytesMap::Add(std::string_view key, std::int64_t by) {
+  constexpr OperationHeader kHeader = AddHeader(ValueKind::kI64);
+  buffer_->Add(kHeader, static_cast<std::uint64_t>(by), key, {});
+}
+
+void BufferedBytesMap::AddF64(std::string_view key, double by) {
+  constexpr OperationHeader kHeader = AddHeader(ValueKind::kF64);
+  buffer_->Add(kHeader, std::bit_cast<std::uint64_t>(by), key, {});
+}
+
+void BufferedBytesBloom::Insert(std::string_view value) {
+  constexpr OperationHeader kHeader = [] {
+    OperationHeader header;
+    header.opcode = static_cast<std::uint8_t>(Opcode::kBloomInsert);
+    return header;
+  }();
+  buffer_->Add(kHeader, 0, value, {});
+}
+
+}  // namespace tidepool

@@ -1,0 +1,143 @@
+// Counts k-mers: the table that `jellyfish count -C` makes, in the memory of a cluster.
+//
+//   kmers --k 31 --processes 4 --out table.txt reads_1.fq.gz reads_2.fq.gz
+//
+// A program of several processes without MPI: they meet through the cluster itself (team.h), share
+// the reads (count.h), and write the table by iterating each its partitions (table.h).
+#include <tidepool/tidepool.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "client/examples/kmers/count.h"
+#include "client/examples/kmers/memory.h"
+#include "client/examples/kmers/options.h"
+#include "client/examples/kmers/table.h"
+#include "client/examples/kmers/team.h"
+
+namespace kmers {
+namespace {
+
+using tidepool::Result;
+using tidepool::Status;
+using Time = std::chrono::steady_clock::time_point;
+
+Time Now() { return std::chrono::steady_clock::now(); }
+double Seconds(Time from, Time to) { return std::chrono::duration<double>(to - from).count(); }
+double Megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+struct Times {
+  Time begin;
+  Time counted;
+  Time written;
+};
+
+// Said by the first process for all.
+Status PrintReport(const Options& options, Team* team, const Times& times, std::uint64_t held) {
+  constexpr int kSums = 5;
+  const char* const names[kSums] = {"windows", "keys", "adds", "frames", "bytes"};
+  std::uint64_t sums[kSums];
+  for (int i = 0; i < kSums; ++i) {
+    const auto sum = team->Sum(names[i]);
+    if (!sum.ok()) return sum.status();
+    sums[i] = *sum;
+  }
+  const auto number = [&](int i) { return static_cast<unsigned long long>(sums[i]); };
+  std::fprintf(stderr, "kmers: %llu windows, %llu distinct k-mers of %d letters, %d processes\n",
+               number(0), number(1), options.letters, team->size());
+  std::fprintf(stderr, "kmers: counted in %.2f s, iterated and written in %.2f s\n",
+               Seconds(times.begin, times.counted), Seconds(times.counted, times.written));
+  std::fprintf(stderr, "kmers: %llu adds; %llu messages of %.1f MB sent\n", number(2), number(3),
+               Megabytes(sums[4]));
+  std::fprintf(stderr, "kmers: the daemons hold %.1f MB more than before\n", Megabytes(held));
+  return {};
+}
+
+Status AddSums(tidepool::Client& client, Team* team, const Counted& counted, std::uint64_t keys) {
+  const tidepool::ClientStats stats = client.Stats();
+  const std::pair<const char*, std::uint64_t> sums[] = {
+      {"windows", counted.windows}, {"keys", keys},
+      {"adds", counted.adds},       {"frames", stats.frames_sent},
+      {"bytes", stats.bytes_sent},
+  };
+  for (const auto& [name, number] : sums) {
+    if (Status status = team->Add(name, number); !status.ok()) return status;
+  }
+  return team->Meet("summed");
+}
+
+template <typename Word>
+Status RunTyped(const Options& options, tidepool::Client& client, const Place& place, Team* team) {
+  Times times;
+  std::uint64_t before = 0;
+  if (team->rank() == 0) {
+    const auto bytes = DaemonBytes(client);
+    if (!bytes.ok()) return bytes.status();
+    before = *bytes;
+  }
+  if (Status status = team->Meet("begun"); !status.ok()) return status;
+  auto map = client.OpenOrCreate<CountMap<Word>>(TableName(place.run));
+  if (!map.ok()) return map.status();
+  times.begin = Now();
+  const auto counted = CountReads<Word>(options, *map, team);
+  if (!counted.ok()) return counted.status();
+  if (Status status = team->Meet("counted"); !status.ok()) return status;
+  times.counted = Now();
+  std::uint64_t held = 0;
+  if (team->rank() == 0) {
+    const auto bytes = DaemonBytes(client);
+    if (!bytes.ok()) return bytes.status();
+    held = *bytes > before ? *bytes - before : 0;
+  }
+  const auto keys = WriteResults<Word>(options, *map, team);
+  if (!keys.ok()) return keys.status();
+  times.written = Now();
+  if (Status status = AddSums(client, team, *counted, *keys); !status.ok()) return status;
+  if (team->rank() == 0) {
+    if (Status status = PrintReport(options, team, times, held); !status.ok()) return status;
+  }
+  return team->Leave();
+}
+
+Status Run(const Options& options, tidepool::Client& client, const Place& place) {
+  auto team = Team::Join(client, place, std::chrono::seconds(options.silence_seconds));
+  if (!team.ok()) return team.status();
+  Status status = options.letters <= kLettersInOneWord
+                      ? RunTyped<Word8>(options, client, place, &*team)
+                      : RunTyped<Word16>(options, client, place, &*team);
+  if (!status.ok()) team->Fail(status);
+  return status;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  if (const int code = ParseOptions(argc, argv, &options); code >= 0) return code;
+  const auto place = FindPlace(options.run);
+  if (!place.ok()) return tidepool::Report(place.status());
+  const auto connect = [&] {
+    return tidepool::Client::Connect({.cluster_file = options.cluster, .client_name = "kmers"});
+  };
+  if (!place->launched && options.processes > 1) {
+    const int code = Launch(options.processes, place->run, argv);
+    if (auto client = connect(); client.ok()) DropRun(*client, place->run);
+    return code;
+  }
+  auto client = connect();
+  if (!client.ok()) return tidepool::Report(client.status());
+  const Status status = Run(options, *client, *place);
+  // Of processes that this program started their launcher drops the run.
+  if (place->rank == 0 && !place->by_us) {
+    // After a failure the others, which look once a second, are still to read of it.
+    if (!status.ok() && place->size > 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+    DropRun(*client, place->run);
+  }
+  return status.ok() ? 0 : tidepool::Report(status);
+}
+
+}  // namespace
+}  // namespace kmers
+
+int main(int argc, char** argv) { return kmers::Main(argc, argv); }

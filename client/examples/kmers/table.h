@@ -1,0 +1,29 @@
+// The result: each process iterates a part of the namespace, sorts it and writes it; the first one
+// joins the parts.
+#pragma once
+
+#include <tidepool/tidepool.h>
+
+#include <cstdint>
+
+#include "client/examples/kmers/count.h"
+#include "client/examples/kmers/options.h"
+#include "client/examples/kmers/team.h"
+
+namespace kmers {
+
+// Writes the files that the options name; all processes call it, when counting is over. Each writes
+// `FILE.part-RANK` beside them, which must therefore be where all processes see them.
+// Returns: the number of distinct k-mers of this process's part. Errors: kPermissionDenied,
+// kNotFound, kResourceExhausted (a file cannot be written), kAborted, and those of an iteration.
+template <typename Word>
+tidepool::Result<std::uint64_t> WriteResults(const Options& options, const CountMap<Word>& map,
+                                             Team* team);
+
+extern template tidepool::Result<std::uint64_t> WriteResults<Word8>(const Options&,
+                                                                    const CountMap<Word8>&, Team*);
+extern template tidepool::Result<std::uint64_t> WriteResults<Word16>(const Options&,
+                                                                     const CountMap<Word16>&,
+                                                                     Team*);
+
+}  // namespace kmers

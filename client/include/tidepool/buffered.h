@@ -1,0 +1,136 @@
+// Buffered handles: changes that are collected per core of the cluster and travel by the hundreds.
+//
+//   auto buffered = map.Buffered();
+//   for (...) buffered.Put(key, value);
+//   if (Status status = buffered.Flush(); !status.ok()) return Report(status);
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tidepool/export.h"
+#include "tidepool/namespace.h"
+#include "tidepool/status.h"
+
+namespace tidepool {
+
+namespace internal {
+class Buffer;
+}  // namespace internal
+
+// Values outside of a range are taken for its nearest end.
+struct BufferedOptions {
+  // What a buffer does
+  // ------------------------------------------------------------------------------
+
+  // Of each buffer, from its sending on: what is not answered by then has failed. 0:
+  // ConnectOptions::call_timeout, and 1 s more for each 50 MB.
+  std::chrono::milliseconds timeout{0};
+
+  // When it is sent
+  // ---------------------------------------------------------------------------------
+
+  // A core's buffer is sent when it holds so many operations (1 to 1,024),
+  std::uint32_t operations_max = 1'024;
+  // or so many bytes (1 KiB to 56 KiB),
+  std::uint32_t bytes_max = 56 * 1024;
+  // or when its oldest operation is of this age. The library has no thread that looks: each call of
+  // the handle does, at each 32nd operation, and Progress(). 0: age does not matter.
+  std::chrono::milliseconds age_max{100};
+  // Buffers of one core that are sent and not answered (1 to 64). A full buffer waits until there
+  // are fewer, so a program that is faster than its cluster is slowed down and never piles up more
+  // than (buffers_in_flight + 1) * bytes_max for each core.
+  std::uint32_t buffers_in_flight = 4;
+};
+
+// One operation that did not take effect, or perhaps did not (kUnknown).
+struct BufferedFailure {
+  std::string key;
+  Status status;
+};
+
+struct BufferedCounts {
+  std::uint64_t operations = 0;  // Given to the handle.
+  std::uint64_t buffers = 0;     // Sent.
+  std::uint64_t failed = 0;      // Of the operations.
+};
+
+// What all buffered handles share.
+//
+// Threads: a handle is used by one thread at a time; each thread makes its own. Two handles of one
+// map know nothing of each other.
+//
+// Order: operations of one handle on one key take effect in the order in which they were called.
+// Before Flush() returns, nothing is promised about when: a Get beside the handle may or may not
+// see them.
+//
+// Ends: an operation that was never sent has failed (kDeadlineExceeded, kUnavailable); one that was
+// sent and not answered is kUnknown: it took effect once or not at all, and is never repeated
+// silently. What is sent again after a broken connection counts once. No success is told by itself:
+// an insert does not say whether its key was new.
+//
+// A handle that is destroyed with operations in it flushes them, within their deadline, and logs
+// what was lost. It keeps its client connected.
+class TIDEPOOL_API BufferedHandle {
+ public:
+  BufferedHandle(BufferedHandle&&) noexcept;
+  BufferedHandle& operator=(BufferedHandle&&) noexcept;
+  ~BufferedHandle();
+
+  // Sends what is collected and waits until all of it has ended. Returns: kOk if every operation
+  // since the last Flush has taken effect, else the first failure's Status, with their number in
+  // the text.
+  Status Flush();
+  // What the last Flush found, the first 65,536 of it; valid until the next Flush.
+  const std::vector<BufferedFailure>& failures() const;
+
+  // Sends buffers that are too old and takes answers in. Does not wait.
+  void Progress();
+  // Operations that are not known to have ended.
+  std::uint64_t pending() const;
+  // Since the handle was made.
+  BufferedCounts counts() const;
+
+ protected:
+  BufferedHandle(const Namespace& space, const BufferedOptions& options);
+  std::unique_ptr<internal::Buffer> buffer_;
+};
+
+struct BufferedPutOptions {
+  // Time to live in ms; 0: for ever. Absent: what the namespace says.
+  std::optional<std::uint64_t> ttl_ms;
+  bool counter_i64 = false;  // The value is a counter, and has 8 bytes.
+  bool counter_f64 = false;
+};
+
+// Of a BytesMap or BytesOrderedMap. What may fail, and is told by Flush, is listed at BytesMap;
+// here too keys have at most 16,384 bytes. Values above 32 KiB are sent by themselves, behind what
+// was buffered for their core.
+class TIDEPOOL_API BufferedBytesMap : public BufferedHandle {
+ public:
+  explicit BufferedBytesMap(const Namespace& space, const BufferedOptions& options = {})
+      : BufferedHandle(space, options) {}
+
+  void Put(std::string_view key, std::string_view value, const BufferedPutOptions& options = {});
+  // Puts if the key is absent; leaves what is there.
+  void Insert(std::string_view key, std::string_view value, const BufferedPutOptions& options = {});
+  // Adds to a counter; an absent key counts as 0 and is created.
+  void Add(std::string_view key, std::int64_t by);
+  void AddF64(std::string_view key, double by);
+};
+
+// Of a BytesBloom.
+class TIDEPOOL_API BufferedBytesBloom : public BufferedHandle {
+ public:
+  explicit BufferedBytesBloom(const Namespace& space, const BufferedOptions& options = {})
+      : BufferedHandle(space, options) {}
+
+  void Insert(std::string_view value);
+};
+
+}  // namespace tidepool

@@ -1,0 +1,93 @@
+// Buffered handles of the typed containers.
+//
+// HashMap::Buffered(), ... -> [BufferedMap, BufferedSet, BufferedFilter] -> buffered.h
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "tidepool/buffered.h"
+#include "tidepool/codec.h"
+#include "tidepool/namespace.h"
+#include "tidepool/status.h"
+
+namespace tidepool {
+
+namespace internal {
+
+// The part of a typed handle that has nothing to do with its types: as BufferedHandle. The rooms
+// keep their memory, so encoding allocates nothing once it is warm.
+template <typename Bytes>
+class TypedBuffer {
+ public:
+  TypedBuffer(const Namespace& space, const BufferedOptions& options) : bytes_(space, options) {}
+
+  Status Flush() { return bytes_.Flush(); }
+  // Keys are the encodings.
+  const std::vector<BufferedFailure>& failures() const { return bytes_.failures(); }
+  void Progress() { bytes_.Progress(); }
+  std::uint64_t pending() const { return bytes_.pending(); }
+  BufferedCounts counts() const { return bytes_.counts(); }
+
+ protected:
+  Bytes bytes_;
+  std::string key_room_;
+  std::string value_room_;
+};
+
+}  // namespace internal
+
+// Of a HashMap or OrderedMap.
+template <typename K, typename V, typename KeyCodec>
+class BufferedMap : public internal::TypedBuffer<BufferedBytesMap> {
+ public:
+  using TypedBuffer::TypedBuffer;
+
+  void Put(ArgumentOf<K> key, ArgumentOf<V> value, const BufferedPutOptions& options = {}) {
+    bytes_.Put(KeyCodec::Encode(key, &key_room_), Codec<V>::Encode(value, &value_room_),
+               WithKind(options));
+  }
+  // Puts if the key is absent; leaves what is there.
+  void Insert(ArgumentOf<K> key, ArgumentOf<V> value, const BufferedPutOptions& options = {}) {
+    bytes_.Insert(KeyCodec::Encode(key, &key_room_), Codec<V>::Encode(value, &value_room_),
+                  WithKind(options));
+  }
+  // Counters: V is std::int64_t or double.
+  void Add(ArgumentOf<K> key, V by) requires std::same_as<V, std::int64_t> {
+    bytes_.Add(KeyCodec::Encode(key, &key_room_), by);
+  }
+  void Add(ArgumentOf<K> key, V by) requires std::same_as<V, double> {
+    bytes_.AddF64(KeyCodec::Encode(key, &key_room_), by);
+  }
+
+ private:
+  static BufferedPutOptions WithKind(BufferedPutOptions options) {
+    options.counter_i64 = std::signed_integral<V> && sizeof(V) == 8;
+    options.counter_f64 = std::same_as<V, double>;
+    return options;
+  }
+};
+
+// Of a HashSet or OrderedSet.
+template <typename K, typename KeyCodec>
+class BufferedSet : public internal::TypedBuffer<BufferedBytesMap> {
+ public:
+  using TypedBuffer::TypedBuffer;
+
+  void Insert(ArgumentOf<K> key, const BufferedPutOptions& options = {}) {
+    bytes_.Insert(KeyCodec::Encode(key, &key_room_), {}, options);
+  }
+};
+
+// Of a BloomFilter.
+template <typename T, typename ItemCodec>
+class BufferedFilter : public internal::TypedBuffer<BufferedBytesBloom> {
+ public:
+  using TypedBuffer::TypedBuffer;
+
+  void Insert(ArgumentOf<T> value) { bytes_.Insert(ItemCodec::Encode(value, &key_room_)); }
+};
+
+}  // namespace tidepool

@@ -1,0 +1,39 @@
+// Quiet groups: only what failed is told and kept, everything else is a count.
+#include "daemon/dispatcher.h"
+
+namespace tidepool::daemon {
+
+void Dispatcher::ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room,
+                               Reception& to) {
+  // An insert that finds its key has what it wanted.
+  if (reply.answer.code == StatusCode::kOk || reply.answer.code == StatusCode::kAlreadyExists) {
+    return to.sink.AddSuccess(planned.index);
+  }
+  wire::Answer answer;
+  answer.index = planned.index;
+  answer.code = reply.answer.code;
+  if (reply.answer.value.size() <= room) answer.value = reply.answer.value;
+  if (to.kept != nullptr) to.session.kept.AddFailure(to.kept, answer, planned.group);
+  to.sink.Add(answer);
+}
+
+// What has no kept failure succeeded when the group ran.
+void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
+  const wire::Group& group = request_.groups[g];
+  std::uint32_t next = group.first_operation;
+  const auto succeed_up_to = [&](std::uint32_t end) {
+    for (; next < end; ++next) to.sink.AddSuccess(static_cast<std::uint16_t>(next));
+  };
+  for (const KeptFrame::Entry& entry : to.kept->entries) {
+    if (entry.group != g) continue;
+    wire::Answer answer = entry.answer;
+    answer.value = AsBytes(entry.value);
+    if (answer.scope == wire::Answer::Scope::kGroup) return to.sink.Add(answer);
+    succeed_up_to(answer.index);
+    to.sink.Add(answer);
+    next = answer.index + 1u;
+  }
+  succeed_up_to(group.first_operation + group.operation_count);
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,91 @@
+#include "proto/wire/pack.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/check.h"
+
+namespace tidepool::wire {
+namespace {
+
+constexpr std::size_t kCapacityMin = 1024;
+
+bool Same(const OperationHeader& a, const OperationHeader& b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+std::size_t ArgumentBytes(const OperationHeader& header) {
+  return 8 * static_cast<std::size_t>(std::popcount(header.arguments));
+}
+
+void CopyShort(std::byte* to, Bytes from) {
+  if (from.size() == 8) {
+    std::memcpy(to, from.data(), 8);  // One store: most keys and values are numbers.
+  } else if (!from.empty()) {
+    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+}  // namespace
+
+std::byte* Pack::Take(std::size_t bytes) {
+  if (used_ + bytes > capacity_) [[unlikely]] {
+    capacity_ = std::max({kCapacityMin, 2 * capacity_, used_ + bytes});
+    auto larger = std::make_unique_for_overwrite<std::byte[]>(capacity_);
+    if (used_ > 0) std::memcpy(larger.get(), bytes_.get(), used_);
+    bytes_ = std::move(larger);
+  }
+  std::byte* at = bytes_.get() + used_;
+  used_ += bytes;
+  return at;
+}
+
+void Pack::Add(const OperationHeader& header, std::uint64_t word, Bytes key, Bytes value) {
+  TP_DCHECK(std::popcount(header.arguments) <= 1);
+  TP_DCHECK(header.key_bytes == key.size() && header.value_bytes == value.size());
+  if (!mixed_ && count_ > 0 && !Same(header, header_)) [[unlikely]]
+    GiveEachAHeader();
+  if (mixed_ || count_ == 0) {
+    StoreUnaligned(Take(sizeof header), header);
+    header_ = header;
+  }
+  std::byte* at = Take(header.bytes() - sizeof header);
+  if (header.arguments != 0) {
+    StoreUnaligned(at, word);
+    at += 8;
+  }
+  CopyShort(at, key);
+  CopyShort(at + key.size(), value);
+  ++count_;
+}
+
+void Pack::GiveEachAHeader() {
+  const auto old = std::exchange(bytes_, nullptr);
+  const std::size_t stride = header_.bytes() - sizeof header_;
+  capacity_ = used_ = 0;
+  mixed_ = true;
+  Take(count_ * (sizeof header_ + stride));
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    std::byte* at = bytes_.get() + i * (sizeof header_ + stride);
+    StoreUnaligned(at, header_);
+    std::memcpy(at + sizeof header_, old.get() + sizeof header_ + i * stride, stride);
+  }
+}
+
+Bytes KeyInPack(Bytes bytes, bool uniform, std::uint32_t index) {
+  auto header = LoadUnaligned<OperationHeader>(bytes.data());
+  std::size_t at = 0;
+  if (uniform) {
+    at = index * (header.bytes() - sizeof header);
+  } else {
+    for (; index > 0; --index) {
+      at += header.bytes();
+      header = LoadUnaligned<OperationHeader>(bytes.data() + at);
+    }
+  }
+  return bytes.subspan(at + sizeof header + ArgumentBytes(header), header.key_bytes);
+}
+
+}  // namespace tidepool::wire
