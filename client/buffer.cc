@@ -142,12 +142,25 @@ void Buffer::Send(Core* core) {
   call->urgent = true;
   // Before this one goes, so that the daemon always has something to do meanwhile.
   TakeIn(core, options_.buffers_in_flight - 1);
+  NoteWrites(*call);
   core->flying.push_back(StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes));
+  NoteWrites(*core->flying.back().get());
   ++counts_.buffers;
   if (epoch_ == space_->engine()->epoch_hint()) [[likely]]
     return;
   SendAll();
   LearnCores();  // Every pack is empty now.
+}
+
+// As a WriteNotice for each operation of the packs.
+void Buffer::NoteWrites(Call& call) const {
+  if (space_->absent() == nullptr) return;
+  for (const Operation& operation : call.operations()) {
+    const Bytes pack(operation.value, operation.value_bytes);
+    for (std::uint32_t i = 0; i < operation.pack_count; ++i) {
+      space_->absent()->NoteWrite(AsText(wire::KeyInPack(pack, operation.pack_uniform, i)), false);
+    }
+  }
 }
 
 void Buffer::SendAll() {

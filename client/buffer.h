@@ -55,6 +55,7 @@ class Buffer {
                 std::string_view key, std::string_view value);
   void Refuse(std::string_view key, Status why);
   void Send(Core* core);
+  void NoteWrites(Call& call) const;
   void SendAll();
   void SendOld();
   void LearnCores();
