@@ -17,10 +17,11 @@ constexpr std::uint8_t FlagsOf(wire::PutCondition condition, ValueKind kind) {
                                                                           << 2);
 }
 
-constexpr OperationHeader AddHeader(ValueKind kind) {
+constexpr OperationHeader AddHeader(ValueKind kind,
+                                    wire::PutCondition condition = wire::PutCondition::kAlways) {
   OperationHeader header;
   header.opcode = static_cast<std::uint8_t>(Opcode::kFetchAdd);
-  header.flags = FlagsOf(wire::PutCondition::kAlways, kind);
+  header.flags = FlagsOf(condition, kind);
   header.arguments = wire::MaskOf(Argument::kOperand);
   return header;
 }
@@ -70,6 +71,11 @@ void BufferedBytesMap::Add(std::string_view key, std::int64_t by) {
 void BufferedBytesMap::AddF64(std::string_view key, double by) {
   constexpr OperationHeader kHeader = AddHeader(ValueKind::kF64);
   buffer_->Add(kHeader, std::bit_cast<std::uint64_t>(by), key, {});
+}
+
+void BufferedBytesMap::AddIfPresent(std::string_view key, std::int64_t by) {
+  constexpr OperationHeader kHeader = AddHeader(ValueKind::kI64, wire::PutCondition::kIfPresent);
+  buffer_->Add(kHeader, static_cast<std::uint64_t>(by), key, {});
 }
 
 void BufferedBytesBloom::Insert(std::string_view value) {

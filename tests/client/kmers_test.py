@@ -12,6 +12,7 @@ import hashlib
 import lzma
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +113,24 @@ class Tables(Case):
                 self.assertEqual(digest(table), digests[0])
                 self.assertEqual(digest(repeated(table)), digests[1])
         self.assertEqual(self.left_over(), [])
+
+    def test_admission_gives_the_counts_of_two_and_more(self):
+        for k, digests in LAMBDA_DIGESTS.items():
+            with self.subTest(k=k):
+                self.assertEqual(digest(self.table(k, "--admit", *LAMBDA, processes=2)), digests[1])
+        with lzma.open(VELVET) as packed:
+            reads = self.write("reads.fa", packed.read())
+        self.assertEqual(digest(self.table(31, "--admit", reads)), VELVET_DIGESTS[1])
+        self.assertEqual(self.left_over(), [])
+
+    def test_admission_takes_less_than_half_of_the_memory(self):
+        held = {}
+        # Admission first: what a run leaves ready for the next one would flatter it.
+        for admit in (("--admit",), ()):
+            result = kmers("-k", 31, *admit, *LAMBDA)
+            self.assertEqual(result.code, 0, result)
+            held[admit] = float(re.search(r"hold ([0-9.]+) MB", result.err.decode()).group(1))
+        self.assertLess(held["--admit",], held[()] / 2)
 
     def test_velvet(self):
         with lzma.open(VELVET) as packed:

@@ -16,8 +16,8 @@ constexpr std::uint64_t kBlockLetters = 4'096;
 template <typename Word>
 class Counter final : public SequenceSink {
  public:
-  Counter(int letters, const CountMap<Word>& map, Team* team)
-      : window_(letters), adds_(map.Buffered()), team_(team) {}
+  Counter(int letters, Pass pass, const CountMap<Word>& map, Team* team)
+      : pass_(pass), window_(letters), adds_(map.Buffered()), team_(team) {}
 
   void BeginSequence() override { window_.Break(); }
 
@@ -52,7 +52,16 @@ class Counter final : public SequenceSink {
  private:
   static std::uint8_t CodeOf(char c) { return kCodes[static_cast<unsigned char>(c)]; }
   void Add(Word word, std::uint64_t count) {
-    adds_.Add(ToKey(word), static_cast<std::int64_t>(count));
+    switch (pass_) {
+      case Pass::kCountAll:
+        return adds_.Add(ToKey(word), static_cast<std::int64_t>(count));
+      case Pass::kSight:
+        adds_.Add(ToKey(word), 0);
+        if (count > 1) adds_.Add(ToKey(word), 0);  // What comes twice must be stored.
+        return;
+      case Pass::kCountStored:
+        return adds_.AddIfPresent(ToKey(word), static_cast<std::int64_t>(count));
+    }
   }
   void CountLetters(std::string_view letters) {
     for (const char c : letters) {
@@ -63,6 +72,7 @@ class Counter final : public SequenceSink {
     }
   }
 
+  const Pass pass_;
   KmerWindow<Word> window_;
   Combiner<Word> combiner_;
   decltype(std::declval<CountMap<Word>>().Buffered()) adds_;
@@ -75,8 +85,9 @@ class Counter final : public SequenceSink {
 }  // namespace
 
 template <typename Word>
-Result<Counted> CountReads(const Options& options, const CountMap<Word>& map, Team* team) {
-  Counter<Word> counter(options.letters, map, team);
+Result<Counted> CountReads(const Options& options, Pass pass, const CountMap<Word>& map,
+                           Team* team) {
+  Counter<Word> counter(options.letters, pass, map, team);
   for (const std::string& path : options.reads) {
     Status status = ReadSequences(path, &counter);
     if (!counter.status().ok()) return counter.status();
@@ -85,7 +96,7 @@ Result<Counted> CountReads(const Options& options, const CountMap<Word>& map, Te
   return counter.Finish();
 }
 
-template Result<Counted> CountReads<Word8>(const Options&, const CountMap<Word8>&, Team*);
-template Result<Counted> CountReads<Word16>(const Options&, const CountMap<Word16>&, Team*);
+template Result<Counted> CountReads<Word8>(const Options&, Pass, const CountMap<Word8>&, Team*);
+template Result<Counted> CountReads<Word16>(const Options&, Pass, const CountMap<Word16>&, Team*);
 
 }  // namespace kmers

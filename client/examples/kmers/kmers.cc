@@ -46,8 +46,9 @@ Status PrintReport(const Options& options, Team* team, const Times& times, std::
     sums[i] = *sum;
   }
   const auto number = [&](int i) { return static_cast<unsigned long long>(sums[i]); };
-  std::fprintf(stderr, "kmers: %llu windows, %llu distinct k-mers of %d letters, %d processes\n",
-               number(0), number(1), options.letters, team->size());
+  std::fprintf(stderr, "kmers: %llu windows, %llu distinct k-mers of %d letters%s, %d processes\n",
+               number(0), number(1), options.letters,
+               options.admit ? " that come twice or more" : "", team->size());
   std::fprintf(stderr, "kmers: counted in %.2f s, iterated and written in %.2f s\n",
                Seconds(times.begin, times.counted), Seconds(times.counted, times.written));
   std::fprintf(stderr, "kmers: %llu adds; %llu messages of %.1f MB sent\n", number(2), number(3),
@@ -79,11 +80,22 @@ Status RunTyped(const Options& options, tidepool::Client& client, const Place& p
     before = *bytes;
   }
   if (Status status = team->Meet("begun"); !status.ok()) return status;
-  auto map = client.OpenOrCreate<CountMap<Word>>(TableName(place.run));
+  tidepool::NamespaceOptions table;
+  if (options.admit) table.prefilter = "admit";
+  auto map = client.OpenOrCreate<CountMap<Word>>(TableName(place.run), table);
   if (!map.ok()) return map.status();
   times.begin = Now();
-  const auto counted = CountReads<Word>(options, *map, team);
+  std::uint64_t sightings = 0;
+  if (options.admit) {
+    const auto sighted = CountReads<Word>(options, Pass::kSight, *map, team);
+    if (!sighted.ok()) return sighted.status();
+    sightings = sighted->adds;
+    if (Status status = team->Meet("sighted"); !status.ok()) return status;
+  }
+  auto counted =
+      CountReads<Word>(options, options.admit ? Pass::kCountStored : Pass::kCountAll, *map, team);
   if (!counted.ok()) return counted.status();
+  counted->adds += sightings;
   if (Status status = team->Meet("counted"); !status.ok()) return status;
   times.counted = Now();
   std::uint64_t held = 0;

@@ -35,6 +35,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--processes", options->processes, "Processes to start (1 to 256)")
       ->type_name("P")
       ->check(CLI::Range(1, 256));
+  app.add_flag("--admit", options->admit,
+               "Only k-mers that come twice or more: those that come once pass a filter in the "
+               "daemons and are not stored; reads twice, and the counts are exact");
   app.add_option("--out", options->table, "Write 'KMER COUNT' lines here, sorted")
       ->type_name("TABLE");
   app.add_option("--histogram", options->histogram, "Write 'COUNT NUMBER_OF_KMERS' lines here")

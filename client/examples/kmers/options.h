@@ -13,6 +13,7 @@ struct Options {
   int processes = 1;
   std::string table;      // Empty: none is written.
   std::string histogram;  // Empty: none is written.
+  bool admit = false;     // Only k-mers that come twice or more, in less memory.
   std::string run;        // Names the run's namespaces; empty: made up, or from srun or mpirun.
   int silence_seconds = 60;
   std::vector<std::string> reads;

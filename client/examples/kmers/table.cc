@@ -78,7 +78,8 @@ void AppendNumber(std::uint64_t number, std::string* out) {
 
 // This process's partitions of the table: every n-th one.
 template <typename Word>
-Status ReadPartitions(const CountMap<Word>& map, Team* team, std::vector<Entry<Word>>* entries) {
+Status ReadPartitions(const CountMap<Word>& map, std::uint64_t count_min, Team* team,
+                      std::vector<Entry<Word>>* entries) {
   const std::uint32_t partitions = map.space().partitions();
   for (auto p = static_cast<std::uint32_t>(team->rank()); p < partitions;
        p += static_cast<std::uint32_t>(team->size())) {
@@ -93,7 +94,7 @@ Status ReadPartitions(const CountMap<Word>& map, Team* team, std::vector<Entry<W
         }
         std::memcpy(&key, record.key.data(), sizeof key);
         std::memcpy(&count, record.value.data(), sizeof count);
-        entries->push_back({ToWord(key), count});
+        if (count >= count_min) entries->push_back({ToWord(key), count});
       }
       at = page->next();
       if (Status status = team->Beat(); !status.ok()) return status;
@@ -187,7 +188,10 @@ void RemoveParts(const std::string& path, int parts) {
 template <typename Word>
 Result<std::uint64_t> WriteResults(const Options& options, const CountMap<Word>& map, Team* team) {
   std::vector<Entry<Word>> entries;
-  if (Status status = ReadPartitions<Word>(map, team, &entries); !status.ok()) return status;
+  // The filter has let a few k-mers through that come once.
+  const std::uint64_t count_min = options.admit ? 2 : 1;
+  if (Status status = ReadPartitions<Word>(map, count_min, team, &entries); !status.ok())
+    return status;
   const bool alone = team->size() == 1;
   const auto name = [&](const std::string& path) {
     return alone ? path : PartOf(path, team->rank());

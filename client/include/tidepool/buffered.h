@@ -122,6 +122,8 @@ class TIDEPOOL_API BufferedBytesMap : public BufferedHandle {
   // Adds to a counter; an absent key counts as 0 and is created.
   void Add(std::string_view key, std::int64_t by);
   void AddF64(std::string_view key, double by);
+  // Adds to a counter that is there; leaves an absent key absent, which is no failure.
+  void AddIfPresent(std::string_view key, std::int64_t by);
 };
 
 // Of a BytesBloom.

@@ -61,6 +61,10 @@ class BufferedMap : public internal::TypedBuffer<BufferedBytesMap> {
   void Add(ArgumentOf<K> key, V by) requires std::same_as<V, double> {
     bytes_.AddF64(KeyCodec::Encode(key, &key_room_), by);
   }
+  // Leaves an absent key absent.
+  void AddIfPresent(ArgumentOf<K> key, V by) requires std::same_as<V, std::int64_t> {
+    bytes_.AddIfPresent(KeyCodec::Encode(key, &key_room_), by);
+  }
 
  private:
   static BufferedPutOptions WithKind(BufferedPutOptions options) {
