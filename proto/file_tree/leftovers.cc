@@ -15,7 +15,8 @@
 namespace tidepool::file_tree {
 namespace {
 
-std::string MarkerPrefix() { return std::string(kOwnNamePrefix) + "job-"; }
+// Not by operator+: g++ 12 with link-time optimisation warns of a read behind kOwnNamePrefix there.
+std::string MarkerPrefix() { return std::string(kOwnNamePrefix).append("job-"); }
 
 std::vector<std::string> Markers(int root_fd) {
   std::vector<std::string> names;

@@ -304,7 +304,7 @@ TEST_CASE("Namespaces are made, listed, opened and dropped", "[sdk]") {
   Client client = ConnectTo(Cluster());
   CHECK(client.Open<BytesMap>("nothing/here").code() == StatusCode::kNotFound);
   CHECK(client.OpenOrCreate<BytesMap>("bad name!").code() == StatusCode::kInvalidArgument);
-  CHECK(client.OpenOrCreateNamespace("line", NamespaceKind::kQueue).code() ==
+  CHECK(client.OpenOrCreateNamespace("grid", NamespaceKind::kArray).code() ==
         StatusCode::kUnimplemented);
   REQUIRE(client.Create<BytesMap>("short-lived", {.partitions = 3}).ok());
   CHECK(client.Create<BytesMap>("short-lived", {.partitions = 3}).code() ==

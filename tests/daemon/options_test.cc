@@ -228,7 +228,8 @@ TEST_CASE("BrokenOptionFilesNameTheLine") {
   CHECK(broken.code() == StatusCode::kInvalidArgument);
   CHECK(Says(broken.status(), "kvd.toml, line 2"));
   const auto table = Load({"--config", WriteConfig(folder, "[kvd]\ncores = 1\n")});
-  CHECK(Says(table.status(), "'kvd' must be a text, a whole number or true or false"));
+  CHECK(Says(table.status(),
+             "'kvd' must be a text, a list of texts, a whole number or true or false"));
   CHECK(Load({"--config", folder.path() + "/none.toml"}).code() == StatusCode::kNotFound);
   CHECK(Load({"--config", folder.path()}).code() == StatusCode::kInvalidArgument);
 }
