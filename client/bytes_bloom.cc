@@ -23,8 +23,6 @@ using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
 
-const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
-
 // Yes or no, and not a failure: with a text it is the namespace that is not there.
 bool IsAnswer(const CallRef& call, const Operation& operation) {
   if (operation.code == StatusCode::kOk) return true;

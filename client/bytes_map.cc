@@ -17,8 +17,6 @@ using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
 
-const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
-
 // Makers of results; the call is done.
 Result<Version> TakeVersion(CallRef call) {
   const Operation& operation = Only(call);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/calls.h"
+#include "client/omitted_value.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
 
@@ -18,8 +19,6 @@ using internal::Operation;
 using wire::Argument;
 using wire::Opcode;
 using wire::RangeRest;
-
-const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
 
 std::uint64_t OptionBits(const KeyRange& range) {
   return (range.after_begin ? wire::kRangeAfterBegin : 0) |
@@ -213,19 +212,11 @@ bool ScanIterator::Next() {
     record_ = page_.records()[index_++];
     ++given_;
     if (!record_.value_omitted || options_.keys_only) return true;
-    Result<Value> value = map_.Get(record_.key, {options_.timeout});
-    if (value.ok()) {
-      fetched_ = std::make_unique<Value>(*std::move(value));
-      record_.value = fetched_->bytes;
-      record_.value_bytes = fetched_->bytes.size();
-      record_.value_omitted = false;
-      record_.kind = fetched_->kind;
-      record_.version = fetched_->version;
-      return true;
-    }
+    const Status fetched = internal::FetchOmitted(map_, options_.timeout, &record_, &fetched_);
+    if (fetched.ok()) return true;
     --given_;
     // Deleted between the page and now: as if it had gone before.
-    if (value.code() != StatusCode::kNotFound) status_ = value.status();
+    if (fetched.code() != StatusCode::kNotFound) status_ = fetched;
   }
   return false;
 }

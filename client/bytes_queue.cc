@@ -20,8 +20,6 @@ using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
 
-const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
-
 Status NoItem(const CallRef& call) {
   return Status(StatusCode::kNotFound,
                 "no item in queue '" + std::string(call.get()->space_name) + "'");

@@ -21,8 +21,6 @@ using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
 
-const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
-
 // The daemon says by a number that it is not for memory.
 bool IsAtCapacity(const Operation& operation) {
   return operation.code == StatusCode::kResourceExhausted && operation.number != 0;

@@ -87,4 +87,7 @@ CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::millis
 // A call of one operation that failed before it was started.
 CallRef FailedCall(const Space& space, const Status& why);
 
+// The operation of a call that has one.
+inline const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
+
 }  // namespace tidepool::internal

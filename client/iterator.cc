@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "client/calls.h"
+#include "client/omitted_value.h"
 #include "proto/wire/record_list.h"
 #include "tidepool/bytes_map.h"
 
@@ -103,18 +104,10 @@ bool Iterator::Next() {
   while (status_.ok() && NextPage()) {
     record_ = page_.records()[index_++];
     if (!record_.value_omitted || options_.keys_only) return true;
-    Result<Value> value = map_.Get(record_.key, {options_.timeout});
-    if (value.ok()) {
-      fetched_ = std::make_unique<Value>(*std::move(value));
-      record_.value = fetched_->bytes;
-      record_.value_bytes = fetched_->bytes.size();
-      record_.value_omitted = false;
-      record_.kind = fetched_->kind;
-      record_.version = fetched_->version;
-      return true;
-    }
+    const Status fetched = internal::FetchOmitted(map_, options_.timeout, &record_, &fetched_);
+    if (fetched.ok()) return true;
     // Deleted between the page and now: as if it had gone before.
-    if (value.code() != StatusCode::kNotFound) status_ = value.status();
+    if (fetched.code() != StatusCode::kNotFound) status_ = fetched;
   }
   return false;
 }

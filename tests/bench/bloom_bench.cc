@@ -11,7 +11,6 @@
 #include <fnmatch.h>
 #include <sys/mman.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -23,6 +22,7 @@
 #include "proto/base/check.h"
 #include "proto/base/key_hash.h"
 #include "storage/block_filter.h"
+#include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
 
 namespace tidepool::bench {
@@ -223,15 +223,9 @@ class Bench {
 }  // namespace tidepool::bench
 
 int main(int argc, char** argv) {
-  CLI::App app{"A Bloom filter of split blocks against one of 64-bit blocks"};
-  std::string pattern = "*";
-  double scale = 1.0;
-  int rounds = 5;
-  app.add_option("--rows", pattern, "Only rows that match this pattern (shell wildcards)");
-  app.add_option("--scale", scale, "Share of the full size: 0.01 for a smoke test")
-      ->check(CLI::Range(0.0001, 10.0));
-  app.add_option("--runs", rounds, "Rounds that the medians are of")->check(CLI::Range(1, 100));
-  CLI11_PARSE(app, argc, argv);
-  tidepool::bench::Bench(pattern, scale, rounds).Run();
-  return static_cast<int>(tidepool::bench::g_sink & 0);
+  using namespace tidepool::bench;
+  const BenchOptions options =
+      ParseOptions(argc, argv, "A Bloom filter of split blocks against one of 64-bit blocks");
+  Bench(options.rows, options.scale, options.runs).Run();
+  return static_cast<int>(g_sink & 0);
 }

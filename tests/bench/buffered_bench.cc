@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "proto/base/clock.h"
+#include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
 #include "tidepool/tidepool.h"
 
@@ -245,17 +245,9 @@ class Bench {
 }  // namespace tidepool::bench
 
 int main(int argc, char** argv) {
-  tidepool::bench::Settings settings;
-  CLI::App app{"Buffered handles; one JSON object per row."};
-  app.add_option("--rows", settings.rows, "Only rows that match this glob");
-  app.add_option("--runs", settings.runs, "Runs per row; the median counts")
-      ->check(CLI::Range(1, 100));
-  app.add_option("--scale", settings.scale, "Shrinks the number of operations, for a smoke test")
-      ->check(CLI::Range(0.001, 1.0));
-  CLI11_PARSE(app, argc, argv);
-  std::string folder = (std::filesystem::temp_directory_path() / "tidepool-bench-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return 1;
-  tidepool::bench::Bench(settings, folder).Run();
-  std::filesystem::remove_all(folder);
+  using namespace tidepool::bench;
+  const BenchOptions options = ParseOptions(argc, argv, "Buffered handles");
+  const BenchFolder folder;
+  Bench({options.rows, static_cast<std::size_t>(options.runs), options.scale}, folder.path()).Run();
   return 0;
 }

@@ -15,7 +15,6 @@
 // rounds.
 #include <fnmatch.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -30,6 +29,7 @@
 #include "proto/base/key_hash.h"
 #include "proto/base/short_copy.h"
 #include "storage/core_store.h"
+#include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
 
 namespace tidepool::bench {
@@ -270,15 +270,9 @@ class Bench {
 }  // namespace tidepool::bench
 
 int main(int argc, char** argv) {
-  CLI::App app{"An ordered partition beside a hash partition"};
-  std::string pattern = "*";
-  double scale = 1.0;
-  int rounds = 5;
-  app.add_option("--rows", pattern, "Only rows that match this pattern (shell wildcards)");
-  app.add_option("--scale", scale, "Share of the full size: 0.01 for a smoke test")
-      ->check(CLI::Range(0.0001, 10.0));
-  app.add_option("--runs", rounds, "Rounds that the medians are of")->check(CLI::Range(1, 100));
-  CLI11_PARSE(app, argc, argv);
-  tidepool::bench::Bench(pattern, scale, rounds).Run();
+  using namespace tidepool::bench;
+  const BenchOptions options =
+      ParseOptions(argc, argv, "An ordered partition beside a hash partition");
+  Bench(options.rows, options.scale, options.runs).Run();
   return 0;
 }

@@ -13,7 +13,6 @@
 // ns of the thread's CPU time; medians of the rounds.
 #include <fnmatch.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -27,6 +26,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
 #include "storage/core_store.h"
+#include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
 
 namespace tidepool::bench {
@@ -205,15 +205,8 @@ class Bench {
 }  // namespace tidepool::bench
 
 int main(int argc, char** argv) {
-  std::string pattern = "*";
-  double scale = 1;
-  int rounds = 5;
-  CLI::App app{"Prefilters beside a partition's records; one JSON object per row."};
-  app.add_option("--rows", pattern, "Only rows that match this glob");
-  app.add_option("--scale", scale, "Shrinks the number of records, for a smoke test")
-      ->check(CLI::Range(0.001, 10.0));
-  app.add_option("--rounds", rounds, "The median of so many")->check(CLI::Range(1, 100));
-  CLI11_PARSE(app, argc, argv);
-  tidepool::bench::Bench(pattern, scale, rounds).Run();
+  using namespace tidepool::bench;
+  const BenchOptions options = ParseOptions(argc, argv, "Prefilters beside a partition's records");
+  Bench(options.rows, options.scale, options.runs).Run();
   return 0;
 }

@@ -9,7 +9,6 @@
 #include <fnmatch.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "proto/base/clock.h"
+#include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
 #include "tidepool/tidepool.h"
 
@@ -199,19 +199,13 @@ void Run(const Settings& settings, const std::string& folder) {
 }  // namespace tidepool::bench
 
 int main(int argc, char** argv) {
-  tidepool::bench::Settings settings;
-  double scale = 1;
-  CLI::App app{"Queues over the data path; one JSON object per row."};
-  app.add_option("--rows", settings.rows, "Only rows that match this glob");
-  app.add_option("--runs", settings.runs, "Runs per row; the median counts")
-      ->check(CLI::Range(1, 100));
-  app.add_option("--scale", scale, "Shrinks the number of items, for a smoke test")
-      ->check(CLI::Range(0.001, 1.0));
-  CLI11_PARSE(app, argc, argv);
-  settings.items = static_cast<std::uint64_t>(static_cast<double>(settings.items) * scale);
-  std::string folder = (std::filesystem::temp_directory_path() / "tidepool-bench-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return 1;
-  tidepool::bench::Run(settings, folder);
-  std::filesystem::remove_all(folder);
+  using namespace tidepool::bench;
+  const BenchOptions options = ParseOptions(argc, argv, "Queues over the data path");
+  Settings settings;
+  settings.rows = options.rows;
+  settings.runs = static_cast<std::size_t>(options.runs);
+  settings.items = static_cast<std::uint64_t>(static_cast<double>(settings.items) * options.scale);
+  const BenchFolder folder;
+  Run(settings, folder.path());
   return 0;
 }

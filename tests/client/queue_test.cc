@@ -238,12 +238,15 @@ TEST_CASE("AFullQueueRefusesOrLetsWait", "[kinds]") {
   CHECK(batch.FirstFailure().ToString().find("item 3 of 5") != std::string::npos);
   CHECK(queue.Push("f").code() == StatusCode::kResourceExhausted);
   CHECK(queue.Push("f", {.wait = 30ms}).code() == StatusCode::kDeadlineExceeded);
+  std::vector<Result<Item>> popped;
   std::thread consumer([&] {
-    CHECK(queue.Pop()->value == "a");
-    CHECK(queue.Pop()->value == "b");
+    popped.push_back(queue.Pop());
+    popped.push_back(queue.Pop());
   });
   CHECK(queue.Push("f", {.wait = 60s}).ok());
   consumer.join();
+  CHECK(popped[0]->value == "a");
+  CHECK(popped[1]->value == "b");
   CHECK(queue.MultiPush(ViewsOf({"g"}), {.wait = 60s}).AllOk());
   CHECK(queue.Pop()->value == "c");
   CHECK(queue.Pop()->value == "f");

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 namespace tidepool::testing {
@@ -32,8 +33,7 @@ TestCluster& Cluster() {
 }
 
 void RequireOk(const Status& status) {
-  INFO(status.ToString());
-  REQUIRE(status.ok());
+  if (!status.ok()) throw std::runtime_error(status.ToString());
 }
 
 Client ConnectTo(const TestCluster& cluster, ConnectOptions options) {

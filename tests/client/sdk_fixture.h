@@ -1,5 +1,9 @@
-// For tests of the SDK against real daemons: clients and handles that are REQUIREd, and a daemon
-// that all cases of a test program share, since starting it takes longer than most of them.
+// For tests of the SDK against real daemons: clients and handles whose making must succeed, and a
+// daemon that all cases of a test program share, since starting it takes longer than most of them.
+//
+// What fails here throws the status' text, which ends the case. It is not a REQUIRE: threads of a
+// test call it too, and Catch 2.13's assertions are not thread-safe, passed ones included
+// (tests/lint/thread_asserts.py).
 #pragma once
 
 #include <string_view>
@@ -14,7 +18,7 @@ TestCluster& Cluster();
 
 Client ConnectTo(const TestCluster& cluster, ConnectOptions options = {});
 
-// Fails the test with the status' text.
+// Throws std::runtime_error with the status' text.
 void RequireOk(const Status& status);
 
 template <typename T>

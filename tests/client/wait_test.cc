@@ -17,7 +17,7 @@ TEST_CASE("A wait ends with the put of another client", "[wait]") {
   Client other = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "wait.put");
   const BytesMap theirs = Open<BytesMap>(other, "wait.put");
-  std::thread writer([&] { CHECK(theirs.Put("k", "v").ok()); });
+  std::thread writer([&] { RequireOk(theirs.Put("k", "v").status()); });
   const auto value = map.WaitForKey("k");
   writer.join();
   REQUIRE(value.ok());
