@@ -96,6 +96,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint16_t index;
     std::uint16_t group;
     bool quiet = false;
+    Upload* upload = nullptr;  // Of one that waited; else its session has it.
   };
 
   // A group whose term is newer than our map, or whose partition is frozen. `frame` is a copy of
@@ -139,6 +140,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
+  std::uint32_t ReplyShareOf(wire::Opcode opcode) const;  // In the request at hand.
+  static void ForgetSuspended(Session& session, const SuspendedOperation& waiter);
   SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
   void WakePlanned();
   void WakeGroups();
