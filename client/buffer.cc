@@ -81,8 +81,8 @@ void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_v
   if (value.size() > limits::kUnstreamedValueBytesMax) [[unlikely]] {
     return AddLarge(core, header, word, key, value);
   }
-  if (space_->absent() != nullptr) [[unlikely]]
-    space_->absent()->NoteWrite(key, false);
+  if (space_->minds_writes()) [[unlikely]]
+    space_->NoteWrite(key, false);
   header.key_bytes = static_cast<std::uint16_t>(key.size());
   header.value_bytes = static_cast<std::uint16_t>(value.size());
   const std::size_t bytes = header.bytes();
@@ -146,7 +146,7 @@ void Buffer::Send(Core* core) {
   TakeIn(core, options_.buffers_in_flight - 1);
   core->flying.push_back(StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes));
   ++counts_.buffers;
-  if (space_->absent() != nullptr) [[unlikely]]
+  if (space_->minds_writes()) [[unlikely]]
     NoteWrites(core->flying.back());
   if (epoch_ == space_->engine()->epoch_hint()) [[likely]]
     return;
@@ -159,7 +159,7 @@ void Buffer::Send(Core* core) {
 void Buffer::NoteWrites(const CallRef& call) {
   for (const Operation& pack : call.get()->operations()) {
     wire::VisitKeys({pack.value, pack.value_bytes}, pack.pack_uniform, pack.pack_count,
-                    [this](Bytes key) { space_->absent()->NoteWrite(AsText(key), false); });
+                    [this](Bytes key) { space_->NoteWrite(AsText(key), false); });
   }
 }
 
