@@ -17,8 +17,11 @@ struct LocalAnswers {
     if (remembers) round = space.round();
   }
 
-  // Ends the operation if it can; `call` is where its value is kept.
-  bool Answer(const Space& space, std::string_view key, Call* call, Operation* operation) const {
+  // Ends the operation if it can; `call` is where its value is kept. A synchronous call may
+  // download a copy again, and has so much less of its `timeout` left then; null: of an
+  // asynchronous one.
+  bool Answer(const Space& space, std::string_view key, Call* call, Operation* operation,
+              std::chrono::milliseconds* timeout) const {
     if (round != nullptr) {
       if (const ReadCache::ReadPtr read = round->reads.Find(key); read != nullptr) {
         operation->result_kind = read->kind;
@@ -28,7 +31,7 @@ struct LocalAnswers {
         return true;
       }
     }
-    if (absent == nullptr || !absent->SurelyAbsent(space, key)) return false;
+    if (absent == nullptr || !IsSurelyAbsent(space, key, timeout)) return false;
     call->EndHere(operation, StatusCode::kNotFound);
     return true;
   }
@@ -39,6 +42,18 @@ struct LocalAnswers {
     call->writes_before = round->reads.writes();
   }
 
+  bool IsSurelyAbsent(const Space& space, std::string_view key,
+                      std::chrono::milliseconds* timeout) const {
+    using std::chrono::milliseconds;
+    if (timeout == nullptr) return absent->SurelyAbsent(space, key, {});
+    const milliseconds patience =
+        timeout->count() > 0 ? *timeout : space.engine()->options().connect.call_timeout;
+    const auto begun = std::chrono::steady_clock::now();
+    const bool is = absent->SurelyAbsent(space, key, patience);
+    const auto took = std::chrono::floor<milliseconds>(std::chrono::steady_clock::now() - begun);
+    if (took.count() > 0) *timeout = std::max(patience - took, milliseconds(1));
+    return is;
+  }
   bool any() const { return absent != nullptr || round != nullptr; }
 
   AbsentCopy* absent = nullptr;
@@ -109,6 +124,7 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     return FailedCall(space, status);
   }
   const LocalAnswers local(space, spec.opcode, spec.promise);
+  std::chrono::milliseconds timeout = spec.timeout;
   const WriteNotice notice(space, spec.opcode, spec.key, value_bytes);
   SpaceState* state = space.state();
   if (spec.waits) {
@@ -122,8 +138,8 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   Call* call = Call::Make(1, (copies ? spec.key.size() : 0) + (copies || joins ? value_bytes : 0));
   Operation& operation = call->operations()[0];
   if (local.any()) {
-    if (local.Answer(space, spec.key, call, &operation)) {
-      return StartCall(space, call, mode, spec.timeout, 0);
+    if (local.Answer(space, spec.key, call, &operation, mode == Mode::kSync ? &timeout : nullptr)) {
+      return StartCall(space, call, mode, timeout, 0);
     }
     local.Remember(call);
   }
@@ -140,7 +156,7 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   for (std::uint32_t i = 0; i < spec.word_count; ++i) {
     operation.AddArgument(spec.words[i].argument, spec.words[i].word);
   }
-  if (!spec.waits) return StartCall(space, call, mode, spec.timeout, value_bytes);
+  if (!spec.waits) return StartCall(space, call, mode, timeout, value_bytes);
   const std::chrono::milliseconds wait =
       spec.timeout.count() > 0 ? spec.timeout : space.engine()->options().connect.call_timeout;
   const bool needs_answer = operation.mutates() || spec.opcode >= wire::Opcode::kGroupJoin;
@@ -184,7 +200,7 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
     if (!SetKey(space, call, &operations[i], keys[i], mode)) {
       call->Refuse(&operations[i], CheckSizes(keys[i], 0, false));
     } else if (local.any()) {
-      local.Answer(space, keys[i], call, &operations[i]);
+      local.Answer(space, keys[i], call, &operations[i], mode == Mode::kSync ? &timeout : nullptr);
     }
   }
   return StartCall(space, call, mode, timeout, bytes);

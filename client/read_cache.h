@@ -20,8 +20,8 @@ namespace tidepool::internal {
 
 // Any number of threads.
 //
-// Holds `bytes_max` at most: each shard has two generations, and forgets the older one when the
-// younger one has half of the shard's share. A record that is found moves to the younger one.
+// Holds `bytes_max` at most: each stripe has two generations, and forgets the older one when the
+// younger one has half of the stripe's share. A record that is found moves to the younger one.
 class ReadCache {
  public:
   // What a read of a key found.
@@ -33,7 +33,7 @@ class ReadCache {
   };
   using ReadPtr = std::shared_ptr<const Read>;
 
-  explicit ReadCache(std::size_t bytes_max) : shard_bytes_max_(bytes_max / kShards) {}
+  explicit ReadCache(std::size_t bytes_max) : stripe_bytes_max_(bytes_max / kStripes) {}
   ReadCache(const ReadCache&) = delete;
   ReadCache& operator=(const ReadCache&) = delete;
 
@@ -50,7 +50,7 @@ class ReadCache {
   void Clear();
 
  private:
-  static constexpr std::size_t kShards = 16;
+  static constexpr std::size_t kStripes = 16;
   // What an entry takes beside its bytes: node, bucket, two strings, the counted object.
   static constexpr std::size_t kEntryBytes = 192;
 
@@ -61,19 +61,19 @@ class ReadCache {
     }
   };
   using Generation = std::unordered_map<std::string, ReadPtr, TextHash, std::equal_to<>>;
-  struct Shard {
+  struct Stripe {
     std::mutex mutex;
     Generation young;
     Generation old;
     std::size_t young_bytes = 0;
   };
 
-  Shard& ShardOf(std::string_view key) { return shards_[TextHash()(key) / 64 % kShards]; }
-  void Keep(Shard* shard, std::string key, ReadPtr read);
+  Stripe& StripeOf(std::string_view key) { return stripes_[TextHash()(key) / 64 % kStripes]; }
+  void Keep(Stripe* stripe, std::string key, ReadPtr read);
 
-  const std::size_t shard_bytes_max_;
+  const std::size_t stripe_bytes_max_;
   std::atomic<std::uint64_t> writes_{0};
-  std::array<Shard, kShards> shards_;
+  std::array<Stripe, kStripes> stripes_;
 };
 
 }  // namespace tidepool::internal

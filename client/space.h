@@ -44,6 +44,9 @@ class Space {
   AbsentCopy* absent() const { return absent_.get(); }
   const std::shared_ptr<AbsentCopy>& shared_absent() const { return absent_; }
 
+  // The same namespace where everything is asked for: for who must not miss what others write.
+  std::shared_ptr<Space> Plain() const { return std::make_shared<Space>(engine_, state_); }
+
   Promise promise() const { return promise_; }
   const PromiseUse& use() const { return use_; }
   // Whether the handle or this call promises one of `wanted`.
