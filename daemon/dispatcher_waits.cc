@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/dispatcher.h"
-#include "proto/wire/process_group_ops.h"
 
 namespace tidepool::daemon {
 
@@ -36,7 +35,7 @@ void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to
   }
   waiter->session = to.session.id;
   waiter->frame_id = to.frame_id;
-  waiter->reply_bytes_max = ReplyShareOf(operation.opcode);
+  waiter->reply_bytes_max = ReplyShareOf(planned);
   waiter->index = planned.index;
   waiter->group = planned.group;
   ++to.session.suspended_operations;
@@ -46,14 +45,10 @@ void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to
 
 // What the answer may take of the frame's allowance: it comes alone, perhaps after all others, and
 // if each took the whole, those of one session would be far more than the client has set aside.
-// What does not fit is streamed; but for results of groups, which the client set aside in full.
-std::uint32_t Dispatcher::ReplyShareOf(wire::Opcode opcode) const {
-  constexpr std::uint32_t kAnnouncementBytes = 256;  // A fixed entry and the header of an item.
-  constexpr std::uint32_t kGroupResultBytes = wire::kContributionBytesMax + kAnnouncementBytes;
-  const auto share =
-      request_.header.reply_bytes_max / static_cast<std::uint32_t>(request_.operations.size());
-  const bool of_group = opcode == wire::Opcode::kGroupJoin || opcode == wire::Opcode::kGroupMeet;
-  return std::max(share, of_group ? kGroupResultBytes : kAnnouncementBytes);
+// Values that do not fit are streamed.
+std::uint32_t Dispatcher::ReplyShareOf(const Planned& planned) const {
+  const auto share = request_.header.reply_bytes_max / request_.operations.size();
+  return static_cast<std::uint32_t>(std::max(share, ReplyBytesOf(planned)));
 }
 
 void Dispatcher::ForgetSuspended(Session& session, const SuspendedOperation& waiter) {
