@@ -103,7 +103,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   }
   if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
       engine_.Now() < operation->call->wait_until_ns) {
-    return Requeue(operation);  // This slice of its time is over.
+    return RequeueLast(operation);  // This slice of its time is over.
   }
   if (operation->streamed) {
     if (answer.code == StatusCode::kFailedPrecondition && !answer.has_version) {
@@ -116,11 +116,11 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   operation->version = answer.version;
   operation->number = answer.number;
   operation->result_kind = answer.value_kind;
-  const bool is_text = answer.code != StatusCode::kOk && answer.code != StatusCode::kNotFound;
-  if (is_text && !answer.value.empty()) {
+  // Of kNotFound too: then it is not the key that is missing.
+  if (answer.code != StatusCode::kOk && !answer.value.empty()) {
     return engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
   }
-  if (answer.code == StatusCode::kOk && !is_text) {
+  if (answer.code == StatusCode::kOk) {
     operation->call->SetResult(*operation, answer.value);
     if (operation->opcode == wire::Opcode::kGet ||
         (operation->opcode == wire::Opcode::kPop &&
@@ -158,11 +158,22 @@ void CoreLink::OnGroupAnswer(SentFrame* frame, const wire::Answer& answer) {
 
 // Back to its queue, at its place: before everything that was called later.
 void CoreLink::Requeue(Operation* operation) {
+  operation->queue->waiting.Insert(operation);
+  CountQueued(operation);
+}
+
+// Back to its queue, behind all others: with more waits than credit each is asked in its turn.
+void CoreLink::RequeueLast(Operation* operation) {
+  operation->sequence = engine_.NextSequence();
+  operation->queue->waiting.PushBack(operation);
+  CountQueued(operation);
+}
+
+void CoreLink::CountQueued(Operation* operation) {
   PartitionQueue* queue = operation->queue;
   ++engine_.stats().operations_requeued;
   operation->state = Operation::State::kQueued;
   operation->frame = nullptr;
-  queue->waiting.Insert(operation);
   ++queue->waiting_count;
   CoreLink* link = queue->link;
   ++link->waiting_operations_;

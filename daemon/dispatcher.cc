@@ -241,7 +241,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   const wire::Group& group = request_.groups[g];
   storage::Partition* partition = store_.Find(group.partition);
   if (partition != nullptr && lease_.ValidAt(to.received_ns)) {
-    return PlanReadsAgain(g, partition, to);
+    return PlanReadsAgain(g, partition);
   }
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
@@ -263,8 +263,7 @@ void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) 
   }
 }
 
-void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition,
-                                const Reception& to) {
+void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {
   const wire::Group& group = request_.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const auto index = static_cast<std::uint16_t>(group.first_operation + i);

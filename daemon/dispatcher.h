@@ -129,7 +129,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void ReplayQuiet(std::uint16_t g, Reception& to);
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
   void PlanOperations(std::uint16_t g, storage::Partition* partition);
-  void PlanReadsAgain(std::uint16_t g, storage::Partition* partition, const Reception& to);
+  void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
   void RunPlan(Reception& to);
   // What the answer takes at most, but for a value that can be streamed.
