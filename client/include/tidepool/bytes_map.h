@@ -66,12 +66,13 @@ struct KeyValue {
   std::string_view value;
 };
 
-// Where an iteration goes on. Plain numbers, so that a program may store them and go on later or
+// Where an iteration goes on. Plain data, so that a program may store them and go on later or
 // elsewhere. A default one starts at the beginning.
 struct Cursor {
   std::uint32_t partition = 0;
   std::uint64_t position = 0;
   bool at_end = false;
+  std::string key;  // Of ordered namespaces, which are walked in the order of their keys.
 
   friend bool operator==(const Cursor&, const Cursor&) = default;
 };
