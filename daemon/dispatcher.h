@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "daemon/answer_sink.h"
@@ -58,6 +59,11 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Takes a newer map over and runs the groups that waited for it.
   Status InstallMap(placement::PlacementMapPtr map, NodeId self);
 
+  // Ends a freeze (ownership().Freeze) of {partition, term} where nothing has moved: runs what was
+  // held back, in its order. Nothing happens if a map has ended it meanwhile. What was held back
+  // and what waits in the partition is told by InstallMap if it has moved.
+  void Thaw(PartitionId partition, Term term);
+
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
 
@@ -92,8 +98,8 @@ class Dispatcher : public transport::Receiver, public Executor {
     bool quiet = false;
   };
 
-  // A group whose term is newer than our map. `frame` is a copy of its whole request, which the
-  // groups of a request share.
+  // A group whose term is newer than our map, or whose partition is frozen. `frame` is a copy of
+  // its whole request, which the groups of a request share.
   struct Waiting {
     SessionId session;
     std::uint64_t frame_id;
@@ -137,6 +143,9 @@ class Dispatcher : public transport::Receiver, public Executor {
   void WakePlanned();
   void WakeGroups();
   void RecheckSuspended();
+  void ResumeWaiting();
+  // For people, where the code alone does not say it. The client adds namespace and node.
+  static std::string_view TextFor(StatusCode code);
   auto Attempts() {
     return [this](const SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
   }

@@ -85,6 +85,20 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   return outcome;
 }
 
+StatusCode Ownership::Freeze(PartitionId partition, Term term) {
+  storage::Partition* held = store_.Find(partition);
+  if (held == nullptr || held->term() != term) return StatusCode::kWrongEpoch;
+  held->Freeze();
+  return StatusCode::kOk;
+}
+
+bool Ownership::Thaw(PartitionId partition, Term term) {
+  storage::Partition* held = store_.Find(partition);
+  if (held == nullptr || held->term() != term || !held->frozen()) return false;
+  held->Thaw();
+  return true;
+}
+
 Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
   const placement::PartitionPlace* place = map_ == nullptr ? nullptr : map_->Find(partition);
   if (place == nullptr) {
@@ -102,6 +116,9 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
   }
   if (place->state == placement::PartitionState::kLost) {
     return {Verdict::Kind::kRefuse, nullptr, StatusCode::kDataLoss};
+  }
+  if (const storage::Partition* held = store_.Find(partition); held != nullptr && held->frozen()) {
+    return {Verdict::Kind::kHold, nullptr, StatusCode::kWrongEpoch};
   }
   // The map gives it to us and the store does not hold it: there was no memory to open it.
   return {Verdict::Kind::kRefuse, nullptr, StatusCode::kResourceExhausted};

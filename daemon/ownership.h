@@ -20,10 +20,12 @@ struct Verdict {
   enum class Kind : std::uint8_t {
     kRun,
     kWait,    // Its term is newer than our map: keep it, in order, until the map catches up.
+    kHold,    // The partition is frozen: keep it, in order, until it is thawed or a map moves it.
     kRefuse,  // Ends with `code`; nothing was executed. kWrongEpoch: final for {partition, term}.
   };
   Kind kind = Kind::kRefuse;
   storage::Partition* partition = nullptr;
+  // Of kRefuse. kWrongEpoch for kHold too: the answer to who cannot be kept, and asks again.
   StatusCode code = StatusCode::kOk;
 };
 
@@ -41,9 +43,20 @@ class Ownership {
   // The common case is one look-up in the store.
   Verdict Check(PartitionId partition, Term term) const {
     storage::Partition* held = store_.Find(partition);
-    if (held != nullptr && held->term() == term) return {Verdict::Kind::kRun, held};
+    if (held != nullptr && held->Serves(term)) return {Verdict::Kind::kRun, held};
     return CheckSlow(partition, term);
   }
+
+  // Holds back all groups on a partition, while its contents move elsewhere: nothing is executed on
+  // it and nothing refused. It ends with Thaw, or with a map that gives the partition a newer term
+  // (served again) or takes it away (dropped); other maps do not touch it. Whoever freezes must end
+  // it, within the deadlines of those who wait. Until then what the partition holds must stay, for
+  // reads that come again are answered from it. Freezing twice is freezing once.
+  // Returns: kOk, kWrongEpoch (not served here under this term).
+  StatusCode Freeze(PartitionId partition, Term term);
+  // Only the dispatcher calls it, which then runs what was held back. False: it was not frozen
+  // under this term (any more).
+  bool Thaw(PartitionId partition, Term term);
 
   const placement::PlacementMapPtr& map() const { return map_; }
   MemoryShares& shares() { return shares_; }

@@ -12,7 +12,13 @@ namespace tidepool::storage {
 Partition::Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
                      CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index,
                      const TreeIndexOptions& tree)
-    : id_(id), term_(term), last_lsn_(Lsn(term, 0)), options_(options), guard_(guard), log_(log) {
+    : id_(id),
+      term_(term),
+      serving_(term),
+      last_lsn_(Lsn(term, 0)),
+      options_(options),
+      guard_(guard),
+      log_(log) {
   TP_CHECK(term.value() <= limits::kTermMax);
   switch (options.kind) {
     case Kind::kHash:
@@ -40,7 +46,13 @@ void Partition::SetTerm(Term term) {
   TP_CHECK(term.value() <= limits::kTermMax);
   if (term != term_) last_lsn_ = Lsn(term, 0);
   term_ = term;
+  serving_ = term;
   std::atomic_ref(*guard_).store(MakeGuard(id_.value(), term.value()), std::memory_order_release);
+}
+
+void Partition::Freeze() {
+  CloseGuard();
+  serving_ = kNoTerm;
 }
 
 void Partition::CloseGuard() {

@@ -14,6 +14,7 @@
 #include "proto/base/filter_shape.h"
 #include "proto/base/ids.h"
 #include "proto/base/kind.h"
+#include "proto/base/limits.h"
 #include "storage/bloom_store.h"
 #include "storage/hash_store.h"
 #include "storage/log_record.h"
@@ -90,8 +91,16 @@ class Partition {
   const KeyBounds& bounds() const { return bounds_; }
   void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
 
-  // Goes on under a greater (or the same) term; the guard shows it before this returns.
+  // Whether operations under this term may run now. Never while it is frozen.
+  bool Serves(Term term) const { return serving_ == term; }
+
+  // Goes on under a greater (or the same) term, thawed; the guard shows it before this returns.
   void SetTerm(Term term);
+  // Until Thaw or SetTerm nothing that a client asks for may change it, so that what it holds can
+  // be copied in slices. Expiry and compaction go on. Freezing twice is freezing once.
+  void Freeze();
+  void Thaw() { SetTerm(term_); }
+  bool frozen() const { return serving_ == kNoTerm; }
   // The term's guard is changed for good: direct readers fail from now on. Before a move, a drop,
   // or the renewal of a lease that had run out. SetTerm opens it again.
   void CloseGuard();
@@ -139,8 +148,13 @@ class Partition {
     return static_cast<OfKind&>(*store_);
   }
 
+  // No grant has it.
+  static constexpr Term kNoTerm{~0u};
+  static_assert(limits::kTermMax < kNoTerm.value());
+
   const PartitionId id_;
   Term term_;
+  Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
   Lsn last_lsn_;
   KeyBounds bounds_;
   const PartitionOptions options_;

@@ -1,0 +1,191 @@
+// What cannot be answered at once: operations that wait for an item, room or a change, and groups
+// that wait for a map or for the end of a freeze.
+#include <string_view>
+#include <utility>
+
+#include "daemon/dispatcher.h"
+
+namespace tidepool::daemon {
+
+// ---- Operations that wait.
+
+bool Dispatcher::MaySuspend(const Session& session, const wire::Operation& operation) const {
+  return operation.has(wire::Argument::kWaitMs) && operation.get(wire::Argument::kWaitMs) > 0 &&
+         session.suspended_operations < limits::kSuspendedPerSessionMax;
+}
+
+void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to) {
+  auto waiter = std::make_unique<SuspendedOperation>();
+  waiter->partition = planned.partition->id();
+  waiter->term = planned.partition->term();
+  waiter->wait_for = wait_for;
+  waiter->hash = planned.hash;
+  const std::uint64_t wait_ms = std::min<std::uint64_t>(
+      planned.operation->get(wire::Argument::kWaitMs), request_.header.time_left_us / 1'000);
+  waiter->deadline_ns = to.received_ns + wait_ms * 1'000'000;
+  waiter->CopyOperation(*planned.operation);
+  waiter->session = to.session.id;
+  waiter->frame_id = to.frame_id;
+  waiter->reply_bytes_max = request_.header.reply_bytes_max;
+  waiter->index = planned.index;
+  waiter->group = planned.group;
+  ++to.session.suspended_operations;
+  suspended_.Add(std::move(waiter));
+}
+
+void Dispatcher::Wake(PartitionId partition) {
+  if (!suspended_.WaitsOn(partition)) return;
+  const auto attempt = Attempts();
+  suspended_.RetryItems(partition, attempt);
+  suspended_.RetryChanges(partition, attempt);
+}
+
+// What the operations of the plan have changed may be what others wait for.
+void Dispatcher::WakePlanned() {
+  if (suspended_.empty()) return;
+  const auto attempt = Attempts();
+  const storage::Partition* last = nullptr;
+  for (const Planned& planned : plan_) {
+    const PartitionId id = planned.partition->id();
+    const bool mutates = wire::InfoOf(planned.operation->opcode).mutates;
+    if (!mutates || !suspended_.WaitsOn(id)) continue;
+    if (planned.partition != last) suspended_.RetryItems(id, attempt);
+    last = planned.partition;
+    const wire::Opcode opcode = planned.operation->opcode;
+    if (wire::InfoOf(opcode).keyed && opcode != wire::Opcode::kChain) {
+      suspended_.RetryKey(id, WaitFor::kChange, planned.hash, attempt);
+    } else {
+      suspended_.RetryChanges(id, attempt);
+    }
+  }
+  WakeGroups();
+}
+
+void Dispatcher::WakeGroups() {
+  // One that is woken may wake others.
+  while (!groups_to_wake_.empty()) {
+    const ProcessGroups::Name group = groups_to_wake_.back();
+    groups_to_wake_.pop_back();
+    suspended_.RetryKey(group.partition, WaitFor::kGroup, group.hash, Attempts());
+  }
+}
+
+SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waiter, bool last) {
+  using Outcome = SuspendedOperations::Outcome;
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  Session* session = sessions_->Find(waiter.session);
+  if (session == nullptr) return Outcome::kAnswered;  // Nobody is left to be answered.
+  const bool connected = session->endpoint != nullptr;
+  if (!connected && !last) return Outcome::kSkipped;
+  // A lapsed lease serves nobody; its renewal or a new map decides.
+  if (!lease_.ValidAt(now_ns)) return Outcome::kWaits;
+  const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
+  if (verdict.kind == Verdict::Kind::kHold && !last) return Outcome::kWaits;
+  AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
+  Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
+  const Planned planned{verdict.partition, &waiter.operation, waiter.hash, waiter.index,
+                        waiter.group};
+  if (verdict.kind == Verdict::Kind::kRun && connected) {
+    if (RunAndAnswer(planned, 0, store_.NowMs(), !last, to) != WaitFor::kNothing) {
+      return Outcome::kWaits;
+    }
+  } else {
+    // Also for one whose client has gone away for the moment: nothing may be taken for it now.
+    Reply reply;
+    reply.answer.code = StatusCode::kDeadlineExceeded;
+    if (verdict.kind == Verdict::Kind::kRefuse) reply.answer.code = verdict.code;
+    if (verdict.kind == Verdict::Kind::kWait) reply.answer.code = StatusCode::kWrongEpoch;
+    reply.answer.value = verdict.kind == Verdict::Kind::kRun
+                             ? AsBytes("the wait ended while the client was not connected")
+                             : AsBytes(TextFor(reply.answer.code));
+    Conclude(planned, reply, 0, to);
+  }
+  --session->suspended_operations;
+  ++counters_.operations;
+  PostApplied(to);
+  return Outcome::kAnswered;
+}
+
+// ---- Maps and time.
+
+Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
+  const Status status = ownership_.Install(std::move(map), self);
+  ResumeWaiting();
+  // What waits on partitions that are gone or have moved must be told.
+  RecheckSuspended();
+  return status;
+}
+
+void Dispatcher::Thaw(PartitionId partition, Term term) {
+  if (!ownership_.Thaw(partition, term)) return;
+  // In one go, so that nothing that arrives later comes before what was held back.
+  ResumeWaiting();
+  Wake(partition);
+}
+
+// Runs or ends the groups that need not wait any more.
+void Dispatcher::ResumeWaiting() {
+  std::deque<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (const Waiting& entry : waiting) {
+    if (sessions_->Find(entry.session) == nullptr) continue;
+    const Verdict::Kind kind = ownership_.Check(entry.partition, entry.term).kind;
+    // Those that still wait go back in their order.
+    if (kind == Verdict::Kind::kWait || kind == Verdict::Kind::kHold) {
+      waiting_.push_back(entry);
+    } else {
+      Resume(entry, StatusCode::kOk);
+    }
+  }
+}
+
+void Dispatcher::RecheckSuspended() { suspended_.Recheck(Attempts()); }
+
+void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
+  Session* session = sessions_->Find(waiting.session);
+  if (session == nullptr) return;
+  session->waiting_operations -= waiting.credit;
+  KeptFrame* kept = session->kept.Find(waiting.frame_id);
+  // Given up by the client: its deadline has passed and finished_below has gone by.
+  if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
+  kept->fates[waiting.group] = GroupFate::kUnseen;
+  AnswerSink sink = SinkFor(*session, waiting.frame_id, request_.header.reply_bytes_max);
+  Reception to{*session, waiting.frame_id, clock_.MonotonicNs(), kept, sink};
+  plan_.clear();
+  request_copy_ = waiting.frame;
+  if (code != StatusCode::kOk) {
+    EndGroup(waiting.group, code, to);
+  } else {
+    DispatchGroup(waiting.group, *waiting.frame, to);
+  }
+  RunPlan(to);
+  PostAnswers(to);
+  WakePlanned();
+}
+
+void Dispatcher::OnTimer(std::uint64_t now_ns) {
+  std::deque<Waiting> waiting;
+  waiting.swap(waiting_);
+  for (Waiting& entry : waiting) {
+    if (now_ns < entry.deadline_ns) {
+      waiting_.push_back(std::move(entry));
+    } else {
+      Resume(entry, StatusCode::kDeadlineExceeded);
+    }
+  }
+  suspended_.RetryAll(now_ns, Attempts());
+  for (const ProcessGroups::Name& group : groups_.CheckSuspects(now_ns, [this](SessionId id) {
+         const Session* session = sessions_->Find(id);
+         return session != nullptr && session->endpoint != nullptr;
+       })) {
+    groups_to_wake_.push_back(group);
+  }
+  WakeGroups();
+  // A walk over all sessions, for a limit of a minute: once a second.
+  if (now_ns < next_expiry_ns_) return;
+  next_expiry_ns_ = now_ns + 1'000'000'000;
+  sessions_->ExpireSilent(now_ns);
+  RecheckSuspended();
+}
+
+}  // namespace tidepool::daemon
