@@ -20,6 +20,12 @@ constexpr std::size_t kStageOperations = 16;
 constexpr std::size_t kUnreadBytesMax =
     limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
 
+bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
+  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
+  return placement::PartitionIndexOf(PlacementHash(key, hash),
+                                     partition.options().partition_count) == partition.id().index();
+}
+
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
 }  // namespace
@@ -46,19 +52,6 @@ std::string_view Dispatcher::TextFor(StatusCode code) {
   }
 }
 
-<<<<<<< HEAD
-bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
-  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
-  return placement::PartitionIndexOf(PlacementHash(key, hash),
-                                     partition.options().partition_count) == partition.id().index();
-}
-
-bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
-
-}  // namespace
-
-=======
->>>>>>> main
 Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease,
                        const Clock& clock)
     : core_(core),
