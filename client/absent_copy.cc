@@ -100,7 +100,8 @@ bool AbsentCopy::MayRefresh(std::uint64_t begun_ns, std::uint64_t now_ns) const 
   return now_ns - begun_ns > age_max_ns && now_ns - failed_at_ns_.load(kRelaxed) > age_max_ns;
 }
 
-bool AbsentCopy::SurelyAbsent(const Space& space, std::string_view key) {
+bool AbsentCopy::SurelyAbsent(const Space& space, std::string_view key,
+                              std::chrono::milliseconds patience) {
   const bool ages = use_.age_max.count() > 0;
   const std::uint64_t now_ns = ages ? Clock::Real().MonotonicNs() : 0;
   for (bool refreshed = false;; refreshed = true) {
@@ -114,11 +115,12 @@ bool AbsentCopy::SurelyAbsent(const Space& space, std::string_view key) {
         answered_.fetch_add(1, kRelaxed);
         return true;
       }
-      if (refreshed || !MayRefresh(bits_->begun_ns, now_ns)) return false;
+      if (refreshed || patience.count() <= 0 || !MayRefresh(bits_->begun_ns, now_ns)) return false;
     }
+    if (refresher_ == std::this_thread::get_id()) return false;
     // One thread downloads; meanwhile the others ask the owners.
     const std::unique_lock refresh(refresh_mutex_, std::try_to_lock);
-    if (!refresh.owns_lock() || !RefreshLocked(space).ok()) return false;
+    if (!refresh.owns_lock() || !RefreshLocked(space, patience).ok()) return false;
   }
 }
 
@@ -133,12 +135,25 @@ void AbsentCopy::NoteWrite(std::string_view key, bool streamed) {
 }
 
 Status AbsentCopy::Refresh(const Space& space) {
+  if (refresher_ == std::this_thread::get_id()) {
+    return Status(StatusCode::kAborted, "this thread is downloading the prefilter already",
+                  "refresh it outside of Future::Then");
+  }
   const std::lock_guard refresh(refresh_mutex_);
-  return RefreshLocked(space);
+  return RefreshLocked(space, {});
 }
 
-// All filters, as the ranges of `fresh` or the number of partitions say.
-Status AbsentCopy::Download(const Space& space, Bits* fresh) {
+Status AbsentCopy::RefreshLocked(const Space& space, std::chrono::milliseconds patience) {
+  refresher_ = std::this_thread::get_id();
+  const Status status = Download(space, patience);
+  refresher_ = std::thread::id();
+  return status;
+}
+
+// All filters, as the ranges of `fresh` or the number of partitions say. `timeout()` is what each
+// piece has.
+template <typename Timeout>
+Status AbsentCopy::DownloadAll(const Space& space, const Timeout& timeout, Bits* fresh) {
   const std::uint32_t partitions =
       fresh->ranges != nullptr ? fresh->ranges->size() : space.state()->queues.size();
   fresh->begun_ns = Clock::Real().MonotonicNs();
@@ -146,14 +161,23 @@ Status AbsentCopy::Download(const Space& space, Bits* fresh) {
   Status status;
   for (std::uint32_t i = 0; i < partitions && status.ok(); ++i) {
     for (int tries = 1;; ++tries) {
-      status = DownloadPartition(space, i, use_.timeout, &fresh->partitions[i]);
+      status = DownloadPartition(space, i, timeout(), &fresh->partitions[i]);
       if (status.code() != StatusCode::kAborted || tries == kTriesMax) break;
     }
   }
   return status;
 }
 
-Status AbsentCopy::RefreshLocked(const Space& space) {
+Status AbsentCopy::Download(const Space& space, std::chrono::milliseconds patience) {
+  using std::chrono::milliseconds;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  // What is left for the next piece.
+  const auto timeout = [&]() -> milliseconds {
+    if (patience.count() == 0) return use_.timeout;
+    const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+    const milliseconds at_most = use_.timeout.count() > 0 ? std::min(use_.timeout, left) : left;
+    return std::max(at_most, milliseconds(1));
+  };
   const bool ordered = space.state()->kind == placement::Kind::kOrdered;
   auto fresh = std::make_unique<Bits>();
   {
@@ -164,7 +188,7 @@ Status AbsentCopy::RefreshLocked(const Space& space) {
   Status status;
   for (int tries = 1; tries <= kTriesMax; ++tries) {
     if (ordered) fresh->ranges = space.engine()->RangesOf(*space.state());
-    status = Download(space, fresh.get());
+    status = DownloadAll(space, timeout, fresh.get());
     // A filter that was downloaded after a split lacks the keys that have left it. Whoever has
     // answered under the new term has made the client learn of the split before.
     if (!status.ok() || !ordered || fresh->ranges == space.engine()->RangesOf(*space.state()))

@@ -10,6 +10,7 @@
 #include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -38,15 +39,17 @@ class AbsentCopy {
   static constexpr bool Answers(wire::Opcode opcode) {
     return opcode == wire::Opcode::kGet || opcode == wire::Opcode::kContains;
   }
-  // True: the key is absent, or was put by somebody else after the download began. May download the
-  // copy again, if it is too old. False also if that cannot be said now.
-  bool SurelyAbsent(const Space& space, std::string_view key);
+  // True: the key is absent, or was put by somebody else after the download began. Downloads the
+  // copy again if it is too old, for at most `patience`; 0: never. False also if that cannot be
+  // said now.
+  bool SurelyAbsent(const Space& space, std::string_view key, std::chrono::milliseconds patience);
   // A key may have been written; `streamed`: its value travels apart. Before the operation is
   // started and after that.
   void NoteWrite(std::string_view key, bool streamed);
 
   // Downloads the filters. Keeps the present copy, if any, until the end and after a failure.
-  // Returns: kOk; kAborted (a filter was made anew again and again), and as operations may end.
+  // Returns: kOk; kAborted (a filter was made anew again and again; or this thread is in the middle
+  // of a download, and runs a continuation), and as operations may end.
   Status Refresh(const Space& space);
 
   PrefilterStats stats() const;
@@ -77,11 +80,15 @@ class AbsentCopy {
   static Mark MarkOf(const Bits& bits, const Place& place, std::string_view key);
   static void AddMark(const Mark& mark, Bits* bits);
   bool MayRefresh(std::uint64_t begun_ns, std::uint64_t now_ns) const;
-  Status Download(const Space& space, Bits* fresh);
-  Status RefreshLocked(const Space& space);
+  // `patience`: for all of it; 0: each piece has use_.timeout.
+  Status Download(const Space& space, std::chrono::milliseconds patience);
+  Status RefreshLocked(const Space& space, std::chrono::milliseconds patience);
+  template <typename Timeout>
+  Status DownloadAll(const Space& space, const Timeout& timeout, Bits* fresh);
 
   const PrefilterUse use_;
   std::mutex refresh_mutex_;  // Of whoever downloads.
+  std::atomic<std::thread::id> refresher_;
   // Guards what follows; who reads or sets single bits shares it.
   mutable std::shared_mutex mutex_;
   std::unique_ptr<Bits> bits_;

@@ -76,8 +76,37 @@ std::uint32_t Buffer::PartitionOf(std::string_view key) const {
              : placement::PartitionIndexOf(AsBytes(key), static_cast<std::uint32_t>(packs_.size()));
 }
 
+// From the outermost call's begin to its end, when what was added meanwhile follows.
+class Buffer::Busy {
+ public:
+  explicit Busy(Buffer* buffer) : buffer_(*buffer) { buffer_.busy_ = true; }
+  ~Busy() {
+    while (!buffer_.deferred_.empty()) {
+      const Deferred next = std::move(buffer_.deferred_.front());
+      buffer_.deferred_.pop_front();
+      buffer_.AddNow(next.header, next.word, next.key, next.value);
+    }
+    buffer_.busy_ = false;
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Buffer& buffer_;
+};
+
 void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_view key,
                  std::string_view value) {
+  if (busy_) [[unlikely]] {
+    deferred_.push_back({header, word, std::string(key), std::string(value)});
+    return;
+  }
+  const Busy busy(this);
+  AddNow(header, word, key, value);
+}
+
+void Buffer::AddNow(wire::OperationHeader header, std::uint64_t word, std::string_view key,
+                    std::string_view value) {
   ++counts_.operations;
   ++pending_;
   if (key.size() > limits::kKeyBytesMax || value.size() > limits::kValueBytesMax) [[unlikely]] {
@@ -88,8 +117,8 @@ void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_v
   if (value.size() > limits::kUnstreamedValueBytesMax) [[unlikely]] {
     return AddLarge(core, header, word, key, value);
   }
-  if (space_->absent() != nullptr) [[unlikely]]
-    space_->absent()->NoteWrite(key, false);
+  if (space_->minds_writes()) [[unlikely]]
+    space_->NoteWrite(key, false);
   header.key_bytes = static_cast<std::uint16_t>(key.size());
   header.value_bytes = static_cast<std::uint16_t>(value.size());
   const std::size_t bytes = header.bytes();
@@ -111,6 +140,7 @@ void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_v
 void Buffer::AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
                       std::string_view key, std::string_view value) {
   Send(core);
+  TakeIn(core, options_.buffers_in_flight - 1);
   OperationSpec spec;
   spec.opcode = static_cast<wire::Opcode>(header.opcode);
   spec.key = key;
@@ -121,7 +151,6 @@ void Buffer::AddLarge(Core* core, const wire::OperationHeader& header, std::uint
   spec.timeout = options_.timeout;
   core->flying.push_back(StartOne(*space_, spec, Mode::kAsync));
   ++counts_.buffers;
-  TakeIn(core, options_.buffers_in_flight);
 }
 
 void Buffer::Refuse(std::string_view key, Status why) {
@@ -155,7 +184,7 @@ void Buffer::Send(Core* core) {
   core->flying.push_back(
       StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes, ranges_.get()));
   ++counts_.buffers;
-  if (space_->absent() != nullptr) [[unlikely]]
+  if (space_->minds_writes()) [[unlikely]]
     NoteWrites(core->flying.back());
   if (epoch_ == space_->engine()->epoch_hint()) [[likely]]
     return;
@@ -168,7 +197,7 @@ void Buffer::Send(Core* core) {
 void Buffer::NoteWrites(const CallRef& call) {
   for (const Operation& pack : call.get()->operations()) {
     wire::VisitKeys({pack.value, pack.value_bytes}, pack.pack_uniform, pack.pack_count,
-                    [this](Bytes key) { space_->absent()->NoteWrite(AsText(key), false); });
+                    [this](Bytes key) { space_->NoteWrite(AsText(key), false); });
   }
 }
 
@@ -189,6 +218,8 @@ void Buffer::SendOld() {
 }
 
 void Buffer::Progress() {
+  if (busy_) return;
+  const Busy busy(this);
   SendOld();
   for (const auto& core : cores_) {
     if (core->flying.empty()) continue;
@@ -241,6 +272,12 @@ void Buffer::Note(std::string_view key, std::uint32_t count, const Status& why) 
 }
 
 Status Buffer::Flush() {
+  if (busy_) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "a buffered handle was flushed in the middle of one of its own calls",
+                  "flush it outside of Future::Then");
+  }
+  const Busy busy(this);
   SendAll();
   for (std::size_t i = 0; i < cores_.size(); ++i) TakeIn(cores_[i].get(), 0);
   reported_ = std::exchange(failures_, {});

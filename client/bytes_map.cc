@@ -60,6 +60,7 @@ OperationSpec Spec(Opcode opcode, std::string_view key, const CallOptions& optio
   spec.opcode = opcode;
   spec.key = key;
   spec.timeout = options.timeout;
+  spec.promise = options.promise;
   return spec;
 }
 
@@ -177,6 +178,7 @@ namespace internal {
 
 Result<Value> TakeValue(CallRef call) {
   const Operation& operation = Only(call);
+  RememberReads(call.get());
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
   Value value;
   value.kind = static_cast<ValueKind>(operation.result_kind);

@@ -152,6 +152,13 @@ void Call::AddPackFailure(const Operation& pack, std::uint32_t first, std::uint3
                             std::move(why)});
 }
 
+void Call::SortPackFailures() {
+  std::sort(pack_failures_.begin(), pack_failures_.end(),
+            [](const PackFailure& a, const PackFailure& b) {
+              return std::pair(a.pack, a.first) < std::pair(b.pack, b.first);
+            });
+}
+
 void Call::EndUnstarted(Operation* operation, StatusCode code) {
   operation->state = Operation::State::kEnded;
   operation->code = code;
@@ -163,8 +170,6 @@ void Call::Refuse(Operation* operation, Status why) {
   EndUnstarted(operation, why.code());
   SetFailure(*operation, std::move(why));
 }
-
-void Call::EndAsAbsent(Operation* operation) { EndUnstarted(operation, StatusCode::kNotFound); }
 
 Status Call::StatusOf(const Operation& operation) const {
   if (operation.code == StatusCode::kOk) return {};

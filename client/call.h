@@ -31,6 +31,7 @@ class Engine;
 struct PackPiece;
 struct PackPieces;
 struct PartitionQueue;
+struct Round;
 struct SentFrame;
 
 // Arguments of one operation at most: Push has ttl, priority, upload and wait.
@@ -159,10 +160,18 @@ class Call {
   // With a `why` of kOk: SetFailure, which follows, has it.
   void AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count, Status why);
   const std::vector<PackFailure>& pack_failures() const { return pack_failures_; }
+  // In the order of packs and of what is in them, for who looks them up. REQUIRES: done().
+  void SortPackFailures();
+  // Of a batch whose records travel in packs: where record i is. Empty: operation i is record i.
+  struct Item {
+    std::uint32_t operation = 0;
+    std::uint16_t at = 0;  // In the pack.
+  };
+  std::vector<Item> items;
   // Before the call is started: one of its operations will not be.
   void Refuse(Operation* operation, Status why);
-  // The same: nobody has to be asked.
-  void EndAsAbsent(Operation* operation);
+  // The same: it is known here how it ends.
+  void EndHere(Operation* operation, StatusCode code) { EndUnstarted(operation, code); }
   // kOk, the Status given, or one made of the code.
   Status StatusOf(const Operation& operation) const;
   std::size_t IndexOf(const Operation& operation) const {
@@ -186,6 +195,9 @@ class Call {
   Call* next = nullptr;
   Call* previous = nullptr;
   std::string_view space_name;  // Of the engine's memory: for messages.
+  // Where what it reads is remembered, if nobody has written since; null: nowhere.
+  std::shared_ptr<Round> round;
+  std::uint64_t writes_before = 0;
 
  private:
   struct Chunk {

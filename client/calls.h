@@ -36,6 +36,7 @@ struct OperationSpec {
   std::chrono::milliseconds timeout{0};
   // Whether it waits in the daemon for what it asks, until its time is up.
   bool waits = false;
+  Promise promise = Promise::kNone;  // Of this call, beside those of the handle.
 
   void Add(wire::Argument argument, std::uint64_t word) { words[word_count++] = {argument, word}; }
 };
@@ -51,8 +52,9 @@ inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
   return &state->queues[placement::PartitionIndexOf(AsBytes(key), state->queues.size())];
 }
 
-// Tells the copy of a prefilter, if the namespace's handle has one, of a key that an operation may
-// write: before the operation is started and, at the end of its life, after that.
+// Tells what the namespace's handle keeps of it in this process (a copy of a prefilter, what was
+// read in a round) of a key that an operation may write: before the operation is started and, at
+// the end of its life, after that.
 class WriteNotice {
  public:
   WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
@@ -62,7 +64,7 @@ class WriteNotice {
   ~WriteNotice();
 
  private:
-  AbsentCopy* const absent_;
+  const Space* const space_;  // Null: nobody minds.
   const std::string_view key_;
   const bool streamed_;
 };
@@ -81,7 +83,9 @@ inline constexpr std::size_t kPrefetchAhead = 8;
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode);
 // Starts a call with one operation for each key, which takes nothing else.
 CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
-                  Mode mode, std::chrono::milliseconds timeout);
+                  Mode mode, std::chrono::milliseconds timeout, Promise promise = Promise::kNone);
+// Of a look-up that has ended, if that was promised: its keys still are where they were.
+void RememberReads(Call* call);
 // Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves; `packed_by`:
 // as Engine::Submit.
 CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,

@@ -95,8 +95,8 @@ class ChainCodec {
     spec.timeout = options.timeout;
     // As a WriteNotice for each step.
     const auto note_writes = [&] {
-      if (space.absent() == nullptr) return;
-      for (const Chain::Step& step : chain.steps_) space.absent()->NoteWrite(step.key, false);
+      if (!space.minds_writes()) return;
+      for (const Chain::Step& step : chain.steps_) space.NoteWrite(step.key, false);
     };
     note_writes();
     CallRef started = StartOne(space, spec, mode);

@@ -85,9 +85,13 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
     return;
   }
   if (answer.streamed) return BeginDownload(frame, index, answer);
+  const bool given_up = index < frame->operations.size() && frame->operations[index] == GivenUp();
   Operation* operation = TakeAnswered(frame, index);
+  // Of one that was given up nobody knows any more whether it changed something.
+  if (given_up || (operation != nullptr && operation->mutates())) {
+    NoteKept(*frame, answer.value.size());
+  }
   if (operation == nullptr) return;
-  if (operation->mutates()) NoteKept(*frame, answer.value.size());
   PartitionQueue* queue = operation->queue;
   // A wait that ended with its partition's term, or a read that came again after its partition had
   // moved: the new owner has the answer.

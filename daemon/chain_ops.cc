@@ -166,7 +166,7 @@ void HandleChain(const OperationContext& context, Reply* reply) {
   // Not what this answer happens to have room for: what is left out is to be the same each time.
   const MutableBytes scratch =
       context.scratch.first(std::min(context.scratch.size(), limits::kUnstreamedValueBytesMax));
-  if (scratch.size() < steps.size() * wire::kChainOutcomeBytes) {
+  if (scratch.size() < limits::kUnstreamedValueBytesMax) {
     return refuse(StatusCode::kResourceExhausted, "the client leaves no room for the outcomes");
   }
   // Readers of the shared memory wait, so that nobody sees half of it.

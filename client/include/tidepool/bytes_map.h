@@ -17,6 +17,7 @@
 #include "tidepool/export.h"
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
+#include "tidepool/promise.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"
 
@@ -37,6 +38,7 @@ struct CallOptions {
   // After it the call ends, whatever state it is in. 0: ConnectOptions::call_timeout, and 1 s more
   // for each 50 MB that the call itself carries.
   std::chrono::milliseconds timeout{0};
+  Promise promise = Promise::kNone;  // Beside those of the handle.
 };
 
 enum class PutCondition : std::uint8_t {
@@ -54,6 +56,7 @@ struct PutOptions {
   // kI64 and kF64 need a value of 8 bytes.
   ValueKind kind = ValueKind::kBytes;
   std::chrono::milliseconds timeout{0};
+  Promise promise = Promise::kNone;  // Beside those of the handle.
 };
 
 struct DeleteOptions {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tidepool/export.h"
+#include "tidepool/promise.h"
 #include "tidepool/status.h"
 
 namespace tidepool {
@@ -140,6 +141,13 @@ class TIDEPOOL_API Namespace {
   // All zero without a copy.
   PrefilterStats prefilter_stats() const;
 
+  // The same namespace for a round of work of which something is known, see promise.h. A copy of a
+  // prefilter goes on; what was promised before is replaced.
+  Namespace WithPromise(Promise promise, const PromiseUse& use = {}) const;
+  // What was promised holds no longer, but is true again from now on: forgets what was learned, as
+  // far as this Namespace and its copies are concerned, those of a single call included.
+  void EndRound() const;
+
   const std::shared_ptr<internal::Space>& space() const { return space_; }
 
  private:
@@ -152,6 +160,14 @@ Result<Handle> WithPrefilter(const Handle& handle, const PrefilterUse& use = {})
   Result<Namespace> space = handle.space().WithPrefilter(use);
   if (!space.ok()) return space.status();
   return Handle(*std::move(space));
+}
+
+// A handle of any kind for a round of work of which something is known.
+//
+//   HashMap<int, Cell> table = WithPromise(map, Promise::kReadOnly);
+template <typename Handle>
+Handle WithPromise(const Handle& handle, Promise promise, const PromiseUse& use = {}) {
+  return Handle(handle.space().WithPromise(promise, use));
 }
 
 }  // namespace tidepool
