@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tidepool/export.h"
 #include "tidepool/promise.h"
@@ -72,13 +73,20 @@ struct NamespaceOptions {
   // The node that gets all partitions: its number as text, or "local" for one on this machine.
   // Empty: all nodes share them. Matters to who makes the namespace only.
   std::string home;
+  // Of kind ordered. It consists of ranges of keys, each on one core. `split_keys`: where those
+  // beside the first one begin when it is made (in any order, at most 1,024 bytes each; 4,095 at
+  // most), so that several cores share it from the beginning; `partitions` is one more. "auto": a
+  // range that has grown large or busy is split in two by its daemon, while it is used; "manual":
+  // only kvctl namespace split does. (The keys of a Chain must lie in one range.)
+  std::vector<std::string> split_keys;
+  std::string split = "auto";
 };
 
 // What the cluster knows about a namespace.
 struct NamespaceInfo {
   std::string name;
   NamespaceKind kind = NamespaceKind::kHash;
-  NamespaceOptions options;  // `partitions` is the real number.
+  NamespaceOptions options;  // `partitions` and `split_keys` are as they are now.
   std::uint32_t id = 0;      // Never reused: a namespace made again after a drop has another.
   std::uint32_t partitions_down = 0;  // Their node is down.
   std::uint32_t partitions_lost = 0;  // They wait for accept-loss.
