@@ -8,11 +8,13 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "proto/placement/ranges.h"
 #include "proto/wire/opcode.h"
 #include "tidepool/namespace.h"
 #include "tidepool/status.h"
@@ -61,15 +63,28 @@ class AbsentCopy {
   struct Bits {
     std::vector<std::vector<std::uint32_t>> partitions;  // The lanes of split blocks.
     std::uint64_t begun_ns = 0;                          // When their download began.
+    // Of an ordered namespace: which keys each of them is of. Partitions that were split since lack
+    // nothing here: their keys' bits were in the filter that was downloaded.
+    std::shared_ptr<const placement::Ranges> ranges;
 
+    Place PlaceOf(std::string_view key) const;
     bool Contains(const Place& place) const;
     void Add(const Place& place);
   };
-  static Place PlaceOf(std::string_view key, std::size_t partitions);
+  // What was written: kept by its key, since the next copy may have other ranges.
+  struct Mark {
+    std::uint64_t hash = 0;
+    std::uint32_t partition = 0;
+    std::string key;  // Of an ordered namespace.
+  };
+  static Mark MarkOf(const Bits& bits, const Place& place, std::string_view key);
+  static void AddMark(const Mark& mark, Bits* bits);
   bool MayRefresh(std::uint64_t begun_ns, std::uint64_t now_ns) const;
   // `patience`: for all of it; 0: each piece has use_.timeout.
   Status Download(const Space& space, std::chrono::milliseconds patience);
   Status RefreshLocked(const Space& space, std::chrono::milliseconds patience);
+  template <typename Timeout>
+  Status DownloadAll(const Space& space, const Timeout& timeout, Bits* fresh);
 
   const PrefilterUse use_;
   std::mutex refresh_mutex_;  // Of whoever downloads.
@@ -80,8 +95,8 @@ class AbsentCopy {
   bool refreshing_ = false;
   // What was written since the download under way began, and all whose values were streamed.
   std::mutex marks_mutex_;
-  std::vector<Place> marks_;
-  std::unordered_map<std::uint64_t, std::uint32_t> streamed_;  // Hash -> partition.
+  std::vector<Mark> marks_;
+  std::unordered_map<std::uint64_t, Mark> streamed_;  // By hash.
 
   std::atomic<std::uint64_t> answered_{0};
   std::atomic<std::uint64_t> refreshes_{0};

@@ -36,10 +36,7 @@ BufferedOptions Bounded(BufferedOptions options) {
 }  // namespace
 
 Buffer::Buffer(std::shared_ptr<Space> space, const BufferedOptions& options)
-    : space_(std::move(space)),
-      options_(Bounded(options)),
-      packs_(space_->state()->queues.size()),
-      core_of_(packs_.size()) {
+    : space_(std::move(space)), options_(Bounded(options)) {
   LearnCores();
 }
 
@@ -53,11 +50,16 @@ Buffer::~Buffer() {
 }
 
 // Which partitions travel together. If the map changes later, packs still arrive: their queues know
-// where to.
+// where to. Every pack is empty.
 void Buffer::LearnCores() {
   epoch_ = space_->engine()->epoch_hint();
+  if (space_->state()->kind == placement::Kind::kOrdered) {
+    ranges_ = space_->engine()->RangesOf(*space_->state());
+  }
+  packs_.resize(ranges_ != nullptr ? ranges_->size() : space_->state()->queues.size());
+  core_of_.resize(packs_.size());
   const std::vector<const void*> identities = space_->engine()->CoresOf(*space_->state());
-  for (std::size_t i = 0; i < identities.size(); ++i) {
+  for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto found = std::find_if(cores_.begin(), cores_.end(), [&](const auto& core) {
       return core->identity == identities[i];
     });
@@ -66,6 +68,12 @@ void Buffer::LearnCores() {
     cores_.push_back(std::make_unique<Core>());
     cores_.back()->identity = identities[i];
   }
+}
+
+std::uint32_t Buffer::PartitionOf(std::string_view key) const {
+  return ranges_ != nullptr
+             ? ranges_->IndexOf(AsBytes(key))
+             : placement::PartitionIndexOf(AsBytes(key), static_cast<std::uint32_t>(packs_.size()));
 }
 
 // From the outermost call's begin to its end, when what was added meanwhile follows.
@@ -104,8 +112,7 @@ void Buffer::AddNow(wire::OperationHeader header, std::uint64_t word, std::strin
   if (key.size() > limits::kKeyBytesMax || value.size() > limits::kValueBytesMax) [[unlikely]] {
     return Refuse(key, CheckSizes(key, value.size(), false));
   }
-  const std::uint32_t partition =
-      placement::PartitionIndexOf(AsBytes(key), static_cast<std::uint32_t>(packs_.size()));
+  std::uint32_t partition = PartitionOf(key);
   Core* core = cores_[core_of_[partition]].get();
   if (value.size() > limits::kUnstreamedValueBytesMax) [[unlikely]] {
     return AddLarge(core, header, word, key, value);
@@ -117,7 +124,8 @@ void Buffer::AddNow(wire::OperationHeader header, std::uint64_t word, std::strin
   const std::size_t bytes = header.bytes();
   if (core->bytes + bytes > options_.bytes_max && core->operations > 0) {
     Send(core);
-    core = cores_[core_of_[partition]].get();  // A newer map may have been learned.
+    partition = PartitionOf(key);  // A newer map may have been learned.
+    core = cores_[core_of_[partition]].get();
   }
   wire::Pack& pack = packs_[partition];
   if (pack.count() == 0) core->filled.push_back(partition);
@@ -173,7 +181,8 @@ void Buffer::Send(Core* core) {
   call->urgent = true;
   // Before this one goes, so that the daemon always has something to do meanwhile.
   TakeIn(core, options_.buffers_in_flight - 1);
-  core->flying.push_back(StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes));
+  core->flying.push_back(
+      StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes, ranges_.get()));
   ++counts_.buffers;
   if (space_->minds_writes()) [[unlikely]]
     NoteWrites(core->flying.back());

@@ -72,12 +72,15 @@ class Buffer {
   void SendAll();
   void SendOld();
   void LearnCores();
+  std::uint32_t PartitionOf(std::string_view key) const;
   void TakeIn(Core* core, std::size_t flying_max);
   void Settle(const CallRef& call);
   void Note(std::string_view key, std::uint32_t count, const Status& why);
 
   const std::shared_ptr<Space> space_;
   const BufferedOptions options_;
+  // Of an ordered namespace: what packs_ and core_of_ are made by, as of the map of epoch_.
+  std::shared_ptr<const placement::Ranges> ranges_;
   std::vector<wire::Pack> packs_;       // Index = partition.
   std::vector<std::uint32_t> core_of_;  // Index = partition, value = index of cores_.
   std::vector<std::unique_ptr<Core>> cores_;

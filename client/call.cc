@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "client/pack_pieces.h"
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
@@ -17,6 +18,9 @@ constexpr std::size_t kChunkBytesMax = 256 * 1024;
 constexpr std::size_t kResultBytesGuess = 128;
 
 }  // namespace
+
+Operation::Operation() = default;
+Operation::~Operation() = default;
 
 void Operation::AddArgument(wire::Argument argument, std::uint64_t word) {
   const auto count = static_cast<std::size_t>(__builtin_popcount(arguments));
@@ -123,8 +127,10 @@ void Call::SetResult(Operation& operation, Bytes bytes) {
 void Call::SetFailure(const Operation& operation, Status status) {
   if (operation.is_pack()) {
     bool noted = false;
+    const Operation* whole = &operation;
+    while (whole->piece_of != nullptr) whole = whole->piece_of->whole;
     for (PackFailure& failure : pack_failures_) {
-      if (failure.pack != IndexOf(operation) || !failure.why.ok()) continue;
+      if (failure.pack != IndexOf(*whole) || !failure.why.ok()) continue;
       failure.why = status;
       noted = true;
     }
@@ -136,6 +142,12 @@ void Call::SetFailure(const Operation& operation, Status status) {
 
 void Call::AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count,
                           Status why) {
+  if (const PackPiece* piece = pack.piece_of; piece != nullptr) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      AddPackFailure(*piece->whole, piece->places[first + i], 1, why);
+    }
+    return;
+  }
   pack_failures_.push_back({static_cast<std::uint32_t>(IndexOf(pack)),
                             static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(count),
                             std::move(why)});

@@ -28,6 +28,8 @@ namespace tidepool::internal {
 
 class Call;
 class Engine;
+struct PackPiece;
+struct PackPieces;
 struct PartitionQueue;
 struct Round;
 struct SentFrame;
@@ -43,7 +45,13 @@ inline constexpr std::uint64_t kUploadWaitSliceMs = 10'000;
 // One operation, from the caller to its outcome. A few of them lie behind their Call in one block,
 // so a batch allocates once. Guarded by the client's lock while the call is under way.
 struct Operation {
-  enum class State : std::uint8_t { kQueued, kSent, kEnded };
+  // kSpread: a pack whose pieces are on their own ways.
+  enum class State : std::uint8_t { kQueued, kSent, kSpread, kEnded };
+
+  Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation();
 
   Call* call = nullptr;
   PartitionQueue* queue = nullptr;
@@ -60,8 +68,10 @@ struct Operation {
   wire::ValueKind value_kind = wire::ValueKind::kBytes;
   std::uint8_t arguments = 0;
   bool pack_uniform = false;
-  std::uint16_t pack_count = 0;  // Operations in the pack; 0: it is none.
-  std::uint16_t pack_left = 0;   // kSent: of these, not answered.
+  std::uint16_t pack_count = 0;        // Operations in the pack; 0: it is none.
+  std::uint16_t pack_left = 0;         // kSent: of these, not answered.
+  PackPiece* piece_of = nullptr;       // Of a piece of a pack.
+  std::unique_ptr<PackPieces> pieces;  // kSpread.
 
   // Where it is.
   State state = State::kQueued;

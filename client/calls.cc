@@ -78,7 +78,7 @@ Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed
 }
 
 CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
-                  std::size_t bytes) {
+                  std::size_t bytes, const placement::Ranges* packed_by) {
   CallRef handle(call);
   Engine& engine = *space.engine();
   call->space_name = space.state()->name;
@@ -86,9 +86,9 @@ CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::millis
   call->deadline_extends = timeout.count() <= 0;
   if (mode == Mode::kAsync) {
     call->keeps_engine = space.engine();
-    engine.Submit(call, false);
+    engine.Submit(call, false, packed_by);
   } else {
-    engine.Submit(call, true);
+    engine.Submit(call, true, packed_by);
     engine.Wait(call, ~0ull);
   }
   return handle;

@@ -45,10 +45,11 @@ struct OperationSpec {
 // operation.
 Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed);
 
-// The queue of the partition that `key` belongs to.
+// The queue of the partition that `key` belongs to; of an ordered namespace any of its queues,
+// since only the engine knows the ranges of this moment.
 inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
-  const auto count = static_cast<std::uint32_t>(state->queues.size());
-  return &state->queues[placement::PartitionIndexOf(AsBytes(key), count)];
+  if (state->kind == placement::Kind::kOrdered) return &state->queues[0];
+  return &state->queues[placement::PartitionIndexOf(AsBytes(key), state->queues.size())];
 }
 
 // Tells what the namespace's handle keeps of it in this process (a copy of a prefilter, what was
@@ -85,9 +86,10 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
                   Mode mode, std::chrono::milliseconds timeout, Promise promise = Promise::kNone);
 // Of a look-up that has ended, if that was promised: its keys still are where they were.
 void RememberReads(Call* call);
-// Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves.
+// Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves; `packed_by`:
+// as Engine::Submit.
 CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
-                  std::size_t bytes);
+                  std::size_t bytes, const placement::Ranges* packed_by = nullptr);
 // A call of one operation that failed before it was started.
 CallRef FailedCall(const Space& space, const Status& why);
 

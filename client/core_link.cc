@@ -37,26 +37,39 @@ Operation* CoreLink::GivenUp() {
 }
 
 Operation* CoreLink::GivenUpPack() {
-  static Operation given_up = [] {
-    Operation pack;
-    pack.pack_count = 1;
-    return pack;
-  }();
+  struct Pack : Operation {
+    Pack() { pack_count = 1; }
+  };
+  static Pack given_up;
   return &given_up;
 }
 
 void CoreLink::Enqueue(Operation* operation) {
   PartitionQueue* queue = operation->queue;
+  CoreLink* link = queue->link;
   operation->state = Operation::State::kQueued;
   queue->waiting.PushBack(operation);
   ++queue->waiting_count;
-  ++waiting_operations_;
-  waiting_bytes_ += operation->WireBytes();
+  ++link->waiting_operations_;
+  link->waiting_bytes_ += operation->WireBytes();
   if (operation->streamed) {
     queue->streamed.push_back(operation);
-    QueueUpload(operation);
+    link->QueueUpload(operation);
   }
-  MakeReady(queue);
+  link->MakeReady(queue);
+}
+
+void CoreLink::Insert(Operation* operation) {
+  PartitionQueue* queue = operation->queue;
+  CoreLink* link = queue->link;
+  operation->state = Operation::State::kQueued;
+  operation->frame = nullptr;
+  queue->waiting.Insert(operation);
+  ++queue->waiting_count;
+  ++link->waiting_operations_;
+  link->waiting_bytes_ += operation->WireBytes();
+  if (operation->streamed) link->QueueUpload(operation);
+  link->MakeReady(queue);
 }
 
 void CoreLink::MakeReady(PartitionQueue* queue) {
@@ -161,6 +174,8 @@ void CoreLink::OperationLeft(PartitionQueue* queue) {
   TP_DCHECK(queue->outstanding > 0);
   --queue->outstanding;
   if (!queue->waiting.empty() && !queue->listed) queue->link->MakeReady(queue);
+  if (queue->has_heirs && queue->outstanding == 0) [[unlikely]]
+    engine_.WakeHeirs(*queue->space);
 }
 
 SentFrame* CoreLink::FindFrame(std::uint64_t id) const {

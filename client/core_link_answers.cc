@@ -98,7 +98,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   if (answer.code == StatusCode::kWrongEpoch ||
       (answer.code == StatusCode::kUnavailable && !operation->mutates())) {
     queue->refused = std::max(queue->refused, queue->sent_term);
-    engine_.WantMap(Epoch(engine_.epoch().value() + 1));
+    if (queue->term <= queue->refused) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
     return Requeue(operation);
   }
   if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
@@ -156,34 +156,21 @@ void CoreLink::OnGroupAnswer(SentFrame* frame, const wire::Answer& answer) {
   }
 }
 
-// Back to its queue, at its place: before everything that was called later.
+// Back to its queue, or, where its range was split, to the one that has its key now.
 void CoreLink::Requeue(Operation* operation) {
-  operation->queue->waiting.Insert(operation);
-  CountQueued(operation);
-}
-
-// Back to its queue, behind all others: with more waits than credit each is asked in its turn.
-void CoreLink::RequeueLast(Operation* operation) {
-  operation->sequence = engine_.NextSequence();
-  operation->queue->waiting.PushBack(operation);
-  CountQueued(operation);
-}
-
-void CoreLink::CountQueued(Operation* operation) {
-  PartitionQueue* queue = operation->queue;
   ++engine_.stats().operations_requeued;
-  operation->state = Operation::State::kQueued;
-  operation->frame = nullptr;
-  ++queue->waiting_count;
-  CoreLink* link = queue->link;
-  ++link->waiting_operations_;
-  link->waiting_bytes_ += operation->WireBytes();
   if (operation->streamed) {
     operation->upload_ready = false;
     operation->RemoveUploadArgument();
-    link->QueueUpload(operation);
   }
-  link->MakeReady(queue);
+  if (operation->queue->space->ranges != nullptr) return engine_.RequeueByRange(operation);
+  Insert(operation);
+}
+
+// The same, but behind all others: with more waits than credit each is asked in its turn.
+void CoreLink::RequeueLast(Operation* operation) {
+  operation->sequence = engine_.NextSequence();
+  Requeue(operation);
 }
 
 void CoreLink::SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,

@@ -39,7 +39,11 @@ struct Planned {
 class Plan {
  public:
   Plan(const Space& space, const PutOptions& options)
-      : space_(space), header_(HeaderOf(options)), ttl_ms_(options.ttl_ms.value_or(0)) {}
+      : space_(space), header_(HeaderOf(options)), ttl_ms_(options.ttl_ms.value_or(0)) {
+    if (space.state()->kind == placement::Kind::kOrdered) {
+      ranges_ = space.engine()->RangesOf(*space.state());
+    }
+  }
 
   Call::Item Add(const KeyValue& record) {
     const std::size_t value_bytes = record.value.size();
@@ -47,7 +51,9 @@ class Plan {
       operations_.emplace_back().refused = std::move(status);
       return {Last(), 0};
     }
-    PartitionQueue* queue = QueueOf(space_.state(), record.key);
+    PartitionQueue* queue = ranges_ == nullptr
+                                ? QueueOf(space_.state(), record.key)
+                                : &space_.state()->queues[ranges_->IndexOf(AsBytes(record.key))];
     if (value_bytes > limits::kUnstreamedValueBytesMax) {
       open_.erase(queue);  // What follows for this partition goes behind it.
       operations_.emplace_back().alone = &record;
@@ -104,7 +110,7 @@ class Plan {
       operation.value = keep(value);
       operation.value_bytes = static_cast<std::uint32_t>(value.size());
     }
-    return StartCall(space_, call, mode, options.timeout, bytes_);
+    return StartCall(space_, call, mode, options.timeout, bytes_, ranges_.get());
   }
 
  private:
@@ -117,7 +123,8 @@ class Plan {
   const Space& space_;
   const OperationHeader header_;
   const std::uint64_t ttl_ms_;
-  std::vector<Planned> operations_;  // In the order of calling, for each partition.
+  std::shared_ptr<const placement::Ranges> ranges_;  // Of an ordered namespace, as of now.
+  std::vector<Planned> operations_;                  // In the order of calling, for each partition.
   std::unordered_map<PartitionQueue*, std::size_t> open_;  // The last pack of a partition.
   std::size_t bytes_ = 0;
 };

@@ -21,6 +21,12 @@ constexpr std::size_t kStageOperations = 16;
 constexpr std::size_t kUnreadBytesMax =
     limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
 
+bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
+  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
+  return placement::PartitionIndexOf(PlacementHash(key, hash),
+                                     partition.options().partition_count) == partition.id().index();
+}
+
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
 }  // namespace
@@ -382,9 +388,7 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   } else if (!partition.IsOneOf(info.kinds)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes(kWrongKind);
-  } else if (info.keyed && placement::PartitionIndexOf(PlacementHash(operation.key, context.hash),
-                                                       partition.options().partition_count) !=
-                               partition.id().index()) {
+  } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("the key does not belong to the addressed partition");
   } else {

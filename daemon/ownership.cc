@@ -16,6 +16,14 @@ storage::PrefilterOptions PrefilterOf(const placement::Namespace& space) {
   return prefilter;
 }
 
+storage::KeyBounds BoundsOf(const placement::Namespace& space, std::uint32_t index) {
+  storage::KeyBounds bounds;
+  if (space.ranges == nullptr) return bounds;
+  bounds.begin = space.ranges->BeginOf(index);
+  if (const std::string* end = space.ranges->EndOf(index); end != nullptr) bounds.end = *end;
+  return bounds;
+}
+
 }  // namespace
 
 Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
@@ -43,7 +51,10 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
     options.kind = space->kind;
     options.ttl_ms = space->options.ttl_ms;
     options.partition_count = static_cast<std::uint32_t>(space->partitions.size());
-    if (options.partition_count != 0) options.prefilter = PrefilterOf(*space);
+    if (options.partition_count != 0) {
+      options.prefilter = PrefilterOf(*space);
+      options.expected_records = space->options.expected_items / options.partition_count;
+    }
     if (space->kind == Kind::kBloom) {
       // The coordinator has refused options that give no shape.
       options.filter = ShapeOfFilter(space->options.expected_items,
@@ -56,10 +67,14 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
-        if (held->term() < place.term) held->SetTerm(place.term);
+        if (held->term() < place.term) {
+          held->SetTerm(place.term);
+          held->SetBounds(BoundsOf(*space, i));
+        }
         continue;
       }
       auto added = store_.AddPartition(partition, place.term, options);
+      if (added.ok()) (*added)->SetBounds(BoundsOf(*space, i));
       if (!added.ok() && outcome.ok()) {
         outcome = added.status();
         log::Error("core " + std::to_string(core_.value()) + " cannot open partition " +

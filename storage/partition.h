@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/base/check.h"
@@ -36,9 +39,21 @@ struct PartitionOptions {
   bool update_in_place = true;
   // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
   bool tombstones = false;
+  // Of kRecordKinds: the index is made for so many records ahead, in the background. 0: none.
+  std::uint64_t expected_records = 0;
   FilterShape filter;          // Of Kind::kBloom.
   PrefilterOptions prefilter;  // Of kRecordKinds.
   QueueOptions queue;          // Of kItemKinds.
+};
+
+// The keys of an ordered namespace that belong to one partition.
+struct KeyBounds {
+  std::string begin;
+  std::optional<std::string> end;  // None: to the last key.
+
+  bool Holds(Bytes key) const {
+    return AsText(key) >= begin && (!end.has_value() || AsText(key) < *end);
+  }
 };
 
 // Owner core only. Made and destroyed by CoreStore.
@@ -73,6 +88,10 @@ class Partition {
   QueueStore& queue() { return As<QueueStore>(kItemKinds); }
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
+
+  // Of Kind::kOrdered: which keys are its own. Another range comes with another term.
+  const KeyBounds& bounds() const { return bounds_; }
+  void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
 
   // Whether operations under this term may run now. Never while it is frozen.
   bool Serves(Term term) const { return serving_ == term; }
@@ -139,6 +158,7 @@ class Partition {
   Term term_;
   Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
   Lsn last_lsn_;
+  KeyBounds bounds_;
   const PartitionOptions options_;
   std::uint64_t* const guard_;  // In an arena.
   Lsn tombstone_floor_;

@@ -69,12 +69,13 @@ struct KeyValue {
   std::string_view value;
 };
 
-// Where an iteration goes on. Plain numbers, so that a program may store them and go on later or
+// Where an iteration goes on. Plain data, so that a program may store it and go on later or
 // elsewhere. A default one starts at the beginning.
 struct Cursor {
   std::uint32_t partition = 0;
   std::uint64_t position = 0;
   bool at_end = false;
+  std::string key;  // Of ordered namespaces, which are walked in the order of their keys.
 
   friend bool operator==(const Cursor&, const Cursor&) = default;
 };
@@ -319,7 +320,8 @@ class TIDEPOOL_API BytesMap {
     return BufferedBytesMap(space_, options);
   }
 
-  // The records from `from` on, a page at a time, in no useful order. A key that is there from the
+  // The records from `from` on, a page at a time, in no useful order (of ordered namespaces in the
+  // order of keys). A key that is there from the
   // first page to the last is seen exactly once, whatever happens to others meanwhile; one that
   // comes or goes is seen at most once per life.
   Result<Page> Iterate(const Cursor& from = {}, const IterateOptions& options = {}) const;
