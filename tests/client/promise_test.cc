@@ -13,20 +13,6 @@
 namespace tidepool::testing {
 namespace {
 
-struct Keys {
-  explicit Keys(int count) {
-    for (int i = 0; i < count; ++i) texts.push_back("key" + std::to_string(i));
-    views.assign(texts.begin(), texts.end());
-  }
-  std::vector<KeyValue> With(std::string_view value) const {
-    std::vector<KeyValue> records;
-    for (const std::string& key : texts) records.push_back({key, value});
-    return records;
-  }
-  std::vector<std::string> texts;
-  std::vector<std::string_view> views;
-};
-
 // Frames that `work` makes the client send.
 template <typename Work>
 std::uint64_t FramesOf(const Client& client, Work work) {
@@ -38,7 +24,7 @@ std::uint64_t FramesOf(const Client& client, Work work) {
 TEST_CASE("ReadOnlyAsksForEachKeyOnce", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "promise.reads");
-  const Keys keys(500);
+  const KeyList keys(500);
   REQUIRE(map.MultiPut(keys.With("v")).AllOk());
   const BytesMap reads = WithPromise(map, Promise::kReadOnly);
   const auto read_all = [&] {
@@ -152,7 +138,7 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
 TEST_CASE("InsertsWithoutAnswersOfTheirOwnTakeFewerBytes", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "promise.inserts");
-  const Keys keys(5'000);
+  const KeyList keys(5'000);
   const auto records = keys.With("sixteen bytes...");
   std::uint64_t received_plain = 0;
   std::uint64_t received_quiet = 0;
@@ -202,7 +188,7 @@ TEST_CASE("EachRecordOfAQuietBatchHasAResult", "[kinds]") {
 TEST_CASE("WritesThatAreNotDisjointLeaveOneOfTheirValues", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "promise.clash");
-  const Keys keys(2'000);
+  const KeyList keys(2'000);
   std::vector<std::size_t> succeeded(2);
   std::vector<std::thread> writers;
   for (std::size_t w = 0; w < 2; ++w) {
@@ -229,7 +215,7 @@ TEST_CASE("AFullMemoryIsToldForEachRecordOfAQuietBatch", "[kinds]") {
   Client client = ConnectTo(cluster);
   const BytesMap map = WithPromise(Open<BytesMap>(client, "full"), Promise::kInsertOnly);
   const std::string value(10'000, 'v');
-  const Keys keys(12'000);  // 120 MB.
+  const KeyList keys(12'000);  // 120 MB.
   const BatchResult batch = map.MultiPut(keys.With(value), {.timeout = std::chrono::seconds(60)});
   CHECK(batch.FirstFailure().code() == StatusCode::kResourceExhausted);
   CHECK(batch.ok_count() > 1'000);
@@ -240,6 +226,41 @@ TEST_CASE("AFullMemoryIsToldForEachRecordOfAQuietBatch", "[kinds]") {
             (batch.code(i) == StatusCode::kOk ? StatusCode::kOk : StatusCode::kNotFound));
 }
 
+TEST_CASE("PopOnlyAsksAnEmptyQueueOnce", "[kinds]") {
+  using namespace std::chrono_literals;
+  Client client = ConnectTo(Cluster());
+  Client other = ConnectTo(Cluster());
+  const auto queue = Open<BytesQueue>(client, "promise.pops");
+  const auto theirs = Open<BytesQueue>(other, "promise.pops");
+  const BytesQueue pops = WithPromise(queue, Promise::kPopOnly);
+  REQUIRE(queue.Push("one").ok());
+  CHECK(pops.Pop()->value == "one");
+  const auto pop_all = [&] {
+    for (int i = 0; i < 50; ++i) {
+      CHECK(pops.Pop({.wait = 60s}).code() == StatusCode::kNotFound);
+      CHECK(pops.PopMany(5, {.wait = 60s})->empty());
+      CHECK(pops.PopAsync({.wait = 60s}).Wait().code() == StatusCode::kNotFound);
+      CHECK(pops.Peek().code() == StatusCode::kNotFound);
+    }
+  };
+  CHECK(FramesOf(client, pop_all) == 1);
+  CHECK(FramesOf(client, pop_all) == 0);
+  // A broken promise hides what others push until the round ends, and loses nothing.
+  REQUIRE(theirs.Push("hidden").ok());
+  CHECK(pops.Pop().code() == StatusCode::kNotFound);
+  CHECK(queue.Length()->ready == 1);
+  pops.space().EndRound();
+  CHECK(pops.Pop({.lease = 10min})->value == "hidden");
+  CHECK(pops.Pop().code() == StatusCode::kNotFound);
+  // What the program itself pushes is found.
+  REQUIRE(pops.Push("own").ok());
+  CHECK(pops.Pop()->value == "own");
+  CHECK(pops.Pop().code() == StatusCode::kNotFound);
+  const std::vector<std::string_view> two = {"a", "b"};
+  REQUIRE(pops.MultiPush(two).AllOk());
+  CHECK(pops.PopMany(5)->size() == 2);
+}
+
 // No gain, and no harm, as the header says.
 TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   Client client = ConnectTo(Cluster());
@@ -247,7 +268,7 @@ TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   const auto queue = Open<BytesQueue>(client, "promise.pushes");
   const BytesMap local = WithPromise(map, Promise::kLocal);
   const BytesQueue pushes = WithPromise(queue, Promise::kPushOnly);
-  const Keys keys(100);
+  const KeyList keys(100);
   const auto work = [&](const BytesMap& some, const BytesQueue& items) {
     return FramesOf(client, [&] {
       REQUIRE(some.MultiPut(keys.With("v")).AllOk());
