@@ -65,7 +65,9 @@ class WriteNotice {
   ~WriteNotice();
 
  private:
-  const Space* const space_;  // Null: nobody minds.
+  void Note() const;
+
+  const Space* const space_;  // Null: nothing is written.
   const std::string_view key_;
   const bool streamed_;
 };

@@ -67,9 +67,12 @@ class Space {
     return round_;
   }
   void EndRound() const {
-    if (!has_round_.load(std::memory_order_acquire)) return;
-    round_->reads.Clear();
-    ++round_->pushes;
+    ForgetReads();
+    NotePush();
+  }
+  // Before and after a write of many keys.
+  void ForgetReads() const {
+    if (has_round_.load(std::memory_order_acquire)) round_->reads.Clear();
   }
 
   // Whether somebody in this process must be told of keys that an operation may write; and who

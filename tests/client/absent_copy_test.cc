@@ -175,7 +175,8 @@ TEST_CASE("AnOldCopyHoldsNobodyUpWhileANodeIsStopped", "[kinds]") {
   CHECK(WaitUntil([&] { return fast.space().prefilter_stats().age > milliseconds(40); }));
   const auto began = std::chrono::steady_clock::now();
   CHECK(fast.GetAsync("k").Wait().ok());
-  (void)fast.Get("k", {.timeout = milliseconds(200)});
+  CHECK(WaitUntil([&] { return fast.space().prefilter_stats().age > milliseconds(60); }));
+  CHECK(fast.Get("k", {.timeout = milliseconds(2'000)}).ok());
   // The default, which a download's pieces would have had, is 10 s each.
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
   cluster.Resume(stopped);

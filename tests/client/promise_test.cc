@@ -100,7 +100,7 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
   for (int i = 0; i < 4'000; ++i) {
     const std::string key = "k" + std::to_string(random.Below(300));
     const auto found = model.find(key);
-    switch (random.Below(6)) {
+    switch (random.Below(7)) {
       case 0: {
         const std::string value = std::to_string(i);
         REQUIRE(map.Put(key, value).ok());
@@ -119,6 +119,13 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
         model[key] = model["k1"] = value;
         break;
       }
+      case 6: {
+        const std::vector<std::string_view> keys = {key, "k2"};
+        (void)map.MultiDelete(keys);
+        model.erase(key);
+        model.erase("k2");
+        break;
+      }
       case 3: {
         Future<Version> put = map.PutAsync(key, "async");
         REQUIRE(map.Get(key)->bytes == "async");
@@ -133,6 +140,16 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
       }
     }
   }
+}
+
+TEST_CASE("ErasedRangesAreForgotten", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const BytesOrderedMap map =
+      WithPromise(Open<BytesOrderedMap>(client, "promise.ranges"), Promise::kReadOnly);
+  REQUIRE(map.Put("a", "v").ok());
+  CHECK(map.Get("a").ok());
+  CHECK(map.EraseRange({}).value() == 1);
+  CHECK(map.Get("a").code() == StatusCode::kNotFound);
 }
 
 TEST_CASE("InsertsWithoutAnswersOfTheirOwnTakeFewerBytes", "[kinds]") {
