@@ -141,8 +141,10 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
     if (map_ != nullptr && map_->dropped.contains(partition.space())) {
       return {Verdict::Kind::kRefuse, nullptr, StatusCode::kNotFound};
     }
-    const bool known_namespace = map_ != nullptr && map_->Find(partition.space()) != nullptr;
-    if (known_namespace) return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
+    // An ordered one may have been split by that map.
+    const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
+    if (space != nullptr && space->ranges == nullptr)
+      return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
     return {Verdict::Kind::kWait};
   }
   if (term > place->term) return {Verdict::Kind::kWait};

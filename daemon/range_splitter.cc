@@ -210,6 +210,7 @@ Result<SplitOutcome> RangeSplitter::RunOne(NamespaceId id, std::uint32_t partiti
     return stage == Stage::kDone || stage == Stage::kFailed;
   });
   if (!ended || move->stage.load() == Stage::kFailed) {
+    Cancel(move);
     return Status(StatusCode::kUnavailable, "the namespace was dropped, or the daemon is stopping");
   }
   log::Info("split '" + space->name + "': partition " + std::to_string(next) + " on core " +

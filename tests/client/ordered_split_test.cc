@@ -223,6 +223,47 @@ TEST_CASE("RangesThatGrowAreSplitByThemselves", "[kinds]") {
   CHECK(RangesOf(fixture.cluster, "split") == 1);
 }
 
+TEST_CASE("ARangeThatKeepsItsCoreBusyIsSplit", "[kinds]") {
+  Fixture fixture({.cores = 2,
+                   .memory = "128MiB",
+                   .flags = {"--split-operations=2000", "--split-check-ms=100"}});
+  const auto busy = Open<BytesOrderedMap>(fixture.client, "busy");
+  const Model model = Many(2'000);
+  PutAll(busy, model);
+  std::vector<std::string_view> keys;
+  for (const auto& [key, value] : model) keys.push_back(key);
+  CHECK(WaitUntil([&] {
+    for (int i = 0; i < 20; ++i) REQUIRE(busy.MultiGet(keys).AllOk());
+    return RangesOf(fixture.cluster, "busy") > 1;
+  }));
+  CHECK(Walk(busy, {}) == Records(model.begin(), model.end()));
+}
+
+TEST_CASE("ACopyOfAPrefilterOutlivesSplits", "[kinds]") {
+  Fixture fixture;
+  const auto plain =
+      Open<BytesOrderedMap>(fixture.client, "filtered",
+                            {.prefilter = "absent", .expected_items = 5'000, .split = "manual"});
+  const Model model = Many(1'000);
+  PutAll(plain, model);
+  const auto copied = WithPrefilter(plain);
+  REQUIRE(copied.ok());
+  const auto all_there = [&] {
+    return std::all_of(model.begin(), model.end(),
+                       [&](const auto& record) { return copied->Get(record.first).ok(); });
+  };
+  REQUIRE(Split(fixture.cluster, "filtered", Key(300)).ok());
+  CHECK(all_there());
+  REQUIRE(copied->Put("own", "v").ok());
+  REQUIRE(Split(fixture.cluster, "filtered", Key(600)).ok());
+  REQUIRE(copied->space().RefreshPrefilter().ok());
+  CHECK(all_there());
+  CHECK(copied->Get("own").ok());
+  const std::uint64_t before = copied->space().prefilter_stats().answered;
+  for (int i = 0; i < 1'000; ++i) CHECK_FALSE(copied->Contains(Key(i) + "absent").value());
+  CHECK(copied->space().prefilter_stats().answered > before + 900);
+}
+
 TEST_CASE("ACopyThatFindsNoMemoryLeavesTheRangeAsItWas", "[kinds]") {
   Fixture fixture({.cores = 2, .memory = "64MiB"});
   Model model;
