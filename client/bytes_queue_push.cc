@@ -45,6 +45,7 @@ OperationSpec PushSpec(const PrioritizedValue& item, const PushOptions& options,
 }
 
 CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const PushOptions& options) {
+  const internal::PushNotice notice(space);
   CallRef call = internal::StartOne(*space.space(), PushSpec(item, options, false), Mode::kSync);
   // Asked once before it waits, as Pop is.
   if (!IsAtCapacity(Only(call)) || options.wait.count() <= 0) return call;
@@ -53,6 +54,7 @@ CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const Push
 
 Future<ItemId> PushOneAsync(const Namespace& space, const PrioritizedValue& item,
                             const PushOptions& options) {
+  const internal::PushNotice notice(space);
   return {internal::StartOne(*space.space(), PushSpec(item, options, options.wait.count() > 0),
                              Mode::kAsync),
           &TakeId};
@@ -127,6 +129,7 @@ void SetPiece(const Piece& piece, std::span<const PrioritizedValue> items,
 CallRef StartPieces(const Namespace& handle, std::span<const PrioritizedValue> items,
                     const PushOptions& options, Mode mode) {
   const internal::Space& space = *handle.space();
+  const internal::PushNotice notice(handle);
   const std::vector<Piece> pieces = PiecesOf(items);
   std::size_t copied = 0;
   std::size_t bytes = 0;
@@ -203,6 +206,7 @@ Result<PushBatch> TakePushed(CallRef call) {
 // One piece, and what is refused of it for capacity again, until its time to wait is over.
 void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
                const PushOptions& options, PushBatch* batch) {
+  const internal::PushNotice notice(space);
   const auto wait_ms = static_cast<std::uint64_t>(std::min(options.wait, kWaitForEver).count());
   const Deadline until = Deadline::AfterMs(wait_ms);
   for (bool waits = false;; waits = true) {
