@@ -24,6 +24,28 @@ storage::KeyBounds BoundsOf(const placement::Namespace& space, std::uint32_t ind
   return bounds;
 }
 
+storage::PartitionOptions OptionsOf(const placement::Namespace& space) {
+  storage::PartitionOptions options;
+  options.kind = space.kind;
+  options.ttl_ms = space.options.ttl_ms;
+  options.partition_count = static_cast<std::uint32_t>(space.partitions.size());
+  if (options.partition_count != 0) {
+    options.prefilter = PrefilterOf(space);
+    // Under admission most of what is expected is only marked, and never has a record.
+    if (options.prefilter.kind != storage::PrefilterKind::kAdmit) {
+      options.expected_records = space.options.expected_items / options.partition_count;
+    }
+  }
+  if (space.kind == Kind::kBloom) {
+    // The coordinator has refused options that give no shape.
+    options.filter = ShapeOfFilter(space.options.expected_items, space.options.false_positive_rate,
+                                   options.partition_count)
+                         .value_or(FilterShape{});
+  }
+  options.queue.capacity = space.options.capacity;
+  return options;
+}
+
 }  // namespace
 
 Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
@@ -45,32 +67,18 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
       }
     }
   }
-  for (const PartitionId partition : gone) store_.DropPartition(partition);
+  for (const PartitionId partition : gone) {
+    importing_.erase(partition.value());
+    store_.DropPartition(partition);
+  }
   for (const auto& [id, space] : map->namespaces) {
-    storage::PartitionOptions options;
-    options.kind = space->kind;
-    options.ttl_ms = space->options.ttl_ms;
-    options.partition_count = static_cast<std::uint32_t>(space->partitions.size());
-    if (options.partition_count != 0) {
-      options.prefilter = PrefilterOf(*space);
-      // Under admission most of what is expected is only marked, and never has a record.
-      if (options.prefilter.kind != storage::PrefilterKind::kAdmit) {
-        options.expected_records = space->options.expected_items / options.partition_count;
-      }
-    }
-    if (space->kind == Kind::kBloom) {
-      // The coordinator has refused options that give no shape.
-      options.filter = ShapeOfFilter(space->options.expected_items,
-                                     space->options.false_positive_rate, options.partition_count)
-                           .value_or(FilterShape{});
-    }
-    options.queue.capacity = space->options.capacity;
+    const storage::PartitionOptions options = OptionsOf(*space);
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
-        if (held->term() < place.term) {
+        if (held->term() < place.term && !importing(partition)) {
           held->SetTerm(place.term);
           held->SetBounds(BoundsOf(*space, i));
         }
@@ -89,6 +97,30 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   map_ = std::move(map);
   self_ = self;
   return outcome;
+}
+
+Status Ownership::BeginImport(PartitionId partition, Term term) {
+  const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
+  if (space == nullptr) return Status(StatusCode::kNotFound, "the namespace was dropped");
+  auto added = store_.AddPartition(partition, term, OptionsOf(*space));
+  if (!added.ok()) return added.status();
+  (*added)->Freeze();
+  importing_.insert(partition.value());
+  return OkStatus();
+}
+
+bool Ownership::EndImport(PartitionId partition) {
+  storage::Partition* held = store_.Find(partition);
+  const placement::PartitionPlace* place = map_ == nullptr ? nullptr : map_->Find(partition);
+  const bool ours = place != nullptr && place->node == self_ && place->core == core_;
+  if (importing_.erase(partition.value()) == 0 || held == nullptr || !ours) return false;
+  held->SetBounds(BoundsOf(*map_->Find(partition.space()), partition.index()));
+  held->SetTerm(place->term);
+  return true;
+}
+
+void Ownership::CancelImport(PartitionId partition) {
+  if (importing_.erase(partition.value()) > 0) store_.DropPartition(partition);
 }
 
 StatusCode Ownership::Freeze(PartitionId partition, Term term) {
@@ -112,8 +144,10 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
     if (map_ != nullptr && map_->dropped.contains(partition.space())) {
       return {Verdict::Kind::kRefuse, nullptr, StatusCode::kNotFound};
     }
-    const bool known_namespace = map_ != nullptr && map_->Find(partition.space()) != nullptr;
-    if (known_namespace) return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
+    // An ordered one may have been split by that map.
+    const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
+    if (space != nullptr && space->ranges == nullptr)
+      return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
     return {Verdict::Kind::kWait};
   }
   if (term > place->term) return {Verdict::Kind::kWait};

@@ -468,6 +468,21 @@ Result<AcceptOutcome> Coordinator::AcceptLoss(std::string_view name) {
   return AcceptOutcome{*accepted, state_.map.epoch};
 }
 
+Result<Epoch> Coordinator::SplitPartition(const RangeSplit& split) {
+  const std::lock_guard lock(state_mutex_);
+  const auto space = state_.map.Find(split.space);
+  if (space == nullptr) return Status(StatusCode::kNotFound, "the namespace was dropped");
+  if (IsSplitSo(*space, split)) return state_.map.epoch;
+  auto changed = std::make_shared<Namespace>(*space);
+  TP_RETURN_IF_ERROR(SplitRange(split, changed.get()));
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  changed->changed = next.map.epoch;
+  next.map.namespaces[changed->id] = std::move(changed);
+  TP_RETURN_IF_ERROR(Commit(std::move(next)));
+  return state_.map.epoch;
+}
+
 std::vector<std::uint64_t> Coordinator::LastHeartbeatsMs() const {
   const std::lock_guard lock(liveness_mutex_);
   std::vector<std::uint64_t> times;

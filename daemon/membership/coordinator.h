@@ -24,6 +24,7 @@
 
 #include "daemon/membership/cluster_store.h"
 #include "daemon/membership/map_holder.h"
+#include "daemon/membership/range_rules.h"
 #include "proto/base/clock.h"
 #include "tidepool/v1/cluster.pb.h"
 
@@ -89,6 +90,10 @@ class Coordinator {
   // Lost partitions of nodes that are up serve again, empty, under a new term.
   // Errors: kNotFound, kResourceExhausted (terms), those of Save.
   Result<AcceptOutcome> AcceptLoss(std::string_view name);
+
+  // Makes two ranges known where there was one. Asking again gives the same answer.
+  // Errors: as SplitRange, kNotFound (the namespace was dropped), those of Save.
+  Result<Epoch> SplitPartition(const RangeSplit& split);
 
   // Wall clock of each node's last heartbeat, index = NodeId.
   std::vector<std::uint64_t> LastHeartbeatsMs() const;

@@ -184,6 +184,49 @@ TEST_CASE("AnOrderedNamespaceBeginsWithTheRangesThatItsSplitKeysMake") {
   refuses(Kind::kQueue, {.split = "manual"}, "kind 'ordered'");
 }
 
+TEST_CASE("ASplitGivesBothPartsTheNextTermOnceOnly") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, {}).ok());
+  const auto before = cluster.Map()->Find("x");
+  const placement::PartitionPlace place = before->partitions[0];
+  RangeSplit split{before->id, 0, place.term, place.node, "m", 1, CoreId(1)};
+  const auto epoch = cluster.coordinator->SplitPartition(split);
+  REQUIRE(epoch.ok());
+  const auto after = cluster.Map()->Find("x");
+  REQUIRE(after->partitions.size() == 2);
+  CHECK(after->changed == *epoch);
+  CHECK(after->partitions[0].term.value() == place.term.value() + 1);
+  CHECK(after->partitions[1].term.value() == place.term.value() + 1);
+  CHECK(after->partitions[1].core == CoreId(1));
+  CHECK(after->IndexOf(AsBytes(std::string_view("lzz"))) == 0);
+  CHECK(after->IndexOf(AsBytes(std::string_view("m"))) == 1);
+  // The answer was lost: asked again, nothing changes.
+  CHECK(cluster.coordinator->SplitPartition(split).value() == *epoch);
+  CHECK(cluster.Map()->Find("x")->partitions.size() == 2);
+  // By an old map.
+  split.key = "g";
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kFailedPrecondition);
+  // A number that another split has taken; a key of the other range.
+  split.term = Term(place.term.value() + 1);
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kAborted);
+  split.new_partition = 2;
+  split.key = "n";
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kInvalidArgument);
+  split.key = "m";
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kInvalidArgument);
+  split.key = "g";
+  REQUIRE(cluster.coordinator->SplitPartition(split).ok());
+  CHECK(cluster.Map()->Find("x")->ranges->order() == std::vector<std::uint32_t>{0, 2, 1});
+  split.space = NamespaceId(999);
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kNotFound);
+  // Queues and hash namespaces have no ranges.
+  CHECK(CreateStatus(&cluster, "h", Kind::kHash, {}).ok());
+  const auto hash = cluster.Map()->Find("h");
+  split.space = hash->id;
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
   CoordinatorFixture cluster;
   cluster.Join(1);
