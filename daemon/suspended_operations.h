@@ -48,9 +48,9 @@ struct SuspendedOperation {
   std::list<std::unique_ptr<SuspendedOperation>>::iterator place;  // In its line.
 };
 
-// Owner core only. In the order of arrival per partition and reason: first come, first served, where
-// an operation that its client sends again, as its slice of time was over, comes anew. Bounded by the
-// dispatcher's quotas per session.
+// Owner core only. In the order of arrival per partition and reason: first come, first served,
+// where an operation that its client sends again, as its slice of time was over, comes anew.
+// Bounded by the dispatcher's quotas per session.
 //
 // Adding, finding and dropping one costs O(log n) of all that wait; a retry, an attempt at each
 // that may have gained and O(1) more. What walks them all says so.
