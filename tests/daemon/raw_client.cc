@@ -33,6 +33,14 @@ void TestNode::RaiseTerms() {
   Publish();
 }
 
+void TestNode::SetRanges(std::vector<std::string> begins) {
+  auto ranges = placement::Ranges::Create(std::move(begins));
+  REQUIRE(ranges.ok());
+  ranges_ = std::make_shared<const placement::Ranges>(*std::move(ranges));
+  partitions_ = ranges_->size();
+  RaiseTerms();
+}
+
 void TestNode::SetMemoryShare(std::uint32_t percent) {
   memory_share_percent_ = percent;
   Publish();
@@ -55,6 +63,7 @@ std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
   space->options.expected_items = expected_items;
   space->options.prefilter = prefilter_;
   space->options.capacity = capacity_;
+  space->ranges = ranges_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
   }
@@ -75,6 +84,8 @@ void TestNode::Publish() {
 }
 
 PartitionId TestNode::PartitionOf(std::string_view key, NamespaceId of) const {
+  if (addressed_.has_value()) return PartitionId(of, *addressed_);
+  if (ranges_ != nullptr) return PartitionId(of, ranges_->IndexOf(AsBytes(key)));
   return PartitionId(of, placement::PartitionIndexOf(AsBytes(key), partitions_));
 }
 

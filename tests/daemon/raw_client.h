@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ class TestNode {
   Term term() const { return term_; }
   // Publishes a map in which every partition has the next term.
   void RaiseTerms();
+  // Publishes a map in which the ranges of an ordered namespace begin so, under the next term.
+  void SetRanges(std::vector<std::string> begins);
+  // Whoever has the key: what PartitionOf says from now on.
+  void Address(std::optional<std::uint32_t> partition) { addressed_ = partition; }
   // Publishes a map in which the namespace has this share of the node's memory.
   void SetMemoryShare(std::uint32_t percent);
   // Publishes a map in which the partitions have this state.
@@ -58,6 +63,8 @@ class TestNode {
   Term term_{1};
   std::uint64_t epoch_ = 0;
   std::uint32_t memory_share_percent_ = 0;
+  std::shared_ptr<const placement::Ranges> ranges_;
+  std::optional<std::uint32_t> addressed_;
   placement::PartitionState state_ = placement::PartitionState::kActive;
 };
 
