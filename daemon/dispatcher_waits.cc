@@ -146,7 +146,8 @@ void Dispatcher::Thaw(PartitionId partition, Term term) {
   if (!ownership_.Thaw(partition, term)) return;
   // In one go, so that nothing that arrives later comes before what was held back.
   ResumeWaiting();
-  Wake(partition);
+  // Waits for items and changes, and for groups that were broken meanwhile.
+  RecheckSuspended();
 }
 
 void Dispatcher::EndImport(PartitionId partition) {
@@ -181,8 +182,13 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   // Given up by the client: its deadline has passed and finished_below has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
   kept->fates[waiting.group] = GroupFate::kUnseen;
+  // What it has waited is gone: a pop must not wait on for a client that has given it up.
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  const std::uint64_t left_ns = waiting.deadline_ns > now_ns ? waiting.deadline_ns - now_ns : 0;
+  request_.header.time_left_us = static_cast<std::uint32_t>(left_ns / 1'000);
+  if (left_ns == 0 && code == StatusCode::kOk) code = StatusCode::kDeadlineExceeded;
   AnswerSink sink = SinkFor(*session, waiting.frame_id, request_.header.reply_bytes_max);
-  Reception to{*session, waiting.frame_id, clock_.MonotonicNs(), kept, sink};
+  Reception to{*session, waiting.frame_id, now_ns, kept, sink};
   plan_.clear();
   request_copy_ = waiting.frame;
   if (code != StatusCode::kOk) {

@@ -112,6 +112,20 @@ TEST_CASE("AHeldGroupEndsAtItsDeadlineAndIsNeverExecuted") {
   CHECK(fixture.Ask(PopOp()) == StatusCode::kNotFound);
 }
 
+TEST_CASE("TheTimeThatAPopIsHeldBackIsTimeThatItHasWaited") {
+  Fixture fixture;
+  REQUIRE(fixture.Freeze(Term(1)) == StatusCode::kOk);
+  fixture.client.time_left_us = 2'000'000;
+  const Deadline sent = Deadline::AfterMs(10'000);
+  fixture.client.Call({PopOp(60'000)});
+  const Deadline thaw = Deadline::AfterMs(1'500);
+  while (!thaw.Passed()) fixture.client.Settle();
+  fixture.Thaw(Term(1));
+  CHECK(fixture.client.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
+  // It came 2 s after it was sent, and not 3.5.
+  CHECK(sent.LeftNs() > 6'800'000'000);
+}
+
 TEST_CASE("WhatWasExecutedBeforeTheFreezeIsAnsweredAgainDuringItAndAfterTheMove") {
   Fixture fixture;
   REQUIRE(fixture.Ask(PushOp("a")) == StatusCode::kOk);
