@@ -229,7 +229,8 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
         batch.Add(StartPop(space_, items_max - batch.size(), options, waits, Mode::kSync), &more);
     if (!status.ok()) {
       if (batch.empty()) return status;
-      break;  // What was taken must not be lost with the failure.
+      batch.EndEarly(status);  // What was taken must not be lost with the failure.
+      break;
     }
     waits = batch.empty() && !more && may_wait;
     if (waits) more = true;

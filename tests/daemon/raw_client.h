@@ -138,6 +138,14 @@ class RawClient : public transport::Receiver {
   int runs_ = 0;
 };
 
+// One part of an upload.
+void UploadPart(RawClient& client, std::uint64_t number, const std::string& value,
+                std::size_t offset, std::size_t bytes);
+// Sends all parts within the window and waits for the last acknowledgement.
+void UploadValue(RawClient& client, std::uint64_t number, const std::string& value);
+// The value of an answer that announces it. REQUIRES: no other value is on its way.
+std::string DownloadValue(RawClient& client, const OwnedAnswer& answer);
+
 // Operations for tests; `key` and `value` must outlive them.
 wire::Operation GetOp(std::string_view key);
 wire::Operation PutOp(std::string_view key, std::string_view value);
