@@ -314,7 +314,7 @@ TEST_CASE("APrefilterIsOfKindsWithRecordsAndMayHaveASize") {
   CHECK(created("a", Kind::kHash, "admit", 0, 0.01) == StatusCode::kAlreadyExists);
   CHECK(created("a", Kind::kHash, "absent", 10, 0.01) == StatusCode::kAlreadyExists);
   CHECK(created("b", Kind::kOrdered, "admit", 1'000'000, 0.001) == StatusCode::kOk);
-  CHECK(created("c", Kind::kHash, "none", 10, 0.01) == StatusCode::kInvalidArgument);
+  CHECK(created("c", Kind::kQueue, "none", 10, 0.01) == StatusCode::kInvalidArgument);
   CHECK(created("c", Kind::kHash, "absent", 10, 0.9) == StatusCode::kInvalidArgument);
   CHECK(created("c", Kind::kHash, "absent", ~0ull, 0.01) == StatusCode::kInvalidArgument);
   CHECK(created("c", Kind::kBloom, "absent", 10, 0.01) == StatusCode::kInvalidArgument);
