@@ -19,6 +19,9 @@ namespace {
 
 using internal::Engine;
 
+// Nothing takes for ever.
+constexpr std::uint64_t kMigrateMsMax = 3'600'000;
+
 Deadline ControlDeadline(const Engine& engine) {
   return Deadline(internal::DeadlineFor(engine, std::chrono::milliseconds(0), 0));
 }
@@ -224,6 +227,22 @@ Status Client::Drop(std::string_view name) {
     return engine_->control().DropNamespace(address, std::string(name), &epoch, deadline);
   }));
   return AwaitMap(*engine_, epoch, deadline);
+}
+
+Status Client::Migrate(std::string_view name, std::string_view node,
+                       std::chrono::milliseconds hold) {
+  TP_RETURN_IF_ERROR(engine_->Usable());
+  std::string number(node);
+  TP_RETURN_IF_ERROR(ResolveHome(*engine_, &number));
+  // What it takes depends on what is there; the daemons bound each step of it.
+  const Deadline deadline = Deadline::AfterMs(kMigrateMsMax);
+  const auto hold_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(hold.count(), 0));
+  Epoch epoch;
+  TP_RETURN_IF_ERROR(AskAnyNode(*engine_, [&](const std::string& address) {
+    return engine_->control().MigrateNamespace(address, std::string(name), number, hold_ms, &epoch,
+                                               deadline);
+  }));
+  return AwaitMap(*engine_, epoch, ControlDeadline(*engine_));
 }
 
 Result<std::vector<NamespaceInfo>> Client::List() {

@@ -18,6 +18,22 @@ storage::PrefilterOptions PrefilterOf(const placement::Namespace& space) {
 
 }  // namespace
 
+storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space) {
+  storage::PartitionOptions options;
+  options.kind = space.kind;
+  options.ttl_ms = space.options.ttl_ms;
+  options.partition_count = static_cast<std::uint32_t>(space.partitions.size());
+  if (options.partition_count != 0) options.prefilter = PrefilterOf(space);
+  if (space.kind == Kind::kBloom) {
+    // The coordinator has refused options that give no shape.
+    options.filter = ShapeOfFilter(space.options.expected_items, space.options.false_positive_rate,
+                                   options.partition_count)
+                         .value_or(FilterShape{});
+  }
+  options.queue.capacity = space.options.capacity;
+  return options;
+}
+
 Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   if (map_ != nullptr && map->epoch <= map_->epoch && self == self_) return OkStatus();
   Status outcome;
@@ -39,24 +55,19 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   }
   for (const PartitionId partition : gone) store_.DropPartition(partition);
   for (const auto& [id, space] : map->namespaces) {
-    storage::PartitionOptions options;
-    options.kind = space->kind;
-    options.ttl_ms = space->options.ttl_ms;
-    options.partition_count = static_cast<std::uint32_t>(space->partitions.size());
-    if (options.partition_count != 0) options.prefilter = PrefilterOf(*space);
-    if (space->kind == Kind::kBloom) {
-      // The coordinator has refused options that give no shape.
-      options.filter = ShapeOfFilter(space->options.expected_items,
-                                     space->options.false_positive_rate, options.partition_count)
-                           .value_or(FilterShape{});
-    }
-    options.queue.capacity = space->options.capacity;
+    const storage::PartitionOptions options = PartitionOptionsOf(*space);
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
         if (held->term() < place.term) held->SetTerm(place.term);
+        continue;
+      }
+      // It was asked for when all of it was here, and its owner's term is replaced by the next one.
+      if (const storage::Partition* incoming = store_.FindIncoming(partition);
+          incoming != nullptr && incoming->term().value() + 1 == place.term.value()) {
+        store_.Adopt(partition, place.term);
         continue;
       }
       auto added = store_.AddPartition(partition, place.term, options);

@@ -22,6 +22,9 @@ Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
 // Kinds that one core holds as a whole.
 bool HasOnePartition(placement::Kind kind);
 
+// Whether partitions of the namespace can move to another node. Errors: kUnimplemented.
+Status CheckMovable(const placement::Namespace& space);
+
 // How many partitions such a namespace is made with; 0: SpreadPartitions decides.
 std::uint32_t PartitionsWanted(placement::Kind kind, const placement::NamespaceOptions& options);
 
