@@ -34,6 +34,13 @@ struct Reading {
   std::string room;
 };
 
+// Why the target does not take it.
+Status StatusOf(const v1::ReceiveAnswer& answer) {
+  const auto code = static_cast<StatusCode>(answer.code() % kStatusCodeCount);
+  return Status(code == StatusCode::kOk ? StatusCode::kInternal : code, answer.what(),
+                answer.remedy());
+}
+
 class Sender {
  public:
   using Report = std::function<void(const v1::MovePartitionProgress&)>;
@@ -45,7 +52,9 @@ class Sender {
         id_(NamespaceId(request.namespace_id()), request.partition()),
         term_(request.term()) {}
   ~Sender() {
-    if (stream_ != nullptr && !finished_) (void)Broken();
+    if (stream_ == nullptr || finished_) return;
+    call_.TryCancel();
+    (void)Broken();
   }
 
   Result<Epoch> Run();
@@ -135,15 +144,13 @@ Status Sender::Connect() {
   start->set_source_node(node_.self().value());
   start->set_core(target_core_.value());
   v1::ReceiveAnswer answer;
-  if (!stream_->Write(first) || !stream_->Read(&answer)) return Broken();
-  if (answer.ready()) return OkStatus();
-  return Status(static_cast<StatusCode>(answer.code() % kStatusCodeCount), answer.what(),
-                answer.remedy());
+  stream_->Write(first);
+  if (!stream_->Read(&answer)) return Broken();
+  return answer.ready() ? OkStatus() : StatusOf(answer);
 }
 
-// How the stream ended, or was ended here.
+// Nothing can be read or written any more: how the stream ended.
 Status Sender::Broken() {
-  call_.TryCancel();
   finished_ = true;
   const Status status = convert::FromGrpc(stream_->Finish(), NodeText(target_));
   if (node_.moves.stopping()) return Status(StatusCode::kCancelled, "this daemon is stopping");
@@ -230,7 +237,10 @@ Status Sender::SendImage() {
     const bool written = stream_->Write(piece);
     // It may have arrived all the same.
     if (piece.last()) return OkStatus();
-    if (!written) return Broken();
+    if (written) continue;
+    // The target has ended it, and perhaps said why.
+    v1::ReceiveAnswer answer;
+    return stream_->Read(&answer) ? StatusOf(answer) : Broken();
   }
 }
 
@@ -244,8 +254,7 @@ Result<Epoch> Sender::Learn() {
     return Epoch(answer.epoch());
   }
   Thaw();
-  return Status(static_cast<StatusCode>(answer.code() % kStatusCodeCount), answer.what(),
-                answer.remedy());
+  return StatusOf(answer);
 }
 
 // The target may have the partition, or get it yet. Whoever's grant comes first has it.
