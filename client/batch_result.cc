@@ -1,31 +1,54 @@
 #include "tidepool/batch_result.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
-#include "client/call.h"
+#include "client/calls.h"
 #include "proto/base/check.h"
 
 namespace tidepool {
 namespace {
 
+using internal::Call;
+
+// The operation that record `i` is, or is a part of.
 const internal::Operation& At(const internal::CallRef& call, std::size_t i, std::size_t size) {
   TP_CHECK(i < size);
-  return call.get()->operations()[i];
+  const std::vector<Call::Item>& items = call.get()->items;
+  return call.get()->operations()[items.empty() ? i : items[i].operation];
+}
+
+// Why record `i` failed, which travelled in a pack; null: it did not.
+const Status* PackFailureOf(const Call& call, std::size_t i) {
+  const Call::Item& item = call.items[i];
+  const std::vector<Call::PackFailure>& failures = call.pack_failures();
+  // The last one that begins at the item or before it.
+  const auto behind = std::upper_bound(
+      failures.begin(), failures.end(), item, [](const Call::Item& at, const auto& failure) {
+        return std::pair(at.operation, at.at) < std::pair(failure.pack, failure.first);
+      });
+  if (behind == failures.begin()) return nullptr;
+  const Call::PackFailure& failure = *std::prev(behind);
+  const bool holds = failure.pack == item.operation && item.at - failure.first < failure.count;
+  return holds ? &failure.why : nullptr;
 }
 
 }  // namespace
 
 BatchResult::BatchResult(internal::CallRef call)
-    : call_(std::move(call)), size_(call_.get()->operations().size()) {}
+    : call_(std::move(call)),
+      size_(call_.get()->items.empty() ? call_.get()->operations().size()
+                                       : call_.get()->items.size()) {
+  call_.get()->SortPackFailures();
+  internal::RememberReads(call_.get());
+}
 
 std::size_t BatchResult::ok_count() const {
-  if (size_ == 0) return 0;
-  const auto operations = call_.get()->operations();
-  return static_cast<std::size_t>(
-      std::count_if(operations.begin(), operations.end(),
-                    [](const auto& operation) { return operation.code == StatusCode::kOk; }));
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < size_; ++i) count += code(i) == StatusCode::kOk ? 1 : 0;
+  return count;
 }
 
 Status BatchResult::FirstFailure() const {
@@ -41,10 +64,18 @@ Status BatchResult::FirstFailure() const {
   return {};
 }
 
-StatusCode BatchResult::code(std::size_t i) const { return At(call_, i, size_).code; }
+StatusCode BatchResult::code(std::size_t i) const {
+  const internal::Operation& operation = At(call_, i, size_);
+  if (!operation.is_pack()) return operation.code;
+  const Status* failure = PackFailureOf(*call_.get(), i);
+  return failure == nullptr ? StatusCode::kOk : failure->code();
+}
 
 Status BatchResult::status(std::size_t i) const {
-  return call_.get()->StatusOf(At(call_, i, size_));
+  const internal::Operation& operation = At(call_, i, size_);
+  if (!operation.is_pack()) return call_.get()->StatusOf(operation);
+  const Status* failure = PackFailureOf(*call_.get(), i);
+  return failure == nullptr ? OkStatus() : *failure;
 }
 
 std::string_view BatchResult::value(std::size_t i) const { return At(call_, i, size_).result; }

@@ -36,10 +36,7 @@ BufferedOptions Bounded(BufferedOptions options) {
 }  // namespace
 
 Buffer::Buffer(std::shared_ptr<Space> space, const BufferedOptions& options)
-    : space_(std::move(space)),
-      options_(Bounded(options)),
-      packs_(space_->state()->queues.size()),
-      core_of_(packs_.size()) {
+    : space_(std::move(space)), options_(Bounded(options)) {
   LearnCores();
 }
 
@@ -53,11 +50,16 @@ Buffer::~Buffer() {
 }
 
 // Which partitions travel together. If the map changes later, packs still arrive: their queues know
-// where to.
+// where to. Every pack is empty.
 void Buffer::LearnCores() {
   epoch_ = space_->engine()->epoch_hint();
+  if (space_->state()->kind == placement::Kind::kOrdered) {
+    ranges_ = space_->engine()->RangesOf(*space_->state());
+  }
+  packs_.resize(ranges_ != nullptr ? ranges_->size() : space_->state()->queues.size());
+  core_of_.resize(packs_.size());
   const std::vector<const void*> identities = space_->engine()->CoresOf(*space_->state());
-  for (std::size_t i = 0; i < identities.size(); ++i) {
+  for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto found = std::find_if(cores_.begin(), cores_.end(), [&](const auto& core) {
       return core->identity == identities[i];
     });
@@ -68,27 +70,62 @@ void Buffer::LearnCores() {
   }
 }
 
+std::uint32_t Buffer::PartitionOf(std::string_view key) const {
+  return ranges_ != nullptr
+             ? ranges_->IndexOf(AsBytes(key))
+             : placement::PartitionIndexOf(AsBytes(key), static_cast<std::uint32_t>(packs_.size()));
+}
+
+// From the outermost call's begin to its end, when what was added meanwhile follows.
+class Buffer::Busy {
+ public:
+  explicit Busy(Buffer* buffer) : buffer_(*buffer) { buffer_.busy_ = true; }
+  ~Busy() {
+    while (!buffer_.deferred_.empty()) {
+      const Deferred next = std::move(buffer_.deferred_.front());
+      buffer_.deferred_.pop_front();
+      buffer_.AddNow(next.header, next.word, next.key, next.value);
+    }
+    buffer_.busy_ = false;
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  Buffer& buffer_;
+};
+
 void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_view key,
                  std::string_view value) {
+  if (busy_) [[unlikely]] {
+    deferred_.push_back({header, word, std::string(key), std::string(value)});
+    return;
+  }
+  const Busy busy(this);
+  AddNow(header, word, key, value);
+}
+
+void Buffer::AddNow(wire::OperationHeader header, std::uint64_t word, std::string_view key,
+                    std::string_view value) {
   ++counts_.operations;
   ++pending_;
   if (key.size() > limits::kKeyBytesMax || value.size() > limits::kValueBytesMax) [[unlikely]] {
     return Refuse(key, CheckSizes(key, value.size(), false));
   }
-  const std::uint32_t partition =
-      placement::PartitionIndexOf(AsBytes(key), static_cast<std::uint32_t>(packs_.size()));
+  std::uint32_t partition = PartitionOf(key);
   Core* core = cores_[core_of_[partition]].get();
   if (value.size() > limits::kUnstreamedValueBytesMax) [[unlikely]] {
     return AddLarge(core, header, word, key, value);
   }
-  if (space_->absent() != nullptr) [[unlikely]]
-    space_->absent()->NoteWrite(key, false);
+  if (space_->minds_writes()) [[unlikely]]
+    space_->NoteWrite(key, false);
   header.key_bytes = static_cast<std::uint16_t>(key.size());
   header.value_bytes = static_cast<std::uint16_t>(value.size());
   const std::size_t bytes = header.bytes();
   if (core->bytes + bytes > options_.bytes_max && core->operations > 0) {
     Send(core);
-    core = cores_[core_of_[partition]].get();  // A newer map may have been learned.
+    partition = PartitionOf(key);  // A newer map may have been learned.
+    core = cores_[core_of_[partition]].get();
   }
   wire::Pack& pack = packs_[partition];
   if (pack.count() == 0) core->filled.push_back(partition);
@@ -103,6 +140,7 @@ void Buffer::Add(wire::OperationHeader header, std::uint64_t word, std::string_v
 void Buffer::AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
                       std::string_view key, std::string_view value) {
   Send(core);
+  TakeIn(core, options_.buffers_in_flight - 1);
   OperationSpec spec;
   spec.opcode = static_cast<wire::Opcode>(header.opcode);
   spec.key = key;
@@ -113,7 +151,6 @@ void Buffer::AddLarge(Core* core, const wire::OperationHeader& header, std::uint
   spec.timeout = options_.timeout;
   core->flying.push_back(StartOne(*space_, spec, Mode::kAsync));
   ++counts_.buffers;
-  TakeIn(core, options_.buffers_in_flight);
 }
 
 void Buffer::Refuse(std::string_view key, Status why) {
@@ -144,9 +181,10 @@ void Buffer::Send(Core* core) {
   call->urgent = true;
   // Before this one goes, so that the daemon always has something to do meanwhile.
   TakeIn(core, options_.buffers_in_flight - 1);
-  core->flying.push_back(StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes));
+  core->flying.push_back(
+      StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes, ranges_.get()));
   ++counts_.buffers;
-  if (space_->absent() != nullptr) [[unlikely]]
+  if (space_->minds_writes()) [[unlikely]]
     NoteWrites(core->flying.back());
   if (epoch_ == space_->engine()->epoch_hint()) [[likely]]
     return;
@@ -159,7 +197,7 @@ void Buffer::Send(Core* core) {
 void Buffer::NoteWrites(const CallRef& call) {
   for (const Operation& pack : call.get()->operations()) {
     wire::VisitKeys({pack.value, pack.value_bytes}, pack.pack_uniform, pack.pack_count,
-                    [this](Bytes key) { space_->absent()->NoteWrite(AsText(key), false); });
+                    [this](Bytes key) { space_->NoteWrite(AsText(key), false); });
   }
 }
 
@@ -180,6 +218,8 @@ void Buffer::SendOld() {
 }
 
 void Buffer::Progress() {
+  if (busy_) return;
+  const Busy busy(this);
   SendOld();
   for (const auto& core : cores_) {
     if (core->flying.empty()) continue;
@@ -232,6 +272,12 @@ void Buffer::Note(std::string_view key, std::uint32_t count, const Status& why) 
 }
 
 Status Buffer::Flush() {
+  if (busy_) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "a buffered handle was flushed in the middle of one of its own calls",
+                  "flush it outside of Future::Then");
+  }
+  const Busy busy(this);
   SendAll();
   for (std::size_t i = 0; i < cores_.size(); ++i) TakeIn(cores_[i].get(), 0);
   reported_ = std::exchange(failures_, {});

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -51,6 +52,18 @@ class Buffer {
     std::deque<CallRef> flying;
   };
 
+  // Threads run the continuations of other calls while they wait (Future::Then), and those may use
+  // this handle: what they add in the middle of one of its calls is done at the end of that.
+  struct Deferred {
+    wire::OperationHeader header;
+    std::uint64_t word;
+    std::string key;
+    std::string value;
+  };
+  class Busy;
+
+  void AddNow(wire::OperationHeader header, std::uint64_t word, std::string_view key,
+              std::string_view value);
   void AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
                 std::string_view key, std::string_view value);
   void Refuse(std::string_view key, Status why);
@@ -59,16 +72,21 @@ class Buffer {
   void SendAll();
   void SendOld();
   void LearnCores();
+  std::uint32_t PartitionOf(std::string_view key) const;
   void TakeIn(Core* core, std::size_t flying_max);
   void Settle(const CallRef& call);
   void Note(std::string_view key, std::uint32_t count, const Status& why);
 
   const std::shared_ptr<Space> space_;
   const BufferedOptions options_;
+  // Of an ordered namespace: what packs_ and core_of_ are made by, as of the map of epoch_.
+  std::shared_ptr<const placement::Ranges> ranges_;
   std::vector<wire::Pack> packs_;       // Index = partition.
   std::vector<std::uint32_t> core_of_;  // Index = partition, value = index of cores_.
   std::vector<std::unique_ptr<Core>> cores_;
   std::uint64_t epoch_ = 0;  // Of the map that core_of_ was made of.
+  bool busy_ = false;
+  std::deque<Deferred> deferred_;
   std::uint64_t pending_ = 0;
   BufferedCounts counts_;
   std::uint64_t failed_ = 0;  // Since the last Flush.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/calls.h"
+#include "client/range_calls.h"
 
 namespace tidepool {
 namespace {
@@ -43,6 +44,9 @@ Result<double> TakeF64(CallRef call) {
 }
 
 Result<std::uint64_t> TakeSum(CallRef call) {
+  if (call.get()->operations()[0].opcode == Opcode::kCountRange) {
+    return internal::TakeStoredCount(std::move(call));
+  }
   std::uint64_t sum = 0;
   for (const Operation& operation : call.get()->operations()) {
     if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
@@ -56,6 +60,7 @@ OperationSpec Spec(Opcode opcode, std::string_view key, const CallOptions& optio
   spec.opcode = opcode;
   spec.key = key;
   spec.timeout = options.timeout;
+  spec.promise = options.promise;
   return spec;
 }
 
@@ -153,6 +158,9 @@ Future<T> Async(const Namespace& space, const OperationSpec& spec, Result<T> (*t
 
 CallRef StartLength(const Namespace& space, Mode mode, const CallOptions& options) {
   internal::SpaceState* state = space.space()->state();
+  if (state->kind == placement::Kind::kOrdered) {
+    return internal::StartStoredCount(*space.space(), mode, options.timeout);
+  }
   internal::Call* call = internal::Call::Make(state->queues.size(), 0);
   std::size_t i = 0;
   for (Operation& operation : call->operations()) {
@@ -170,6 +178,7 @@ namespace internal {
 
 Result<Value> TakeValue(CallRef call) {
   const Operation& operation = Only(call);
+  RememberReads(call.get());
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
   Value value;
   value.kind = static_cast<ValueKind>(operation.result_kind);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "client/calls.h"
+#include "client/quiet_puts.h"
 #include "proto/base/limits.h"
 #include "tidepool/bytes_map.h"
 
@@ -17,9 +18,8 @@ using wire::Opcode;
 
 Result<BatchResult> TakeBatch(CallRef call) { return BatchResult(std::move(call)); }
 
-CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mode mode,
-                  const PutOptions& options) {
-  const internal::Space& space = *handle.space();
+CallRef StartEachPut(const internal::Space& space, std::span<const KeyValue> records, Mode mode,
+                     const PutOptions& options) {
   std::size_t bytes = 0;
   for (const KeyValue& record : records) bytes += record.key.size() + record.value.size();
   Call* call = Call::Make(records.size(), mode == Mode::kAsync ? bytes : 0);
@@ -46,15 +46,25 @@ CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mo
     }
     if (options.ttl_ms.has_value()) operation.AddArgument(Argument::kTtlMs, *options.ttl_ms);
   }
+  return internal::StartCall(space, call, mode, options.timeout, bytes);
+}
+
+CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mode mode,
+                  const PutOptions& options) {
+  const internal::Space& space = *handle.space();
   // As one WriteNotice for each record.
   const auto note_writes = [&] {
-    if (space.absent() == nullptr) return;
+    if (!space.minds_writes()) return;
     for (const KeyValue& record : records) {
-      space.absent()->NoteWrite(record.key, record.value.size() > limits::kUnstreamedValueBytesMax);
+      space.NoteWrite(record.key, record.value.size() > limits::kUnstreamedValueBytesMax);
     }
   };
   note_writes();
-  CallRef started = internal::StartCall(space, call, mode, options.timeout, bytes);
+  const bool quiet =
+      options.condition == PutCondition::kAlways &&
+      space.Promises(Promise::kInsertOnly | Promise::kDisjointWrites, options.promise);
+  CallRef started = quiet ? internal::StartQuietPuts(space, records, mode, options)
+                          : StartEachPut(space, records, mode, options);
   note_writes();
   return started;
 }
@@ -63,12 +73,13 @@ CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mo
 
 BatchResult BytesMap::MultiGet(std::span<const std::string_view> keys,
                                const CallOptions& options) const {
-  return BatchResult(
-      internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kSync, options.timeout));
+  return BatchResult(internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kSync,
+                                         options.timeout, options.promise));
 }
 Future<BatchResult> BytesMap::MultiGetAsync(std::span<const std::string_view> keys,
                                             const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kAsync, options.timeout),
+  return {internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kAsync, options.timeout,
+                              options.promise),
           &TakeBatch};
 }
 

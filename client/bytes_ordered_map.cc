@@ -6,71 +6,24 @@
 
 #include "client/calls.h"
 #include "client/omitted_value.h"
+#include "client/range_calls.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
 
 namespace tidepool {
 namespace {
 
-using internal::Call;
 using internal::CallRef;
 using internal::Mode;
 using internal::Operation;
-using wire::Argument;
 using wire::Opcode;
-using wire::RangeRest;
-
-std::uint64_t OptionBits(const KeyRange& range) {
-  return (range.after_begin ? wire::kRangeAfterBegin : 0) |
-         (range.end.has_value() ? wire::kRangeHasEnd : 0);
-}
-
-// Bounds are copied also for those that wait: the page is made from them when the answer is there.
-CallRef StartRange(const Namespace& handle, Opcode opcode, const KeyRange& range,
-                   std::uint64_t option_bits, std::uint64_t limit, Mode mode,
-                   std::chrono::milliseconds timeout) {
-  const internal::Space& space = *handle.space();
-  const std::string_view end = range.end.has_value() ? *range.end : std::string_view();
-  for (const std::string_view bound : {std::string_view(range.begin), end}) {
-    const Status status = internal::CheckSizes(bound, 0, true);
-    if (!status.ok()) return internal::FailedCall(space, status);
-  }
-  Call* call = Call::Make(1, range.begin.size() + end.size());
-  Operation& operation = call->operations()[0];
-  operation.queue = internal::QueueOf(space.state(), range.begin);
-  operation.opcode = opcode;
-  operation.key = call->Copy(range.begin);
-  operation.key_bytes = static_cast<std::uint32_t>(range.begin.size());
-  operation.value = call->Copy(end);
-  operation.value_bytes = static_cast<std::uint32_t>(end.size());
-  if (opcode == Opcode::kScan) operation.AddArgument(Argument::kOperand, limit);
-  operation.AddArgument(Argument::kOptions, option_bits | OptionBits(range));
-  return internal::StartCall(space, call, mode, timeout, 0);
-}
 
 CallRef StartScan(const Namespace& space, const KeyRange& range, const ScanOptions& options,
                   Mode mode) {
   const std::uint64_t bits =
       (options.reverse ? wire::kScanReverse : 0) | (options.keys_only ? wire::kScanKeysOnly : 0);
-  return StartRange(space, Opcode::kScan, range, bits, options.limit, mode, options.timeout);
-}
-
-// What is left of the range that `operation` asked for, once `last` was passed.
-KeyRange Behind(const Operation& operation, std::string_view last) {
-  const std::uint64_t bits = operation.words[1];
-  KeyRange rest;
-  if ((bits & wire::kScanReverse) != 0) {
-    rest.begin = AsText(operation.key_view());
-    rest.after_begin = (bits & wire::kRangeAfterBegin) != 0;
-    rest.end = std::string(last);
-    return rest;
-  }
-  rest.begin = std::string(last);
-  rest.after_begin = true;
-  if ((bits & wire::kRangeHasEnd) != 0) {
-    rest.end = std::string(AsText(Bytes(operation.value, operation.value_bytes)));
-  }
-  return rest;
+  return internal::StartRange(*space.space(), Opcode::kScan, range, bits, options.limit, mode,
+                              options.timeout);
 }
 
 Result<ScanPage> TakePage(CallRef call) {
@@ -80,8 +33,6 @@ Result<ScanPage> TakePage(CallRef call) {
   const Bytes answer = AsBytes(operation.result);
   if (operation.number > answer.size()) return malformed;
   Bytes listed_bytes = answer.first(answer.size() - operation.number);
-  const auto rest = wire::LoadRangeRest(answer.last(operation.number));
-  if (!rest.ok()) return rest.status();
   std::vector<Record> records;
   wire::ListedRecord listed;
   while (!listed_bytes.empty()) {
@@ -90,37 +41,11 @@ Result<ScanPage> TakePage(CallRef call) {
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
                        listed.version.value(), listed.expiry_ms});
   }
-  std::optional<KeyRange> left;
-  if (rest->kind == RangeRest::Kind::kBehindKey) {
-    left = Behind(operation, AsText(rest->key));
-  } else if (rest->kind == RangeRest::Kind::kBehindListed) {
-    // Nothing passed and more to come would be asked for again for ever.
-    if (records.empty()) return malformed;
-    left = Behind(operation, records.back().key);
-  }
-  return ScanPage(std::move(call), std::move(records), std::move(left));
-}
-
-// Counts or erases piece by piece.
-Result<std::uint64_t> SumOver(const Namespace& space, Opcode opcode, KeyRange range,
-                              const CallOptions& options) {
-  std::uint64_t sum = 0;
-  for (;;) {
-    const CallRef call = StartRange(space, opcode, range, 0, 0, Mode::kSync, options.timeout);
-    const Operation& operation = Only(call);
-    if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-    sum += operation.number;
-    const auto rest = wire::LoadRangeRest(AsBytes(operation.result));
-    if (!rest.ok()) return rest.status();
-    if (rest->kind == RangeRest::Kind::kDone) return sum;
-    // A piece never ends before it began, so this comes to an end whatever is answered.
-    if (rest->kind != RangeRest::Kind::kBehindKey || AsText(rest->key) < range.begin ||
-        (range.after_begin && AsText(rest->key) == range.begin)) {
-      return Status(StatusCode::kInternal, "the daemon goes back in the range");
-    }
-    range.begin = AsText(rest->key);
-    range.after_begin = true;
-  }
+  std::optional<std::string_view> last;
+  if (!records.empty()) last = records.back().key;
+  auto left = internal::RestOf(operation, answer.last(operation.number), last);
+  if (!left.ok()) return left.status();
+  return ScanPage(std::move(call), std::move(records), *std::move(left));
 }
 
 Result<Entry> OneOf(const BytesOrderedMap& map, const KeyRange& range, bool reverse,
@@ -175,11 +100,11 @@ Result<Entry> BytesOrderedMap::Last(const KeyRange& range, const CallOptions& op
 
 Result<std::uint64_t> BytesOrderedMap::CountRange(const KeyRange& range,
                                                   const CallOptions& options) const {
-  return SumOver(space(), Opcode::kCountRange, range, options);
+  return internal::SumOver(*space().space(), Opcode::kCountRange, range, 0, options.timeout);
 }
 Result<std::uint64_t> BytesOrderedMap::EraseRange(const KeyRange& range,
                                                   const CallOptions& options) const {
-  return SumOver(space(), Opcode::kEraseRange, range, options);
+  return internal::SumOver(*space().space(), Opcode::kEraseRange, range, 0, options.timeout);
 }
 
 // What to ask for when `used` records of the limit are there.

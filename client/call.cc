@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "client/pack_pieces.h"
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
@@ -17,6 +18,9 @@ constexpr std::size_t kChunkBytesMax = 256 * 1024;
 constexpr std::size_t kResultBytesGuess = 128;
 
 }  // namespace
+
+Operation::Operation() = default;
+Operation::~Operation() = default;
 
 void Operation::AddArgument(wire::Argument argument, std::uint64_t word) {
   const auto count = static_cast<std::size_t>(__builtin_popcount(arguments));
@@ -122,8 +126,10 @@ void Call::SetResult(Operation& operation, Bytes bytes) {
 void Call::SetFailure(const Operation& operation, Status status) {
   if (operation.is_pack()) {
     bool noted = false;
+    const Operation* whole = &operation;
+    while (whole->piece_of != nullptr) whole = whole->piece_of->whole;
     for (PackFailure& failure : pack_failures_) {
-      if (failure.pack != IndexOf(operation) || !failure.why.ok()) continue;
+      if (failure.pack != IndexOf(*whole) || !failure.why.ok()) continue;
       failure.why = status;
       noted = true;
     }
@@ -135,9 +141,22 @@ void Call::SetFailure(const Operation& operation, Status status) {
 
 void Call::AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count,
                           Status why) {
+  if (const PackPiece* piece = pack.piece_of; piece != nullptr) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      AddPackFailure(*piece->whole, piece->places[first + i], 1, why);
+    }
+    return;
+  }
   pack_failures_.push_back({static_cast<std::uint32_t>(IndexOf(pack)),
                             static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(count),
                             std::move(why)});
+}
+
+void Call::SortPackFailures() {
+  std::sort(pack_failures_.begin(), pack_failures_.end(),
+            [](const PackFailure& a, const PackFailure& b) {
+              return std::pair(a.pack, a.first) < std::pair(b.pack, b.first);
+            });
 }
 
 void Call::EndUnstarted(Operation* operation, StatusCode code) {
@@ -151,8 +170,6 @@ void Call::Refuse(Operation* operation, Status why) {
   EndUnstarted(operation, why.code());
   SetFailure(*operation, std::move(why));
 }
-
-void Call::EndAsAbsent(Operation* operation) { EndUnstarted(operation, StatusCode::kNotFound); }
 
 Status Call::StatusOf(const Operation& operation) const {
   if (operation.code == StatusCode::kOk) return {};

@@ -28,7 +28,10 @@ namespace tidepool::internal {
 
 class Call;
 class Engine;
+struct PackPiece;
+struct PackPieces;
 struct PartitionQueue;
+struct Round;
 struct SentFrame;
 
 // Arguments of one operation at most: Push has ttl, priority, upload and wait.
@@ -40,7 +43,13 @@ inline constexpr std::uint64_t kWaitSliceMs = 1'000;
 // One operation, from the caller to its outcome. A few of them lie behind their Call in one block,
 // so a batch allocates once. Guarded by the client's lock while the call is under way.
 struct Operation {
-  enum class State : std::uint8_t { kQueued, kSent, kEnded };
+  // kSpread: a pack whose pieces are on their own ways.
+  enum class State : std::uint8_t { kQueued, kSent, kSpread, kEnded };
+
+  Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  ~Operation();
 
   Call* call = nullptr;
   PartitionQueue* queue = nullptr;
@@ -57,8 +66,10 @@ struct Operation {
   wire::ValueKind value_kind = wire::ValueKind::kBytes;
   std::uint8_t arguments = 0;
   bool pack_uniform = false;
-  std::uint16_t pack_count = 0;  // Operations in the pack; 0: it is none.
-  std::uint16_t pack_left = 0;   // kSent: of these, not answered.
+  std::uint16_t pack_count = 0;        // Operations in the pack; 0: it is none.
+  std::uint16_t pack_left = 0;         // kSent: of these, not answered.
+  PackPiece* piece_of = nullptr;       // Of a piece of a pack.
+  std::unique_ptr<PackPieces> pieces;  // kSpread.
 
   // Where it is.
   State state = State::kQueued;
@@ -149,10 +160,18 @@ class Call {
   // With a `why` of kOk: SetFailure, which follows, has it.
   void AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count, Status why);
   const std::vector<PackFailure>& pack_failures() const { return pack_failures_; }
+  // In the order of packs and of what is in them, for who looks them up. REQUIRES: done().
+  void SortPackFailures();
+  // Of a batch whose records travel in packs: where record i is. Empty: operation i is record i.
+  struct Item {
+    std::uint32_t operation = 0;
+    std::uint16_t at = 0;  // In the pack.
+  };
+  std::vector<Item> items;
   // Before the call is started: one of its operations will not be.
   void Refuse(Operation* operation, Status why);
-  // The same: nobody has to be asked.
-  void EndAsAbsent(Operation* operation);
+  // The same: it is known here how it ends.
+  void EndHere(Operation* operation, StatusCode code) { EndUnstarted(operation, code); }
   // kOk, the Status given, or one made of the code.
   Status StatusOf(const Operation& operation) const;
   std::size_t IndexOf(const Operation& operation) const {
@@ -176,6 +195,9 @@ class Call {
   Call* next = nullptr;
   Call* previous = nullptr;
   std::string_view space_name;  // Of the engine's memory: for messages.
+  // Where what it reads is remembered, if nobody has written since; null: nowhere.
+  std::shared_ptr<Round> round;
+  std::uint64_t writes_before = 0;
 
  private:
   struct Chunk {

@@ -7,22 +7,58 @@
 namespace tidepool::internal {
 namespace {
 
-// Look-ups that a copy of the prefilter has answered.
-CallRef AbsentCall(const Space& space) {
-  Call* call = Call::Make(1, 0);
-  call->engine = space.engine().get();
-  call->space_name = space.state()->name;
-  call->operations()[0].code = StatusCode::kNotFound;
-  call->operations()[0].state = Operation::State::kEnded;
-  call->left = 0;
-  call->MarkDone();
-  return CallRef(call);
-}
+// What may answer look-ups in this process: not for a client that was closed or forked.
+struct LocalAnswers {
+  LocalAnswers(const Space& space, wire::Opcode opcode, Promise of_call) {
+    if (!AbsentCopy::Answers(opcode)) return;
+    const bool remembers = space.Promises(Promise::kReadOnly, of_call);
+    if ((!remembers && space.absent() == nullptr) || !space.engine()->Usable().ok()) return;
+    absent = space.absent();
+    if (remembers) round = space.round();
+  }
 
-// Whether a copy of the prefilter may answer: not for a client that was closed or forked.
-bool AsksCopy(const Space& space, wire::Opcode opcode) {
-  return space.absent() != nullptr && AbsentCopy::Answers(opcode) && space.engine()->Usable().ok();
-}
+  // Ends the operation if it can; `call` is where its value is kept. A synchronous call may
+  // download a copy again, and has so much less of its `timeout` left then; null: of an
+  // asynchronous one.
+  bool Answer(const Space& space, std::string_view key, Call* call, Operation* operation,
+              std::chrono::milliseconds* timeout) const {
+    if (round != nullptr) {
+      if (const ReadCache::ReadPtr read = round->reads.Find(key); read != nullptr) {
+        operation->result_kind = read->kind;
+        operation->version = read->version;
+        call->SetResult(*operation, AsBytes(read->bytes));
+        call->EndHere(operation, read->found ? StatusCode::kOk : StatusCode::kNotFound);
+        return true;
+      }
+    }
+    if (absent == nullptr || !IsSurelyAbsent(space, key, timeout)) return false;
+    call->EndHere(operation, StatusCode::kNotFound);
+    return true;
+  }
+  // What the call will find is remembered.
+  void Remember(Call* call) const {
+    if (round == nullptr) return;
+    call->round = round;
+    call->writes_before = round->reads.writes();
+  }
+
+  bool IsSurelyAbsent(const Space& space, std::string_view key,
+                      std::chrono::milliseconds* timeout) const {
+    using std::chrono::milliseconds;
+    if (timeout == nullptr) return absent->SurelyAbsent(space, key, {});
+    const milliseconds patience =
+        timeout->count() > 0 ? *timeout : space.engine()->options().connect.call_timeout;
+    const auto begun = std::chrono::steady_clock::now();
+    const bool is = absent->SurelyAbsent(space, key, patience);
+    const auto took = std::chrono::floor<milliseconds>(std::chrono::steady_clock::now() - begun);
+    if (took.count() > 0) *timeout = std::max(patience - took, milliseconds(1));
+    return is;
+  }
+  bool any() const { return absent != nullptr || round != nullptr; }
+
+  AbsentCopy* absent = nullptr;
+  std::shared_ptr<Round> round;
+};
 
 }  // namespace
 
@@ -42,7 +78,7 @@ Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed
 }
 
 CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
-                  std::size_t bytes) {
+                  std::size_t bytes, const placement::Ranges* packed_by) {
   CallRef handle(call);
   Engine& engine = *space.engine();
   call->space_name = space.state()->name;
@@ -50,9 +86,9 @@ CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::millis
   call->deadline_extends = timeout.count() <= 0;
   if (mode == Mode::kAsync) {
     call->keeps_engine = space.engine();
-    engine.Submit(call, false);
+    engine.Submit(call, false, packed_by);
   } else {
-    engine.Submit(call, true);
+    engine.Submit(call, true, packed_by);
     engine.Wait(call, ~0ull);
   }
   return handle;
@@ -71,14 +107,14 @@ CallRef FailedCall(const Space& space, const Status& why) {
 
 WriteNotice::WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
                          std::size_t value_bytes)
-    : absent_(wire::InfoOf(opcode).mutates ? space.absent() : nullptr),
+    : space_(wire::InfoOf(opcode).mutates && space.minds_writes() ? &space : nullptr),
       key_(key),
       streamed_(value_bytes > limits::kUnstreamedValueBytesMax) {
-  if (absent_ != nullptr) absent_->NoteWrite(key_, streamed_);
+  if (space_ != nullptr) space_->NoteWrite(key_, streamed_);
 }
 
 WriteNotice::~WriteNotice() {
-  if (absent_ != nullptr) absent_->NoteWrite(key_, streamed_);
+  if (space_ != nullptr) space_->NoteWrite(key_, streamed_);
 }
 
 CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
@@ -87,9 +123,8 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   if (const Status status = CheckSizes(spec.key, value_bytes, !streams); !status.ok()) {
     return FailedCall(space, status);
   }
-  if (AsksCopy(space, spec.opcode) && space.absent()->SurelyAbsent(space, spec.key)) {
-    return AbsentCall(space);
-  }
+  const LocalAnswers local(space, spec.opcode, spec.promise);
+  std::chrono::milliseconds timeout = spec.timeout;
   const WriteNotice notice(space, spec.opcode, spec.key, value_bytes);
   SpaceState* state = space.state();
   if (spec.waits) {
@@ -102,6 +137,12 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   const bool joins = !spec.value_tail.empty();
   Call* call = Call::Make(1, (copies ? spec.key.size() : 0) + (copies || joins ? value_bytes : 0));
   Operation& operation = call->operations()[0];
+  if (local.any()) {
+    if (local.Answer(space, spec.key, call, &operation, mode == Mode::kSync ? &timeout : nullptr)) {
+      return StartCall(space, call, mode, timeout, 0);
+    }
+    local.Remember(call);
+  }
   operation.queue = QueueOf(state, spec.key);
   operation.opcode = spec.opcode;
   operation.condition = spec.condition;
@@ -115,13 +156,26 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   for (std::uint32_t i = 0; i < spec.word_count; ++i) {
     operation.AddArgument(spec.words[i].argument, spec.words[i].word);
   }
-  if (!spec.waits) return StartCall(space, call, mode, spec.timeout, value_bytes);
+  if (!spec.waits) return StartCall(space, call, mode, timeout, value_bytes);
   const std::chrono::milliseconds wait =
       spec.timeout.count() > 0 ? spec.timeout : space.engine()->options().connect.call_timeout;
   const bool needs_answer = operation.mutates() || spec.opcode >= wire::Opcode::kGroupJoin;
   operation.AddArgument(wire::Argument::kWaitMs, 0);  // Set when it is sent.
   call->wait_until_ns = DeadlineFor(*space.engine(), wait, 0);
   return StartCall(space, call, mode, needs_answer ? wait + kWaitGrace : wait, value_bytes);
+}
+
+void RememberReads(Call* call) {
+  if (call->round == nullptr) return;
+  for (const Operation& operation : call->operations()) {
+    const bool found = operation.code == StatusCode::kOk;
+    // Of a dropped namespace, say, nothing is known. What was too long was never asked for.
+    if (!found && (operation.code != StatusCode::kNotFound || call->HasFailure(operation)))
+      continue;
+    call->round->reads.Insert(
+        AsText(operation.key_view()), call->writes_before,
+        {found, operation.result_kind, operation.version, std::string(operation.result)});
+  }
 }
 
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode) {
@@ -133,19 +187,20 @@ bool SetKey(const Space& space, Call* call, Operation* operation, std::string_vi
 }
 
 CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
-                  Mode mode, std::chrono::milliseconds timeout) {
+                  Mode mode, std::chrono::milliseconds timeout, Promise promise) {
   std::size_t bytes = 0;
   for (const std::string_view key : keys) bytes += key.size();
   Call* call = Call::Make(keys.size(), mode == Mode::kAsync ? bytes : 0);
   const std::span<Operation> operations = call->operations();
-  const bool asks_copy = AsksCopy(space, opcode);
+  const LocalAnswers local(space, opcode, promise);
+  local.Remember(call);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i + kPrefetchAhead < keys.size()) __builtin_prefetch(keys[i + kPrefetchAhead].data());
     operations[i].opcode = opcode;
     if (!SetKey(space, call, &operations[i], keys[i], mode)) {
       call->Refuse(&operations[i], CheckSizes(keys[i], 0, false));
-    } else if (asks_copy && space.absent()->SurelyAbsent(space, keys[i])) {
-      call->EndAsAbsent(&operations[i]);
+    } else if (local.any()) {
+      local.Answer(space, keys[i], call, &operations[i], mode == Mode::kSync ? &timeout : nullptr);
     }
   }
   return StartCall(space, call, mode, timeout, bytes);

@@ -36,6 +36,7 @@ struct OperationSpec {
   std::chrono::milliseconds timeout{0};
   // Whether it waits in the daemon for what it asks, until its time is up.
   bool waits = false;
+  Promise promise = Promise::kNone;  // Of this call, beside those of the handle.
 
   void Add(wire::Argument argument, std::uint64_t word) { words[word_count++] = {argument, word}; }
 };
@@ -44,14 +45,16 @@ struct OperationSpec {
 // operation.
 Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed);
 
-// The queue of the partition that `key` belongs to.
+// The queue of the partition that `key` belongs to; of an ordered namespace any of its queues,
+// since only the engine knows the ranges of this moment.
 inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
-  const auto count = static_cast<std::uint32_t>(state->queues.size());
-  return &state->queues[placement::PartitionIndexOf(AsBytes(key), count)];
+  if (state->kind == placement::Kind::kOrdered) return &state->queues[0];
+  return &state->queues[placement::PartitionIndexOf(AsBytes(key), state->queues.size())];
 }
 
-// Tells the copy of a prefilter, if the namespace's handle has one, of a key that an operation may
-// write: before the operation is started and, at the end of its life, after that.
+// Tells what the namespace's handle keeps of it in this process (a copy of a prefilter, what was
+// read in a round) of a key that an operation may write: before the operation is started and, at
+// the end of its life, after that.
 class WriteNotice {
  public:
   WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
@@ -61,7 +64,7 @@ class WriteNotice {
   ~WriteNotice();
 
  private:
-  AbsentCopy* const absent_;
+  const Space* const space_;  // Null: nobody minds.
   const std::string_view key_;
   const bool streamed_;
 };
@@ -80,10 +83,13 @@ inline constexpr std::size_t kPrefetchAhead = 8;
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode);
 // Starts a call with one operation for each key, which takes nothing else.
 CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
-                  Mode mode, std::chrono::milliseconds timeout);
-// Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves.
+                  Mode mode, std::chrono::milliseconds timeout, Promise promise = Promise::kNone);
+// Of a look-up that has ended, if that was promised: its keys still are where they were.
+void RememberReads(Call* call);
+// Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves; `packed_by`:
+// as Engine::Submit.
 CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
-                  std::size_t bytes);
+                  std::size_t bytes, const placement::Ranges* packed_by = nullptr);
 // A call of one operation that failed before it was started.
 CallRef FailedCall(const Space& space, const Status& why);
 

@@ -39,6 +39,8 @@ placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   to.false_positive_rate = from.false_positive_rate;
   to.capacity = from.capacity;
   to.home = from.home;
+  to.split_keys = from.split_keys;
+  to.split = from.split;
   to.key_type = from.key_type;
   to.value_type = from.value_type;
   return to;
@@ -61,7 +63,15 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.expected_items,
                   from.options.false_positive_rate,
                   from.options.capacity,
-                  from.options.home};
+                  from.options.home,
+                  {},
+                  from.options.split};
+  if (from.ranges != nullptr) {
+    for (const std::uint32_t index : from.ranges->order()) {
+      const std::string& begin = from.ranges->BeginOf(index);
+      if (!begin.empty()) info.options.split_keys.push_back(begin);
+    }
+  }
   for (const auto& place : from.partitions) {
     const placement::Node* node = map.FindNode(place.node);
     if (place.state == placement::PartitionState::kLost) {
@@ -159,7 +169,7 @@ Result<std::uint64_t> MeasureNode(const std::shared_ptr<Engine>& engine, NodeId 
   const placement::PlacementMapPtr map = engine->map();
   for (const auto& [id, space] : map->namespaces) {
     internal::SpaceState* candidate = engine->FindSpace(id);
-    if (candidate == nullptr) continue;
+    if (candidate == nullptr || candidate->kind == placement::Kind::kOrdered) continue;
     auto found = engine->PartitionOn(*candidate, node);
     if (!found.ok()) continue;
     state = candidate;

@@ -62,6 +62,8 @@ bool TakeEscaped(std::string_view* rest, std::string* text) {
 
 void AppendTag(std::string_view tag, std::string* out) {
   out->push_back('{');
+  // "{}" is no tag: an empty one is written as what no other is written as.
+  if (tag.empty()) out->push_back('%');
   for (const char c : tag) {
     if (c == '}') {
       out->append("%7D");

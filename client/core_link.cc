@@ -7,24 +7,14 @@
 #include "client/engine.h"
 #include "client/node_session.h"
 #include "proto/base/check.h"
-#include "proto/wire/bloom_ops.h"
-#include "proto/wire/ordered_ops.h"
-#include "proto/wire/prefilter_ops.h"
-#include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
+#include "proto/wire/reply_room.h"
 
 namespace tidepool::internal {
 namespace {
 
 constexpr std::uint64_t kRingMask = limits::kFramesUnfinishedMax - 1;
 static_assert((limits::kFramesUnfinishedMax & kRingMask) == 0);
-
-// What an answer takes beside its value: entry header, version and number.
-constexpr std::uint32_t kAnswerFixedBytes =
-    limits::kAnswerHeaderBytes + 8 * limits::kAnswerArgumentsMax;
-// A page of records: the largest answer frame that there is.
-constexpr std::uint32_t kPageBytes =
-    limits::kFrameBytesMax - limits::kFrameHeaderBytes - 2 * kAnswerFixedBytes;
 
 }  // namespace
 
@@ -47,26 +37,39 @@ Operation* CoreLink::GivenUp() {
 }
 
 Operation* CoreLink::GivenUpPack() {
-  static Operation given_up = [] {
-    Operation pack;
-    pack.pack_count = 1;
-    return pack;
-  }();
+  struct Pack : Operation {
+    Pack() { pack_count = 1; }
+  };
+  static Pack given_up;
   return &given_up;
 }
 
 void CoreLink::Enqueue(Operation* operation) {
   PartitionQueue* queue = operation->queue;
+  CoreLink* link = queue->link;
   operation->state = Operation::State::kQueued;
   queue->waiting.PushBack(operation);
   ++queue->waiting_count;
-  ++waiting_operations_;
-  waiting_bytes_ += operation->WireBytes();
+  ++link->waiting_operations_;
+  link->waiting_bytes_ += operation->WireBytes();
   if (operation->streamed) {
     queue->streamed.push_back(operation);
-    QueueUpload(operation);
+    link->QueueUpload(operation);
   }
-  MakeReady(queue);
+  link->MakeReady(queue);
+}
+
+void CoreLink::Insert(Operation* operation) {
+  PartitionQueue* queue = operation->queue;
+  CoreLink* link = queue->link;
+  operation->state = Operation::State::kQueued;
+  operation->frame = nullptr;
+  queue->waiting.Insert(operation);
+  ++queue->waiting_count;
+  ++link->waiting_operations_;
+  link->waiting_bytes_ += operation->WireBytes();
+  if (operation->streamed) link->QueueUpload(operation);
+  link->MakeReady(queue);
 }
 
 void CoreLink::MakeReady(PartitionQueue* queue) {
@@ -171,6 +174,8 @@ void CoreLink::OperationLeft(PartitionQueue* queue) {
   TP_DCHECK(queue->outstanding > 0);
   --queue->outstanding;
   if (!queue->waiting.empty() && !queue->listed) queue->link->MakeReady(queue);
+  if (queue->has_heirs && queue->outstanding == 0) [[unlikely]]
+    engine_.WakeHeirs(*queue->space);
 }
 
 SentFrame* CoreLink::FindFrame(std::uint64_t id) const {
@@ -236,42 +241,18 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
     case wire::Opcode::kGet:
     case wire::Opcode::kTake:
     case wire::Opcode::kWait:
-      return kAnswerFixedBytes + operation.queue->space->value_bytes_expected;
-    case wire::Opcode::kIterate:
-    case wire::Opcode::kScan:
-      return kAnswerFixedBytes + kPageBytes;
-    case wire::Opcode::kCountRange:
-    case wire::Opcode::kEraseRange:
-      return kAnswerFixedBytes + wire::kRangeRestBytesMax;
+      return wire::kReplyEntryBytes + operation.queue->space->value_bytes_expected;
     case wire::Opcode::kPop:
     case wire::Opcode::kPeek: {
       // A list of many is as long as it may be, since what it has no room for is asked for again.
       const std::uint64_t items = operation.Word(wire::Argument::kOperand);
       const std::uint64_t bytes =
           items * (wire::kDeliveredItemHeaderBytes + operation.queue->space->value_bytes_expected);
-      return kAnswerFixedBytes +
-             static_cast<std::uint32_t>(items > 1 ? std::uint64_t{kPageBytes} : bytes);
+      return wire::kReplyEntryBytes +
+             static_cast<std::uint32_t>(items > 1 ? std::uint64_t{wire::kReplyPageBytes} : bytes);
     }
-    case wire::Opcode::kPushMany:
-      return kAnswerFixedBytes + wire::kPushManyRestBytes;
-    case wire::Opcode::kQueueLength:
-      return kAnswerFixedBytes + wire::kQueueLengthsBytes;
-    case wire::Opcode::kGroupJoin:
-    case wire::Opcode::kGroupMeet:
-      // A result, or who is missing.
-      return kAnswerFixedBytes + wire::kContributionBytesMax;
-    case wire::Opcode::kChain:
-    case wire::Opcode::kBloomRead:
-    case wire::Opcode::kPrefilterRead:
-      return kAnswerFixedBytes + limits::kUnstreamedValueBytesMax;
-    case wire::Opcode::kApply:
-      return kAnswerFixedBytes + limits::kFunctionResultBytesMax;
-    case wire::Opcode::kBloomDescribe:
-      return kAnswerFixedBytes + wire::kFilterSummaryBytes;
-    case wire::Opcode::kPrefilterDescribe:
-      return kAnswerFixedBytes + wire::kPrefilterSummaryBytes;
     default:
-      return kAnswerFixedBytes;
+      return wire::kReplyEntryBytes + wire::ReplyRoomOf(operation.opcode);
   }
 }
 
@@ -297,11 +278,15 @@ void CoreLink::Flush(std::uint64_t now_ns) {
 bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
   std::vector<SentGroup>& groups = draft->frame->groups;
   bool room = true;
+  bool held_back = false;
   bool open = false;  // A group that single operations may join.
   for (Operation* operation = queue->waiting.front(); operation != nullptr && room;) {
     Operation* following = operation->next;
     if (!queue->streamed.empty() && queue->IsHeldBack(*operation)) {
       if (operation->is_pack()) break;  // It may have any key: nothing passes it.
+      held_back = true;
+    } else if (held_back && !wire::InfoOf(operation->opcode).keyed) {
+      break;  // It is about all keys, or about one that is held back.
     } else if (operation->is_pack()) {
       open = false;
       room = AppendPack(operation, draft);
@@ -329,14 +314,15 @@ bool CoreLink::AppendOne(Operation* operation, FrameDraft* draft) {
       !draft->writer.Add(encoded)) {
     return false;
   }
-  draft->returns_values |= reply_bytes > kAnswerFixedBytes;
+  draft->returns_values |= reply_bytes > wire::kReplyEntryBytes;
   MarkSent(operation, 1, reply_bytes, draft);
   if (operation == upload_.operation) upload_.operation = nullptr;
   return true;
 }
 
 bool CoreLink::AppendPack(Operation* pack, FrameDraft* draft) {
-  const std::uint32_t reply_bytes = kAnswerFixedBytes + pack->pack_count * limits::kQuietReplyBytes;
+  const std::uint32_t reply_bytes =
+      wire::kReplyEntryBytes + pack->pack_count * limits::kQuietReplyBytes;
   const PartitionQueue* queue = pack->queue;
   if (draft->credit >= draft->credit_max || reply_bytes > draft->reply_room ||
       !draft->writer.AddEncodedGroup(queue->id, queue->term, true, pack->pack_count,
@@ -418,9 +404,9 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
   // stream.
   frame->reply_bytes = draft.reply_bytes;
   if (draft.returns_values) {
-    frame->reply_bytes =
-        std::max(frame->reply_bytes,
-                 std::min<std::uint32_t>(kPageBytes + kAnswerFixedBytes, reply_bytes_left_ / 4));
+    frame->reply_bytes = std::max(
+        frame->reply_bytes, std::min<std::uint32_t>(wire::kReplyPageBytes + wire::kReplyEntryBytes,
+                                                    reply_bytes_left_ / 4));
   }
   const auto count = static_cast<std::uint32_t>(frame->operations.size());
   frame->id = next_frame_id_++;

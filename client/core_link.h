@@ -97,8 +97,10 @@ class CoreLink {
 
   // Queues. ------------------------------------------------------------------------------------
 
-  // A new operation, newer than all others. Its queue is one of this link.
-  void Enqueue(Operation* operation);
+  // A new operation, newer than all others, into its queue.
+  static void Enqueue(Operation* operation);
+  // One that is to be sent again, into its queue at its place: before all that was called later.
+  static void Insert(Operation* operation);
   // `queue` may have become sendable.
   void MakeReady(PartitionQueue* queue);
   // A queue moves with all that waits in it; what is outstanding stays where it was sent.

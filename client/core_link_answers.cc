@@ -85,16 +85,20 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
     return;
   }
   if (answer.streamed) return BeginDownload(frame, index, answer);
+  const bool given_up = index < frame->operations.size() && frame->operations[index] == GivenUp();
   Operation* operation = TakeAnswered(frame, index);
+  // Of one that was given up nobody knows any more whether it changed something.
+  if (given_up || (operation != nullptr && operation->mutates())) {
+    NoteKept(*frame, answer.value.size());
+  }
   if (operation == nullptr) return;
-  if (operation->mutates()) NoteKept(*frame, answer.value.size());
   PartitionQueue* queue = operation->queue;
   // A wait that ended with its partition's term, or a read that came again after its partition had
   // moved: the new owner has the answer.
   if (answer.code == StatusCode::kWrongEpoch ||
       (answer.code == StatusCode::kUnavailable && !operation->mutates())) {
     queue->refused = std::max(queue->refused, queue->sent_term);
-    engine_.WantMap(Epoch(engine_.epoch().value() + 1));
+    if (queue->term <= queue->refused) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
     return Requeue(operation);
   }
   if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
@@ -152,23 +156,15 @@ void CoreLink::OnGroupAnswer(SentFrame* frame, const wire::Answer& answer) {
   }
 }
 
-// Back to its queue, at its place: before everything that was called later.
+// Back to its queue, or, where its range was split, to the one that has its key now.
 void CoreLink::Requeue(Operation* operation) {
-  PartitionQueue* queue = operation->queue;
   ++engine_.stats().operations_requeued;
-  operation->state = Operation::State::kQueued;
-  operation->frame = nullptr;
-  queue->waiting.Insert(operation);
-  ++queue->waiting_count;
-  CoreLink* link = queue->link;
-  ++link->waiting_operations_;
-  link->waiting_bytes_ += operation->WireBytes();
   if (operation->streamed) {
     operation->upload_ready = false;
     operation->RemoveUploadArgument();
-    link->QueueUpload(operation);
   }
-  link->MakeReady(queue);
+  if (operation->queue->space->ranges != nullptr) return engine_.RequeueByRange(operation);
+  Insert(operation);
 }
 
 void CoreLink::SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,

@@ -34,10 +34,12 @@ std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::u
   for (; at < end && frame->operations[at] == pack; ++at) frame->operations[at] = nullptr;
   const std::uint32_t count = at - begin;
   frame->unanswered -= count;
+  if (answer.code != StatusCode::kOk) {
+    NoteKept(*frame, answer.value.size() + limits::kKeptFailureBytes);
+  }
   if (pack == GivenUpPack()) return at;
   frame->live -= count;
   if (answer.code != StatusCode::kOk) {
-    NoteKept(*frame, answer.value.size() + limits::kKeptFailureBytes);
     pack->call->AddPackFailure(*pack, begin - pack->index, count,
                                engine_.Explain(*pack, answer.code, AsText(answer.value)));
   }

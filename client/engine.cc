@@ -113,7 +113,7 @@ bool Engine::HasRoom() const {
   return active_operations_ < kActiveOperationsMax && active_bytes_ < kActiveBytesMax;
 }
 
-void Engine::Submit(Call* call, bool waits) {
+void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) {
   call->engine = this;
   const Status usable = Usable();
   if (!usable.ok()) return EndUnstarted(call, usable);
@@ -140,8 +140,12 @@ void Engine::Submit(Call* call, bool waits) {
     operation.sequence = ++sequence_;
     stats_.operations += operation.count();
     PartitionQueue* queue = operation.queue;
-    queue->link->Enqueue(&operation);
-    if (IsDown(*queue)) down_waiting_ = true;
+    if (queue->space->ranges != nullptr) {
+      EnqueueByRange(&operation, packed_by);
+    } else {
+      CoreLink::Enqueue(&operation);
+      if (IsDown(*queue)) down_waiting_ = true;
+    }
     if (queue->space->dropped) {
       Abandon(&operation);
       End(&operation, Explain(operation, StatusCode::kNotFound, "the namespace was dropped"));
@@ -220,6 +224,8 @@ void Engine::Then(Call* call, std::function<void(CallRef)> next) {
 
 void Engine::End(Operation* operation, StatusCode code) {
   TP_DCHECK(operation->state != Operation::State::kEnded);
+  if (operation->piece_of != nullptr) [[unlikely]]
+    return EndPiece(operation);
   operation->state = Operation::State::kEnded;
   operation->code = code;
   stats_.operations_done += operation->count();
@@ -270,12 +276,21 @@ void Engine::ExtendDeadline(Call* call, std::size_t bytes) {
 }
 
 // Takes the operation out of the queue or frame that knows it.
-void Engine::Abandon(Operation* operation) {
-  if (operation->state == Operation::State::kQueued) {
-    operation->queue->link->Unqueue(operation);
-  } else {
-    operation->frame->link->GiveUp(operation);
+bool Engine::Abandon(Operation* operation) {
+  switch (operation->state) {
+    case Operation::State::kQueued:
+      operation->queue->link->Unqueue(operation);
+      return false;
+    case Operation::State::kSent:
+      operation->frame->link->GiveUp(operation);
+      return operation->mutates();
+    case Operation::State::kSpread:
+      return AbandonPieces(operation);
+    case Operation::State::kEnded:
+      break;
   }
+  TP_CHECK(false);
+  return false;
 }
 
 void Engine::Expire(std::uint64_t now_ns) {
@@ -290,17 +305,15 @@ void Engine::Expire(std::uint64_t now_ns) {
     call->AddReference();  // Its last operation ends it.
     for (Operation& operation : call->operations()) {
       if (operation.state == Operation::State::kEnded) continue;
-      const bool sent = operation.state == Operation::State::kSent;
+      const bool sent = operation.state != Operation::State::kQueued;
       const NodeSession& session = operation.queue->link->session();
-      Abandon(&operation);
+      const bool unknown = Abandon(&operation);
       std::string text = sent ? "no answer before the deadline" : "not sent before the deadline";
       if (!sent && !session.attached() && !session.last_error().ok()) {
         text.append("; ").append(session.last_error().what());
       }
-      End(&operation, Explain(operation,
-                              sent && operation.mutates() ? StatusCode::kUnknown
-                                                          : StatusCode::kDeadlineExceeded,
-                              text));
+      End(&operation,
+          Explain(operation, unknown ? StatusCode::kUnknown : StatusCode::kDeadlineExceeded, text));
     }
     call->Release();
     call = following;
@@ -313,8 +326,7 @@ void Engine::EndAll(StatusCode code, std::string_view text) {
     call->AddReference();
     for (Operation& operation : call->operations()) {
       if (operation.state == Operation::State::kEnded) continue;
-      const bool unknown = operation.state == Operation::State::kSent && operation.mutates();
-      Abandon(&operation);
+      const bool unknown = Abandon(&operation);
       End(&operation, Explain(operation, unknown ? StatusCode::kUnknown : code, text));
     }
     call->Release();
@@ -371,9 +383,10 @@ placement::PlacementMapPtr Engine::map() const {
 }
 
 std::uint32_t Engine::OwnerOf(const SpaceState& space, Bytes key) const {
-  const std::uint32_t index =
-      placement::PartitionIndexOf(key, static_cast<std::uint32_t>(space.queues.size()));
   const Lock lock(*this);
+  const std::uint32_t index = space.ranges != nullptr
+                                  ? space.ranges->IndexOf(key)
+                                  : placement::PartitionIndexOf(key, space.queues.size());
   return space.queues[index].link->session().node().value();
 }
 

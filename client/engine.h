@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -73,7 +74,8 @@ class Engine final : public transport::Receiver {
   // Calls. ---------------------------------------------------------------------------------------
 
   // Starts a call whose operations have their queues. With `waits` the caller waits for it at once.
-  void Submit(Call* call, bool waits);
+  // `packed_by`: the ranges that its packs were filled by, if it has any of an ordered namespace.
+  void Submit(Call* call, bool waits, const placement::Ranges* packed_by = nullptr);
   // Moves everything on until the call is done. False if `until_ns` passed first.
   bool Wait(Call* call, std::uint64_t until_ns);
   // Moves everything on until all that was started before has ended, waits aside. Returns: kOk,
@@ -104,6 +106,11 @@ class Engine final : public transport::Receiver {
   std::uint32_t OwnerOf(const SpaceState& space, Bytes key) const;
   // For each partition a word that is the same where the core is the same, as of now. Any thread.
   std::vector<const void*> CoresOf(const SpaceState& space) const;
+  // Of an ordered namespace, as of now. Any thread.
+  std::shared_ptr<const placement::Ranges> RangesOf(const SpaceState& space) const;
+  // Where the first range at or above `from` that the node owns begins, or `from` itself if that is
+  // in one of them; nothing: there is none.
+  std::optional<std::string> NextRangeOn(const SpaceState& space, Bytes from, NodeId node) const;
   // Grows when the map changes. Any thread, without the lock.
   std::uint64_t epoch_hint() const { return epoch_hint_.load(std::memory_order_relaxed); }
   // The first partition from `from` on that the node owns; as many as there are: none.
@@ -117,6 +124,10 @@ class Engine final : public transport::Receiver {
   transport::BufferPool& pool() { return pool_; }
   ClientStats& stats() { return stats_; }
   Epoch epoch() const { return map_ == nullptr ? Epoch() : map_->epoch; }
+  // An operation of an ordered namespace that is to be sent again, to whom its key belongs now.
+  void RequeueByRange(Operation* operation);
+  // The queue has heirs and nothing outstanding any more: they may send.
+  void WakeHeirs(const SpaceState& space);
   // The link has something to send.
   void MarkDirty(CoreLink* link);
   void WantMap(Epoch at_least);
@@ -183,6 +194,17 @@ class Engine final : public transport::Receiver {
   void RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until_ns);
   void ApplyMap(const placement::PlacementDelta& delta);
   void UpdateSpace(SpaceState* space);
+
+  // engine_ranges.cc
+  PartitionQueue* RouteOf(const Operation& operation);
+  void EnqueueByRange(Operation* operation, const placement::Ranges* packed_by);
+  bool SpreadPack(Operation* pack);
+  void EndPiece(Operation* piece);
+  bool AbandonPieces(Operation* pack);
+  void UpdateRanges(SpaceState* space, const placement::Namespace& now);
+  void MoveStrays(PartitionQueue* queue);
+
+  // engine_duties.cc, too.
   void FailDown();
   void FailQueue(PartitionQueue* queue, StatusCode code, std::string_view text);
   bool IsDown(const PartitionQueue& queue) const;
@@ -201,7 +223,8 @@ class Engine final : public transport::Receiver {
   void EndCall(Call* call);
   void EndUnstarted(Call* call, const Status& why);
   void EndAll(StatusCode code, std::string_view text);
-  void Abandon(Operation* operation);
+  // True if it was sent, and changes something.
+  bool Abandon(Operation* operation);
   bool HasRoom() const;
 
   const EngineOptions options_;

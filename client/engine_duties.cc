@@ -214,6 +214,7 @@ void Engine::ApplyMap(const placement::PlacementDelta& delta) {
 
 void Engine::UpdateSpace(SpaceState* space) {
   const auto found = map_->Find(space->id);
+  if (found != nullptr && found->ranges != nullptr) UpdateRanges(space, *found);
   if (found == nullptr || found->partitions.size() != space->queues.size()) {
     space->dropped = true;
     for (PartitionQueue& queue : space->queues) {
@@ -235,6 +236,9 @@ void Engine::UpdateSpace(SpaceState* space) {
     }
     if (IsDown(queue) && !queue.waiting.empty()) down_waiting_ = true;
   }
+  for (PartitionQueue& queue : space->queues) {
+    if (std::exchange(queue.is_split, false)) MoveStrays(&queue);
+  }
 }
 
 SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
@@ -253,7 +257,9 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   space->name = found->name;
   space->kind = found->kind;
   space->options = found->options;
-  space->queues.resize(found->partitions.size());
+  const bool grows = found->kind == placement::Kind::kOrdered;
+  const auto partitions = static_cast<std::uint32_t>(found->partitions.size());
+  space->queues.Make(partitions, grows ? limits::kPartitionsPerNamespaceMax : partitions);
   for (std::uint32_t i = 0; i < space->queues.size(); ++i) {
     space->queues[i].id = PartitionId(id, i);
     space->queues[i].space = space.get();

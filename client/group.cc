@@ -21,9 +21,12 @@ static_assert(Group::kContributionBytesMax == wire::kContributionBytesMax);
 // Of a call to a node that may be gone: nobody wants to wait for it.
 constexpr std::chrono::milliseconds kLeaveTimeout{1'000};
 
+// Not 0, which is no member's.
 std::uint64_t RandomNumber() {
   std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+  std::uint64_t number = 0;
+  while (number == 0) number = (std::uint64_t{device()} << 32) | device();
+  return number;
 }
 
 // The value that the operation returned.

@@ -1,9 +1,12 @@
 // Iteration: pages, and records one by one.
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "client/calls.h"
 #include "client/omitted_value.h"
+#include "client/range_calls.h"
 #include "proto/wire/record_list.h"
 #include "tidepool/bytes_map.h"
 
@@ -13,6 +16,44 @@ namespace {
 using internal::CallRef;
 using internal::Mode;
 using internal::Operation;
+
+Status Malformed() { return Status(StatusCode::kInternal, "the daemon answered a malformed page"); }
+
+// Of ordered namespaces: from the key on, or behind it.
+constexpr std::uint64_t kFromKey = 0;
+constexpr std::uint64_t kBehindKey = 1;
+
+// Ranges may be split meanwhile, which a walk by hashes would not survive: a page is one of a scan.
+CallRef StartOrderedPage(const internal::Space& space, const Cursor& from,
+                         const IterateOptions& options, Mode mode) {
+  KeyRange range;
+  range.begin = from.key;
+  range.after_begin = from.position == kBehindKey;
+  if (options.node.has_value()) {
+    const auto here = space.engine()->NextRangeOn(
+        *space.state(), AsBytes(from.key), NodeId(static_cast<std::uint16_t>(*options.node)));
+    if (!here.has_value()) return internal::FailedCall(space, {});
+    range.after_begin = range.after_begin && *here == from.key;
+    range.begin = *here;
+  }
+  return internal::StartRange(space, wire::Opcode::kScan, range,
+                              options.keys_only ? wire::kScanKeysOnly : 0, options.page_records_max,
+                              mode, options.timeout);
+}
+
+// Where it goes on behind a page that ends with `last`.
+Result<Cursor> AfterOrdered(const Operation& operation, std::optional<std::string_view> last) {
+  const Bytes answer = AsBytes(operation.result);
+  const auto rest = internal::RestOf(operation, answer.last(operation.number), last);
+  if (!rest.ok()) return rest.status();
+  Cursor next;
+  next.at_end = !rest->has_value();
+  if (!next.at_end) {
+    next.key = (*rest)->begin;
+    next.position = (*rest)->after_begin ? kBehindKey : kFromKey;
+  }
+  return next;
+}
 
 Cursor After(const Operation& operation) {
   Cursor next;
@@ -28,15 +69,27 @@ Cursor After(const Operation& operation) {
 Result<Page> TakePage(CallRef call) {
   const Operation& operation = call.get()->operations()[0];
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-  if (operation.queue == nullptr) return Page({}, {}, {0, 0, true});  // Asked for behind the end.
+  if (operation.queue == nullptr) return Page({}, {}, {0, 0, true, {}});  // Behind the end.
   std::vector<Record> records;
   Bytes rest = AsBytes(operation.result);
+  const bool ordered = operation.opcode == wire::Opcode::kScan;
+  if (ordered) {
+    if (operation.number > rest.size()) return Malformed();
+    rest = rest.first(rest.size() - operation.number);
+  }
   wire::ListedRecord listed;
   while (!rest.empty()) {
     TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
                        listed.version.value(), listed.expiry_ms});
+  }
+  if (ordered) {
+    std::optional<std::string_view> last;
+    if (!records.empty()) last = records.back().key;
+    auto next = AfterOrdered(operation, last);
+    if (!next.ok()) return next.status();
+    return Page(std::move(call), std::move(records), *std::move(next));
   }
   const Cursor next = After(operation);
   return Page(std::move(call), std::move(records), next);
@@ -47,6 +100,9 @@ CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOpti
   const internal::Space& space = *handle.space();
   auto& queues = space.state()->queues;
   if (from.at_end) return internal::FailedCall(space, {});
+  if (space.state()->kind == placement::Kind::kOrdered) {
+    return StartOrderedPage(space, from, options, mode);
+  }
   std::uint32_t partition = from.partition;
   if (options.node.has_value() && from.position == 0 && partition < queues.size()) {
     partition = space.engine()->NextPartitionOn(*space.state(), partition,

@@ -30,8 +30,16 @@ Result<Namespace> Namespace::WithPrefilter(const PrefilterUse& use) const {
   }
   auto copy = std::make_shared<internal::AbsentCopy>(use);
   TP_RETURN_IF_ERROR(copy->Refresh(*space_));
-  return Namespace(std::make_shared<internal::Space>(space_->engine(), space_->state(), copy));
+  return Namespace(std::make_shared<internal::Space>(space_->engine(), space_->state(), copy,
+                                                     space_->promise(), space_->use()));
 }
+
+Namespace Namespace::WithPromise(Promise promise, const PromiseUse& use) const {
+  return Namespace(std::make_shared<internal::Space>(space_->engine(), space_->state(),
+                                                     space_->shared_absent(), promise, use));
+}
+
+void Namespace::EndRound() const { space_->EndRound(); }
 
 Status Namespace::RefreshPrefilter() const {
   if (space_->absent() != nullptr) return space_->absent()->Refresh(*space_);

@@ -47,6 +47,42 @@ bool PartitionQueue::IsHeldBack(const Operation& operation) const {
 
 void PartitionQueue::ForgetStreamed(const Operation* operation) { std::erase(streamed, operation); }
 
+// In the order of calling.
+void PartitionQueue::AddStreamed(Operation* operation) {
+  streamed.insert(
+      std::find_if(streamed.begin(), streamed.end(),
+                   [&](const Operation* other) { return other->sequence > operation->sequence; }),
+      operation);
+}
+
+bool PartitionQueue::ParentsAreDone() {
+  if (parent == nullptr) [[likely]]
+    return true;
+  // Once it has sent under the new term, all that was sent before is answered: rule (2).
+  if (parent->outstanding > 0 && parent->sent_term < parent_term) return false;
+  if (!parent->ParentsAreDone()) return false;
+  parent = nullptr;
+  return true;
+}
+
+void QueueTable::Make(std::uint32_t size, std::uint32_t size_max) {
+  TP_DCHECK(first_ == nullptr);
+  first_ = std::make_unique<PartitionQueue[]>(size);
+  first_size_ = size;
+  if (size_max > size) {
+    more_ = std::make_unique<std::unique_ptr<PartitionQueue>[]>(size_max - size);
+  }
+  size_.store(size, std::memory_order_release);
+}
+
+PartitionQueue& QueueTable::Append() {
+  const std::uint32_t index = size();
+  auto& slot = more_[index - first_size_];
+  slot = std::make_unique<PartitionQueue>();
+  size_.store(index + 1, std::memory_order_release);
+  return *slot;
+}
+
 void SpaceState::LearnValueBytes(std::size_t bytes) {
   const auto seen = static_cast<std::uint32_t>(std::min(bytes, limits::kUnstreamedValueBytesMax));
   if (seen >= value_bytes_expected) {

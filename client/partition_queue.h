@@ -3,7 +3,9 @@
 //   engine -> [partition queue] -> core link (which takes groups out of it)
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,8 @@ class OperationList {
 // (2) A group goes out under a newer term only when `outstanding` is 0, that is when everything
 //     sent under older terms is answered or given up. So nothing overtakes what was refused.
 // (3) `listed` says whether the queue is among its link's ready ones.
+// (4) A queue whose range was a part of another one's sends nothing while the other one has
+//     something outstanding that it sent before the split. So nothing overtakes that either.
 struct PartitionQueue {
   PartitionId id;
   SpaceState* space = nullptr;
@@ -60,11 +64,61 @@ struct PartitionQueue {
   bool listed = false;
   PartitionQueue* next_ready = nullptr;
 
+  // Of an ordered namespace: whose range this one's was a part of, until all that was sent for it
+  // before the split has come back, and the term that the other one has got by the split.
+  PartitionQueue* parent = nullptr;
+  Term parent_term;
+  bool has_heirs = false;  // Others have got parts of its range,
+  bool is_split = false;   // and what waits here has not been looked through since.
+
   // Whether a group may be sent now.
-  bool MaySend() const { return term > refused && (outstanding == 0 || term == sent_term); }
+  bool MaySend() {
+    return term > refused && (outstanding == 0 || term == sent_term) && ParentsAreDone();
+  }
+  bool ParentsAreDone();
   // Whether `operation` of this queue may go, seen from the streamed Puts.
   bool IsHeldBack(const Operation& operation) const;
   void ForgetStreamed(const Operation* operation);
+  void AddStreamed(Operation* operation);
+};
+
+// The queues of a namespace by partition. They never move, and their number only grows.
+//
+// Any thread may look a queue up; Append needs the client's lock, as all that a queue says does.
+class QueueTable {
+ public:
+  class Iterator {
+   public:
+    Iterator(const QueueTable* table, std::uint32_t index) : table_(table), index_(index) {}
+    PartitionQueue& operator*() const { return (*table_)[index_]; }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    const QueueTable* table_;
+    std::uint32_t index_;
+  };
+
+  // Once, before others look. At most `size_max` in the end.
+  void Make(std::uint32_t size, std::uint32_t size_max);
+  PartitionQueue& Append();
+
+  std::uint32_t size() const { return size_.load(std::memory_order_acquire); }
+  PartitionQueue& operator[](std::size_t index) const {
+    return index < first_size_ ? first_[index] : *more_[index - first_size_];
+  }
+  Iterator begin() const { return {this, 0}; }
+  Iterator end() const { return {this, size()}; }
+
+ private:
+  std::unique_ptr<PartitionQueue[]> first_;
+  std::size_t first_size_ = 0;
+  // As many as may come, so that nothing moves that others look at.
+  std::unique_ptr<std::unique_ptr<PartitionQueue>[]> more_;
+  std::atomic<std::uint32_t> size_{0};
 };
 
 // Operations that wait in the daemon have sessions of their own. A frame that is not answered holds
@@ -83,7 +137,9 @@ struct SpaceState {
   bool dropped = false;
   // A slowly falling maximum of the values that came back: what an answer is expected to take.
   std::uint32_t value_bytes_expected = 256;
-  std::vector<PartitionQueue> queues;  // Index = partition; never resized.
+  QueueTable queues;  // Index = partition.
+  // Of kind ordered, from the newest map; guarded by the client's lock.
+  std::shared_ptr<const placement::Ranges> ranges;
 
   void LearnValueBytes(std::size_t bytes);
 };

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "client/space.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/entry.h"
 #include "proto/manifest/keys.h"
@@ -114,7 +115,8 @@ Result<std::string> ReadOnce(const BytesMap& map, std::string_view path) {
 }  // namespace
 
 Result<std::string> Client::ReadFile(const Namespace& space, std::string_view path) {
-  const BytesMap map(space);
+  // A file that is staged meanwhile is found, whatever this process remembers of the namespace.
+  const BytesMap map(Namespace(space.space()->Plain()));
   for (int attempt = 1;; ++attempt) {
     auto content = ReadOnce(map, path);
     if (content.code() != StatusCode::kAborted) return content;

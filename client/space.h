@@ -1,21 +1,40 @@
 // What a Namespace handle points at.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "client/absent_copy.h"
 #include "client/engine.h"
 #include "client/partition_queue.h"
+#include "client/read_cache.h"
+#include "tidepool/promise.h"
 
 namespace tidepool::internal {
 
-// Immutable (but for the copy of a prefilter); any thread. Keeps the client connected.
+// What is known since a round began of which something was promised (tidepool/promise.h).
+struct Round {
+  explicit Round(const PromiseUse& use) : reads(use.cache_bytes_max) {}
+
+  ReadCache reads;                   // Of kReadOnly.
+  std::atomic<bool> drained{false};  // Of kPopOnly: no item was found.
+};
+
+// Immutable, but for the copy of a prefilter and for the round; any thread. Keeps the client
+// connected.
 class Space {
  public:
   Space(std::shared_ptr<Engine> engine, SpaceState* state,
-        std::shared_ptr<AbsentCopy> absent = nullptr)
-      : engine_(std::move(engine)), state_(state), absent_(std::move(absent)) {}
+        std::shared_ptr<AbsentCopy> absent = nullptr, Promise promise = Promise::kNone,
+        const PromiseUse& use = {})
+      : engine_(std::move(engine)),
+        state_(state),
+        absent_(std::move(absent)),
+        promise_(promise),
+        use_(use) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   // Its name, id, kind, options and number of queues never change; the rest is guarded by the
@@ -23,11 +42,50 @@ class Space {
   SpaceState* state() const { return state_; }
   // What answers look-ups of absent keys here; null: nothing.
   AbsentCopy* absent() const { return absent_.get(); }
+  const std::shared_ptr<AbsentCopy>& shared_absent() const { return absent_; }
+
+  // The same namespace where everything is asked for: for who must not miss what others write.
+  std::shared_ptr<Space> Plain() const { return std::make_shared<Space>(engine_, state_); }
+
+  Promise promise() const { return promise_; }
+  const PromiseUse& use() const { return use_; }
+  // Whether the handle or this call promises one of `wanted`.
+  bool Promises(Promise wanted, Promise of_call = Promise::kNone) const {
+    return Has(promise_ | of_call, wanted);
+  }
+  // Begins at the first call that promises something to remember.
+  const std::shared_ptr<Round>& round() const {
+    std::call_once(round_once_, [this] {
+      round_ = std::make_shared<Round>(use_);
+      has_round_.store(true, std::memory_order_release);
+    });
+    return round_;
+  }
+  void EndRound() const {
+    if (!has_round_.load(std::memory_order_acquire)) return;
+    round_->reads.Clear();
+    round_->drained = false;
+  }
+
+  // Whether somebody in this process must be told of keys that an operation may write; and who
+  // tells, before the operation is started and again after that.
+  bool minds_writes() const {
+    return absent_ != nullptr || has_round_.load(std::memory_order_acquire);
+  }
+  void NoteWrite(std::string_view key, bool streamed) const {
+    if (absent_ != nullptr) absent_->NoteWrite(key, streamed);
+    if (has_round_.load(std::memory_order_acquire)) round_->reads.NoteWrite(key);
+  }
 
  private:
   std::shared_ptr<Engine> engine_;
   SpaceState* state_;
   std::shared_ptr<AbsentCopy> absent_;
+  const Promise promise_;
+  const PromiseUse use_;
+  mutable std::once_flag round_once_;
+  mutable std::shared_ptr<Round> round_;  // Written once, before has_round_.
+  mutable std::atomic<bool> has_round_{false};
 };
 
 }  // namespace tidepool::internal

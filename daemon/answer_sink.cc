@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/wire/reply_room.h"
 
 namespace tidepool::daemon {
 namespace {
-
-constexpr std::size_t kFixedEntryBytes =
-    limits::kAnswerHeaderBytes + 8 * limits::kAnswerArgumentsMax;
 
 bool HasNothingToReturn(const wire::Answer& answer) {
   return answer.scope == wire::Answer::Scope::kOperation && answer.code == StatusCode::kOk &&
@@ -39,10 +37,11 @@ AnswerSink::AnswerSink(transport::Worker& worker, transport::BufferPool& pool,
   header_.map_epoch = epoch;
 }
 
-std::size_t AnswerSink::ValueRoom(std::size_t answers_left) const {
-  const std::size_t fixed = (answers_left + 1) * kFixedEntryBytes;
-  const std::size_t allowed = allowance_bytes_ > fixed ? allowance_bytes_ - fixed : 0;
-  return std::min(allowed, limits::kFrameBytesMax - limits::kFrameHeaderBytes - kFixedEntryBytes);
+std::size_t AnswerSink::ValueRoom(std::size_t reserved_bytes) const {
+  const std::size_t taken = reserved_bytes + wire::kReplyEntryBytes;
+  const std::size_t allowed = allowance_bytes_ > taken ? allowance_bytes_ - taken : 0;
+  return std::min(allowed,
+                  limits::kFrameBytesMax - limits::kFrameHeaderBytes - wire::kReplyEntryBytes);
 }
 
 void AnswerSink::Add(const wire::Answer& answer) {
@@ -62,7 +61,7 @@ void AnswerSink::AddSuccess(std::uint16_t index) {
   CloseRun();
   run_first_ = index;
   run_count_ = 1;
-  allowance_bytes_ -= std::min(allowance_bytes_, kFixedEntryBytes);
+  allowance_bytes_ -= std::min<std::size_t>(allowance_bytes_, wire::kReplyEntryBytes);
 }
 
 void AnswerSink::CloseRun() {

@@ -21,9 +21,9 @@ class AnswerSink {
              std::uint16_t core, std::uint64_t frame_id, std::uint64_t epoch,
              std::size_t reply_bytes_max);
 
-  // What an answer's value may take when `answers_left` more have to follow: the client's allowance
-  // less a fixed entry for each of these, but never more than fits one frame.
-  std::size_t ValueRoom(std::size_t answers_left) const;
+  // What an answer's value may take when answers of `reserved_bytes` have to follow: the client's
+  // allowance less these, but never more than fits one frame.
+  std::size_t ValueRoom(std::size_t reserved_bytes) const;
   // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a
   // frame. Neighbours that succeeded with nothing to return share one entry, so that a batch of
   // inserts is answered by a count and its exceptions.

@@ -27,6 +27,8 @@ int Refuse(tidepool_update* update, std::string_view why) {
 int Store(tidepool_update* update, std::string_view value) {
   update->new_value = value.data();
   update->new_value_bytes = value.size();
+  // A counter stays one, as with CompareAndSwap, unless what is stored cannot be one.
+  if (value.size() == sizeof(std::uint64_t)) update->new_value_kind = update->value_kind;
   return TIDEPOOL_STORE;
 }
 

@@ -154,10 +154,19 @@ void HandleChain(const OperationContext& context, Reply* reply) {
   if (!wire::DecodeChain(context.operation.value, &steps).ok()) {
     return refuse(StatusCode::kInvalidArgument, "malformed chain");
   }
+  // Before the first step: a chain is applied as a whole.
+  if (context.partition.kind() == Kind::kOrdered) {
+    for (const ChainStep& step : steps) {
+      if (context.partition.bounds().Holds(step.operation.key)) continue;
+      return refuse(StatusCode::kFailedPrecondition,
+                    "the keys of the chain lie in different ranges of the namespace; nothing of it "
+                    "was done; see kvctl namespace describe");
+    }
+  }
   // Not what this answer happens to have room for: what is left out is to be the same each time.
   const MutableBytes scratch =
       context.scratch.first(std::min(context.scratch.size(), limits::kUnstreamedValueBytesMax));
-  if (scratch.size() < steps.size() * wire::kChainOutcomeBytes) {
+  if (scratch.size() < limits::kUnstreamedValueBytesMax) {
     return refuse(StatusCode::kResourceExhausted, "the client leaves no room for the outcomes");
   }
   // Readers of the shared memory wait, so that nobody sees half of it.

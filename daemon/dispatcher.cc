@@ -6,6 +6,7 @@
 
 #include "proto/base/check.h"
 #include "proto/placement/owner.h"
+#include "proto/wire/reply_room.h"
 #include "proto/wire/stream.h"
 
 namespace tidepool::daemon {
@@ -19,6 +20,12 @@ constexpr std::size_t kStageOperations = 16;
 // part that crosses it unread.
 constexpr std::size_t kUnreadBytesMax =
     limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
+
+bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
+  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
+  return placement::PartitionIndexOf(PlacementHash(key, hash),
+                                     partition.options().partition_count) == partition.id().index();
+}
 
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
@@ -305,6 +312,9 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
 
 void Dispatcher::RunPlan(Reception& to) {
   const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
+  // Of the answers that are still to come.
+  std::size_t reserved_bytes = 0;
+  for (const Planned& planned : plan_) reserved_bytes += ReplyBytesOf(planned);
   for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
     const std::size_t end = std::min(begin + kStageOperations, plan_.size());
     for (std::size_t i = begin; i < end; ++i) {
@@ -315,24 +325,29 @@ void Dispatcher::RunPlan(Reception& to) {
       plan_[i].partition->PrefetchRecord(plan_[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
-      RunOne(plan_[i], plan_.size() - i - 1, now_ms, to);
+      reserved_bytes -= ReplyBytesOf(plan_[i]);
+      RunOne(plan_[i], reserved_bytes, now_ms, to);
     }
   }
   counters_.operations += plan_.size();
 }
 
-void Dispatcher::RunOne(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
+std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
+  return wire::kReplyEntryBytes + wire::ReplyRoomOf(planned.operation->opcode);
+}
+
+void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                         Reception& to) {
   const bool may_wait = MaySuspend(to.session, *planned.operation);
-  const WaitFor wait_for = RunAndAnswer(planned, answers_left, now_ms, may_wait, to);
+  const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);
   if (wait_for != WaitFor::kNothing) Suspend(planned, wait_for, to);
 }
 
 // Answers the operation, or says what it waits for, and then nothing has happened.
-WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t answers_left,
+WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_bytes,
                                  std::uint64_t now_ms, bool may_wait, Reception& to) {
   const wire::Operation& operation = *planned.operation;
-  const std::size_t room = to.sink.ValueRoom(answers_left);
+  const std::size_t room = to.sink.ValueRoom(reserved_bytes);
   Reply reply;
   Execute({.partition = *planned.partition,
            .operation = operation,
@@ -370,9 +385,7 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   } else if (!partition.IsOneOf(info.kinds)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes(kWrongKind);
-  } else if (info.keyed && placement::PartitionIndexOf(PlacementHash(operation.key, context.hash),
-                                                       partition.options().partition_count) !=
-                               partition.id().index()) {
+  } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("the key does not belong to the addressed partition");
   } else {

@@ -131,9 +131,12 @@ class Dispatcher : public transport::Receiver, public Executor {
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition, const Reception& to);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
   void RunPlan(Reception& to);
-  void RunOne(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
+  // What the answer takes at most, but for a value that can be streamed.
+  static std::size_t ReplyBytesOf(const Planned& planned);
+  // `reserved_bytes`: of the answers behind this one.
+  void RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
               Reception& to);
-  WaitFor RunAndAnswer(const Planned& planned, std::size_t answers_left, std::uint64_t now_ms,
+  WaitFor RunAndAnswer(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                        bool may_wait, Reception& to);
   void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);

@@ -70,9 +70,8 @@ std::uint64_t Growth(const OperationContext& context, std::uint64_t at_most) {
       context.partition.hash().Contains(operation.key, context.hash, context.now_ms);
   if (present.code != StatusCode::kOk) {
     const bool needs_one = operation.opcode == Opcode::kCompareAndSwap ||
-                           (operation.opcode == Opcode::kPut &&
-                            (operation.condition == wire::PutCondition::kIfPresent ||
-                             operation.condition == wire::PutCondition::kIfVersion));
+                           operation.condition == wire::PutCondition::kIfPresent ||
+                           operation.condition == wire::PutCondition::kIfVersion;
     return needs_one ? 0 : at_most;
   }
   if (operation.opcode == Opcode::kPut && operation.condition == wire::PutCondition::kIfAbsent) {
@@ -129,6 +128,8 @@ const std::string* MemoryShares::Refusal(PartitionId partition, std::uint64_t gr
 void MemoryShares::RunLimited(Handler handler, const OperationContext& context, Reply* reply) {
   const auto found = shares_.find(context.partition.id().space().value());
   if (found == shares_.end()) return handler(context, reply);
+  // Its steps come here one by one.
+  if (context.operation.opcode == Opcode::kChain) return handler(context, reply);
   Share& share = found->second;
   const std::uint64_t at_most = GrowthAtMost(context);
   if (at_most > 0 && share.bytes + at_most > share.bytes_max) {

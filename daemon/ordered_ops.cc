@@ -15,6 +15,8 @@ using storage::RangeProgress;
 using wire::Argument;
 using wire::RangeRest;
 
+constexpr std::string_view kOtherPartition = "the range does not begin in the addressed partition";
+
 // Of one erasing operation: about 300 us, so that other clients of the core wait no longer.
 constexpr std::uint64_t kEraseRecordsMax = 512;
 
@@ -35,6 +37,48 @@ bool RangeOf(const wire::Operation& operation, std::uint64_t allowed, storage::K
   range->begin = operation.key;
   range->after_begin = (options & wire::kRangeAfterBegin) != 0;
   if (has_end) range->end = operation.value;
+  return true;
+}
+
+// The part of an asked range that is this partition's, and where the rest of it begins.
+struct Part {
+  storage::KeyRange range;
+  RangeRest beyond;  // kDone: nothing of it belongs to other partitions.
+};
+
+// False: the answer says that it was to be asked elsewhere.
+bool ClipUpwards(const OperationContext& context, const storage::KeyRange& asked, Part* part,
+                 Reply* reply) {
+  const storage::KeyBounds& bounds = context.partition.bounds();
+  if (!bounds.Holds(asked.begin)) {
+    Refuse(reply, StatusCode::kInvalidArgument, kOtherPartition);
+    return false;
+  }
+  *part = {asked, {}};
+  if (!bounds.end.has_value()) return true;
+  if (asked.end.has_value() && AsText(*asked.end) <= *bounds.end) return true;
+  part->range.end = AsBytes(*bounds.end);
+  part->beyond = {RangeRest::Kind::kFromKey, AsBytes(*bounds.end)};
+  return true;
+}
+
+bool ClipDownwards(const OperationContext& context, const storage::KeyRange& asked, Part* part,
+                   Reply* reply) {
+  const storage::KeyBounds& bounds = context.partition.bounds();
+  const bool is_lowest = bounds.begin.empty();
+  const bool holds_last_keys =
+      asked.end.has_value() ? (is_lowest || AsText(*asked.end) > bounds.begin) &&
+                                  (!bounds.end.has_value() || AsText(*asked.end) <= *bounds.end)
+                            : !bounds.end.has_value();
+  if (!holds_last_keys) {
+    Refuse(reply, StatusCode::kInvalidArgument, kOtherPartition);
+    return false;
+  }
+  *part = {asked, {}};
+  if (AsText(asked.begin) >= bounds.begin) return true;
+  part->range.begin = AsBytes(bounds.begin);
+  part->range.after_begin = false;
+  part->beyond = {RangeRest::Kind::kBehindKey, AsBytes(bounds.begin)};
   return true;
 }
 
@@ -73,6 +117,19 @@ class Lister {
     return true;
   }
 
+  // This partition's part is through: appends where another one's begins. If that finds no room, it
+  // goes on behind what is listed, which comes to the same end again. False if there is neither.
+  bool AppendBeyond(RangeRest rest) {
+    if (rest.kind == RangeRest::Kind::kDone) return true;
+    if (rest.bytes() > left() + 1) {
+      if (at_ == begin_) return false;
+      rest = {RangeRest::Kind::kBehindListed, {}};
+    }
+    rest_bytes_ = rest.bytes();
+    at_ = wire::StoreRangeRest(rest, at_);
+    return true;
+  }
+
   Bytes bytes() const { return Bytes(begin_, at_); }
   std::size_t rest_bytes() const { return rest_bytes_; }
 
@@ -89,17 +146,25 @@ class Lister {
 
 void HandleScan(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
+  storage::KeyRange asked;
+  if (!RangeOf(operation, wire::kRangeOptionsScan, &asked, reply)) return;
   storage::ScanOptions options;
-  if (!RangeOf(operation, wire::kRangeOptionsScan, &options.range, reply)) return;
   options.reverse = (operation.get(Argument::kOptions) & wire::kScanReverse) != 0;
   options.keys_only = (operation.get(Argument::kOptions) & wire::kScanKeysOnly) != 0;
   const std::uint64_t records_max = operation.get(Argument::kOperand);
   if (records_max != 0) options.records_max = records_max;
+  Part part;
+  const bool ours = options.reverse ? ClipDownwards(context, asked, &part, reply)
+                                    : ClipUpwards(context, asked, &part, reply);
+  if (!ours) return;
+  options.range = part.range;
   Lister lister(context.scratch, options.keys_only);
   const RangeProgress progress = context.partition.ordered().Scan(
       options, context.now_ms,
       [&lister](const storage::RecordView& record) { return lister.Add(record); });
-  if (!progress.done && (!progress.last.has_value() || !lister.AppendRest(*progress.last))) {
+  const bool told = progress.done ? lister.AppendBeyond(part.beyond)
+                                  : progress.last.has_value() && lister.AppendRest(*progress.last);
+  if (!told) {
     return Refuse(reply, StatusCode::kInvalidArgument,
                   "no room for one record in the answer; allow 60 KiB");
   }
@@ -116,35 +181,57 @@ bool HasRoomForRest(const OperationContext& context, Reply* reply) {
   return false;
 }
 
-void ConcludeRange(const OperationContext& context, const RangeProgress& progress, Reply* reply) {
+void ConcludeRange(const OperationContext& context, const RangeProgress& progress,
+                   const RangeRest& beyond, Reply* reply) {
   reply->answer.has_number = true;
   reply->answer.number = progress.records;
-  if (progress.done) return;
-  TP_CHECK(progress.last.has_value());  // Else the client would ask for the same for ever.
-  std::byte* const end =
-      wire::StoreRangeRest({RangeRest::Kind::kBehindKey, *progress.last}, context.scratch.data());
+  RangeRest rest = beyond;
+  if (!progress.done) {
+    TP_CHECK(progress.last.has_value());  // Else the client would ask for the same for ever.
+    rest = {RangeRest::Kind::kBehindKey, *progress.last};
+  }
+  std::byte* const end = wire::StoreRangeRest(rest, context.scratch.data());
   reply->answer.value = Bytes(context.scratch.data(), end);
 }
 
+// Whether all that the partition holds is asked for.
+bool IsWhole(const storage::KeyRange& range, const storage::Partition& partition) {
+  const storage::KeyBounds& bounds = partition.bounds();
+  return AsText(range.begin) == bounds.begin && !range.after_begin &&
+         range.end.has_value() == bounds.end.has_value() &&
+         (!range.end.has_value() || AsText(*range.end) == *bounds.end);
+}
+
 void HandleCountRange(const OperationContext& context, Reply* reply) {
-  storage::KeyRange range;
-  if (!RangeOf(context.operation, wire::kRangeOptionsCount, &range, reply)) return;
-  if (!HasRoomForRest(context, reply)) return;
-  ConcludeRange(context, context.partition.ordered().CountRange(range, context.now_ms), reply);
+  storage::KeyRange asked;
+  if (!RangeOf(context.operation, wire::kRangeOptionsCount, &asked, reply)) return;
+  Part part;
+  if (!HasRoomForRest(context, reply) || !ClipUpwards(context, asked, &part, reply)) return;
+  storage::OrderedStore& store = context.partition.ordered();
+  const bool stored = (context.operation.get(Argument::kOptions) & wire::kCountStored) != 0;
+  RangeProgress progress;
+  if (stored && IsWhole(part.range, context.partition)) {
+    progress.records = store.size();
+    progress.done = true;
+  } else {
+    progress = store.CountRange(part.range, context.now_ms);
+  }
+  ConcludeRange(context, progress, part.beyond, reply);
 }
 
 void HandleEraseRange(const OperationContext& context, Reply* reply) {
-  storage::KeyRange range;
-  if (!RangeOf(context.operation, wire::kRangeOptionsCount, &range, reply)) return;
-  if (!HasRoomForRest(context, reply)) return;
+  storage::KeyRange asked;
+  if (!RangeOf(context.operation, wire::kRangeOptionsErase, &asked, reply)) return;
+  Part part;
+  if (!HasRoomForRest(context, reply) || !ClipUpwards(context, asked, &part, reply)) return;
   StatusCode code = StatusCode::kOk;
   RangeProgress progress =
-      context.partition.ordered().EraseRange(range, kEraseRecordsMax, context.now_ms, &code);
+      context.partition.ordered().EraseRange(part.range, kEraseRecordsMax, context.now_ms, &code);
   // What is erased is told; the next operation meets the same lack of memory first.
   if (code != StatusCode::kOk && !progress.last.has_value()) {
     return Refuse(reply, code, "no memory to erase with; delete something by its key first");
   }
-  ConcludeRange(context, progress, reply);
+  ConcludeRange(context, progress, part.beyond, reply);
 }
 
 constexpr HandlerEntry kHandlers[] = {

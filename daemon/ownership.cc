@@ -16,6 +16,14 @@ storage::PrefilterOptions PrefilterOf(const placement::Namespace& space) {
   return prefilter;
 }
 
+storage::KeyBounds BoundsOf(const placement::Namespace& space, std::uint32_t index) {
+  storage::KeyBounds bounds;
+  if (space.ranges == nullptr) return bounds;
+  bounds.begin = space.ranges->BeginOf(index);
+  if (const std::string* end = space.ranges->EndOf(index); end != nullptr) bounds.end = *end;
+  return bounds;
+}
+
 }  // namespace
 
 storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space) {
@@ -61,7 +69,10 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
-        if (held->term() < place.term) held->SetTerm(place.term);
+        if (held->term() < place.term) {
+          held->SetTerm(place.term);
+          held->SetBounds(BoundsOf(*space, i));
+        }
         continue;
       }
       // It was asked for when all of it was here, and its owner's term is replaced by the next one.
@@ -71,6 +82,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
         continue;
       }
       auto added = store_.AddPartition(partition, place.term, options);
+      if (added.ok()) (*added)->SetBounds(BoundsOf(*space, i));
       if (!added.ok() && outcome.ok()) {
         outcome = added.status();
         log::Error("core " + std::to_string(core_.value()) + " cannot open partition " +

@@ -13,13 +13,18 @@ namespace {
 // Names in a message; more are counted.
 constexpr std::size_t kNamesMax = 8;
 
-std::string Listed(const std::vector<std::string>& names) {
+// The first `kNamesMax` of `count` names. `name` gives that of the i-th, or nothing where the i-th
+// is not among them.
+template <typename Name>
+std::string Listed(std::size_t candidates, std::size_t count, Name name) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kNamesMax); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
+  std::size_t listed = 0;
+  for (std::size_t i = 0; i < candidates && listed < std::min(count, kNamesMax); ++i) {
+    const std::string each = name(i);
+    if (each.empty()) continue;
+    text += (listed++ == 0 ? "" : ", ") + each;
   }
-  if (names.size() > kNamesMax)
-    text += " and " + std::to_string(names.size() - kNamesMax) + " more";
+  if (count > listed) text += " and " + std::to_string(count - listed) + " more";
   return text;
 }
 
@@ -75,30 +80,36 @@ std::string ProcessGroups::NameOf(const Member& member) {
   return member.label.empty() ? rank : rank + " (" + member.label + ")";
 }
 
-std::string ProcessGroups::MissingAtJoin(const Instance& instance) {
-  std::string text = std::to_string(instance.members.size()) + " of " +
-                     std::to_string(instance.size) + " members have come";
-  const bool ranked = std::all_of(instance.members.begin(), instance.members.end(),
-                                  [](const Member& member) { return member.rank >= 0; });
-  std::vector<std::string> names;
-  if (!ranked) {
-    for (const Member& member : instance.members) names.push_back(NameOf(member));
-    return text + ": " + Listed(names);
+const std::string& ProcessGroups::MissingAtJoin(Instance* instance) {
+  std::string& text = instance->missing;
+  if (!text.empty()) return text;
+  text = std::to_string(instance->present) + " of " + std::to_string(instance->size) +
+         " members have come";
+  if (instance->id_of_rank.size() < instance->present) {
+    text += ": " + Listed(instance->members.size(), instance->present, [&](std::size_t i) {
+              const Member& member = instance->members[i];
+              return member.left ? std::string() : NameOf(member);
+            });
+  } else {
+    text += "; missing: " +
+            Listed(instance->size, instance->size - instance->present, [&](std::size_t rank) {
+              return instance->id_of_rank.contains(static_cast<std::int32_t>(rank))
+                         ? std::string()
+                         : "rank " + std::to_string(rank);
+            });
   }
-  std::vector<bool> there(instance.size);
-  for (const Member& member : instance.members) there[static_cast<std::size_t>(member.rank)] = true;
-  for (std::size_t rank = 0; rank < there.size(); ++rank) {
-    if (!there[rank]) names.push_back("rank " + std::to_string(rank));
-  }
-  return text + "; missing: " + Listed(names);
+  return text;
 }
 
-std::string ProcessGroups::MissingAtCall(const Instance& instance) {
-  std::vector<std::string> names;
-  for (const Member& member : instance.members) {
-    if (!member.arrived) names.push_back(NameOf(member));
-  }
-  return "not come to the " + wire::Describe(instance.call) + ": " + Listed(names);
+const std::string& ProcessGroups::MissingAtCall(Instance* instance) {
+  std::string& text = instance->missing;
+  if (!text.empty()) return text;
+  text = "not come to the " + wire::Describe(instance->call) + ": " +
+         Listed(instance->members.size(), instance->size - instance->arrived, [&](std::size_t i) {
+           const Member& member = instance->members[i];
+           return member.arrived ? std::string() : NameOf(member);
+         });
+  return text;
 }
 
 ProcessGroups::Instance* ProcessGroups::MakeInstance(const Place& place, std::uint32_t size) {
@@ -129,6 +140,7 @@ void ProcessGroups::EraseInstance(const Key& key, const Instance* instance) {
   const auto found = names_.find(key);
   TP_CHECK(found != names_.end());
   for (const Member& member : instance->members) contributed_bytes_ -= member.contribution.size();
+  members_ -= instance->members.size();
   std::erase_if(found->second, [&](const auto& each) { return each.get() == instance; });
   --instances_;
   if (found->second.empty()) names_.erase(found);
@@ -138,31 +150,45 @@ void ProcessGroups::EraseInstance(const Key& key, const Instance* instance) {
 void ProcessGroups::Form(Instance* instance, Term term) {
   std::vector<Member> by_rank(instance->size);
   std::vector<bool> taken(instance->size);
+  const auto place = [&](Member& member) {
+    const auto rank = static_cast<std::uint32_t>(member.rank);
+    taken[rank] = true;
+    instance->by_id[member.id] = rank;
+    by_rank[rank] = std::move(member);
+  };
+  std::vector<Member*> unranked;
   for (Member& member : instance->members) {
-    if (member.rank < 0) continue;
-    taken[static_cast<std::size_t>(member.rank)] = true;
-    by_rank[static_cast<std::size_t>(member.rank)] = std::move(member);
+    if (member.left) continue;
+    if (member.rank >= 0) {
+      place(member);
+    } else {
+      unranked.push_back(&member);
+    }
   }
-  std::size_t free = 0;
-  for (Member& member : instance->members) {
-    if (member.id == 0 || member.rank >= 0) continue;
-    while (taken[free]) ++free;
-    member.rank = static_cast<std::int32_t>(free);
-    taken[free] = true;
-    by_rank[free] = std::move(member);
+  std::int32_t free = 0;
+  for (Member* member : unranked) {
+    while (taken[static_cast<std::size_t>(free)]) ++free;
+    member->rank = free;
+    place(*member);
   }
+  members_ -= instance->members.size() - by_rank.size();
   instance->members = std::move(by_rank);
+  instance->id_of_rank = {};
+  instance->missing.clear();
   // The term grows with each start of the daemon, so no number comes again.
   instance->id = (std::uint64_t{term.value()} << 32) | ++formed_;
 }
 
-ProcessGroups::Outcome ProcessGroups::Joined(Instance* instance, std::uint64_t member,
+ProcessGroups::Member* ProcessGroups::FindMember(Instance* instance, std::uint64_t id) {
+  const auto found = instance->by_id.find(id);
+  return found == instance->by_id.end() ? nullptr : &instance->members[found->second];
+}
+
+ProcessGroups::Outcome ProcessGroups::Joined(const Instance& instance, const Member& member,
                                              std::vector<std::byte>* room) {
-  if (instance->broken != StatusCode::kOk) return Failed(instance->broken, instance->why);
-  const auto found = std::find_if(instance->members.begin(), instance->members.end(),
-                                  [&](const Member& each) { return each.id == member; });
+  if (instance.broken != StatusCode::kOk) return Failed(instance.broken, instance.why);
   room->resize(wire::kJoinReplyBytes);
-  wire::StoreJoinReply({instance->id, static_cast<std::uint32_t>(found->rank), instance->size},
+  wire::StoreJoinReply({instance.id, static_cast<std::uint32_t>(member.rank), instance.size},
                        room->data());
   Outcome outcome;
   outcome.value = *room;
@@ -171,17 +197,21 @@ ProcessGroups::Outcome ProcessGroups::Joined(Instance* instance, std::uint64_t m
 
 ProcessGroups::Outcome ProcessGroups::Join(const Place& place, const wire::JoinRequest& join) {
   Instance* forming = nullptr;
-  Member* known = nullptr;
   if (const auto found = names_.find(Key(place.partition.value(), place.name));
       found != names_.end()) {
     for (const auto& instance : found->second) {
-      if (instance->id == 0) forming = instance.get();
-      for (Member& member : instance->members) {
-        if (member.id != join.member) continue;
-        if (instance->id != 0) return Joined(instance.get(), join.member, &join_reply_);
-        known = &member;
+      if (instance->id == 0) {
+        forming = instance.get();
+      } else if (const Member* member = FindMember(instance.get(), join.member)) {
+        return Joined(*instance, *member, &join_reply_);
       }
     }
+  }
+  if (members_ >= kMembersMax &&
+      (forming == nullptr || FindMember(forming, join.member) == nullptr)) {
+    return Failed(StatusCode::kResourceExhausted,
+                  std::to_string(members_) +
+                      " members are in groups of this core; leave groups that are over");
   }
   if (forming == nullptr) forming = MakeInstance(place, join.size);
   forming->used = ++uses_;
@@ -190,25 +220,51 @@ ProcessGroups::Outcome ProcessGroups::Join(const Place& place, const wire::JoinR
                                                     std::to_string(forming->size) +
                                                     ", this one of " + std::to_string(join.size));
   }
-  if (known == nullptr) {
-    for (const Member& member : forming->members) {
-      if (join.rank < 0 || member.rank != join.rank) continue;
-      return Failed(StatusCode::kAlreadyExists, NameOf(member) + " is there already");
-    }
-    forming->members.push_back({join.member, place.session, std::string(join.label), join.rank});
-    if (forming->members.size() == forming->size) {
-      Form(forming, place.term);
-      Outcome outcome = Joined(forming, join.member, &join_reply_);
-      outcome.wakes = true;
-      return outcome;
-    }
-  } else {
+  if (Member* known = FindMember(forming, join.member)) {
     known->session = place.session;
+  } else if (Outcome refused = AddMember(forming, place, join); refused.code != StatusCode::kOk) {
+    return refused;
+  } else if (forming->present == forming->size) {
+    Form(forming, place.term);
+    Outcome outcome = Joined(*forming, *FindMember(forming, join.member), &join_reply_);
+    outcome.wakes = true;
+    return outcome;
   }
-  if (!place.may_wait) return Failed(StatusCode::kDeadlineExceeded, MissingAtJoin(*forming));
+  if (!place.may_wait) return Failed(StatusCode::kDeadlineExceeded, MissingAtJoin(forming));
   Outcome outcome;
   outcome.waits = true;
   return outcome;
+}
+
+// kOk, or why it is not one of them.
+ProcessGroups::Outcome ProcessGroups::AddMember(Instance* forming, const Place& place,
+                                                const wire::JoinRequest& join) {
+  if (const auto taken = forming->id_of_rank.find(join.rank); taken != forming->id_of_rank.end()) {
+    return Failed(StatusCode::kAlreadyExists,
+                  NameOf(*FindMember(forming, taken->second)) + " is there already");
+  }
+  std::vector<Member>& members = forming->members;
+  if (members.size() >= 2 * std::size_t{forming->present} + 16) {
+    members_ -= std::erase_if(members, std::mem_fn(&Member::left));
+    for (std::uint32_t i = 0; i < members.size(); ++i) forming->by_id[members[i].id] = i;
+  }
+  forming->by_id[join.member] = static_cast<std::uint32_t>(members.size());
+  if (join.rank >= 0) forming->id_of_rank[join.rank] = join.member;
+  members.push_back({join.member, place.session, std::string(join.label), join.rank});
+  ++members_;
+  ++forming->present;
+  forming->missing.clear();
+  return {};
+}
+
+// One that has not left before.
+void ProcessGroups::RemoveMember(Instance* instance, Member* member) {
+  member->left = true;
+  --instance->present;
+  if (instance->id != 0) return;
+  instance->by_id.erase(member->id);
+  if (member->rank >= 0) instance->id_of_rank.erase(member->rank);
+  instance->missing.clear();
 }
 
 void ProcessGroups::Break(Instance* instance, StatusCode code, std::string why) {
@@ -232,7 +288,7 @@ void ProcessGroups::Complete(Instance* instance) {
   }
   for (Member& member : instance->members) {
     if (call.bytes > 0) {
-      if (member.rank == 0) {
+      if (&member == &instance->members.front()) {
         result = member.contribution;
       } else {
         Fold(call, member.contribution, &result);
@@ -244,7 +300,31 @@ void ProcessGroups::Complete(Instance* instance) {
   }
   instance->done = call;
   instance->arrived = 0;
+  instance->missing.clear();
   ++instance->step;
+}
+
+// The one who asks is told, and those who wait are to be.
+ProcessGroups::Outcome ProcessGroups::BreakFor(Instance* instance, std::string why) {
+  Break(instance, StatusCode::kInvalidArgument, std::move(why));
+  Outcome outcome = Failed(instance->broken, instance->why);
+  outcome.wakes = true;
+  return outcome;
+}
+
+// A call whose answer was lost; or whose time was up before the others came, and then the member
+// may have gone on to another call: the result of this one is not what it asks for.
+ProcessGroups::Outcome ProcessGroups::Repeated(Instance* instance, const wire::MeetRequest& meet) {
+  if (meet.call != instance->done) {
+    return BreakFor(instance, NameOf(instance->members[meet.rank]) + " calls " +
+                                  wire::Describe(meet.call) + " where the others have called " +
+                                  wire::Describe(instance->done));
+  }
+  Outcome outcome;
+  const bool gets_result =
+      instance->done.collective != wire::Collective::kReduce || meet.rank == instance->done.root;
+  if (gets_result) outcome.value = instance->result;
+  return outcome;
 }
 
 ProcessGroups::Outcome ProcessGroups::Meet(const Place& place, const wire::MeetRequest& meet) {
@@ -264,29 +344,21 @@ ProcessGroups::Outcome ProcessGroups::Meet(const Place& place, const wire::MeetR
     return Failed(StatusCode::kInvalidArgument,
                   "the group has ranks 0 to " + std::to_string(instance->size - 1));
   }
-  Outcome outcome;
-  if (meet.step == instance->step) {  // Its answer was lost.
-    const bool gets_result =
-        instance->done.collective != wire::Collective::kReduce || meet.rank == instance->done.root;
-    if (gets_result) outcome.value = instance->result;
-    return outcome;
-  }
+  if (meet.step == instance->step && meet.step != 0) return Repeated(instance, meet);
   if (instance->broken != StatusCode::kOk) return Failed(instance->broken, instance->why);
   if (meet.step != instance->step + 1) {
     return Failed(StatusCode::kInvalidArgument, "collective calls of a group are not numbered so");
   }
   Member& member = instance->members[meet.rank];
   member.session = place.session;
+  // Also of a member that has come to it: its time was up, and it has gone on to another.
+  if (instance->arrived > 0 && meet.call != instance->call) {
+    const Member& first = instance->members[member.arrived ? meet.rank : instance->first_rank];
+    return BreakFor(instance, NameOf(member) + " calls " + wire::Describe(meet.call) + " where " +
+                                  (member.arrived ? "it" : NameOf(first)) + " calls " +
+                                  wire::Describe(instance->call));
+  }
   if (!member.arrived) {
-    if (instance->arrived > 0 && meet.call != instance->call) {
-      Break(instance, StatusCode::kInvalidArgument,
-            NameOf(member) + " calls " + wire::Describe(meet.call) + " where " +
-                NameOf(instance->members[instance->first_rank]) + " calls " +
-                wire::Describe(instance->call));
-      outcome = Failed(instance->broken, instance->why);
-      outcome.wakes = true;
-      return outcome;
-    }
     if (contributed_bytes_ + meet.contribution.size() > kContributedBytesMax) {
       return Failed(StatusCode::kResourceExhausted,
                     "more than 64 MiB wait in collective calls on this core; try again");
@@ -296,16 +368,18 @@ ProcessGroups::Outcome ProcessGroups::Meet(const Place& place, const wire::MeetR
       instance->first_rank = meet.rank;
     }
     member.arrived = true;
+    instance->missing.clear();
     member.contribution.assign(meet.contribution.begin(), meet.contribution.end());
     contributed_bytes_ += meet.contribution.size();
     if (instance->arrived == instance->size) {
       Complete(instance);
-      outcome = Meet(place, meet);  // Now it is the last that is complete.
+      Outcome outcome = Repeated(instance, meet);  // Now it is the last that is complete.
       outcome.wakes = true;
       return outcome;
     }
   }
-  if (!place.may_wait) return Failed(StatusCode::kDeadlineExceeded, MissingAtCall(*instance));
+  if (!place.may_wait) return Failed(StatusCode::kDeadlineExceeded, MissingAtCall(instance));
+  Outcome outcome;
   outcome.waits = true;
   return outcome;
 }
@@ -316,20 +390,16 @@ ProcessGroups::Outcome ProcessGroups::Leave(const Place& place, const wire::Leav
   const auto found = names_.find(key);
   if (found == names_.end()) return outcome;
   for (const auto& instance : found->second) {
-    if (instance->id != leave.instance) continue;
-    const auto member = std::find_if(instance->members.begin(), instance->members.end(),
-                                     [&](const Member& each) { return each.id == leave.member; });
-    if (member == instance->members.end()) continue;
-    if (instance->id == 0) {
-      instance->members.erase(member);
-    } else {
-      member->left = true;
+    // Who gave up joining does not know whether the group has formed meanwhile.
+    if (leave.instance != 0 && instance->id != leave.instance) continue;
+    Member* member = FindMember(instance.get(), leave.member);
+    if (member == nullptr || member->left) continue;
+    RemoveMember(instance.get(), member);
+    if (instance->id != 0) {
       Break(instance.get(), StatusCode::kAborted, NameOf(*member) + " has left the group");
       outcome.wakes = true;
     }
-    const bool empty =
-        std::all_of(instance->members.begin(), instance->members.end(), std::mem_fn(&Member::left));
-    if (empty) EraseInstance(key, instance.get());
+    if (instance->present == 0) EraseInstance(key, instance.get());
     return outcome;
   }
   return outcome;
@@ -341,14 +411,12 @@ void ProcessGroups::Suspect(SessionId session, std::uint64_t now_ns) {
 
 // True if somebody who waits is to be told.
 bool ProcessGroups::LoseMembers(Instance* instance, absl::FunctionRef<bool(SessionId)> is_lost) {
-  if (instance->id == 0) {
-    std::erase_if(instance->members, [&](const Member& each) { return is_lost(each.session); });
-    return false;
-  }
   bool lost = false;
   for (Member& member : instance->members) {
     if (member.left || !is_lost(member.session)) continue;
-    member.left = lost = true;
+    RemoveMember(instance, &member);
+    if (instance->id == 0) continue;
+    lost = true;
     Break(instance, StatusCode::kAborted, NameOf(member) + " has lost its connection");
   }
   return lost;
@@ -371,10 +439,7 @@ std::vector<ProcessGroups::Name> ProcessGroups::CheckSuspects(
     bool told = false;
     for (const auto& instance : list) {
       told = LoseMembers(instance.get(), is_lost) || told;
-      if (std::all_of(instance->members.begin(), instance->members.end(),
-                      std::mem_fn(&Member::left))) {
-        over.emplace_back(key, instance.get());
-      }
+      if (instance->present == 0) over.emplace_back(key, instance.get());
     }
     if (told) woken.push_back({PartitionId(key.first), KeyHash(AsBytes(key.second))});
   }

@@ -30,14 +30,20 @@ namespace tidepool::daemon {
 // connection for kLostAfterNs, or two members called different things. Then the group is broken for
 // good, and its members join anew, which makes another group under the same name.
 //
-// Memory is outside the daemon's budget for records, and bounded: kContributedBytesMax, and
-// kInstancesMax groups of some 100 bytes per member.
+// Memory is outside the daemon's budget for records, and bounded: kContributedBytesMax,
+// kInstancesMax groups, and kMembersMax members of all groups with some 300 bytes each, label
+// included: 75 MiB.
+//
+// Work: a join, a call or a leave costs O(1), and O(members) where it completes or breaks the
+// group. Naming who is missing costs O(members) once after each that has come or gone, however many
+// ask.
 class ProcessGroups {
  public:
   // A client that only lost a connection is back in milliseconds.
   static constexpr std::uint64_t kLostAfterNs = 2'000'000'000;
   static constexpr std::size_t kContributedBytesMax = 64ull << 20;
   static constexpr std::size_t kInstancesMax = 4'096;
+  static constexpr std::size_t kMembersMax = 4 * wire::kProcessGroupSizeMax;
 
   // Where a request came from and how far it got.
   struct Place {
@@ -88,7 +94,14 @@ class ProcessGroups {
     std::uint64_t id = 0;  // 0 while it forms.
     std::uint32_t size = 0;
     std::uint64_t used = 0;  // When, by the count of all uses.
+    // In the order of their coming; once formed, of their ranks. Those that have left stay: while
+    // it forms until they are as many as the others.
     std::vector<Member> members;
+    std::uint32_t present = 0;                                // Members that have not left.
+    absl::flat_hash_map<std::uint64_t, std::uint32_t> by_id;  // Where in `members` they stand.
+    // Of those who asked for a rank, while it forms.
+    absl::flat_hash_map<std::int32_t, std::uint64_t> id_of_rank;
+    std::string missing;  // Who is; empty: to be looked up.
     // The collective call under way, once `arrived` > 0.
     std::uint32_t arrived = 0;
     std::uint32_t first_rank = 0;  // Who said what it is.
@@ -105,6 +118,9 @@ class ProcessGroups {
   using Key = std::pair<std::uint32_t, std::string>;  // Partition and name.
 
   Instance* MakeInstance(const Place& place, std::uint32_t size);
+  Outcome AddMember(Instance* forming, const Place& place, const wire::JoinRequest& join);
+  void RemoveMember(Instance* instance, Member* member);
+  static Member* FindMember(Instance* instance, std::uint64_t id);
   void DropOldest();
   void Form(Instance* instance, Term term);
   void Complete(Instance* instance);
@@ -112,13 +128,17 @@ class ProcessGroups {
   void EraseInstance(const Key& key, const Instance* instance);
   bool LoseMembers(Instance* instance, absl::FunctionRef<bool(SessionId)> is_lost);
   static Outcome Failed(StatusCode code, std::string text);
-  static Outcome Joined(Instance* instance, std::uint64_t member, std::vector<std::byte>* room);
+  static Outcome Joined(const Instance& instance, const Member& member,
+                        std::vector<std::byte>* room);
+  Outcome BreakFor(Instance* instance, std::string why);
+  Outcome Repeated(Instance* instance, const wire::MeetRequest& meet);
   static std::string NameOf(const Member& member);
-  static std::string MissingAtJoin(const Instance& instance);
-  static std::string MissingAtCall(const Instance& instance);
+  static const std::string& MissingAtJoin(Instance* instance);
+  static const std::string& MissingAtCall(Instance* instance);
 
   absl::flat_hash_map<Key, Instances> names_;
   std::size_t instances_ = 0;
+  std::size_t members_ = 0;
   std::size_t contributed_bytes_ = 0;
   std::uint64_t uses_ = 0;
   std::uint32_t formed_ = 0;

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/base/check.h"
@@ -41,6 +44,16 @@ struct PartitionOptions {
   QueueOptions queue;          // Of kItemKinds.
 };
 
+// The keys of an ordered namespace that belong to one partition.
+struct KeyBounds {
+  std::string begin;
+  std::optional<std::string> end;  // None: to the last key.
+
+  bool Holds(Bytes key) const {
+    return AsText(key) >= begin && (!end.has_value() || AsText(key) < *end);
+  }
+};
+
 // Owner core only. Made and destroyed by CoreStore.
 //
 // Invariants: LSNs grow strictly; every change passes Apply; the guard holds the term, or is gone.
@@ -73,6 +86,10 @@ class Partition {
   QueueStore& queue() { return As<QueueStore>(kItemKinds); }
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
+
+  // Of Kind::kOrdered: which keys are its own. Another range comes with another term.
+  const KeyBounds& bounds() const { return bounds_; }
+  void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
 
   // Whether operations under this term may run now. Never while it is frozen.
   bool Serves(Term term) const { return serving_ == term; }
@@ -139,6 +156,7 @@ class Partition {
   Term term_;
   Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
   Lsn last_lsn_;
+  KeyBounds bounds_;
   const PartitionOptions options_;
   std::uint64_t* const guard_;  // In an arena.
   Lsn tombstone_floor_;

@@ -16,6 +16,9 @@ namespace {
 // Per call, delivered and expired: some 500 us of work at most.
 constexpr std::uint64_t kItemsPerCallMax = 4096;
 constexpr std::uint64_t kReleasesPerCallMax = 1024;
+// Ids of one term: more than are pushed in it, at any rate.
+constexpr unsigned kIdBitsPerTerm = 40;
+static_assert(limits::kTermMax < 1ull << (64 - kIdBitsPerTerm));
 // Of the heap, for an item in each of the three containers of leases: a slot of a hash table that
 // is half full, and two nodes of trees.
 constexpr std::uint64_t kDeliveredSlots = 2;
@@ -91,9 +94,25 @@ bool QueueStore::ReturnedIsFirst() const {
   return *returned_.begin() < std::pair(fresh.priority(), fresh.id());
 }
 
+std::uint64_t QueueStore::FirstReturned() const {
+  return delivered_.find(returned_.begin()->second)->second.location;
+}
+
 std::uint64_t QueueStore::FirstReady() const {
-  if (ReturnedIsFirst()) return delivered_.find(returned_.begin()->second)->second.location;
-  return FirstFresh();
+  return ReturnedIsFirst() ? FirstReturned() : FirstFresh();
+}
+
+// Else items of a small priority that nobody can lease would stand before those whose leases have
+// ended, and these keep the table full: for ever, where nobody pops without a lease.
+std::uint64_t QueueStore::FirstToLease() const {
+  const bool full = delivered_.size() >= delivered_max_;
+  return full && !returned_.empty() ? FirstReturned() : FirstReady();
+}
+
+// The first term is 1. Once there were items, also some that came with a move, ids are dense.
+std::uint64_t QueueStore::NextId() const {
+  if (next_id_ != 0) return next_id_;
+  return (std::uint64_t{partition_.term().value() - 1} << kIdBitsPerTerm) + 1;
 }
 
 void QueueStore::VisitReady(absl::FunctionRef<bool(std::uint64_t)> visit) const {
@@ -225,7 +244,7 @@ PushOutcome QueueStore::PushChange(LogRecord& change, const PushOptions& options
     outcome.at_capacity = true;
     return outcome;
   }
-  const ItemKey key = ItemKey::Make(by_priority(), options.priority, next_id_);
+  const ItemKey key = ItemKey::Make(by_priority(), options.priority, NextId());
   change.partition = partition_.id();
   change.key = key.view();
   change.hash = KeyHash(change.key);
@@ -260,7 +279,7 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
   ReleaseOverdue(now_ms);
   std::uint64_t expired_left = kItemsPerCallMax;
   while (progress.items < items_max) {
-    const std::uint64_t location = FirstReady();
+    const std::uint64_t location = lease == nullptr ? FirstReady() : FirstToLease();
     if (location == 0) return progress;
     const bool expired = HasExpired(location, now_ms);
     if (progress.items == kItemsPerCallMax || (expired && expired_left-- == 0)) {

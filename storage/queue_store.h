@@ -108,7 +108,9 @@ struct MovedItem {
 
 // Owner core only, no locks. `now_ms` is wall time that never goes back (CoreStore::NowMs).
 //
-// Order: ids grow by one with each push. Kind::kQueue delivers the least id first, Kind::kPriority
+// Order: ids grow by one with each push, from a first one that grows with the partition's term: one
+// that has lost its items and starts anew gives no id a second time, which a late ack might hit.
+// Kind::kQueue delivers the least id first, Kind::kPriority
 // the least priority and among equals the least id. An item whose lease ended goes back to its
 // place in this order, so a queue delivers it next.
 //
@@ -144,8 +146,10 @@ class QueueStore final : public Store {
   QueueProgress Pop(std::uint64_t items_max, std::uint64_t now_ms, Visitor visitor) {
     return Deliver(items_max, nullptr, now_ms, visitor);
   }
-  // As Pop, but accepted items are leased. Returns: kOk, kInvalidArgument (visibility_ms is 0),
-  // kResourceExhausted (delivered_max items wait for acks).
+  // As Pop, but accepted items are leased. With delivered_max items in the table of those that were
+  // delivered before, the first of these that is ready goes before the first in order. Returns:
+  // kOk, kInvalidArgument (visibility_ms is 0), kResourceExhausted (delivered_max items wait for
+  // acks).
   QueueProgress LeasePop(std::uint64_t items_max, const LeaseTerms& terms, std::uint64_t now_ms,
                          Visitor visitor);
   // Shows ready items in order, as Pop would deliver them, and changes none.
@@ -230,11 +234,16 @@ class QueueStore final : public Store {
     return expiry_ms != 0 && expiry_ms <= now_ms;
   }
   std::uint64_t DeliveriesOf(std::uint64_t id) const;
+  // What the next item that is pushed is called.
+  std::uint64_t NextId() const;
   // The first ready item that was never leased, and whether one of returned_ goes before it.
   std::uint64_t FirstFresh() const;
   bool ReturnedIsFirst() const;
   // The item that is to be delivered next; 0: none is ready.
   std::uint64_t FirstReady() const;
+  std::uint64_t FirstReturned() const;
+  // The same for a delivery under a lease: with a full table, one that stands there already.
+  std::uint64_t FirstToLease() const;
   // Ready or leased; 0: it is in neither.
   std::uint64_t Locate(const ItemKey& key) const;
   QueueItem ViewOf(std::uint64_t location, std::uint64_t deliveries);
@@ -266,7 +275,7 @@ class QueueStore final : public Store {
 
   Partition& partition_;
   const std::uint32_t delivered_max_;
-  std::uint64_t next_id_ = 1;
+  std::uint64_t next_id_ = 0;  // 0: there was no item yet.
   std::uint64_t payload_bytes_ = 0;
 
   // Ready items that were never leased: of Kind::kPriority in the tree, else in the deque.

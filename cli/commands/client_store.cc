@@ -5,7 +5,6 @@
 #include "cli/commands/large_value.h"
 #include "cli/commands/record_call.h"
 #include "proto/manifest/keys.h"
-#include "proto/placement/owner.h"
 
 namespace tidepool::cli {
 namespace {
@@ -32,8 +31,7 @@ bool IsAbsent(const v1::OperationStatus& status) {
 }  // namespace
 
 NodeId OwnerOf(const placement::Namespace& space, std::string_view key) {
-  const auto partitions = static_cast<std::uint32_t>(space.partitions.size());
-  return space.partitions[placement::PartitionIndexOf(AsBytes(key), partitions)].node;
+  return space.partitions[space.IndexOf(AsBytes(key))].node;
 }
 
 void ClientStore::Execute(

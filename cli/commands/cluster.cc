@@ -191,6 +191,10 @@ Status Locate(Invocation& run) {
   result["host"] = place.host();
   result["control_address"] = place.control_address();
   result["node_state"] = place.node_state();
+  if (place.has_range_end() || !place.range_begin().empty()) {
+    SetBytes(&result, "range_begin", place.range_begin());
+    if (place.has_range_end()) SetBytes(&result, "range_end", place.range_end());
+  }
   Table table({"PARTITION", "NODE", "CORE", "TERM", "HOST", "ADDRESS", "STATE"});
   table.Add({std::to_string(place.partition()), std::to_string(place.node_id()),
              std::to_string(place.core()), std::to_string(place.term()), place.host(),

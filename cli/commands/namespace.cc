@@ -62,10 +62,19 @@ Json ToJson(const v1::NamespaceMap& space) {
     json["expected_items"] = options.expected_items();
     json["false_positive_rate"] = options.false_positive_rate();
   }
+  if (space.kind() == v1::KIND_ORDERED) json["split"] = OrDefault(options.split(), "auto");
   if (space.kind() == v1::KIND_QUEUE || space.kind() == v1::KIND_PRIORITY) {
     json["capacity"] = options.capacity() == 0 ? Json(nullptr) : Json(options.capacity());
   }
   return json;
+}
+
+Result<std::string> KeyFrom(const Arguments& args, const std::string& name,
+                            const std::string& text) {
+  if (!args.Has("--base64")) return text;
+  Result<std::string> bytes = DecodeBase64(text);
+  if (bytes.ok()) return bytes;
+  return Status(StatusCode::kInvalidArgument, name + ": " + std::string(bytes.status().what()));
 }
 
 Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
@@ -104,6 +113,17 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   if (!capacity.ok()) return capacity.status();
   options.set_capacity(*capacity);
   options.set_home(args.Text("--home"));
+  options.set_split(args.Text("--split"));
+  if (args.Has("--split-keys")) {
+    const std::string& keys = args.Text("--split-keys");
+    for (std::size_t at = 0; at <= keys.size();) {
+      const std::size_t end = std::min(keys.find(',', at), keys.size());
+      Result<std::string> key = KeyFrom(args, "--split-keys", keys.substr(at, end - at));
+      if (!key.ok()) return key.status();
+      options.add_split_keys(*std::move(key));
+      at = end + 1;
+    }
+  }
   options.set_durability(args.Text("--durability"));
   options.set_on_loss(args.Text("--on-loss"));
   options.set_prefilter(args.Text("--prefilter"));
@@ -193,19 +213,37 @@ Status Describe(Invocation& run) {
     text += name + padding + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
   }
   Json partitions = Json::array();
-  Table table({"PARTITION", "NODE", "CORE", "TERM", "STATE", "STORED", "BYTES"});
-  for (const auto& entry : response.partitions()) {
-    const v1::Partition& place = entry.partition();
-    partitions.push_back({{"index", entry.index()},
-                          {"node", place.node_id()},
-                          {"core", place.core()},
-                          {"term", place.term()},
-                          {"state", StateName(place.state())},
-                          {"records", entry.records()},
-                          {"live_bytes", entry.live_bytes()}});
-    table.Add({std::to_string(entry.index()), std::to_string(place.node_id()),
-               std::to_string(place.core()), std::to_string(place.term()), StateName(place.state()),
-               std::to_string(entry.records()), FormatBytes(entry.live_bytes())});
+  const bool ordered = response.namespace_().kind() == v1::KIND_ORDERED;
+  std::vector<std::string> columns = {"PARTITION", "NODE",   "CORE", "TERM",
+                                      "STATE",     "STORED", "BYTES"};
+  if (ordered) columns.push_back("FROM KEY");
+  Table table(columns);
+  std::vector<const v1::DescribeNamespaceResponse::PartitionEntry*> entries;
+  for (const auto& entry : response.partitions()) entries.push_back(&entry);
+  // Of kind ordered in the order of their keys; of others the begins are all empty.
+  std::stable_sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
+    return a->partition().begin() < b->partition().begin();
+  });
+  for (const auto* entry : entries) {
+    const v1::Partition& place = entry->partition();
+    Json json = {{"index", entry->index()},
+                 {"node", place.node_id()},
+                 {"core", place.core()},
+                 {"term", place.term()},
+                 {"state", StateName(place.state())},
+                 {"records", entry->records()},
+                 {"live_bytes", entry->live_bytes()}};
+    std::vector<std::string> row = {
+        std::to_string(entry->index()),  std::to_string(place.node_id()),
+        std::to_string(place.core()),    std::to_string(place.term()),
+        StateName(place.state()),        std::to_string(entry->records()),
+        FormatBytes(entry->live_bytes())};
+    if (ordered) {
+      SetBytes(&json, "begin", place.begin());
+      row.push_back(ForTerminal(place.begin()));
+    }
+    partitions.push_back(std::move(json));
+    table.Add(std::move(row));
   }
   result["partition_list"] = std::move(partitions);
   run.out.Result(result, text + "\n" + table.ToString());
@@ -301,7 +339,13 @@ std::vector<Verb> NamespaceVerbs() {
        {name},
        {{"--kind", "KIND", "hash (default), ordered, queue, priority or bloom"},
         {"--partitions", "N",
-         "units of ownership, 1 to 4096 (default: 4 per core); ordered and queues have 1"},
+         "units of ownership, 1 to 4096 (default: 4 per core); queues have 1, ordered as many as "
+         "ranges"},
+        {"--split-keys", "KEYS",
+         "of kind ordered: where its ranges beside the first begin, separated by commas"},
+        {"--split", "WHEN",
+         "of kind ordered: auto (default) splits ranges that grow; manual: namespace split does"},
+        {"--base64", "", "the split keys are given as base64"},
         {"--capacity", "N",
          "of kinds queue and priority: so many items at most (default: as memory allows)"},
         {"--home", "NODE",
@@ -323,6 +367,7 @@ std::vector<Verb> NamespaceVerbs() {
          "of the same: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
        {{"kvctl namespace create particles", ""},
         {"kvctl namespace create cache --ttl 1h --on-loss empty", ""},
+        {"kvctl namespace create names --kind ordered --split-keys g,n,t", "four ranges"},
         {"kvctl namespace create jobs --kind queue --capacity 10000 --home local", ""},
         {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
         {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},

@@ -25,6 +25,31 @@ std::string HeaderOf(std::string_view body) {
   return kMagic + std::string(checksum) + " " + std::to_string(body.size()) + "\n";
 }
 
+// JSON holds text, and keys are bytes.
+std::string ToHex(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    text.push_back(kDigits[static_cast<unsigned char>(c) >> 4]);
+    text.push_back(kDigits[static_cast<unsigned char>(c) & 15]);
+  }
+  return text;
+}
+
+bool FromHex(std::string_view text, std::string* bytes) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  if (text.size() % 2 != 0) return false;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = digit(text[i]);
+    const int low = digit(text[i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes->push_back(static_cast<char>(high << 4 | low));
+  }
+  return true;
+}
+
 Json EncodeNode(const placement::Node& node, const NodeRecord& record) {
   Json nothing_to_lose = Json::array();
   for (const NamespaceId id : record.nothing_to_lose) nothing_to_lose.push_back(id.value());
@@ -49,6 +74,12 @@ Json EncodeNamespace(const Namespace& space) {
                           static_cast<int>(place.state)});
   }
   const placement::NamespaceOptions& options = space.options;
+  Json begins = Json::array();
+  for (std::uint32_t i = 0; space.ranges != nullptr && i < space.ranges->size(); ++i) {
+    begins.push_back(ToHex(space.ranges->BeginOf(i)));
+  }
+  Json split_keys = Json::array();
+  for (const std::string& key : options.split_keys) split_keys.push_back(ToHex(key));
   return {{"id", space.id.value()},
           {"name", space.name},
           {"kind", static_cast<int>(space.kind)},
@@ -64,6 +95,9 @@ Json EncodeNamespace(const Namespace& space) {
           {"expected_items", options.expected_items},
           {"false_positive_rate", options.false_positive_rate},
           {"capacity", options.capacity},
+          {"split", options.split},
+          {"split_keys", split_keys},
+          {"begins", begins},
           {"partitions", partitions}};
 }
 
@@ -100,6 +134,15 @@ class Reader {
     if (member != nullptr && member->is_array() && member->size() <= size_max) return *member;
     Fail(name, 0);
     return kEmpty;
+  }
+  std::vector<std::string> Keys(const char* name) {
+    std::vector<std::string> keys;
+    for (const Json& each : List(name, limits::kPartitionsPerNamespaceMax)) {
+      if (!each.is_string() || !FromHex(each.get<std::string>(), &keys.emplace_back())) {
+        Fail(name, 0);
+      }
+    }
+    return keys;
   }
   std::uint64_t Fail(const char* name, std::uint64_t otherwise) {
     if (sound_) wrong_ = name;
@@ -161,6 +204,21 @@ Status DecodeNode(const Json& json, ClusterState* state) {
   return OkStatus();
 }
 
+void DecodeRanges(const Json& json, Reader* reader, Namespace* space) {
+  std::vector<std::string> begins = {""};  // Files written before there were ranges have one.
+  if (json.contains("begins")) {
+    space->options.split = reader->Text("split");
+    space->options.split_keys = reader->Keys("split_keys");
+    begins = reader->Keys("begins");
+  }
+  auto ranges = placement::Ranges::Create(std::move(begins));
+  if (!ranges.ok() || ranges->size() != space->partitions.size()) {
+    reader->Fail("begins", 0);
+    return;
+  }
+  space->ranges = std::make_shared<const placement::Ranges>(*std::move(ranges));
+}
+
 Status DecodeNamespace(const Json& json, ClusterState* state) {
   Reader reader(json);
   auto space = std::make_shared<Namespace>();
@@ -200,6 +258,7 @@ Status DecodeNamespace(const Json& json, ClusterState* state) {
   }
   options.partitions = static_cast<std::uint32_t>(space->partitions.size());
   if (space->partitions.empty()) reader.Fail("partitions", 0);
+  if (space->kind == placement::Kind::kOrdered) DecodeRanges(json, &reader, space.get());
   if (!reader.sound()) {
     return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "' of a namespace");
   }

@@ -375,6 +375,7 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
                                                    Deadline deadline) {
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   TP_RETURN_IF_ERROR(CheckNamespaceOptions(kind, options));
+  std::sort(options.split_keys.begin(), options.split_keys.end());
   for (auto map = published_.Get(); map == nullptr || map->forming(); map = published_.Get()) {
     const Epoch next = After(map == nullptr ? Epoch(0) : map->epoch);
     if (published_.WaitFor(next, deadline)) continue;
@@ -399,14 +400,20 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
   space->id = state_.next_namespace;
   space->name = std::string(name);
   space->kind = kind;
-  // Namespaces of one partition would all lie on the first core.
-  const std::uint32_t first = HasOnePartition(kind) ? space->id.value() : 0;
+  // Namespaces of one partition, or of few, would all lie on the first core.
+  const bool has_few = HasOnePartition(kind) || kind == Kind::kOrdered;
+  const std::uint32_t first = has_few ? space->id.value() : 0;
   const auto nodes = NodesFor(state_.map.nodes, options.home);
   if (!nodes.ok()) return nodes.status();
   space->partitions = SpreadPartitions(*nodes, PartitionsWanted(kind, options), first);
   if (space->partitions.empty()) {
     return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
                   "see: kvctl status");
+  }
+  if (kind == Kind::kOrdered) {
+    auto ranges = RangesOf(options);
+    if (!ranges.ok()) return ranges.status();
+    space->ranges = std::make_shared<const placement::Ranges>(*std::move(ranges));
   }
   space->options = std::move(options);
   space->options.home.clear();

@@ -85,9 +85,8 @@ Status CheckPrefilterOptions(Kind kind, const NamespaceOptions& options) {
     return Wrong("a prefilter is of kinds 'hash' and 'ordered' only", "give prefilter 'none'");
   }
   if (options.prefilter != "none") {
-    const std::uint32_t partitions = kind == Kind::kOrdered    ? 1
-                                     : options.partitions == 0 ? limits::kPartitionsPerCoreDefault
-                                                               : options.partitions;
+    std::uint32_t partitions = PartitionsWanted(kind, options);
+    if (partitions == 0) partitions = limits::kPartitionsPerCoreDefault;
     return ShapeOfFilter(std::max<std::uint64_t>(options.expected_items, 1),
                          options.false_positive_rate, partitions)
         .status();
@@ -112,10 +111,40 @@ Status CheckQueueOptions(const NamespaceOptions& options) {
   return OkStatus();
 }
 
+// Of kind ordered; others have no such options.
+Status CheckRangeOptions(Kind kind, const NamespaceOptions& options) {
+  if (kind != Kind::kOrdered) {
+    if (options.split_keys.empty() && options.split == "auto") return OkStatus();
+    return Wrong("only namespaces of kind 'ordered' have ranges of keys to split",
+                 "leave split_keys and split out, or give kind 'ordered'");
+  }
+  if (options.split != "auto" && options.split != "manual") {
+    return Wrong("split cannot be '" + options.split.substr(0, 40) + "'",
+                 "give 'auto' or 'manual'");
+  }
+  const std::size_t ranges = options.split_keys.size() + 1;
+  if (ranges > limits::kPartitionsPerNamespaceMax) {
+    return Wrong("split keys for " + std::to_string(ranges) + " ranges",
+                 "a namespace has at most " + std::to_string(limits::kPartitionsPerNamespaceMax));
+  }
+  if (options.partitions != 0 && options.partitions != ranges) {
+    return Wrong("an ordered namespace cannot be made with " + std::to_string(options.partitions) +
+                     " partitions and " + std::to_string(options.split_keys.size()) + " split keys",
+                 "its ranges begin where the split keys say, one more than there are; leave "
+                 "partitions out");
+  }
+  return RangesOf(options).status();
+}
+
 }  // namespace
 
-bool HasOnePartition(Kind kind) {
-  return kind == Kind::kOrdered || kind == Kind::kQueue || kind == Kind::kPriority;
+bool HasOnePartition(Kind kind) { return kind == Kind::kQueue || kind == Kind::kPriority; }
+
+Result<placement::Ranges> RangesOf(const NamespaceOptions& options) {
+  std::vector<std::string> begins = {""};
+  begins.insert(begins.end(), options.split_keys.begin(), options.split_keys.end());
+  std::sort(begins.begin(), begins.end());
+  return placement::Ranges::Create(std::move(begins));
 }
 
 Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
@@ -127,11 +156,6 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   if (is_queue) TP_RETURN_IF_ERROR(CheckQueueOptions(options));
   if (kind != Kind::kHash && kind != Kind::kOrdered && kind != Kind::kBloom && !is_queue) {
     return NotYet("the kind '" + std::string(placement::KindName(kind)) + "'", "use kind 'hash'");
-  }
-  if (kind == Kind::kOrdered && options.partitions > 1) {
-    return NotYet("an ordered namespace of several partitions",
-                  "leave partitions out: it has one, on one core; or use several namespaces, or "
-                  "kind 'hash' where no order is needed");
   }
   if (options.partitions > limits::kPartitionsPerNamespaceMax) {
     return Wrong("partitions cannot be " + std::to_string(options.partitions),
@@ -157,6 +181,7 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
     return Wrong("memory_share_percent cannot be " + std::to_string(options.memory_share_percent),
                  "give 1 to 100, or 0 for no limit of its own");
   }
+  TP_RETURN_IF_ERROR(CheckRangeOptions(kind, options));
   TP_RETURN_IF_ERROR(CheckPrefilterOptions(kind, options));
   if (!is_queue && options.capacity != 0) {
     return Wrong("capacity is of kinds 'queue' and 'priority' only",
@@ -185,7 +210,15 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
   const NamespaceOptions& is = existing.options;
   compare("kind", std::string(placement::KindName(existing.kind)),
           std::string(placement::KindName(kind)));
-  if (wanted.partitions != 0) compare("partitions", is.partitions, wanted.partitions);
+  // The ranges of an ordered namespace may have been split since.
+  if (wanted.partitions != 0 && kind != Kind::kOrdered) {
+    compare("partitions", is.partitions, wanted.partitions);
+  }
+  if (is.split_keys != wanted.split_keys && !wanted.split_keys.empty()) {
+    differences += std::string(differences.empty() ? "" : ", ") + "it was made with " +
+                   (is.split_keys.empty() ? "no" : "other") + " split keys";
+  }
+  compare("split", is.split, wanted.split);
   compare("durability", is.durability, wanted.durability);
   compare("replicas", is.replicas, wanted.replicas);
   compare("on_loss", is.on_loss, wanted.on_loss);
@@ -214,6 +247,7 @@ Status CheckMovable(const Namespace& space) {
 }
 
 std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {
+  if (kind == Kind::kOrdered) return static_cast<std::uint32_t>(options.split_keys.size()) + 1;
   return HasOnePartition(kind) ? 1 : options.partitions;
 }
 

@@ -19,6 +19,10 @@ Status CheckNamespaceOptions(placement::Kind kind, const placement::NamespaceOpt
 Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
                   const placement::NamespaceOptions& wanted);
 
+// Where the ranges of an ordered namespace begin that is made so, in the order of keys.
+// Errors: kInvalidArgument.
+Result<placement::Ranges> RangesOf(const placement::NamespaceOptions& options);
+
 // Kinds that one core holds as a whole.
 bool HasOnePartition(placement::Kind kind);
 

@@ -14,7 +14,7 @@
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/staged_keys.h"
-#include "proto/placement/owner.h"
+#include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
 
 namespace tidepool::daemon {
@@ -25,27 +25,48 @@ constexpr std::size_t kPieceBytes = 1024 * 1024;
 constexpr std::size_t kScannedValueBytesMax = 1024 * 1024;
 constexpr std::uint64_t kScanRecords = 1'024;
 
-// A scan's place: {namespace id:4, partition:4, cursor:8}.
-struct ScanCursor {
+// A scan's place: {namespace id:4, partition:4, cursor:8}, and of an ordered namespace, whose
+// partitions may be split meanwhile, the key.
+struct ScanHeader {
   std::uint32_t space = 0;
-  std::uint32_t partition = 0;
+  std::uint32_t partition = 0;  // Of an ordered namespace kBehindKey, kFromKey or kThrough.
   std::uint64_t cursor = 0;
 };
-static_assert(sizeof(ScanCursor) == 16);
+static_assert(sizeof(ScanHeader) == 16);
+constexpr std::uint32_t kFromKey = 0;
+constexpr std::uint32_t kBehindKey = 1;
+constexpr std::uint32_t kThrough = 2;
+
+struct ScanCursor {
+  ScanHeader at;
+  std::string key;
+
+  bool done(const placement::Namespace& space) const {
+    return at.partition == (space.ranges != nullptr ? kThrough : space.partitions.size());
+  }
+  // The partition that the next step asks.
+  std::uint32_t Partition(const placement::Namespace& space) const {
+    return space.ranges != nullptr ? space.ranges->IndexOf(AsBytes(key)) : at.partition;
+  }
+};
 
 std::string EncodeCursor(const ScanCursor& cursor) {
-  return std::string(reinterpret_cast<const char*>(&cursor), sizeof cursor);
+  return std::string(reinterpret_cast<const char*>(&cursor.at), sizeof cursor.at) + cursor.key;
 }
 
 Status DecodeCursor(const std::string& bytes, const placement::Namespace& space,
                     ScanCursor* cursor) {
   if (bytes.empty()) {
-    *cursor = {space.id.value(), 0, 0};
+    *cursor = {{space.id.value(), 0, 0}, {}};
     return OkStatus();
   }
-  if (bytes.size() == sizeof *cursor) {
-    std::memcpy(cursor, bytes.data(), sizeof *cursor);
-    if (cursor->space == space.id.value() && cursor->partition <= space.partitions.size()) {
+  const bool has_key = space.ranges != nullptr;
+  if (bytes.size() == sizeof cursor->at || (has_key && bytes.size() > sizeof cursor->at)) {
+    std::memcpy(&cursor->at, bytes.data(), sizeof cursor->at);
+    cursor->key = bytes.substr(sizeof cursor->at);
+    const std::size_t places = has_key ? kThrough : space.partitions.size();
+    if (cursor->at.space == space.id.value() && cursor->at.partition <= places &&
+        cursor->key.size() <= limits::kKeyBytesMax) {
       return OkStatus();
     }
   }
@@ -53,11 +74,44 @@ Status DecodeCursor(const std::string& bytes, const placement::Namespace& space,
                 "start the scan without one");
 }
 
+// What a step of a scan asks its partition.
+wire::Operation StepOf(const placement::Namespace& space, const v1::ScanPartitionRequest& request) {
+  wire::Operation step;
+  step.set(wire::Argument::kOperand, request.records_max());
+  if (space.ranges == nullptr) {
+    step.opcode = wire::Opcode::kIterate;
+    step.set(wire::Argument::kCursor, request.cursor());
+    step.set(wire::Argument::kOptions, request.keys_only() ? wire::kIterateKeysOnly : 0);
+    return step;
+  }
+  step.opcode = wire::Opcode::kScan;
+  step.key = AsBytes(request.from_key());
+  step.set(wire::Argument::kOptions, (request.keys_only() ? wire::kScanKeysOnly : 0) |
+                                         (request.behind_key() ? wire::kRangeAfterBegin : 0));
+  return step;
+}
+
+// The end of the answer to a Scan, behind its list of records.
+std::size_t RestBytes(const OperationOutcome& outcome) {
+  return std::min<std::size_t>(outcome.number, outcome.value.size());
+}
+
+// Where an ordered scan goes on.
+Status TakeRest(const OperationOutcome& outcome, Bytes last_key,
+                v1::ScanPartitionResponse* response) {
+  const auto rest = wire::LoadRangeRest(AsBytes(outcome.value).last(RestBytes(outcome)));
+  if (!rest.ok()) return rest.status();
+  const bool behind_listed = rest->kind == wire::RangeRest::Kind::kBehindListed;
+  response->set_cursor(rest->kind == wire::RangeRest::Kind::kDone ? 0 : 1);
+  response->set_next_key(std::string(AsText(behind_listed ? last_key : rest->key)));
+  response->set_next_behind(rest->kind != wire::RangeRest::Kind::kFromKey);
+  return OkStatus();
+}
+
 Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 std::uint32_t PartitionOf(const placement::Namespace& space, const std::string& key) {
-  return placement::PartitionIndexOf(AsBytes(key),
-                                     static_cast<std::uint32_t>(space.partitions.size()));
+  return space.IndexOf(AsBytes(key));
 }
 
 bool IsInternal(Bytes key) {
@@ -115,22 +169,20 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
                               const v1::ScanPartitionRequest& request, Deadline deadline,
                               v1::ScanPartitionResponse* response) {
   const placement::PartitionPlace& place = space.partitions[partition];
-  wire::Operation iterate;
-  iterate.opcode = wire::Opcode::kIterate;
-  iterate.set(wire::Argument::kOperand, request.records_max());
-  iterate.set(wire::Argument::kCursor, request.cursor());
-  iterate.set(wire::Argument::kOptions, request.keys_only() ? wire::kIterateKeysOnly : 0);
   CoreGroup& cores = *router_.context().cores;
   const PartitionId id(space.id, partition);
-  auto outcomes = cores.Execute(place.core, id, place.term, {iterate}, 0, deadline);
+  auto outcomes = cores.Execute(place.core, id, place.term, {StepOf(space, request)}, 0, deadline);
   if (!outcomes.ok()) return outcomes.status();
   const OperationOutcome& outcome = outcomes->front();
   TP_RETURN_IF_ERROR(StatusOf(outcome, space.name, {}));
   const std::uint64_t now_ms = Clock::Real().WallMs();
   Bytes rest = AsBytes(outcome.value);
+  Bytes last_key;
+  if (space.ranges != nullptr) rest = rest.first(rest.size() - RestBytes(outcome));
   while (!rest.empty()) {
     wire::ListedRecord listed;
     TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    last_key = listed.key;
     if (!request.include_internal() && IsInternal(listed.key)) continue;
     if (!request.glob().empty() && !GlobMatches(request.glob(), AsText(listed.key))) continue;
     v1::Record* record = response->add_records();
@@ -157,6 +209,7 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
     record->set_value(std::move(values->front().value));
     record->set_value_omitted(false);
   }
+  if (space.ranges != nullptr) return TakeRest(outcome, last_key, response);
   response->set_cursor(outcome.number);
   return OkStatus();
 }
@@ -209,17 +262,19 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     return convert::ToGrpc(status);
   }
   std::uint64_t left = request->limit() == 0 ? ~0ull : request->limit();
-  while (cursor.partition < (*space)->partitions.size() && left > 0) {
+  while (!cursor.done(**space) && left > 0) {
     if (call->IsCancelled()) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
     v1::ScanPartitionRequest step;
     // With a pattern most records may be passed over, so the limit cannot bound the step.
     step.set_records_max(request->glob().empty() ? std::min(left, kScanRecords) : kScanRecords);
-    step.set_cursor(cursor.cursor);
+    step.set_cursor(cursor.at.cursor);
+    step.set_from_key(cursor.key);
+    step.set_behind_key(cursor.at.partition == kBehindKey);
     step.set_keys_only(request->keys_only());
     step.set_glob(request->glob());
     step.set_include_internal(request->include_internal());
     v1::ScanPartitionResponse part;
-    const Status status = ScanStep(**space, cursor.partition, step, StepDeadline(), &part);
+    const Status status = ScanStep(**space, cursor.Partition(**space), step, StepDeadline(), &part);
     if (status.code() == StatusCode::kWrongEpoch) {
       // The partition goes on under another term or elsewhere; the cursor holds.
       router_.context().refresh_map(router_.context().map()->epoch, StepDeadline());
@@ -233,8 +288,15 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
       continue;
     }
     if (!status.ok()) return convert::ToGrpc(status);
-    cursor.cursor = part.cursor();
-    if (part.cursor() == 0) ++cursor.partition;
+    if ((*space)->ranges != nullptr) {
+      cursor.at.partition = part.cursor() == 0   ? kThrough
+                            : part.next_behind() ? kBehindKey
+                                                 : kFromKey;
+      cursor.key = part.next_key();
+    } else {
+      cursor.at.cursor = part.cursor();
+      if (part.cursor() == 0) ++cursor.at.partition;
+    }
     v1::ScanResponse response;
     response.mutable_records()->Swap(part.mutable_records());
     if (static_cast<std::uint64_t>(response.records_size()) > left) {
@@ -244,7 +306,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     }
     left -= static_cast<std::uint64_t>(response.records_size());
     response.set_cursor(EncodeCursor(cursor));
-    response.set_done(cursor.partition == (*space)->partitions.size());
+    response.set_done(cursor.done(**space));
     if (!writer->Write(response)) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
   }
   return grpc::Status::OK;

@@ -9,7 +9,6 @@
 #include "daemon/staging/cluster_view.h"
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
-#include "proto/placement/owner.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -124,13 +123,23 @@ grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRe
 
 grpc::Status DataService::Length(grpc::ServerContext* call, const v1::LengthRequest* request,
                                  v1::LengthResponse* response) {
-  const auto space = router_.FindNamespace(request->namespace_());
+  auto space = router_.FindNamespace(request->namespace_());
   if (!space.ok()) return convert::ToGrpc(space.status());
   wire::Operation length;
   length.opcode = wire::Opcode::kLength;
   std::uint64_t records = 0;
+  const Deadline deadline = DeadlineOf(*call);
   for (std::uint32_t i = 0; i < (*space)->partitions.size(); ++i) {
-    const auto outcomes = router_.ExecuteAt(**space, i, {length}, 0, DeadlineOf(*call));
+    const auto outcomes = router_.ExecuteAt(**space, i, {length}, 0, deadline);
+    if (outcomes.code() == StatusCode::kWrongEpoch && !deadline.Passed()) {
+      // Another map may have other ranges: it is asked as a whole.
+      router_.context().refresh_map(router_.context().map()->epoch, deadline);
+      space = router_.FindNamespace(request->namespace_());
+      if (!space.ok()) return convert::ToGrpc(space.status());
+      records = 0;
+      i = ~0u;
+      continue;
+    }
     if (!outcomes.ok()) return convert::ToGrpc(outcomes.status());
     records += outcomes->front().number;
   }
@@ -144,13 +153,16 @@ grpc::Status DataService::Locate(grpc::ServerContext* /*call*/, const v1::Locate
                                  v1::LocateResponse* response) {
   const auto space = router_.FindNamespace(request->namespace_());
   if (!space.ok()) return convert::ToGrpc(space.status());
-  const std::uint32_t index = placement::PartitionIndexOf(
-      AsBytes(request->key()), static_cast<std::uint32_t>((*space)->partitions.size()));
+  const std::uint32_t index = (*space)->IndexOf(AsBytes(request->key()));
   const placement::PartitionPlace& place = (*space)->partitions[index];
   response->set_partition(index);
   response->set_node_id(place.node.value());
   response->set_core(place.core.value());
   response->set_term(place.term.value());
+  if (const auto& ranges = (*space)->ranges; ranges != nullptr) {
+    response->set_range_begin(ranges->BeginOf(index));
+    if (const std::string* end = ranges->EndOf(index)) response->set_range_end(*end);
+  }
   if (const placement::Node* node = router_.context().map()->FindNode(place.node);
       node != nullptr) {
     response->set_control_address(node->control_address);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "proto/base/limits.h"
+#include "proto/file_tree/beneath.h"
 #include "proto/wire/queue_ops.h"
 
 namespace tidepool::daemon {
@@ -251,7 +252,7 @@ void ToProto(const OperationOutcome& from, wire::Opcode opcode, v1::OperationRes
   to->set_version(from.version.value());
   to->set_value_kind(static_cast<v1::ValueKind>(from.value_kind));
   if (from.code != StatusCode::kOk) {
-    to->mutable_status()->set_message(from.value);
+    to->mutable_status()->set_message(file_tree::Printable(from.value));
     return;
   }
   if (IsOfQueues(opcode)) return QueueToProto(from, opcode, to);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/services/peer_calls.h"
-#include "proto/placement/owner.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -148,12 +147,10 @@ void RequestRouter::StartAll(Batch* batch) {
   auto found = FindNamespace(batch->name);
   if (!found.ok()) return EndAll(indices, found.status(), &batch->outcomes);
   batch->space = *std::move(found);
-  const auto partitions = static_cast<std::uint32_t>(batch->space->partitions.size());
   // Order per key is kept, since a key's operations share a partition and stay in order there.
   std::map<std::uint32_t, std::vector<std::size_t>> by_partition;
   for (const std::size_t index : indices) {
-    by_partition[placement::PartitionIndexOf(batch->operations[index].key, partitions)].push_back(
-        index);
+    by_partition[batch->space->IndexOf(batch->operations[index].key)].push_back(index);
   }
   // Our own last: they take this thread's time, while the peers already work.
   for (const bool ours : {false, true}) {

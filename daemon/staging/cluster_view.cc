@@ -16,7 +16,6 @@
 #include "proto/convert/grpc_status.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/manifest/keys.h"
-#include "proto/placement/owner.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::daemon::staging {
@@ -58,10 +57,7 @@ bool SeesFile(const v1::SeesFileRequest& request) {
 }
 
 NodeId ClusterView::OwnerOf(std::string_view key) const {
-  return space_
-      ->partitions[placement::PartitionIndexOf(
-          AsBytes(key), static_cast<std::uint32_t>(space_->partitions.size()))]
-      .node;
+  return space_->partitions[space_->IndexOf(AsBytes(key))].node;
 }
 
 Result<std::vector<placement::Node>> ClusterView::Owners() const {

@@ -8,7 +8,6 @@
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 #include "proto/manifest/keys.h"
-#include "proto/placement/owner.h"
 
 namespace tidepool::daemon::staging {
 namespace {
@@ -133,8 +132,7 @@ void RunBatch(Core& core, CoreBatch& batch) {
 }  // namespace
 
 Result<StoreAccess::Place> StoreAccess::Locate(std::string_view key) const {
-  const std::uint32_t index = placement::PartitionIndexOf(
-      AsBytes(key), static_cast<std::uint32_t>(space_->partitions.size()));
+  const std::uint32_t index = space_->IndexOf(AsBytes(key));
   const placement::PartitionPlace& place = space_->partitions[index];
   if (place.node == router_.context().self()) {
     return Place{place.core, PartitionId(space_->id, index), place.term};

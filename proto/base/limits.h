@@ -16,6 +16,9 @@ inline constexpr std::size_t kNamespaceNameBytesMax = 200;
 inline constexpr std::size_t kTypeNameBytesMax = 1'024;
 inline constexpr std::uint32_t kPartitionsPerNamespaceMax = 4'096;
 inline constexpr std::uint32_t kPartitionsPerCoreDefault = 4;
+// Where ranges of ordered namespaces begin, each and all of a namespace: every map carries them.
+inline constexpr std::size_t kSplitKeyBytesMax = 1'024;
+inline constexpr std::size_t kSplitKeysBytesMax = 512 * 1024;
 inline constexpr std::uint32_t kNamespacesMax = (1u << 20) - 1;  // Ids ever given, not live ones.
 inline constexpr std::uint32_t kTermMax = (1u << 20) - 1;
 inline constexpr std::uint32_t kNodesMax = 1'024;

@@ -1,6 +1,8 @@
 #include "proto/convert/placement_convert.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "proto/base/limits.h"
 
@@ -27,6 +29,8 @@ void ToProto(const placement::NamespaceOptions& from, v1::NamespaceOptions* to) 
   to->set_false_positive_rate(from.false_positive_rate);
   to->set_capacity(from.capacity);
   to->set_home(from.home);
+  for (const std::string& key : from.split_keys) to->add_split_keys(key);
+  to->set_split(from.split);
 }
 
 void ToProto(const placement::Node& from, v1::Node* to) {
@@ -48,8 +52,10 @@ void ToProto(const placement::Namespace& from, v1::NamespaceMap* to) {
   to->set_kind(static_cast<v1::Kind>(from.kind));
   ToProto(from.options, to->mutable_options());
   to->set_changed_epoch(from.changed.value());
-  for (const auto& place : from.partitions) {
+  for (std::uint32_t i = 0; i < from.partitions.size(); ++i) {
+    const placement::PartitionPlace& place = from.partitions[i];
     auto* partition = to->add_partitions();
+    if (from.ranges != nullptr) partition->set_begin(from.ranges->BeginOf(i));
     partition->set_node_id(place.node.value());
     partition->set_core(place.core.value());
     partition->set_term(place.term.value());
@@ -82,6 +88,8 @@ Result<placement::NamespaceOptions> FromProto(const v1::NamespaceOptions& from) 
   if (from.false_positive_rate() != 0) options.false_positive_rate = from.false_positive_rate();
   options.capacity = from.capacity();
   options.home = from.home();
+  options.split_keys.assign(from.split_keys().begin(), from.split_keys().end());
+  if (!from.split().empty()) options.split = from.split();
   return options;
 }
 
@@ -112,6 +120,13 @@ Result<placement::Namespace> FromProto(const v1::NamespaceMap& from) {
                                 CoreId(static_cast<std::uint16_t>(partition.core())),
                                 Term(partition.term()),
                                 static_cast<placement::PartitionState>(partition.state())});
+  }
+  if (space.kind == placement::Kind::kOrdered) {
+    std::vector<std::string> begins;
+    for (const auto& partition : from.partitions()) begins.push_back(partition.begin());
+    auto ranges = placement::Ranges::Create(std::move(begins));
+    if (!ranges.ok()) return Malformed("ranges of '" + space.name + "'");
+    space.ranges = std::make_shared<const placement::Ranges>(*std::move(ranges));
   }
   return space;
 }

@@ -16,6 +16,8 @@
 #include "proto/base/kind.h"
 #include "proto/base/limits.h"
 #include "proto/base/status.h"
+#include "proto/placement/owner.h"
+#include "proto/placement/ranges.h"
 
 namespace tidepool::placement {
 
@@ -49,6 +51,10 @@ struct NamespaceOptions {
   double false_positive_rate = limits::kFilterRateDefault;
   // Of kinds queue and priority: so many items at most; 0: as many as memory holds.
   std::uint64_t capacity = 0;
+  // Of kind ordered: where its ranges beside the first one begin when it is made, and whether the
+  // daemons split them as they grow: "auto" or "manual".
+  std::vector<std::string> split_keys;
+  std::string split = "auto";
   // In a request: the number of the node that gets all partitions; empty: all nodes share them. In
   // a map it is empty, since the partitions say it.
   std::string home;
@@ -89,6 +95,14 @@ struct Namespace {
   NamespaceOptions options;
   Epoch changed;  // The epoch of its last change: what a delta is made of.
   std::vector<PartitionPlace> partitions;
+  // Of kind ordered, as many as partitions; null: they are places of hashes.
+  std::shared_ptr<const Ranges> ranges;
+
+  // The partition that `key` belongs to.
+  std::uint32_t IndexOf(Bytes key) const {
+    return ranges != nullptr ? ranges->IndexOf(key)
+                             : PartitionIndexOf(key, static_cast<std::uint32_t>(partitions.size()));
+  }
 };
 
 struct PlacementMap {

@@ -17,7 +17,7 @@ namespace tidepool::wire {
 // Numbers never change meaning. Each kind has a range of its own.
 enum class Opcode : std::uint8_t {
   kNone = 0,
-  // hash: 1..31. Ordered namespaces take all of them too.
+  // hash: 1..31. Ordered namespaces take all of them but Iterate too: they are scanned.
   kGet = 1,
   kPut = 2,
   kDelete = 3,
@@ -132,7 +132,7 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kAppend, "append", kRecordKinds, true, true, 0, 0, true},
     {Opcode::kExpire, "expire", kRecordKinds, true, true, MaskOf(Argument::kTtlMs), 0, false},
     {Opcode::kTtl, "ttl", kRecordKinds, true, false, 0, 0, false},
-    {Opcode::kIterate, "iterate", kRecordKinds, false, false,
+    {Opcode::kIterate, "iterate", MaskOf(Kind::kHash), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
     {Opcode::kWait, "wait", kRecordKinds, true, false, MaskOf(Argument::kWaitMs),

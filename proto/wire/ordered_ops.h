@@ -3,8 +3,10 @@
 //   client/bytes_ordered_map => Scan, CountRange, EraseRange => daemon/ordered_ops
 //
 // A range is the operation's key up to but without its value; the option bits say what of it holds.
-// An answer is bounded, by its room and by the work of one operation, and ends with the rest of the
-// range: nothing if it is through, else where the next operation begins.
+// It goes to the partition that has its first keys (of a reverse scan: its last ones); what is
+// beyond that partition's own range is left to others. An answer is bounded, by its room and by the
+// work of one operation, and ends with the rest of the range: nothing if it is through, else where
+// the next operation begins.
 //   Scan                     value: {record list}{rest}; number: bytes of the rest
 //   CountRange, EraseRange   value: {rest}; number: records counted or erased
 #pragma once
@@ -23,15 +25,21 @@ inline constexpr std::uint64_t kScanKeysOnly = 1;     // No value is read; a rec
 inline constexpr std::uint64_t kScanReverse = 2;      // From the end downwards.
 inline constexpr std::uint64_t kRangeAfterBegin = 4;  // Without the key that the range begins with.
 inline constexpr std::uint64_t kRangeHasEnd = 8;      // Else it has none, and the value is empty.
-inline constexpr std::uint64_t kRangeOptionsCount = kRangeAfterBegin | kRangeHasEnd;
+// CountRange: of a partition's whole range what is stored, expired records that were not yet
+// removed included: no key is looked at.
+inline constexpr std::uint64_t kCountStored = 16;
+inline constexpr std::uint64_t kRangeOptionsErase = kRangeAfterBegin | kRangeHasEnd;
+inline constexpr std::uint64_t kRangeOptionsCount = kRangeOptionsErase | kCountStored;
 inline constexpr std::uint64_t kRangeOptionsScan =
-    kRangeOptionsCount | kScanKeysOnly | kScanReverse;
+    kRangeOptionsErase | kScanKeysOnly | kScanReverse;
 
 struct RangeRest {
   enum class Kind : std::uint8_t {
     kDone = 0,          // No byte.
     kBehindListed = 1,  // Scan: go on behind the last record of the list.
-    kBehindKey = 2,     // Behind `key`: the records passed last had expired or are not listed.
+    kBehindKey = 2,     // Behind `key`: the records passed last had expired or are not listed; in
+                        // reverse also below it, where another partition's range ends.
+    kFromKey = 3,       // From `key` on, with which another partition's range begins.
   };
   Kind kind = Kind::kDone;
   Bytes key;
@@ -55,9 +63,10 @@ inline Result<RangeRest> LoadRangeRest(Bytes from) {
   rest.kind = static_cast<RangeRest::Kind>(from.front());
   rest.key = from.subspan(1);
   const bool behind_listed = rest.kind == RangeRest::Kind::kBehindListed && rest.key.empty();
-  const bool behind_key =
-      rest.kind == RangeRest::Kind::kBehindKey && rest.key.size() <= limits::kKeyBytesMax;
-  if (behind_listed || behind_key) return rest;
+  const bool has_key = (rest.kind == RangeRest::Kind::kBehindKey ||
+                        (rest.kind == RangeRest::Kind::kFromKey && !rest.key.empty())) &&
+                       rest.key.size() <= limits::kKeyBytesMax;
+  if (behind_listed || has_key) return rest;
   return Status(StatusCode::kInvalidArgument, "malformed rest of a range");
 }
 

@@ -88,8 +88,9 @@ Bytes KeyInPack(Bytes bytes, bool uniform, std::uint32_t index) {
   return bytes.subspan(at + sizeof header + ArgumentBytes(header), header.key_bytes);
 }
 
-void VisitKeys(Bytes bytes, bool uniform, std::uint32_t count,
-               const std::function<void(Bytes)>& visit) {
+void VisitOperations(
+    Bytes bytes, bool uniform, std::uint32_t count,
+    const std::function<void(const OperationHeader&, std::uint64_t, Bytes, Bytes)>& visit) {
   if (count == 0) return;
   auto header = LoadUnaligned<OperationHeader>(bytes.data());
   std::size_t at = 0;
@@ -98,9 +99,19 @@ void VisitKeys(Bytes bytes, bool uniform, std::uint32_t count,
       header = LoadUnaligned<OperationHeader>(bytes.data() + at);
       at += sizeof header;
     }
-    visit(bytes.subspan(at + ArgumentBytes(header), header.key_bytes));
+    const std::size_t argument_bytes = ArgumentBytes(header);
+    const std::uint64_t word =
+        argument_bytes == 0 ? 0 : LoadUnaligned<std::uint64_t>(bytes.data() + at);
+    const Bytes key = bytes.subspan(at + argument_bytes, header.key_bytes);
+    visit(header, word, key, bytes.subspan(at + argument_bytes + key.size(), header.value_bytes));
     at += header.bytes() - sizeof header;
   }
+}
+
+void VisitKeys(Bytes bytes, bool uniform, std::uint32_t count,
+               const std::function<void(Bytes)>& visit) {
+  VisitOperations(bytes, uniform, count,
+                  [&](const OperationHeader&, std::uint64_t, Bytes key, Bytes) { visit(key); });
 }
 
 }  // namespace tidepool::wire

@@ -44,6 +44,12 @@ class Pack {
 // The key of operation `index` < count of what a pack wrote.
 Bytes KeyInPack(Bytes bytes, bool uniform, std::uint32_t index);
 
+// Calls `visit` with each of the `count` operations, in their order; `word` is 0 where there is no
+// argument.
+void VisitOperations(Bytes bytes, bool uniform, std::uint32_t count,
+                     const std::function<void(const OperationHeader& header, std::uint64_t word,
+                                              Bytes key, Bytes value)>& visit);
+
 // Calls `visit` with the key of each of the `count` operations, in their order.
 void VisitKeys(Bytes bytes, bool uniform, std::uint32_t count,
                const std::function<void(Bytes)>& visit);

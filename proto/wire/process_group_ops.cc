@@ -70,7 +70,7 @@ Result<JoinRequest> LoadJoin(Bytes from) {
   join.size = LoadUnaligned<std::uint32_t>(from.data() + 8);
   join.rank = LoadUnaligned<std::int32_t>(from.data() + 12);
   join.label = AsText(from.subspan(kJoinHeaderBytes));
-  if (join.size == 0 || join.size > kProcessGroupSizeMax || join.rank < -1 ||
+  if (join.member == 0 || join.size == 0 || join.size > kProcessGroupSizeMax || join.rank < -1 ||
       join.rank >= static_cast<std::int32_t>(join.size) ||
       join.label.size() > kMemberLabelBytesMax) {
     return Malformed("join");

@@ -18,7 +18,7 @@ inline constexpr std::size_t kContributionBytesMax = 16 * 1024;
 
 // {member:8, size:4, rank:4, label}
 struct JoinRequest {
-  std::uint64_t member = 0;  // A random number of the member's own; the same in each repetition.
+  std::uint64_t member = 0;  // A random number of the member's own, not 0; the same each time.
   std::uint32_t size = 0;
   std::int32_t rank = -1;  // -1: whichever is free.
   std::string_view label;  // For messages: who it is.

@@ -121,6 +121,41 @@ TEST_CASE("AnOrderedMapTakesBufferedPutsAndAdds") {
   CHECK(expected == 1'000);
 }
 
+// Whoever waits in a handle runs the continuations of other calls: one that uses the same handle
+// once freed the buffer that was waited for.
+TEST_CASE("AContinuationMayAddToTheHandleThatRunsIt") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "buffered-continued");
+  RequireOk(map.Put("k", "v").status());
+  auto buffered = map.Buffered({.operations_max = 16, .buffers_in_flight = 1});
+  int continued = 0;
+  Status inner;
+  constexpr int kRounds = 200;
+  for (int round = 0; round < kRounds; ++round) {
+    map.GetAsync("k").Then([&](const Result<Value>&) {
+      ++continued;
+      for (int i = 0; i < 40; ++i) buffered.Add("n" + std::to_string(i % 3), 1);
+      if (continued == 1) inner = buffered.Flush();
+    });
+    for (int i = 0; i < 40; ++i) buffered.Put("last" + std::to_string(i), std::to_string(round));
+    RequireOk(buffered.Flush());
+  }
+  CHECK(WaitUntil([&] {
+    (void)map.Get("k");
+    return continued == kRounds;
+  }));
+  RequireOk(buffered.Flush());
+  CHECK(buffered.pending() == 0);
+  CHECK(buffered.counts().operations == 80 * kRounds);
+  std::int64_t sum = 0;
+  for (int i = 0; i < 3; ++i) sum += map.FetchAdd("n" + std::to_string(i), 0).value_or(0);
+  CHECK(sum == 40 * kRounds);
+  for (int i = 0; i < 40; ++i) {
+    CHECK(map.Get("last" + std::to_string(i))->bytes == std::to_string(kRounds - 1));
+  }
+  CHECK((inner.ok() || inner.code() == StatusCode::kFailedPrecondition));
+}
+
 TEST_CASE("FlushNamesTheKeysThatFailed") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "buffered-failures");

@@ -262,6 +262,14 @@ TEST_CASE("ATagMayBeAnyText") {
   };
   CHECK(partition_of("{a%7Db}a}b/x") == partition_of("{a%7Db}a}b/y"));
   CHECK(map.bytes().Contains("{a%7Db}a}b/x").value_or(false));
+  // Keys of the empty tag share a partition too: "{}" would be no tag.
+  std::set<std::uint32_t> of_root;
+  for (int i = 0; i < 20; ++i) REQUIRE(map.Put("/" + std::to_string(i), i).ok());
+  for (auto it = map.bytes().NewIterator({.keys_only = true}); it.Next();) {
+    const std::string_view key = it.record().key;
+    if (key.find("}/") != std::string_view::npos) of_root.insert(partition_of(key));
+  }
+  CHECK(of_root.size() == 1);
 }
 
 TEST_CASE("ASetTellsWhatIsNew") {

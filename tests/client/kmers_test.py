@@ -266,6 +266,20 @@ class Refusals(Case):
         self.assertIn("ends in the middle", self.refused("-k", 3, self.write("half.fq", "@r\nACGT\n+\nII")))
         self.assertIn("unpack it first", self.refused("-k", 3, VELVET))
 
+    def test_what_gives_its_bytes_once_only_is_not_read_twice(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        self.assertIn("no regular file", self.refused("-k", 3, "--admit", pipe))
+        self.assertIn("no regular file", self.refused("-k", 3, "--processes", 2, pipe))
+
+    def test_a_second_run_does_not_add_to_the_table_that_a_failed_one_has_left(self):
+        reads = self.write("reads.fa", ">x\nACGTACGT\n")
+        cluster.kvctl("namespace", "create", "kmers/again/table")
+        try:
+            self.assertIn("kmers/again/table", self.refused("-k", 3, "--run", "again", reads))
+        finally:
+            cluster.kvctl("namespace", "drop", "kmers/again/table")
+
     def test_a_table_that_cannot_be_written(self):
         reads = self.write("reads.fa", ">x\nACGTACGT\n")
         self.assertIn("/nowhere/table", self.refused("-k", 3, "--out", "/nowhere/table", reads))

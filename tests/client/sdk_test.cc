@@ -379,5 +379,44 @@ TEST_CASE("Connecting fails with a reason", "[sdk]") {
   CHECK(Client::Connect(options).code() == StatusCode::kUnauthenticated);
 }
 
+TEST_CASE("ACounterThatAFunctionChangesStaysACounter") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "functions.counter");
+  REQUIRE(map.FetchAdd("n", 1).ok());
+  const std::int64_t five = 5;
+  const std::string_view operand(reinterpret_cast<const char*>(&five), sizeof five);
+  REQUIRE(map.Apply("n", "add-i64s", operand).ok());
+  CHECK(map.FetchAdd("n", 1).value() == 6);
+  REQUIRE(map.Apply("n", "exchange", "no number").ok());
+  CHECK(map.FetchAdd("n", 1).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("AFullShareRefusesWhatGrowsAndNothingElse") {
+  TestCluster cluster({.nodes = 1, .memory = "64MiB"});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const auto map = Open<BytesMap>(client, "share", {.partitions = 1, .memory_share_percent = 10});
+  const std::string value(30'000, 'v');
+  // What a chain removes counts once.
+  for (int i = 0; i < 500; ++i) {
+    REQUIRE(map.Put("{x}", value).ok());
+    Chain chain;
+    chain.Delete("{x}");
+    REQUIRE(map.Execute(chain).value().status().ok());
+  }
+  std::size_t bytes = 0;
+  Status refusal;
+  for (int i = 0; refusal.ok(); ++i, bytes += value.size()) {
+    refusal = map.Put("k" + std::to_string(i), value).status();
+  }
+  CHECK(refusal.code() == StatusCode::kResourceExhausted);
+  CHECK(bytes < 64u * 1024 * 1024 / 9);
+  Status full;
+  for (int i = 0; full.ok(); ++i) full = map.FetchAdd("n" + std::to_string(i), 1).status();
+  CHECK(full.code() == StatusCode::kResourceExhausted);
+  CHECK(map.FetchAddIfPresent("new", 1).code() == StatusCode::kNotFound);
+  CHECK(map.Get("k0").ok());
+}
+
 }  // namespace
 }  // namespace tidepool::testing

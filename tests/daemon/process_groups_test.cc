@@ -280,5 +280,129 @@ TEST_CASE("GroupsBeyondTheBoundReplaceThoseThatNobodyMeetsInAnyMore") {
   CHECK(f.Meet(last, 1, 0).code == StatusCode::kOk);
 }
 
+TEST_CASE("AReductionAddsUpWhateverNumbersMembersGoBy") {
+  Fixture f;  // Member 0 is refused before it comes here; nothing depends on it.
+  CHECK(f.Join(0, 2).waits);
+  const auto group = wire::LoadJoinReply(f.Join(5, 2).value);
+  REQUIRE(group.ok());
+  CHECK(group->rank == 1);
+  CHECK(f.Sum(group->instance, 1, 0, 3).waits);
+  CHECK(Fixture::Number(f.Sum(group->instance, 1, 1, 4)) == 7);
+}
+
+TEST_CASE("WhoGoesOnToAnotherCallDoesNotGetTheResultOfTheLast") {
+  Fixture f;
+  const std::uint64_t group = f.Form(3);
+  // Rank 0 stops waiting for a barrier, which the others then complete, and calls something else.
+  CHECK(f.Meet(group, 1, 0, {}, {}, false).code == StatusCode::kDeadlineExceeded);
+  CHECK(f.Meet(group, 1, 1).waits);
+  CHECK_FALSE(f.Meet(group, 1, 2).waits);
+  const auto other = f.Sum(group, 1, 0, 7);
+  CHECK(other.code == StatusCode::kInvalidArgument);
+  CHECK(other.text ==
+        "rank 0 (m1) calls allreduce (sum of 1 x i64) where the others have called barrier");
+  CHECK(other.wakes);
+  CHECK(f.Meet(group, 2, 1).text == other.text);
+}
+
+TEST_CASE("WhoGoesOnToAnotherCallBeforeTheOthersComeBreaksTheGroupAtOnce") {
+  Fixture f;
+  const std::uint64_t group = f.Form(2);
+  CHECK(f.Meet(group, 1, 0, {}, {}, false).code == StatusCode::kDeadlineExceeded);
+  const auto other = f.Sum(group, 1, 0, 7);
+  CHECK(other.text == "rank 0 (m1) calls allreduce (sum of 1 x i64) where it calls barrier");
+  CHECK(f.Meet(group, 1, 1).code == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("WhoGivesUpJoiningLeavesAGroupThatHasFormedMeanwhile") {
+  Fixture f;
+  CHECK(f.Join(1, 2, 0).waits);
+  const auto group = wire::LoadJoinReply(f.Join(2, 2, 1).value);
+  REQUIRE(group.ok());
+  CHECK(f.Meet(group->instance, 1, 1).waits);
+  CHECK(f.groups.Leave(f.Place(1), {0, 1}).wakes);
+  CHECK(f.Meet(group->instance, 1, 1).text == "rank 0 (m1) has left the group");
+}
+
+TEST_CASE("ManyThatComeAndGoLeaveTheRestInItsOrder") {
+  test::Random random("ManyThatComeAndGoLeaveTheRestInItsOrder");
+  Fixture f;
+  constexpr std::uint32_t kSize = 40;
+  std::vector<std::uint64_t> there;
+  std::uint64_t next = 0;
+  while (there.size() + 1 < kSize) {
+    if (!there.empty() && random.Below(5) < 2) {
+      const auto gone = there.begin() + static_cast<std::ptrdiff_t>(random.Below(there.size()));
+      f.groups.Leave(f.Place(*gone), {0, *gone});
+      there.erase(gone);
+      continue;
+    }
+    there.push_back(++next);
+    REQUIRE(f.Join(next, kSize).waits);
+  }
+  const auto text = f.Join(there[0], kSize, -1, false).text;
+  CHECK(text.find("39 of 40 members have come: a member (m" + std::to_string(there[0]) + "), ") ==
+        0);
+  CHECK(text.find(" and 31 more") != std::string::npos);
+  there.push_back(++next);
+  REQUIRE_FALSE(f.Join(next, kSize).waits);
+  for (std::uint32_t i = 0; i < kSize; ++i) {
+    CHECK(wire::LoadJoinReply(f.Join(there[i], kSize).value)->rank == i);
+  }
+}
+
+TEST_CASE("TheMissingAreNamedAsTheyAreNow") {
+  Fixture f;
+  constexpr std::uint32_t kSize = 12;
+  const std::uint64_t group = f.Form(kSize);
+  CHECK(f.Meet(group, 1, 0, {}, {}, false).text.find("rank 8 (m9) and 3 more") !=
+        std::string::npos);
+  for (std::uint32_t rank = 1; rank + 1 < kSize; ++rank) CHECK(f.Meet(group, 1, rank).waits);
+  CHECK(f.Meet(group, 1, 0, {}, {}, false).text == "not come to the barrier: rank 11 (m12)");
+  CHECK_FALSE(f.Meet(group, 1, kSize - 1).waits);
+  CHECK(f.Sum(group, 2, 0, 1).waits);
+  CHECK(f.Meet(group, 2, 0, {Collective::kAllReduce, {}, {}, 0, 0}, Fixture::AsBytesOf(1), false)
+            .text.find("not come to the allreduce (sum of 1 x i64): rank 1 (m2)") == 0);
+}
+
+// Each of the members that wait asks again every second.
+TEST_CASE("AskingAgainCostsTheSameInALargeGroup") {
+  Fixture f;
+  constexpr std::uint32_t kSize = wire::kProcessGroupSizeMax;
+  for (std::uint32_t i = 0; i + 1 < kSize; ++i) {
+    if (!f.Join(i + 1, kSize, static_cast<std::int32_t>(i)).waits) FAIL("member " << i);
+  }
+  // With a step per member in each this would be 8e9.
+  for (std::uint32_t i = 0; i + 1 < kSize; ++i) {
+    const auto missing = f.Join(i + 1, kSize, static_cast<std::int32_t>(i), false);
+    if (missing.text != "65535 of 65536 members have come; missing: rank 65535") {
+      FAIL(missing.text);
+    }
+  }
+  CHECK_FALSE(f.Join(kSize, kSize).waits);
+}
+
+TEST_CASE("MembersAreBounded") {
+  Fixture f;
+  std::uint64_t member = 0;
+  const auto join = [&](const std::string& name, std::uint32_t size) {
+    ++member;
+    ProcessGroups::Place place = f.Place(member);
+    place.name = name;
+    return f.groups.Join(place, {member, size, -1, "label"});
+  };
+  constexpr std::uint32_t kSize = wire::kProcessGroupSizeMax;
+  for (std::size_t i = 0; i < ProcessGroups::kMembersMax; ++i) {
+    const auto outcome = join(std::to_string(i / (kSize - 1)), kSize);
+    if (!outcome.waits) FAIL("member " << i << ": " << outcome.text);
+  }
+  CHECK(join("other", 2).code == StatusCode::kResourceExhausted);
+  ProcessGroups::Place place = f.Place(1);
+  place.name = "0";
+  CHECK(f.groups.Join(place, {1, kSize, -1, "label"}).waits);  // One that is there already.
+  f.groups.Leave(place, {0, 1});
+  CHECK(join("other", 2).code == StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 }  // namespace tidepool::daemon

@@ -77,10 +77,44 @@ class Ordered(kvctl_support.KvctlTest):
         found = self.kvctl("namespace", "describe", "same", "--json").json()["result"]
         self.assertEqual((found["kind"], found["records"], found["partitions"]), ("ordered", 1, 1))
 
+    def test_several_ranges(self):
+        self.good("namespace", "create", "ranges", "--kind", "ordered", "--split-keys", "g,n,t",
+                  "--split", "manual")
+        keys = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+        for key in keys:
+            self.good("put", "ranges", key, "value of " + key)
+        self.assertEqual(self.keys("ranges"), keys)
+        self.assertEqual(self.good("scan", "ranges", "-k", "-r", "-n", "9").decode().split(),
+                         keys[:-10:-1])
+        self.assertEqual(self.good("scan", "ranges", "f", "u", "-k").decode().split(), keys[5:20])
+        self.assertEqual(self.good("count", "ranges"), b"26\n")
+        self.assertEqual([json.loads(line)["key"] for line in
+                          self.good("dump", "ranges").decode().splitlines()], keys)
+        found = self.kvctl("namespace", "describe", "ranges", "--json").json()["result"]
+        self.assertEqual((found["records"], found["partitions"], found["split"]),
+                         (26, 4, "manual"))
+        self.assertEqual([(part["begin"], part["records"]) for part in found["partition_list"]],
+                         [("", 6), ("g", 7), ("n", 6), ("t", 7)])
+        place = self.kvctl("locate", "ranges", "k", "--json").json()["result"]
+        self.assertEqual((place["range_begin"], place["range_end"]), ("g", "n"))
+        place = self.kvctl("locate", "ranges", "z", "--json").json()["result"]
+        self.assertEqual(place["range_begin"], "t")
+        self.assertNotIn("range_end", place)
+        self.assertEqual(self.good("erase", "ranges", "--range", "f", "u"), b"15\n")
+        self.assertEqual(self.good("count", "ranges"), b"11\n")
+        self.good("namespace", "create", "bytes-ranges", "--kind", "ordered", "--base64",
+                  "--split-keys", base64.b64encode(b"a,\xff").decode())
+        found = self.kvctl("namespace", "describe", "bytes-ranges", "--json").json()["result"]
+        self.assertEqual(found["partition_list"][1]["begin_base64"],
+                         base64.b64encode(b"a,\xff").decode())
+
     def test_what_cannot_be_is_refused(self):
         self.make("refused", "a")
         self.bad(2, "namespace", "create", "x", "--kind", "ordered", "--partitions", "2",
-                 says="several partitions")
+                 says="split keys")
+        self.bad(2, "namespace", "create", "x", "--split-keys", "a", says="ordered")
+        self.bad(2, "namespace", "create", "x", "--kind", "ordered", "--split-keys", "a,,b")
+        self.bad(2, "namespace", "create", "x", "--kind", "ordered", "--split", "never")
         self.good("namespace", "create", "refused", "--kind", "ordered", "--partitions", "1")
         self.bad(2, "stage", "in", "/etc/apt", "refused", says="ordered")
         for wrong in (("erase", "refused"), ("erase", "refused", "a"),

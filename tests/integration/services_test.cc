@@ -140,6 +140,32 @@ TEST_CASE("AnyBytesAsAMessageGiveAStatus") {
   CHECK(cluster.StatusFrom(0).nodes_size() == 1);
 }
 
+// protobuf drops a message whose text is not UTF-8, and what was done with it would be unknown.
+TEST_CASE("ATextThatIsCutInTheMiddleOfALetterStillArrives") {
+  TestCluster cluster({.nodes = 1});
+  cluster.WaitReady();
+  v1::ExecuteRequest request;
+  request.set_namespace_("default");
+  v1::Operation* put = request.add_operations();
+  put->set_kind(v1::OPERATION_KIND_PUT);
+  put->set_key("a");
+  v1::Operation* apply = request.add_operations();
+  apply->set_kind(v1::OPERATION_KIND_APPLY);
+  apply->set_key("a");
+  std::string name = "a";
+  for (int i = 0; i < 32; ++i) name += "\xc3\xa9";
+  apply->set_function(name);
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::ExecuteResponse response;
+  const grpc::Status status =
+      v1::Data::NewStub(cluster.channel(0))->Execute(&call, request, &response);
+  INFO(status.error_message());
+  REQUIRE(status.ok());
+  CHECK(response.results(0).status().code() == 0);
+  CHECK(response.results(1).status().message().find("has no function") != std::string::npos);
+}
+
 TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
   TestCluster cluster({.nodes = 1});
   const auto stub = v1::Cluster::NewStub(cluster.channel(0));

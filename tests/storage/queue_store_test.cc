@@ -237,6 +237,46 @@ TEST_CASE("DeliveredItemsAreBounded") {
   REQUIRE(QueueFixture::Values(fixture.Pop()) == "c");
 }
 
+TEST_CASE("ItemsWhoseLeasesEndedGoBeforeBetterOnesOnceTheTableIsFull") {
+  StoreOptions options = OfKind(Kind::kPriority);
+  options.partition.queue.delivered_max = 2;
+  QueueFixture fixture(options);
+  fixture.PushAt(5, "a");
+  fixture.PushAt(5, "b");
+  const std::vector<Seen> leased = fixture.Lease(2);
+  fixture.PushAt(1, "urgent");
+  REQUIRE(fixture.Lease().empty());
+  for (const Seen& item : leased) REQUIRE(fixture.Nack(item) == StatusCode::kOk);
+  // "urgent" has no place in the table, and those who stand there must get out of it.
+  const std::vector<Seen> again = fixture.Lease();
+  REQUIRE(QueueFixture::Values(again) == "a");
+  REQUIRE(fixture.Ack(again.at(0)) == StatusCode::kOk);
+  REQUIRE(QueueFixture::Values(fixture.Lease()) == "urgent");
+  REQUIRE(QueueFixture::Values(fixture.Pop()) == "b");
+  fixture.queue->CheckInvariants();
+}
+
+TEST_CASE("AQueueThatStartsAnewUnderALaterTermGivesNoIdASecondTime") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  QueueFixture fixture(OfKind(kind));
+  fixture.Push("lost");
+  const Seen lost = fixture.Lease().at(0);
+  REQUIRE(lost.id == 1);
+  PartitionOptions options;
+  options.kind = kind;
+  Partition* later =
+      fixture.core->AddPartition(PartitionId(NamespaceId(2), 0), Term(2), options).value();
+  fixture.queue = &later->queue();
+  fixture.Push("other");
+  const Seen other = fixture.Lease().at(0);
+  REQUIRE(other.id > 1ull << 39);
+  REQUIRE(fixture.Ack(lost) == StatusCode::kNotFound);
+  REQUIRE(fixture.Push("next").id == other.id + 1);
+  later->SetTerm(Term(3));  // Goes on with its items: ids stay dense.
+  REQUIRE(fixture.Push("third").id == other.id + 2);
+  fixture.queue->CheckInvariants();
+}
+
 TEST_CASE("LargeItemsAreStoredInExtents") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   QueueFixture fixture(OfKind(kind));

@@ -15,6 +15,7 @@
 #include "client/examples/kmers/count.h"
 #include "client/examples/kmers/memory.h"
 #include "client/examples/kmers/options.h"
+#include "client/examples/kmers/reads.h"
 #include "client/examples/kmers/table.h"
 #include "client/examples/kmers/team.h"
 
@@ -79,10 +80,24 @@ Status RunTyped(const Options& options, tidepool::Client& client, const Place& p
     if (!bytes.ok()) return bytes.status();
     before = *bytes;
   }
+  if (options.admit || team->size() > 1) {
+    for (const std::string& path : options.reads) {
+      if (Status status = CheckRereadable(path); !status.ok()) return status;
+    }
+  }
+  if (team->rank() == 0) {
+    tidepool::NamespaceOptions table;
+    if (options.admit) table.prefilter = "admit";
+    const auto made = client.Create<CountMap<Word>>(TableName(place.run), table);
+    if (made.code() == tidepool::StatusCode::kAlreadyExists) {
+      return Status(made.code(),
+                    "a run of this name has left its table, and counts would add to it",
+                    "choose another --run, or drop namespace " + TableName(place.run));
+    }
+    if (!made.ok()) return made.status();
+  }
   if (Status status = team->Meet("begun"); !status.ok()) return status;
-  tidepool::NamespaceOptions table;
-  if (options.admit) table.prefilter = "admit";
-  auto map = client.OpenOrCreate<CountMap<Word>>(TableName(place.run), table);
+  auto map = client.Open<CountMap<Word>>(TableName(place.run));
   if (!map.ok()) return map.status();
   times.begin = Now();
   std::uint64_t sightings = 0;

@@ -1,5 +1,6 @@
 #include "client/examples/kmers/reads.h"
 
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -178,6 +179,16 @@ Status ReadSequences(const std::string& path, SequenceSink* sink) {
     if (Status status = ReadFastqRecord(lines, path, sink); !status.ok()) return status;
   }
   return lines.status();
+}
+
+Status CheckRereadable(const std::string& path) {
+  struct stat status {};
+  // That there is no such file is said when it is opened.
+  if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return {};
+  return Status(
+      StatusCode::kInvalidArgument,
+      path + " is no regular file, and --admit and several processes read it more than once",
+      "write it into a file first");
 }
 
 }  // namespace kmers

@@ -23,5 +23,8 @@ class SequenceSink {
 // Errors: kNotFound, kPermissionDenied, kInvalidArgument (neither format; a damaged gz; a FASTQ
 // record that ends early), kCancelled (the sink wanted no more).
 tidepool::Status ReadSequences(const std::string& path, SequenceSink* sink);
+// For a file that is read more than once, or by several processes. Errors: kInvalidArgument (a
+// pipe, which gives its bytes once).
+tidepool::Status CheckRereadable(const std::string& path);
 
 }  // namespace kmers

@@ -179,7 +179,15 @@ Status Team::CheckOthers(std::string_view point) {
 Status Team::Meet(std::string_view point) {
   if (size() == 1) return {};
   const auto come = counters_.FetchAdd("at-" + std::string(point), 1);
-  return come.ok() ? WaitFor(point) : come.status();
+  if (!come.ok()) return come.status();
+  if (*come >= size()) {
+    return Status(StatusCode::kAlreadyExists,
+                  "more than " + std::to_string(size()) + " processes came to '" +
+                      std::string(point) + "': a run of this name has left its tables",
+                  "choose another --run, or drop the namespaces whose names begin with " +
+                      TeamName(place_.run));
+  }
+  return WaitFor(point);
 }
 
 Status Team::Leave() {

@@ -44,7 +44,8 @@ struct BufferedOptions {
   std::chrono::milliseconds age_max{100};
   // Buffers of one core that are sent and not answered (1 to 64). A full buffer waits until there
   // are fewer, so a program that is faster than its cluster is slowed down and never piles up more
-  // than (buffers_in_flight + 1) * bytes_max for each core.
+  // than (buffers_in_flight + 1) * bytes_max for each core. A value above 32 KiB counts as a
+  // buffer, however large it is.
   std::uint32_t buffers_in_flight = 4;
 };
 
@@ -63,7 +64,9 @@ struct BufferedCounts {
 // What all buffered handles share.
 //
 // Threads: a handle is used by one thread at a time; each thread makes its own. Two handles of one
-// map know nothing of each other.
+// map know nothing of each other. A continuation (Future::Then) may add to it, also where it runs
+// in the middle of a call of the same handle: then what it adds follows at the end of that call,
+// and Flush there ends with kFailedPrecondition.
 //
 // Order: operations of one handle on one key take effect in the order in which they were called.
 // Before Flush() returns, nothing is promised about when: a Get beside the handle may or may not

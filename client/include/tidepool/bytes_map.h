@@ -17,6 +17,7 @@
 #include "tidepool/export.h"
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
+#include "tidepool/promise.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"
 
@@ -37,6 +38,7 @@ struct CallOptions {
   // After it the call ends, whatever state it is in. 0: ConnectOptions::call_timeout, and 1 s more
   // for each 50 MB that the call itself carries.
   std::chrono::milliseconds timeout{0};
+  Promise promise = Promise::kNone;  // Beside those of the handle.
 };
 
 enum class PutCondition : std::uint8_t {
@@ -54,6 +56,7 @@ struct PutOptions {
   // kI64 and kF64 need a value of 8 bytes.
   ValueKind kind = ValueKind::kBytes;
   std::chrono::milliseconds timeout{0};
+  Promise promise = Promise::kNone;  // Beside those of the handle.
 };
 
 struct DeleteOptions {
@@ -66,12 +69,13 @@ struct KeyValue {
   std::string_view value;
 };
 
-// Where an iteration goes on. Plain numbers, so that a program may store them and go on later or
+// Where an iteration goes on. Plain data, so that a program may store it and go on later or
 // elsewhere. A default one starts at the beginning.
 struct Cursor {
   std::uint32_t partition = 0;
   std::uint64_t position = 0;
   bool at_end = false;
+  std::string key;  // Of ordered namespaces, which are walked in the order of their keys.
 
   friend bool operator==(const Cursor&, const Cursor&) = default;
 };
@@ -316,7 +320,8 @@ class TIDEPOOL_API BytesMap {
     return BufferedBytesMap(space_, options);
   }
 
-  // The records from `from` on, a page at a time, in no useful order. A key that is there from the
+  // The records from `from` on, a page at a time, in no useful order (of ordered namespaces in the
+  // order of keys). A key that is there from the
   // first page to the last is seen exactly once, whatever happens to others meanwhile; one that
   // comes or goes is seen at most once per life.
   Result<Page> Iterate(const Cursor& from = {}, const IterateOptions& options = {}) const;

@@ -40,7 +40,8 @@ struct ScanOptions {
   // Leaves out all but the keys (Record's other fields are zero): no record is read.
   bool keys_only = false;
   // At most so many records: of a page, or of a whole iteration. 0: of a page as many as fit one
-  // message (60 KiB, or 4,096), of an iteration all.
+  // message (60 KiB, or 4,096), of an iteration all. A page has records of one range, so it may
+  // have fewer.
   std::uint64_t limit = 0;
   std::chrono::milliseconds timeout{0};  // Of each message.
 };
@@ -75,12 +76,13 @@ struct Entry {
 class ScanIterator;
 
 // A BytesMap whose keys are in order. All that BytesMap has works here as it does there (its
-// Iterate goes in no useful order, too); a single key costs as much, and each record some 24 bytes
+// Iterate goes in the order of keys); a single key costs as much, and each record some 24 bytes
 // more. Threads, consistency, memory and how operations may end: as BytesMap.
 //
-// One core holds the whole namespace: it is as fast as that core, and as large as its memory.
+// The keys are divided into ranges, each on one core: one at first, or as
+// NamespaceOptions::split_keys says. Operations on ranges go from one to the next, in order.
 //
-// What a scan sees: each page is the map at one moment; between pages keys may come, go and change.
+// What a scan sees: each page is a range at one moment; between pages keys may come, go and change.
 // A key that is there from the first page to the last is seen exactly once, in its place in the
 // order; one that comes or goes meanwhile at most once. A range whose end is not above its
 // beginning is empty. A scan does not wait for operations of this client that are still under way.

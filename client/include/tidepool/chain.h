@@ -103,7 +103,8 @@ class ChainNumber {
 };
 
 // The steps, in the order in which they run. Bounds: 64 steps; keys, values and conditions together
-// some 30 KiB; all keys in one partition, as keys with the same {tag} are in every namespace.
+// some 30 KiB; all keys in one partition, as keys with the same {tag} are in every namespace but
+// ordered ones, where they must lie in one range (kFailedPrecondition else, and nothing is done).
 //
 // The chain ends at the first step that fails, with that step's code; what ran before stays done.
 // Failures are all codes but kOk. Nobody sees the keys between two steps, and the chain is done

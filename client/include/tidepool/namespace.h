@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tidepool/export.h"
+#include "tidepool/promise.h"
 #include "tidepool/status.h"
 
 namespace tidepool {
@@ -68,13 +70,20 @@ struct NamespaceOptions {
   // The node that gets all partitions: its number as text, or "local" for one on this machine.
   // Empty: all nodes share them. Matters to who makes the namespace only.
   std::string home;
+  // Of kind ordered. It consists of ranges of keys, each on one core. `split_keys`: where those
+  // beside the first one begin when it is made (in any order, at most 1,024 bytes each; 4,095 at
+  // most), so that several cores share it from the beginning; `partitions` is one more. "auto": a
+  // range that has grown large or busy is split in two by its daemon, while it is used; "manual":
+  // only kvctl namespace split does. (The keys of a Chain must lie in one range.)
+  std::vector<std::string> split_keys;
+  std::string split = "auto";
 };
 
 // What the cluster knows about a namespace.
 struct NamespaceInfo {
   std::string name;
   NamespaceKind kind = NamespaceKind::kHash;
-  NamespaceOptions options;  // `partitions` is the real number.
+  NamespaceOptions options;  // `partitions` and `split_keys` are as they are now.
   std::uint32_t id = 0;      // Never reused: a namespace made again after a drop has another.
   std::uint32_t partitions_down = 0;  // Their node is down.
   std::uint32_t partitions_lost = 0;  // They wait for accept-loss.
@@ -132,6 +141,13 @@ class TIDEPOOL_API Namespace {
   // All zero without a copy.
   PrefilterStats prefilter_stats() const;
 
+  // The same namespace for a round of work of which something is known, see promise.h. A copy of a
+  // prefilter goes on; what was promised before is replaced.
+  Namespace WithPromise(Promise promise, const PromiseUse& use = {}) const;
+  // What was promised holds no longer, but is true again from now on: forgets what was learned, as
+  // far as this Namespace and its copies are concerned, those of a single call included.
+  void EndRound() const;
+
   const std::shared_ptr<internal::Space>& space() const { return space_; }
 
  private:
@@ -144,6 +160,14 @@ Result<Handle> WithPrefilter(const Handle& handle, const PrefilterUse& use = {})
   Result<Namespace> space = handle.space().WithPrefilter(use);
   if (!space.ok()) return space.status();
   return Handle(*std::move(space));
+}
+
+// A handle of any kind for a round of work of which something is known.
+//
+//   HashMap<int, Cell> table = WithPromise(map, Promise::kReadOnly);
+template <typename Handle>
+Handle WithPromise(const Handle& handle, Promise promise, const PromiseUse& use = {}) {
+  return Handle(handle.space().WithPromise(promise, use));
 }
 
 }  // namespace tidepool

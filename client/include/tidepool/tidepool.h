@@ -25,6 +25,7 @@
 #include "tidepool/ordered_map.h"
 #include "tidepool/ordered_set.h"
 #include "tidepool/priority_queue.h"
+#include "tidepool/promise.h"
 #include "tidepool/queue.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"

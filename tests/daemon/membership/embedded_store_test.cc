@@ -53,6 +53,25 @@ void WriteText(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
+TEST_CASE("RangesAreKept") {
+  ClusterState state = Example(5);
+  auto space = std::make_shared<placement::Namespace>(*state.map.Find("name"));
+  space->kind = placement::Kind::kOrdered;
+  space->options.split_keys = {"m"};
+  space->options.split = "manual";
+  space->ranges = std::make_shared<const placement::Ranges>(
+      *placement::Ranges::Create({"", std::string("\xff\0\"", 3)}));
+  state.map.namespaces[space->id] = space;
+  const auto back = DecodeState(EncodeState(state), "path");
+  REQUIRE(back.ok());
+  const auto kept = back->map.Find("name");
+  CHECK(kept->options == space->options);
+  REQUIRE(kept->ranges != nullptr);
+  CHECK(kept->ranges->BeginOf(1) == space->ranges->BeginOf(1));
+  space->ranges = std::make_shared<const placement::Ranges>(*placement::Ranges::Create({""}));
+  CHECK(DecodeState(EncodeState(state), "path").status() == StatusCode::kDataLoss);
+}
+
 TEST_CASE("AnEmptyFolderHoldsNoState") {
   const TemporaryFolder folder;
   EmbeddedStore store(folder.path());

@@ -134,7 +134,7 @@ TEST_CASE("ATypesNameIsShortAndPrintable") {
   CHECK(cluster.Map()->Find("x") == nullptr);
 }
 
-TEST_CASE("AnOrderedNamespaceHasOnePartitionEachOnAnotherCore") {
+TEST_CASE("OrderedNamespacesOfOneRangeLieOnOneCoreEach") {
   CoordinatorFixture cluster;
   cluster.Join(1);
   NamespaceOptions options;
@@ -146,10 +146,42 @@ TEST_CASE("AnOrderedNamespaceHasOnePartitionEachOnAnotherCore") {
   CHECK(cluster.Map()->Find("x")->options.partitions == 1);
   CHECK(cluster.Map()->Find("x")->partitions[0].core !=
         cluster.Map()->Find("y")->partitions[0].core);
-  options.partitions = 2;
-  const Status several = CreateStatus(&cluster, "z", Kind::kOrdered, options);
-  CHECK(several == StatusCode::kUnimplemented);
-  CHECK(Says(several, "several partitions"));
+}
+
+TEST_CASE("AnOrderedNamespaceBeginsWithTheRangesThatItsSplitKeysMake") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  NamespaceOptions options;
+  options.split_keys = {"t", "g", std::string("n\0", 2)};
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, options).ok());
+  const auto space = cluster.Map()->Find("x");
+  REQUIRE(space->partitions.size() == 4);
+  CHECK(space->options.partitions == 4);
+  REQUIRE(space->ranges != nullptr);
+  CHECK(space->ranges->order() == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(space->ranges->BeginOf(0).empty());
+  CHECK(space->ranges->BeginOf(2) == std::string("n\0", 2));
+  CHECK(space->partitions[0].core != space->partitions[1].core);
+  // Again, in another order; or without any, as whoever does not care about them asks.
+  std::swap(options.split_keys[0], options.split_keys[1]);
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, options).ok());
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, {}).ok());
+  options.split_keys.pop_back();
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kOrdered, options), "other split keys"));
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kOrdered, {.split = "manual"}), "split is auto"));
+
+  const auto refuses = [&](Kind kind, const NamespaceOptions& wanted, const char* why) {
+    const Status status = CreateStatus(&cluster, "z", kind, wanted);
+    CHECK(status == StatusCode::kInvalidArgument);
+    CHECK(Says(status, why));
+  };
+  refuses(Kind::kOrdered, {.partitions = 2}, "2 partitions and 0 split keys");
+  refuses(Kind::kOrdered, {.split_keys = {"a", "a"}}, "twice");
+  refuses(Kind::kOrdered, {.split_keys = {""}}, "empty");
+  refuses(Kind::kOrdered, {.split_keys = {std::string(2000, 'x')}}, "2000 bytes");
+  refuses(Kind::kOrdered, {.split = "never"}, "split cannot be 'never'");
+  refuses(Kind::kHash, {.split_keys = {"a"}}, "kind 'ordered'");
+  refuses(Kind::kQueue, {.split = "manual"}, "kind 'ordered'");
 }
 
 TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {

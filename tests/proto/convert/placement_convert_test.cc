@@ -51,6 +51,33 @@ TEST_CASE("AMapSurvivesTheWayThereAndBack") {
   CHECK(back.dropped.contains(NamespaceId(2)));
 }
 
+TEST_CASE("RangesSurviveTheWayThereAndBack") {
+  placement::PlacementMap map = Example();
+  auto space = std::make_shared<placement::Namespace>(*map.Find("n"));
+  space->kind = placement::Kind::kOrdered;
+  space->options.split_keys = {"m", "\xff"};
+  space->options.split = "manual";
+  space->partitions.resize(3, space->partitions.front());
+  space->ranges = std::make_shared<const placement::Ranges>(
+      *placement::Ranges::Create({"", "\xff", std::string("m\0", 2)}));
+  map.namespaces[space->id] = space;
+  v1::PlacementMap message;
+  ToProto(placement::DeltaSince(map, Epoch(0)), &message);
+  const auto delta = FromProto(message);
+  REQUIRE(delta.ok());
+  const auto back = delta->changes.Find("n");
+  CHECK(back->options == space->options);
+  REQUIRE(back->ranges != nullptr);
+  CHECK(back->ranges->order() == std::vector<std::uint32_t>{0, 2, 1});
+  CHECK(back->ranges->BeginOf(2) == std::string("m\0", 2));
+  // Ranges that do not hold all keys once are no ranges.
+  message.mutable_namespaces(0)->mutable_partitions(1)->set_begin("");
+  CHECK(FromProto(message).status() == StatusCode::kInvalidArgument);
+  message.mutable_namespaces(0)->mutable_partitions(1)->set_begin("m");
+  message.mutable_namespaces(0)->mutable_partitions(2)->set_begin("m");
+  CHECK(FromProto(message).status() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("EmptyOptionsAreTheDefaults") {
   const auto options = FromProto(v1::NamespaceOptions());
   REQUIRE(options.ok());

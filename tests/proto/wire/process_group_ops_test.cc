@@ -30,6 +30,14 @@ TEST_CASE("RequestsOfGroupsComeBackAsTheyWere") {
   CHECK(LoadLeave(Bytes(bytes).first(kLeaveBytes))->member == 6);
 }
 
+TEST_CASE("NoMemberHasTheNumber0") {
+  std::array<std::byte, kJoinHeaderBytes> bytes{};
+  StoreJoinHeader({1, 1, -1, {}}, bytes.data());
+  CHECK(LoadJoin(bytes).ok());
+  StoreJoinHeader({0, 1, -1, {}}, bytes.data());
+  CHECK(LoadJoin(bytes).code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("WhatIsNoRequestOfAGroupIsRefused") {
   std::array<std::byte, kMeetHeaderBytes + 8> bytes{};
   StoreMeetHeader({1, 1, 0, {}, {}}, bytes.data());

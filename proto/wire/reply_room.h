@@ -1,0 +1,61 @@
+// What the answer of an operation may need beside its fixed entry, whatever it finds: the client
+// sets it aside, and the daemon keeps it free of the values of operations before it in the same
+// frame.
+//
+//   client/core_link [ReplyRoomOf] => daemon/dispatcher
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/base/limits.h"
+#include "proto/wire/bloom_ops.h"
+#include "proto/wire/opcode.h"
+#include "proto/wire/ordered_ops.h"
+#include "proto/wire/prefilter_ops.h"
+#include "proto/wire/process_group_ops.h"
+#include "proto/wire/queue_ops.h"
+
+namespace tidepool::wire {
+
+// What an answer takes beside its value: entry header, version and number.
+inline constexpr std::uint32_t kReplyEntryBytes =
+    limits::kAnswerHeaderBytes + 8 * limits::kAnswerArgumentsMax;
+// A page of records: the largest answer frame that there is.
+inline constexpr std::uint32_t kReplyPageBytes =
+    limits::kFrameBytesMax - limits::kFrameHeaderBytes - 2 * kReplyEntryBytes;
+
+namespace internal {
+
+constexpr std::array<std::uint32_t, static_cast<std::size_t>(kOpcodeEnd)> MakeReplyRooms() {
+  std::array<std::uint32_t, static_cast<std::size_t>(kOpcodeEnd)> rooms{};
+  const auto set = [&rooms](Opcode opcode, std::size_t bytes) {
+    rooms[static_cast<std::size_t>(opcode)] = static_cast<std::uint32_t>(bytes);
+  };
+  set(Opcode::kIterate, kReplyPageBytes);
+  set(Opcode::kScan, kReplyPageBytes);
+  set(Opcode::kCountRange, kRangeRestBytesMax);
+  set(Opcode::kEraseRange, kRangeRestBytesMax);
+  set(Opcode::kPushMany, kPushManyRestBytes);
+  set(Opcode::kQueueLength, kQueueLengthsBytes);
+  set(Opcode::kGroupJoin, kContributionBytesMax);  // Who is missing.
+  set(Opcode::kGroupMeet, kContributionBytesMax);  // The result, or who is missing.
+  set(Opcode::kChain, limits::kUnstreamedValueBytesMax);
+  set(Opcode::kApply, limits::kFunctionResultBytesMax);
+  set(Opcode::kBloomDescribe, kFilterSummaryBytes);
+  set(Opcode::kBloomRead, limits::kUnstreamedValueBytesMax);
+  set(Opcode::kPrefilterDescribe, kPrefilterSummaryBytes);
+  set(Opcode::kPrefilterRead, limits::kUnstreamedValueBytesMax);
+  return rooms;
+}
+inline constexpr auto kReplyRooms = MakeReplyRooms();
+
+}  // namespace internal
+
+// 0 for those that return numbers, and for those whose value is streamed where it finds no room.
+constexpr std::uint32_t ReplyRoomOf(Opcode opcode) {
+  return internal::kReplyRooms[static_cast<std::size_t>(opcode)];
+}
+
+}  // namespace tidepool::wire

@@ -1,0 +1,265 @@
+// What each promise buys, in messages counted, and that a broken one harms nothing, against a real
+// daemon.
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tests/client/sdk_fixture.h"
+#include "tests/support/random.h"
+
+namespace tidepool::testing {
+namespace {
+
+struct Keys {
+  explicit Keys(int count) {
+    for (int i = 0; i < count; ++i) texts.push_back("key" + std::to_string(i));
+    views.assign(texts.begin(), texts.end());
+  }
+  std::vector<KeyValue> With(std::string_view value) const {
+    std::vector<KeyValue> records;
+    for (const std::string& key : texts) records.push_back({key, value});
+    return records;
+  }
+  std::vector<std::string> texts;
+  std::vector<std::string_view> views;
+};
+
+// Frames that `work` makes the client send.
+template <typename Work>
+std::uint64_t FramesOf(const Client& client, Work work) {
+  const std::uint64_t before = client.Stats().frames_sent;
+  work();
+  return client.Stats().frames_sent - before;
+}
+
+TEST_CASE("ReadOnlyAsksForEachKeyOnce", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "promise.reads");
+  const Keys keys(500);
+  REQUIRE(map.MultiPut(keys.With("v")).AllOk());
+  const BytesMap reads = WithPromise(map, Promise::kReadOnly);
+  const auto read_all = [&] {
+    for (const std::string& key : keys.texts) {
+      REQUIRE(reads.Get(key).value().bytes == "v");
+      REQUIRE(reads.Get("no " + key).code() == StatusCode::kNotFound);
+    }
+  };
+  CHECK(FramesOf(client, read_all) == 1'000);
+  CHECK(FramesOf(client, read_all) == 0);
+  CHECK(FramesOf(client, [&] {
+          CHECK(reads.GetAsync(keys.views[7]).Wait().value().version ==
+                reads.Get(keys.views[7]).value().version);
+          CHECK(reads.Contains(keys.views[7]).value());
+          CHECK_FALSE(reads.Contains("no key7").value());
+          const BatchResult all = reads.MultiGet(keys.views);
+          CHECK(all.AllOk());
+          CHECK(all.value(499) == "v");
+          CHECK(all.version(499) > 0);
+        }) == 0);
+  // Other keys of a batch are asked for.
+  const std::vector<std::string_view> mixed = {"key1", "absent1", "key2", "absent2"};
+  for (const std::uint64_t most : {2, 0}) {  // Two partitions at most, then none.
+    CHECK(FramesOf(client, [&] {
+            const BatchResult some = reads.MultiGet(mixed);
+            CHECK(some.value(0) == "v");
+            CHECK(some.code(1) == StatusCode::kNotFound);
+            CHECK(some.value(2) == "v");
+          }) <= most);
+  }
+  reads.space().EndRound();
+  CHECK(FramesOf(client, read_all) == 1'000);
+}
+
+TEST_CASE("APromiseOfOneCallIsRememberedByItsHandle", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "promise.call");
+  REQUIRE(map.Put("k", "v").ok());
+  const CallOptions read_only{.promise = Promise::kReadOnly};
+  REQUIRE(map.Get("k", read_only).ok());
+  CHECK(FramesOf(client, [&] { CHECK(map.Get("k", read_only)->bytes == "v"); }) == 0);
+  CHECK(FramesOf(client, [&] { CHECK(map.Get("k")->bytes == "v"); }) == 1);
+  map.space().EndRound();
+  CHECK(FramesOf(client, [&] { CHECK(map.Get("k", read_only)->bytes == "v"); }) == 1);
+}
+
+TEST_CASE("ABrokenPromiseToReadOnlyGivesOldValuesUntilTheRoundEnds", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  Client other = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "promise.broken");
+  const auto theirs = Open<BytesMap>(other, "promise.broken");
+  REQUIRE(map.Put("k", "old").ok());
+  const BytesMap reads = WithPromise(map, Promise::kReadOnly);
+  CHECK(reads.Get("k")->bytes == "old");
+  CHECK(reads.Get("later").code() == StatusCode::kNotFound);
+  REQUIRE(theirs.Put("k", "new").ok());
+  REQUIRE(theirs.Put("later", "new").ok());
+  CHECK(reads.Get("k")->bytes == "old");
+  CHECK(reads.Get("later").code() == StatusCode::kNotFound);
+  CHECK(map.Get("k")->bytes == "new");  // What is stored, and other handles, are not concerned.
+  reads.space().EndRound();
+  CHECK(reads.Get("k")->bytes == "new");
+  CHECK(reads.Get("later")->bytes == "new");
+}
+
+TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto map =
+      WithPromise(Open<BytesMap>(client, "promise.model"),
+                  Promise::kReadOnly | Promise::kDisjointWrites, {.cache_bytes_max = 64 * 1024});
+  std::map<std::string, std::string> model;
+  test::Random random("AProgramFindsItsOwnWritesWhateverItPromised");
+  for (int i = 0; i < 4'000; ++i) {
+    const std::string key = "k" + std::to_string(random.Below(300));
+    const auto found = model.find(key);
+    switch (random.Below(6)) {
+      case 0: {
+        const std::string value = std::to_string(i);
+        REQUIRE(map.Put(key, value).ok());
+        model[key] = value;
+        break;
+      }
+      case 1:
+        REQUIRE((map.Delete(key).code() == StatusCode::kOk) == (found != model.end()));
+        model.erase(key);
+        break;
+      case 2: {
+        const std::string value = std::string(random.Below(300), 'b') + std::to_string(i);
+        const std::vector<KeyValue> records = {{key, value}, {"k1", value}};
+        const BatchResult batch = map.MultiPut(records);
+        REQUIRE(batch.AllOk());
+        model[key] = model["k1"] = value;
+        break;
+      }
+      case 3: {
+        Future<Version> put = map.PutAsync(key, "async");
+        REQUIRE(map.Get(key)->bytes == "async");
+        REQUIRE(put.Wait().ok());
+        model[key] = "async";
+        break;
+      }
+      default: {
+        const auto got = map.Get(key);
+        REQUIRE(got.ok() == (found != model.end()));
+        if (got.ok()) REQUIRE(got->bytes == found->second);
+      }
+    }
+  }
+}
+
+TEST_CASE("InsertsWithoutAnswersOfTheirOwnTakeFewerBytes", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "promise.inserts");
+  const Keys keys(5'000);
+  const auto records = keys.With("sixteen bytes...");
+  std::uint64_t received_plain = 0;
+  std::uint64_t received_quiet = 0;
+  const auto put = [&](Promise promise, std::uint64_t* received) {
+    const std::uint64_t before = client.Stats().bytes_received;
+    const BatchResult batch = map.MultiPut(records, {.promise = promise});
+    CHECK(batch.AllOk());
+    CHECK(batch.size() == records.size());
+    CHECK((batch.version(4'999) == 0) == (promise != Promise::kNone));
+    *received = client.Stats().bytes_received - before;
+  };
+  const std::uint64_t plain = FramesOf(client, [&] { put(Promise::kNone, &received_plain); });
+  const std::uint64_t quiet = FramesOf(client, [&] { put(Promise::kInsertOnly, &received_quiet); });
+  CHECK(FramesOf(client, [&] { put(Promise::kDisjointWrites, &received_quiet); }) == quiet);
+  CHECK(quiet <= plain);
+  CHECK(received_quiet * 20 <= received_plain);
+  for (const std::string& key : keys.texts) REQUIRE(map.Get(key)->bytes == "sixteen bytes...");
+  // Who wants to know which keys were new is told.
+  const BatchResult again = map.MultiPut(
+      records, {.condition = PutCondition::kIfAbsent, .promise = Promise::kInsertOnly});
+  CHECK(again.code(17) == StatusCode::kAlreadyExists);
+}
+
+TEST_CASE("EachRecordOfAQuietBatchHasAResult", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = WithPromise(Open<BytesMap>(client, "promise.results"), Promise::kInsertOnly);
+  const std::string long_key(20'000, 'k');
+  const std::string large(100'000, 'L');
+  const std::vector<KeyValue> records = {{"a", "1"},     {long_key, "2"}, {"large", large},
+                                         {"a", "3"},     {"b", ""},       {"large", "small"},
+                                         {"late", large}};
+  for (const bool async : {false, true}) {
+    const BatchResult batch = async ? *map.MultiPutAsync(records).Wait() : map.MultiPut(records);
+    REQUIRE(batch.size() == 7);
+    CHECK(batch.ok_count() == 6);
+    CHECK(batch.code(1) == StatusCode::kInvalidArgument);
+    CHECK(batch.FirstFailure().ToString().find("key 1 of 7") != std::string::npos);
+    CHECK(map.Get("a")->bytes == "3");
+    CHECK(map.Get("b")->bytes.empty());
+    CHECK(map.Get("large")->bytes == "small");
+    CHECK(map.Get("late")->bytes == large);
+    REQUIRE(map.Put("large", "other").ok());
+  }
+  CHECK(map.MultiPut({}).size() == 0);
+}
+
+TEST_CASE("WritesThatAreNotDisjointLeaveOneOfTheirValues", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "promise.clash");
+  const Keys keys(2'000);
+  std::vector<std::size_t> succeeded(2);
+  std::vector<std::thread> writers;
+  for (std::size_t w = 0; w < 2; ++w) {
+    writers.emplace_back([&, w] {
+      Client own = ConnectTo(Cluster());
+      const auto mine = WithPromise(Open<BytesMap>(own, "promise.clash"), Promise::kDisjointWrites);
+      for (int round = 0; round < 5; ++round) {
+        succeeded[w] += mine.MultiPut(keys.With(w == 0 ? "zero" : "one")).ok_count();
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  CHECK(succeeded == std::vector<std::size_t>{10'000, 10'000});
+  CHECK(map.Length().value() == 2'000);
+  for (const std::string& key : keys.texts) {
+    const std::string value = map.Get(key)->bytes;
+    REQUIRE((value == "zero" || value == "one"));
+  }
+}
+
+TEST_CASE("AFullMemoryIsToldForEachRecordOfAQuietBatch", "[kinds]") {
+  TestCluster cluster({.nodes = 1, .memory = "64MiB"});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = WithPromise(Open<BytesMap>(client, "full"), Promise::kInsertOnly);
+  const std::string value(10'000, 'v');
+  const Keys keys(12'000);  // 120 MB.
+  const BatchResult batch = map.MultiPut(keys.With(value), {.timeout = std::chrono::seconds(60)});
+  CHECK(batch.FirstFailure().code() == StatusCode::kResourceExhausted);
+  CHECK(batch.ok_count() > 1'000);
+  CHECK(batch.ok_count() == map.Length().value());
+  const BatchResult found = map.MultiGet(keys.views, {.timeout = std::chrono::seconds(60)});
+  for (std::size_t i = 0; i < keys.views.size(); ++i)
+    REQUIRE(found.code(i) ==
+            (batch.code(i) == StatusCode::kOk ? StatusCode::kOk : StatusCode::kNotFound));
+}
+
+// No gain, and no harm, as the header says.
+TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto map = Open<BytesMap>(client, "promise.local");
+  const auto queue = Open<BytesQueue>(client, "promise.pushes");
+  const BytesMap local = WithPromise(map, Promise::kLocal);
+  const BytesQueue pushes = WithPromise(queue, Promise::kPushOnly);
+  const Keys keys(100);
+  const auto work = [&](const BytesMap& some, const BytesQueue& items) {
+    return FramesOf(client, [&] {
+      REQUIRE(some.MultiPut(keys.With("v")).AllOk());
+      for (const std::string& key : keys.texts) REQUIRE(some.Get(key).ok());
+      REQUIRE(items.MultiPush(keys.views).AllOk());
+      REQUIRE(items.Push("one").ok());
+    });
+  };
+  const std::uint64_t plain = work(map, queue);
+  CHECK(work(local, pushes) == plain);
+  CHECK(queue.Length()->ready == 202);
+}
+
+}  // namespace
+}  // namespace tidepool::testing
