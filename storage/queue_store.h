@@ -182,8 +182,9 @@ class QueueStore final : public Store {
   // The next item, expired ones passed over; false: there is none. Those that were never leased
   // come in their order.
   bool NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem* item, MovedItem* moved);
+  // 0: there was no item yet.
   std::uint64_t next_id() const { return next_id_; }
-  // Into an empty queue: first the number that goes on with, then every item.
+  // Into an empty queue: first the number that it goes on with, then every item.
   // Returns: kOk, kInvalidArgument (it does not fit what came before, or a sound queue),
   // kResourceExhausted (nothing changed).
   StatusCode BeginImport(std::uint64_t next_id);

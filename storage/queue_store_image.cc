@@ -83,7 +83,7 @@ bool QueueStore::NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem*
 }
 
 StatusCode QueueStore::BeginImport(std::uint64_t next_id) {
-  if (next_id == 0 || next_id_ != 1 || size() != 0) return StatusCode::kInvalidArgument;
+  if (next_id_ != 0 || size() != 0) return StatusCode::kInvalidArgument;
   next_id_ = next_id;
   return StatusCode::kOk;
 }

@@ -239,11 +239,12 @@ Status CheckMovable(const Namespace& space) {
   if (space.kind == Kind::kQueue || space.kind == Kind::kPriority || space.kind == Kind::kBloom) {
     return OkStatus();
   }
-  return Status(StatusCode::kUnimplemented,
-                "'" + space.name + "' is of kind " + std::string(placement::KindName(space.kind)) +
-                    ", whose records stay on the nodes where they were made",
-                "only queues, priority queues and filters move; to have the records elsewhere, make "
-                "another namespace with --home and copy them");
+  return Status(
+      StatusCode::kUnimplemented,
+      "'" + space.name + "' is of kind " + std::string(placement::KindName(space.kind)) +
+          ", whose records stay on the nodes where they were made",
+      "only queues, priority queues and filters move; to have the records elsewhere, make "
+      "another namespace with --home and copy them");
 }
 
 std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {

@@ -114,6 +114,32 @@ class Queues(kvctl_support.KvctlTest):
         self.bad(2, "namespace", "create", "nowhere", "--kind", "queue", "--partitions", "2")
         self.bad(2, "namespace", "create", "nowhere", "--capacity", "2")
 
+    def test_a_queue_moves_to_another_node(self):
+        self.make("moves", "a", "b", "c", options=("--home", "0"))
+        lease = self.good("pop", "moves", "--lease", "1h").split(b"\t")[0].decode()
+        self.assertIn(b"moves is now on node 1", self.good("namespace", "migrate", "moves", "1"))
+        self.assertIn(b"moves is already on node 1", self.good("namespace", "migrate", "moves", "1"))
+        found = self.kvctl("namespace", "describe", "moves", "--json").json()["result"]
+        self.assertEqual([(part["node"], part["term"]) for part in found["partition_list"]], [(1, 2)])
+        self.good("ack", "moves", lease)
+        result = self.kvctl("namespace", "migrate", "moves", "0", "--timeout", "30s", "--json").json()["result"]
+        self.assertEqual((result["node"], result["partitions_moved"]), (0, 1))
+        self.assertEqual(self.items("pop", "moves", "--all"), ["b", "c"])
+        self.bad(2, "namespace", "migrate", "moves", "7")
+        self.bad(2, "namespace", "migrate", "moves", "there")
+        self.bad(3, "namespace", "migrate", "nowhere", "1", says="nowhere")
+        self.bad(2, "namespace", "migrate", "default", "1", says="only queues")
+
+    def test_a_filter_moves_with_all_its_partitions(self):
+        self.good("namespace", "create", "seen", "--kind", "bloom", "--expected-items", "10000")
+        self.good("bloom", "add", "seen", "x", "y")
+        self.good("namespace", "migrate", "seen", "1")
+        found = self.kvctl("namespace", "describe", "seen", "--json").json()["result"]
+        self.assertEqual({part["node"] for part in found["partition_list"]}, {1})
+        self.good("bloom", "has", "seen", "x")
+        self.good("bloom", "has", "seen", "y")
+        self.assertEqual(self.kvctl("bloom", "has", "seen", "z").code, 3)
+
     def test_what_cannot_be_is_refused(self):
         self.make("refused", "a")
         for wrong in (("push", "refused"), ("push", "refused", "a", "--file", "x"),

@@ -50,6 +50,19 @@ TEST_CASE("AMovedQueueHasItsItemsLeasesAndNumbers") {
   CHECK(pushed.version > from.partition->last_lsn());
 }
 
+TEST_CASE("AMovedQueueGivesNoIdTwice") {
+  QueueFixture from;
+  {
+    Moved unused(from, OfKind(Kind::kQueue));
+    CHECK(unused.Push("first of all").id > 0);
+  }
+  from.partition->Thaw();
+  const std::uint64_t id = from.Push("gone").id;
+  from.Pop();
+  Moved emptied(from, OfKind(Kind::kQueue));
+  CHECK(emptied.Push("next").id == id + 1);
+}
+
 TEST_CASE("AMovedQueueHasItsLargeValues") {
   // Values of several segments, of several pieces, and some that just fit or just do not.
   const StoreOptions options = OfKind(Kind::kQueue);
