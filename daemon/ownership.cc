@@ -31,7 +31,10 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space) 
   options.kind = space.kind;
   options.ttl_ms = space.options.ttl_ms;
   options.partition_count = static_cast<std::uint32_t>(space.partitions.size());
-  if (options.partition_count != 0) options.prefilter = PrefilterOf(space);
+  if (options.partition_count != 0) {
+    options.prefilter = PrefilterOf(space);
+    options.expected_records = space.options.expected_items / options.partition_count;
+  }
   if (space.kind == Kind::kBloom) {
     // The coordinator has refused options that give no shape.
     options.filter = ShapeOfFilter(space.options.expected_items, space.options.false_positive_rate,

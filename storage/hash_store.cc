@@ -13,13 +13,25 @@
 #include "storage/partition.h"
 
 namespace tidepool::storage {
+namespace {
+
+// An index of an absurd number of records would take the memory that they need themselves: all
+// partitions of a namespace together get no more than a quarter of a node's ahead.
+std::uint64_t ReservableRecords(const CoreMemory& memory, const PartitionOptions& options) {
+  constexpr std::uint64_t kIndexBytesPerRecord = 20;
+  return memory.limit_bytes() / 4 / kIndexBytesPerRecord / std::max(options.partition_count, 1u);
+}
+
+}  // namespace
 
 HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
                      const TagIndexOptions& options)
     : Store(log),
       partition_(partition),
       locator_(log.segments().locator()),
-      index_(memory, options) {
+      index_(memory, options),
+      expected_records_(std::min(partition.options().expected_records,
+                                 ReservableRecords(memory, partition.options()))) {
   const PrefilterOptions& prefilter = partition.options().prefilter;
   if (prefilter.kind == PrefilterKind::kAbsent) {
     auto made = AbsentFilter::Create(prefilter, memory);
@@ -405,6 +417,13 @@ void HashStore::Discard(std::uint64_t* slot, std::uint64_t location) {
 }
 
 bool HashStore::IndexSlice(absl::FunctionRef<bool()> done) {
+  if (expected_records_ > 0) {
+    if (index_.GrowSlice(
+            expected_records_, [this](std::uint64_t at) { return HashAt(at); }, done)) {
+      return true;
+    }
+    expected_records_ = 0;
+  }
   if (index_.RebuildDue() &&
       index_.RebuildSlice([this](std::uint64_t at) { return HashAt(at); }, done)) {
     return true;

@@ -250,7 +250,8 @@ class HashStore : public Store {
   Partition& partition_;
   const SegmentTable::Locator locator_;
   TagIndex index_;
-  TreeIndex* order_ = nullptr;  // Of an ordered partition: refers to the same records.
+  std::uint64_t expected_records_;  // For which the index still has to be made ready.
+  TreeIndex* order_ = nullptr;      // Of an ordered partition: refers to the same records.
   // At most one of them.
   std::unique_ptr<AbsentFilter> absent_;
   std::unique_ptr<AdmissionFilter> admission_;

@@ -39,6 +39,8 @@ struct PartitionOptions {
   bool update_in_place = true;
   // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
   bool tombstones = false;
+  // Of kRecordKinds: the index is made for so many records ahead, in the background. 0: none.
+  std::uint64_t expected_records = 0;
   FilterShape filter;          // Of Kind::kBloom.
   PrefilterOptions prefilter;  // Of kRecordKinds.
   QueueOptions queue;          // Of kItemKinds.

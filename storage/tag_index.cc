@@ -305,6 +305,15 @@ void TagIndex::RebuildChain(Bucket* home, unsigned tag_shift, HashReader read) {
   ++rebuilt_buckets_;
 }
 
+bool TagIndex::GrowSlice(std::uint64_t records, HashReader read, absl::FunctionRef<bool()> done) {
+  while (grow_at_ < records) {
+    if (done()) return true;
+    if (!SplitOne(read)) return false;
+    grow_at_ = bucket_count() * kFillNumerator / kFillDenominator;
+  }
+  return false;
+}
+
 bool TagIndex::RebuildDue() const {
   return rebuilding_ || level_ + 1 - oldest_shift_ > kRebuildAfter;
 }

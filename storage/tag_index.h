@@ -85,6 +85,10 @@ class TagIndex {
   // more.
   void ClearChain(std::uint64_t bucket);
 
+  // Splits buckets ahead of their records, until there are enough for `records` or `done()`; true:
+  // more to do. False also when memory is used up: then it grows with its records, as ever.
+  bool GrowSlice(std::uint64_t records, HashReader read, absl::FunctionRef<bool()> done);
+
   // Whether tags are due to be rebuilt in the background.
   bool RebuildDue() const;
   // Rebuilds tags until `done()`; true: more to do.

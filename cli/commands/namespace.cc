@@ -58,10 +58,11 @@ Json ToJson(const v1::NamespaceMap& space) {
   json["prefilter"] = OrDefault(options.prefilter(), "none");
   json["key_type"] = options.key_type().empty() ? Json(nullptr) : Json(options.key_type());
   json["value_type"] = options.value_type().empty() ? Json(nullptr) : Json(options.value_type());
-  if (space.kind() == v1::KIND_BLOOM || json["prefilter"] != "none") {
+  const bool has_filter = space.kind() == v1::KIND_BLOOM || json["prefilter"] != "none";
+  if (has_filter || options.expected_items() != 0) {
     json["expected_items"] = options.expected_items();
-    json["false_positive_rate"] = options.false_positive_rate();
   }
+  if (has_filter) json["false_positive_rate"] = options.false_positive_rate();
   if (space.kind() == v1::KIND_ORDERED) json["split"] = OrDefault(options.split(), "auto");
   if (space.kind() == v1::KIND_QUEUE || space.kind() == v1::KIND_PRIORITY) {
     json["capacity"] = options.capacity() == 0 ? Json(nullptr) : Json(options.capacity());
@@ -362,9 +363,10 @@ std::vector<Verb> NamespaceVerbs() {
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "
          "incr or put --if-absent of a key only marks it"},
         {"--expected-items", "N",
-         "of kind bloom, which needs it, and of prefilters: how many distinct values to come"},
+         "how many records or distinct values are to come: the size of a filter, which kind bloom "
+         "needs; the index of hash and ordered is made ready ahead"},
         {"--false-positive-rate", "RATE",
-         "of the same: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
+         "of filters: how often it may err after so many, 1e-06 to 0.5 (default: 0.01)"}},
        {{"kvctl namespace create particles", ""},
         {"kvctl namespace create cache --ttl 1h --on-loss empty", ""},
         {"kvctl namespace create names --kind ordered --split-keys g,n,t", "four ranges"},

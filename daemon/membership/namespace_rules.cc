@@ -91,11 +91,13 @@ Status CheckPrefilterOptions(Kind kind, const NamespaceOptions& options) {
                          options.false_positive_rate, partitions)
         .status();
   }
-  const bool has_filter_options =
-      options.expected_items != 0 || options.false_positive_rate != limits::kFilterRateDefault;
-  if (!has_filter_options) return OkStatus();
-  return Wrong("expected_items and false_positive_rate are of kind 'bloom' and of prefilters only",
-               "leave them out, or give prefilter 'absent' or 'admit', or kind 'bloom'");
+  if (options.false_positive_rate != limits::kFilterRateDefault) {
+    return Wrong("false_positive_rate is of kind 'bloom' and of prefilters only",
+                 "leave it out, or give prefilter 'absent' or 'admit', or kind 'bloom'");
+  }
+  if (options.expected_items == 0 || has_keys) return OkStatus();
+  return Wrong("expected_items is no option of queues",
+               "leave it out; capacity bounds the number of items");
 }
 
 // Of kinds queue and priority.

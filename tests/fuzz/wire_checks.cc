@@ -1,13 +1,16 @@
 #include "tests/fuzz/wire_checks.h"
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "proto/base/check.h"
 #include "proto/wire/answer.h"
+#include "proto/wire/chain.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/group.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
 #include "proto/wire/record_list.h"
 #include "proto/wire/stream.h"
@@ -193,6 +196,62 @@ bool CheckDeliveredItems(Bytes input) {
     TP_CHECK(Same(again, before.first(again.size())));
   }
   return true;
+}
+
+bool CheckChain(Bytes input) {
+  static std::vector<wire::ChainStep> steps;
+  if (!Accepted(wire::DecodeChain(input, &steps))) return false;
+  TP_CHECK(!steps.empty() && steps.size() <= wire::kChainStepsMax);
+  static std::string again;
+  again.clear();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const wire::ChainStep& step = steps[i];
+    TP_CHECK(wire::MayBeStep(step.operation.opcode));
+    TP_CHECK(step.tested == wire::kNoStep || step.tested < i);
+    TP_CHECK(step.fed_by == wire::kNoStep || step.fed_by < i);
+    TP_CHECK(Inside(step.expected, input) && Inside(step.operation.key, input) &&
+             Inside(step.operation.value, input));
+    wire::EncodeChainStep(step, &again);
+  }
+  TP_CHECK(Same(AsBytes(again), input));
+  return true;
+}
+
+bool CheckChainOutcomes(Bytes input) {
+  const auto outcomes = wire::DecodeChainOutcomes(input);
+  if (!Accepted(outcomes.status())) return false;
+  std::size_t bytes = 0;
+  for (const wire::ChainOutcome& outcome : *outcomes) {
+    TP_CHECK(Inside(outcome.value, input));
+    bytes += wire::kChainOutcomeBytes + outcome.value.size();
+  }
+  TP_CHECK(bytes == input.size());
+  return true;
+}
+
+bool CheckProcessGroup(Bytes input) {
+  if (input.empty()) return false;
+  const Bytes body = input.subspan(1);
+  switch (static_cast<unsigned>(input[0]) % 3) {
+    case 0: {
+      const auto join = wire::LoadJoin(body);
+      if (!Accepted(join.status())) return false;
+      TP_CHECK(join->size <= wire::kProcessGroupSizeMax && Inside(AsBytes(join->label), body));
+      std::byte again[wire::kJoinHeaderBytes];
+      wire::StoreJoinHeader(*join, again);
+      TP_CHECK(Same(Bytes(again), body.first(sizeof again)));
+      return true;
+    }
+    case 1: {
+      const auto meet = wire::LoadMeet(body);
+      if (!Accepted(meet.status())) return false;
+      TP_CHECK(Inside(meet->contribution, body));
+      TP_CHECK(!wire::Describe(meet->call).empty());
+      return true;
+    }
+    default:
+      return Accepted(wire::LoadLeave(body).status());
+  }
 }
 
 }  // namespace tidepool::fuzz

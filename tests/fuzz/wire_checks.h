@@ -20,6 +20,11 @@ bool CheckRangeRest(Bytes input);
 // Lists of items, on their way into a queue and out of it.
 bool CheckPushedItems(Bytes input);
 bool CheckDeliveredItems(Bytes input);
+// The steps of a chain, and what became of them (their order of flags is not checked).
+bool CheckChain(Bytes input);
+bool CheckChainOutcomes(Bytes input);
+// What members of a process group ask, by the first byte: joining, meeting, leaving.
+bool CheckProcessGroup(Bytes input);
 
 struct Check {
   const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
@@ -29,6 +34,8 @@ inline constexpr Check kChecks[] = {{"header", CheckHeader},
                                     {"request", CheckRequest},
                                     {"answer", CheckAnswers},
                                     {"stream", CheckStream},
-                                    {"record", CheckRecords}};
+                                    {"record", CheckRecords},
+                                    {"chain", CheckChain},
+                                    {"process_group", CheckProcessGroup}};
 
 }  // namespace tidepool::fuzz

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "proto/wire/chain.h"
+#include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
 #include "tests/fuzz/wire_checks.h"
 #include "tests/proto/wire/samples.h"
@@ -121,8 +123,8 @@ Frame RandomBytes(Random& random, bool with_header) {
 
 // Whether what it takes says its own size.
 bool IsFrameCheck(bool (*check)(Bytes)) {
-  return check != CheckRecords && check != CheckRangeRest && check != CheckPushedItems &&
-         check != CheckDeliveredItems;
+  return check == CheckHeader || check == CheckRequest || check == CheckAnswers ||
+         check == CheckStream;
 }
 
 void Fuzz(const char* name, bool (*check)(Bytes), Frame (*sample)(Random&, std::size_t)) {
@@ -215,6 +217,91 @@ TEST_CASE("AnyBytesGiveDeliveredItemsOrAStatus") {
   });
 }
 
+// Steps on keys and values of any bytes, which refer to earlier ones or to none.
+Frame RandomChain(Random& random, std::size_t bytes_max) {
+  const Frame pool = random.Bytes(256);
+  std::string chain;
+  std::uint8_t count = 0;
+  while (count < wire::kChainStepsMax && chain.size() < bytes_max &&
+         !(count > 0 && random.OneIn(4))) {
+    wire::ChainStep step;
+    do {
+      step.operation = wire::test::RandomOperation(random, pool);
+    } while (!wire::MayBeStep(step.operation.opcode));
+    if (count > 0 && random.OneIn(2)) {
+      step.test = static_cast<wire::ChainTest>(1 + random.Below(3));
+      step.tested = static_cast<std::uint8_t>(random.Below(count));
+      step.required = random.OneIn(2);
+      if (step.test == wire::ChainTest::kEquals) step.expected = Bytes(pool).first(random.Size(64));
+    }
+    step.may_fail = random.OneIn(2);
+    wire::EncodeChainStep(step, &chain);
+    ++count;
+  }
+  const Bytes bytes = AsBytes(chain);
+  return Frame(bytes.begin(), bytes.end());
+}
+
+TEST_CASE("AnyBytesGiveAChainOrAStatus") { Fuzz("DecodeChain", CheckChain, RandomChain); }
+
+TEST_CASE("AnyBytesGiveOutcomesOfAChainOrAStatus") {
+  Fuzz("DecodeChainOutcomes", CheckChainOutcomes, [](Random& random, std::size_t bytes_max) {
+    const Frame pool = random.Bytes(256);
+    const std::size_t steps = 1 + random.Below(8);
+    Frame room(std::max(bytes_max, steps * wire::kChainOutcomeBytes));
+    wire::ChainOutcomeWriter writer(room, steps);
+    for (std::size_t i = 0; i < steps; ++i) {
+      wire::ChainOutcome outcome;
+      outcome.code = static_cast<StatusCode>(random.Below(kStatusCodeCount));
+      outcome.has_version = random.OneIn(2);
+      outcome.version = Lsn(random.Word());
+      outcome.value = Bytes(pool).first(random.Size(256));
+      writer.Add(outcome);
+    }
+    return Frame(writer.written().begin(), writer.written().end());
+  });
+}
+
+// The first byte says which of the three it is.
+Frame RandomGroupRequest(Random& random, std::size_t bytes_max) {
+  Frame frame(1);
+  frame[0] = static_cast<std::byte>(random.Below(3));
+  const Frame rest = random.Bytes(8 * random.Below(std::min<std::size_t>(bytes_max / 8, 16)));
+  switch (static_cast<unsigned>(frame[0])) {
+    case 0: {
+      wire::JoinRequest join;
+      join.member = random.Word() | 1;
+      join.size = static_cast<std::uint32_t>(1 + random.Below(wire::kProcessGroupSizeMax));
+      join.rank = static_cast<std::int32_t>(random.Below(join.size)) - 1;
+      frame.resize(1 + wire::kJoinHeaderBytes);
+      wire::StoreJoinHeader(join, frame.data() + 1);
+      break;
+    }
+    case 1: {
+      wire::MeetRequest meet;
+      meet.instance = random.Word();
+      meet.step = random.Word();
+      meet.rank = static_cast<std::uint32_t>(random.Word());
+      meet.call.collective = static_cast<wire::Collective>(random.Below(4));
+      meet.call.reduction = static_cast<wire::Reduction>(random.Below(3));
+      meet.call.type = static_cast<wire::ElementType>(random.Below(3));
+      meet.call.root = meet.rank;
+      frame.resize(1 + wire::kMeetHeaderBytes);
+      wire::StoreMeetHeader(meet, frame.data() + 1);
+      break;
+    }
+    default:
+      frame.resize(1 + wire::kLeaveBytes);
+      return frame;
+  }
+  frame.insert(frame.end(), rest.begin(), rest.end());
+  return frame;
+}
+
+TEST_CASE("AnyBytesGiveARequestOfAProcessGroupOrAStatus") {
+  Fuzz("LoadJoin", CheckProcessGroup, RandomGroupRequest);
+}
+
 // Corpus files are named ok-* (accepted) or bad-* (refused), so that a decoder that changes its
 // mind about old frames is noticed.
 TEST_CASE("TheSeedCorpusIsJudgedAsItsNamesSay") {
@@ -240,9 +327,13 @@ TEST_CASE("TheSeedCorpusIsJudgedAsItsNamesSay") {
 // files then show as refused.
 TEST_CASE("WriteTheSeedCorpus", "[.][write_corpus]") {
   Random random("WriteTheSeedCorpus", 1);
-  Frame (*const samples[])(Random&, std::size_t) = {
-      AnyFrame, wire::test::RandomRequest, wire::test::RandomAnswer, wire::test::RandomStream,
-      wire::test::RandomRecordList};
+  Frame (*const samples[])(Random&, std::size_t) = {AnyFrame,
+                                                    wire::test::RandomRequest,
+                                                    wire::test::RandomAnswer,
+                                                    wire::test::RandomStream,
+                                                    wire::test::RandomRecordList,
+                                                    RandomChain,
+                                                    RandomGroupRequest};
   for (std::size_t i = 0; i < std::size(kChecks); ++i) {
     const auto folder = std::filesystem::path(TIDEPOOL_CORPUS) / kChecks[i].name;
     std::filesystem::remove_all(folder);
@@ -252,8 +343,8 @@ TEST_CASE("WriteTheSeedCorpus", "[.][write_corpus]") {
     while (good < 6 || bad < 6) {
       Frame frame = samples[i](random, kSmallBytes);
       if (good == 6) Mutate(random, frame);
-      if (good == 6 && kChecks[i].run != CheckRecords) AgreeOnSize(random, frame);
-      if (frame.size() <= limits::kFrameHeaderBytes) continue;
+      if (good == 6 && IsFrameCheck(kChecks[i].run)) AgreeOnSize(random, frame);
+      if (IsFrameCheck(kChecks[i].run) && frame.size() <= limits::kFrameHeaderBytes) continue;
       const bool accepted = kChecks[i].run(frame);
       int& count = accepted ? good : bad;
       if (count == 6) continue;

@@ -74,7 +74,7 @@ class Bloom(kvctl_support.KvctlTest):
                        ("--false-positive-rate", "0"), ("--false-positive-rate", "x")):
             self.bad(2, *create, "--expected-items", "10", *option)
         self.bad(1, *create, "--expected-items", "10000000000", says="MiB")
-        self.bad(2, "namespace", "create", "x", "--expected-items", "10", says="bloom")
+        self.bad(2, "namespace", "create", "x", "--false-positive-rate", "0.1", says="bloom")
         self.bad(2, "get", "refused", "a", says="kind")
         self.bad(2, "put", "refused", "a", "b", says="kind")
         self.bad(2, "bloom", "add", "default", "a", says="kind")

@@ -65,7 +65,8 @@ class Prefilter(kvctl_support.KvctlTest):
         self.bad(2, *create, "--prefilter", "bloom", says="absent")
         self.bad(2, *create, "--prefilter", "absent", "--kind", "bloom", "--expected-items", "10",
                  says="hash")
-        self.bad(2, *create, "--expected-items", "10", says="prefilter")
+        self.bad(2, *create, "--kind", "queue", "--expected-items", "10", says="capacity")
+        self.bad(2, *create, "--false-positive-rate", "0.1", says="prefilter")
         self.bad(2, *create, "--prefilter", "absent", "--false-positive-rate", "0.9")
         self.bad(1, *create, "--prefilter", "absent", "--expected-items", "10000000000", says="MiB")
         self.make("once", "absent")

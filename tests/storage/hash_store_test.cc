@@ -307,5 +307,35 @@ TEST_CASE("PrefetchStagesOfAbsentAndPresentKeysAreHarmless") {
   REQUIRE(fixture.Text("key") == "value");
 }
 
+TEST_CASE("AnIndexIsMadeReadyForTheRecordsThatAreExpected") {
+  constexpr std::uint64_t kRecords = 50'000;
+  StoreOptions options;
+  options.partition.expected_records = kRecords;
+  StoreFixture fixture(options);
+  fixture.Put("early", "found before and after");
+  fixture.Settle();
+  REQUIRE(fixture.Text("early") == "found before and after");
+  const std::uint64_t made = fixture.store->index_usage().allocated_bytes;
+  REQUIRE(made >= kRecords * 64 / 7);  // 7 slots of a bucket.
+  for (std::uint64_t i = 1; i < kRecords; ++i) fixture.Put("k" + std::to_string(i), "v");
+  // It has not grown but for a few overflow buckets.
+  REQUIRE(fixture.store->index_usage().allocated_bytes < made + made / 4);
+  for (std::uint64_t i = 1; i < kRecords; ++i) {
+    REQUIRE(fixture.Text("k" + std::to_string(i)) == "v");
+  }
+}
+
+TEST_CASE("AnAbsurdExpectationLeavesTheMemoryToTheRecords") {
+  StoreOptions options;
+  options.partition.expected_records = 1ull << 60;
+  StoreFixture fixture(options);
+  fixture.Settle();
+  REQUIRE(fixture.store->index_usage().allocated_bytes <= options.memory_bytes / 3);
+  const std::string value(1'000, 'v');
+  int stored = 0;
+  while (fixture.Put("k" + std::to_string(stored), value).code == StatusCode::kOk) ++stored;
+  REQUIRE(stored > 20'000);  // Of 64 MiB.
+}
+
 }  // namespace
 }  // namespace tidepool::storage

@@ -309,11 +309,12 @@ TEST_CASE("WhatOnlyFiltersHaveIsRefusedForOthers") {
   CoordinatorFixture cluster;
   cluster.Join(1);
   NamespaceOptions options;
-  options.expected_items = 1000;
-  CHECK(CreateStatus(&cluster, "x", Kind::kHash, options) == StatusCode::kInvalidArgument);
-  options.expected_items = 0;
   options.false_positive_rate = 0.1;
   CHECK(CreateStatus(&cluster, "x", Kind::kHash, options) == StatusCode::kInvalidArgument);
+  options = {};
+  options.expected_items = 1000;
+  CHECK(CreateStatus(&cluster, "x", Kind::kQueue, options) == StatusCode::kInvalidArgument);
+  CHECK(CreateStatus(&cluster, "x", Kind::kHash, options).ok());  // Its index is made ahead.
 }
 
 TEST_CASE("CreatingWaitsForTheClusterToForm") {

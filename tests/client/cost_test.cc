@@ -1,0 +1,288 @@
+// The table "What an operation costs" in ARCHITECTURE.md, measured: messages by the client's own
+// counts, copies of the value by counting memcpy in the client's and in the daemon's process. Each
+// row of the table must be measured here, and the other way round.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/client/copy_counter.h"
+#include "tests/client/sdk_fixture.h"
+
+#ifndef TIDEPOOL_ARCHITECTURE
+#error "the build says where ARCHITECTURE.md is"
+#endif
+#ifndef TIDEPOOL_COPY_COUNTER
+#error "the build says where the library to preload is"
+#endif
+
+namespace tidepool::testing {
+namespace {
+
+constexpr std::size_t kValueBytes = 5'003;  // Of no other thing that is copied.
+constexpr std::size_t kItems = 10;          // n, of the rows that have one: they fit a message.
+constexpr int kRepeats = 8;
+
+// What one row says, and what is measured.
+struct Cost {
+  std::uint64_t requests = 0;
+  std::uint64_t answers = 0;
+  std::uint64_t client_copies = 0;  // Of each value.
+  std::uint64_t daemon_copies = 0;
+
+  std::string Text() const {
+    return std::to_string(requests) + " + " + std::to_string(answers) + ", copies " +
+           std::to_string(client_copies) + " + " + std::to_string(daemon_copies);
+  }
+};
+
+std::map<std::string, Cost> TableRows() {
+  std::map<std::string, Cost> rows;
+  std::ifstream file(TIDEPOOL_ARCHITECTURE);
+  REQUIRE(file);
+  // | `name` ... | cost | requests + answers | client + daemon | ...
+  const std::regex row(R"(\| `([^`]+)`[^|]*\|[^|]*\| (\d+) \+ (\d+) \| (\d+) \+ (\d+) \|.*)");
+  for (std::string line; std::getline(file, line);) {
+    std::smatch match;
+    if (!std::regex_match(line, match, row)) continue;
+    const auto number = [&](std::size_t i) { return std::stoull(match[i].str()); };
+    const bool is_new =
+        rows.emplace(match[1], Cost{number(2), number(3), number(4), number(5)}).second;
+    INFO(match[1]);
+    CHECK(is_new);
+  }
+  return rows;
+}
+
+struct Row {
+  std::string name;
+  std::size_t values = 1;  // That are copied.
+  std::function<void(int)> operation;
+};
+
+class Costs {
+ public:
+  Costs()
+      : counts_path_(MakeCountsFile()),
+        cluster_({.nodes = 1,
+                  .cores = 1,
+                  .memory = "256MiB",
+                  .environment = {std::string("LD_PRELOAD=") + TIDEPOOL_COPY_COUNTER,
+                                  kCopyCountsVariable + ("=" + counts_path_)}}),
+        client_(Ready()),
+        daemon_(MapCopyCounts(counts_path_.c_str())) {
+    REQUIRE(daemon_ != nullptr);
+  }
+  ~Costs() { std::remove(counts_path_.c_str()); }
+
+  Client& client() { return client_; }
+
+  // Of one call of `row`, once everything that is made once has been made.
+  Cost Measure(const Row& row) {
+    int number = 0;
+    for (; number < 3; ++number) row.operation(number);
+    daemon_->watched_bytes = OwnCopyCounts().watched_bytes = kValueBytes;
+    daemon_->copies = OwnCopyCounts().copies = 0;
+    const ClientStats before = client_.Stats();
+    for (int i = 0; i < kRepeats; ++i) row.operation(number++);
+    const ClientStats after = client_.Stats();
+    daemon_->watched_bytes = OwnCopyCounts().watched_bytes = 0;
+    const auto of_each = [&](std::uint64_t all, std::uint64_t parts) {
+      INFO(row.name << ": " << all << " of " << parts);
+      CHECK(all % parts == 0);
+      return all / parts;
+    };
+    return {of_each(after.frames_sent - before.frames_sent, kRepeats),
+            of_each(after.frames_received - before.frames_received, kRepeats),
+            of_each(OwnCopyCounts().copies, kRepeats * row.values),
+            of_each(daemon_->copies, kRepeats * row.values)};
+  }
+
+ private:
+  static std::string MakeCountsFile() {
+    char path[] = "/tmp/tidepool-copies-XXXXXX";
+    const int file = mkstemp(path);
+    REQUIRE(file >= 0);
+    REQUIRE(ftruncate(file, sizeof(CopyCounts)) == 0);
+    close(file);
+    return path;
+  }
+  Client Ready() {
+    cluster_.WaitReady();
+    return ConnectTo(cluster_);
+  }
+
+  const std::string counts_path_;
+  TestCluster cluster_;
+  Client client_;
+  CopyCounts* const daemon_;
+};
+
+std::string KeyOf(int number) { return "k" + std::to_string(number); }
+
+// n keys that a row's `number`-th call has for itself.
+struct Keys {
+  explicit Keys(int number) {
+    for (std::size_t i = 0; i < kItems; ++i) {
+      texts.push_back(KeyOf(number) + "." + std::to_string(i));
+    }
+    views.assign(texts.begin(), texts.end());
+  }
+  std::vector<KeyValue> With(std::string_view value) const {
+    std::vector<KeyValue> records;
+    for (const std::string& key : texts) records.push_back({key, value});
+    return records;
+  }
+  std::vector<std::string> texts;
+  std::vector<std::string_view> views;
+};
+
+#define TP_OK(expression) RequireOk((expression).status())
+
+std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
+  const std::string other(kValueBytes, 'o');
+  const auto fill = [=](int number) { REQUIRE(map.MultiPut(Keys(number).With(value)).AllOk()); };
+  for (int i = 0; i < 3 + kRepeats; ++i) {
+    fill(i);
+    TP_OK(map.Put(KeyOf(i), value));
+    TP_OK(map.Put("taken" + KeyOf(i), value));
+    TP_OK(map.Put("gone" + KeyOf(i), value));
+    TP_OK(map.Put("swapped" + KeyOf(i), value));
+  }
+  TP_OK(map.Put("still", value));
+  const BytesMap reads = WithPromise(map, Promise::kReadOnly);
+  return {
+      {"Get", 1, [=](int i) { TP_OK(map.Get(KeyOf(i))); }},
+      {"GetAsync", 1, [=](int i) { TP_OK(map.GetAsync(KeyOf(i)).Wait()); }},
+      {"Get, kReadOnly, again", 1, [=](int) { TP_OK(reads.Get("still")); }},
+      {"Put", 1, [=](int i) { TP_OK(map.Put("new" + KeyOf(i), value)); }},
+      {"PutAsync", 1, [=](int i) { TP_OK(map.PutAsync("async" + KeyOf(i), value).Wait()); }},
+      {"Take", 1, [=](int i) { TP_OK(map.Take("taken" + KeyOf(i))); }},
+      {"Delete", 1, [=](int i) { RequireOk(map.Delete("gone" + KeyOf(i))); }},
+      {"Contains", 1, [=](int i) { TP_OK(map.Contains(KeyOf(i))); }},
+      {"FetchAdd", 1, [=](int i) { TP_OK(map.FetchAdd("n" + KeyOf(i), 1)); }},
+      {"CompareAndSwap", 1,
+       [=](int i) { TP_OK(map.CompareAndSwap("swapped" + KeyOf(i), value, other)); }},
+      {"Apply", 1, [=](int i) { TP_OK(map.Apply("n" + KeyOf(i), "add-i64s", "12345678")); }},
+      {"WaitForKey", 1, [=](int i) { TP_OK(map.WaitForKey(KeyOf(i))); }},
+      {"Length", 1, [=](int) { TP_OK(map.Length()); }},
+      {"MultiGet", kItems, [=](int i) { REQUIRE(map.MultiGet(Keys(i).views).AllOk()); }},
+      {"MultiPut", kItems,
+       [=](int i) { REQUIRE(map.MultiPut(Keys(1'000 + i).With(value)).AllOk()); }},
+      {"MultiPut, kInsertOnly", kItems,
+       [=](int i) {
+         const PutOptions quiet{.promise = Promise::kInsertOnly};
+         REQUIRE(map.MultiPut(Keys(2'000 + i).With(value), quiet).AllOk());
+       }},
+      {"Execute", 1,
+       [=](int i) {
+         Chain chain;
+         chain.Put("{" + KeyOf(i) + "}chained", value);
+         chain.FetchAdd("{" + KeyOf(i) + "}steps", 1);
+         TP_OK(map.Execute(chain));
+       }},
+      {"Buffered Put", kItems,
+       [map, value, buffered = std::make_shared<BufferedBytesMap>(map.Buffered())](int i) {
+         for (const std::string& key : Keys(3'000 + i).texts) buffered->Put(key, value);
+         RequireOk(buffered->Flush());
+       }},
+  };
+}
+
+std::vector<Row> OrderedRows(const BytesOrderedMap& map, const std::string& value) {
+  for (int i = 0; i < 3 + kRepeats; ++i) {
+    REQUIRE(map.MultiPut(Keys(i).With(value)).AllOk());
+    TP_OK(map.Put("erased" + KeyOf(i), value));
+  }
+  const auto range = [](int i) { return KeyRange::Prefix(KeyOf(i) + "."); };
+  return {
+      {"ordered Get", 1, [=](int i) { TP_OK(map.Get(Keys(i).views[0])); }},
+      {"ordered Put", 1, [=](int i) { TP_OK(map.Put("new" + KeyOf(i), value)); }},
+      {"Scan", kItems,
+       [=](int i) {
+         const auto page = map.Scan(range(i));
+         RequireOk(page.status());
+         REQUIRE(page->records().size() == kItems);
+       }},
+      {"First", 1, [=](int i) { TP_OK(map.First(range(i))); }},
+      {"CountRange", 1, [=](int i) { REQUIRE(map.CountRange(range(i)).value() == kItems); }},
+      {"EraseRange", 1,
+       [=](int i) { REQUIRE(map.EraseRange(KeyRange::Prefix("erased" + KeyOf(i) + "\0")).ok()); }},
+  };
+}
+
+std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& priorities,
+                           const std::string& value) {
+  const std::vector<std::string_view> values(kItems, value);
+  for (int i = 0; i < 20 * static_cast<int>(kItems); ++i) {
+    TP_OK(queue.Push(value));
+    TP_OK(priorities.Push(static_cast<Priority>(i), value));
+  }
+  const auto leases = std::make_shared<std::vector<ItemLease>>();
+  const auto leased = queue.PopMany(kItems, {.lease = std::chrono::minutes(10)});
+  RequireOk(leased.status());
+  for (const ItemLease& lease : leased->leases()) leases->push_back(lease);
+  const auto more = queue.PopMany(kItems, {.lease = std::chrono::minutes(10)});
+  RequireOk(more.status());
+  for (const ItemLease& lease : more->leases()) leases->push_back(lease);
+  return {
+      {"Push", 1, [=](int) { TP_OK(queue.Push(value)); }},
+      {"Pop", 1, [=](int) { TP_OK(queue.Pop()); }},
+      {"Peek", 1, [=](int) { TP_OK(queue.Peek()); }},
+      {"MultiPush", kItems, [=](int) { REQUIRE(queue.MultiPush(values).AllOk()); }},
+      {"PopMany", kItems,
+       [=](int) {
+         const auto items = queue.PopMany(kItems);
+         RequireOk(items.status());
+         REQUIRE(items->size() == kItems);
+       }},
+      {"Ack", 1, [=](int i) { RequireOk(queue.Ack((*leases)[static_cast<std::size_t>(i)])); }},
+      {"priority Push", 1, [=](int) { TP_OK(priorities.Push(7, value)); }},
+      {"priority Pop", 1, [=](int) { TP_OK(priorities.Pop()); }},
+  };
+}
+
+std::vector<Row> OtherRows(Client& client, const BytesBloom& filter) {
+  const auto group = std::make_shared<Group>(*Group::Join(client, "costs", 1));
+  return {
+      {"bloom Insert", 1, [=](int i) { TP_OK(filter.Insert(KeyOf(i))); }},
+      {"bloom Contains", 1, [=](int i) { TP_OK(filter.Contains(KeyOf(i))); }},
+      {"bloom MultiInsert", 1,
+       [=](int i) { RequireOk(filter.MultiInsert(Keys(i).views).FirstFailure()); }},
+      {"Barrier", 1, [=](int) { RequireOk(group->Barrier()); }},
+      {"AllReduce", 1, [=](int) { TP_OK(group->AllReduce(std::int64_t{1})); }},
+  };
+}
+
+TEST_CASE("TheTableOfCostsIsTrue") {
+  Costs costs;
+  Client& client = costs.client();
+  const std::string value(kValueBytes, 'v');
+  std::vector<Row> rows;
+  const auto add = [&](std::vector<Row> more) {
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()),
+                std::make_move_iterator(more.end()));
+  };
+  add(RecordRows(Open<BytesMap>(client, "hash", {.partitions = 1}), value));
+  add(OrderedRows(Open<BytesOrderedMap>(client, "ordered"), value));
+  add(QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
+                value));
+  add(OtherRows(client,
+                Open<BytesBloom>(client, "filter", {.partitions = 1, .expected_items = 10'000})));
+  std::map<std::string, Cost> table = TableRows();
+  for (const Row& row : rows) {
+    const Cost measured = costs.Measure(row);
+    INFO(row.name);
+    const auto said = table.find(row.name);
+    CHECK((said == table.end() ? "no row" : said->second.Text()) == measured.Text());
+    if (said != table.end()) table.erase(said);
+  }
+  for (const auto& [name, cost] : table) FAIL_CHECK("'" << name << "' is not measured");
+}
+
+}  // namespace
+}  // namespace tidepool::testing
