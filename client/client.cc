@@ -26,9 +26,10 @@ Deadline ControlDeadline(const Engine& engine) {
   return Deadline(internal::DeadlineFor(engine, std::chrono::milliseconds(0), 0));
 }
 
+// Lanes are the partitions of a queue.
 placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   placement::NamespaceOptions to;
-  to.partitions = from.partitions;
+  to.partitions = from.lanes != 0 ? from.lanes : from.partitions;
   to.durability = from.durability;
   to.replicas = from.replicas;
   to.on_loss = from.on_loss;
@@ -65,7 +66,10 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.capacity,
                   from.options.home,
                   {},
-                  from.options.split};
+                  from.options.split,
+                  from.kind == placement::Kind::kQueue
+                      ? static_cast<std::uint32_t>(from.partitions.size())
+                      : 0};
   if (from.ranges != nullptr) {
     for (const std::uint32_t index : from.ranges->order()) {
       const std::string& begin = from.ranges->BeginOf(index);
@@ -138,6 +142,12 @@ Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::stri
                                 bool must_create) {
   TP_RETURN_IF_ERROR(engine->Usable());
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
+  if (options.lanes != 0 && kind != NamespaceKind::kQueue) {
+    return Status(StatusCode::kInvalidArgument,
+                  "only namespaces of kind 'queue' have lanes, not of kind '" +
+                      std::string(NamespaceKindName(kind)) + "'",
+                  "leave lanes out");
+  }
   const Deadline deadline = ControlDeadline(*engine);
   placement::NamespaceOptions wanted = ToPlacement(options);
   TP_RETURN_IF_ERROR(ResolveHome(*engine, &wanted.home));

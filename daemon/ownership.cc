@@ -1,5 +1,6 @@
 #include "daemon/ownership.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "proto/base/log.h"
@@ -26,7 +27,8 @@ storage::KeyBounds BoundsOf(const placement::Namespace& space, std::uint32_t ind
 
 }  // namespace
 
-storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space) {
+storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
+                                             std::uint32_t index) {
   storage::PartitionOptions options;
   options.kind = space.kind;
   options.ttl_ms = space.options.ttl_ms;
@@ -41,7 +43,10 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space) 
                                    options.partition_count)
                          .value_or(FilterShape{});
   }
-  options.queue.capacity = space.options.capacity;
+  // Lanes have equal parts of it, and the first ones what is left over.
+  const std::uint64_t capacity = space.options.capacity;
+  options.queue.capacity = capacity / std::max(options.partition_count, 1u) +
+                           (index < capacity % std::max(options.partition_count, 1u) ? 1 : 0);
   return options;
 }
 
@@ -66,7 +71,6 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   }
   for (const PartitionId partition : gone) store_.DropPartition(partition);
   for (const auto& [id, space] : map->namespaces) {
-    const storage::PartitionOptions options = PartitionOptionsOf(*space);
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;
@@ -84,7 +88,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
         store_.Adopt(partition, place.term);
         continue;
       }
-      auto added = store_.AddPartition(partition, place.term, options);
+      auto added = store_.AddPartition(partition, place.term, PartitionOptionsOf(*space, i));
       if (added.ok()) (*added)->SetBounds(BoundsOf(*space, i));
       if (!added.ok() && outcome.ok()) {
         outcome = added.status();

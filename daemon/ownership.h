@@ -29,8 +29,9 @@ struct Verdict {
   StatusCode code = StatusCode::kOk;
 };
 
-// What a core needs to know of a namespace to hold a partition of it.
-storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space);
+// What a core needs to know of a namespace to hold this partition of it.
+storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
+                                             std::uint32_t index);
 
 // Owner core only.
 class Ownership {

@@ -66,6 +66,7 @@ Json ToJson(const v1::NamespaceMap& space) {
   if (space.kind() == v1::KIND_ORDERED) json["split"] = OrDefault(options.split(), "auto");
   if (space.kind() == v1::KIND_QUEUE || space.kind() == v1::KIND_PRIORITY) {
     json["capacity"] = options.capacity() == 0 ? Json(nullptr) : Json(options.capacity());
+    if (space.kind() == v1::KIND_QUEUE) json["lanes"] = space.partitions_size();
   }
   return json;
 }
@@ -113,6 +114,15 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   const auto capacity = args.Number("--capacity", 0);
   if (!capacity.ok()) return capacity.status();
   options.set_capacity(*capacity);
+  const auto lanes = args.Number("--lanes", 0);
+  if (!lanes.ok()) return lanes.status();
+  if (args.Has("--lanes") && (*lanes == 0 || *lanes > UINT32_MAX || args.Has("--partitions") ||
+                              args.Text("--kind") != "queue")) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--lanes is the number of partitions of a namespace of kind queue",
+                  "give 1 to 64 with --kind queue, and no --partitions");
+  }
+  if (*lanes != 0) options.set_partitions(static_cast<std::uint32_t>(*lanes));
   options.set_home(args.Text("--home"));
   options.set_split(args.Text("--split"));
   if (args.Has("--split-keys")) {
@@ -349,6 +359,9 @@ std::vector<Verb> NamespaceVerbs() {
         {"--base64", "", "the split keys are given as base64"},
         {"--capacity", "N",
          "of kinds queue and priority: so many items at most (default: as memory allows)"},
+        {"--lanes", "N",
+         "of kind queue: so many queues in one, spread over cores and nodes; order is kept in each "
+         "lane, and each program pushes to one (default: 1, at most 64)"},
         {"--home", "NODE",
          "the node that gets all of it: its number, or local (default: spread over all)"},
         {"--ttl", "DURATION",

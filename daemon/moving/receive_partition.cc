@@ -95,7 +95,7 @@ Status Receiver::Open() {
   const Status ran = node_.cores->Run(
       core_,
       [opened, id = id_, core = core_, cores = node_.cores, term = Term(start_.term()),
-       options = PartitionOptionsOf(*map->Find(id_.space()))](Core& at) {
+       options = PartitionOptionsOf(*map->Find(id_.space()), id_.index())](Core& at) {
         const auto added = at.store().AddIncoming(id, term, options);
         opened->status = added.status();
         if (!added.ok()) return;

@@ -111,7 +111,7 @@ class Queues(kvctl_support.KvctlTest):
         found = self.kvctl("namespace", "describe", "here", "--json").json()["result"]
         self.assertEqual((found["capacity"], found["records"]), (7, 1))
         self.bad(2, "namespace", "create", "nowhere", "--kind", "queue", "--home", "2")
-        self.bad(2, "namespace", "create", "nowhere", "--kind", "queue", "--partitions", "2")
+        self.bad(2, "namespace", "create", "nowhere", "--kind", "priority", "--partitions", "2")
         self.bad(2, "namespace", "create", "nowhere", "--capacity", "2")
 
     def test_a_queue_moves_to_another_node(self):
@@ -129,6 +129,25 @@ class Queues(kvctl_support.KvctlTest):
         self.bad(2, "namespace", "migrate", "moves", "there")
         self.bad(3, "namespace", "migrate", "nowhere", "1", says="nowhere")
         self.bad(2, "namespace", "migrate", "default", "1", says="only queues")
+
+    def test_a_queue_may_have_lanes(self):
+        self.make("wide", options=("--lanes", "3", "--capacity", "30"))
+        for value in "abcdef":
+            self.good("push", "wide", value)
+        self.assertEqual(self.good("count", "wide"), b"6\n")
+        self.assertEqual(len(self.items("peek", "wide")), 1)
+        leased = self.kvctl("pop", "wide", "--lease", "1h", "--all", "--json").json()["result"]["items"]
+        self.assertEqual(sorted(item["value"] for item in leased), list("abcdef"))
+        self.good("nack", "wide", leased[0]["lease"])
+        self.good("ack", "wide", *(item["lease"] for item in leased[1:]))
+        self.assertEqual(self.items("pop", "wide", "--all"), [leased[0]["value"]])
+        self.bad(4, "pop", "wide", "--wait", "30ms")
+        found = self.kvctl("namespace", "describe", "wide", "--json").json()["result"]
+        self.assertEqual((found["lanes"], found["partitions"]), (3, 3))
+        self.good("namespace", "migrate", "wide", "1")
+        self.bad(2, "namespace", "create", "wider", "--kind", "queue", "--lanes", "65")
+        self.bad(2, "namespace", "create", "wider", "--kind", "priority", "--lanes", "2", says="queue")
+        self.bad(2, "namespace", "create", "wider", "--lanes", "2", says="queue")
 
     def test_a_filter_moves_with_all_its_partitions(self):
         self.good("namespace", "create", "seen", "--kind", "bloom", "--expected-items", "10000")
