@@ -104,7 +104,11 @@ Result<std::uint64_t> BytesOrderedMap::CountRange(const KeyRange& range,
 }
 Result<std::uint64_t> BytesOrderedMap::EraseRange(const KeyRange& range,
                                                   const CallOptions& options) const {
-  return internal::SumOver(*space().space(), Opcode::kEraseRange, range, 0, options.timeout);
+  const internal::Space& of = *space().space();
+  of.ForgetReads();
+  auto erased = internal::SumOver(of, Opcode::kEraseRange, range, 0, options.timeout);
+  of.ForgetReads();
+  return erased;
 }
 
 // What to ask for when `used` records of the limit are there.

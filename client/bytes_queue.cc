@@ -26,6 +26,38 @@ Status NoItem(const CallRef& call) {
                 "no item in queue '" + std::string(call.get()->space_name) + "'");
 }
 
+// Under a promise that nobody pushes an empty queue stays empty: no message, and nothing to wait
+// for. Of a queue with lanes it is not remembered: that one lane is empty says nothing of others.
+bool HasLanes(const internal::Space& space) { return space.state()->queues.size() > 1; }
+bool PromisesToPopOnly(const internal::Space& space) { return space.Promises(Promise::kPopOnly); }
+bool MayWait(const Namespace& space, const PopOptions& options) {
+  return options.wait.count() > 0 && !PromisesToPopOnly(*space.space());
+}
+bool IsDrained(const internal::Space& space) {
+  return PromisesToPopOnly(space) && !HasLanes(space) && space.round()->drained();
+}
+CallRef NothingThere(const internal::Space& space) {
+  Call* call = Call::Make(1, 0);
+  call->EndHere(&call->operations()[0], StatusCode::kNotFound);
+  return internal::StartCall(space, call, Mode::kSync, {}, 0);
+}
+
+// A pop or peek that has begun, and may find no item.
+CallRef StartLook(const internal::Space& space, const OperationSpec& spec, Mode mode) {
+  if (!PromisesToPopOnly(space) || HasLanes(space)) return internal::StartOne(space, spec, mode);
+  const std::uint64_t pushes = space.round()->pushes;
+  CallRef call = internal::StartOne(space, spec, mode);
+  call.get()->round = space.round();
+  call.get()->writes_before = pushes;
+  return call;
+}
+
+// It has ended without an item.
+void NoteDrained(const CallRef& call) {
+  Call* of = call.get();
+  if (of->round != nullptr) of->round->drained_at = of->writes_before;
+}
+
 // With `waits` until one comes.
 CallRef StartPop(const Namespace& space, std::uint32_t lane, std::size_t items_max,
                  const PopOptions& options, bool waits, Mode mode) {
@@ -33,6 +65,7 @@ CallRef StartPop(const Namespace& space, std::uint32_t lane, std::size_t items_m
     return internal::FailedCall(*space.space(),
                                 Status(StatusCode::kInvalidArgument, "a lease below 0 ms"));
   }
+  if (IsDrained(*space.space())) return NothingThere(*space.space());
   OperationSpec spec;
   spec.opcode = Opcode::kPop;
   if (options.lease.count() > 0) {
@@ -42,17 +75,18 @@ CallRef StartPop(const Namespace& space, std::uint32_t lane, std::size_t items_m
   spec.lane = lane;
   spec.waits = waits;
   spec.timeout = waits ? std::min(options.wait, kWaitForEver) : options.timeout;
-  return internal::StartOne(*space.space(), spec, mode);
+  return StartLook(*space.space(), spec, mode);
 }
 
 CallRef StartPeek(const Namespace& space, std::uint32_t lane, std::size_t items_max,
                   const CallOptions& options) {
+  if (IsDrained(*space.space())) return NothingThere(*space.space());
   OperationSpec spec;
   spec.opcode = Opcode::kPeek;
   spec.lane = lane;
   spec.Add(Argument::kOperand, items_max);
   spec.timeout = options.timeout;
-  return internal::StartOne(*space.space(), spec, Mode::kSync);
+  return StartLook(*space.space(), spec, Mode::kSync);
 }
 
 CallRef StartLeaseEnd(const Namespace& space, Opcode opcode, const ItemLease& lease, Mode mode,
@@ -64,6 +98,7 @@ CallRef StartLeaseEnd(const Namespace& space, Opcode opcode, const ItemLease& le
   spec.Add(Argument::kOperand, internal::NumberOfItem(state, lease.id));
   spec.Add(Argument::kCursor, lease.deliveries);
   spec.timeout = options.timeout;
+  const internal::PushNotice notice(space);  // Nack gives the item back.
   return internal::StartOne(*space.space(), spec, mode);
 }
 
@@ -90,7 +125,7 @@ bool PassedExpired(const CallRef& call) {
 
 // ---- Lanes.
 
-bool HasLanes(const Namespace& space) { return space.partitions() > 1; }
+bool HasLanes(const Namespace& space) { return HasLanes(*space.space()); }
 
 Status NoItemIn(const Namespace& space) {
   return Status(StatusCode::kNotFound, "no item in queue '" + space.name() + "'");
@@ -189,7 +224,7 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
     }
     if (!batch.empty()) return batch;  // What was taken must not be lost with a failure.
     if (!failure.ok()) return failure;
-    if (wait_ms == 0) return batch;
+    if (!MayWait(space, options)) return batch;
     if (until.Passed()) {
       return Status(StatusCode::kDeadlineExceeded,
                     "no item came to queue '" + space.name() + "' in time");
@@ -206,7 +241,10 @@ Result<Item> TakeItem(CallRef call) {
   const Operation& operation = Only(call);
   // With a text it is the namespace that is gone.
   const bool failed = call.get()->HasFailure(operation);
-  if (operation.code == StatusCode::kNotFound && !failed) return NoItem(call);
+  if (operation.code == StatusCode::kNotFound && !failed) {
+    NoteDrained(call);
+    return NoItem(call);
+  }
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
   if (PassedExpired(call)) {
     return Status(StatusCode::kUnavailable, "thousands of expired items were in front of the next",
@@ -253,7 +291,9 @@ Status ItemBatch::Add(internal::CallRef call, bool* more) {
   const Operation& operation = Only(call);
   *more = false;
   if (operation.code == StatusCode::kNotFound) {
-    return call.get()->HasFailure(operation) ? call.get()->StatusOf(operation) : OkStatus();
+    if (call.get()->HasFailure(operation)) return call.get()->StatusOf(operation);
+    NoteDrained(call);
+    return OkStatus();
   }
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
   wire::DeliveredItem delivered;
@@ -292,7 +332,7 @@ Result<Item> BytesItems::Pop(const PopOptions& options) const {
         Only(call).code == StatusCode::kNotFound && !call.get()->HasFailure(Only(call));
     // Asked once before it waits: what is there needs no other session, and most pops of a busy
     // queue find something.
-    if (!empty || options.wait.count() <= 0) return internal::TakeItem(std::move(call));
+    if (!empty || !MayWait(space_, options)) return internal::TakeItem(std::move(call));
     call = StartPop(space_, 0, 1, options, true, Mode::kSync);
     if (!PassedExpired(call)) return internal::TakeItem(std::move(call));
   }
@@ -300,7 +340,7 @@ Result<Item> BytesItems::Pop(const PopOptions& options) const {
 
 Future<Item> BytesItems::PopAsync(const PopOptions& options) const {
   if (HasLanes(space_)) return {NoLane(space_), &internal::TakeItem};
-  return {StartPop(space_, 0, 1, options, options.wait.count() > 0, Mode::kAsync),
+  return {StartPop(space_, 0, 1, options, MayWait(space_, options), Mode::kAsync),
           &internal::TakeItem};
 }
 
@@ -308,6 +348,7 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
   ItemBatch batch;
   if (items_max == 0) return batch;
   if (HasLanes(space_)) return PopFromLanes(space_, items_max, options);
+  const bool may_wait = MayWait(space_, options);
   bool more = true;
   bool waits = false;
   while (more && batch.size() < items_max) {
@@ -317,7 +358,7 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
       if (batch.empty()) return status;
       break;  // What was taken must not be lost with the failure.
     }
-    waits = batch.empty() && !more && options.wait.count() > 0;
+    waits = batch.empty() && !more && may_wait;
     if (waits) more = true;
   }
   return batch;
@@ -325,7 +366,7 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
 
 Future<ItemBatch> BytesItems::PopManyAsync(std::size_t items_max, const PopOptions& options) const {
   if (HasLanes(space_)) return {NoLane(space_), &internal::TakeItems};
-  return {StartPop(space_, 0, items_max, options, options.wait.count() > 0, Mode::kAsync),
+  return {StartPop(space_, 0, items_max, options, MayWait(space_, options), Mode::kAsync),
           &internal::TakeItems};
 }
 

@@ -47,6 +47,7 @@ OperationSpec PushSpec(const Namespace& space, const PrioritizedValue& item,
 }
 
 CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const PushOptions& options) {
+  const internal::PushNotice notice(space);
   CallRef call =
       internal::StartOne(*space.space(), PushSpec(space, item, options, false), Mode::kSync);
   // Asked once before it waits, as Pop is.
@@ -56,6 +57,7 @@ CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const Push
 
 Future<ItemId> PushOneAsync(const Namespace& space, const PrioritizedValue& item,
                             const PushOptions& options) {
+  const internal::PushNotice notice(space);
   return {
       internal::StartOne(*space.space(), PushSpec(space, item, options, options.wait.count() > 0),
                          Mode::kAsync),
@@ -131,6 +133,7 @@ void SetPiece(const Piece& piece, std::span<const PrioritizedValue> items,
 CallRef StartPieces(const Namespace& handle, std::span<const PrioritizedValue> items,
                     const PushOptions& options, Mode mode) {
   const internal::Space& space = *handle.space();
+  const internal::PushNotice notice(handle);
   const std::vector<Piece> pieces = PiecesOf(items);
   std::size_t copied = 0;
   std::size_t bytes = 0;
@@ -208,6 +211,7 @@ Result<PushBatch> TakePushed(CallRef call) {
 // One piece, and what is refused of it for capacity again, until its time to wait is over.
 void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
                const PushOptions& options, PushBatch* batch) {
+  const internal::PushNotice notice(space);
   const auto wait_ms = static_cast<std::uint64_t>(std::min(options.wait, kWaitForEver).count());
   const Deadline until = Deadline::AfterMs(wait_ms);
   for (bool waits = false;; waits = true) {

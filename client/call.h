@@ -94,6 +94,8 @@ struct Operation {
   // `value` is their bytes. It is queued, refused and given up as a whole.
   bool is_pack() const { return pack_count > 0; }
   std::uint32_t count() const { return is_pack() ? pack_count : 1; }
+  // Its keys are not known here: a pack's, or those of a chain's later steps.
+  bool may_have_any_key() const { return is_pack() || opcode == wire::Opcode::kChain; }
   bool mutates() const { return wire::InfoOf(opcode).mutates; }
   bool waits() const { return (arguments & wire::MaskOf(wire::Argument::kWaitMs)) != 0; }
   // Before it is sent: how long the daemon may let it wait this time. The last of its arguments.

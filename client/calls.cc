@@ -46,12 +46,14 @@ struct LocalAnswers {
                       std::chrono::milliseconds* timeout) const {
     using std::chrono::milliseconds;
     if (timeout == nullptr) return absent->SurelyAbsent(space, key, {});
-    const milliseconds patience =
+    const milliseconds left =
         timeout->count() > 0 ? *timeout : space.engine()->options().connect.call_timeout;
+    // A node that does not answer must leave time to ask the one that owns the key.
+    const milliseconds patience = left / 4;
     const auto begun = std::chrono::steady_clock::now();
     const bool is = absent->SurelyAbsent(space, key, patience);
     const auto took = std::chrono::floor<milliseconds>(std::chrono::steady_clock::now() - begun);
-    if (took.count() > 0) *timeout = std::max(patience - took, milliseconds(1));
+    if (took.count() > 0) *timeout = std::max(left - took, milliseconds(1));
     return is;
   }
   bool any() const { return absent != nullptr || round != nullptr; }
@@ -107,14 +109,17 @@ CallRef FailedCall(const Space& space, const Status& why) {
 
 WriteNotice::WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
                          std::size_t value_bytes)
-    : space_(wire::InfoOf(opcode).mutates && space.minds_writes() ? &space : nullptr),
+    : space_(wire::InfoOf(opcode).mutates ? &space : nullptr),
       key_(key),
       streamed_(value_bytes > limits::kUnstreamedValueBytesMax) {
-  if (space_ != nullptr) space_->NoteWrite(key_, streamed_);
+  Note();
 }
 
-WriteNotice::~WriteNotice() {
-  if (space_ != nullptr) space_->NoteWrite(key_, streamed_);
+WriteNotice::~WriteNotice() { Note(); }
+
+// Somebody may begin to mind between the two.
+void WriteNotice::Note() const {
+  if (space_ != nullptr && space_->minds_writes()) space_->NoteWrite(key_, streamed_);
 }
 
 CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
@@ -195,6 +200,12 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
   const std::span<Operation> operations = call->operations();
   const LocalAnswers local(space, opcode, promise);
   local.Remember(call);
+  // As one WriteNotice for each key.
+  const auto note_writes = [&] {
+    if (!wire::InfoOf(opcode).mutates || !space.minds_writes()) return;
+    for (const std::string_view key : keys) space.NoteWrite(key, false);
+  };
+  note_writes();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (i + kPrefetchAhead < keys.size()) __builtin_prefetch(keys[i + kPrefetchAhead].data());
     operations[i].opcode = opcode;
@@ -204,7 +215,9 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
       local.Answer(space, keys[i], call, &operations[i], mode == Mode::kSync ? &timeout : nullptr);
     }
   }
-  return StartCall(space, call, mode, timeout, bytes);
+  CallRef started = StartCall(space, call, mode, timeout, bytes);
+  note_writes();
+  return started;
 }
 
 }  // namespace tidepool::internal

@@ -13,6 +13,7 @@
 #include "proto/base/result.h"
 #include "proto/placement/owner.h"
 #include "tidepool/future.h"
+#include "tidepool/namespace.h"
 
 namespace tidepool::internal {
 
@@ -83,9 +84,23 @@ class WriteNotice {
   ~WriteNotice();
 
  private:
-  const Space* const space_;  // Null: nobody minds.
+  void Note() const;
+
+  const Space* const space_;  // Null: nothing is written.
   const std::string_view key_;
   const bool streamed_;
+};
+
+// The same of items that an operation may bring, or bring back.
+class PushNotice {
+ public:
+  explicit PushNotice(const Namespace& space) : space_(*space.space()) { space_.NotePush(); }
+  PushNotice(const PushNotice&) = delete;
+  PushNotice& operator=(const PushNotice&) = delete;
+  ~PushNotice() { space_.NotePush(); }
+
+ private:
+  const Space& space_;
 };
 
 // Starts a call of one operation; kSync: and waits until it has ended. One that waits, and

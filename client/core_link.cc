@@ -283,7 +283,7 @@ bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
   for (Operation* operation = queue->waiting.front(); operation != nullptr && room;) {
     Operation* following = operation->next;
     if (!queue->streamed.empty() && queue->IsHeldBack(*operation)) {
-      if (operation->is_pack()) break;  // It may have any key: nothing passes it.
+      if (operation->may_have_any_key()) break;  // Nothing passes it.
       held_back = true;
     } else if (held_back && !wire::InfoOf(operation->opcode).keyed) {
       break;  // It is about all keys, or about one that is held back.

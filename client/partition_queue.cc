@@ -35,7 +35,7 @@ void OperationList::Remove(Operation* operation) {
 
 bool PartitionQueue::IsHeldBack(const Operation& operation) const {
   if (operation.streamed && !operation.upload_ready) return true;
-  if (operation.is_pack()) {  // Its keys are not looked at.
+  if (operation.may_have_any_key()) {
     return !streamed.empty() && streamed.front()->sequence < operation.sequence;
   }
   return std::any_of(streamed.begin(), streamed.end(), [&](const Operation* before) {

@@ -19,8 +19,13 @@ namespace tidepool::internal {
 struct Round {
   explicit Round(const PromiseUse& use) : reads(use.cache_bytes_max) {}
 
-  ReadCache reads;                   // Of kReadOnly.
-  std::atomic<bool> drained{false};  // Of kPopOnly: no item was found.
+  ReadCache reads;  // Of kReadOnly.
+
+  // Of kPopOnly: how often this program has pushed, or given an item back, and how often it had
+  // when no item was found. If they agree, there is none.
+  std::atomic<std::uint64_t> pushes{0};
+  std::atomic<std::uint64_t> drained_at{~std::uint64_t{0}};
+  bool drained() const { return drained_at == pushes; }
 };
 
 // Immutable, but for the copy of a prefilter and for the round; any thread. Keeps the client
@@ -66,15 +71,22 @@ class Space {
     return round_;
   }
   void EndRound() const {
-    if (!has_round_.load(std::memory_order_acquire)) return;
-    round_->reads.Clear();
-    round_->drained = false;
+    ForgetReads();
+    NotePush();
+  }
+  // Before and after a write of many keys.
+  void ForgetReads() const {
+    if (has_round_.load(std::memory_order_acquire)) round_->reads.Clear();
   }
 
   // Whether somebody in this process must be told of keys that an operation may write; and who
   // tells, before the operation is started and again after that.
   bool minds_writes() const {
     return absent_ != nullptr || has_round_.load(std::memory_order_acquire);
+  }
+  // The same of items that come back, or are new.
+  void NotePush() const {
+    if (has_round_.load(std::memory_order_acquire)) ++round_->pushes;
   }
   void NoteWrite(std::string_view key, bool streamed) const {
     if (absent_ != nullptr) absent_->NoteWrite(key, streamed);

@@ -109,7 +109,7 @@ class Lister {
     const bool lists = at_ != begin_;
     if (lists && (AsText(last) == AsText(last_key_) || rest.bytes() > left() + 1)) {
       rest = {RangeRest::Kind::kBehindListed, {}};
-    } else if (rest.bytes() > left()) {
+    } else if (!lists && rest.bytes() > left()) {
       return false;
     }
     rest_bytes_ = rest.bytes();

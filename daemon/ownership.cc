@@ -35,7 +35,10 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
   options.partition_count = static_cast<std::uint32_t>(space.partitions.size());
   if (options.partition_count != 0) {
     options.prefilter = PrefilterOf(space);
-    options.expected_records = space.options.expected_items / options.partition_count;
+    // Under admission most of what is expected is only marked, and never has a record.
+    if (options.prefilter.kind != storage::PrefilterKind::kAdmit) {
+      options.expected_records = space.options.expected_items / options.partition_count;
+    }
   }
   if (space.kind == Kind::kBloom) {
     // The coordinator has refused options that give no shape.

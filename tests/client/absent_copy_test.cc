@@ -30,19 +30,8 @@ Handle Copied(const Handle& handle, const PrefilterUse& use = {}) {
   return *std::move(copied);
 }
 
-struct Keys {
-  explicit Keys(int count, const std::string& prefix = "k") {
-    for (int i = 0; i < count; ++i) texts.push_back(prefix + std::to_string(i));
-    views.assign(texts.begin(), texts.end());
-  }
-  std::vector<std::string> texts;
-  std::vector<std::string_view> views;
-};
-
-void PutAll(const BytesMap& map, const Keys& keys) {
-  std::vector<KeyValue> records;
-  for (const std::string& key : keys.texts) records.push_back({key, "v"});
-  REQUIRE(map.MultiPut(records).AllOk());
+void PutAll(const BytesMap& map, const KeyList& keys) {
+  REQUIRE(map.MultiPut(keys.With("v")).AllOk());
 }
 
 TEST_CASE("LookUpsOfAbsentKeysSendNothing", "[kinds]") {
@@ -50,11 +39,11 @@ TEST_CASE("LookUpsOfAbsentKeysSendNothing", "[kinds]") {
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
   const auto map = Open<BytesMap>(client, "map", With("absent"));
-  const Keys keys(5'000);
+  const KeyList keys(5'000);
   PutAll(map, keys);
   const BytesMap fast = Copied(map);
   const std::uint64_t before = client.Stats().operations;
-  const Keys others(2'000, "other");
+  const KeyList others(2'000, "other");
   for (const std::string& key : others.texts) {
     REQUIRE(fast.Get(key).code() == StatusCode::kNotFound);
     REQUIRE_FALSE(fast.Contains(key).value());
@@ -97,8 +86,8 @@ TEST_CASE("WhatTheHandleWritesIsFoundAtOnce", "[kinds]") {
   CHECK(fast.Contains("add").value());
   REQUIRE(fast.Append("append", "a").ok());
   CHECK(fast.Contains("append").value());
-  PutAll(fast, Keys(100, "multi"));
-  CHECK(fast.MultiGet(Keys(100, "multi").views).ok_count() == 100);
+  PutAll(fast, KeyList(100, "multi"));
+  CHECK(fast.MultiGet(KeyList(100, "multi").views).ok_count() == 100);
   const std::string large(3 << 20, 'x');
   Future<Version> streamed = fast.PutAsync("large", large);
   CHECK(fast.space().RefreshPrefilter().ok());  // It may not have arrived yet.
@@ -186,7 +175,8 @@ TEST_CASE("AnOldCopyHoldsNobodyUpWhileANodeIsStopped", "[kinds]") {
   CHECK(WaitUntil([&] { return fast.space().prefilter_stats().age > milliseconds(40); }));
   const auto began = std::chrono::steady_clock::now();
   CHECK(fast.GetAsync("k").Wait().ok());
-  (void)fast.Get("k", {.timeout = milliseconds(200)});
+  CHECK(WaitUntil([&] { return fast.space().prefilter_stats().age > milliseconds(60); }));
+  CHECK(fast.Get("k", {.timeout = milliseconds(2'000)}).ok());
   // The default, which a download's pieces would have had, is 10 s each.
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(5));
   cluster.Resume(stopped);

@@ -77,6 +77,21 @@ TEST_CASE("A chain behind large reads hands its values on", "[chain]") {
   CHECK(swapped.Wait().value().bytes == treasure);
 }
 
+TEST_CASE("A chain does not overtake a large put on one of its keys", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.order", {.partitions = 1});
+  const std::string large(4 << 20, 'L');
+  for (int round = 0; round < 10; ++round) {
+    Future<Version> put = map.PutAsync("{a}y", large);
+    Chain chain;
+    chain.Put("{a}x", "new");
+    chain.Put("{a}y", "new");
+    CHECK(Done(map.Execute(chain)).status().ok());
+    CHECK(put.Wait().ok());
+    CHECK(map.Get("{a}y")->bytes == "new");
+  }
+}
+
 TEST_CASE("Conditions leave steps out", "[chain]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "chain.conditions");

@@ -125,20 +125,8 @@ class Costs {
 std::string KeyOf(int number) { return "k" + std::to_string(number); }
 
 // n keys that a row's `number`-th call has for itself.
-struct Keys {
-  explicit Keys(int number) {
-    for (std::size_t i = 0; i < kItems; ++i) {
-      texts.push_back(KeyOf(number) + "." + std::to_string(i));
-    }
-    views.assign(texts.begin(), texts.end());
-  }
-  std::vector<KeyValue> With(std::string_view value) const {
-    std::vector<KeyValue> records;
-    for (const std::string& key : texts) records.push_back({key, value});
-    return records;
-  }
-  std::vector<std::string> texts;
-  std::vector<std::string_view> views;
+struct Keys : KeyList {
+  explicit Keys(int number) : KeyList(static_cast<int>(kItems), KeyOf(number) + ".") {}
 };
 
 #define TP_OK(expression) RequireOk((expression).status())
@@ -218,7 +206,7 @@ std::vector<Row> OrderedRows(const BytesOrderedMap& map, const std::string& valu
 std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& priorities,
                            const std::string& value) {
   const std::vector<std::string_view> values(kItems, value);
-  for (int i = 0; i < 20 * static_cast<int>(kItems); ++i) {
+  for (std::size_t i = 0; i < 20 * kItems; ++i) {
     TP_OK(queue.Push(value));
     TP_OK(priorities.Push(static_cast<Priority>(i), value));
   }

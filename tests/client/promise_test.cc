@@ -13,20 +13,6 @@
 namespace tidepool::testing {
 namespace {
 
-struct Keys {
-  explicit Keys(int count) {
-    for (int i = 0; i < count; ++i) texts.push_back("key" + std::to_string(i));
-    views.assign(texts.begin(), texts.end());
-  }
-  std::vector<KeyValue> With(std::string_view value) const {
-    std::vector<KeyValue> records;
-    for (const std::string& key : texts) records.push_back({key, value});
-    return records;
-  }
-  std::vector<std::string> texts;
-  std::vector<std::string_view> views;
-};
-
 // Frames that `work` makes the client send.
 template <typename Work>
 std::uint64_t FramesOf(const Client& client, Work work) {
@@ -38,7 +24,7 @@ std::uint64_t FramesOf(const Client& client, Work work) {
 TEST_CASE("ReadOnlyAsksForEachKeyOnce", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "promise.reads");
-  const Keys keys(500);
+  const KeyList keys(500);
   REQUIRE(map.MultiPut(keys.With("v")).AllOk());
   const BytesMap reads = WithPromise(map, Promise::kReadOnly);
   const auto read_all = [&] {
@@ -114,7 +100,7 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
   for (int i = 0; i < 4'000; ++i) {
     const std::string key = "k" + std::to_string(random.Below(300));
     const auto found = model.find(key);
-    switch (random.Below(6)) {
+    switch (random.Below(7)) {
       case 0: {
         const std::string value = std::to_string(i);
         REQUIRE(map.Put(key, value).ok());
@@ -133,6 +119,13 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
         model[key] = model["k1"] = value;
         break;
       }
+      case 6: {
+        const std::vector<std::string_view> keys = {key, "k2"};
+        (void)map.MultiDelete(keys);
+        model.erase(key);
+        model.erase("k2");
+        break;
+      }
       case 3: {
         Future<Version> put = map.PutAsync(key, "async");
         REQUIRE(map.Get(key)->bytes == "async");
@@ -149,10 +142,20 @@ TEST_CASE("AProgramFindsItsOwnWritesWhateverItPromised", "[kinds]") {
   }
 }
 
+TEST_CASE("ErasedRangesAreForgotten", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const BytesOrderedMap map =
+      WithPromise(Open<BytesOrderedMap>(client, "promise.ranges"), Promise::kReadOnly);
+  REQUIRE(map.Put("a", "v").ok());
+  CHECK(map.Get("a").ok());
+  CHECK(map.EraseRange({}).value() == 1);
+  CHECK(map.Get("a").code() == StatusCode::kNotFound);
+}
+
 TEST_CASE("InsertsWithoutAnswersOfTheirOwnTakeFewerBytes", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "promise.inserts");
-  const Keys keys(5'000);
+  const KeyList keys(5'000);
   const auto records = keys.With("sixteen bytes...");
   std::uint64_t received_plain = 0;
   std::uint64_t received_quiet = 0;
@@ -202,7 +205,7 @@ TEST_CASE("EachRecordOfAQuietBatchHasAResult", "[kinds]") {
 TEST_CASE("WritesThatAreNotDisjointLeaveOneOfTheirValues", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "promise.clash");
-  const Keys keys(2'000);
+  const KeyList keys(2'000);
   std::vector<std::size_t> succeeded(2);
   std::vector<std::thread> writers;
   for (std::size_t w = 0; w < 2; ++w) {
@@ -229,7 +232,7 @@ TEST_CASE("AFullMemoryIsToldForEachRecordOfAQuietBatch", "[kinds]") {
   Client client = ConnectTo(cluster);
   const BytesMap map = WithPromise(Open<BytesMap>(client, "full"), Promise::kInsertOnly);
   const std::string value(10'000, 'v');
-  const Keys keys(12'000);  // 120 MB.
+  const KeyList keys(12'000);  // 120 MB.
   const BatchResult batch = map.MultiPut(keys.With(value), {.timeout = std::chrono::seconds(60)});
   CHECK(batch.FirstFailure().code() == StatusCode::kResourceExhausted);
   CHECK(batch.ok_count() > 1'000);
@@ -240,6 +243,41 @@ TEST_CASE("AFullMemoryIsToldForEachRecordOfAQuietBatch", "[kinds]") {
             (batch.code(i) == StatusCode::kOk ? StatusCode::kOk : StatusCode::kNotFound));
 }
 
+TEST_CASE("PopOnlyAsksAnEmptyQueueOnce", "[kinds]") {
+  using namespace std::chrono_literals;
+  Client client = ConnectTo(Cluster());
+  Client other = ConnectTo(Cluster());
+  const auto queue = Open<BytesQueue>(client, "promise.pops");
+  const auto theirs = Open<BytesQueue>(other, "promise.pops");
+  const BytesQueue pops = WithPromise(queue, Promise::kPopOnly);
+  REQUIRE(queue.Push("one").ok());
+  CHECK(pops.Pop()->value == "one");
+  const auto pop_all = [&] {
+    for (int i = 0; i < 50; ++i) {
+      CHECK(pops.Pop({.wait = 60s}).code() == StatusCode::kNotFound);
+      CHECK(pops.PopMany(5, {.wait = 60s})->empty());
+      CHECK(pops.PopAsync({.wait = 60s}).Wait().code() == StatusCode::kNotFound);
+      CHECK(pops.Peek().code() == StatusCode::kNotFound);
+    }
+  };
+  CHECK(FramesOf(client, pop_all) == 1);
+  CHECK(FramesOf(client, pop_all) == 0);
+  // A broken promise hides what others push until the round ends, and loses nothing.
+  REQUIRE(theirs.Push("hidden").ok());
+  CHECK(pops.Pop().code() == StatusCode::kNotFound);
+  CHECK(queue.Length()->ready == 1);
+  pops.space().EndRound();
+  CHECK(pops.Pop({.lease = 10min})->value == "hidden");
+  CHECK(pops.Pop().code() == StatusCode::kNotFound);
+  // What the program itself pushes is found.
+  REQUIRE(pops.Push("own").ok());
+  CHECK(pops.Pop()->value == "own");
+  CHECK(pops.Pop().code() == StatusCode::kNotFound);
+  const std::vector<std::string_view> two = {"a", "b"};
+  REQUIRE(pops.MultiPush(two).AllOk());
+  CHECK(pops.PopMany(5)->size() == 2);
+}
+
 // No gain, and no harm, as the header says.
 TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   Client client = ConnectTo(Cluster());
@@ -247,7 +285,7 @@ TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   const auto queue = Open<BytesQueue>(client, "promise.pushes");
   const BytesMap local = WithPromise(map, Promise::kLocal);
   const BytesQueue pushes = WithPromise(queue, Promise::kPushOnly);
-  const Keys keys(100);
+  const KeyList keys(100);
   const auto work = [&](const BytesMap& some, const BytesQueue& items) {
     return FramesOf(client, [&] {
       REQUIRE(some.MultiPut(keys.With("v")).AllOk());

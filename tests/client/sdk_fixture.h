@@ -6,7 +6,9 @@
 // (tests/lint/thread_asserts.py).
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/integration/harness.h"
 #include "tidepool/tidepool.h"
@@ -27,5 +29,20 @@ T Open(Client& client, std::string_view name, const NamespaceOptions& options = 
   RequireOk(opened.status());
   return *std::move(opened);
 }
+
+// Some keys that live long enough for calls that take views.
+struct KeyList {
+  explicit KeyList(int count, const std::string& prefix = "key") {
+    for (int i = 0; i < count; ++i) texts.push_back(prefix + std::to_string(i));
+    views.assign(texts.begin(), texts.end());
+  }
+  std::vector<KeyValue> With(std::string_view value) const {
+    std::vector<KeyValue> records;
+    for (const std::string& key : texts) records.push_back({key, value});
+    return records;
+  }
+  std::vector<std::string> texts;
+  std::vector<std::string_view> views;
+};
 
 }  // namespace tidepool::testing

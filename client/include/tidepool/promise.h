@@ -31,7 +31,7 @@ enum class Promise : std::uint8_t {
   // Nobody pops. Buys nothing: a batch of pushes travels in one message as it is.
   kPushOnly = 8,
   // Nobody pushes. Once a pop or peek has found no item, others end with kNotFound at once, without
-  // a message and without waiting, until EndRound or a push through this handle.
+  // a message and without waiting, until EndRound or a push or nack through this handle.
   kPopOnly = 16,
   // Only what this program's own node owns is asked for. Buys nothing as long as clients reach
   // their own node by the same network as any other.
