@@ -18,6 +18,7 @@ constexpr std::uint64_t kTimerNs = 5'000'000;
 // adds less to a request's latency than one large value's parts do.
 constexpr std::uint64_t kSliceNs = 50'000;
 constexpr std::uint64_t kSliceIntervalNs = 1'000'000;
+constexpr std::uint64_t kMoveIntervalNs = 250'000;
 // A sleeping core looks at its timers and its stop flag this often.
 constexpr int kSleepMsMax = 100;
 
@@ -129,8 +130,19 @@ unsigned Core::PollOnce() {
     next_timer_ns_ = now_ns + kTimerNs;
     dispatcher_->OnTimer(now_ns);
   }
+  if (dispatcher_->range_moves().active()) [[unlikely]]
+    events += MoveRanges(now_ns, events);
   if (WorkInBackground(now_ns, events)) ++events;
   return events;
+}
+
+// Beside traffic a fifth of the core, and all that it needs while clients wait for its end.
+unsigned Core::MoveRanges(std::uint64_t now_ns, unsigned events) {
+  RangeMoves& moves = dispatcher_->range_moves();
+  moves.Flush();
+  if (events > 0 && now_ns < next_move_ns_ && !moves.urgent()) return 0;
+  next_move_ns_ = now_ns + kMoveIntervalNs;
+  return moves.Slice(kSliceNs) ? 1 : 0;
 }
 
 // True if there is more to do at once, so that an idle core does not sleep on it.

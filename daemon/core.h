@@ -59,6 +59,7 @@ class Core {
   void Run();
   void Close();
   unsigned PollOnce();
+  unsigned MoveRanges(std::uint64_t now_ns, unsigned events);
   bool WorkInBackground(std::uint64_t now_ns, unsigned events);
   void Sleep();
 
@@ -73,6 +74,7 @@ class Core {
   int epoll_fd_ = -1;
   std::uint64_t next_timer_ns_ = 0;
   std::uint64_t next_slice_ns_ = 0;
+  std::uint64_t next_move_ns_ = 0;
   std::string worker_address_;
   std::atomic<std::uint64_t> loops_{0};
   std::atomic<std::uint64_t> sleeps_{0};

@@ -245,8 +245,10 @@ std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
         core->id(),
         [stats](Core& at) {
           at.store().ForEachPartition([&](storage::Partition& held) {
-            stats->push_back({held.id(), held.store().size(), held.store().payload_bytes(),
-                              held.last_lsn().value()});
+            // A copy in the making is nobody's yet.
+            if (at.dispatcher().ownership().importing(held.id())) return;
+            stats->push_back({held.id(), held.records(), held.store().payload_bytes(),
+                              held.last_lsn().value(), held.operations()});
           });
         },
         deadline);

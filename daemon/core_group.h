@@ -72,6 +72,7 @@ struct PartitionStats {
   std::uint64_t records = 0;
   std::uint64_t live_bytes = 0;  // Of keys and values.
   std::uint64_t changes = 0;     // Differs whenever the partition has changed since the last look.
+  std::uint64_t operations = 0;  // Since it was opened here; those that came by frame.
 };
 
 // The outcome of one operation that a gRPC service asked for; owns its value.

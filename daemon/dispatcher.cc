@@ -60,6 +60,7 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, const Lease& leas
       lease_(lease),
       clock_(clock),
       ownership_(core, store),
+      range_moves_(std::make_unique<RangeMoves>(*this, store)),
       scratch_(limits::kFrameBytesMax) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
@@ -247,7 +248,8 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   }
   const wire::Group& group = request_.groups[g];
   storage::Partition* partition = store_.Find(group.partition);
-  if (partition != nullptr && lease_.ValidAt(to.received_ns)) {
+  // Under another term it may have lost the keys that are read.
+  if (partition != nullptr && partition->term() == group.term && lease_.ValidAt(to.received_ns)) {
     return PlanReadsAgain(g, partition, to);
   }
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
@@ -263,6 +265,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
 
 void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) {
   const wire::Group& group = request_.groups[g];
+  partition->CountOperations(group.operation_count);
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
     plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
@@ -366,7 +369,9 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
           &reply);
   // The room of answers behind this one is not for the text of a failure.
   Bytes& text = reply.answer.value;
-  if (reply.answer.code != StatusCode::kOk) text = text.first(std::min(text.size(), room));
+  if (reply.answer.code != StatusCode::kOk && reserved_bytes > 0) {
+    text = text.first(std::min(text.size(), room));
+  }
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
   if (planned.quiet) {

@@ -18,6 +18,7 @@
 #include "daemon/operation.h"
 #include "daemon/ownership.h"
 #include "daemon/process_groups.h"
+#include "daemon/range_moves.h"
 #include "daemon/sessions.h"
 #include "daemon/streams.h"
 #include "daemon/suspended_operations.h"
@@ -63,6 +64,11 @@ class Dispatcher : public transport::Receiver, public Executor {
   // held back, in its order. Nothing happens if a map has ended it meanwhile. What was held back
   // and what waits in the partition is told by InstallMap if it has moved.
   void Thaw(PartitionId partition, Term term);
+
+  // Ranges of ordered partitions that move between this node's cores.
+  RangeMoves& range_moves() { return *range_moves_; }
+  // A partition that was copied here is complete: runs what was held back for it.
+  void EndImport(PartitionId partition);
 
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
@@ -167,6 +173,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   Ownership ownership_;
   transport::BufferPool pool_;
   transport::Worker* worker_ = nullptr;
+  std::unique_ptr<RangeMoves> range_moves_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
   std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.

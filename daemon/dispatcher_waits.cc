@@ -110,6 +110,8 @@ SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waite
 
 Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
   const Status status = ownership_.Install(std::move(map), self);
+  // Before anything runs: a range that has left must be in its stream to the last change.
+  range_moves_->OnMap();
   ResumeWaiting();
   // What waits on partitions that are gone or have moved must be told.
   RecheckSuspended();
@@ -119,6 +121,12 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
 void Dispatcher::Thaw(PartitionId partition, Term term) {
   if (!ownership_.Thaw(partition, term)) return;
   // In one go, so that nothing that arrives later comes before what was held back.
+  ResumeWaiting();
+  Wake(partition);
+}
+
+void Dispatcher::EndImport(PartitionId partition) {
+  if (!ownership_.EndImport(partition)) return;
   ResumeWaiting();
   Wake(partition);
 }

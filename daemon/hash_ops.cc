@@ -182,7 +182,7 @@ void HandleWait(const OperationContext& context, Reply* reply) {
 
 void HandleLength(const OperationContext& context, Reply* reply) {
   reply->answer.has_number = true;
-  reply->answer.number = context.partition.store().size();
+  reply->answer.number = context.partition.records();
 }
 
 // Lists records into the scratch memory. A value that is too large for the list, or for what is

@@ -208,6 +208,7 @@ Status Node::StartServices() {
   };
   router_ = std::make_unique<RequestRouter>(std::move(router));
   state_.router = router_.get();
+  state_.splitter = &splitter_;
   data_service_ = std::make_unique<DataService>(router_.get());
   bulk_service_ = std::make_unique<BulkService>(router_.get());
   staging_service_ = std::make_unique<StagingService>(router_.get(), &state_.saved);
@@ -379,6 +380,7 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   host_->ShowCluster(joined);
   state_.member.store(member_.get());
   member_->Start();
+  splitter_.Start();
   log::Info("joined cluster " + joined + " as node " + std::to_string(self->value()) + " at " +
             host_->address() + "; data path " + cores_->Describe());
   return OkStatus();
@@ -441,6 +443,7 @@ void Node::Drain(const StopRequest& request) {
   host_->SetHealth(false);
   staging_service_->Stop();
   state_.moves.Stop();
+  splitter_.Stop();
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
   member_->Stop();
   if (request.failure.ok()) {

@@ -19,6 +19,7 @@
 #include "daemon/membership/member.h"
 #include "daemon/network_interface.h"
 #include "daemon/node_state.h"
+#include "daemon/range_splitter.h"
 #include "daemon/services/admin_service.h"
 #include "daemon/services/auth.h"
 #include "daemon/services/bulk_service.h"
@@ -108,6 +109,7 @@ class Node {
   std::string token_file_;
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<Member> member_;
+  RangeSplitter splitter_{&state_};
   std::unique_ptr<ServiceHost> host_;
   std::thread coordinator_thread_;
   StopSignal coordinator_stop_;

@@ -23,6 +23,7 @@
 
 namespace tidepool::daemon {
 
+class RangeSplitter;
 class RequestRouter;
 
 // Thread-safe: what is not const by nature is atomic or locks itself. Lives as long as the node.
@@ -39,6 +40,7 @@ struct NodeState {
   std::uint64_t started_ns = 0;  // Monotonic.
   CoreGroup* cores = nullptr;
   RequestRouter* router = nullptr;
+  RangeSplitter* splitter = nullptr;
   // Ends the process in good order, soon after the call returns. `loss_agreed`: what this node
   // holds was saved or given up, so its namespaces come back empty rather than lost.
   std::function<void(bool loss_agreed)> request_stop;

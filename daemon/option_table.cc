@@ -61,6 +61,18 @@ const OptionRow kTable[] = {
      600'000},
     {"heartbeat-ms", "MS", "1000", "between heartbeats; at most a third of the lease",
      &Options::heartbeat_ms, 20, 200'000},
+    {"split-records", "N", "2000000",
+     "a range of an ordered namespace with so many records is split; 0: their number does not "
+     "matter",
+     &Options::split_records, 0, UINT32_MAX},
+    {"split-bytes", "SIZE", "512MiB", "the same by what the records take; 0: that does not matter",
+     SizeField{&Options::split_bytes}, 0},
+    {"split-operations", "N", "200000",
+     "so many operations per second split a range, if another core has half as many at most; 0: "
+     "they do not matter",
+     &Options::split_operations, 0, UINT32_MAX},
+    {"split-check-ms", "MS", "1000", "between two looks for ranges to split",
+     &Options::split_check_ms, 10, kDayMs},
     {"log-level", "LEVEL", "info", "trace, debug, info, warn, error or off", &Options::log_level},
     {"log-file", "FILE", "", "write the log there instead of stderr", &Options::log_file},
 };

@@ -41,6 +41,11 @@ struct Options {
   bool pin = false;
   WaitPolicy wait = WaitPolicy::kAuto;
   std::uint32_t clients_expected = 64;
+  // A range of an ordered namespace is split when it has more than this; 0: never for that.
+  std::uint32_t split_records = 2'000'000;
+  std::uint64_t split_bytes = 512ull << 20;
+  std::uint32_t split_operations = 200'000;  // Per second, while another core has half of that.
+  std::uint32_t split_check_ms = 1'000;
 
   // Log.
   log::Level log_level = log::Level::kInfo;

@@ -210,7 +210,8 @@ void HandleCountRange(const OperationContext& context, Reply* reply) {
   storage::OrderedStore& store = context.partition.ordered();
   const bool stored = (context.operation.get(Argument::kOptions) & wire::kCountStored) != 0;
   RangeProgress progress;
-  if (stored && IsWhole(part.range, context.partition)) {
+  const bool counted = !context.partition.has_leavings();
+  if (stored && counted && IsWhole(part.range, context.partition)) {
     progress.records = store.size();
     progress.done = true;
   } else {

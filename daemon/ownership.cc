@@ -72,14 +72,17 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
       }
     }
   }
-  for (const PartitionId partition : gone) store_.DropPartition(partition);
+  for (const PartitionId partition : gone) {
+    importing_.erase(partition.value());
+    store_.DropPartition(partition);
+  }
   for (const auto& [id, space] : map->namespaces) {
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
-        if (held->term() < place.term) {
+        if (held->term() < place.term && !importing(partition)) {
           held->SetTerm(place.term);
           held->SetBounds(BoundsOf(*space, i));
         }
@@ -106,6 +109,30 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   return outcome;
 }
 
+Status Ownership::BeginImport(PartitionId partition, Term term) {
+  const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
+  if (space == nullptr) return Status(StatusCode::kNotFound, "the namespace was dropped");
+  auto added = store_.AddPartition(partition, term, PartitionOptionsOf(*space, partition.index()));
+  if (!added.ok()) return added.status();
+  (*added)->Freeze();
+  importing_.insert(partition.value());
+  return OkStatus();
+}
+
+bool Ownership::EndImport(PartitionId partition) {
+  storage::Partition* held = store_.Find(partition);
+  const placement::PartitionPlace* place = map_ == nullptr ? nullptr : map_->Find(partition);
+  const bool ours = place != nullptr && place->node == self_ && place->core == core_;
+  if (importing_.erase(partition.value()) == 0 || held == nullptr || !ours) return false;
+  held->SetBounds(BoundsOf(*map_->Find(partition.space()), partition.index()));
+  held->SetTerm(place->term);
+  return true;
+}
+
+void Ownership::CancelImport(PartitionId partition) {
+  if (importing_.erase(partition.value()) > 0) store_.DropPartition(partition);
+}
+
 StatusCode Ownership::Freeze(PartitionId partition, Term term) {
   storage::Partition* held = store_.Find(partition);
   if (held == nullptr || held->term() != term) return StatusCode::kWrongEpoch;
@@ -127,8 +154,10 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
     if (map_ != nullptr && map_->dropped.contains(partition.space())) {
       return {Verdict::Kind::kRefuse, nullptr, StatusCode::kNotFound};
     }
-    const bool known_namespace = map_ != nullptr && map_->Find(partition.space()) != nullptr;
-    if (known_namespace) return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
+    // An ordered one may have been split by that map.
+    const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
+    if (space != nullptr && space->ranges == nullptr)
+      return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};
     return {Verdict::Kind::kWait};
   }
   if (term > place->term) return {Verdict::Kind::kWait};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "daemon/memory_shares.h"
@@ -63,6 +64,17 @@ class Ownership {
   // under this term (any more).
   bool Thaw(PartitionId partition, Term term);
 
+  // Opens a partition that no map gives yet, to copy something into it: frozen, and left alone by
+  // maps until the import ends, one that gives it to this core included. `term`: of where the
+  // copied versions come from.
+  // Errors: kNotFound (the namespace), kResourceExhausted, kAlreadyExists.
+  Status BeginImport(PartitionId partition, Term term);
+  // It is complete: serves under what the map says. False: the map does not give it to this core,
+  // or it is gone.
+  bool EndImport(PartitionId partition);
+  void CancelImport(PartitionId partition);
+  bool importing(PartitionId partition) const { return importing_.contains(partition.value()); }
+
   const placement::PlacementMapPtr& map() const { return map_; }
   MemoryShares& shares() { return shares_; }
   NodeId self() const { return self_; }
@@ -76,6 +88,7 @@ class Ownership {
   const CoreId core_;
   storage::CoreStore& store_;
   MemoryShares shares_;
+  std::set<std::uint32_t> importing_;
   placement::PlacementMapPtr map_;
   NodeId self_;
 };

@@ -242,6 +242,25 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
   return outcome;
 }
 
+bool HashStore::Import(Bytes key, std::uint64_t hash, ValueWriter& value, std::uint8_t value_flags,
+                       std::uint64_t expiry_ms, Lsn version) {
+  TP_CHECK(value.Complete());
+  LogRecord change;
+  change.partition = partition_.id();
+  change.lsn = version;
+  change.value_flags = value_flags;
+  change.key = key;
+  change.hash = hash;
+  change.value = value.Staged();
+  change.extent_segments = value.segments_;
+  change.value_bytes = value.value_bytes();
+  change.expiry_ms = expiry_ms;
+  if (partition_.Apply(change).value() == 0) return false;
+  value.segments_.clear();  // They are the record's now.
+  value.Release();
+  return true;
+}
+
 HashOutcome HashStore::Delete(Bytes key, std::uint64_t hash, Lsn if_version, std::uint64_t now_ms) {
   return DeleteFound(key, hash, if_version, false, now_ms);
 }

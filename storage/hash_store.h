@@ -118,6 +118,11 @@ class HashStore : public Store {
   HashOutcome Put(Bytes key, std::uint64_t hash, ValueWriter& value, const PutOptions& options,
                   std::uint64_t now_ms);
 
+  // What another core's store had under this key: the record keeps its version and expiry. Of a
+  // frozen partition. False: no memory, and nothing changed; true: the writer is empty.
+  bool Import(Bytes key, std::uint64_t hash, ValueWriter& value, std::uint8_t value_flags,
+              std::uint64_t expiry_ms, Lsn version);
+
   // Returns: kOk, kNotFound, kFailedPrecondition (`if_version` is not 0 and differs). Works on a
   // full store.
   HashOutcome Delete(Bytes key, std::uint64_t hash, Lsn if_version, std::uint64_t now_ms);

@@ -3,6 +3,7 @@
 // daemon's dispatcher (term, owner) -> [Partition] -> its kind's store -> index and log.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -92,6 +93,17 @@ class Partition {
   // Of Kind::kOrdered: which keys are its own. Another range comes with another term.
   const KeyBounds& bounds() const { return bounds_; }
   void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
+  // Records beyond its bounds, which have left it by a split and are not removed yet: about so
+  // many. Nothing but a count of the whole store ever meets them.
+  bool has_leavings() const { return leavings_.has_value(); }
+  void SetLeavings(std::optional<std::uint64_t> records) { leavings_ = records; }
+  // Records within its bounds; expired ones that were not yet removed included.
+  std::uint64_t records() const {
+    return store_->size() - std::min(leavings_.value_or(0), store_->size());
+  }
+  // Operations so far, for who looks how busy it is.
+  std::uint64_t operations() const { return operations_; }
+  void CountOperations(std::uint64_t count) { operations_ += count; }
 
   // Whether operations under this term may run now. Never while it is frozen.
   bool Serves(Term term) const { return serving_ == term; }
@@ -119,8 +131,9 @@ class Partition {
   // Gives the change the next version unless it has one.
   void Stamp(LogRecord& change) {
     if (change.lsn.value() == 0) change.lsn = Lsn(last_lsn_.value() + 1);
-    TP_CHECK(change.lsn > last_lsn_);
-    last_lsn_ = change.lsn;
+    // What is copied into a frozen partition keeps the versions that it had elsewhere.
+    TP_CHECK(change.lsn > last_lsn_ || frozen());
+    last_lsn_ = std::max(last_lsn_, change.lsn);
   }
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);
@@ -159,6 +172,8 @@ class Partition {
   Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
   Lsn last_lsn_;
   KeyBounds bounds_;
+  std::optional<std::uint64_t> leavings_;
+  std::uint64_t operations_ = 0;
   const PartitionOptions options_;
   std::uint64_t* const guard_;  // In an arena.
   Lsn tombstone_floor_;

@@ -100,7 +100,8 @@ struct MovedItem {
   std::uint64_t id = 0;
   std::uint64_t priority = 0;
   std::uint64_t deliveries = 0;
-  std::uint64_t consumer = 0;        // If it is leased.
+  std::uint64_t consumer = 0;  // If it is leased.
+  // In ms, and 1 more: what is over has 1.
   std::uint64_t lease_left_ms = 0;   // 0: not leased.
   std::uint64_t expiry_left_ms = 0;  // 0: lives for ever.
   std::uint64_t value_bytes = 0;

@@ -10,16 +10,15 @@
 namespace tidepool::storage {
 namespace {
 
-// What is left of a time until `at_ms`: 0 if there is none such. What is over has 1 ms left, so
-// that it ends over there as it would have here.
+// What is left of the time until `at_ms`, and 1: 0 is no such time, and 1 one that is over.
 std::uint64_t LeftMs(std::uint64_t at_ms, std::uint64_t now_ms) {
   if (at_ms == 0 || at_ms == kNeverMs) return at_ms;
-  return at_ms > now_ms ? at_ms - now_ms : 1;
+  return (at_ms > now_ms ? at_ms - now_ms : 0) + 1;
 }
 
 std::uint64_t AtMs(std::uint64_t left_ms, std::uint64_t now_ms) {
   if (left_ms == 0 || left_ms == kNeverMs) return left_ms;
-  return now_ms + left_ms < now_ms ? kNeverMs : now_ms + left_ms;
+  return now_ms + left_ms < now_ms ? kNeverMs : now_ms + left_ms - 1;
 }
 
 }  // namespace
@@ -65,7 +64,8 @@ bool QueueStore::NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem*
     if (location == 0) return false;
     const std::uint64_t id = KeyOf(location).id();
     const auto found = delivered_.find(id);
-    const bool leased = found != delivered_.end() && found->second.leased();
+    // One that is overdue is ready over there, as it is here for whoever asks next.
+    const bool leased = found != delivered_.end() && found->second.deadline_ms > now_ms;
     if (!leased && HasExpired(location, now_ms)) continue;
     *item = ViewOf(location, found == delivered_.end() ? 0 : found->second.deliveries);
     *moved = {};

@@ -274,6 +274,32 @@ Status Drop(Invocation& run) {
   return OkStatus();
 }
 
+Status Split(Invocation& run) {
+  v1::SplitNamespaceRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  if (run.args.Has("KEY")) {
+    Result<std::string> key = KeyFrom(run.args, "KEY", run.args.Text("KEY"));
+    if (!key.ok()) return key.status();
+    request.set_key(*std::move(key));
+  }
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::SplitNamespaceResponse response;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Split, request, &response));
+  Json result = {{"name", request.name()},
+                 {"partition", response.partition()},
+                 {"node_id", response.node_id()},
+                 {"core", response.core()},
+                 {"epoch", response.epoch()}};
+  SetBytes(&result, "key", response.key());
+  run.out.Result(result, "partition " + std::to_string(response.partition()) + " on core " +
+                             std::to_string(response.core()) + " of node " +
+                             std::to_string(response.node_id()) + " has the keys from " +
+                             ForTerminal(response.key()) + " on");
+  return OkStatus();
+}
+
 Status AcceptLoss(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
@@ -404,6 +430,15 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace describe default", ""}},
        Describe,
        "describe info"},
+      {"namespace split",
+       "split a range of an ordered namespace in two",
+       "The upper part goes to another core of the same node, while the range is used. Without a "
+       "key the range with the most records is split in its middle.",
+       {name, {"KEY", "the first key of the new range", 0, 1}},
+       {{"--base64", "", "the key is given as base64"}},
+       {{"kvctl namespace split names m", ""}, {"kvctl namespace split names", ""}},
+       Split,
+       "split range"},
       {"namespace drop",
        "drop a namespace and its records",
        "At once and for ever. One created later under this name has nothing of it.",
@@ -415,7 +450,7 @@ std::vector<Verb> NamespaceVerbs() {
       {"namespace migrate",
        "move a queue, priority queue or filter to another node, under load",
        "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
-       "copied (about a second per GB), at most for --timeout (default: 10 s, and 1 s for each 50 "
+       "copied, at most for --timeout (default: 10 s, and 1 s for each 50 "
        "MB), else it stays where it was. If kvctl is killed, what is under way ends by itself.",
        {name, {"NODE", "its number, see kvctl status, or local"}},
        {},

@@ -24,6 +24,7 @@
 
 #include "daemon/membership/cluster_store.h"
 #include "daemon/membership/map_holder.h"
+#include "daemon/membership/range_rules.h"
 #include "proto/base/clock.h"
 #include "tidepool/v1/cluster.pb.h"
 #include "tidepool/v1/moves.pb.h"
@@ -96,6 +97,9 @@ class Coordinator {
   // the one that they replace at most one is given, so whoever asks again learns what has become of
   // it. Errors: kUnknown (it may be durable or not; ask again). All else is in the answer.
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request);
+  // Makes two ranges known where there was one. Asking again gives the same answer.
+  // Errors: as SplitRange, kNotFound (the namespace was dropped), those of Save.
+  Result<Epoch> SplitPartition(const RangeSplit& split);
 
   // Wall clock of each node's last heartbeat, index = NodeId.
   std::vector<std::uint64_t> LastHeartbeatsMs() const;

@@ -82,6 +82,14 @@ class NamespacesGate final : public v1::Namespaces::Service, private Gate {
                     grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) override {
     return Pass(context, [&] { return inner_.Migrate(context, request, writer); });
   }
+  RpcStatus Split(ServerContext* context, const v1::SplitNamespaceRequest* request,
+                  v1::SplitNamespaceResponse* response) override {
+    return Pass(context, [&] { return inner_.Split(context, request, response); });
+  }
+  RpcStatus CommitSplit(ServerContext* context, const v1::CommitSplitRequest* request,
+                        v1::CommitSplitResponse* response) override {
+    return Pass(context, [&] { return inner_.CommitSplit(context, request, response); });
+  }
 
  private:
   v1::Namespaces::Service& inner_;

@@ -25,6 +25,10 @@ class NamespacesService final : public v1::Namespaces::Service {
                           v1::AcceptLossResponse* response) override;
   grpc::Status Migrate(grpc::ServerContext* call, const v1::MigrateNamespaceRequest* request,
                        grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) override;
+  grpc::Status Split(grpc::ServerContext* call, const v1::SplitNamespaceRequest* request,
+                     v1::SplitNamespaceResponse* response) override;
+  grpc::Status CommitSplit(grpc::ServerContext* call, const v1::CommitSplitRequest* request,
+                           v1::CommitSplitResponse* response) override;
 
  private:
   // Passes a call on to the coordinator's node; its answer, status and all, is ours. Then waits
@@ -38,6 +42,8 @@ class NamespacesService final : public v1::Namespaces::Service {
   Status CheckFilterFits(Kind kind, const placement::NamespaceOptions& options, Deadline deadline);
   void DescribeFilter(const placement::Namespace& space, Deadline deadline,
                       v1::DescribeNamespaceResponse* response);
+  Result<std::uint32_t> RangeToSplit(const placement::Namespace& space,
+                                     const v1::SplitNamespaceRequest& request, Deadline deadline);
   // Within the deadline, at most a second.
   void WaitUntilInstalled(Epoch epoch, Deadline deadline);
 

@@ -1,7 +1,8 @@
 // A client in mid-traffic, for tests that kill it: adds, batches, buffered adds, and values large
 // enough to travel in parts, both ways.
 //
-//   traffic_client CLUSTER_FILE ID     a byte on stdout after each add to "adds-ID"; after every
+//   traffic_client CLUSTER_FILE ID [ordered]
+//                                      a byte on stdout after each add to "adds-ID"; after every
 //                                      eighth, 3,000 buffered adds to "buffered-ID"; ends never
 //
 // Exit code 1: an operation failed.
@@ -26,14 +27,17 @@ int Fail(const char* what, const tidepool::Status& status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   tidepool::ConnectOptions options;
   options.cluster_file = argv[1];
   const std::string id = argv[2];
   auto client = tidepool::Client::Connect(options);
   if (!client.ok()) return Fail("connect", client.status());
-  auto map = client->Open<tidepool::BytesMap>("traffic");
-  if (!map.ok()) return Fail("open", map.status());
+  const auto kind = argc == 4 ? tidepool::NamespaceKind::kOrdered : tidepool::NamespaceKind::kHash;
+  auto space = client->OpenNamespace("traffic", kind);
+  if (!space.ok()) return Fail("open", space.status());
+  const tidepool::BytesMap all(*std::move(space));
+  const tidepool::BytesMap* map = &all;
 
   const std::string large(kLargeBytes, 'x');
   const std::string small(1'000, 'y');

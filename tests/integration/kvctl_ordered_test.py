@@ -108,6 +108,23 @@ class Ordered(kvctl_support.KvctlTest):
         self.assertEqual(found["partition_list"][1]["begin_base64"],
                          base64.b64encode(b"a,\xff").decode())
 
+    def test_a_split_by_hand(self):
+        self.good("namespace", "create", "halves", "--kind", "ordered", "--split", "manual")
+        keys = [f"k{i}" for i in range(100, 200)]
+        for key in keys:
+            self.good("put", "halves", key, "v")
+        split = self.kvctl("namespace", "split", "halves", "--json").json()["result"]
+        self.assertEqual((split["partition"], split["key"]), (1, "k15"))
+        self.good("namespace", "split", "halves", base64.b64encode(b"k120").decode(), "--base64")
+        found = self.kvctl("namespace", "describe", "halves", "--json").json()["result"]
+        self.assertEqual([(part["index"], part["begin"]) for part in found["partition_list"]],
+                         [(0, ""), (2, "k120"), (1, "k15")])
+        self.assertEqual(found["records"], 100)
+        self.assertEqual(self.keys("halves"), keys)
+        self.bad(1, "namespace", "split", "halves", "k120", says="begins with it")
+        self.bad(1, "namespace", "split", "default", says="hash")
+        self.bad(3, "namespace", "split", "nowhere", says="nowhere")
+
     def test_what_cannot_be_is_refused(self):
         self.make("refused", "a")
         self.bad(2, "namespace", "create", "x", "--kind", "ordered", "--partitions", "2",

@@ -141,7 +141,7 @@ class Queues(kvctl_support.KvctlTest):
         self.good("nack", "wide", leased[0]["lease"])
         self.good("ack", "wide", *(item["lease"] for item in leased[1:]))
         self.assertEqual(self.items("pop", "wide", "--all"), [leased[0]["value"]])
-        self.bad(4, "pop", "wide", "--wait", "30ms")
+        self.bad(3, "pop", "wide", "--wait", "30ms")
         found = self.kvctl("namespace", "describe", "wide", "--json").json()["result"]
         self.assertEqual((found["lanes"], found["partitions"]), (3, 3))
         self.good("namespace", "migrate", "wide", "1")

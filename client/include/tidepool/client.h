@@ -157,7 +157,7 @@ class TIDEPOOL_API Client {
   Status Drop(std::string_view name);
   // Moves a namespace of kind queue, priority or bloom to a node, given by its number or "local"
   // for one on this machine, while others go on using it: no item is lost, doubled or overtaken,
-  // and leases stay. Operations on a partition wait while it is copied (about a second per GB), at
+  // and leases stay. Operations on a partition wait while it is copied, at
   // most for `hold`, else the move is given up; 0: 10 s, and 1 s for each 50 MB. OK at once if it
   // is there.
   //

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "proto/base/limits.h"
 #include "tests/daemon/membership/coordinator_fixture.h"
@@ -184,6 +186,49 @@ TEST_CASE("AnOrderedNamespaceBeginsWithTheRangesThatItsSplitKeysMake") {
   refuses(Kind::kQueue, {.split = "manual"}, "kind 'ordered'");
 }
 
+TEST_CASE("ASplitGivesBothPartsTheNextTermOnceOnly") {
+  CoordinatorFixture cluster;
+  cluster.Join(1);
+  CHECK(CreateStatus(&cluster, "x", Kind::kOrdered, {}).ok());
+  const auto before = cluster.Map()->Find("x");
+  const placement::PartitionPlace place = before->partitions[0];
+  RangeSplit split{before->id, 0, place.term, place.node, "m", 1, CoreId(1)};
+  const auto epoch = cluster.coordinator->SplitPartition(split);
+  REQUIRE(epoch.ok());
+  const auto after = cluster.Map()->Find("x");
+  REQUIRE(after->partitions.size() == 2);
+  CHECK(after->changed == *epoch);
+  CHECK(after->partitions[0].term.value() == place.term.value() + 1);
+  CHECK(after->partitions[1].term.value() == place.term.value() + 1);
+  CHECK(after->partitions[1].core == CoreId(1));
+  CHECK(after->IndexOf(AsBytes(std::string_view("lzz"))) == 0);
+  CHECK(after->IndexOf(AsBytes(std::string_view("m"))) == 1);
+  // The answer was lost: asked again, nothing changes.
+  CHECK(cluster.coordinator->SplitPartition(split).value() == *epoch);
+  CHECK(cluster.Map()->Find("x")->partitions.size() == 2);
+  // By an old map.
+  split.key = "g";
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kFailedPrecondition);
+  // A number that another split has taken; a key of the other range.
+  split.term = Term(place.term.value() + 1);
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kAborted);
+  split.new_partition = 2;
+  split.key = "n";
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kInvalidArgument);
+  split.key = "m";
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kInvalidArgument);
+  split.key = "g";
+  REQUIRE(cluster.coordinator->SplitPartition(split).ok());
+  CHECK(cluster.Map()->Find("x")->ranges->order() == std::vector<std::uint32_t>{0, 2, 1});
+  split.space = NamespaceId(999);
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kNotFound);
+  // Queues and hash namespaces have no ranges.
+  CHECK(CreateStatus(&cluster, "h", Kind::kHash, {}).ok());
+  const auto hash = cluster.Map()->Find("h");
+  split.space = hash->id;
+  CHECK(cluster.coordinator->SplitPartition(split).code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
   CoordinatorFixture cluster;
   cluster.Join(1);
@@ -198,9 +243,6 @@ TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
     CHECK(cluster.Map()->Find(name)->options.capacity == 10);
     options.capacity = 11;
     CHECK(Says(CreateStatus(&cluster, name, kind, options), "capacity is 10, not 11"));
-    options.partitions = 2;
-    CHECK(CreateStatus(&cluster, "x", kind, options) == StatusCode::kInvalidArgument);
-    options.partitions = 0;
     options.key_type = "string";
     CHECK(CreateStatus(&cluster, "x", kind, options) == StatusCode::kInvalidArgument);
   }
@@ -208,6 +250,27 @@ TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
   bounded.capacity = 10;
   CHECK(CreateStatus(&cluster, "x", Kind::kHash, bounded) == StatusCode::kInvalidArgument);
   CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
+TEST_CASE("TheLanesOfAQueueAreItsPartitionsAndAPriorityQueueHasNone") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  NamespaceOptions options;
+  options.partitions = 4;
+  options.capacity = 4;
+  CHECK(CreateStatus(&cluster, "q", Kind::kQueue, options).ok());
+  std::set<std::pair<NodeId, CoreId>> cores;
+  for (const auto& place : cluster.Map()->Find("q")->partitions) {
+    cores.insert({place.node, place.core});
+  }
+  CHECK(cores.size() == 4);
+  options.partitions = 5;  // One lane would be without capacity.
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kPriority, options), "lanes"));
+  options.capacity = 0;
+  options.partitions = kLanesMax + 1;
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
 }
 
 TEST_CASE("AHomeGetsAllPartitionsAndDoesNotMatterToLaterOnes") {
@@ -271,7 +334,7 @@ TEST_CASE("APrefilterIsOfKindsWithRecordsAndMayHaveASize") {
   CHECK(created("a", Kind::kHash, "admit", 0, 0.01) == StatusCode::kAlreadyExists);
   CHECK(created("a", Kind::kHash, "absent", 10, 0.01) == StatusCode::kAlreadyExists);
   CHECK(created("b", Kind::kOrdered, "admit", 1'000'000, 0.001) == StatusCode::kOk);
-  CHECK(created("c", Kind::kHash, "none", 10, 0.01) == StatusCode::kInvalidArgument);
+  CHECK(created("c", Kind::kQueue, "none", 10, 0.01) == StatusCode::kInvalidArgument);
   CHECK(created("c", Kind::kHash, "absent", 10, 0.9) == StatusCode::kInvalidArgument);
   CHECK(created("c", Kind::kHash, "absent", ~0ull, 0.01) == StatusCode::kInvalidArgument);
   CHECK(created("c", Kind::kBloom, "absent", 10, 0.01) == StatusCode::kInvalidArgument);

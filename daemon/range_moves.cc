@@ -1,0 +1,248 @@
+#include "daemon/range_moves.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "daemon/core.h"
+#include "daemon/range_parcel.h"
+#include "daemon/range_source.h"
+#include "proto/base/check.h"
+#include "proto/base/clock.h"
+#include "proto/base/key_hash.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// Between two looks at the clock.
+constexpr int kItemsPerLook = 16;
+// Some 40 us.
+constexpr std::uint64_t kLeavingsPerStep = 64;
+
+}  // namespace
+
+// The new partition's side. Owner core of the target only.
+class RangeTarget {
+ public:
+  RangeTarget(RangeMovePtr move, storage::CoreStore& store)
+      : move_(std::move(move)), store_(store) {}
+
+  const RangeMovePtr& move() const { return move_; }
+  void Receive(std::shared_ptr<const std::vector<std::byte>> parcel) {
+    parcels_.push_back(std::move(parcel));
+  }
+  bool waits() const { return parcels_.empty() || move_->out_of_memory.load(); }
+  bool complete() const { return complete_; }
+
+  // Applies what has come, in its order. True: there is more to do at once.
+  bool Slice(std::uint64_t end_ns) {
+    storage::Partition* held = store_.Find(move_->to);
+    if (held == nullptr) {
+      parcels_.clear();
+      return false;
+    }
+    int items = 0;
+    while (!parcels_.empty()) {
+      if (++items % kItemsPerLook == 0 && Clock::Real().MonotonicNs() >= end_ns) return true;
+      const auto& parcel = *parcels_.front();
+      std::size_t next = at_;
+      if (!Apply(*held, TakeItem(parcel, &next))) {
+        // Nothing is skipped: memory comes back as the source removes what has left it.
+        move_->out_of_memory.store(true);
+        return false;
+      }
+      move_->out_of_memory.store(false);
+      at_ = next;
+      if (at_ < parcel.size()) continue;
+      Applied(parcel.size());
+      parcels_.pop_front();
+      at_ = 0;
+    }
+    return false;
+  }
+
+ private:
+  void Applied(std::uint64_t bytes) {
+    constexpr std::uint64_t kWakeBelow = RangeMove::kUnappliedBytesMax / 2;
+    const std::uint64_t before = move_->unapplied_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    // The source may be asleep.
+    if (before >= kWakeBelow && before - bytes < kWakeBelow) {
+      move_->post(move_->source, [](Core&) {});
+    }
+  }
+
+  // False: no memory, and nothing changed.
+  bool Apply(storage::Partition& partition, const RangeItem& item) {
+    switch (item.kind) {
+      case RangeItem::Kind::kPut:
+      case RangeItem::Kind::kDelete: {
+        storage::LogRecord record;
+        record.partition = partition.id();
+        record.lsn = Lsn(item.version);
+        record.type = item.kind == RangeItem::Kind::kPut ? storage::LogRecordType::kPut
+                                                         : storage::LogRecordType::kDelete;
+        record.value_flags = item.value_flags;
+        record.key = item.key;
+        record.hash = KeyHash(item.key);
+        record.value = item.value;
+        record.value_bytes = item.value.size();
+        record.expiry_ms = item.expiry_ms;
+        return partition.Apply(record).value() != 0;
+      }
+      case RangeItem::Kind::kLargeBegin: {
+        auto writer = storage::ValueWriter::Begin(store_, item.number);
+        if (!writer.ok()) return false;
+        large_.emplace(*std::move(writer));
+        return true;
+      }
+      case RangeItem::Kind::kLargePart:
+        return large_->Write(item.number, item.value) == StatusCode::kOk;
+      case RangeItem::Kind::kLargeEnd:
+        if (!partition.hash().Import(item.key, KeyHash(item.key), *large_, item.value_flags,
+                                     item.expiry_ms, Lsn(item.version))) {
+          return false;
+        }
+        large_.reset();
+        return true;
+      case RangeItem::Kind::kLargeDrop:
+        large_.reset();
+        return true;
+      case RangeItem::Kind::kEnd:
+        complete_ = true;
+        return true;
+    }
+    TP_CHECK(false);
+    return false;
+  }
+
+  const RangeMovePtr move_;
+  storage::CoreStore& store_;
+  std::deque<std::shared_ptr<const std::vector<std::byte>>> parcels_;
+  std::size_t at_ = 0;  // In the first of them.
+  std::optional<storage::ValueWriter> large_;
+  bool complete_ = false;
+};
+
+RangeMoves::RangeMoves(Dispatcher& dispatcher, storage::CoreStore& store)
+    : dispatcher_(dispatcher), store_(store) {}
+
+RangeMoves::~RangeMoves() = default;
+
+Status RangeMoves::StartTarget(const RangeMovePtr& move) {
+  TP_RETURN_IF_ERROR(dispatcher_.ownership().BeginImport(move->to, move->term));
+  targets_.push_back(std::make_unique<RangeTarget>(move, store_));
+  return OkStatus();
+}
+
+Status RangeMoves::StartSource(const RangeMovePtr& move) {
+  storage::Partition* held = store_.Find(move->from);
+  if (held == nullptr || !held->Serves(move->term)) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "the range is not served here under this term any more", "try again");
+  }
+  if (held->has_leavings()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "what left the range by its last split is still being removed", "try again soon");
+  }
+  sources_.push_back(std::make_unique<RangeSource>(move, store_));
+  return OkStatus();
+}
+
+void RangeMoves::CancelSource(const RangeMove& move) {
+  std::erase_if(sources_, [&](const auto& source) { return &source->move() == &move; });
+}
+
+void RangeMoves::CancelTarget(const RangeMove& move) {
+  std::erase_if(targets_, [&](const auto& target) { return target->move().get() == &move; });
+  dispatcher_.ownership().CancelImport(move.to);
+}
+
+void RangeMoves::OnMap() {
+  for (const auto& source : sources_) {
+    if (!source->OnMap()) continue;
+    store_.Find(source->move().from)->SetLeavings(0);  // The target will tell how many.
+  }
+}
+
+bool RangeMoves::urgent() const {
+  return std::any_of(targets_.begin(), targets_.end(), [](const auto& target) {
+    const RangeMove::Stage stage = target->move()->stage.load(std::memory_order_relaxed);
+    return stage == RangeMove::Stage::kCut && !target->waits();
+  });
+}
+
+void RangeMoves::Flush() {
+  for (const auto& source : sources_) source->Flush();
+}
+
+bool RangeMoves::Slice(std::uint64_t budget_ns) {
+  const std::uint64_t end_ns = Clock::Real().MonotonicNs() + budget_ns;
+  bool more = false;
+  for (const auto& target : targets_) more = target->Slice(end_ns) || more;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    if (!targets_[i]->complete()) continue;
+    const RangeMovePtr move = targets_[i]->move();
+    targets_.erase(targets_.begin() + static_cast<std::ptrdiff_t>(i--));
+    const storage::Partition* held = store_.Find(move->to);
+    const std::uint64_t records = held == nullptr ? 0 : held->store().size();
+    dispatcher_.EndImport(move->to);
+    move->stage.store(RangeMove::Stage::kDone);
+    move->post(move->source, [from = move->from, records](Core& core) {
+      core.dispatcher().range_moves().Left(from, records);
+    });
+  }
+  for (const auto& source : sources_) more = source->Slice(end_ns) || more;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (!sources_[i]->over()) continue;
+    const RangeMove& move = sources_[i]->move();
+    if (move.stage.load() != RangeMove::Stage::kFailed) {
+      leavings_.push_back({move.from, move.key, 0});
+    }
+    sources_.erase(sources_.begin() + static_cast<std::ptrdiff_t>(i--));
+  }
+  return RemoveLeavings(end_ns) || more;
+}
+
+void RangeMoves::Receive(PartitionId to, std::shared_ptr<const std::vector<std::byte>> parcel) {
+  for (const auto& target : targets_) {
+    if (target->move()->to == to) return target->Receive(std::move(parcel));
+  }
+}
+
+void RangeMoves::Left(PartitionId from, std::uint64_t records) {
+  for (Leavings& leavings : leavings_) {
+    if (leavings.partition != from) continue;
+    leavings.records += static_cast<std::int64_t>(records);
+    storage::Partition* held = store_.Find(from);
+    if (held != nullptr) {
+      held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
+    }
+  }
+}
+
+bool RangeMoves::RemoveLeavings(std::uint64_t end_ns) {
+  while (!leavings_.empty()) {
+    Leavings& leavings = leavings_.front();
+    storage::Partition* held = store_.Find(leavings.partition);
+    if (held == nullptr) {
+      leavings_.erase(leavings_.begin());
+      continue;
+    }
+    storage::KeyRange range;
+    range.begin = AsBytes(leavings.key);
+    StatusCode code = StatusCode::kOk;
+    const storage::RangeProgress progress =
+        held->ordered().EraseRange(range, kLeavingsPerStep, store_.NowMs(), &code);
+    leavings.records -= static_cast<std::int64_t>(progress.records);
+    held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
+    if (progress.done) {
+      held->SetLeavings(std::nullopt);
+      leavings_.erase(leavings_.begin());
+    } else if (code != StatusCode::kOk || Clock::Real().MonotonicNs() >= end_ns) {
+      return code == StatusCode::kOk;
+    }
+  }
+  return false;
+}
+
+}  // namespace tidepool::daemon
