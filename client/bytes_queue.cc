@@ -356,7 +356,8 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
         StartPop(space_, 0, items_max - batch.size(), options, waits, Mode::kSync), &more);
     if (!status.ok()) {
       if (batch.empty()) return status;
-      break;  // What was taken must not be lost with the failure.
+      batch.EndEarly(status);  // What was taken must not be lost with the failure.
+      break;
     }
     waits = batch.empty() && !more && may_wait;
     if (waits) more = true;

@@ -61,7 +61,8 @@ void Operation::SetWaitSlice(std::uint64_t now_ns) {
   const std::uint64_t until_ns = call->wait_until_ns;
   // Rounded up: an answer that came before the time was up would be asked for again.
   const std::uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns + 999'999) / 1'000'000 : 0;
-  words[__builtin_popcount(arguments) - 1] = std::min(left_ms, kWaitSliceMs);
+  words[__builtin_popcount(arguments) - 1] =
+      std::min(left_ms, streamed ? kUploadWaitSliceMs : kWaitSliceMs);
 }
 
 Call* Call::Make(std::size_t operation_count, std::size_t copy_bytes) {

@@ -39,6 +39,8 @@ inline constexpr std::size_t kOperationWordsMax = limits::kOperationArgumentsMax
 // What one frame asks a daemon to wait at most. An operation that waits longer is sent again: so a
 // frame is finished soon, the window of unfinished ones moves on, and the session is never silent.
 inline constexpr std::uint64_t kWaitSliceMs = 1'000;
+// The same where the value goes ahead as an upload: it is uploaded again for each.
+inline constexpr std::uint64_t kUploadWaitSliceMs = 10'000;
 
 // One operation, from the caller to its outcome. A few of them lie behind their Call in one block,
 // so a batch allocates once. Guarded by the client's lock while the call is under way.
@@ -188,6 +190,8 @@ class Call {
   bool urgent = false;         // Is sent at once.
   // Until when its operations may wait in the daemon, in slices of kWaitSliceMs each.
   std::uint64_t wait_until_ns = 0;
+  // What it waits for is for others to do: WaitForAll does not wait for it.
+  bool waits_for_others = false;
   bool deadline_extends = false;  // It is the default one: large values that come back move it.
   std::uint32_t left = 0;         // Operations that have not ended.
   std::uint32_t refused = 0;      // Of its operations: ended before the call was started.

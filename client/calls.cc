@@ -168,6 +168,9 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   const bool needs_answer = operation.mutates() || spec.opcode >= wire::Opcode::kGroupJoin;
   operation.AddArgument(wire::Argument::kWaitMs, 0);  // Set when it is sent.
   call->wait_until_ns = DeadlineFor(*space.engine(), wait, 0);
+  // A push is this client's own doing, however long the queue has no room for it.
+  call->waits_for_others =
+      spec.opcode != wire::Opcode::kPush && spec.opcode != wire::Opcode::kPushMany;
   return StartCall(space, call, mode, needs_answer ? wait + kWaitGrace : wait, value_bytes);
 }
 

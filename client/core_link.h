@@ -189,6 +189,7 @@ class CoreLink {
   bool ResendPack(const SentFrame& frame, const SentGroup& group, wire::RequestWriter* writer,
                   std::uint64_t* deadline_ns) const;
   void Requeue(Operation* operation);
+  void RequeueLast(Operation* operation);
   void RetireIfAnswered(SentFrame* frame);
   void RetireGhosts(std::uint64_t below);
   void OperationLeft(PartitionQueue* queue);

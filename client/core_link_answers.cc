@@ -103,7 +103,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   }
   if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
       engine_.Now() < operation->call->wait_until_ns) {
-    return Requeue(operation);  // This slice of its time is over.
+    return RequeueLast(operation);  // This slice of its time is over.
   }
   if (operation->streamed) {
     if (answer.code == StatusCode::kFailedPrecondition && !answer.has_version) {
@@ -116,11 +116,11 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   operation->version = answer.version;
   operation->number = answer.number;
   operation->result_kind = answer.value_kind;
-  const bool is_text = answer.code != StatusCode::kOk && answer.code != StatusCode::kNotFound;
-  if (is_text && !answer.value.empty()) {
+  // Of kNotFound too: then it is not the key that is missing.
+  if (answer.code != StatusCode::kOk && !answer.value.empty()) {
     return engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
   }
-  if (answer.code == StatusCode::kOk && !is_text) {
+  if (answer.code == StatusCode::kOk) {
     operation->call->SetResult(*operation, answer.value);
     if (operation->opcode == wire::Opcode::kGet ||
         (operation->opcode == wire::Opcode::kPop &&
@@ -165,6 +165,12 @@ void CoreLink::Requeue(Operation* operation) {
   }
   if (operation->queue->space->ranges != nullptr) return engine_.RequeueByRange(operation);
   Insert(operation);
+}
+
+// The same, but behind all others: with more waits than credit each is asked in its turn.
+void CoreLink::RequeueLast(Operation* operation) {
+  operation->sequence = engine_.NextSequence();
+  Requeue(operation);
 }
 
 void CoreLink::SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,

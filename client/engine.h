@@ -74,13 +74,15 @@ class Engine final : public transport::Receiver {
 
   // Calls. ---------------------------------------------------------------------------------------
 
+  // Of an operation that is to come after all others.
+  std::uint64_t NextSequence() { return ++sequence_; }
   // Starts a call whose operations have their queues. With `waits` the caller waits for it at once.
   // `packed_by`: the ranges that its packs were filled by, if it has any of an ordered namespace.
   void Submit(Call* call, bool waits, const placement::Ranges* packed_by = nullptr);
   // Moves everything on until the call is done. False if `until_ns` passed first.
   bool Wait(Call* call, std::uint64_t until_ns);
-  // Moves everything on until all that was started before has ended, waits aside. Returns: kOk,
-  // kDeadlineExceeded, as Usable.
+  // Moves everything on until all that was started before has ended, aside from what waits for
+  // others. Returns: kOk, kDeadlineExceeded, as Usable.
   Status WaitForAll(std::chrono::milliseconds timeout);
   // Moves everything on until one of the calls, which are asynchronous, is done; then, or when
   // `until_ns` has passed, ends the others with kCancelled. False if it has passed.

@@ -60,7 +60,7 @@ bool Engine::Fulfilled(const Wish& wish) const {
 
 bool Engine::EndedUpTo(std::uint64_t sequence) const {
   for (const Call* call = oldest_; call != nullptr; call = call->previous) {
-    if (call->wait_until_ns == 0) return call->sequence > sequence;
+    if (!call->waits_for_others) return call->sequence > sequence;
   }
   return true;
 }

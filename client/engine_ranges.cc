@@ -145,9 +145,18 @@ void Engine::MoveStrays(PartitionQueue* queue) {
 }
 
 void Engine::WakeHeirs(const SpaceState& space) {
+  bool some_wait = false;
   for (PartitionQueue& queue : space.queues) {
-    if (queue.parent != nullptr && !queue.waiting.empty()) queue.link->MakeReady(&queue);
+    if (queue.parent == nullptr) continue;
+    if (!queue.ParentsAreDone()) {
+      some_wait = true;
+    } else if (!queue.waiting.empty()) {
+      queue.link->MakeReady(&queue);
+    }
   }
+  if (some_wait) return;
+  // Until the next split nobody needs to be looked for.
+  for (PartitionQueue& queue : space.queues) queue.has_heirs = false;
 }
 
 std::shared_ptr<const placement::Ranges> Engine::RangesOf(const SpaceState& space) const {

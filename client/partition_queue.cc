@@ -16,7 +16,9 @@ void OperationList::PushBack(Operation* operation) {
 }
 
 void OperationList::Insert(Operation* operation) {
-  // What comes back is older than nearly everything that waits, so the walk is short.
+  // What comes back is older than nearly everything that waits, so the walk is short; or it is
+  // newer than all.
+  if (tail_ != nullptr && tail_->sequence < operation->sequence) return PushBack(operation);
   Operation* behind = head_;
   while (behind != nullptr && behind->sequence < operation->sequence) behind = behind->next;
   if (behind == nullptr) return PushBack(operation);
@@ -35,6 +37,7 @@ void OperationList::Remove(Operation* operation) {
 
 bool PartitionQueue::IsHeldBack(const Operation& operation) const {
   if (operation.streamed && !operation.upload_ready) return true;
+  if (space->traffic == Traffic::kWaiting) return false;  // What waits has no order.
   if (operation.may_have_any_key()) {
     return !streamed.empty() && streamed.front()->sequence < operation.sequence;
   }

@@ -151,8 +151,8 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   session.kept.ReleaseBelow(finished_below);
   streams_->DropDownloadsBelow(session, finished_below);
   if (session.suspended_operations > 0) {
-    session.suspended_operations -= suspended_.DropIf([&](const SuspendedOperation& waiter) {
-      return waiter.session == session.id && waiter.frame_id < finished_below;
+    suspended_.DropBelow(session.id, finished_below, [&](const SuspendedOperation& waiter) {
+      ForgetSuspended(session, waiter);
     });
   }
   if (session.waiting_operations == 0) return;
@@ -238,8 +238,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   if (request_.groups[g].quiet) return ReplayQuiet(g, to);
   for (const KeptFrame::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
-    wire::Answer answer = entry.answer;
-    answer.value = AsBytes(entry.value);
+    const wire::Answer answer = to.kept->AnswerOf(entry);
     to.sink.Add(answer);
     if (answer.scope == wire::Answer::Scope::kGroup) return;
     if (entry.taken != nullptr) {
@@ -250,7 +249,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   storage::Partition* partition = store_.Find(group.partition);
   // Under another term it may have lost the keys that are read.
   if (partition != nullptr && partition->term() == group.term && lease_.ValidAt(to.received_ns)) {
-    return PlanReadsAgain(g, partition, to);
+    return PlanReadsAgain(g, partition);
   }
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
@@ -273,17 +272,12 @@ void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) 
   }
 }
 
-void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition,
-                                const Reception& to) {
+void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {
   const wire::Group& group = request_.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const auto index = static_cast<std::uint16_t>(group.first_operation + i);
     const wire::Operation& operation = request_.operations[index];
     if (Mutates(operation)) continue;
-    if (to.session.suspended_operations > 0 &&
-        suspended_.Holds(to.session.id, to.frame_id, index)) {
-      continue;
-    }
     plan_.push_back({partition, &operation, 0, index, g});
   }
 }
@@ -341,6 +335,11 @@ std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
 
 void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                         Reception& to) {
+  // One that came again over a new connection, and still waits: it will be answered.
+  if (planned.operation->has(wire::Argument::kWaitMs) && !suspended_.empty() &&
+      suspended_.Holds(to.session.id, to.frame_id, planned.index)) {
+    return;
+  }
   const bool may_wait = MaySuspend(to.session, *planned.operation);
   const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);
   if (wait_for != WaitFor::kNothing) Suspend(planned, wait_for, to);
@@ -351,14 +350,18 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
                                  std::uint64_t now_ms, bool may_wait, Reception& to) {
   const wire::Operation& operation = *planned.operation;
   const std::size_t room = to.sink.ValueRoom(reserved_bytes);
+  storage::ValueWriter* upload = nullptr;
+  if (planned.upload != nullptr) {
+    upload = &planned.upload->writer;
+  } else if (operation.has(wire::Argument::kUpload)) {
+    upload = streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload));
+  }
   Reply reply;
   Execute({.partition = *planned.partition,
            .operation = operation,
            .hash = planned.hash,
            .now_ms = now_ms,
-           .upload = operation.has(wire::Argument::kUpload)
-                         ? streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload))
-                         : nullptr,
+           .upload = upload,
            .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
            .store = store_,
            .may_wait = may_wait,

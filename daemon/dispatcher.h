@@ -102,6 +102,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint16_t index;
     std::uint16_t group;
     bool quiet = false;
+    Upload* upload = nullptr;  // Of one that waited; else its session has it.
   };
 
   // A group whose term is newer than our map, or whose partition is frozen. `frame` is a copy of
@@ -134,7 +135,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void ReplayQuiet(std::uint16_t g, Reception& to);
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
   void PlanOperations(std::uint16_t g, storage::Partition* partition);
-  void PlanReadsAgain(std::uint16_t g, storage::Partition* partition, const Reception& to);
+  void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
   void RunPlan(Reception& to);
   // What the answer takes at most, but for a value that can be streamed.
@@ -148,6 +149,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
+  std::uint32_t ReplyShareOf(const Planned& planned) const;  // Of the request at hand.
+  static void ForgetSuspended(Session& session, const SuspendedOperation& waiter);
   SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
   void WakePlanned();
   void WakeGroups();

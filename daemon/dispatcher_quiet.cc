@@ -28,8 +28,7 @@ void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
   };
   for (const KeptFrame::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
-    wire::Answer answer = entry.answer;
-    answer.value = AsBytes(entry.value);
+    const wire::Answer answer = to.kept->AnswerOf(entry);
     if (answer.scope == wire::Answer::Scope::kGroup) return to.sink.Add(answer);
     succeed_up_to(answer.index);
     to.sink.Add(answer);

@@ -1,5 +1,6 @@
 // What cannot be answered at once: operations that wait for an item, room or a change, and groups
 // that wait for a map or for the end of a freeze.
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -9,28 +10,50 @@ namespace tidepool::daemon {
 
 // ---- Operations that wait.
 
+// Its own bytes are within the session's credit, as those of all frames that are not answered are.
+// The memory of a streamed value is the store's, and bounded there.
 bool Dispatcher::MaySuspend(const Session& session, const wire::Operation& operation) const {
   return operation.has(wire::Argument::kWaitMs) && operation.get(wire::Argument::kWaitMs) > 0 &&
-         session.suspended_operations < limits::kSuspendedPerSessionMax;
+         session.suspended_operations < limits::kSuspendedPerSessionMax &&
+         session.suspended_bytes + operation.key.size() + operation.value.size() <=
+             session.credit_bytes;
 }
 
 void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to) {
+  const wire::Operation& operation = *planned.operation;
   auto waiter = std::make_unique<SuspendedOperation>();
   waiter->partition = planned.partition->id();
   waiter->term = planned.partition->term();
   waiter->wait_for = wait_for;
   waiter->hash = planned.hash;
-  const std::uint64_t wait_ms = std::min<std::uint64_t>(
-      planned.operation->get(wire::Argument::kWaitMs), request_.header.time_left_us / 1'000);
+  const std::uint64_t wait_ms = std::min<std::uint64_t>(operation.get(wire::Argument::kWaitMs),
+                                                        request_.header.time_left_us / 1'000);
   waiter->deadline_ns = to.received_ns + wait_ms * 1'000'000;
-  waiter->CopyOperation(*planned.operation);
+  waiter->CopyOperation(operation);
+  if (operation.has(wire::Argument::kUpload)) {
+    waiter->upload = streams_->TakeUpload(to.session, operation.get(wire::Argument::kUpload));
+  }
   waiter->session = to.session.id;
   waiter->frame_id = to.frame_id;
-  waiter->reply_bytes_max = request_.header.reply_bytes_max;
+  waiter->reply_bytes_max = ReplyShareOf(planned);
   waiter->index = planned.index;
   waiter->group = planned.group;
   ++to.session.suspended_operations;
+  to.session.suspended_bytes += waiter->bytes.size();
   suspended_.Add(std::move(waiter));
+}
+
+// What the answer may take of the frame's allowance: it comes alone, perhaps after all others, and
+// if each took the whole, those of one session would be far more than the client has set aside.
+// Values that do not fit are streamed.
+std::uint32_t Dispatcher::ReplyShareOf(const Planned& planned) const {
+  const auto share = request_.header.reply_bytes_max / request_.operations.size();
+  return static_cast<std::uint32_t>(std::max(share, ReplyBytesOf(planned)));
+}
+
+void Dispatcher::ForgetSuspended(Session& session, const SuspendedOperation& waiter) {
+  --session.suspended_operations;
+  session.suspended_bytes -= waiter.bytes.size();
 }
 
 void Dispatcher::Wake(PartitionId partition) {
@@ -47,12 +70,12 @@ void Dispatcher::WakePlanned() {
   const storage::Partition* last = nullptr;
   for (const Planned& planned : plan_) {
     const PartitionId id = planned.partition->id();
-    const bool mutates = wire::InfoOf(planned.operation->opcode).mutates;
-    if (!mutates || !suspended_.WaitsOn(id)) continue;
-    if (planned.partition != last) suspended_.RetryItems(id, attempt);
-    last = planned.partition;
-    const wire::Opcode opcode = planned.operation->opcode;
-    if (wire::InfoOf(opcode).keyed && opcode != wire::Opcode::kChain) {
+    const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
+    if (!info.mutates || !suspended_.WaitsOn(id)) continue;
+    if (planned.partition->IsOneOf(wire::kItemKinds)) {
+      if (planned.partition != last) suspended_.RetryItems(id, attempt);
+      last = planned.partition;
+    } else if (info.keyed && planned.operation->opcode != wire::Opcode::kChain) {
       suspended_.RetryKey(id, WaitFor::kChange, planned.hash, attempt);
     } else {
       suspended_.RetryChanges(id, attempt);
@@ -83,8 +106,9 @@ SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waite
   if (verdict.kind == Verdict::Kind::kHold && !last) return Outcome::kWaits;
   AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
-  const Planned planned{verdict.partition, &waiter.operation, waiter.hash, waiter.index,
-                        waiter.group};
+  const Planned planned{verdict.partition,  &waiter.operation, waiter.hash,
+                        waiter.index,       waiter.group,      false,
+                        waiter.upload.get()};
   if (verdict.kind == Verdict::Kind::kRun && connected) {
     if (RunAndAnswer(planned, 0, store_.NowMs(), !last, to) != WaitFor::kNothing) {
       return Outcome::kWaits;
@@ -100,7 +124,7 @@ SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waite
                              : AsBytes(TextFor(reply.answer.code));
     Conclude(planned, reply, 0, to);
   }
-  --session->suspended_operations;
+  ForgetSuspended(*session, waiter);
   ++counters_.operations;
   PostApplied(to);
   return Outcome::kAnswered;

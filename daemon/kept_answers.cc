@@ -26,7 +26,6 @@ KeptFrame& KeptAnswers::Make(std::uint64_t frame_id, std::size_t groups) {
     spare_.pop_back();
   }
   frame->fates.assign(groups, GroupFate::kUnseen);
-  frame->entries.clear();
   frame->value_bytes = 0;
   const auto [at, added] = frames_.emplace(frame_id, std::move(frame));
   TP_CHECK(added);
@@ -35,8 +34,11 @@ KeptFrame& KeptAnswers::Make(std::uint64_t frame_id, std::size_t groups) {
 
 void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group,
                       std::shared_ptr<const storage::ValueReader> taken) {
-  frame->entries.push_back({answer, group, std::string(AsText(answer.value)), std::move(taken)});
+  std::vector<std::byte>& values = frame->values;
+  frame->entries.push_back({answer, group, static_cast<std::uint32_t>(values.size()),
+                            static_cast<std::uint32_t>(answer.value.size()), std::move(taken)});
   frame->entries.back().answer.value = {};
+  values.insert(values.end(), answer.value.begin(), answer.value.end());
   frame->value_bytes += answer.value.size();
   value_bytes_ += answer.value.size();
 }
@@ -65,7 +67,12 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
       const auto found = frames_.find(id);
       if (found == frames_.end()) continue;
       value_bytes_ -= found->second->value_bytes;
-      if (spare_.size() < kSpareFramesMax) spare_.push_back(std::move(found->second));
+      if (spare_.size() < kSpareFramesMax &&
+          found->second->values.capacity() <= limits::kKeptAnswerWarmBytes) {
+        found->second->entries.clear();  // Now: they may pin large values.
+        found->second->values.clear();
+        spare_.push_back(std::move(found->second));
+      }
       frames_.erase(found);
     }
   }

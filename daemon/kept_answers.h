@@ -26,19 +26,28 @@ enum class GroupFate : std::uint8_t {
 struct KeptFrame {
   std::vector<GroupFate> fates;  // Index = group.
   struct Entry {
-    wire::Answer answer;  // answer.value is empty: the bytes lie in `value`.
+    wire::Answer answer;  // answer.value is empty: the bytes lie in `values`.
     std::uint16_t group = 0;
-    std::string value;
+    std::uint32_t value_at = 0;
+    std::uint32_t value_bytes = 0;
     // Of a taken value that is streamed: the store has it no more.
     std::shared_ptr<const storage::ValueReader> taken;
   };
   std::vector<Entry> entries;
-  std::uint64_t value_bytes = 0;  // Of all entries.
+  std::vector<std::byte> values;
+  std::uint64_t value_bytes = 0;  // That it counts for.
+
+  // The answer as it was. A view of `values`.
+  wire::Answer AnswerOf(const Entry& entry) const {
+    wire::Answer answer = entry.answer;
+    answer.value = Bytes(values).subspan(entry.value_at, entry.value_bytes);
+    return answer;
+  }
 };
 
 // One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames and
-// kKeptAnswerBytesMax of values, which the dispatcher enforces. Values up to the small-string size
-// cost no allocation once warm.
+// kKeptAnswerBytesMax of values, which the dispatcher enforces. Frames with up to
+// kKeptAnswerWarmBytes of values cost no allocation once warm.
 class KeptAnswers {
  public:
   // Null if the frame is not kept.

@@ -194,7 +194,9 @@ void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
   }
   reply->answer.value = lister.bytes();
   reply->answer.has_number = true;
-  reply->answer.number = progress.more || lister.full() ? 1 : 0;
+  // Also for what stopped it: who asks again is told.
+  const bool more = progress.more || lister.full() || progress.code != StatusCode::kOk;
+  reply->answer.number = more ? 1 : 0;
 }
 
 // A pop of none, with a wait: kOk as soon as an item is ready. For who waits on several queues at a

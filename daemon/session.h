@@ -45,7 +45,8 @@ struct Session {
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;
   std::uint32_t waiting_operations = 0;    // In groups that wait for a newer map.
-  std::uint32_t suspended_operations = 0;  // That wait in their partition.
+  std::uint32_t suspended_operations = 0;  // That wait in their partition,
+  std::uint64_t suspended_bytes = 0;       // and their keys and values.
   KeptAnswers kept;
   std::unique_ptr<Upload> upload;
   std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.

@@ -76,6 +76,12 @@ storage::ValueWriter* Streams::FindUpload(Session& session, std::uint64_t number
   return upload->received_bytes == upload->writer.value_bytes() ? &upload->writer : nullptr;
 }
 
+std::unique_ptr<Upload> Streams::TakeUpload(Session& session, std::uint64_t number) {
+  if (FindUpload(session, number) == nullptr) return nullptr;
+  session.uploads_ended = number;
+  return std::move(session.upload);
+}
+
 void Streams::EndUpload(Session& session, std::uint64_t number) {
   if (session.upload == nullptr || session.upload->number != number) return;
   session.uploads_ended = number;

@@ -28,6 +28,9 @@ class Streams {
 
   // The complete upload `number` of the session, or null.
   storage::ValueWriter* FindUpload(Session& session, std::uint64_t number);
+  // The same, for a push that waits: the session's next upload does not end it, nor does the
+  // connection.
+  std::unique_ptr<Upload> TakeUpload(Session& session, std::uint64_t number);
   // The Put that names it has run or was refused: what it left of the value is given back.
   void EndUpload(Session& session, std::uint64_t number);
 

@@ -1,8 +1,6 @@
 #include "daemon/suspended_operations.h"
 
-#include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "proto/base/check.h"
 
@@ -21,121 +19,152 @@ void SuspendedOperation::CopyOperation(const wire::Operation& from) {
 
 void SuspendedOperations::Add(std::unique_ptr<SuspendedOperation> operation) {
   TP_CHECK(operation->wait_for != WaitFor::kNothing);
-  const LineKey key{operation->wait_for, WaitsOnKey(operation->wait_for) ? operation->hash : 0};
-  partitions_[operation->partition.value()][key].push_back(std::move(operation));
-  ++count_;
-}
-
-bool SuspendedOperations::WaitsOn(PartitionId partition) const {
-  return count_ != 0 && partitions_.contains(partition.value());
+  SuspendedOperation* const added = operation.get();
+  Line& line = partitions_[added->partition.value()][KeyOf(*added)];
+  added->place = line.insert(line.end(), std::move(operation));
+  const auto [at, is_new] =
+      sessions_[added->session.value()].try_emplace({added->frame_id, added->index}, added);
+  TP_CHECK(is_new);
+  deadlines_.emplace(added->deadline_ns, added);
 }
 
 bool SuspendedOperations::Holds(SessionId session, std::uint64_t frame_id,
                                 std::uint16_t index) const {
-  for (const auto& [id, lines] : partitions_) {
-    for (const auto& [key, line] : lines) {
-      for (const auto& waiter : line) {
-        if (waiter->session == session && waiter->frame_id == frame_id && waiter->index == index) {
-          return true;
-        }
-      }
-    }
-  }
-  return false;
+  const auto found = sessions_.find(session.value());
+  return found != sessions_.end() && found->second.contains({frame_id, index});
+}
+
+// ---- Lines.
+
+SuspendedOperations::Line* SuspendedOperations::FindLine(PartitionId partition,
+                                                         const LineKey& key) {
+  const auto lines = partitions_.find(partition.value());
+  if (lines == partitions_.end()) return nullptr;
+  const auto line = lines->second.find(key);
+  return line == lines->second.end() ? nullptr : &line->second;
+}
+
+void SuspendedOperations::DropIfEmpty(PartitionId partition, const LineKey& key) {
+  const auto lines = partitions_.find(partition.value());
+  if (lines == partitions_.end()) return;
+  const auto line = lines->second.find(key);
+  if (line == lines->second.end() || !line->second.empty()) return;
+  lines->second.erase(line);
+  if (lines->second.empty()) partitions_.erase(lines);
+}
+
+SuspendedOperations::Line::iterator SuspendedOperations::Erase(Line* line, Line::iterator at) {
+  SuspendedOperation* const operation = at->get();
+  deadlines_.erase({operation->deadline_ns, operation});
+  const auto frames = sessions_.find(operation->session.value());
+  frames->second.erase({operation->frame_id, operation->index});
+  if (frames->second.empty()) sessions_.erase(frames);
+  return line->erase(at);
+}
+
+void SuspendedOperations::Drop(SuspendedOperation* operation) {
+  const PartitionId partition = operation->partition;
+  const LineKey key = KeyOf(*operation);
+  Erase(FindLine(partition, key), operation->place);
+  DropIfEmpty(partition, key);
 }
 
 // True if one was answered. Where the first of those that wait for items or room gains nothing,
 // those behind it do not either.
 bool SuspendedOperations::TryFirst(Line* line, Attempt attempt) {
   const std::size_t before = line->size();
-  for (std::size_t i = 0; i < line->size();) {
-    const Outcome outcome = attempt(*(*line)[i], false);
+  for (auto at = line->begin(); at != line->end();) {
+    const Outcome outcome = attempt(**at, false);
     if (outcome == Outcome::kWaits) break;
-    if (outcome == Outcome::kSkipped) {
-      ++i;
-    } else {
-      line->erase(line->begin() + static_cast<std::ptrdiff_t>(i));
-      --count_;
-    }
+    at = outcome == Outcome::kSkipped ? std::next(at) : Erase(line, at);
   }
   return line->size() != before;
 }
 
 void SuspendedOperations::TryAll(Line* line, Attempt attempt) {
-  count_ -= std::erase_if(
-      *line, [&](const auto& waiter) { return attempt(*waiter, false) == Outcome::kAnswered; });
+  for (auto at = line->begin(); at != line->end();) {
+    at = attempt(**at, false) == Outcome::kAnswered ? Erase(line, at) : std::next(at);
+  }
 }
 
+void SuspendedOperations::RetryLines(Lines* lines, absl::FunctionRef<bool(WaitFor)> applies,
+                                     absl::FunctionRef<void(Line*)> retry) {
+  for (auto line = lines->begin(); line != lines->end();) {
+    const auto at = line++;
+    if (!applies(at->first.wait_for)) continue;
+    retry(&at->second);
+    if (at->second.empty()) lines->erase(at);
+  }
+}
+
+// ---- Retries.
+
 void SuspendedOperations::RetryItems(PartitionId partition, Attempt attempt) {
-  const auto found = partitions_.find(partition.value());
-  if (found == partitions_.end()) return;
   // A pop makes room for a push, whose item is the next pop's: until neither gains.
   for (bool gained = true; gained;) {
     gained = false;
     for (const WaitFor wait_for : {WaitFor::kItem, WaitFor::kRoom}) {
-      const auto line = found->second.find(LineKey{wait_for, 0});
-      if (line != found->second.end()) gained = TryFirst(&line->second, attempt) || gained;
+      Line* const line = FindLine(partition, {wait_for, 0});
+      if (line == nullptr) continue;
+      gained = TryFirst(line, attempt) || gained;
+      if (line->empty()) DropIfEmpty(partition, {wait_for, 0});
     }
   }
-  DropEmptyLines();
 }
 
 void SuspendedOperations::RetryKey(PartitionId partition, WaitFor wait_for, std::uint64_t hash,
                                    Attempt attempt) {
-  const auto found = partitions_.find(partition.value());
-  if (found == partitions_.end()) return;
-  const auto line = found->second.find(LineKey{wait_for, hash});
-  if (line == found->second.end()) return;
-  TryAll(&line->second, attempt);
-  DropEmptyLines();
+  Line* const line = FindLine(partition, {wait_for, hash});
+  if (line == nullptr) return;
+  TryAll(line, attempt);
+  if (line->empty()) DropIfEmpty(partition, {wait_for, hash});
 }
 
 void SuspendedOperations::RetryChanges(PartitionId partition, Attempt attempt) {
-  const auto found = partitions_.find(partition.value());
-  if (found == partitions_.end()) return;
-  for (auto& [key, line] : found->second) {
-    if (key.wait_for == WaitFor::kChange) TryAll(&line, attempt);
-  }
-  DropEmptyLines();
+  const auto lines = partitions_.find(partition.value());
+  if (lines == partitions_.end()) return;
+  RetryLines(
+      &lines->second, [](WaitFor wait_for) { return wait_for == WaitFor::kChange; },
+      [&](Line* line) { TryAll(line, attempt); });
+  if (lines->second.empty()) partitions_.erase(lines);
 }
 
 void SuspendedOperations::RetryAll(std::uint64_t now_ns, Attempt attempt) {
-  if (count_ == 0) return;
-  for (auto& [id, lines] : partitions_) {
-    for (auto& [key, line] : lines) {
-      if (!WaitsOnKey(key.wait_for)) TryFirst(&line, attempt);
+  if (empty()) return;
+  for (auto lines = partitions_.begin(); lines != partitions_.end();) {
+    const auto at = lines++;
+    for (const WaitFor wait_for : {WaitFor::kItem, WaitFor::kRoom}) {
+      const auto line = at->second.find(LineKey{wait_for, 0});
+      if (line == at->second.end()) continue;
+      TryFirst(&line->second, attempt);
+      if (line->second.empty()) at->second.erase(line);
     }
+    if (at->second.empty()) partitions_.erase(at);
   }
-  DropIf([&](const SuspendedOperation& waiter) {
-    return now_ns >= waiter.deadline_ns && attempt(waiter, true) == Outcome::kAnswered;
-  });
+  for (auto due = deadlines_.begin(); due != deadlines_.end() && due->first <= now_ns;) {
+    SuspendedOperation* const operation = (due++)->second;
+    if (attempt(*operation, true) == Outcome::kAnswered) Drop(operation);
+  }
 }
 
 void SuspendedOperations::Recheck(Attempt attempt) {
-  DropIf([&](const SuspendedOperation& waiter) {
-    return attempt(waiter, false) == Outcome::kAnswered;
-  });
-}
-
-std::uint32_t SuspendedOperations::DropIf(
-    absl::FunctionRef<bool(const SuspendedOperation&)> given_up) {
-  if (count_ == 0) return 0;
-  std::size_t dropped = 0;
-  for (auto& [id, lines] : partitions_) {
-    for (auto& [key, line] : lines) {
-      dropped += std::erase_if(line, [&](const auto& waiter) { return given_up(*waiter); });
-    }
-  }
-  count_ -= dropped;
-  DropEmptyLines();
-  return static_cast<std::uint32_t>(dropped);
-}
-
-void SuspendedOperations::DropEmptyLines() {
   for (auto lines = partitions_.begin(); lines != partitions_.end();) {
-    absl::erase_if(lines->second, [](const auto& entry) { return entry.second.empty(); });
     const auto at = lines++;
+    RetryLines(
+        &at->second, [](WaitFor) { return true; }, [&](Line* line) { TryAll(line, attempt); });
     if (at->second.empty()) partitions_.erase(at);
+  }
+}
+
+void SuspendedOperations::DropBelow(SessionId session, std::uint64_t frame_id,
+                                    absl::FunctionRef<void(const SuspendedOperation&)> dropped) {
+  for (;;) {
+    const auto frames = sessions_.find(session.value());
+    if (frames == sessions_.end()) return;
+    const auto& [place, first] = *frames->second.begin();
+    if (place.first >= frame_id) return;
+    dropped(*first);
+    Drop(first);
   }
 }
 

@@ -236,6 +236,12 @@ Status Pop(Invocation& run) {
     // What is popped is to be seen, whatever comes then.
     if (!run.out.json()) run.out.Flush();
     popped += batch->size();
+    if (!batch->status().ok()) {
+      return Status(batch->status().code(),
+                    std::to_string(popped) +
+                        " items were popped, then: " + std::string(batch->status().what()),
+                    std::string(batch->status().remedy()));
+    }
     if (batch->empty()) break;
     options.wait = {};  // For the first one only.
   }

@@ -466,7 +466,19 @@ grpc::Status BulkService::ReadValue(grpc::ServerContext* call, const v1::ReadVal
     return convert::ToGrpc(status);
   }
   if (place.node == router_.context().self()) {
-    return convert::ToGrpc(ReadLocal(**space, partition, *request, writer));
+    const Epoch known = router_.context().map()->epoch;
+    Status status = ReadLocal(**space, partition, *request, writer);
+    if (status.code() == StatusCode::kWrongEpoch) {
+      // Nothing was sent: a range that was split a moment ago. Once more, by the newer map.
+      router_.context().refresh_map(known, StepDeadline());
+      const auto again = router_.FindNamespace(request->namespace_());
+      if (!again.ok()) return convert::ToGrpc(again.status());
+      const std::uint32_t now_at = PartitionOf(**again, request->key());
+      if ((*again)->partitions[now_at].node == router_.context().self()) {
+        status = ReadLocal(**again, now_at, *request, writer);
+      }
+    }
+    return convert::ToGrpc(status);
   }
   const placement::PlacementMapPtr map = router_.context().map();
   const placement::Node* node = map->FindNode(place.node);

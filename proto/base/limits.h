@@ -134,7 +134,9 @@ inline constexpr std::uint32_t kSessionsPerCoreMax = 10'000;
 static_assert(std::uint64_t{kSessionsPerCoreMax} * kCreditOperationsMin <= kCreditOperationsBudget,
               "the least credit of every session fits the budget");
 inline constexpr std::uint32_t kSessionUnconnectedSeconds = 60;
-inline constexpr std::size_t kKeptAnswerInlineBytes = 64;
+// Values of answers to changes in one frame, to which the memory stays with the session for the
+// next.
+inline constexpr std::size_t kKeptAnswerWarmBytes = 1'024;
 
 // Deadlines.
 inline constexpr std::uint32_t kCallTimeoutMs = 10'000;

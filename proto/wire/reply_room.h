@@ -38,6 +38,8 @@ constexpr std::array<std::uint32_t, static_cast<std::size_t>(kOpcodeEnd)> MakeRe
   set(Opcode::kCountRange, kRangeRestBytesMax);
   set(Opcode::kEraseRange, kRangeRestBytesMax);
   set(Opcode::kPushMany, kPushManyRestBytes);
+  set(Opcode::kPop, kDeliveredItemHeaderBytes);  // Of one item, whose value is streamed.
+  set(Opcode::kPeek, kDeliveredItemHeaderBytes);
   set(Opcode::kQueueLength, kQueueLengthsBytes);
   set(Opcode::kGroupJoin, kContributionBytesMax);  // Who is missing.
   set(Opcode::kGroupMeet, kContributionBytesMax);  // The result, or who is missing.

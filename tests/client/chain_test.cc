@@ -216,6 +216,18 @@ TEST_CASE("What is no chain is refused before it is sent", "[chain]") {
   CHECK(map.Execute(too_long).code() == StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("Conditions on steps that are too many end no program", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.too-many");
+  Chain chain;
+  std::vector<ChainStep> steps;
+  for (std::size_t i = 0; i < Chain::kStepsMax + 6; ++i) {
+    steps.push_back(chain.Get("{t}k"));
+    if (i > 0) steps[i].If(steps[i - 1].Ok()).MayFail();
+  }
+  CHECK(map.Execute(chain).code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("Chains work on ordered maps and asynchronously", "[chain]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesOrderedMap>(client, "chain.ordered");

@@ -170,7 +170,7 @@ TEST_CASE("NothingIsLostDoubledOrOvertakenWhileRangesAreSplit", "[kinds]") {
   load.stop = true;
   for (std::thread& thread : threads) thread.join();
   CHECK(load.faults.Text() == "");
-  CHECK(splits > 20);
+  CHECK(splits > 10);
   CHECK(RangesOf(cluster, "load") == splits + 1);
   CHECK(up > 0);
   CHECK(down > 0);

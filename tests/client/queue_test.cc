@@ -294,6 +294,57 @@ TEST_CASE("ABlockingPopEndsWithThePushOfAnother", "[kinds]") {
   CHECK((*items)[0].value == "b");
 }
 
+TEST_CASE("ALargePushThatWaitsHoldsUpNoOtherWait", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const BytesQueue queue = Open<BytesQueue>(client, "queue.large-wait", {.capacity = 1});
+  const BytesQueue other = Open<BytesQueue>(client, "queue.large-wait-2", {.capacity = 1});
+  const std::string large(200'000, 'L');
+  for (const BytesQueue& each : {queue, other}) RequireOk(each.Push("first").status());
+  std::vector<Future<ItemId>> pushes;
+  for (const BytesQueue& each : {queue, other, queue, other}) {
+    pushes.push_back(each.PushAsync(large, {.wait = 60s}));
+    CHECK(pushes.back().Wait(50ms).code() == StatusCode::kDeadlineExceeded);
+  }
+  // Only this client can make room.
+  for (const char* value : {"first", large.c_str(), large.c_str()}) {
+    for (const BytesQueue& each : {queue, other}) {
+      auto item = each.PopAsync({.wait = 60s}).Wait(30s);
+      RequireOk(item.status());
+      CHECK(item->value == value);
+    }
+  }
+  for (auto& push : pushes) RequireOk(push.Wait().status());
+}
+
+TEST_CASE("AFenceIsForPushesThatWaitButNotForPops", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const BytesQueue full = Open<BytesQueue>(client, "queue.fence-full", {.capacity = 1});
+  const BytesQueue empty = Open<BytesQueue>(client, "queue.fence-empty");
+  Future<Item> pop = empty.PopAsync({.wait = 60s});
+  RequireOk(client.WaitForAll());
+  RequireOk(full.Push("first").status());
+  Future<ItemId> push = full.PushAsync("second", {.wait = 60s});
+  CHECK(client.WaitForAll(50ms).code() == StatusCode::kDeadlineExceeded);
+  RequireOk(full.Pop().status());
+  RequireOk(client.WaitForAll());
+  CHECK(push.Ready());
+  CHECK_FALSE(pop.Ready());
+}
+
+TEST_CASE("WhatEndedABatchEarlyIsInTheBatch", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const BytesQueue queue = Open<BytesQueue>(client, "queue.early");
+  // One message holds some thousands of them, and so many may be out under a lease.
+  constexpr std::size_t kLeasesMax = 65'536;
+  const std::vector<std::string> values(kLeasesMax + 10, "v");
+  RequireOk(queue.MultiPush(ViewsOf(values)).FirstFailure());
+  const auto items = queue.PopMany(values.size(), {.lease = 1h});
+  RequireOk(items.status());
+  CHECK(items->size() == kLeasesMax);
+  CHECK(items->status().code() == StatusCode::kResourceExhausted);
+  CHECK(queue.PopMany(5)->status().ok());
+}
+
 TEST_CASE("WhileOneThreadWaitsOthersGoOn", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const BytesQueue idle = Open<BytesQueue>(client, "queue.idle");

@@ -84,7 +84,26 @@ TEST_CASE("A wait ends with its namespace", "[wait]") {
   Future<Value> waiter = map.WaitForKeyAsync("k", {.timeout = 30s});
   CHECK(waiter.Wait(50ms).code() == StatusCode::kDeadlineExceeded);
   RequireOk(client.Drop("wait.drop"));
-  CHECK(waiter.Wait().code() == StatusCode::kNotFound);
+  const auto end = waiter.Wait();
+  CHECK(end.code() == StatusCode::kNotFound);
+  // The key was not there either, but that is not what ended it.
+  CHECK(std::string(end.status().what()).find("dropped") != std::string::npos);
+}
+
+// One message asks for as many as there is credit; the others' turn comes with the next second.
+TEST_CASE("Waits beyond the credit are asked in their turn", "[wait]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "wait.turns", {.partitions = 1});
+  constexpr int kWaits = 3'000;
+  std::vector<Future<Value>> waits;
+  for (int i = 0; i < kWaits; ++i) {
+    waits.push_back(map.WaitForKeyAsync("k" + std::to_string(i), {.timeout = 300s}));
+  }
+  REQUIRE(map.Put("k" + std::to_string(kWaits - 1), "last").ok());
+  const auto last = waits.back().Wait(60s);
+  REQUIRE(last.ok());
+  CHECK(last->bytes == "last");
+  for (int i = 0; i + 1 < kWaits; ++i) CHECK_FALSE(waits[static_cast<std::size_t>(i)].Ready());
 }
 
 TEST_CASE("Ordered and typed maps wait as well", "[wait]") {

@@ -324,58 +324,6 @@ std::string Pattern(std::size_t bytes) {
   return text;
 }
 
-void UploadPart(RawClient& client, std::uint64_t number, const std::string& value,
-                std::size_t offset, std::size_t bytes) {
-  wire::FrameHeader header = client.NextHeader();
-  header.type = wire::FrameType::kStreamPart;
-  header.frame_id = 0;
-  wire::StreamHeader part;
-  part.stream = number;
-  part.offset = offset;
-  part.total_bytes = static_cast<std::uint32_t>(value.size());
-  part.upload = 1;
-  std::string frame(limits::kFrameBytesMax, '\0');
-  frame.resize(wire::EncodeStream(header, part, AsBytes(value).subspan(offset, bytes),
-                                  {reinterpret_cast<std::byte*>(frame.data()), frame.size()}));
-  client.Send(frame);
-}
-
-// Sends all parts within the window and waits for the last acknowledgement.
-void Upload(RawClient& client, std::uint64_t number, const std::string& value) {
-  std::size_t acked = 0;
-  std::size_t sent = 0;
-  while (acked < value.size()) {
-    while (sent < value.size() && sent - acked < limits::kStreamWindowBytes) {
-      const std::size_t bytes = std::min(limits::kStreamPartBytesMax, value.size() - sent);
-      UploadPart(client, number, value, sent, bytes);
-      sent += bytes;
-    }
-    const auto ack = client.WaitStream();
-    REQUIRE(ack.frame.stream.code == StatusCode::kOk);
-    acked = ack.frame.stream.offset;
-  }
-}
-
-std::string Download(RawClient& client, const OwnedAnswer& answer) {
-  REQUIRE(answer.answer.streamed);
-  std::string value;
-  while (value.size() < answer.answer.number) {
-    const auto part = client.WaitStream();
-    REQUIRE(part.frame.stream.offset == value.size());
-    value += part.data;
-    wire::FrameHeader header = client.NextHeader();
-    header.type = wire::FrameType::kStreamAck;
-    header.frame_id = part.frame.header.frame_id;
-    wire::StreamHeader ack = part.frame.stream;
-    ack.offset = value.size();
-    std::string frame(limits::kFrameBytesMax, '\0');
-    frame.resize(wire::EncodeStream(header, ack, {},
-                                    {reinterpret_cast<std::byte*>(frame.data()), frame.size()}));
-    client.Send(frame);
-  }
-  return value;
-}
-
 wire::Operation PutUploaded(std::string_view key, std::uint64_t number) {
   wire::Operation put = PutOp(key, {});
   put.set(wire::Argument::kUpload, number);
@@ -390,11 +338,11 @@ TEST_CASE("ALargeValueTravelsInPartsBothWays") {
   for (const std::size_t bytes : {limits::kUnstreamedValueBytesMax + 1, std::size_t{1'000'000},
                                   std::size_t{5'000'001}, std::size_t{20'000'000}}) {
     const std::string value = Pattern(bytes);
-    Upload(client, ++number, value);
+    UploadValue(client, ++number, value);
     client.Call({PutUploaded("big", number)});
     REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
     client.Call({GetOp("big")});
-    CHECK(Download(client, client.WaitAnswer()) == value);
+    CHECK(DownloadValue(client, client.WaitAnswer()) == value);
   }
 }
 
@@ -402,7 +350,7 @@ TEST_CASE("AnUploadIsInvisibleUntilItsPut") {
   TestNode node;
   RawClient client(node);
   client.Attach();
-  Upload(client, 1, Pattern(100'000));
+  UploadValue(client, 1, Pattern(100'000));
   client.Call({GetOp("big")});
   CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
 }
@@ -463,7 +411,7 @@ TEST_CASE("AnUploadWhosePutFailsIsFreed") {
   REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
   const std::uint64_t before = UsedBytes(node);
   const std::string value = Pattern(limits::kMemoryBytesMin / 2);
-  Upload(client, 1, value);
+  UploadValue(client, 1, value);
   REQUIRE(UsedBytes(node) > before + value.size() / 2);
   wire::Operation put = PutUploaded("a", 1);
   put.condition = wire::PutCondition::kIfAbsent;
@@ -478,13 +426,13 @@ TEST_CASE("APartOfAnUploadThatItsPutHasTakenMeansNothing") {
   RawClient client(node);
   client.Attach();
   const std::string value = Pattern(100'000);
-  Upload(client, 1, value);
+  UploadValue(client, 1, value);
   client.Call({PutUploaded("big", 1)});
   REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
   UploadPart(client, 1, value, value.size(), 0);
   UploadPart(client, 1, value, 0, 1'000);
   client.Call({GetOp("big")});
-  CHECK(Download(client, client.WaitAnswer()) == value);
+  CHECK(DownloadValue(client, client.WaitAnswer()) == value);
 }
 
 TEST_CASE("ABrokenConnectionFreesItsUpload") {
@@ -493,7 +441,7 @@ TEST_CASE("ABrokenConnectionFreesItsUpload") {
   RawClient client(node);
   client.Attach();
   const std::string value = Pattern(limits::kMemoryBytesMin / 2);
-  Upload(client, 1, value);  // Complete, and no Put names it.
+  UploadValue(client, 1, value);  // Complete, and no Put names it.
   REQUIRE(UsedBytes(node) > before + value.size() / 2);
   client.CutConnection();
   const Deadline deadline = Deadline::AfterMs(30'000);
@@ -509,7 +457,7 @@ TEST_CASE("AValueThatExceedsTheAllowanceIsStreamed") {
   REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
   client.reply_bytes_max = 1'000;
   client.Call({GetOp("a")});
-  CHECK(Download(client, client.WaitAnswer()) == value);
+  CHECK(DownloadValue(client, client.WaitAnswer()) == value);
 }
 
 TEST_CASE("ATakenValueIsNotLostWithTheConnection") {
@@ -517,7 +465,7 @@ TEST_CASE("ATakenValueIsNotLostWithTheConnection") {
   RawClient client(node);
   client.Attach();
   const std::string value = Pattern(3'000'000);
-  Upload(client, 1, value);
+  UploadValue(client, 1, value);
   client.Call({PutUploaded("big", 1)});
   REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
   wire::Operation take = GetOp("big");
@@ -529,7 +477,7 @@ TEST_CASE("ATakenValueIsNotLostWithTheConnection") {
   REQUIRE(client.Attach());
   header.connection = client.attached().connection;
   client.Send(client.Request(header, node.term(), {take}));
-  CHECK(Download(client, client.WaitAnswer()) == value);
+  CHECK(DownloadValue(client, client.WaitAnswer()) == value);
   client.Call({GetOp("big")});
   CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/wire/chain.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
 #include "tests/daemon/raw_client.h"
@@ -233,6 +234,88 @@ TEST_CASE("OtherKindsHaveNoRanges") {
     CHECK(answer.answer.code == StatusCode::kInvalidArgument);
     CHECK(answer.value.find("kind") != std::string::npos);
   }
+}
+
+TEST_CASE("APartitionAnswersForItsOwnRangeAndSaysWhereTheNextBegins") {
+  Fixture fixture;
+  for (const char* key : {"a", "b", "c"}) fixture.Put(key, "v");
+  // As after a split, but that what has left is still there: nothing shows it.
+  fixture.node.SetRanges({"", "b"});
+  fixture.node.Address(0);
+  const Page first = fixture.Scan({});
+  CHECK(first.keys == Keys{"a"});
+  CHECK(first.rest == RangeRest::Kind::kFromKey);
+  CHECK(first.rest_key == "b");
+  CHECK(fixture.Scan({"", "b"}).rest == RangeRest::Kind::kDone);
+  CHECK(fixture.Scan({"", "a", wire::kScanReverse}).keys.empty());
+  CHECK(fixture.Scan({"", "b", wire::kScanReverse}).keys == Keys{"a"});
+  const OwnedAnswer counted = fixture.Ask(On(Opcode::kCountRange, {}));
+  CHECK(counted.answer.number == 1);
+  CHECK(AsText(wire::LoadRangeRest(AsBytes(counted.value))->key) == "b");
+  const OwnedAnswer erased = fixture.Ask(On(Opcode::kEraseRange, {}));
+  CHECK(erased.answer.number == 1);
+  CHECK(wire::LoadRangeRest(AsBytes(erased.value))->kind == RangeRest::Kind::kFromKey);
+  fixture.node.Address(1);
+  for (const char* key : {"b1", "c1"}) fixture.Put(key, "v");
+  const Page down = fixture.Scan({"", std::nullopt, wire::kScanReverse});
+  CHECK(down.keys == Keys{"c1", "b1"});
+  CHECK(down.rest == RangeRest::Kind::kBehindKey);
+  CHECK(down.rest_key == "b");
+}
+
+TEST_CASE("WhatWasRoutedByAnOldMapIsRefused") {
+  Fixture fixture;
+  fixture.Put("c", "v");
+  const Term before = fixture.node.term();
+  fixture.node.SetRanges({"", "b"});
+  fixture.node.Address(0);
+  // Under the old term the whole group, whatever its keys.
+  const wire::FrameHeader header = fixture.client.NextHeader();
+  fixture.client.Send(fixture.client.Request(header, before, {PutOp("a", "v"), PutOp("c", "w")}));
+  const OwnedAnswer refused = fixture.client.WaitAnswer();
+  CHECK(refused.answer.scope == wire::Answer::Scope::kGroup);
+  CHECK(refused.answer.code == StatusCode::kWrongEpoch);
+  fixture.client.finished_below = header.frame_id + 1;
+  CHECK(fixture.Code(GetOp("a")) == StatusCode::kNotFound);
+  // Under the new one what lies in another range is the sender's fault.
+  CHECK(fixture.Code(GetOp("c")) == StatusCode::kInvalidArgument);
+  CHECK(fixture.Code(PutOp("c", "w")) == StatusCode::kInvalidArgument);
+  for (const Opcode opcode : {Opcode::kScan, Opcode::kCountRange, Opcode::kEraseRange}) {
+    CHECK(fixture.Code(On(opcode, {"c", std::nullopt})) == StatusCode::kInvalidArgument);
+  }
+  CHECK(fixture.Code(On(Opcode::kScan, {"", "c", wire::kScanReverse})) ==
+        StatusCode::kInvalidArgument);
+  CHECK(fixture.Code(On(Opcode::kScan, {"", std::nullopt, wire::kScanReverse})) ==
+        StatusCode::kInvalidArgument);
+  // A partition that only a newer map knows: it waits for the map.
+  fixture.node.Address(2);
+  const wire::FrameHeader early = fixture.client.NextHeader();
+  fixture.client.Send(
+      fixture.client.Request(early, Term(fixture.node.term().value() + 1), {PutOp("x", "v")}));
+  fixture.node.Address(std::nullopt);
+  fixture.client.Settle();
+  CHECK_FALSE(fixture.client.HasAnswer());
+  fixture.node.SetRanges({"", "b", "x"});
+  CHECK(fixture.client.WaitAnswer().answer.code == StatusCode::kOk);
+}
+
+TEST_CASE("AChainOverTwoRangesIsRefusedBeforeItsFirstStep") {
+  Fixture fixture;
+  fixture.node.SetRanges({"", "b"});
+  std::string chain;
+  for (const char* key : {"a", "c"}) {
+    wire::ChainStep step;
+    step.operation = PutOp(key, "v");
+    wire::EncodeChainStep(step, &chain);
+  }
+  wire::Operation operation;
+  operation.opcode = Opcode::kChain;
+  operation.key = AsBytes(std::string_view("a"));
+  operation.value = AsBytes(chain);
+  const OwnedAnswer refused = fixture.Ask(operation);
+  CHECK(refused.answer.code == StatusCode::kFailedPrecondition);
+  CHECK(refused.value.find("different ranges") != std::string::npos);
+  CHECK(fixture.Code(GetOp("a")) == StatusCode::kNotFound);
 }
 
 TEST_CASE("OperationsOnSingleKeysWorkAsOnHashPartitions") {

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "daemon/core.h"
+#include "proto/base/limits.h"
 #include "proto/wire/queue_ops.h"
+#include "proto/wire/reply_room.h"
 #include "tests/daemon/raw_client.h"
 
 namespace tidepool::daemon {
@@ -392,6 +394,137 @@ TEST_CASE("AWaitingPopThatIsSentAgainWaitsOnce") {
   Fixture::Ask(fixture.other, PushManyOp(list));
   CHECK(Text(client.WaitAnswer()) == "1=a ");
   CHECK(Text(Fixture::Ask(fixture.other, PopOp(9))) == "2=b ");
+}
+
+// The timer would serve it too, but only after what is in the daemon's hands already.
+TEST_CASE("APushIsTakenByWhoWaitsBeforeAnythingElseHappens") {
+  Fixture fixture;
+  RawClient& client = fixture.client;
+  const std::uint64_t pop = client.Call({Waiting(PopOp())});
+  client.Settle();
+  const std::uint64_t push = client.Call({PushOp("a")});
+  const std::uint64_t length = client.Call({On(Opcode::kLength)});
+  CHECK(client.WaitAnswer().frame_id == push);
+  CHECK(client.WaitAnswer().frame_id == pop);
+  const OwnedAnswer last = client.WaitAnswer();
+  CHECK(last.frame_id == length);
+  CHECK(last.answer.number == 0);
+}
+
+TEST_CASE("PopsOfOneFrameThatWaitShareItsRoom") {
+  Fixture fixture;
+  RawClient& client = fixture.client;
+  client.reply_bytes_max = 4'000;
+  client.Call(std::vector<wire::Operation>(4, Waiting(PopOp())));
+  client.Settle();
+  for (const std::size_t bytes : {800, 3'000, 900, 700}) {
+    Fixture::Ask(fixture.other, PushOp(std::string(bytes, 'v')));
+  }
+  std::size_t bytes = 0;
+  for (int i = 0; i < 4; ++i) {
+    const OwnedAnswer answer = client.WaitAnswer();
+    CHECK(answer.answer.streamed == (i == 1));
+    bytes += answer.value.size();
+  }
+  CHECK(bytes < client.reply_bytes_max);
+  CHECK(client.WaitStream().data.size() == 3'000);
+}
+
+// The answers to all of them are kept until the oldest is finished.
+TEST_CASE("ManyPopsThatWaitGetLargeItemsWithoutHarmToTheirSession") {
+  Fixture fixture;
+  RawClient& client = fixture.client;
+  constexpr int kFrames = 64;
+  constexpr int kPops = 8;
+  const std::string value(30'000, 'v');
+  static_assert(kFrames * kPops * 30'000ull > limits::kKeptAnswerBytesMax * 3 / 2);
+  for (int i = 0; i < kFrames; ++i) {
+    client.Call(std::vector<wire::Operation>(kPops, Waiting(PopOp())));
+  }
+  client.Settle();
+  for (int i = 0; i < kFrames * kPops; ++i) {
+    REQUIRE(Fixture::Ask(fixture.other, PushOp(value)).answer.code == StatusCode::kOk);
+    REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
+  }
+  client.Settle();
+  CHECK_FALSE(client.lost());
+}
+
+wire::Operation PushUploaded(std::uint64_t number) {
+  wire::Operation operation = PushOp({});
+  operation.set(Argument::kUpload, number);
+  return operation;
+}
+
+TEST_CASE("LargePushesThatWaitKeepTheirValues") {
+  Fixture fixture(Kind::kQueue, 1);
+  RawClient& client = fixture.client;
+  fixture.Ask(PushOp("first"));
+  UploadValue(client, 1, std::string(100'000, '1'));
+  client.Call({Waiting(PushUploaded(1))});
+  // It takes the place where the session receives values.
+  UploadValue(client, 2, std::string(200'000, '2'));
+  client.Call({Waiting(PushUploaded(2))});
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+  CHECK(Text(Fixture::Ask(fixture.other, PopOp())) == "1=first ");
+  CHECK(client.WaitAnswer().answer.number == 2);
+  for (const char digit : {'1', '2'}) {
+    const std::string value = DownloadValue(fixture.other, Fixture::Ask(fixture.other, PopOp()));
+    CHECK(value == std::string(digit == '1' ? 100'000 : 200'000, digit));
+  }
+  CHECK(client.WaitAnswer().answer.number == 3);
+}
+
+TEST_CASE("ALargePushThatWaitsOutlivesItsConnection") {
+  Fixture fixture(Kind::kQueue, 1);
+  RawClient& client = fixture.client;
+  fixture.Ask(PushOp("first"));
+  UploadValue(client, 1, std::string(100'000, '1'));
+  wire::FrameHeader header = client.NextHeader();
+  const std::vector<wire::Operation> push = {Waiting(PushUploaded(1))};
+  client.Send(client.Request(header, fixture.node.term(), push));
+  client.Settle();
+  client.CutConnection();
+  REQUIRE(client.Attach());
+  header.connection = client.attached().connection;
+  client.Send(client.Request(header, fixture.node.term(), push));
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+  CHECK(Text(Fixture::Ask(fixture.other, PopOp())) == "1=first ");
+  CHECK(client.WaitAnswer().answer.number == 2);
+  CHECK(DownloadValue(fixture.other, Fixture::Ask(fixture.other, PopOp())).size() == 100'000);
+}
+
+TEST_CASE("TheBytesOfASessionsWaitsAreBounded") {
+  Fixture fixture(Kind::kQueue, 1);
+  RawClient& client = fixture.client;
+  fixture.Ask(PushOp("first"));
+  const std::string value(limits::kUnstreamedValueBytesMax, 'v');
+  const std::uint64_t waits = client.attached().credit_bytes / value.size();
+  REQUIRE(waits > 0);
+  for (std::uint64_t i = 0; i < waits; ++i) client.Call({Waiting(PushOp(value))});
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+  client.Call({Waiting(PushOp(value))});
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
+  // What is over counts no more.
+  CHECK(Text(Fixture::Ask(fixture.other, PopOp())) == "1=first ");
+  CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+  client.Call({Waiting(PushOp(value))});
+  client.Settle();
+  CHECK_FALSE(client.HasAnswer());
+}
+
+TEST_CASE("WhatFollowsALargeItemInItsFrameStillSaysWhichItemItIs") {
+  Fixture fixture;
+  for (const char* value : {"a", "b"}) fixture.Ask(PushOp(std::string(3'000, *value)));
+  // The first would fit, and leave no room for the other's header.
+  fixture.client.reply_bytes_max =
+      3'000 + wire::kDeliveredItemHeaderBytes + 2 * wire::kReplyEntryBytes;
+  fixture.client.Call({PopOp(), PopOp()});
+  CHECK(Text(fixture.client.WaitAnswer()) == "1=... ");
+  CHECK(Text(fixture.client.WaitAnswer()) == "2=... ");
 }
 
 TEST_CASE("AShareOfMemoryBoundsAQueueToo") {

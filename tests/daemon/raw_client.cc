@@ -1,5 +1,6 @@
 #include "tests/daemon/raw_client.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <utility>
@@ -32,6 +33,14 @@ void TestNode::RaiseTerms() {
   Publish();
 }
 
+void TestNode::SetRanges(std::vector<std::string> begins) {
+  auto ranges = placement::Ranges::Create(std::move(begins));
+  REQUIRE(ranges.ok());
+  ranges_ = std::make_shared<const placement::Ranges>(*std::move(ranges));
+  partitions_ = ranges_->size();
+  RaiseTerms();
+}
+
 void TestNode::SetMemoryShare(std::uint32_t percent) {
   memory_share_percent_ = percent;
   Publish();
@@ -54,6 +63,7 @@ std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
   space->options.expected_items = expected_items;
   space->options.prefilter = prefilter_;
   space->options.capacity = capacity_;
+  space->ranges = ranges_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
   }
@@ -74,6 +84,8 @@ void TestNode::Publish() {
 }
 
 PartitionId TestNode::PartitionOf(std::string_view key, NamespaceId of) const {
+  if (addressed_.has_value()) return PartitionId(of, *addressed_);
+  if (ranges_ != nullptr) return PartitionId(of, ranges_->IndexOf(AsBytes(key)));
   return PartitionId(of, placement::PartitionIndexOf(AsBytes(key), partitions_));
 }
 
@@ -223,6 +235,57 @@ void RawClient::Settle() {
   WaitUntil("the settling answer",
             [&] { return !answers_.empty() && answers_.back().frame_id == frame_id; });
   answers_.pop_back();
+}
+
+void UploadPart(RawClient& client, std::uint64_t number, const std::string& value,
+                std::size_t offset, std::size_t bytes) {
+  wire::FrameHeader header = client.NextHeader();
+  header.type = wire::FrameType::kStreamPart;
+  header.frame_id = 0;
+  wire::StreamHeader part;
+  part.stream = number;
+  part.offset = offset;
+  part.total_bytes = static_cast<std::uint32_t>(value.size());
+  part.upload = 1;
+  std::string frame(limits::kFrameBytesMax, '\0');
+  frame.resize(wire::EncodeStream(header, part, AsBytes(value).subspan(offset, bytes),
+                                  {reinterpret_cast<std::byte*>(frame.data()), frame.size()}));
+  client.Send(frame);
+}
+
+void UploadValue(RawClient& client, std::uint64_t number, const std::string& value) {
+  std::size_t acked = 0;
+  std::size_t sent = 0;
+  while (acked < value.size()) {
+    while (sent < value.size() && sent - acked < limits::kStreamWindowBytes) {
+      const std::size_t bytes = std::min(limits::kStreamPartBytesMax, value.size() - sent);
+      UploadPart(client, number, value, sent, bytes);
+      sent += bytes;
+    }
+    const auto ack = client.WaitStream();
+    REQUIRE(ack.frame.stream.code == StatusCode::kOk);
+    acked = ack.frame.stream.offset;
+  }
+}
+
+std::string DownloadValue(RawClient& client, const OwnedAnswer& answer) {
+  REQUIRE(answer.answer.streamed);
+  std::string value;
+  while (value.size() < answer.answer.number) {
+    const auto part = client.WaitStream();
+    REQUIRE(part.frame.stream.offset == value.size());
+    value += part.data;
+    wire::FrameHeader header = client.NextHeader();
+    header.type = wire::FrameType::kStreamAck;
+    header.frame_id = part.frame.header.frame_id;
+    wire::StreamHeader ack = part.frame.stream;
+    ack.offset = value.size();
+    std::string frame(limits::kFrameBytesMax, '\0');
+    frame.resize(wire::EncodeStream(header, ack, {},
+                                    {reinterpret_cast<std::byte*>(frame.data()), frame.size()}));
+    client.Send(frame);
+  }
+  return value;
 }
 
 wire::Operation GetOp(std::string_view key) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ class TestNode {
   Term term() const { return term_; }
   // Publishes a map in which every partition has the next term.
   void RaiseTerms();
+  // Publishes a map in which the ranges of an ordered namespace begin so, under the next term.
+  void SetRanges(std::vector<std::string> begins);
+  // Whoever has the key: what PartitionOf says from now on.
+  void Address(std::optional<std::uint32_t> partition) { addressed_ = partition; }
   // Publishes a map in which the namespace has this share of the node's memory.
   void SetMemoryShare(std::uint32_t percent);
   // Publishes a map in which the partitions have this state.
@@ -58,6 +63,8 @@ class TestNode {
   Term term_{1};
   std::uint64_t epoch_ = 0;
   std::uint32_t memory_share_percent_ = 0;
+  std::shared_ptr<const placement::Ranges> ranges_;
+  std::optional<std::uint32_t> addressed_;
   placement::PartitionState state_ = placement::PartitionState::kActive;
 };
 
@@ -130,6 +137,14 @@ class RawClient : public transport::Receiver {
   bool lost_ = false;
   int runs_ = 0;
 };
+
+// One part of an upload.
+void UploadPart(RawClient& client, std::uint64_t number, const std::string& value,
+                std::size_t offset, std::size_t bytes);
+// Sends all parts within the window and waits for the last acknowledgement.
+void UploadValue(RawClient& client, std::uint64_t number, const std::string& value);
+// The value of an answer that announces it. REQUIRES: no other value is on its way.
+std::string DownloadValue(RawClient& client, const OwnedAnswer& answer);
 
 // Operations for tests; `key` and `value` must outlive them.
 wire::Operation GetOp(std::string_view key);

@@ -44,7 +44,8 @@ struct PopOptions {
   // them by then loses them to the next consumer, so a consumer that dies loses nothing.
   std::chrono::milliseconds lease{0};
   // How long to wait while there is no item. The owner keeps the wait: nothing travels meanwhile
-  // but one message a second. Waiters are served in the order in which they came.
+  // but one message a second. Waiters are served in the order in which these messages came: none is
+  // passed over, but who has waited longer may be served later.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
 };
@@ -89,13 +90,18 @@ class TIDEPOOL_API ItemBatch {
   std::vector<View>::const_iterator end() const { return items_.end(); }
   // The delivery of each, for MultiAck.
   std::vector<ItemLease> leases() const;
+  // kOk, or what ended a pop of several messages early: these items were taken all the same.
+  // kUnknown: perhaps others as well.
+  const Status& status() const { return status_; }
 
   // For the library: appends the items of a call that is done. `more`: it ended for its own bounds.
   Status Add(internal::CallRef call, bool* more);
+  void EndEarly(Status why) { status_ = std::move(why); }
 
  private:
   std::vector<internal::CallRef> calls_;
   std::vector<View> items_;
+  Status status_;
 };
 
 struct DrainOptions {
@@ -172,7 +178,7 @@ class TIDEPOOL_API BytesItems {
 
   // Up to `items_max` items at a time, far cheaper per item; with a wait, it waits for the first
   // one. None: an empty batch, or kDeadlineExceeded if it waited. Several messages where one does
-  // not hold them; a failure on the way ends it early, and shows at the next call.
+  // not hold them: a failure of a later one ends it early, and is the batch's status().
   Result<ItemBatch> PopMany(std::size_t items_max, const PopOptions& options = {}) const;
   // The same with one message: as many as fit 60 KiB.
   Future<ItemBatch> PopManyAsync(std::size_t items_max, const PopOptions& options = {}) const;

@@ -189,11 +189,11 @@ class TIDEPOOL_API Client {
   std::vector<PingResult> Ping();
   ClientStats Stats() const;
 
-  // Waits until everything has ended that any thread of this client has started before, waits for
-  // keys aside. How the operations ended is for their futures to say. What aggregates operations
-  // (Buffered handles) must be flushed before. Returns: kOk, kDeadlineExceeded, and as every call
-  // kFailedPrecondition (a fork) and kCancelled (closed).
-  // `timeout` 0: ConnectOptions::call_timeout.
+  // Waits until everything has ended that any thread of this client has started before, pushes that
+  // wait for room included; waits for keys, for items and for the members of a group aside. How the
+  // operations ended is for their futures to say. What aggregates operations (Buffered handles)
+  // must be flushed before. Returns: kOk, kDeadlineExceeded, and as every call kFailedPrecondition
+  // (a fork) and kCancelled (closed). `timeout` 0: ConnectOptions::call_timeout.
   Status WaitForAll(std::chrono::milliseconds timeout = {});
 
   // Ends this client: operations under way end with kCancelled, or kUnknown if they may have an

@@ -46,6 +46,7 @@ class TypedItemBatch {
   std::uint64_t deliveries(std::size_t i) const { return batch_[i].deliveries; }
   ItemLease lease(std::size_t i) const { return batch_[i].lease(); }
   std::vector<ItemLease> leases() const { return batch_.leases(); }
+  const Status& status() const { return batch_.status(); }
 
  private:
   ItemBatch batch_;

@@ -1,0 +1,79 @@
+// What keeping answers costs, and that they stay as they were.
+#include "daemon/kept_answers.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "proto/base/limits.h"
+
+namespace {
+std::size_t allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tidepool::daemon {
+namespace {
+
+wire::Answer AnswerWith(std::string_view value) {
+  wire::Answer answer;
+  answer.value = AsBytes(value);
+  return answer;
+}
+
+TEST_CASE("KeptAnswersComeBackAsTheyWere") {
+  KeptAnswers kept;
+  KeptFrame& frame = kept.Make(1, 1);
+  const std::string large(50'000, 'l');
+  for (const std::string& value : {std::string("a"), std::string(), large}) {
+    kept.Add(&frame, AnswerWith(value), 0, nullptr);
+  }
+  REQUIRE(kept.Find(1) == &frame);
+  CHECK(AsText(frame.AnswerOf(frame.entries[0]).value) == "a");
+  CHECK(frame.AnswerOf(frame.entries[1]).value.empty());
+  CHECK(AsText(frame.AnswerOf(frame.entries[2]).value) == large);
+  CHECK(kept.value_bytes() == large.size() + 1);
+  kept.ReleaseBelow(2);
+  CHECK(kept.value_bytes() == 0);
+  CHECK(kept.Find(1) == nullptr);
+}
+
+TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {
+  KeptAnswers kept;
+  const std::string value(100, 'v');  // As of an item that was popped.
+  std::uint64_t id = 1;
+  std::size_t before = 0;
+  // What is left is the table of frames.
+  std::size_t without_values = 0;
+  for (const bool with_value : {true, false, true}) {
+    for (int warm = 0; warm < 2; ++warm) {
+      before = allocations;
+      for (int i = 0; i < 100; ++i, ++id) {
+        KeptFrame& frame = kept.Make(id, 1);
+        kept.Add(&frame, AnswerWith(with_value ? value : std::string_view()), 0, nullptr);
+        kept.ReleaseBelow(id + 1);
+      }
+    }
+    if (!with_value) without_values = allocations - before;
+  }
+  CHECK(allocations - before == without_values);
+}
+
+TEST_CASE("ValuesThatAreKeptNoMoreDoNotHoldTheirMemory") {
+  KeptAnswers kept;
+  KeptFrame& frame = kept.Make(1, 1);
+  kept.Add(&frame, AnswerWith(std::string(limits::kKeptAnswerWarmBytes + 1, 'v')), 0, nullptr);
+  kept.ReleaseBelow(2);
+  CHECK(kept.Make(2, 1).values.capacity() == 0);
+}
+
+}  // namespace
+}  // namespace tidepool::daemon
