@@ -372,9 +372,7 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
           &reply);
   // The room of answers behind this one is not for the text of a failure.
   Bytes& text = reply.answer.value;
-  if (reply.answer.code != StatusCode::kOk && reserved_bytes > 0) {
-    text = text.first(std::min(text.size(), room));
-  }
+  if (reply.answer.code != StatusCode::kOk) text = text.first(std::min(text.size(), room));
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
   if (planned.quiet) {
