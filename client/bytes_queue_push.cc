@@ -29,12 +29,14 @@ bool IsAtCapacity(const Operation& operation) {
 Result<ItemId> TakeId(CallRef call) {
   const Operation& operation = Only(call);
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-  return ItemId{operation.number};
+  return ItemId{internal::ItemIdOf(operation, operation.number)};
 }
 
 // `priority` of a queue by arrival is 0 and does not travel.
-OperationSpec PushSpec(const PrioritizedValue& item, const PushOptions& options, bool waits) {
+OperationSpec PushSpec(const Namespace& space, const PrioritizedValue& item,
+                       const PushOptions& options, bool waits) {
   OperationSpec spec;
+  spec.lane = space.space()->lane();
   spec.opcode = Opcode::kPush;
   spec.value = item.value;
   if (options.ttl_ms.has_value()) spec.Add(Argument::kTtlMs, *options.ttl_ms);
@@ -46,18 +48,20 @@ OperationSpec PushSpec(const PrioritizedValue& item, const PushOptions& options,
 
 CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const PushOptions& options) {
   const internal::PushNotice notice(space);
-  CallRef call = internal::StartOne(*space.space(), PushSpec(item, options, false), Mode::kSync);
+  CallRef call =
+      internal::StartOne(*space.space(), PushSpec(space, item, options, false), Mode::kSync);
   // Asked once before it waits, as Pop is.
   if (!IsAtCapacity(Only(call)) || options.wait.count() <= 0) return call;
-  return internal::StartOne(*space.space(), PushSpec(item, options, true), Mode::kSync);
+  return internal::StartOne(*space.space(), PushSpec(space, item, options, true), Mode::kSync);
 }
 
 Future<ItemId> PushOneAsync(const Namespace& space, const PrioritizedValue& item,
                             const PushOptions& options) {
   const internal::PushNotice notice(space);
-  return {internal::StartOne(*space.space(), PushSpec(item, options, options.wait.count() > 0),
-                             Mode::kAsync),
-          &TakeId};
+  return {
+      internal::StartOne(*space.space(), PushSpec(space, item, options, options.wait.count() > 0),
+                         Mode::kAsync),
+      &TakeId};
 }
 
 // ---- Batches.
@@ -142,7 +146,7 @@ CallRef StartPieces(const Namespace& handle, std::span<const PrioritizedValue> i
   Call* call = Call::Make(pieces.size(), copied);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     Operation& operation = call->operations()[i];
-    operation.queue = internal::QueueOf(space.state(), {});
+    operation.queue = internal::QueueOfLane(space.state(), space.lane());
     SetPiece(pieces[i], items, options, mode, call, &operation);
   }
   return internal::StartCall(space, call, mode, options.timeout, bytes);
@@ -178,7 +182,7 @@ std::size_t AddOutcome(const CallRef& call, const Operation& operation, std::siz
     return 0;
   }
   if (operation.opcode == Opcode::kPush) {
-    batch->AddPushed(operation.number, 1);
+    batch->AddPushed(internal::ItemIdOf(operation, operation.number), 1);
     return 1;
   }
   const auto rest = wire::LoadPushManyRest(AsBytes(operation.result));
@@ -187,7 +191,8 @@ std::size_t AddOutcome(const CallRef& call, const Operation& operation, std::siz
     return 0;
   }
   const auto taken = static_cast<std::size_t>(operation.number);
-  batch->AddPushed(rest->first_id, taken);
+  batch->AddPushed(internal::ItemIdOf(operation, rest->first_id), taken,
+                   operation.queue->space->queues.size());
   if (taken == count) return taken;
   *at_capacity = rest->at_capacity;
   batch->AddFailed(count - taken, Refused(call, rest->at_capacity));
@@ -213,9 +218,9 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     const std::vector<Piece> pieces = PiecesOf(items);
     TP_DCHECK(pieces.size() == 1);
     const std::string list = pieces[0].alone ? std::string() : ListOf(items, pieces[0].bytes);
-    OperationSpec spec = PushSpec(items[0], options, waits);
+    OperationSpec spec = PushSpec(space, items[0], options, waits);
     if (!pieces[0].alone) {
-      spec = PushSpec({0, list}, options, waits);
+      spec = PushSpec(space, {0, list}, options, waits);
       spec.opcode = Opcode::kPushMany;
     }
     if (waits) {
@@ -227,7 +232,7 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     PushBatch outcome;
     const std::size_t taken = AddOutcome(call, Only(call), items.size(), &outcome, &at_capacity);
     if (!at_capacity || until.Passed()) return batch->Append(std::move(outcome));
-    if (taken > 0) batch->AddPushed(outcome.id(0), taken);
+    if (taken > 0) batch->AddPushed(outcome.id(0), taken, space.partitions());
     items = items.subspan(taken);
   }
 }
@@ -285,8 +290,8 @@ Status PushBatch::FirstFailure() const {
                 std::string(failure.why.remedy()));
 }
 
-void PushBatch::AddPushed(ItemId first, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) ids_.push_back(first + i);
+void PushBatch::AddPushed(ItemId first, std::size_t count, std::uint64_t step) {
+  for (std::size_t i = 0; i < count; ++i) ids_.push_back(first + i * step);
 }
 
 void PushBatch::AddFailed(std::size_t count, const Status& why) {

@@ -148,7 +148,8 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     }
     local.Remember(call);
   }
-  operation.queue = QueueOf(state, spec.key);
+  operation.queue = state->kind == placement::Kind::kQueue ? QueueOfLane(state, spec.lane)
+                                                           : QueueOf(state, spec.key);
   operation.opcode = spec.opcode;
   operation.condition = spec.condition;
   operation.value_kind = spec.value_kind;

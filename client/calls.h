@@ -8,6 +8,7 @@
 
 #include "client/call.h"
 #include "client/space.h"
+#include "proto/base/check.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/result.h"
 #include "proto/placement/owner.h"
@@ -38,6 +39,7 @@ struct OperationSpec {
   // Whether it waits in the daemon for what it asks, until its time is up.
   bool waits = false;
   Promise promise = Promise::kNone;  // Of this call, beside those of the handle.
+  std::uint32_t lane = 0;            // Of operations on queues, which have no key.
 
   void Add(wire::Argument argument, std::uint64_t word) { words[word_count++] = {argument, word}; }
 };
@@ -50,7 +52,24 @@ Status CheckSizes(std::string_view key, std::size_t value_bytes, bool unstreamed
 // since only the engine knows the ranges of this moment.
 inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
   if (state->kind == placement::Kind::kOrdered) return &state->queues[0];
+  TP_DCHECK(state->kind != placement::Kind::kQueue || state->queues.size() == 1);
   return &state->queues[placement::PartitionIndexOf(AsBytes(key), state->queues.size())];
+}
+
+// The queue of an operation on a queue with or without lanes.
+inline PartitionQueue* QueueOfLane(SpaceState* state, std::uint32_t lane) {
+  return &state->queues[lane];
+}
+// What an item is called beyond its lane, and the reverse. Numbers of a lane are below 2^58, so
+// those of 64 lanes are different ones; with one lane they are the same.
+inline std::uint64_t ItemIdOf(const Operation& operation, std::uint64_t number) {
+  return number * operation.queue->space->queues.size() + operation.queue->id.index();
+}
+inline std::uint32_t LaneOfItem(const SpaceState& state, std::uint64_t id) {
+  return static_cast<std::uint32_t>(id % state.queues.size());
+}
+inline std::uint64_t NumberOfItem(const SpaceState& state, std::uint64_t id) {
+  return id / state.queues.size();
 }
 
 // Tells what the namespace's handle keeps of it in this process (a copy of a prefilter, what was

@@ -19,13 +19,17 @@ namespace {
 
 using internal::Engine;
 
+// Nothing takes for ever.
+constexpr std::uint64_t kMigrateMsMax = 3'600'000;
+
 Deadline ControlDeadline(const Engine& engine) {
   return Deadline(internal::DeadlineFor(engine, std::chrono::milliseconds(0), 0));
 }
 
+// Lanes are the partitions of a queue.
 placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   placement::NamespaceOptions to;
-  to.partitions = from.partitions;
+  to.partitions = from.lanes != 0 ? from.lanes : from.partitions;
   to.durability = from.durability;
   to.replicas = from.replicas;
   to.on_loss = from.on_loss;
@@ -62,7 +66,10 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.capacity,
                   from.options.home,
                   {},
-                  from.options.split};
+                  from.options.split,
+                  from.kind == placement::Kind::kQueue
+                      ? static_cast<std::uint32_t>(from.partitions.size())
+                      : 0};
   if (from.ranges != nullptr) {
     for (const std::uint32_t index : from.ranges->order()) {
       const std::string& begin = from.ranges->BeginOf(index);
@@ -135,6 +142,12 @@ Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::stri
                                 bool must_create) {
   TP_RETURN_IF_ERROR(engine->Usable());
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
+  if (options.lanes != 0 && kind != NamespaceKind::kQueue) {
+    return Status(StatusCode::kInvalidArgument,
+                  "only namespaces of kind 'queue' have lanes, not of kind '" +
+                      std::string(NamespaceKindName(kind)) + "'",
+                  "leave lanes out");
+  }
   const Deadline deadline = ControlDeadline(*engine);
   placement::NamespaceOptions wanted = ToPlacement(options);
   TP_RETURN_IF_ERROR(ResolveHome(*engine, &wanted.home));
@@ -234,6 +247,22 @@ Status Client::Drop(std::string_view name) {
     return engine_->control().DropNamespace(address, std::string(name), &epoch, deadline);
   }));
   return AwaitMap(*engine_, epoch, deadline);
+}
+
+Status Client::Migrate(std::string_view name, std::string_view node,
+                       std::chrono::milliseconds hold) {
+  TP_RETURN_IF_ERROR(engine_->Usable());
+  std::string number(node);
+  TP_RETURN_IF_ERROR(ResolveHome(*engine_, &number));
+  // What it takes depends on what is there; the daemons bound each step of it.
+  const Deadline deadline = Deadline::AfterMs(kMigrateMsMax);
+  const auto hold_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(hold.count(), 0));
+  Epoch epoch;
+  TP_RETURN_IF_ERROR(AskAnyNode(*engine_, [&](const std::string& address) {
+    return engine_->control().MigrateNamespace(address, std::string(name), number, hold_ms, &epoch,
+                                               deadline);
+  }));
+  return AwaitMap(*engine_, epoch, ControlDeadline(*engine_));
 }
 
 Result<std::vector<NamespaceInfo>> Client::List() {

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <utility>
 
+#include "client/connector.h"
 #include "client/fork_guard.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
@@ -68,7 +70,8 @@ Engine::Engine(EngineOptions options, std::unique_ptr<ControlPlane> control,
       fork_generation_(ForkGeneration()),
       control_(std::move(control)),
       context_(std::move(context)),
-      spin_(ModeOf(options_.connect.wait)) {}
+      spin_(ModeOf(options_.connect.wait)),
+      next_lane_(std::random_device{}()) {}
 
 Result<std::shared_ptr<Engine>> Engine::Create(EngineOptions options,
                                                std::unique_ptr<ControlPlane> control,
@@ -412,6 +415,15 @@ Result<std::uint32_t> Engine::PartitionOn(const SpaceState& space, NodeId node) 
   }
   return Status(StatusCode::kNotFound, "node " + std::to_string(node.value()) +
                                            " holds no partition of '" + space.name + "'");
+}
+
+bool Engine::IsLocal(const SpaceState& space, std::uint32_t partition, std::string* owner) const {
+  const Lock lock(*this);
+  const NodeId node = space.queues[partition].link->session().node();
+  const placement::Node* found = map_ == nullptr ? nullptr : map_->FindNode(node);
+  if (found == nullptr) return false;
+  *owner = "node " + std::to_string(node.value()) + " on " + found->host;
+  return found->host == HostName();
 }
 
 std::string Engine::DataPath(NodeId node) const {

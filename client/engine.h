@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -83,6 +84,9 @@ class Engine final : public transport::Receiver {
   // Moves everything on until all that was started before has ended, aside from what waits for
   // others. Returns: kOk, kDeadlineExceeded, as Usable.
   Status WaitForAll(std::chrono::milliseconds timeout);
+  // Moves everything on until one of the calls, which are asynchronous, is done; then, or when
+  // `until_ns` has passed, ends the others with kCancelled. False if it has passed.
+  bool WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns);
   void Then(Call* call, std::function<void(CallRef)> next);
   // Ends everything and says good-bye to the daemons.
   void Close();
@@ -113,6 +117,10 @@ class Engine final : public transport::Receiver {
   // Where the first range at or above `from` that the node owns begins, or `from` itself if that is
   // in one of them; nothing: there is none.
   std::optional<std::string> NextRangeOn(const SpaceState& space, Bytes from, NodeId node) const;
+  // For handles of queues with lanes: another one each time.
+  std::uint32_t NextLane() { return next_lane_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether the partition's owner is on this machine now, and how it is called for people.
+  bool IsLocal(const SpaceState& space, std::uint32_t partition, std::string* owner) const;
   // Grows when the map changes. Any thread, without the lock.
   std::uint64_t epoch_hint() const { return epoch_hint_.load(std::memory_order_relaxed); }
   // The first partition from `from` on that the node owns; as many as there are: none.
@@ -165,6 +173,7 @@ class Engine final : public transport::Receiver {
   // (background thread) the client's end.
   struct Wish {
     const Call* call = nullptr;
+    std::span<const CallRef> any;  // One of these.
     bool room = false;
     std::uint64_t all_up_to = 0;  // 0: not that.
     bool background = false;
@@ -270,6 +279,7 @@ class Engine final : public transport::Receiver {
   // Where things are.
   placement::PlacementMapPtr map_;
   std::atomic<std::uint64_t> epoch_hint_{0};
+  std::atomic<std::uint32_t> next_lane_;
   std::uint64_t map_checked_ns_ = 0;
   std::vector<std::unique_ptr<NodeSession>> sessions_;  // Index = SessionIndex(); null until used.
   std::array<std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>>, kTraffics> spaces_;

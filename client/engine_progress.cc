@@ -50,6 +50,10 @@ void Engine::Lock::LetOthersIn() {
 
 bool Engine::Fulfilled(const Wish& wish) const {
   if (wish.call != nullptr) return wish.call->done();
+  if (!wish.any.empty()) {
+    return std::any_of(wish.any.begin(), wish.any.end(),
+                       [](const CallRef& call) { return call.get()->done(); });
+  }
   if (wish.all_up_to > 0) return EndedUpTo(wish.all_up_to);
   return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
 }
@@ -59,6 +63,32 @@ bool Engine::EndedUpTo(std::uint64_t sequence) const {
     if (!call->waits_for_others) return call->sequence > sequence;
   }
   return true;
+}
+
+bool Engine::WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns) {
+  if (fork_generation_ != ForkGeneration()) {
+    for (const CallRef& call : calls) {
+      if (!call.get()->done()) EndUnstarted(call.get(), Usable());
+    }
+    return true;
+  }
+  Lock lock(*this);
+  Waiter waiter;
+  Wish wish;
+  wish.any = calls;
+  wish.until_ns = until_ns;
+  for (const CallRef& call : calls) call.get()->waiter = &waiter;
+  const bool done = Run(lock, wish, &waiter);
+  for (const CallRef& call : calls) {
+    call.get()->waiter = nullptr;
+    if (call.get()->done()) continue;
+    for (Operation& operation : call.get()->operations()) {
+      if (operation.state == Operation::State::kEnded) continue;
+      Abandon(&operation);
+      End(&operation, StatusCode::kCancelled);
+    }
+  }
+  return done;
 }
 
 bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {

@@ -90,6 +90,28 @@ class GrpcControl final : public ControlPlane {
     return {};
   }
 
+  Status MigrateNamespace(const std::string& address, const std::string& name,
+                          const std::string& node, std::uint64_t hold_ms, Epoch* epoch,
+                          Deadline deadline) override {
+    v1::MigrateNamespaceRequest message;
+    message.set_name(name);
+    message.set_node(node);
+    message.set_hold_ms(hold_ms);
+    auto channel = convert::MakeChannel(address, insecure_);
+    if (!channel.ok()) return channel.status();
+    grpc::ClientContext context;
+    convert::PrepareCall(&context, deadline, token_);
+    const auto stub = v1::Namespaces::NewStub(*channel);
+    const auto reader = stub->Migrate(&context, message);
+    v1::MigrateNamespaceProgress progress;
+    while (reader->Read(&progress)) {
+    }
+    TP_RETURN_IF_ERROR(convert::FromGrpc(reader->Finish(), address));
+    if (!progress.done()) return Malformed(address, "half an answer");
+    *epoch = Epoch(progress.epoch());
+    return {};
+  }
+
  private:
   template <typename Service, typename Method, typename Request, typename Answer>
   Status Call(const std::string& address, Deadline deadline, Method method, const Request& request,

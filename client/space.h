@@ -39,7 +39,8 @@ class Space {
         state_(state),
         absent_(std::move(absent)),
         promise_(promise),
-        use_(use) {}
+        use_(use),
+        lane_(engine_->NextLane() % static_cast<std::uint32_t>(state->queues.size())) {}
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   // Its name, id, kind, options and number of queues never change; the rest is guarded by the
@@ -51,6 +52,9 @@ class Space {
 
   // The same namespace where everything is asked for: for who must not miss what others write.
   std::shared_ptr<Space> Plain() const { return std::make_shared<Space>(engine_, state_); }
+
+  // Of queues: where this handle pushes, and looks first for items. 0 where there is one lane.
+  std::uint32_t lane() const { return lane_; }
 
   Promise promise() const { return promise_; }
   const PromiseUse& use() const { return use_; }
@@ -95,6 +99,7 @@ class Space {
   std::shared_ptr<AbsentCopy> absent_;
   const Promise promise_;
   const PromiseUse use_;
+  const std::uint32_t lane_;
   mutable std::once_flag round_once_;
   mutable std::shared_ptr<Round> round_;  // Written once, before has_round_.
   mutable std::atomic<bool> has_round_{false};

@@ -5,19 +5,11 @@
 
 #include "daemon/core.h"
 #include "daemon/hash_ops.h"
+#include "daemon/owned_by_core.h"
 #include "proto/base/key_hash.h"
 
 namespace tidepool::daemon {
 namespace {
-
-// Moves `value` into a pointer that gives it back on `core`, wherever the last holder lets go. If
-// the core is gone its store is too, and so is what the value held.
-template <typename T>
-std::shared_ptr<T> OwnedByCore(CoreGroup& cores, CoreId core, T value) {
-  return std::shared_ptr<T>(new T(std::move(value)), [&cores, core](T* held) {
-    if (!cores.Post(core, [held](Core&) { delete held; })) ::operator delete(held);
-  });
-}
 
 // The partition, if this core serves it under `term` now.
 Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term) {

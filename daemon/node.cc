@@ -55,6 +55,7 @@ Node::~Node() {
   stop_.SetHook({});
   // Who calls must be gone before what is called.
   if (staging_service_ != nullptr) staging_service_->Stop();
+  state_.moves.Stop();
   if (member_ != nullptr) member_->Stop();
   coordinator_stop_.Request({});
   if (coordinator_thread_.joinable()) coordinator_thread_.join();
@@ -229,6 +230,7 @@ Status Node::StartServices() {
   }
   std::vector<std::unique_ptr<grpc::Service>> more;
   more.push_back(MakeStagingGate(&authenticator_, staging_service_.get()));
+  more.push_back(MakeMovesGate(&authenticator_, &moves_service_));
   auto host = ServiceHost::Start(interface_, port, &authenticator_, services, std::move(more));
   if (!host.ok()) return host.status();
   host_ = *std::move(host);
@@ -440,6 +442,7 @@ void Node::Drain(const StopRequest& request) {
   stop_.SetHook({});
   host_->SetHealth(false);
   staging_service_->Stop();
+  state_.moves.Stop();
   splitter_.Stop();
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
   member_->Stop();

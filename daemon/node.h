@@ -25,6 +25,7 @@
 #include "daemon/services/bulk_service.h"
 #include "daemon/services/cluster_service.h"
 #include "daemon/services/data_service.h"
+#include "daemon/services/moves_service.h"
 #include "daemon/services/namespaces_service.h"
 #include "daemon/services/request_router.h"
 #include "daemon/services/service_host.h"
@@ -98,6 +99,7 @@ class Node {
   std::unique_ptr<RequestRouter> router_;
   ClusterService cluster_service_{&state_};
   NamespacesService namespaces_service_{&state_};
+  MovesService moves_service_{&state_};
   AdminService admin_service_{&state_};
   std::unique_ptr<DataService> data_service_;
   std::unique_ptr<BulkService> bulk_service_;

@@ -15,6 +15,7 @@
 #include "daemon/membership/coordinator.h"
 #include "daemon/membership/map_holder.h"
 #include "daemon/membership/member.h"
+#include "daemon/moving/moves_under_way.h"
 #include "daemon/options.h"
 #include "daemon/peer_channels.h"
 #include "daemon/saved_registry.h"
@@ -50,6 +51,7 @@ struct NodeState {
   std::atomic<Member*> member{nullptr};            // Set when it has joined.
 
   PeerChannels peers;
+  MovesUnderWay moves;
   SavedRegistry saved;
 
   bool joined() const { return member.load(std::memory_order_acquire) != nullptr; }

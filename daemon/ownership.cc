@@ -1,5 +1,6 @@
 #include "daemon/ownership.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "proto/base/log.h"
@@ -24,7 +25,10 @@ storage::KeyBounds BoundsOf(const placement::Namespace& space, std::uint32_t ind
   return bounds;
 }
 
-storage::PartitionOptions OptionsOf(const placement::Namespace& space) {
+}  // namespace
+
+storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
+                                             std::uint32_t index) {
   storage::PartitionOptions options;
   options.kind = space.kind;
   options.ttl_ms = space.options.ttl_ms;
@@ -42,11 +46,12 @@ storage::PartitionOptions OptionsOf(const placement::Namespace& space) {
                                    options.partition_count)
                          .value_or(FilterShape{});
   }
-  options.queue.capacity = space.options.capacity;
+  // Lanes have equal parts of it, and the first ones what is left over.
+  const std::uint64_t capacity = space.options.capacity;
+  options.queue.capacity = capacity / std::max(options.partition_count, 1u) +
+                           (index < capacity % std::max(options.partition_count, 1u) ? 1 : 0);
   return options;
 }
-
-}  // namespace
 
 Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
   if (map_ != nullptr && map->epoch <= map_->epoch && self == self_) return OkStatus();
@@ -72,7 +77,6 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
     store_.DropPartition(partition);
   }
   for (const auto& [id, space] : map->namespaces) {
-    const storage::PartitionOptions options = OptionsOf(*space);
     for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;
@@ -84,7 +88,13 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
         }
         continue;
       }
-      auto added = store_.AddPartition(partition, place.term, options);
+      // It was asked for when all of it was here, and its owner's term is replaced by the next one.
+      if (const storage::Partition* incoming = store_.FindIncoming(partition);
+          incoming != nullptr && incoming->term().value() + 1 == place.term.value()) {
+        store_.Adopt(partition, place.term);
+        continue;
+      }
+      auto added = store_.AddPartition(partition, place.term, PartitionOptionsOf(*space, i));
       if (added.ok()) (*added)->SetBounds(BoundsOf(*space, i));
       if (!added.ok() && outcome.ok()) {
         outcome = added.status();
@@ -102,7 +112,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
 Status Ownership::BeginImport(PartitionId partition, Term term) {
   const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
   if (space == nullptr) return Status(StatusCode::kNotFound, "the namespace was dropped");
-  auto added = store_.AddPartition(partition, term, OptionsOf(*space));
+  auto added = store_.AddPartition(partition, term, PartitionOptionsOf(*space, partition.index()));
   if (!added.ok()) return added.status();
   (*added)->Freeze();
   importing_.insert(partition.value());

@@ -30,13 +30,18 @@ struct Verdict {
   StatusCode code = StatusCode::kOk;
 };
 
+// What a core needs to know of a namespace to hold this partition of it.
+storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
+                                             std::uint32_t index);
+
 // Owner core only.
 class Ownership {
  public:
   Ownership(CoreId core, storage::CoreStore& store) : core_(core), store_(store), shares_(store) {}
 
   // Opens, re-terms and closes partitions so that the store holds exactly what `map` gives to
-  // {self, core}. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
+  // {self, core}: those that have come in whole are adopted under their new term, others open
+  // empty. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
   // ignored. Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer
   // it).
   Status Install(placement::PlacementMapPtr map, NodeId self);

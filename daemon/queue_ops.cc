@@ -199,7 +199,23 @@ void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
   reply->answer.number = more ? 1 : 0;
 }
 
+// A pop of none, with a wait: kOk as soon as an item is ready. For who waits on several queues at a
+// time, and takes from one.
+void AwaitItem(const OperationContext& context, Reply* reply) {
+  QueueStore& queue = context.partition.queue();
+  queue.ReleaseOverdue(context.now_ms);
+  if (queue.Length().ready > 0) return;
+  if (context.may_wait) {
+    reply->wait_for = WaitFor::kItem;
+  } else {
+    Refuse(reply, StatusCode::kDeadlineExceeded, "no item came in time");
+  }
+}
+
 void HandlePop(const OperationContext& context, Reply* reply) {
+  if (context.operation.has(Argument::kWaitMs) && context.operation.get(Argument::kOperand) == 0) {
+    return AwaitItem(context, reply);
+  }
   QueueStore& queue = context.partition.queue();
   if (!context.operation.has(Argument::kTtlMs)) {
     return ListItems(context, reply, [&](std::uint64_t items_max, auto visitor) {

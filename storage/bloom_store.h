@@ -33,6 +33,9 @@ class BloomStore final : public Store {
   // both filters have the same shape. True: more to do.
   bool UnionSlice(const BloomStore& other, std::uint64_t* block, std::uint64_t blocks_max);
 
+  // Of a filter that moves here: sets the bits of a whole block.
+  void ImportBlock(std::uint64_t block, Bytes bits) { filter_->UnionBlock(block, bits); }
+
   // ---- Store
   bool valid() const override { return filter_ != nullptr; }
   // The estimated number of distinct values; above 0 once there is one.

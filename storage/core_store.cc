@@ -47,6 +47,7 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
 CoreStore::~CoreStore() {
   // Their indexes give memory back to memory_, which outlives them only until here.
   dropped_.clear();
+  incoming_.clear();
   partitions_.clear();
   for (const std::uint64_t chunk : word_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
 }
@@ -67,9 +68,9 @@ std::uint64_t* CoreStore::AllocateWord() {
   return word;
 }
 
-Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
-                                           const PartitionOptions& options) {
-  if (partitions_.contains(id.value())) {
+Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term term,
+                                                            const PartitionOptions& options) {
+  if (partitions_.contains(id.value()) || FindIncoming(id) != nullptr) {
     return Status(StatusCode::kAlreadyExists,
                   "partition " + std::to_string(id.value()) + " is on this core already");
   }
@@ -86,20 +87,65 @@ Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
     free_words_.push_back(guard);
     return exhausted;
   }
-  Partition* added = partition.get();
-  partitions_.emplace(id.value(), std::move(partition));
-  return added;
+  return partition;
+}
+
+Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
+                                           const PartitionOptions& options) {
+  auto made = MakePartition(id, term, options);
+  if (!made.ok()) return made.status();
+  return partitions_.emplace(id.value(), *std::move(made)).first->second.get();
+}
+
+Result<Partition*> CoreStore::AddIncoming(PartitionId id, Term term,
+                                          const PartitionOptions& options) {
+  auto made = MakePartition(id, term, options);
+  if (!made.ok()) return made.status();
+  (*made)->Freeze();
+  return incoming_.emplace_back(*std::move(made)).get();
+}
+
+Partition* CoreStore::FindIncoming(PartitionId id) const {
+  for (const auto& partition : incoming_) {
+    if (partition->id() == id) return partition.get();
+  }
+  return nullptr;
+}
+
+Partition* CoreStore::Adopt(PartitionId id, Term term) {
+  for (auto& partition : incoming_) {
+    if (partition->id() != id) continue;
+    std::unique_ptr<Partition> adopted = std::move(partition);
+    std::erase(incoming_, nullptr);
+    TP_CHECK(term > adopted->term());
+    adopted->SetTerm(term);
+    return partitions_.emplace(id.value(), std::move(adopted)).first->second.get();
+  }
+  return nullptr;
 }
 
 void CoreStore::DropPartition(PartitionId id) {
   const auto found = partitions_.find(id.value());
   if (found == partitions_.end()) return;
-  found->second->CloseGuard();
-  refused_before_ += found->second->refused_for_memory_;
-  rebuilt_before_ += found->second->store().index_usage().rebuilt_buckets;
-  // In front, so that the one being freed at the back stays there.
-  dropped_.insert(dropped_.begin(), std::move(found->second));
+  Retire(std::move(found->second));
   partitions_.erase(found);
+}
+
+void CoreStore::DropIncoming(PartitionId id) {
+  for (auto& partition : incoming_) {
+    if (partition->id() != id) continue;
+    Retire(std::move(partition));
+    std::erase(incoming_, nullptr);
+    return;
+  }
+}
+
+void CoreStore::Retire(std::unique_ptr<Partition> partition) {
+  partition->CloseGuard();
+  refused_before_ += partition->refused_for_memory_;
+  rebuilt_before_ += partition->store().index_usage().rebuilt_buckets;
+  // In front, so that the one being freed at the back stays there.
+  dropped_.insert(dropped_.begin(), std::move(partition));
 }
 
 bool CoreStore::FreeDroppedSlice(absl::FunctionRef<bool()> done) {
@@ -149,6 +195,10 @@ Partition* CoreStore::FindHolder(const RecordHeader& record, std::uint64_t locat
     *slot = partition->store().FindSlot(record, location);
     if (*slot != nullptr) return partition;
   }
+  if (Partition* partition = FindIncoming(id); partition != nullptr) {
+    *slot = partition->store().FindSlot(record, location);
+    if (*slot != nullptr) return partition;
+  }
   for (const auto& partition : dropped_) {
     if (partition->id() != id) continue;
     *slot = partition->store().FindSlot(record, location);
@@ -169,6 +219,7 @@ MemoryUsage CoreStore::usage() const {
     index_allocated += index.allocated_bytes;
   };
   for (const auto& [id, partition] : partitions_) add(*partition);
+  for (const auto& partition : incoming_) add(*partition);
   for (const auto& partition : dropped_) add(*partition);
   usage.segment_bytes = log_.segments().in_use() * block;
   usage.ready_bytes = memory_.blocks_ready() * block;

@@ -82,6 +82,15 @@ class CoreStore final : private PartitionFinder {
   // Gone for every caller when this returns; its memory comes back in background slices. Unknown
   // ids are ignored.
   void DropPartition(PartitionId id);
+  // A partition that is filled from elsewhere before this core serves it: Find does not know it. It
+  // lives until DropIncoming or Adopt. Returns: kAlreadyExists (held or incoming),
+  // kResourceExhausted.
+  Result<Partition*> AddIncoming(PartitionId id, Term term, const PartitionOptions& options);
+  Partition* FindIncoming(PartitionId id) const;
+  // As DropPartition.
+  void DropIncoming(PartitionId id);
+  // Held from now on, under a term above the one it was filled under. Null if there is none.
+  Partition* Adopt(PartitionId id, Term term);
   std::size_t partition_count() const { return partitions_.size(); }
   // Calls `visit(Partition&)` for each, in no order; it may neither add nor drop any.
   template <typename Visit>
@@ -109,6 +118,9 @@ class CoreStore final : private PartitionFinder {
   friend class ValueWriter;
   CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
   std::uint64_t* AllocateWord();
+  Result<std::unique_ptr<Partition>> MakePartition(PartitionId id, Term term,
+                                                   const PartitionOptions& options);
+  void Retire(std::unique_ptr<Partition> partition);
   bool FreeDroppedSlice(absl::FunctionRef<bool()> done);
   bool IndexSlice(absl::FunctionRef<bool()> done);
   Partition* FindHolder(const RecordHeader& record, std::uint64_t location, std::uint64_t** slot,
@@ -123,8 +135,9 @@ class CoreStore final : private PartitionFinder {
   Log log_;
   Compactor compactor_;
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
-  std::vector<std::unique_ptr<Partition>> dropped_;  // Freed from the back.
-  std::uint64_t dropped_bucket_ = 0;                 // How far dropped_.back() is freed.
+  std::vector<std::unique_ptr<Partition>> incoming_;  // A few at most.
+  std::vector<std::unique_ptr<Partition>> dropped_;   // Freed from the back.
+  std::uint64_t dropped_bucket_ = 0;                  // How far dropped_.back() is freed.
   std::vector<std::uint64_t> word_chunks_;
   std::vector<std::uint64_t*> free_words_;
   std::uint64_t* lease_word_ = nullptr;

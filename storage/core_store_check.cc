@@ -47,6 +47,10 @@ void CoreStore::CheckInvariants() {
     TP_CHECK(partition->id().value() == id);
     check_partition(*partition);
   }
+  for (const auto& partition : incoming_) {
+    TP_CHECK(partition->guard() == kGuardGone);
+    check_partition(*partition);
+  }
   for (const auto& partition : dropped_) {
     TP_CHECK(partition->guard() == kGuardGone);
     check_partition(*partition);

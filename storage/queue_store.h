@@ -95,6 +95,18 @@ struct QueueLength {
   std::uint64_t leased = 0;
 };
 
+// What an item is beside its value, for a queue that moves; see partition_image.h.
+struct MovedItem {
+  std::uint64_t id = 0;
+  std::uint64_t priority = 0;
+  std::uint64_t deliveries = 0;
+  std::uint64_t consumer = 0;  // If it is leased.
+  // In ms, and 1 more: what is over has 1.
+  std::uint64_t lease_left_ms = 0;   // 0: not leased.
+  std::uint64_t expiry_left_ms = 0;  // 0: lives for ever.
+  std::uint64_t value_bytes = 0;
+};
+
 // Owner core only, no locks. `now_ms` is wall time that never goes back (CoreStore::NowMs).
 //
 // Order: ids grow by one with each push, from a first one that grows with the partition's term: one
@@ -160,6 +172,27 @@ class QueueStore final : public Store {
   QueueLength Length() const { return {size() - deadlines_.size(), deadlines_.size()}; }
   // The consumer that has the item; none if it is not leased.
   std::optional<std::uint64_t> ConsumerOf(std::uint64_t id) const;
+  // ---- Moving, while nothing else changes the queue but expiry and compaction.
+  // How far it is read.
+  struct ImagePlace {
+    enum class Step : std::uint8_t { kReturned, kLeased, kFresh };
+    Step step = Step::kReturned;
+    // (priority, id) of the last one, or (deadline, id).
+    std::pair<std::uint64_t, std::uint64_t> last;
+  };
+  // The next item, expired ones passed over; false: there is none. Those that were never leased
+  // come in their order.
+  bool NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem* item, MovedItem* moved);
+  // 0: there was no item yet.
+  std::uint64_t next_id() const { return next_id_; }
+  // Into an empty queue: first the number that it goes on with, then every item.
+  // Returns: kOk, kInvalidArgument (it does not fit what came before, or a sound queue),
+  // kResourceExhausted (nothing changed).
+  StatusCode BeginImport(std::uint64_t next_id);
+  StatusCode Import(const MovedItem& item, Bytes value, std::uint64_t now_ms);
+  // The writer is empty after kOk and untouched else.
+  StatusCode Import(const MovedItem& item, ValueWriter& value, std::uint64_t now_ms);
+
   // Of the heap, about: what leases cost beside the core's memory.
   std::uint64_t delivered_bytes() const;
 
@@ -217,6 +250,7 @@ class QueueStore final : public Store {
   std::uint64_t Locate(const ItemKey& key) const;
   QueueItem ViewOf(std::uint64_t location, std::uint64_t deliveries);
   void VisitReady(absl::FunctionRef<bool(std::uint64_t)> visit) const;
+  std::uint64_t PassImage(ImagePlace* place) const;
 
   // ---- Changing.
   LogRecord ChangeOf(LogRecordType type, const ItemKey& key) const;
@@ -225,6 +259,7 @@ class QueueStore final : public Store {
   // True if there is room for one more item.
   bool UnderCapacity(std::uint64_t now_ms);
   PushOutcome PushChange(LogRecord& change, const PushOptions& options, std::uint64_t now_ms);
+  StatusCode ImportChange(const MovedItem& item, LogRecord& change, std::uint64_t now_ms);
   StatusCode EndLease(LogRecordType type, std::uint64_t id, std::uint64_t deliveries,
                       std::uint64_t now_ms);
   bool MakeIndexRoom(const LogRecord& change);

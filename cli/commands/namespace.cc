@@ -11,6 +11,9 @@
 namespace tidepool::cli {
 namespace {
 
+// Beyond the time that operations may be held back: to connect, and to decide.
+constexpr std::uint64_t kMigrateSlackMs = 15'000;
+
 // Index = v1::Kind.
 constexpr std::array<const char*, 7> kKinds = {"unspecified", "hash",  "ordered", "queue",
                                                "priority",    "bloom", "array"};
@@ -63,6 +66,7 @@ Json ToJson(const v1::NamespaceMap& space) {
   if (space.kind() == v1::KIND_ORDERED) json["split"] = OrDefault(options.split(), "auto");
   if (space.kind() == v1::KIND_QUEUE || space.kind() == v1::KIND_PRIORITY) {
     json["capacity"] = options.capacity() == 0 ? Json(nullptr) : Json(options.capacity());
+    if (space.kind() == v1::KIND_QUEUE) json["lanes"] = space.partitions_size();
   }
   return json;
 }
@@ -110,6 +114,15 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   const auto capacity = args.Number("--capacity", 0);
   if (!capacity.ok()) return capacity.status();
   options.set_capacity(*capacity);
+  const auto lanes = args.Number("--lanes", 0);
+  if (!lanes.ok()) return lanes.status();
+  if (args.Has("--lanes") && (*lanes == 0 || *lanes > UINT32_MAX || args.Has("--partitions") ||
+                              args.Text("--kind") != "queue")) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--lanes is the number of partitions of a namespace of kind queue",
+                  "give 1 to 64 with --kind queue, and no --partitions");
+  }
+  if (*lanes != 0) options.set_partitions(static_cast<std::uint32_t>(*lanes));
   options.set_home(args.Text("--home"));
   options.set_split(args.Text("--split"));
   if (args.Has("--split-keys")) {
@@ -302,6 +315,56 @@ Status AcceptLoss(Invocation& run) {
   return OkStatus();
 }
 
+// The line of progress, on a terminal.
+std::string MigrationLine(const v1::MigrateNamespaceProgress& progress) {
+  std::string line = "moving";
+  if (progress.partitions_total() > 1) {
+    line += " partition " + std::to_string(progress.partitions_done() + 1) + " of " +
+            std::to_string(progress.partitions_total());
+  }
+  return line + "  " + std::to_string(progress.entries_done()) + " of " +
+         std::to_string(progress.entries_total()) + "  " + FormatBytes(progress.bytes_done());
+}
+
+Status Migrate(Invocation& run) {
+  v1::MigrateNamespaceRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  request.set_node(run.args.Text("NODE"));
+  const Result<std::uint64_t> timeout_ms = run.TimeoutMs();
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  if (run.args.Has("--timeout")) request.set_hold_ms(*timeout_ms);
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  grpc::ClientContext context;
+  (*channel)->PrepareStream(&context);
+  // The daemons give up by themselves; this is for daemons that say nothing any more.
+  StallGuard guard(&context, *timeout_ms + kMigrateSlackMs);
+  const auto stub = v1::Namespaces::NewStub((*channel)->grpc_channel());
+  const auto reader = stub->Migrate(&context, request);
+  v1::MigrateNamespaceProgress progress;
+  const bool shows = run.out.stderr_is_terminal();
+  while (reader->Read(&progress)) {
+    guard.Progress();
+    if (shows) run.out.Progress("\r\x1b[K" + MigrationLine(progress));
+  }
+  if (shows) run.out.Progress("\r\x1b[K");
+  const Status end = (*channel)->StreamEnd(reader->Finish(), guard);
+  if (guard.stalled()) {
+    return Status(end.code(), std::string(end.what()) + "; the move may still end",
+                  "see: kvctl namespace describe " + request.name());
+  }
+  TP_RETURN_IF_ERROR(end);
+  const std::string where = " on node " + std::to_string(progress.node_id());
+  run.out.Result({{"name", request.name()},
+                  {"node", progress.node_id()},
+                  {"partitions_moved", progress.partitions_done()},
+                  {"bytes", progress.bytes_done()},
+                  {"epoch", progress.epoch()}},
+                 progress.partitions_total() == 0 ? request.name() + " is already" + where
+                                                  : request.name() + " is now" + where);
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<Verb> NamespaceVerbs() {
@@ -322,6 +385,9 @@ std::vector<Verb> NamespaceVerbs() {
         {"--base64", "", "the split keys are given as base64"},
         {"--capacity", "N",
          "of kinds queue and priority: so many items at most (default: as memory allows)"},
+        {"--lanes", "N",
+         "of kind queue: so many queues in one, spread over cores and nodes; order is kept in each "
+         "lane, and each program pushes to one (default: 1, at most 64)"},
         {"--home", "NODE",
          "the node that gets all of it: its number, or local (default: spread over all)"},
         {"--ttl", "DURATION",
@@ -381,6 +447,16 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace drop particles", ""}},
        Drop,
        "drop rmdir flushdb"},
+      {"namespace migrate",
+       "move a queue, priority queue or filter to another node, under load",
+       "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
+       "copied, at most for --timeout (default: 10 s, and 1 s for each 50 "
+       "MB), else it stays where it was. If kvctl is killed, what is under way ends by itself.",
+       {name, {"NODE", "its number, see kvctl status, or local"}},
+       {},
+       {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},
+       Migrate,
+       "migrate move rebalance"},
       {"namespace accept-loss",
        "let partitions that lost their data serve again, empty",
        "After a node came back without its data, what it had answers DATA_LOSS until this.",

@@ -27,6 +27,7 @@
 #include "daemon/membership/range_rules.h"
 #include "proto/base/clock.h"
 #include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/moves.pb.h"
 
 namespace tidepool::daemon {
 
@@ -91,6 +92,11 @@ class Coordinator {
   // Errors: kNotFound, kResourceExhausted (terms), those of Save.
   Result<AcceptOutcome> AcceptLoss(std::string_view name);
 
+  // Gives a partition, by a new term, from one owner to another who has all that it holds; or to
+  // the same one again, so that no other gets it by the old term. Of the grants that name a term as
+  // the one that they replace at most one is given, so whoever asks again learns what has become of
+  // it. Errors: kUnknown (it may be durable or not; ask again). All else is in the answer.
+  Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request);
   // Makes two ranges known where there was one. Asking again gives the same answer.
   // Errors: as SplitRange, kNotFound (the namespace was dropped), those of Save.
   Result<Epoch> SplitPartition(const RangeSplit& split);
@@ -115,6 +121,7 @@ class Coordinator {
   // With state_mutex_ held:
   Status Commit(ClusterState next);
   void Publish();
+  Status CheckTarget(const v1::GrantPartitionRequest& request) const;
   Result<NodeId> Admit(const v1::JoinRequest& request, ClusterState* next) const;
   Status Readmit(const v1::JoinRequest& request, NodeId id, ClusterState* next) const;
   Status BringUp(NodeId node);

@@ -6,6 +6,7 @@
 #include "proto/base/log.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
+#include "tidepool/v1/moves.grpc.pb.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -37,6 +38,11 @@ Result<v1::PlacementMap> LocalLink::GetMap(Epoch known, Epoch wait_for, Deadline
   v1::PlacementMap message;
   convert::ToProto(placement::DeltaSince(*map, std::min(known, map->epoch)), &message);
   return message;
+}
+
+Result<v1::GrantPartitionResponse> LocalLink::GrantPartition(
+    const v1::GrantPartitionRequest& request, Deadline) {
+  return coordinator_.GrantPartition(request);
 }
 
 void LocalLink::Close() { coordinator_.map().Close(); }
@@ -72,7 +78,7 @@ Status RemoteLink::Locate(Deadline deadline) {
   return failed;
 }
 
-template <typename Call>
+template <typename Service, typename Call>
 Status RemoteLink::Run(Deadline deadline, Call call) {
   if (address().empty()) TP_RETURN_IF_ERROR(Locate(deadline));
   const std::string coordinator = address();
@@ -80,7 +86,7 @@ Status RemoteLink::Run(Deadline deadline, Call call) {
   if (!channel.ok()) return channel.status();
   grpc::ClientContext context;
   peers_.Prepare(&context, deadline);
-  const auto stub = v1::Cluster::NewStub(*channel);
+  const auto stub = Service::NewStub(*channel);
   const Status status =
       convert::FromGrpc(call(&context, *stub), "the coordinator at " + coordinator);
   // A deadline is not counted: a long poll ends with it in good order, and a coordinator that is
@@ -138,6 +144,17 @@ Result<v1::PlacementMap> RemoteLink::GetMap(Epoch known, Epoch wait_for, Deadlin
   });
   if (!status.ok()) return status;
   return std::move(*response.mutable_map());
+}
+
+Result<v1::GrantPartitionResponse> RemoteLink::GrantPartition(
+    const v1::GrantPartitionRequest& request, Deadline deadline) {
+  v1::GrantPartitionResponse response;
+  const Status status =
+      Run<v1::Moves>(deadline, [&](grpc::ClientContext* context, v1::Moves::Stub& stub) {
+        return stub.Grant(context, request, &response);
+      });
+  if (!status.ok()) return status;
+  return response;
 }
 
 void RemoteLink::Close() {

@@ -28,6 +28,9 @@ class CoordinatorLink {
   virtual Status Leave(const v1::LeaveRequest& request, Deadline deadline) = 0;
   // The map as soon as its epoch is at least `wait_for`, or whatever it is at the deadline.
   virtual Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) = 0;
+  // Errors: as said above, and kUnknown: it may have been granted, or will be; ask again.
+  virtual Result<v1::GrantPartitionResponse> GrantPartition(
+      const v1::GrantPartitionRequest& request, Deadline deadline) = 0;
   // Ends calls that wait, and refuses later GetMaps.
   virtual void Close() = 0;
 };
@@ -41,6 +44,8 @@ class LocalLink final : public CoordinatorLink {
                                           Deadline deadline) override;
   Status Leave(const v1::LeaveRequest& request, Deadline deadline) override;
   Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override;
+  Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
+                                                    Deadline deadline) override;
   void Close() override;
 
  private:
@@ -59,6 +64,8 @@ class RemoteLink final : public CoordinatorLink {
                                           Deadline deadline) override;
   Status Leave(const v1::LeaveRequest& request, Deadline deadline) override;
   Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override;
+  Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
+                                                    Deadline deadline) override;
   void Close() override;
 
   // Where the coordinator was last found, or "".
@@ -67,8 +74,8 @@ class RemoteLink final : public CoordinatorLink {
  private:
   // Asks each known address for the map, whose first node is the coordinator.
   Status Locate(Deadline deadline);
-  // Runs `call` (context, stub) on the coordinator, locating it first where needed.
-  template <typename Call>
+  // Runs `call` (context, stub of the service) on the coordinator, locating it first where needed.
+  template <typename Service = v1::Cluster, typename Call>
   Status Run(Deadline deadline, Call call);
 
   PeerChannels& peers_;

@@ -61,6 +61,12 @@ class Member {
   // found here but may have just been made.
   void Sync(Deadline deadline);
 
+  // Asks the coordinator for a partition: see Coordinator::GrantPartition and CoordinatorLink.
+  Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
+                                                    Deadline deadline) {
+    return link_.GrantPartition(request, deadline);
+  }
+
   NodeId self() const { return self_; }  // After Join.
 
  private:

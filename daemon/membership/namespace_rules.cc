@@ -100,11 +100,20 @@ Status CheckPrefilterOptions(Kind kind, const NamespaceOptions& options) {
                "leave it out; capacity bounds the number of items");
 }
 
-// Of kinds queue and priority.
-Status CheckQueueOptions(const NamespaceOptions& options) {
-  if (options.partitions > 1) {
-    return Wrong("a queue has one partition, on one core",
-                 "leave partitions out; use several queues for more than one core's work");
+// Of kinds queue and priority. The partitions of a queue are its lanes.
+Status CheckQueueOptions(Kind kind, const NamespaceOptions& options) {
+  if (options.partitions > 1 && kind == Kind::kPriority) {
+    return Wrong("a priority queue has no lanes: the least of several is not the least of all",
+                 "leave lanes out, or give kind 'queue'");
+  }
+  if (options.partitions > kLanesMax) {
+    return Wrong("lanes cannot be " + std::to_string(options.partitions),
+                 "give 1 to " + std::to_string(kLanesMax));
+  }
+  if (options.capacity != 0 && options.capacity < options.partitions) {
+    return Wrong("a capacity of " + std::to_string(options.capacity) + " over " +
+                     std::to_string(options.partitions) + " lanes leaves some without any",
+                 "give a capacity of at least one item per lane");
   }
   if (!options.key_type.empty()) {
     return Wrong("items of a queue have no keys: key_type is not an option of it",
@@ -155,7 +164,7 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   }
   if (kind == Kind::kBloom) TP_RETURN_IF_ERROR(CheckFilterOptions(options));
   const bool is_queue = kind == Kind::kQueue || kind == Kind::kPriority;
-  if (is_queue) TP_RETURN_IF_ERROR(CheckQueueOptions(options));
+  if (is_queue) TP_RETURN_IF_ERROR(CheckQueueOptions(kind, options));
   if (kind != Kind::kHash && kind != Kind::kOrdered && kind != Kind::kBloom && !is_queue) {
     return NotYet("the kind '" + std::string(placement::KindName(kind)) + "'", "use kind 'hash'");
   }
@@ -237,8 +246,21 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
       "use these options or another name, or drop it first: kvctl namespace drop " + existing.name);
 }
 
+Status CheckMovable(const Namespace& space) {
+  if (space.kind == Kind::kQueue || space.kind == Kind::kPriority || space.kind == Kind::kBloom) {
+    return OkStatus();
+  }
+  return Status(
+      StatusCode::kUnimplemented,
+      "'" + space.name + "' is of kind " + std::string(placement::KindName(space.kind)) +
+          ", whose records stay on the nodes where they were made",
+      "only queues, priority queues and filters move; to have the records elsewhere, make "
+      "another namespace with --home and copy them");
+}
+
 std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {
   if (kind == Kind::kOrdered) return static_cast<std::uint32_t>(options.split_keys.size()) + 1;
+  if (kind == Kind::kQueue) return std::max(options.partitions, 1u);
   return HasOnePartition(kind) ? 1 : options.partitions;
 }
 

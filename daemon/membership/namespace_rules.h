@@ -23,8 +23,14 @@ Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
 // Errors: kInvalidArgument.
 Result<placement::Ranges> RangesOf(const placement::NamespaceOptions& options);
 
-// Kinds that one core holds as a whole.
+// Kinds that one core holds as a whole, but for queues with lanes, which are their partitions.
 bool HasOnePartition(placement::Kind kind);
+
+// Of a queue: clients ask all of them where one has nothing.
+inline constexpr std::uint32_t kLanesMax = 64;
+
+// Whether partitions of the namespace can move to another node. Errors: kUnimplemented.
+Status CheckMovable(const placement::Namespace& space);
 
 // How many partitions such a namespace is made with; 0: SpreadPartitions decides.
 std::uint32_t PartitionsWanted(placement::Kind kind, const placement::NamespaceOptions& options);

@@ -78,6 +78,10 @@ class NamespacesGate final : public v1::Namespaces::Service, private Gate {
                        v1::AcceptLossResponse* response) override {
     return Pass(context, [&] { return inner_.AcceptLoss(context, request, response); });
   }
+  RpcStatus Migrate(ServerContext* context, const v1::MigrateNamespaceRequest* request,
+                    grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) override {
+    return Pass(context, [&] { return inner_.Migrate(context, request, writer); });
+  }
   RpcStatus Split(ServerContext* context, const v1::SplitNamespaceRequest* request,
                   v1::SplitNamespaceResponse* response) override {
     return Pass(context, [&] { return inner_.Split(context, request, response); });

@@ -23,6 +23,8 @@ class NamespacesService final : public v1::Namespaces::Service {
                         v1::DescribeNamespaceResponse* response) override;
   grpc::Status AcceptLoss(grpc::ServerContext* call, const v1::AcceptLossRequest* request,
                           v1::AcceptLossResponse* response) override;
+  grpc::Status Migrate(grpc::ServerContext* call, const v1::MigrateNamespaceRequest* request,
+                       grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) override;
   grpc::Status Split(grpc::ServerContext* call, const v1::SplitNamespaceRequest* request,
                      v1::SplitNamespaceResponse* response) override;
   grpc::Status CommitSplit(grpc::ServerContext* call, const v1::CommitSplitRequest* request,

@@ -147,6 +147,15 @@ void RequestRouter::StartAll(Batch* batch) {
   auto found = FindNamespace(batch->name);
   if (!found.ok()) return EndAll(indices, found.status(), &batch->outcomes);
   batch->space = *std::move(found);
+  if (batch->space->kind == Kind::kQueue && batch->space->partitions.size() > 1) {
+    return EndAll(indices,
+                  Status(StatusCode::kUnimplemented,
+                         "'" + batch->space->name +
+                             "' is a queue with lanes, which share their work "
+                             "by rules of the C++ library",
+                         "use that or kvctl, or a queue without lanes"),
+                  &batch->outcomes);
+  }
   // Order per key is kept, since a key's operations share a partition and stay in order there.
   std::map<std::uint32_t, std::vector<std::size_t>> by_partition;
   for (const std::size_t index : indices) {

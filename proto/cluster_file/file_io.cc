@@ -132,7 +132,9 @@ Status ReplaceFile(const std::string& path, std::string_view content) {
     unlink(temporary->path.c_str());
     return FileError("write", path, error);
   }
-  return SyncFolder(FolderOf(path));
+  const Status synced = SyncFolder(FolderOf(path));
+  if (synced.ok()) return synced;
+  return Status(StatusCode::kUnknown, std::string(synced.what()), std::string(synced.remedy()));
 }
 
 Status MakeFolders(const std::string& path) {

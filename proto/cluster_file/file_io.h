@@ -57,6 +57,8 @@ Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view c
 Status SyncFolder(const std::string& folder);
 
 // `path` has `content`, durably, and at no moment anything but its old or its new content. 0600.
+// After kUnknown it has the new content, but perhaps not for good; after other failures the old
+// one.
 Status ReplaceFile(const std::string& path, std::string_view content);
 
 // `path` and its missing parents, with mode 0700; an existing folder is left as it is.

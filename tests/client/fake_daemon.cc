@@ -195,6 +195,10 @@ class FakeControl final : public internal::ControlPlane {
     *epoch = cluster_->published_.epoch;
     return {};
   }
+  Status MigrateNamespace(const std::string&, const std::string&, const std::string&, std::uint64_t,
+                          Epoch*, Deadline) override {
+    return Status(StatusCode::kUnimplemented, "the fake cluster moves nothing");
+  }
 
  private:
   FakeCluster* cluster_;

@@ -3,7 +3,8 @@
 //   queue_client CLUSTER_FILE NAME pop [LEASE_MS]   waits for items, a line on stdout for each, and
 //                                                   never acks; "ready" before the first wait
 //   queue_client CLUSTER_FILE NAME work LEASE_MS    the same, and acks each before its line
-//   queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
+//   queue_client CLUSTER_FILE NAME drain LEASE_MS   takes items where they are, slowly, a line for
+//   each queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
 //
 // Exit code 1: an operation failed.
 #include <unistd.h>
@@ -53,6 +54,16 @@ int Pop(const tidepool::BytesQueue& queue, std::chrono::milliseconds lease, bool
   }
 }
 
+int Drain(const tidepool::BytesQueue& queue, std::chrono::milliseconds lease) {
+  const auto taken = queue.DrainLocal(
+      [](const tidepool::ItemBatch::View& item) {
+        usleep(100);
+        return Print(std::string(item.value));
+      },
+      {.lease = lease});
+  return taken.ok() ? 0 : Fail("drain", taken.status());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -66,5 +77,6 @@ int main(int argc, char** argv) {
   const std::string what = argv[3];
   if (what == "push") return Push(*queue);
   const std::chrono::milliseconds lease(argc > 4 ? std::atoi(argv[4]) : 0);
+  if (what == "drain") return Drain(*queue, lease);
   return Pop(*queue, lease, what == "work");
 }

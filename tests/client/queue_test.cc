@@ -503,7 +503,7 @@ TEST_CASE("AQueueLiesOnItsHome", "[kinds]") {
   CHECK(client.OpenOrCreate<BytesQueue>("here", {.home = "local"}).ok());
   CHECK(client.OpenOrCreate<BytesQueue>("bad", {.home = "3"}).code() ==
         StatusCode::kInvalidArgument);
-  CHECK(client.OpenOrCreate<BytesQueue>("bad", {.partitions = 2}).code() ==
+  CHECK(client.OpenOrCreate<BytesPriorityQueue>("bad", {.partitions = 2}).code() ==
         StatusCode::kInvalidArgument);
   CHECK(client.OpenOrCreate<BytesMap>("bad", {.capacity = 2}).code() ==
         StatusCode::kInvalidArgument);

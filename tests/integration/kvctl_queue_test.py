@@ -111,8 +111,53 @@ class Queues(kvctl_support.KvctlTest):
         found = self.kvctl("namespace", "describe", "here", "--json").json()["result"]
         self.assertEqual((found["capacity"], found["records"]), (7, 1))
         self.bad(2, "namespace", "create", "nowhere", "--kind", "queue", "--home", "2")
-        self.bad(2, "namespace", "create", "nowhere", "--kind", "queue", "--partitions", "2")
+        self.bad(2, "namespace", "create", "nowhere", "--kind", "priority", "--partitions", "2")
         self.bad(2, "namespace", "create", "nowhere", "--capacity", "2")
+
+    def test_a_queue_moves_to_another_node(self):
+        self.make("moves", "a", "b", "c", options=("--home", "0"))
+        lease = self.good("pop", "moves", "--lease", "1h").split(b"\t")[0].decode()
+        self.assertIn(b"moves is now on node 1", self.good("namespace", "migrate", "moves", "1"))
+        self.assertIn(b"moves is already on node 1", self.good("namespace", "migrate", "moves", "1"))
+        found = self.kvctl("namespace", "describe", "moves", "--json").json()["result"]
+        self.assertEqual([(part["node"], part["term"]) for part in found["partition_list"]], [(1, 2)])
+        self.good("ack", "moves", lease)
+        result = self.kvctl("namespace", "migrate", "moves", "0", "--timeout", "30s", "--json").json()["result"]
+        self.assertEqual((result["node"], result["partitions_moved"]), (0, 1))
+        self.assertEqual(self.items("pop", "moves", "--all"), ["b", "c"])
+        self.bad(2, "namespace", "migrate", "moves", "7")
+        self.bad(2, "namespace", "migrate", "moves", "there")
+        self.bad(3, "namespace", "migrate", "nowhere", "1", says="nowhere")
+        self.bad(2, "namespace", "migrate", "default", "1", says="only queues")
+
+    def test_a_queue_may_have_lanes(self):
+        self.make("wide", options=("--lanes", "3", "--capacity", "30"))
+        for value in "abcdef":
+            self.good("push", "wide", value)
+        self.assertEqual(self.good("count", "wide"), b"6\n")
+        self.assertEqual(len(self.items("peek", "wide")), 1)
+        leased = self.kvctl("pop", "wide", "--lease", "1h", "--all", "--json").json()["result"]["items"]
+        self.assertEqual(sorted(item["value"] for item in leased), list("abcdef"))
+        self.good("nack", "wide", leased[0]["lease"])
+        self.good("ack", "wide", *(item["lease"] for item in leased[1:]))
+        self.assertEqual(self.items("pop", "wide", "--all"), [leased[0]["value"]])
+        self.bad(3, "pop", "wide", "--wait", "30ms")
+        found = self.kvctl("namespace", "describe", "wide", "--json").json()["result"]
+        self.assertEqual((found["lanes"], found["partitions"]), (3, 3))
+        self.good("namespace", "migrate", "wide", "1")
+        self.bad(2, "namespace", "create", "wider", "--kind", "queue", "--lanes", "65")
+        self.bad(2, "namespace", "create", "wider", "--kind", "priority", "--lanes", "2", says="queue")
+        self.bad(2, "namespace", "create", "wider", "--lanes", "2", says="queue")
+
+    def test_a_filter_moves_with_all_its_partitions(self):
+        self.good("namespace", "create", "seen", "--kind", "bloom", "--expected-items", "10000")
+        self.good("bloom", "add", "seen", "x", "y")
+        self.good("namespace", "migrate", "seen", "1")
+        found = self.kvctl("namespace", "describe", "seen", "--json").json()["result"]
+        self.assertEqual({part["node"] for part in found["partition_list"]}, {1})
+        self.good("bloom", "has", "seen", "x")
+        self.good("bloom", "has", "seen", "y")
+        self.assertEqual(self.kvctl("bloom", "has", "seen", "z").code, 3)
 
     def test_what_cannot_be_is_refused(self):
         self.make("refused", "a")

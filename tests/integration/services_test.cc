@@ -11,6 +11,7 @@
 #include "tests/integration/harness.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/moves.grpc.pb.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::testing {
@@ -50,9 +51,13 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
 std::vector<std::string> AllMethods() {
   // Named so that the linker keeps the messages' descriptors.
   const google::protobuf::FileDescriptor* files[] = {
-      v1::PingRequest::descriptor()->file(),       v1::JoinRequest::descriptor()->file(),
-      v1::GetRequest::descriptor()->file(),        v1::LoadRequest::descriptor()->file(),
-      v1::StartStageRequest::descriptor()->file(), v1::DropNamespaceRequest::descriptor()->file(),
+      v1::PingRequest::descriptor()->file(),
+      v1::JoinRequest::descriptor()->file(),
+      v1::GetRequest::descriptor()->file(),
+      v1::LoadRequest::descriptor()->file(),
+      v1::StartStageRequest::descriptor()->file(),
+      v1::DropNamespaceRequest::descriptor()->file(),
+      v1::MovePartitionRequest::descriptor()->file(),
   };
   std::vector<std::string> methods;
   for (const auto* file : files) {

@@ -1,12 +1,15 @@
 // Random operations against containers of the standard library, with leases, expiry, a clock that
 // jumps, tiny segments that compaction moves, and memory that runs out. A second partition obeys
-// every change that the first one publishes, and must be the same queue in the end.
+// every change that the first one publishes, and must be the same queue in the end. In one test the
+// queue moves to another core again and again, and must go on as if it had not.
 #include <catch2/catch.hpp>
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 
+#include "tests/storage/image_copy.h"
 #include "tests/storage/queue_fixture.h"
 #include "tests/support/random.h"
 
@@ -42,7 +45,8 @@ class Model {
   // `pushes` of a hundred steps are pushes: 40 leave the queue short, 70 fill the memory.
   Model(const StoreOptions& options, std::uint64_t pushes, test::Random* random)
       : by_priority_(options.partition.kind == Kind::kPriority),
-        fixture_(options),
+        options_(options),
+        fixture_here_(std::make_unique<QueueFixture>(options)),
         pushes_(pushes),
         random_(*random) {}
 
@@ -54,14 +58,61 @@ class Model {
     }
     Check();
   }
-  QueueFixture& fixture() { return fixture_; }
+  QueueFixture& fixture() { return *fixture_here_; }
   std::uint64_t refused() const { return refused_; }
+  std::uint64_t moves_given_up() const { return moves_given_up_; }
+
+  // To another core, where some memory is taken, unless there is no room; then it stays.
+  void Move(std::uint64_t taken_bytes = 0) {
+    auto target = std::make_unique<QueueFixture>(options_);
+    auto other =
+        target->core->AddPartition(PartitionId(NamespaceId(2), 0), Term(1), options_.partition);
+    REQUIRE(other.ok());
+    for (std::uint64_t bytes = 0; bytes < taken_bytes; bytes += 500) {
+      (*other)->queue().Push(AsBytes(std::string(500, 'o')), {}, target->core->NowMs());
+    }
+    QueueFixture& here = fixture();
+    const std::uint64_t taken = target->core->usage().live_bytes;
+    // Clocks of other machines show other times.
+    target->clock.AdvanceNs(here.clock.MonotonicNs() + random_.Below(1'000'000) * 1'000'000);
+    target->core->DropPartition(target->partition->id());
+    target->Settle();
+    const PartitionId id = here.partition->id();
+    const Term term = here.partition->term();
+    const StatusCode copied = CopyImage(*here.core, *target->core, id, options_.partition);
+    target->core->CheckInvariants();
+    if (copied != StatusCode::kOk) {
+      REQUIRE(copied == StatusCode::kResourceExhausted);
+      target->core->DropIncoming(id);
+      target->Settle();
+      target->core->CheckInvariants();
+      here.partition->Thaw();
+      ++moves_given_up_;
+      return;
+    }
+    target->partition = target->core->Adopt(id, Term(term.value() + 1));
+    REQUIRE(target->partition != nullptr);
+    target->queue = &target->partition->queue();
+    const Lsn before = here.partition->last_lsn();
+    const std::uint64_t ahead_ms = target->core->NowMs() - here.core->NowMs();
+    here.core->DropPartition(id);
+    here.Settle();
+    here.core->CheckInvariants();
+    REQUIRE(here.core->usage().live_bytes == others_bytes_);
+    others_bytes_ = taken;
+    REQUIRE(target->partition->last_lsn() > before);
+    fixture_here_ = std::move(target);
+    for (auto& [key, item] : items_) {
+      if (item.deadline_ms != 0) item.deadline_ms += ahead_ms;
+      if (item.expiry_ms != 0) item.expiry_ms += ahead_ms;
+    }
+  }
 
  private:
   // (priority, id): the order of delivery.
   using Key = std::pair<std::uint64_t, std::uint64_t>;
 
-  std::uint64_t now_ms() { return fixture_.core->NowMs(); }
+  std::uint64_t now_ms() { return fixture().core->NowMs(); }
   // What has run out by now, as each operation meets it.
   void Refresh() {
     for (auto& [key, item] : items_) {
@@ -86,9 +137,9 @@ class Model {
     } else if (choice < 88) {
       Peek();
     } else if (choice < 94) {
-      fixture_.AdvanceMs(random_.Below(30));
+      fixture().AdvanceMs(random_.Below(30));
     } else {
-      fixture_.core->BackgroundSlice(1'000'000);
+      fixture().core->BackgroundSlice(1'000'000);
     }
   }
   void Push() {
@@ -96,7 +147,7 @@ class Model {
     options.priority = random_.Below(5) << (8 * random_.Below(8));
     if (random_.OneIn(6)) options.ttl_ms = 1 + random_.Below(100);
     const std::string value = std::to_string(random_.Word()) + std::string(random_.Size(300), 'v');
-    const PushOutcome outcome = fixture_.Push(value, options);
+    const PushOutcome outcome = fixture().Push(value, options);
     if (outcome.code != StatusCode::kOk) {
       REQUIRE(outcome.code == StatusCode::kResourceExhausted);
       REQUIRE(!outcome.at_capacity);
@@ -119,7 +170,7 @@ class Model {
   }
   void Pop() {
     const std::vector<Key> keys = FirstReady(1 + random_.Below(4));
-    const std::vector<Seen> seen = fixture_.Pop(std::max<std::size_t>(keys.size(), 1));
+    const std::vector<Seen> seen = fixture().Pop(std::max<std::size_t>(keys.size(), 1));
     REQUIRE(seen.size() == keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const Expected& item = items_.at(keys[i]);
@@ -131,7 +182,7 @@ class Model {
     const std::uint64_t visibility_ms = 1 + random_.Below(100);
     const std::vector<Key> keys = FirstReady(1 + random_.Below(4));
     const std::vector<Seen> seen =
-        fixture_.Lease(std::max<std::size_t>(keys.size(), 1), visibility_ms);
+        fixture().Lease(std::max<std::size_t>(keys.size(), 1), visibility_ms);
     REQUIRE(seen.size() == keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
       Expected& item = items_.at(keys[i]);
@@ -150,7 +201,7 @@ class Model {
     handed_out_.erase(handed_out_.begin() + static_cast<std::ptrdiff_t>(at));
     const bool ack = random_.Below(3) != 0;
     const Seen item{key.second, deliveries, ""};
-    const StatusCode code = ack ? fixture_.Ack(item) : fixture_.Nack(item);
+    const StatusCode code = ack ? fixture().Ack(item) : fixture().Nack(item);
     const auto found = items_.find(key);
     if (found == items_.end()) {
       // An expired one that nobody has met yet is there, but not leased.
@@ -167,7 +218,7 @@ class Model {
   }
   void Peek() {
     const std::vector<Key> keys = FirstReady(20);
-    const std::vector<Seen> seen = fixture_.Peek(20);
+    const std::vector<Seen> seen = fixture().Peek(20);
     REQUIRE(seen.size() == keys.size());
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const Expected& item = items_.at(keys[i]);
@@ -176,8 +227,8 @@ class Model {
   }
   void Check() {
     Refresh();
-    fixture_.core->CheckInvariants();
-    fixture_.queue->ReleaseOverdue(now_ms());
+    fixture().core->CheckInvariants();
+    fixture().queue->ReleaseOverdue(now_ms());
     std::uint64_t leased = 0;
     std::uint64_t next_ms = kNeverMs;
     for (const auto& [key, item] : items_) {
@@ -185,19 +236,22 @@ class Model {
       ++leased;
       next_ms = std::min(next_ms, item.deadline_ms);
     }
-    REQUIRE(fixture_.queue->Length().leased == leased);
-    REQUIRE(fixture_.queue->NextTimeoutMs() == next_ms);
-    REQUIRE(fixture_.queue->size() >= items_.size());  // Expired ones that nobody has met.
+    REQUIRE(fixture().queue->Length().leased == leased);
+    REQUIRE(fixture().queue->NextTimeoutMs() == next_ms);
+    REQUIRE(fixture().queue->size() >= items_.size());  // Expired ones that nobody has met.
   }
 
   const bool by_priority_;
-  QueueFixture fixture_;
+  const StoreOptions options_;
+  std::unique_ptr<QueueFixture> fixture_here_;
   const std::uint64_t pushes_;
   test::Random& random_;
   std::map<Key, Expected> items_;
   std::vector<std::pair<Key, std::uint64_t>> handed_out_;
   std::uint64_t last_id_ = 0;
   std::uint64_t refused_ = 0;
+  std::uint64_t moves_given_up_ = 0;
+  std::uint64_t others_bytes_ = 0;  // Live, of the other partition here.
 };
 
 StoreOptions Small(Kind kind, std::uint64_t memory_bytes) {
@@ -233,6 +287,30 @@ TEST_CASE("QueueDoesWhatItsModelDoesAtTheBrimOfMemory") {
   model.Run(20'000, 200);
   REQUIRE(model.refused() > 0);
   REQUIRE(model.fixture().core->counters().compacted_segments > 0);
+}
+
+TEST_CASE("QueueThatMovesAgainAndAgainDoesWhatItsModelDoes") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueThatMovesAgainAndAgainDoesWhatItsModelDoes");
+  Model model(Small(kind, 4 << 20), 45, &random);
+  for (int round = 0; round < 100; ++round) {
+    model.Run(static_cast<int>(random.Below(200)), 50);
+    model.Move();
+  }
+  REQUIRE(model.moves_given_up() == 0);
+}
+
+TEST_CASE("QueueThatFindsNoRoomElsewhereStaysAsItIs") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueThatFindsNoRoomElsewhereStaysAsItIs");
+  Model model(Small(kind, 160 << 10), 75, &random);
+  for (int round = 0; round < 60; ++round) {
+    model.Run(200, 100);
+    model.Move(round % 2 * 60'000);
+  }
+  REQUIRE(model.refused() > 0);
+  REQUIRE(model.moves_given_up() > 0);
+  REQUIRE(model.moves_given_up() < 60);
 }
 
 TEST_CASE("QueueThatObeysEveryPublishedChangeIsTheSameQueue") {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -103,6 +104,14 @@ class TIDEPOOL_API ItemBatch {
   Status status_;
 };
 
+struct DrainOptions {
+  std::size_t items_max = static_cast<std::size_t>(-1);
+  // Items are under this lease until they are taken: longer than taking the items of one message
+  // (60 KiB) lasts.
+  std::chrono::milliseconds lease{60'000};
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
+};
+
 // What became of a batch of items: one status for each. Those that were taken are in the queue in
 // the order of the batch.
 class TIDEPOOL_API PushBatch {
@@ -117,7 +126,7 @@ class TIDEPOOL_API PushBatch {
   Status FirstFailure() const;
 
   // For the library: outcomes are added in the order of the items.
-  void AddPushed(ItemId first, std::size_t count);
+  void AddPushed(ItemId first, std::size_t count, std::uint64_t step = 1);
   void AddFailed(std::size_t count, const Status& why);
   void Append(PushBatch other);
 
@@ -146,6 +155,16 @@ struct QueueLength {
 // lease.
 //
 // Two operations of one handle and thread happen in their order, but those that wait.
+//
+// A queue with lanes (NamespaceOptions::lanes) is several of these under one name. A handle, with
+// its copies, pushes to one of them, so what it pushes stays in its order, for whoever pops it;
+// among handles there is no order. It takes from the same lane first, and where that has nothing,
+// from others, so a consumer sees each producer's items in order, and no item waits while a
+// consumer does. `capacity` is shared out evenly: a push is refused, or waits, when its lane has
+// its part. Length is of all lanes. A lane whose node is down is passed over as long as others have
+// items. Single lanes are asked one after the other, so a pop costs up to three messages more than
+// one that finds an item at once. PopAsync and PopManyAsync are refused with kUnimplemented: they
+// would see one lane only.
 class TIDEPOOL_API BytesItems {
  public:
   explicit BytesItems(Namespace space) : space_(std::move(space)) {}
@@ -180,6 +199,22 @@ class TIDEPOOL_API BytesItems {
                                const CallOptions& options = {}) const;
 
   Result<QueueLength> Length(const CallOptions& options = {}) const;
+
+  // Takes items in bulk where the queue lives: for a program on the machine of the node that owns
+  // it (NodeInfo::local; of its lanes, those there), until it is empty, `items_max` are taken, or
+  // `take` says false: that item stays. Returns how many were taken.
+  //
+  // Nothing is lost: an item leaves the queue after `take` has returned true for it. If the program
+  // dies, those whose `take` was not reached, and at most those of one message for which it had
+  // returned true, are ready again when their lease ends, with a count of deliveries that says so;
+  // the same where `take` lasted longer than the lease (these are not counted). Messages hold at
+  // most 60 KiB of items. Leases of others are not waited for.
+  //
+  // Errors: kFailedPrecondition (the queue is on another machine; the text names its node; or it
+  // has moved there meanwhile: what was taken is taken), and as Pop under a lease, where nothing
+  // was taken yet; else what was taken is returned, and the failure shows at the next call.
+  Result<std::uint64_t> DrainLocal(const std::function<bool(const ItemBatch::View&)>& take,
+                                   const DrainOptions& options = {}) const;
 
  private:
   Namespace space_;

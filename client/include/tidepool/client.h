@@ -155,6 +155,18 @@ class TIDEPOOL_API Client {
   // The namespace and its records are gone; one created later under this name has nothing of it.
   // Returns: kOk, kNotFound, kUnavailable, kDeadlineExceeded.
   Status Drop(std::string_view name);
+  // Moves a namespace of kind queue, priority or bloom to a node, given by its number or "local"
+  // for one on this machine, while others go on using it: no item is lost, doubled or overtaken,
+  // and leases stay. Operations on a partition wait while it is copied, at
+  // most for `hold`, else the move is given up; 0: 10 s, and 1 s for each 50 MB. OK at once if it
+  // is there.
+  //
+  // Returns: kOk; kNotFound; kUnimplemented (of another kind); kInvalidArgument (no such node);
+  // kUnavailable (the node or an owner is down, or cannot be reached); kResourceExhausted (no
+  // memory there); kAborted (somebody else moves it); kDeadlineExceeded (`hold` was too short).
+  // After another end than kOk it is served where it was, and of several partitions some may have
+  // moved; if this process or its connection ends, what was under way still ends by itself.
+  Status Migrate(std::string_view name, std::string_view node, std::chrono::milliseconds hold = {});
   // All namespaces, by name.
   Result<std::vector<NamespaceInfo>> List();
 

@@ -80,6 +80,10 @@ struct NamespaceOptions {
   // only kvctl namespace split does. (The keys of a Chain must lie in one range.)
   std::vector<std::string> split_keys;
   std::string split = "auto";
+  // Of kind queue: so many queues under one name (at most 64), spread over cores and nodes, for
+  // more work than one core does. Each handle pushes to one lane and its items stay in their order;
+  // those of different handles do not. See BytesQueue.
+  std::uint32_t lanes = 0;  // 0: one.
 };
 
 // What the cluster knows about a namespace.

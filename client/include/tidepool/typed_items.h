@@ -142,6 +142,26 @@ class TypedItems {
     return bytes_.Length(options);
   }
 
+  // `take` is asked with a TypedItem<T> and says whether it has taken it. An item whose bytes are
+  // no T stays, and ends it with kFailedPrecondition.
+  template <typename Take>
+  Result<std::uint64_t> DrainLocal(Take take, const DrainOptions& options = {}) const {
+    Status undecoded;
+    Result<std::uint64_t> taken = bytes_.DrainLocal(
+        [&](const ItemBatch::View& item) {
+          Result<T> value = Codec<T>::Decode(item.value);
+          if (!value.ok()) {
+            undecoded = value.status();
+            return false;
+          }
+          return static_cast<bool>(
+              take(TypedItem<T>{*std::move(value), item.id, item.priority, item.deliveries}));
+        },
+        options);
+    if (!undecoded.ok()) return undecoded;
+    return taken;
+  }
+
  protected:
   // Lives until the end of the call.
   struct Encoded {

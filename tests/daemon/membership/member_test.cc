@@ -34,6 +34,10 @@ class BreakableLink final : public CoordinatorLink {
     if (const Status broken = Broken(); !broken.ok()) return broken;
     return inner_.GetMap(known, wait_for, deadline);
   }
+  Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
+                                                    Deadline deadline) override {
+    return inner_.GrantPartition(request, deadline);
+  }
   void Close() override { inner_.Close(); }
 
   void Fail(StatusCode code) { failure_ = code; }

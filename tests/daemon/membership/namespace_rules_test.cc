@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "proto/base/limits.h"
 #include "tests/daemon/membership/coordinator_fixture.h"
@@ -241,9 +243,6 @@ TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
     CHECK(cluster.Map()->Find(name)->options.capacity == 10);
     options.capacity = 11;
     CHECK(Says(CreateStatus(&cluster, name, kind, options), "capacity is 10, not 11"));
-    options.partitions = 2;
-    CHECK(CreateStatus(&cluster, "x", kind, options) == StatusCode::kInvalidArgument);
-    options.partitions = 0;
     options.key_type = "string";
     CHECK(CreateStatus(&cluster, "x", kind, options) == StatusCode::kInvalidArgument);
   }
@@ -251,6 +250,27 @@ TEST_CASE("AQueueHasOnePartitionAndABoundOfItsOwn") {
   bounded.capacity = 10;
   CHECK(CreateStatus(&cluster, "x", Kind::kHash, bounded) == StatusCode::kInvalidArgument);
   CHECK(cluster.Map()->Find("x") == nullptr);
+}
+
+TEST_CASE("TheLanesOfAQueueAreItsPartitionsAndAPriorityQueueHasNone") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  NamespaceOptions options;
+  options.partitions = 4;
+  options.capacity = 4;
+  CHECK(CreateStatus(&cluster, "q", Kind::kQueue, options).ok());
+  std::set<std::pair<NodeId, CoreId>> cores;
+  for (const auto& place : cluster.Map()->Find("q")->partitions) {
+    cores.insert({place.node, place.core});
+  }
+  CHECK(cores.size() == 4);
+  options.partitions = 5;  // One lane would be without capacity.
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kPriority, options), "lanes"));
+  options.capacity = 0;
+  options.partitions = kLanesMax + 1;
+  CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
 }
 
 TEST_CASE("AHomeGetsAllPartitionsAndDoesNotMatterToLaterOnes") {

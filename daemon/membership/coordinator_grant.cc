@@ -1,0 +1,94 @@
+// Grants of partitions to other nodes: what decides a move.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/membership/coordinator.h"
+#include "proto/base/limits.h"
+#include "proto/base/log.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using placement::NodeState;
+
+v1::GrantPartitionResponse NotGranted(bool superseded, const Status& why) {
+  v1::GrantPartitionResponse response;
+  response.set_superseded(superseded);
+  response.set_code(static_cast<std::uint32_t>(why.code()));
+  response.set_what(std::string(why.what()));
+  response.set_remedy(std::string(why.remedy()));
+  return response;
+}
+
+}  // namespace
+
+// Whether the process that asks for the partition is the one that the map means.
+Status Coordinator::CheckTarget(const v1::GrantPartitionRequest& request) const {
+  if (request.target_node() >= state_.map.nodes.size()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "there is no node " + std::to_string(request.target_node()));
+  }
+  const placement::Node& target = state_.map.nodes[request.target_node()];
+  if (request.target_node() == request.source_node()) return OkStatus();
+  if (target.state == NodeState::kUp && target.incarnation == request.target_incarnation() &&
+      request.core() < target.cores) {
+    return OkStatus();
+  }
+  return Status(StatusCode::kUnavailable,
+                "node " + std::to_string(target.id.value()) + " (" + target.host +
+                    ") is not up, or was started again",
+                "see: kvctl status");
+}
+
+Result<v1::GrantPartitionResponse> Coordinator::GrantPartition(
+    const v1::GrantPartitionRequest& request) {
+  const std::lock_guard lock(state_mutex_);
+  const auto space = state_.map.Find(NamespaceId(request.namespace_id()));
+  if (space == nullptr || request.partition() >= space->partitions.size()) {
+    return NotGranted(true, Status(StatusCode::kNotFound, "the namespace was dropped"));
+  }
+  placement::PartitionPlace place = space->partitions[request.partition()];
+  v1::GrantPartitionResponse response;
+  response.set_granted(true);
+  response.set_epoch(state_.map.epoch.value());
+  const bool was_granted = place.term.value() == request.term() + 1 &&
+                           place.node.value() == request.target_node() &&
+                           place.core.value() == request.core();
+  if (was_granted) return response;
+  if (place.term.value() != request.term() || place.node.value() != request.source_node() ||
+      place.state == placement::PartitionState::kLost) {
+    return NotGranted(
+        true, Status(StatusCode::kAborted, "the partition has another owner or term by now"));
+  }
+  if (const Status target = CheckTarget(request); !target.ok()) return NotGranted(false, target);
+  if (place.term.value() >= limits::kTermMax) {
+    return NotGranted(false, Status(StatusCode::kResourceExhausted,
+                                    "the partition has been granted as often as it can be"));
+  }
+  const bool moves = request.target_node() != request.source_node();
+  place.term = Term(request.term() + 1);
+  if (moves) {
+    place.node = NodeId(static_cast<std::uint16_t>(request.target_node()));
+    place.core = CoreId(static_cast<std::uint16_t>(request.core()));
+    place.state = placement::PartitionState::kActive;
+  }
+  auto changed = std::make_shared<placement::Namespace>(*space);
+  changed->partitions[request.partition()] = place;
+  ClusterState next = state_;
+  next.map.epoch = Epoch(state_.map.epoch.value() + 1);
+  changed->changed = next.map.epoch;
+  next.map.namespaces[changed->id] = std::move(changed);
+  const Status committed = Commit(std::move(next));
+  if (committed.code() == StatusCode::kUnknown) return committed;
+  if (!committed.ok()) return NotGranted(false, committed);
+  if (moves) {
+    log::Info("partition " + std::to_string(request.partition()) + " of '" + space->name +
+              "' has moved from node " + std::to_string(request.source_node()) + " to node " +
+              std::to_string(request.target_node()));
+  }
+  response.set_epoch(state_.map.epoch.value());
+  return response;
+}
+
+}  // namespace tidepool::daemon

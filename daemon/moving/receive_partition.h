@@ -1,0 +1,25 @@
+// The target's side of a move: makes a partition of what the owner sends, and asks the coordinator
+// for it once all of it is here.
+//
+//   Moves.Receive => services/moves_service -> [receive_partition] -> storage/partition_image
+#pragma once
+
+#include <grpcpp/support/sync_stream.h>
+
+#include "daemon/node_state.h"
+#include "tidepool/v1/moves.pb.h"
+
+namespace tidepool::daemon {
+
+using ReceiveStream = grpc::ServerReaderWriter<v1::ReceiveAnswer, v1::PartitionPiece>;
+
+// Serves one stream to its end. Nobody sees the partition before the map says that it is this
+// node's. An image that does not become whole, or whose grant is refused, is dropped and never
+// used; as long as it is not known whether it was granted, it is kept and asked for again, also
+// when the owner is gone.
+//
+// The last answer says what was decided. Returns: kOk (it is decided and said), kCancelled (the
+// owner has ended it, or this daemon stops), kInvalidArgument.
+Status ReceivePartition(NodeState* node, ReceiveStream* stream);
+
+}  // namespace tidepool::daemon

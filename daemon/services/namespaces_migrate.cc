@@ -1,0 +1,141 @@
+// Namespaces.Migrate: one partition after the other to one node, by their owners.
+#include <algorithm>
+#include <chrono>
+
+#include "daemon/membership/namespace_rules.h"
+#include "daemon/services/namespaces_service.h"
+#include "daemon/services/request_router.h"
+#include "proto/convert/grpc_status.h"
+#include "tidepool/v1/moves.grpc.pb.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using convert::ToGrpc;
+
+constexpr std::uint64_t kMapMs = 2'000;
+// Another may have moved it, or its owner come back, since the map was read.
+constexpr int kTries = 5;
+
+class Migration {
+ public:
+  Migration(NodeState* node, const v1::MigrateNamespaceRequest& request,
+            grpc::ServerContext* caller, grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer)
+      : node_(*node), request_(request), caller_(*caller), writer_(*writer) {}
+
+  Status Run();
+
+ private:
+  Status FindTarget(const placement::PlacementMap& map);
+  Status MoveAway(const placement::Namespace& space, std::uint32_t partition);
+  Status MoveOnce(NamespaceId space, std::uint32_t partition, bool* is_there);
+
+  NodeState& node_;
+  const v1::MigrateNamespaceRequest& request_;
+  grpc::ServerContext& caller_;
+  grpc::ServerWriter<v1::MigrateNamespaceProgress>& writer_;
+  NodeId target_;
+  v1::MigrateNamespaceProgress progress_;
+};
+
+Status Migration::FindTarget(const placement::PlacementMap& map) {
+  const std::string home = request_.node() == placement::kHomeLocal
+                               ? std::to_string(node_.self().value())
+                               : request_.node();
+  if (home.empty()) {
+    return Status(StatusCode::kInvalidArgument, "no node to move to was named",
+                  "give a node's number, see kvctl status, or 'local'");
+  }
+  const auto nodes = NodesFor(map.nodes, home);
+  if (!nodes.ok()) return nodes.status();
+  target_ = nodes->front().id;
+  progress_.set_node_id(target_.value());
+  return OkStatus();
+}
+
+Status Migration::Run() {
+  const Deadline deadline = Deadline::AfterMs(kMapMs);
+  if (node_.coordinator.load() == nullptr && node_.joined()) node_.member.load()->Sync(deadline);
+  const auto found = node_.FindNamespace(request_.name(), deadline);
+  if (!found.ok()) return found.status();
+  const placement::Namespace& space = **found;
+  TP_RETURN_IF_ERROR(CheckMovable(space));
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  TP_RETURN_IF_ERROR(FindTarget(*map));
+  std::vector<std::uint32_t> away;
+  for (std::uint32_t i = 0; i < space.partitions.size(); ++i) {
+    if (space.partitions[i].node != target_) away.push_back(i);
+  }
+  progress_.set_partitions_total(static_cast<std::uint32_t>(away.size()));
+  progress_.set_epoch(map->epoch.value());
+  for (const std::uint32_t partition : away) {
+    if (caller_.IsCancelled()) return Status(StatusCode::kCancelled, "the caller has gone away");
+    TP_RETURN_IF_ERROR(MoveAway(space, partition));
+    progress_.set_partitions_done(progress_.partitions_done() + 1);
+  }
+  node_.map.WaitFor(Epoch(progress_.epoch()), Deadline::AfterMs(kMapMs));
+  progress_.set_done(true);
+  writer_.Write(progress_);
+  return OkStatus();
+}
+
+Status Migration::MoveAway(const placement::Namespace& space, std::uint32_t partition) {
+  Status status;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    bool is_there = false;
+    status = MoveOnce(space.id, partition, &is_there);
+    if (is_there || status.code() != StatusCode::kWrongEpoch || caller_.IsCancelled()) break;
+    node_.member.load()->Refresh(node_.map.Get()->epoch, Deadline::AfterMs(kMapMs));
+  }
+  if (status.ok() || space.partitions.size() == 1) return status;
+  return Status(status.code(),
+                std::to_string(progress_.partitions_done()) + " of " +
+                    std::to_string(progress_.partitions_total()) +
+                    " partitions have moved, then: " + std::string(status.what()),
+                std::string(status.remedy()));
+}
+
+Status Migration::MoveOnce(NamespaceId space_id, std::uint32_t partition, bool* is_there) {
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  const auto space = map->Find(space_id);
+  if (space == nullptr) return Status(StatusCode::kNotFound, "the namespace was dropped");
+  const placement::PartitionPlace& place = space->partitions[partition];
+  *is_there = place.node == target_;
+  if (*is_there) return OkStatus();
+  TP_RETURN_IF_ERROR(node_.router->CheckPlace(*space, place));
+  v1::MovePartitionRequest request;
+  request.set_namespace_id(space_id.value());
+  request.set_partition(partition);
+  request.set_term(place.term.value());
+  request.set_target_node(target_.value());
+  request.set_hold_ms(request_.hold_ms());
+  const placement::Node& owner = map->nodes[place.node.value()];
+  // No deadline: the owner's are enough, and while the owner cannot tell how it ended there is
+  // nothing to say. Its end, ours and the caller's all end the call.
+  grpc::ClientContext call;
+  node_.peers.Authorize(call);
+  const MovesUnderWay::Call registered(&node_.moves, &call);
+  const auto reader =
+      v1::Moves::NewStub(node_.peers.Get(owner.control_address))->Move(&call, request);
+  const std::uint64_t bytes_before = progress_.bytes_done();
+  v1::MovePartitionProgress step;
+  while (reader->Read(&step)) {
+    progress_.set_entries_done(step.entries_done());
+    progress_.set_entries_total(step.entries_total());
+    progress_.set_bytes_done(bytes_before + step.bytes_done());
+    if (step.epoch() != 0) progress_.set_epoch(step.epoch());
+    if (!writer_.Write(progress_)) call.TryCancel();
+  }
+  return convert::FromGrpc(reader->Finish(), NodeText(owner));
+}
+
+}  // namespace
+
+grpc::Status NamespacesService::Migrate(grpc::ServerContext* call,
+                                        const v1::MigrateNamespaceRequest* request,
+                                        grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  return ToGrpc(Migration(&node_, *request, call, writer).Run());
+}
+
+}  // namespace tidepool::daemon
