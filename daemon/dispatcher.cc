@@ -311,7 +311,11 @@ void Dispatcher::RunPlan(Reception& to) {
   const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
   // Of the answers that are still to come.
   std::size_t reserved_bytes = 0;
-  for (const Planned& planned : plan_) reserved_bytes += ReplyBytesOf(planned);
+  rooms_behind_ = 0;
+  for (const Planned& planned : plan_) {
+    reserved_bytes += ReplyBytesOf(planned);
+    rooms_behind_ += wire::ReplyRoomOf(planned.operation->opcode);
+  }
   for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
     const std::size_t end = std::min(begin + kStageOperations, plan_.size());
     for (std::size_t i = begin; i < end; ++i) {
@@ -323,6 +327,7 @@ void Dispatcher::RunPlan(Reception& to) {
     }
     for (std::size_t i = begin; i < end; ++i) {
       reserved_bytes -= ReplyBytesOf(plan_[i]);
+      rooms_behind_ -= wire::ReplyRoomOf(plan_[i].operation->opcode);
       RunOne(plan_[i], reserved_bytes, now_ms, to);
     }
   }
@@ -370,9 +375,11 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
            .functions = functions_,
            .executor = this},
           &reply);
-  // The room of answers behind this one is not for the text of a failure.
+  // The room of answers behind this one that need it is not for the text of a failure.
   Bytes& text = reply.answer.value;
-  if (reply.answer.code != StatusCode::kOk) text = text.first(std::min(text.size(), room));
+  if (reply.answer.code != StatusCode::kOk && rooms_behind_ > 0) {
+    text = text.first(std::min(text.size(), room));
+  }
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
   if (planned.quiet) {

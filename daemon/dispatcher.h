@@ -188,6 +188,7 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   wire::Request request_;  // Reused: decoding allocates nothing once it is warm.
   std::shared_ptr<const std::vector<std::byte>> request_copy_;  // Once one of its groups must wait.
+  std::size_t rooms_behind_ = 0;  // What answers behind the present one need beside their entries.
   std::vector<Planned> plan_;
   std::vector<std::byte> scratch_;
   DispatcherCounters counters_;
