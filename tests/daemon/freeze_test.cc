@@ -119,7 +119,7 @@ TEST_CASE("TheTimeThatAPopIsHeldBackIsTimeThatItHasWaited") {
   const Deadline sent = Deadline::AfterMs(10'000);
   fixture.client.Call({PopOp(60'000)});
   const Deadline thaw = Deadline::AfterMs(1'500);
-  while (!thaw.Passed()) fixture.client.Settle();
+  while (!thaw.Passed()) fixture.OnCore([](Core&) {});
   fixture.Thaw(Term(1));
   CHECK(fixture.client.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
   // It came 2 s after it was sent, and not 3.5.
