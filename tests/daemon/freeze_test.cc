@@ -118,6 +118,7 @@ TEST_CASE("TheTimeThatAPopIsHeldBackIsTimeThatItHasWaited") {
   fixture.client.time_left_us = 2'000'000;
   const Deadline sent = Deadline::AfterMs(10'000);
   fixture.client.Call({PopOp(60'000)});
+  fixture.client.Settle();  // It has arrived.
   const Deadline thaw = Deadline::AfterMs(1'500);
   while (!thaw.Passed()) fixture.OnCore([](Core&) {});
   fixture.Thaw(Term(1));
@@ -148,7 +149,7 @@ TEST_CASE("APopThatWaitsInAFrozenPartitionGoesOnWaiting") {
   REQUIRE(fixture.Freeze(Term(1)) == StatusCode::kOk);
   // Over some timers of the core.
   const Deadline later = Deadline::AfterMs(50);
-  while (!later.Passed()) fixture.client.Settle();
+  while (!later.Passed()) fixture.OnCore([](Core&) {});
   CHECK_FALSE(fixture.client.HasAnswer());
   fixture.other.Call({PushOp("x")});
   fixture.other.Settle();
