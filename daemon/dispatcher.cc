@@ -310,10 +310,8 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
 void Dispatcher::RunPlan(Reception& to) {
   const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
   // Of the answers that are still to come.
-  std::size_t reserved_bytes = 0;
   rooms_behind_ = 0;
   for (const Planned& planned : plan_) {
-    reserved_bytes += ReplyBytesOf(planned);
     rooms_behind_ += wire::ReplyRoomOf(planned.operation->opcode);
   }
   for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
@@ -326,9 +324,10 @@ void Dispatcher::RunPlan(Reception& to) {
       plan_[i].partition->PrefetchRecord(plan_[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
-      reserved_bytes -= ReplyBytesOf(plan_[i]);
-      rooms_behind_ -= wire::ReplyRoomOf(plan_[i].operation->opcode);
-      RunOne(plan_[i], reserved_bytes, now_ms, to);
+      // Most frames hold nothing that needs room, and are not asked a second time.
+      if (rooms_behind_ > 0) rooms_behind_ -= wire::ReplyRoomOf(plan_[i].operation->opcode);
+      const std::size_t entries_bytes = (plan_.size() - i - 1) * wire::kReplyEntryBytes;
+      RunOne(plan_[i], rooms_behind_ + entries_bytes, now_ms, to);
     }
   }
   counters_.operations += plan_.size();

@@ -172,6 +172,7 @@ TEST_CASE("Nobody sees half a chain", "[chain]") {
   Chain move;
   move.FetchAdd("{t}from", -1);
   move.FetchAdd("{t}to", 1);
+  CHECK(WaitUntil([&] { return looks > 0; }));  // It has connected.
   for (int i = 0; i < 500; ++i) CHECK(Done(map.Execute(move)).status().ok());
   over = true;
   reader.join();
