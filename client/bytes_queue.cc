@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "client/calls.h"
+#include "client/queue_calls.h"
+#include "client/queue_lanes.h"
 #include "proto/base/check.h"
-#include "proto/base/clock.h"
 #include "proto/wire/queue_ops.h"
 
 namespace tidepool {
@@ -21,72 +21,27 @@ using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
 
+using internal::HasLanes;
+using internal::MayWait;
+using internal::NoteDrained;
+using internal::StartPeek;
+using internal::StartPop;
+
 Status NoItem(const CallRef& call) {
   return Status(StatusCode::kNotFound,
                 "no item in queue '" + std::string(call.get()->space_name) + "'");
 }
 
-// Under a promise that nobody pushes an empty queue stays empty: no message, and nothing to wait
-// for. Of a queue with lanes it is not remembered: that one lane is empty says nothing of others.
-bool HasLanes(const internal::Space& space) { return space.state()->queues.size() > 1; }
-bool PromisesToPopOnly(const internal::Space& space) { return space.Promises(Promise::kPopOnly); }
-bool MayWait(const Namespace& space, const PopOptions& options) {
-  return options.wait.count() > 0 && !PromisesToPopOnly(*space.space());
-}
-bool IsDrained(const internal::Space& space) {
-  return PromisesToPopOnly(space) && !HasLanes(space) && space.round()->drained();
-}
-CallRef NothingThere(const internal::Space& space) {
-  Call* call = Call::Make(1, 0);
-  call->EndHere(&call->operations()[0], StatusCode::kNotFound);
-  return internal::StartCall(space, call, Mode::kSync, {}, 0);
+Status NoItemIn(const Namespace& space) {
+  return Status(StatusCode::kNotFound, "no item in queue '" + space.name() + "'");
 }
 
-// A pop or peek that has begun, and may find no item.
-CallRef StartLook(const internal::Space& space, const OperationSpec& spec, Mode mode) {
-  if (!PromisesToPopOnly(space) || HasLanes(space)) return internal::StartOne(space, spec, mode);
-  const std::uint64_t pushes = space.round()->pushes;
-  CallRef call = internal::StartOne(space, spec, mode);
-  call.get()->round = space.round();
-  call.get()->writes_before = pushes;
-  return call;
-}
-
-// It has ended without an item.
-void NoteDrained(const CallRef& call) {
-  Call* of = call.get();
-  if (of->round != nullptr) of->round->drained_at = of->writes_before;
-}
-
-// With `waits` until one comes.
-CallRef StartPop(const Namespace& space, std::uint32_t lane, std::size_t items_max,
-                 const PopOptions& options, bool waits, Mode mode) {
-  if (options.lease.count() < 0) {
-    return internal::FailedCall(*space.space(),
-                                Status(StatusCode::kInvalidArgument, "a lease below 0 ms"));
-  }
-  if (IsDrained(*space.space())) return NothingThere(*space.space());
-  OperationSpec spec;
-  spec.opcode = Opcode::kPop;
-  if (options.lease.count() > 0) {
-    spec.Add(Argument::kTtlMs, static_cast<std::uint64_t>(options.lease.count()));
-  }
-  spec.Add(Argument::kOperand, items_max);
-  spec.lane = lane;
-  spec.waits = waits;
-  spec.timeout = waits ? std::min(options.wait, kWaitForEver) : options.timeout;
-  return StartLook(*space.space(), spec, mode);
-}
-
-CallRef StartPeek(const Namespace& space, std::uint32_t lane, std::size_t items_max,
-                  const CallOptions& options) {
-  if (IsDrained(*space.space())) return NothingThere(*space.space());
-  OperationSpec spec;
-  spec.opcode = Opcode::kPeek;
-  spec.lane = lane;
-  spec.Add(Argument::kOperand, items_max);
-  spec.timeout = options.timeout;
-  return StartLook(*space.space(), spec, Mode::kSync);
+CallRef NoLane(const Namespace& space) {
+  return internal::FailedCall(
+      *space.space(),
+      Status(StatusCode::kUnimplemented,
+             "an asynchronous pop would see one lane of queue '" + space.name() + "' only",
+             "use Pop or PopMany, which look into all of them"));
 }
 
 CallRef StartLeaseEnd(const Namespace& space, Opcode opcode, const ItemLease& lease, Mode mode,
@@ -121,116 +76,6 @@ Result<bool> TakeAcked(CallRef call) {
 bool PassedExpired(const CallRef& call) {
   const Operation& operation = Only(call);
   return operation.code == StatusCode::kOk && operation.result.empty();
-}
-
-// ---- Lanes.
-
-bool HasLanes(const Namespace& space) { return HasLanes(*space.space()); }
-
-Status NoItemIn(const Namespace& space) {
-  return Status(StatusCode::kNotFound, "no item in queue '" + space.name() + "'");
-}
-
-CallRef NoLane(const Namespace& space) {
-  return internal::FailedCall(
-      *space.space(),
-      Status(StatusCode::kUnimplemented,
-             "an asynchronous pop would see one lane of queue '" + space.name() + "' only",
-             "use Pop or PopMany, which look into all of them"));
-}
-
-// Of all lanes at once, in their order.
-CallRef StartLengths(const Namespace& handle, std::chrono::milliseconds timeout) {
-  const internal::Space& space = *handle.space();
-  Call* call = Call::Make(handle.partitions(), 0);
-  for (std::uint32_t lane = 0; lane < handle.partitions(); ++lane) {
-    Operation& operation = call->operations()[lane];
-    operation.queue = internal::QueueOfLane(space.state(), lane);
-    operation.opcode = Opcode::kQueueLength;
-  }
-  return internal::StartCall(space, call, Mode::kSync, timeout, 0);
-}
-
-// The lanes that have ready items now, from the handle's own on; and why one did not say, if so.
-std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
-                                          Status* failure) {
-  const CallRef call = StartLengths(space, timeout);
-  std::vector<std::uint32_t> lanes;
-  for (std::uint32_t i = 0; i < space.partitions(); ++i) {
-    const std::uint32_t lane = (space.space()->lane() + i) % space.partitions();
-    const Operation& operation = call.get()->operations()[lane];
-    if (operation.code != StatusCode::kOk) {
-      *failure = call.get()->StatusOf(operation);
-      continue;
-    }
-    const auto lengths = wire::LoadQueueLengths(AsBytes(operation.result));
-    if (lengths.ok() && lengths->ready > 0) lanes.push_back(lane);
-  }
-  return lanes;
-}
-
-bool FindLaneWithItems(const Namespace& space, std::chrono::milliseconds timeout,
-                       std::uint32_t* lane) {
-  Status failure;
-  const std::vector<std::uint32_t> lanes = LanesWithItems(space, timeout, &failure);
-  if (!lanes.empty()) *lane = lanes.front();
-  return !lanes.empty();
-}
-
-// Adds items of one lane until there are enough or it has no more.
-Status TakeFromLane(const Namespace& space, std::uint32_t lane, std::size_t items_max,
-                    const PopOptions& options, ItemBatch* batch) {
-  for (bool more = true; more && batch->size() < items_max;) {
-    TP_RETURN_IF_ERROR(batch->Add(
-        StartPop(space, lane, items_max - batch->size(), options, false, Mode::kSync), &more));
-  }
-  return {};
-}
-
-// A wait on each lane, until one of them has an item for somebody.
-void WaitForItem(const Namespace& space, std::chrono::milliseconds wait) {
-  std::vector<CallRef> calls;
-  for (std::uint32_t lane = 0; lane < space.partitions(); ++lane) {
-    OperationSpec spec;
-    spec.opcode = Opcode::kPop;
-    spec.Add(Argument::kOperand, 0);
-    spec.lane = lane;
-    spec.waits = true;
-    spec.timeout = wait;
-    calls.push_back(internal::StartOne(*space.space(), spec, Mode::kAsync));
-  }
-  space.space()->engine()->WaitForOne(calls, ~0ull);
-}
-
-Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
-                               const PopOptions& options) {
-  const auto wait_ms = static_cast<std::uint64_t>(
-      std::clamp<std::int64_t>(options.wait.count(), 0, kWaitForEver.count()));
-  const Deadline until = Deadline::AfterMs(wait_ms);
-  ItemBatch batch;
-  for (;;) {
-    // Most pops of a busy queue find something in the own lane.
-    Status failure = TakeFromLane(space, space.space()->lane(), items_max, options, &batch);
-    if (failure.code() == StatusCode::kInvalidArgument ||
-        failure.code() == StatusCode::kCancelled) {
-      return failure;
-    }
-    if (batch.size() < items_max) {
-      for (const std::uint32_t lane : LanesWithItems(space, options.timeout, &failure)) {
-        const Status taken = TakeFromLane(space, lane, items_max, options, &batch);
-        if (!taken.ok()) failure = taken;
-        if (batch.size() == items_max) break;
-      }
-    }
-    if (!batch.empty()) return batch;  // What was taken must not be lost with a failure.
-    if (!failure.ok()) return failure;
-    if (!MayWait(space, options)) return batch;
-    if (until.Passed()) {
-      return Status(StatusCode::kDeadlineExceeded,
-                    "no item came to queue '" + space.name() + "' in time");
-    }
-    WaitForItem(space, std::chrono::milliseconds(std::max<std::uint64_t>(1, until.LeftMs())));
-  }
 }
 
 }  // namespace
@@ -319,7 +164,7 @@ Status ItemBatch::Add(internal::CallRef call, bool* more) {
 
 Result<Item> BytesItems::Pop(const PopOptions& options) const {
   if (HasLanes(space_)) {
-    auto batch = PopFromLanes(space_, 1, options);
+    auto batch = internal::PopFromLanes(space_, 1, options);
     if (!batch.ok()) return batch.status();
     if (batch->empty()) return NoItemIn(space_);
     const ItemBatch::View& item = (*batch)[0];
@@ -347,7 +192,7 @@ Future<Item> BytesItems::PopAsync(const PopOptions& options) const {
 Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& options) const {
   ItemBatch batch;
   if (items_max == 0) return batch;
-  if (HasLanes(space_)) return PopFromLanes(space_, items_max, options);
+  if (HasLanes(space_)) return internal::PopFromLanes(space_, items_max, options);
   const bool may_wait = MayWait(space_, options);
   bool more = true;
   bool waits = false;
@@ -375,7 +220,7 @@ Result<Item> BytesItems::Peek(const CallOptions& options) const {
   std::uint32_t lane = space_.space()->lane();
   Result<Item> item = internal::TakeItem(StartPeek(space_, lane, 1, options));
   if (!HasLanes(space_) || item.code() != StatusCode::kNotFound) return item;
-  if (!FindLaneWithItems(space_, options.timeout, &lane)) return item;
+  if (!internal::FindLaneWithItems(space_, options.timeout, &lane)) return item;
   return internal::TakeItem(StartPeek(space_, lane, 1, options));
 }
 
@@ -383,7 +228,7 @@ Result<ItemBatch> BytesItems::PeekMany(std::size_t items_max, const CallOptions&
   std::uint32_t lane = space_.space()->lane();
   Result<ItemBatch> items = internal::TakeItems(StartPeek(space_, lane, items_max, options));
   if (!HasLanes(space_) || !items.ok() || !items->empty()) return items;
-  if (!FindLaneWithItems(space_, options.timeout, &lane)) return items;
+  if (!internal::FindLaneWithItems(space_, options.timeout, &lane)) return items;
   return internal::TakeItems(StartPeek(space_, lane, items_max, options));
 }
 
@@ -425,7 +270,7 @@ std::vector<Status> BytesItems::MultiAck(std::span<const ItemLease> leases,
 }
 
 Result<QueueLength> BytesItems::Length(const CallOptions& options) const {
-  const CallRef call = StartLengths(space_, options.timeout);
+  const CallRef call = internal::StartLengths(space_, options.timeout);
   QueueLength length;
   for (const Operation& operation : call.get()->operations()) {
     if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
