@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::size_t kFailuresMax = 64 * 1024;
 constexpr std::uint32_t kBytesMax = 56 * 1024;
+// With fewer operations per core and flush a message costs more than what is in it.
+constexpr std::uint64_t kForwardBelow = 16;
+// So many flushes alone at the aggregator show that nobody else comes.
+constexpr std::uint32_t kLonelyFlushesMax = 4;
+constexpr std::uint64_t kPatienceMaxNs = 4'000'000'000;
 // Looking at the clock costs 20 ns, as much as an operation.
 constexpr std::uint64_t kOperationsPerLook = 32;
 
@@ -36,7 +41,8 @@ BufferedOptions Bounded(BufferedOptions options) {
 }  // namespace
 
 Buffer::Buffer(std::shared_ptr<Space> space, const BufferedOptions& options)
-    : space_(std::move(space)), options_(Bounded(options)) {
+    : space_(std::move(space)), options_(Bounded(options)), route_(space_->state()) {
+  if (options_.aggregation == Aggregation::kNode) ChooseAggregation();
   LearnCores();
 }
 
@@ -53,12 +59,10 @@ Buffer::~Buffer() {
 // where to. Every pack is empty.
 void Buffer::LearnCores() {
   epoch_ = space_->engine()->epoch_hint();
-  if (space_->state()->kind == placement::Kind::kOrdered) {
-    ranges_ = space_->engine()->RangesOf(*space_->state());
-  }
-  packs_.resize(ranges_ != nullptr ? ranges_->size() : space_->state()->queues.size());
+  ranges_ = space_->engine()->RangesOf(*route_);
+  packs_.resize(ranges_ != nullptr ? ranges_->size() : route_->queues.size());
   core_of_.resize(packs_.size());
-  const std::vector<const void*> identities = space_->engine()->CoresOf(*space_->state());
+  const std::vector<const void*> identities = space_->engine()->CoresOf(*route_);
   for (std::size_t i = 0; i < packs_.size(); ++i) {
     const auto found = std::find_if(cores_.begin(), cores_.end(), [&](const auto& core) {
       return core->identity == identities[i];
@@ -68,6 +72,44 @@ void Buffer::LearnCores() {
     cores_.push_back(std::make_unique<Core>());
     cores_.back()->identity = identities[i];
   }
+}
+
+// Nothing is under way, so nothing is overtaken.
+void Buffer::ChooseAggregation() {
+  SpaceState* const before = route_;
+  route_ = space_->state();
+  Engine& engine = *space_->engine();
+  if (TakesNode(before != route_) && engine.AggregatorNode().has_value()) {
+    SpaceState* forwarded = engine.FindSpace(route_->id, Traffic::kForwarded);
+    if (forwarded != nullptr) route_ = forwarded;
+  }
+  if (route_ == before) return;
+  cores_.clear();
+  LearnCores();
+}
+
+// The operations since the last flush stand for those until the next one. `forwarded`: they went
+// through the aggregator.
+bool Buffer::TakesNode(bool forwarded) {
+  if (options_.aggregation != Aggregation::kAuto) return options_.aggregation == Aggregation::kNode;
+  if (!forwarded) owner_cores_ = cores_.size();
+  const std::uint64_t operations =
+      counts_.operations - std::exchange(flushed_operations_, counts_.operations);
+  if (operations == 0) return forwarded;
+  if (owner_cores_ < 2 || operations >= kForwardBelow * owner_cores_) return false;
+  if (!forwarded) return space_->engine()->Now() >= try_again_ns_;
+  // C clients that reach D cores by themselves send C * D messages, together C + D.
+  const std::uint64_t clients = space_->engine()->companions();
+  if (clients * owner_cores_ > clients + owner_cores_) {
+    lonely_flushes_ = 0;
+    patience_ns_ = kPatienceMinNs;
+    return true;
+  }
+  if (++lonely_flushes_ < kLonelyFlushesMax) return true;
+  lonely_flushes_ = 0;
+  try_again_ns_ = space_->engine()->Now() + patience_ns_;
+  patience_ns_ = std::min(2 * patience_ns_, kPatienceMaxNs);
+  return false;
 }
 
 std::uint32_t Buffer::PartitionOf(std::string_view key) const {
@@ -140,7 +182,8 @@ void Buffer::AddNow(wire::OperationHeader header, std::uint64_t word, std::strin
 void Buffer::AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
                       std::string_view key, std::string_view value) {
   Send(core);
-  TakeIn(core, options_.buffers_in_flight - 1);
+  // It takes a way of its own: nothing that is forwarded may be overtaken by it, or overtake it.
+  TakeIn(core, forwards() ? 0 : options_.buffers_in_flight - 1);
   OperationSpec spec;
   spec.opcode = static_cast<wire::Opcode>(header.opcode);
   spec.key = key;
@@ -151,6 +194,7 @@ void Buffer::AddLarge(Core* core, const wire::OperationHeader& header, std::uint
   spec.timeout = options_.timeout;
   core->flying.push_back(StartOne(*space_, spec, Mode::kAsync));
   ++counts_.buffers;
+  if (forwards()) TakeIn(core, 0);
 }
 
 void Buffer::Refuse(std::string_view key, Status why) {
@@ -166,13 +210,8 @@ void Buffer::Send(Core* core) {
   std::size_t i = 0;
   for (const std::uint32_t partition : core->filled) {
     wire::Pack& pack = packs_[partition];
-    Operation& operation = call->operations()[i++];
-    operation.queue = &space_->state()->queues[partition];
-    operation.opcode = wire::Opcode::kPut;  // A change; which ones is in the pack.
-    operation.value = call->Copy(AsText(pack.bytes()));
-    operation.value_bytes = static_cast<std::uint32_t>(pack.bytes().size());
-    operation.pack_count = static_cast<std::uint16_t>(pack.count());
-    operation.pack_uniform = pack.uniform();
+    call->operations()[i++].FillPack(&route_->queues[partition], pack,
+                                     call->Copy(AsText(pack.bytes())));
     pack.Clear();
   }
   core->filled.clear();
@@ -184,6 +223,7 @@ void Buffer::Send(Core* core) {
   core->flying.push_back(
       StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes, ranges_.get()));
   ++counts_.buffers;
+  if (forwards()) ++counts_.forwarded;
   if (space_->minds_writes()) [[unlikely]]
     NoteWrites(core->flying.back());
   if (epoch_ == space_->engine()->epoch_hint()) [[likely]]
@@ -280,6 +320,7 @@ Status Buffer::Flush() {
   const Busy busy(this);
   SendAll();
   for (std::size_t i = 0; i < cores_.size(); ++i) TakeIn(cores_[i].get(), 0);
+  ChooseAggregation();
   reported_ = std::exchange(failures_, {});
   const std::uint64_t failed = std::exchange(failed_, 0);
   const Status first = std::exchange(first_failure_, {});

@@ -72,6 +72,8 @@ class Buffer {
   void SendAll();
   void SendOld();
   void LearnCores();
+  void ChooseAggregation();
+  bool TakesNode(bool forwarded);
   std::uint32_t PartitionOf(std::string_view key) const;
   void TakeIn(Core* core, std::size_t flying_max);
   void Settle(const CallRef& call);
@@ -79,6 +81,18 @@ class Buffer {
 
   const std::shared_ptr<Space> space_;
   const BufferedOptions options_;
+  // Where the operations go: as the namespace's owners say, or to this machine's aggregator, which
+  // stands as the only core then. Changes only while nothing is under way.
+  SpaceState* route_;
+  bool forwards() const { return route_->traffic == Traffic::kForwarded; }
+  std::size_t owner_cores_ = 1;           // That own a part of the namespace.
+  std::uint64_t flushed_operations_ = 0;  // counts_.operations at the last Flush.
+  // Of kAuto: flushes that went through the aggregator where too few others were, and when it is
+  // tried again.
+  std::uint32_t lonely_flushes_ = 0;
+  std::uint64_t try_again_ns_ = 0;
+  std::uint64_t patience_ns_ = kPatienceMinNs;
+  static constexpr std::uint64_t kPatienceMinNs = 250'000'000;
   // Of an ordered namespace: what packs_ and core_of_ are made by, as of the map of epoch_.
   std::shared_ptr<const placement::Ranges> ranges_;
   std::vector<wire::Pack> packs_;       // Index = partition.

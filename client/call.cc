@@ -140,6 +140,15 @@ void Call::SetFailure(const Operation& operation, Status status) {
   failures_.insert_or_assign(IndexOf(operation), std::move(status));
 }
 
+void Operation::FillPack(PartitionQueue* to, const wire::Pack& pack, const std::byte* bytes) {
+  queue = to;
+  opcode = wire::Opcode::kPut;  // A change; which ones is in the pack.
+  value = bytes;
+  value_bytes = static_cast<std::uint32_t>(pack.bytes().size());
+  pack_count = static_cast<std::uint16_t>(pack.count());
+  pack_uniform = pack.uniform();
+}
+
 void Call::AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count,
                           Status why) {
   if (const PackPiece* piece = pack.piece_of; piece != nullptr) {

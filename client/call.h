@@ -24,6 +24,10 @@
 #include "proto/wire/group.h"
 #include "tidepool/future.h"
 
+namespace tidepool::wire {
+class Pack;
+}  // namespace tidepool::wire
+
 namespace tidepool::internal {
 
 class Call;
@@ -96,6 +100,8 @@ struct Operation {
   // `value` is their bytes. It is queued, refused and given up as a whole.
   bool is_pack() const { return pack_count > 0; }
   std::uint32_t count() const { return is_pack() ? pack_count : 1; }
+  // Makes it stand for what `pack` holds, whose bytes lie at `bytes` until it has ended.
+  void FillPack(PartitionQueue* to, const wire::Pack& pack, const std::byte* bytes);
   // Its keys are not known here: a pack's, or those of a chain's later steps.
   bool may_have_any_key() const { return is_pack() || opcode == wire::Opcode::kChain; }
   bool mutates() const { return wire::InfoOf(opcode).mutates; }

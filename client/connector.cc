@@ -101,6 +101,22 @@ Result<std::string> DeviceFor(const std::string& address) {
   return device;
 }
 
+Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token, bool insecure) {
+  transport::UcxSettings settings;
+  settings.devices = parts.connect.devices;
+  settings.endpoints_expected = parts.addresses.size() * 4;
+  settings.workers_move_between_threads = true;
+  if (settings.devices.empty()) {
+    auto device = DeviceFor(parts.addresses.front());
+    if (!device.ok()) return device.status();
+    settings.devices = *std::move(device);
+  }
+  auto control = MakeGrpcControl(std::move(token), insecure);
+  auto context = transport::MakeUcxContext(settings);
+  if (!context.ok()) return context.status();
+  return Engine::Create(std::move(parts), std::move(control), *std::move(context));
+}
+
 Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
   const Deadline deadline = Deadline::AfterMs(
       static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.connect_timeout.count())));
@@ -124,20 +140,7 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
   parts.cluster_file = found->path;
   parts.client_name = options.client_name.empty() ? DefaultName() : options.client_name;
   for (const auto& node : found->file.nodes) parts.addresses.push_back(node.control_address);
-
-  transport::UcxSettings settings;
-  settings.devices = options.devices;
-  settings.endpoints_expected = found->file.nodes.size() * 4;
-  settings.workers_move_between_threads = true;
-  if (settings.devices.empty()) {
-    auto device = DeviceFor(parts.addresses.front());
-    if (!device.ok()) return device.status();
-    settings.devices = *std::move(device);
-  }
-  auto control = MakeGrpcControl(*std::move(token), insecure);
-  auto context = transport::MakeUcxContext(settings);
-  if (!context.ok()) return context.status();
-  auto engine = Engine::Create(std::move(parts), std::move(control), *std::move(context));
+  auto engine = MakeEngine(std::move(parts), *std::move(token), insecure);
   if (!engine.ok()) return engine.status();
   if (const Status status = (*engine)->RefreshMap(Epoch(), deadline); !status.ok()) {
     if (status.code() != StatusCode::kUnavailable) return status;

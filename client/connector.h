@@ -13,6 +13,10 @@ namespace tidepool::internal {
 // The whole of Client::Connect. Errors: see there.
 Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options);
 
+// The second half of it, where the cluster is known by its control addresses.
+// `parts.connect.devices` may be empty. Errors: as ConnectEngine.
+Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token, bool insecure);
+
 // The device over which this machine would reach host:port, as UCX names it: "lo" for loopback
 // addresses. Asks the kernel's routing table; nothing is sent.
 // Errors: kInvalidArgument (not host:port), kUnavailable (unknown host, no route).

@@ -326,7 +326,8 @@ bool CoreLink::AppendPack(Operation* pack, FrameDraft* draft) {
   const PartitionQueue* queue = pack->queue;
   if (draft->credit >= draft->credit_max || reply_bytes > draft->reply_room ||
       !draft->writer.AddEncodedGroup(queue->id, queue->term, true, pack->pack_count,
-                                     pack->pack_uniform, {pack->value, pack->value_bytes})) {
+                                     pack->pack_uniform, {pack->value, pack->value_bytes},
+                                     IsForwarded(*queue))) {
     return false;
   }
   const auto first = static_cast<std::uint16_t>(draft->frame->operations.size());

@@ -24,6 +24,8 @@ void CoreLink::OnAnswer(Bytes bytes) {
   SentFrame* frame = FindFrame(reader.header().frame_id);
   if (frame == nullptr) return;
   const std::uint64_t finished_below = frame->finished_below;
+  // Of forwarded groups only.
+  if (reader.header().group_count > 0) engine_.set_companions(reader.header().group_count);
   wire::Answer answer;
   while (!reader.Done()) {
     // What was readable counts; the operations behind it end at their deadlines.

@@ -91,11 +91,13 @@ bool CoreLink::ResendPack(const SentFrame& frame, const SentGroup& group,
     if (pack == nullptr) continue;
     *deadline_ns = std::max(*deadline_ns, pack->call->deadline_ns);
     return writer->AddEncodedGroup(group.queue->id, group.term, true, group.count,
-                                   pack->pack_uniform, {pack->value, pack->value_bytes});
+                                   pack->pack_uniform, {pack->value, pack->value_bytes},
+                                   IsForwarded(*group.queue));
   }
   const wire::OperationHeader header = wire::HeaderOf(PlaceHolder());
   return writer->AddEncodedGroup(group.queue->id, group.term, true, group.count, true,
-                                 {reinterpret_cast<const std::byte*>(&header), sizeof header});
+                                 {reinterpret_cast<const std::byte*>(&header), sizeof header},
+                                 IsForwarded(*group.queue));
 }
 
 }  // namespace tidepool::internal

@@ -67,6 +67,7 @@ std::uint64_t DeadlineFor(const Engine& engine, std::chrono::milliseconds timeou
 Engine::Engine(EngineOptions options, std::unique_ptr<ControlPlane> control,
                std::unique_ptr<transport::Context> context)
     : options_(std::move(options)),
+      host_(HostName()),
       fork_generation_(ForkGeneration()),
       control_(std::move(control)),
       context_(std::move(context)),
@@ -261,9 +262,12 @@ void Engine::EndCall(Call* call) {
 Status Engine::Explain(const Operation& operation, StatusCode code, std::string_view text) const {
   const PartitionQueue& queue = *operation.queue;
   std::string what(text.empty() ? StatusCodeName(code) : text);
-  what.append(" (namespace '").append(queue.space->name).append("'");
-  if (operation.key_bytes > 0) what.append(", key '").append(KeyText(operation)).append("'");
-  what.append(", ").append(queue.link->session().Describe()).append(")");
+  // What was forwarded has its text from a client as this one, which has said the rest.
+  if (!IsForwarded(queue) || text.empty()) {
+    what.append(" (namespace '").append(queue.space->name).append("'");
+    if (operation.key_bytes > 0) what.append(", key '").append(KeyText(operation)).append("'");
+    what.append(", ").append(queue.link->session().Describe()).append(")");
+  }
   std::string remedy;
   if (code == StatusCode::kDataLoss) {
     remedy = "go on with what is left by: kvctl namespace accept-loss " + queue.space->name;
@@ -423,7 +427,7 @@ bool Engine::IsLocal(const SpaceState& space, std::uint32_t partition, std::stri
   const placement::Node* found = map_ == nullptr ? nullptr : map_->FindNode(node);
   if (found == nullptr) return false;
   *owner = "node " + std::to_string(node.value()) + " on " + found->host;
-  return found->host == HostName();
+  return found->host == host_;
 }
 
 std::string Engine::DataPath(NodeId node) const {

@@ -41,6 +41,12 @@ struct EngineOptions {
   const Clock* clock = &Clock::Real();  // A test's own works with WaitMode::kPoll only.
 };
 
+// What wakes a thread that moves its engine on, from outside.
+struct Bell {
+  std::atomic<bool> rung{false};
+  std::atomic<bool> awaited{false};  // Somebody sleeps until it rings.
+};
+
 // Threads: every public function may be called from any thread, except those under "For core
 // links", which need the lock.
 //
@@ -81,6 +87,10 @@ class Engine final : public transport::Receiver {
   void Submit(Call* call, bool waits, const placement::Ranges* packed_by = nullptr);
   // Moves everything on until the call is done. False if `until_ns` passed first.
   bool Wait(Call* call, std::uint64_t until_ns);
+  // Moves everything on until the bell is rung or `until_ns` has passed; continuations run.
+  void WaitForBell(Bell& bell, std::uint64_t until_ns);
+  // Any thread, without the lock: wakes who waits for it.
+  void Ring(Bell& bell);
   // Moves everything on until all that was started before has ended, aside from what waits for
   // others. Returns: kOk, kDeadlineExceeded, as Usable.
   Status WaitForAll(std::chrono::milliseconds timeout);
@@ -117,6 +127,10 @@ class Engine final : public transport::Receiver {
   // Where the first range at or above `from` that the node owns begins, or `from` itself if that is
   // in one of them; nothing: there is none.
   std::optional<std::string> NextRangeOn(const SpaceState& space, Bytes from, NodeId node) const;
+  // The lowest node of this machine that is up: where operations are forwarded to.
+  std::optional<NodeId> AggregatorNode() const;
+  // How many sessions' operations its aggregator has lately sent together; 0: nothing is known.
+  std::uint32_t companions() const { return companions_.load(std::memory_order_relaxed); }
   // For handles of queues with lanes: another one each time.
   std::uint32_t NextLane() { return next_lane_.fetch_add(1, std::memory_order_relaxed); }
   // Whether the partition's owner is on this machine now, and how it is called for people.
@@ -134,6 +148,7 @@ class Engine final : public transport::Receiver {
   transport::BufferPool& pool() { return pool_; }
   ClientStats& stats() { return stats_; }
   Epoch epoch() const { return map_ == nullptr ? Epoch() : map_->epoch; }
+  void set_companions(std::uint32_t count) { companions_.store(count, std::memory_order_relaxed); }
   // An operation of an ordered namespace that is to be sent again, to whom its key belongs now.
   void RequeueByRange(Operation* operation);
   // The queue has heirs and nothing outstanding any more: they may send.
@@ -175,6 +190,7 @@ class Engine final : public transport::Receiver {
     const Call* call = nullptr;
     std::span<const CallRef> any;  // One of these.
     bool room = false;
+    Bell* bell = nullptr;
     std::uint64_t all_up_to = 0;  // 0: not that.
     bool background = false;
     std::uint64_t until_ns = ~0ull;
@@ -205,6 +221,10 @@ class Engine final : public transport::Receiver {
   void RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until_ns);
   void ApplyMap(const placement::PlacementDelta& delta);
   void UpdateSpace(SpaceState* space);
+  void UpdateForwarded(SpaceState* space);
+  const placement::Node* FindAggregatorNode() const;
+  void Drop(SpaceState* space);
+  void PlaceQueue(PartitionQueue* queue, CoreLink* link);
 
   // engine_ranges.cc
   PartitionQueue* RouteOf(const Operation& operation);
@@ -239,6 +259,7 @@ class Engine final : public transport::Receiver {
   bool HasRoom() const;
 
   const EngineOptions options_;
+  const std::string host_;
   const std::uint64_t fork_generation_;
   std::weak_ptr<Engine> shared_;
   std::unique_ptr<ControlPlane> control_;
@@ -280,6 +301,7 @@ class Engine final : public transport::Receiver {
   placement::PlacementMapPtr map_;
   std::atomic<std::uint64_t> epoch_hint_{0};
   std::atomic<std::uint32_t> next_lane_;
+  std::atomic<std::uint32_t> companions_{0};
   std::uint64_t map_checked_ns_ = 0;
   std::vector<std::unique_ptr<NodeSession>> sessions_;  // Index = SessionIndex(); null until used.
   std::array<std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>>, kTraffics> spaces_;

@@ -204,8 +204,10 @@ void Engine::ApplyMap(const placement::PlacementDelta& delta) {
     epoch_hint_.store(map_->epoch.value(), std::memory_order_relaxed);
     for (const placement::Node& node : map_->nodes) {
       SessionOf(node.id, Traffic::kPrompt).OnMap(node);
-      NodeSession* waiting = FindSession(node.id, Traffic::kWaiting);
-      if (waiting != nullptr) waiting->OnMap(node);
+      for (const Traffic traffic : {Traffic::kWaiting, Traffic::kForwarded}) {
+        NodeSession* session = FindSession(node.id, traffic);
+        if (session != nullptr) session->OnMap(node);
+      }
     }
     ForEachSpace([this](SpaceState* space) { UpdateSpace(space); });
   }
@@ -213,32 +215,69 @@ void Engine::ApplyMap(const placement::PlacementDelta& delta) {
 }
 
 void Engine::UpdateSpace(SpaceState* space) {
+  if (space->traffic == Traffic::kForwarded) return UpdateForwarded(space);
   const auto found = map_->Find(space->id);
   if (found != nullptr && found->ranges != nullptr) UpdateRanges(space, *found);
-  if (found == nullptr || found->partitions.size() != space->queues.size()) {
-    space->dropped = true;
-    for (PartitionQueue& queue : space->queues) {
-      FailQueue(&queue, StatusCode::kNotFound, "the namespace was dropped");
-    }
-    return;
-  }
+  if (found == nullptr || found->partitions.size() != space->queues.size()) return Drop(space);
   for (std::size_t i = 0; i < space->queues.size(); ++i) {
     PartitionQueue& queue = space->queues[i];
     const placement::PartitionPlace& place = found->partitions[i];
-    CoreLink* link = &SessionOf(place.node, space->traffic).Link(place.core);
     queue.term = place.term;
     queue.state = place.state;
-    if (queue.link == link) {
-      link->MakeReady(&queue);
-    } else {
-      if (queue.link != nullptr) queue.link->Leave(&queue);
-      link->Adopt(&queue);
-    }
-    if (IsDown(queue) && !queue.waiting.empty()) down_waiting_ = true;
+    PlaceQueue(&queue, &SessionOf(place.node, space->traffic).Link(place.core));
   }
   for (PartitionQueue& queue : space->queues) {
     if (std::exchange(queue.is_split, false)) MoveStrays(&queue);
   }
+}
+
+// All of it goes to one core of the aggregator's node, another one for each client. Once it has
+// gone to a node it goes there until that is down.
+void Engine::UpdateForwarded(SpaceState* space) {
+  if (map_->Find(space->id) == nullptr) return Drop(space);
+  const CoreLink* now = space->queues[0].link;
+  const placement::Node* node = now == nullptr ? nullptr : map_->FindNode(now->session().node());
+  const bool moves = node == nullptr || node->state != placement::NodeState::kUp;
+  if (moves && FindAggregatorNode() != nullptr) node = FindAggregatorNode();
+  const auto core = static_cast<std::uint16_t>(next_lane_.load() % std::max(1u, node->cores));
+  CoreLink* link = &SessionOf(node->id, Traffic::kForwarded).Link(CoreId(core));
+  for (PartitionQueue& queue : space->queues) {
+    queue.state = placement::PartitionState::kActive;
+    // What was sent to the node before is not overtaken.
+    if (queue.link != link) queue.term = Term(queue.term.value() + 1);
+    PlaceQueue(&queue, link);
+  }
+}
+
+void Engine::Drop(SpaceState* space) {
+  space->dropped = true;
+  for (PartitionQueue& queue : space->queues) {
+    FailQueue(&queue, StatusCode::kNotFound, "the namespace was dropped");
+  }
+}
+
+void Engine::PlaceQueue(PartitionQueue* queue, CoreLink* link) {
+  if (queue->link == link) {
+    link->MakeReady(queue);
+  } else {
+    if (queue->link != nullptr) queue->link->Leave(queue);
+    link->Adopt(queue);
+  }
+  if (IsDown(*queue) && !queue->waiting.empty()) down_waiting_ = true;
+}
+
+const placement::Node* Engine::FindAggregatorNode() const {
+  if (map_ == nullptr) return nullptr;
+  const auto found = std::find_if(map_->nodes.begin(), map_->nodes.end(), [this](const auto& node) {
+    return node.state == placement::NodeState::kUp && node.host == host_;
+  });
+  return found == map_->nodes.end() ? nullptr : &*found;
+}
+
+std::optional<NodeId> Engine::AggregatorNode() const {
+  const Lock lock(*this);
+  const placement::Node* node = FindAggregatorNode();
+  return node == nullptr ? std::nullopt : std::optional(node->id);
 }
 
 SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
@@ -247,7 +286,8 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   auto& space = spaces[id];
   if (space != nullptr) return space.get();
   const auto found = map_ == nullptr ? nullptr : map_->Find(id);
-  if (found == nullptr) {
+  const bool forwarded = traffic == Traffic::kForwarded;
+  if (found == nullptr || (forwarded && FindAggregatorNode() == nullptr)) {
     spaces.erase(id);
     return nullptr;
   }
@@ -257,8 +297,10 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   space->name = found->name;
   space->kind = found->kind;
   space->options = found->options;
-  const bool grows = found->kind == placement::Kind::kOrdered;
-  const auto partitions = static_cast<std::uint32_t>(found->partitions.size());
+  const bool ordered = found->kind == placement::Kind::kOrdered;
+  const bool grows = ordered && !forwarded;
+  const auto partitions =
+      ordered && forwarded ? 1 : static_cast<std::uint32_t>(found->partitions.size());
   space->queues.Make(partitions, grows ? limits::kPartitionsPerNamespaceMax : partitions);
   for (std::uint32_t i = 0; i < space->queues.size(); ++i) {
     space->queues[i].id = PartitionId(id, i);

@@ -54,6 +54,7 @@ bool Engine::Fulfilled(const Wish& wish) const {
     return std::any_of(wish.any.begin(), wish.any.end(),
                        [](const CallRef& call) { return call.get()->done(); });
   }
+  if (wish.bell != nullptr) return wish.bell->rung.load(std::memory_order_relaxed);
   if (wish.all_up_to > 0) return EndedUpTo(wish.all_up_to);
   return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
 }
@@ -89,6 +90,21 @@ bool Engine::WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns) 
     }
   }
   return done;
+}
+
+void Engine::WaitForBell(Bell& bell, std::uint64_t until_ns) {
+  Lock lock(*this);
+  Waiter waiter;
+  Wish wish;
+  wish.bell = &bell;
+  wish.until_ns = until_ns;
+  Run(lock, wish, &waiter);
+}
+
+void Engine::Ring(Bell& bell) {
+  // Either who waits sees the ring before it sleeps, or this sees that it is about to.
+  if (bell.rung.exchange(true)) return;
+  if (bell.awaited.load()) worker_->Wake();
 }
 
 bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
@@ -172,9 +188,11 @@ void Engine::Block(Lock& lock, const Wish& wish) {
   (wish.background ? background_until_ns_ : leader_until_ns_) = until_ns;
   ++stats_.sleeps;
   pollfd waited{worker_->event_fd(), POLLIN, 0};
+  if (wish.bell != nullptr) wish.bell->awaited.store(true);
   lock.Release();
-  ppoll(&waited, 1, &timeout, nullptr);
+  if (wish.bell == nullptr || !wish.bell->rung.load()) ppoll(&waited, 1, &timeout, nullptr);
   lock.Acquire();
+  if (wish.bell != nullptr) wish.bell->awaited.store(false);
   (wish.background ? background_sleeps_ : leader_sleeps_) = false;
 }
 

@@ -18,7 +18,6 @@ PackPieces::PackPieces(Operation* whole, const std::function<PartitionQueue*(Byt
           piece->operation.piece_of = piece;
           piece->operation.call = whole->call;
           piece->operation.queue = queue;
-          piece->operation.opcode = whole->opcode;
           piece->operation.sequence = whole->sequence;
         }
         piece->pack.Add(header, word, key, value);
@@ -27,10 +26,7 @@ PackPieces::PackPieces(Operation* whole, const std::function<PartitionQueue*(Byt
   left = pieces.size();
   for (const auto& piece : pieces) {
     Operation& operation = piece->operation;
-    operation.value = piece->pack.bytes().data();
-    operation.value_bytes = static_cast<std::uint32_t>(piece->pack.bytes().size());
-    operation.pack_count = static_cast<std::uint16_t>(piece->pack.count());
-    operation.pack_uniform = piece->pack.uniform();
+    operation.FillPack(operation.queue, piece->pack, piece->pack.bytes().data());
   }
 }
 

@@ -123,8 +123,11 @@ class QueueTable {
 
 // Operations that wait in the daemon have sessions of their own. A frame that is not answered holds
 // back `finished_below`, and so, 1,024 frames later, all others of its session and core.
-enum class Traffic : std::uint8_t { kPrompt = 0, kWaiting = 1 };
-inline constexpr std::size_t kTraffics = 2;
+//
+// What is forwarded goes to the aggregator of a node of this machine, whoever owns its keys. It is
+// answered when the last of its owners has answered.
+enum class Traffic : std::uint8_t { kPrompt = 0, kWaiting = 1, kForwarded = 2 };
+inline constexpr std::size_t kTraffics = 3;
 
 // What a client knows about one namespace, and its operations of one sort of traffic. Lives as long
 // as the client, so operations may point at it.
@@ -137,11 +140,16 @@ struct SpaceState {
   bool dropped = false;
   // A slowly falling maximum of the values that came back: what an answer is expected to take.
   std::uint32_t value_bytes_expected = 256;
-  QueueTable queues;  // Index = partition.
-  // Of kind ordered, from the newest map; guarded by the client's lock.
+  // Index = partition. kForwarded: of an ordered namespace only the first, which has all keys.
+  QueueTable queues;
+  // Of kind ordered, unless forwarded, from the newest map; guarded by the client's lock.
   std::shared_ptr<const placement::Ranges> ranges;
 
   void LearnValueBytes(std::size_t bytes);
 };
+
+inline bool IsForwarded(const PartitionQueue& queue) {
+  return queue.space->traffic == Traffic::kForwarded;
+}
 
 }  // namespace tidepool::internal

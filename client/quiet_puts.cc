@@ -95,20 +95,17 @@ class Plan {
       const auto keep = [&](std::string_view bytes) {
         return copies ? call->Copy(bytes) : AsBytes(bytes).data();
       };
-      std::string_view value = AsText(planned.pack.bytes());
       if (planned.alone != nullptr) {
-        value = planned.alone->value;
+        operation.value = keep(planned.alone->value);
+        operation.value_bytes = static_cast<std::uint32_t>(planned.alone->value.size());
         operation.key = keep(planned.alone->key);
         operation.key_bytes = static_cast<std::uint32_t>(planned.alone->key.size());
         operation.value_kind = static_cast<wire::ValueKind>(options.kind);
         operation.streamed = true;
         if (options.ttl_ms.has_value()) operation.AddArgument(Argument::kTtlMs, ttl_ms_);
       } else {
-        operation.pack_count = static_cast<std::uint16_t>(planned.pack.count());
-        operation.pack_uniform = planned.pack.uniform();
+        operation.FillPack(operation.queue, planned.pack, keep(AsText(planned.pack.bytes())));
       }
-      operation.value = keep(value);
-      operation.value_bytes = static_cast<std::uint32_t>(value.size());
     }
     return StartCall(space_, call, mode, options.timeout, bytes_, ranges_.get());
   }

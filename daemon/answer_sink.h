@@ -21,6 +21,8 @@ class AnswerSink {
              std::uint16_t core, std::uint64_t frame_id, std::uint64_t epoch,
              std::size_t reply_bytes_max);
 
+  // Of forwarded groups: wire::FrameHeader::group_count.
+  void SetCompanions(std::uint32_t companions) { header_.group_count = companions; }
   // What an answer's value may take when answers of `reserved_bytes` have to follow: the client's
   // allowance less these, but never more than fits one frame.
   std::size_t ValueRoom(std::size_t reserved_bytes) const;

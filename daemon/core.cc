@@ -81,6 +81,7 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   store_ = *std::move(store);
   dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, lease_, clock_);
   dispatcher_->set_functions(options_.functions);
+  dispatcher_->set_aggregator(options_.aggregator);
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);

@@ -23,7 +23,8 @@ class Functions;
 
 struct CoreOptions {
   CoreId id;
-  const Functions* functions = nullptr;  // What Apply finds; must outlive the core.
+  const Functions* functions = nullptr;    // What Apply finds; must outlive the core.
+  wire::Aggregator* aggregator = nullptr;  // The same. Null: forwarded groups are refused.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   int cpu = -1;  // To pin the thread to; -1: not pinned.
 };

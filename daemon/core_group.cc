@@ -90,6 +90,7 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
     CoreOptions core_options;
     core_options.id = CoreId(static_cast<std::uint16_t>(i));
     core_options.functions = group->shared_->functions.get();
+    core_options.aggregator = options.aggregator;
     core_options.wait_policy = options.wait_policy;
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
@@ -116,6 +117,12 @@ Status CoreGroup::Run(CoreId core, std::function<void(Core&)> task, Deadline dea
 
 bool CoreGroup::Post(CoreId core, std::function<void(Core&)> task) {
   return core.value() < cores_.size() && cores_[core.value()]->Post(std::move(task));
+}
+
+void CoreGroup::OnForwarded(CoreId core, std::vector<wire::ForwardedOutcome> outcomes) {
+  // Shared, since tasks are copied. A core that has closed has told its clients already.
+  auto shared = std::make_shared<std::vector<wire::ForwardedOutcome>>(std::move(outcomes));
+  Post(core, [shared](Core& at) { at.dispatcher().OnForwarded(*shared); });
 }
 
 Status CoreGroup::InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline) {

@@ -16,6 +16,7 @@
 #include "proto/base/result.h"
 #include "proto/placement/placement_map.h"
 #include "proto/transport/transport.h"
+#include "proto/wire/aggregator.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
 
@@ -33,6 +34,7 @@ struct CoreGroupOptions {
   std::uint64_t memory_bytes = 1ull << 30;  // Of all cores together.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::shared_ptr<const Functions> functions;  // Null: the built-in ones.
+  wire::Aggregator* aggregator = nullptr;      // Must outlive the group. Null: none.
   std::vector<int> cpus;  // To pin the cores' threads to, in turn; empty: not pinned.
 };
 
@@ -125,6 +127,9 @@ class CoreGroup {
 
   // The same without waiting. False if the core takes no more tasks.
   bool Post(CoreId core, std::function<void(Core&)> task);
+
+  // What became of frames that a core gave to the aggregator.
+  void OnForwarded(CoreId core, std::vector<wire::ForwardedOutcome> outcomes);
 
   std::vector<CoreStats> Stats(Deadline deadline);
   std::vector<PartitionStats> NamespaceStats(Deadline deadline);  // Of all partitions held here.

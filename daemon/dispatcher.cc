@@ -44,6 +44,8 @@ std::string_view Dispatcher::TextFor(StatusCode code) {
       return "no memory to open the partition";
     case StatusCode::kUnimplemented:
       return "groups are not atomic; what belongs together is sent as a chain";
+    case StatusCode::kFailedPrecondition:
+      return "this daemon sends nothing on for clients";
     case StatusCode::kDeadlineExceeded:
       return "this part of the namespace was not served in time: it is being moved, or the node's "
              "map "
@@ -73,6 +75,7 @@ void Dispatcher::Start(transport::Worker* worker) {
 
 void Dispatcher::Stop() {
   waiting_.clear();
+  forwarded_.clear();
   sessions_.reset();
   streams_.reset();
 }
@@ -140,6 +143,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   plan_.clear();
   request_copy_.reset();
   for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
+  if (!to_forward_.groups.empty()) ForwardPlanned(to);
   RunPlan(to);
   PostAnswers(to);
   WakePlanned();
@@ -156,6 +160,10 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
     });
   }
   if (session.waiting_operations == 0) return;
+  for (auto& [ticket, forwarded] : forwarded_) {
+    if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
+    session.waiting_operations -= std::exchange(forwarded.credit, 0);
+  }
   std::erase_if(waiting_, [&](const Waiting& entry) {
     if (entry.session != session.id || entry.frame_id >= finished_below) return false;
     session.waiting_operations -= entry.credit;
@@ -208,6 +216,8 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
   if (fate == GroupFate::kWaiting) return;  // Its answer will come.
   if (fate == GroupFate::kDone) return ReplayGroup(g, to);
+  // Whether its owner may serve is for the owner to know.
+  if (group.forwarded) return ForwardGroup(g, frame, to);
   if (!lease_.ValidAt(to.received_ns)) return EndGroup(g, StatusCode::kUnavailable, to);
   if (group.atomic) return EndGroup(g, StatusCode::kUnimplemented, to);
   const Verdict verdict = ownership_.Check(group.partition, group.term);
@@ -216,15 +226,20 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
     if (to.kept != nullptr) to.kept->fates[g] = GroupFate::kDone;
     return PlanOperations(g, verdict.partition);
   }
-  // Reads are kept while they wait, so that a copy sent again does not wait twice.
+  HoldGroup(g, frame, to);
+  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
+                      DeadlineNs(to.received_ns), request_copy_});
+}
+
+// It will be answered later: it keeps its credit and a copy of its frame.
+void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
+  // Reads are kept too while they wait, so that a copy sent again does not wait twice.
   if (to.kept == nullptr) to.kept = KeepFrame(to.session);
   to.kept->fates[g] = GroupFate::kWaiting;
-  to.session.waiting_operations += group.credit();
+  to.session.waiting_operations += request_.groups[g].credit();
   if (request_copy_ == nullptr) {
     request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
   }
-  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
-                      DeadlineNs(to.received_ns), request_copy_});
 }
 
 std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/answer_sink.h"
@@ -25,6 +26,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/histogram.h"
 #include "proto/transport/transport.h"
+#include "proto/wire/aggregator.h"
 #include "proto/wire/group.h"
 #include "storage/core_store.h"
 
@@ -45,6 +47,9 @@ class Dispatcher : public transport::Receiver, public Executor {
   // What Apply finds; before the first frame. Must outlive the dispatcher.
   void set_functions(const Functions* functions) { functions_ = functions; }
   const Functions* functions() const { return functions_; }
+  // Where forwarded groups go; before the first frame. Must outlive the dispatcher. Null: they are
+  // refused.
+  void set_aggregator(wire::Aggregator* aggregator) { aggregator_ = aggregator; }
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -67,6 +72,8 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   // Ranges of ordered partitions that move between this node's cores.
   RangeMoves& range_moves() { return *range_moves_; }
+  // What became of frames that the aggregator has had.
+  void OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes);
   // A partition that was copied here is complete: runs what was held back for it.
   void EndImport(PartitionId partition);
 
@@ -118,6 +125,20 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::shared_ptr<const std::vector<std::byte>> frame;
   };
 
+  // The groups of a frame that the aggregator has.
+  struct Forwarded {
+    SessionId session;
+    std::uint64_t frame_id = 0;
+    std::uint32_t credit = 0;  // 0: its client has given the frame up.
+    std::uint32_t reply_bytes_max = 0;
+    struct Group {
+      std::uint16_t number;
+      std::uint16_t first;
+      std::uint16_t count;
+    };
+    std::vector<Group> groups;
+  };
+
   // Whom the operations at hand belong to, and where their answers go.
   struct Reception {
     Session& session;
@@ -134,6 +155,11 @@ class Dispatcher : public transport::Receiver, public Executor {
   void ReplayGroup(std::uint16_t g, Reception& to);
   void ReplayQuiet(std::uint16_t g, Reception& to);
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
+  void HoldGroup(std::uint16_t g, Bytes frame, Reception& to);
+  void ForwardGroup(std::uint16_t g, Bytes frame, Reception& to);
+  void ForwardPlanned(Reception& to);
+  void AnswerForwarded(const Forwarded& forwarded, const wire::ForwardedOutcome& outcome,
+                       Reception& to);
   void PlanOperations(std::uint16_t g, storage::Partition* partition);
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
@@ -180,6 +206,12 @@ class Dispatcher : public transport::Receiver, public Executor {
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
   std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
+  wire::Aggregator* aggregator_ = nullptr;
+  std::unordered_map<std::uint64_t, Forwarded> forwarded_;  // By ticket; bounded in the same way.
+  std::uint64_t next_ticket_ = 1;
+  // Of the request at hand: what is to be forwarded, and what is to be remembered of that.
+  wire::ForwardedFrame to_forward_;
+  Forwarded forwarding_;
   SuspendedOperations suspended_;
   ProcessGroups groups_;
   const Functions* functions_ = nullptr;

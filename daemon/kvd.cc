@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/node_aggregator.h"
 #include "daemon/node.h"
 #include "daemon/options.h"
 #include "daemon/services/service_host.h"
@@ -74,7 +75,10 @@ int Serve(const LoadedOptions& loaded) {
   static StopSignal stop;
   std::thread(WatchSignals, signals, &stop).detach();
 
-  auto node = Node::Start(loaded, &stop);
+  const auto make_aggregator = [](wire::AggregatorOptions options) {
+    return std::make_unique<internal::NodeAggregator>(std::move(options));
+  };
+  auto node = Node::Start(loaded, &stop, make_aggregator);
   if (!node.ok()) {
     log::Flush();
     // A start that was interrupted has ended as asked.

@@ -54,6 +54,7 @@ Node::Node(const LoadedOptions& loaded, StopSignal* stop)
 Node::~Node() {
   stop_.SetHook({});
   // Who calls must be gone before what is called.
+  if (aggregator_ != nullptr) aggregator_->Stop();
   if (staging_service_ != nullptr) staging_service_->Stop();
   state_.moves.Stop();
   if (member_ != nullptr) member_->Stop();
@@ -64,8 +65,10 @@ Node::~Node() {
   if (host_ != nullptr) host_->Stop(Deadline::AfterMs(0));
 }
 
-Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSignal* stop) {
+Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSignal* stop,
+                                          const wire::AggregatorMaker& make_aggregator) {
   std::unique_ptr<Node> node(new Node(loaded, stop));
+  node->aggregator_ = make_aggregator(node->MakeAggregatorOptions());
   const Status started = node->Run();
   if (!started.ok()) return started;
   return node;
@@ -84,6 +87,28 @@ Status Node::Run() {
     if (part_.kind != Part::Kind::kJoin) return begun;
   }
   return JoinCluster();
+}
+
+wire::AggregatorOptions Node::MakeAggregatorOptions() {
+  wire::AggregatorOptions options;
+  options.flush_delay_us = options_.flush_delay_us;
+  options.deliver = [this](CoreId core, std::vector<wire::ForwardedOutcome> outcomes) {
+    cores_->OnForwarded(core, std::move(outcomes));
+  };
+  options.target = [this] {
+    wire::AggregatorTarget target;
+    target.addresses.push_back(host_->address());
+    for (const placement::Node& node : state_.map.Get()->nodes) {
+      if (node.control_address != host_->address()) {
+        target.addresses.push_back(node.control_address);
+      }
+    }
+    target.token = token_;
+    target.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
+    target.insecure = options_.insecure;
+    return target;
+  };
+  return options;
 }
 
 Status Node::OpenIdentity() {
@@ -180,6 +205,7 @@ Status Node::StartNetwork() {
   auto functions = Functions::Load(SplitList(options_.functions));
   if (!functions.ok()) return functions.status();
   group.functions = *std::move(functions);
+  group.aggregator = aggregator_.get();
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);
@@ -310,6 +336,7 @@ Status Node::BeginCluster() {
   }
   published_ = *std::move(published);
   part_.start_lock = cluster_file::Descriptor();
+  token_ = *token;
   state_.peers.SetToken(*token);
   state_.coordinator.store(coordinator_.get());
   authenticator_.SetToken(*std::move(token));
@@ -353,6 +380,7 @@ Status Node::JoinCluster() {
     return Status(StatusCode::kInvalidArgument, "TIDEPOOL_TOKEN is not a job token",
                   "a token is 64 hexadecimal digits");
   }
+  token_ = token;
   state_.peers.SetToken(token);
   authenticator_.SetToken(std::move(token));
   return JoinWith(
@@ -444,6 +472,7 @@ void Node::Drain(const StopRequest& request) {
   staging_service_->Stop();
   state_.moves.Stop();
   splitter_.Stop();
+  aggregator_->Stop();
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
   member_->Stop();
   if (request.failure.ok()) {

@@ -33,6 +33,7 @@
 #include "daemon/stop_signal.h"
 #include "proto/cluster_file/published_file.h"
 #include "proto/transport/transport.h"
+#include "proto/wire/aggregator.h"
 
 namespace tidepool::daemon {
 
@@ -42,7 +43,9 @@ class Node {
   // Starts everything and joins (or begins) the cluster. `stop` must outlive the node; a request
   // ends a start that waits. Errors: one clear line per cause, from whichever part failed;
   // kCancelled (a stop was requested).
-  static Result<std::unique_ptr<Node>> Start(const LoadedOptions& loaded, StopSignal* stop);
+  // `make_aggregator`: of what sends operations on for this machine's clients.
+  static Result<std::unique_ptr<Node>> Start(const LoadedOptions& loaded, StopSignal* stop,
+                                             const wire::AggregatorMaker& make_aggregator);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -59,6 +62,7 @@ class Node {
 
  private:
   explicit Node(const LoadedOptions& loaded, StopSignal* stop);
+  wire::AggregatorOptions MakeAggregatorOptions();
 
   Status Run();  // Start's steps, in order:
   Status OpenIdentity();
@@ -94,6 +98,7 @@ class Node {
 
   Lease lease_;
   std::unique_ptr<transport::Context> context_;
+  std::unique_ptr<wire::Aggregator> aggregator_;
   std::unique_ptr<CoreGroup> cores_;
   Authenticator authenticator_;
   std::unique_ptr<RequestRouter> router_;
@@ -107,6 +112,7 @@ class Node {
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<cluster_file::PublishedFile> published_;
   std::string token_file_;
+  std::string token_;
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<Member> member_;
   RangeSplitter splitter_{&state_};

@@ -57,6 +57,10 @@ const OptionRow kTable[] = {
      &Options::wait},
     {"clients-expected", "N", "64", "clients of this node; sizes network resources",
      &Options::clients_expected, 1, 100'000},
+    {"flush-delay-us", "US", "200",
+     "how long operations that clients of this machine have sent on by its daemon may wait for "
+     "those of its other clients",
+     &Options::flush_delay_us, 0, 1'000'000},
     {"lease-ms", "MS", "5000", "a node silent for so long is down", &Options::lease_ms, 200,
      600'000},
     {"heartbeat-ms", "MS", "1000", "between heartbeats; at most a third of the lease",

@@ -41,6 +41,7 @@ struct Options {
   bool pin = false;
   WaitPolicy wait = WaitPolicy::kAuto;
   std::uint32_t clients_expected = 64;
+  std::uint32_t flush_delay_us = 200;  // That forwarded operations wait for those of others.
   // A range of an ordered namespace is split when it has more than this; 0: never for that.
   std::uint32_t split_records = 2'000'000;
   std::uint64_t split_bytes = 512ull << 20;

@@ -85,7 +85,6 @@ std::size_t AnswerWriter::Finish(FrameHeader header) {
   header.type = FrameType::kAnswer;
   header.bytes = static_cast<std::uint32_t>(used_);
   header.operation_count = entry_count_;
-  header.group_count = 0;
   StoreHeader(frame_.data(), header);
   return used_;
 }

@@ -49,7 +49,9 @@ struct FrameHeader {
   std::uint32_t time_left_us = 0;     // Request: clocks differ, so a duration. At most 71 minutes.
   std::uint32_t reply_bytes_max = 0;  // Request: what its answers may take of the answer credit.
   std::uint32_t operation_count = 0;  // Request: of all groups. Answer: entries.
-  std::uint32_t group_count = 0;      // Request.
+  // Request. Answer of forwarded groups: how many sessions' operations have lately travelled
+  // together, this one's included.
+  std::uint32_t group_count = 0;
   std::uint64_t reserved = 0;
 };
 static_assert(sizeof(FrameHeader) == limits::kFrameHeaderBytes);

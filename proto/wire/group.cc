@@ -20,6 +20,7 @@ static_assert(sizeof(GroupHeader) == limits::kGroupHeaderBytes);
 constexpr std::uint8_t kGroupAtomic = 1;
 constexpr std::uint8_t kGroupQuiet = 2;
 constexpr std::uint8_t kGroupUniform = 4;
+constexpr std::uint8_t kGroupForwarded = 8;
 
 static_assert(limits::kFrameBytesMax <= 0xffff);
 static_assert(limits::kFrameOperationsMax <= 0xffff);
@@ -93,7 +94,10 @@ namespace {
 
 // A quiet group has changes of single keys, which neither wait nor come in parts; or kLength in the
 // place of those that were given up before their frame was sent again.
-Status CheckQuiet(const OperationHeader& header) {
+Status CheckQuiet(const OperationHeader& header, std::uint8_t flags) {
+  if ((flags & kGroupForwarded) != 0 && __builtin_popcount(header.arguments) > 1) {
+    return Malformed("arguments that a forwarded group cannot have");
+  }
   if (static_cast<Opcode>(header.opcode) == Opcode::kLength) return OkStatus();
   const OpcodeInfo& info = InfoOf(static_cast<Opcode>(header.opcode));
   constexpr std::uint8_t kNotQuiet =
@@ -105,11 +109,11 @@ Status CheckQuiet(const OperationHeader& header) {
   return OkStatus();
 }
 
-Status DecodeUniform(Bytes body, std::uint32_t count, bool quiet, Request* request) {
+Status DecodeUniform(Bytes body, std::uint32_t count, std::uint8_t flags, Request* request) {
   if (body.size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
   const auto header = LoadUnaligned<OperationHeader>(body.data());
   TP_RETURN_IF_ERROR(CheckHeader(header));
-  if (quiet) TP_RETURN_IF_ERROR(CheckQuiet(header));
+  if ((flags & kGroupQuiet) != 0) TP_RETURN_IF_ERROR(CheckQuiet(header, flags));
   if ((header.arguments & MaskOf(Argument::kExpectedBytes)) != 0) {
     return Malformed("argument that a uniform group cannot share");
   }
@@ -124,12 +128,12 @@ Status DecodeUniform(Bytes body, std::uint32_t count, bool quiet, Request* reque
 
 Status DecodeOperations(Bytes body, std::uint32_t count, std::uint8_t flags, Request* request) {
   const bool quiet = (flags & kGroupQuiet) != 0;
-  if ((flags & kGroupUniform) != 0) return DecodeUniform(body, count, quiet, request);
+  if ((flags & kGroupUniform) != 0) return DecodeUniform(body, count, flags, request);
   for (std::uint32_t i = 0; i < count; ++i) {
     const Bytes at = body;
     TP_RETURN_IF_ERROR(DecodeOperation(&body, &request->operations.emplace_back()));
     if (quiet) {
-      TP_RETURN_IF_ERROR(CheckQuiet(LoadUnaligned<OperationHeader>(at.data())));
+      TP_RETURN_IF_ERROR(CheckQuiet(LoadUnaligned<OperationHeader>(at.data()), flags));
     }
   }
   return body.empty() ? OkStatus() : Malformed("bytes behind a group's operations");
@@ -137,7 +141,8 @@ Status DecodeOperations(Bytes body, std::uint32_t count, std::uint8_t flags, Req
 
 bool FlagsFit(std::uint8_t flags) {
   if ((flags & kGroupAtomic) != 0) return flags == kGroupAtomic;
-  return (flags & ~(kGroupQuiet | kGroupUniform)) == 0;
+  if ((flags & kGroupForwarded) != 0 && (flags & kGroupQuiet) == 0) return false;
+  return (flags & ~(kGroupQuiet | kGroupUniform | kGroupForwarded)) == 0;
 }
 
 }  // namespace
@@ -162,10 +167,12 @@ Status DecodeRequest(Bytes frame, Request* request) {
     if (request->operations.size() + group.operation_count > header.operation_count) {
       return Malformed("more operations than the header says");
     }
-    request->groups.push_back(
-        {PartitionId(group.partition), Term(group.term), (group.flags & kGroupAtomic) != 0,
-         (group.flags & kGroupQuiet) != 0, (group.flags & kGroupUniform) != 0,
-         static_cast<std::uint32_t>(request->operations.size()), group.operation_count});
+    request->groups.push_back({PartitionId(group.partition), Term(group.term),
+                               (group.flags & kGroupAtomic) != 0, (group.flags & kGroupQuiet) != 0,
+                               (group.flags & kGroupUniform) != 0,
+                               (group.flags & kGroupForwarded) != 0,
+                               static_cast<std::uint32_t>(request->operations.size()),
+                               group.operation_count, rest.first(group.bytes)});
     TP_RETURN_IF_ERROR(
         DecodeOperations(rest.first(group.bytes), group.operation_count, group.flags, request));
     rest = rest.subspan(group.bytes);
@@ -253,7 +260,8 @@ bool RequestWriter::Add(const Operation& operation) {
 }
 
 bool RequestWriter::AddEncodedGroup(PartitionId partition, Term term, bool quiet,
-                                    std::uint32_t operation_count, bool uniform, Bytes body) {
+                                    std::uint32_t operation_count, bool uniform, Bytes body,
+                                    bool forwarded) {
   CloseGroup();
   if (used_ + sizeof(GroupHeader) + body.size() > frame_.size() ||
       group_count_ >= limits::kFrameGroupsMax ||
@@ -266,7 +274,8 @@ bool RequestWriter::AddEncodedGroup(PartitionId partition, Term term, bool quiet
   header.bytes = static_cast<std::uint32_t>(body.size());
   header.operation_count = static_cast<std::uint16_t>(operation_count);
   header.flags =
-      static_cast<std::uint8_t>((quiet ? kGroupQuiet : 0) | (uniform ? kGroupUniform : 0));
+      static_cast<std::uint8_t>((quiet ? kGroupQuiet : 0) | (uniform ? kGroupUniform : 0) |
+                                (forwarded ? kGroupForwarded : 0));
   StoreUnaligned(frame_.data() + used_, header);
   std::memcpy(frame_.data() + used_ + sizeof header, body.data(), body.size());
   used_ += sizeof header + body.size();

@@ -3,7 +3,7 @@
 // The group is the unit of refusal and of atomicity: its owner checks that it holds the partition
 // under the group's term and otherwise refuses the whole group, final for that {partition, term}.
 //
-//   client/session --RequestWriter--> frame --DecodeRequest--> daemon/dispatcher
+//   client/core_link --RequestWriter--> frame --DecodeRequest--> daemon/dispatcher
 #pragma once
 
 #include <array>
@@ -76,14 +76,20 @@ OperationHeader HeaderOf(const Operation& operation);
 // that a run of them is answered by a count. To find there what was to be inserted (kAlreadyExists)
 // is success too. A quiet group costs one operation of credit, however many it has: nothing is kept
 // of those that succeed.
+//
+// A forwarded group is a quiet one for somebody else: the core gives it to its node's aggregator
+// (aggregator.h), which sends it on together with those of the node's other clients. Its term means
+// nothing, and each of its operations has one argument at most.
 struct Group {
   PartitionId partition;
   Term term;
   bool atomic = false;
   bool quiet = false;
   bool uniform = false;               // Came with one header for all; means nothing else.
+  bool forwarded = false;             // For another core to run.
   std::uint32_t first_operation = 0;  // Index of its first operation in the frame.
   std::uint32_t operation_count = 0;
+  Bytes body = {};  // Its operations as they came, as AddEncodedGroup takes them.
 
   // Operations of credit that it takes.
   std::uint32_t credit() const { return quiet ? 1 : operation_count; }
@@ -120,10 +126,11 @@ class RequestWriter {
   // Appends to the group begun last. False if it does not fit (nothing changed).
   bool Add(const Operation& operation);
   // Adds a whole group that was encoded before (pack.h). `uniform`: `body` is one OperationHeader
-  // and then, for each operation, its arguments, key and value; else it is operations. False if it
-  // does not fit (nothing changed, but the group begun last is closed).
+  // and then, for each operation, its arguments, key and value; else it is operations. Only a quiet
+  // one may be forwarded. False if it does not fit (nothing changed, but the group begun last is
+  // closed).
   bool AddEncodedGroup(PartitionId partition, Term term, bool quiet, std::uint32_t operation_count,
-                       bool uniform, Bytes body);
+                       bool uniform, Bytes body, bool forwarded = false);
   // Completes header (counts and bytes are filled in) and groups. Returns the frame's bytes.
   std::size_t Finish(FrameHeader header);
 

@@ -61,6 +61,22 @@ void Pack::Add(const OperationHeader& header, std::uint64_t word, Bytes key, Byt
   ++count_;
 }
 
+void Pack::AddEncoded(Bytes bytes, bool uniform, std::uint32_t count) {
+  const auto header = LoadUnaligned<OperationHeader>(bytes.data());
+  if (!uniform || mixed_ || (count_ > 0 && !Same(header, header_))) {
+    return VisitOperations(bytes, uniform, count,
+                           [this](const OperationHeader& one, std::uint64_t word, Bytes key,
+                                  Bytes value) { Add(one, word, key, value); });
+  }
+  if (count_ == 0) {
+    StoreUnaligned(Take(sizeof header), header);
+    header_ = header;
+  }
+  const Bytes operations = bytes.subspan(sizeof header);
+  std::memcpy(Take(operations.size()), operations.data(), operations.size());
+  count_ += count;
+}
+
 void Pack::GiveEachAHeader() {
   const auto old = std::exchange(bytes_, nullptr);
   const std::size_t stride = header_.bytes() - sizeof header_;

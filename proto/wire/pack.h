@@ -23,6 +23,8 @@ class Pack {
   // `header.arguments` has at most one bit set; `word` is that argument. Sizes are those of key and
   // value.
   void Add(const OperationHeader& header, std::uint64_t word, Bytes key, Bytes value);
+  // What another pack wrote; of each operation at most one argument, as there.
+  void AddEncoded(Bytes bytes, bool uniform, std::uint32_t count);
   void Clear() { used_ = count_ = 0; }
 
   std::uint32_t count() const { return count_; }

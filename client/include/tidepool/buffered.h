@@ -23,6 +23,20 @@ namespace internal {
 class Buffer;
 }  // namespace internal
 
+// Who merges operations into what travels between machines.
+enum class Aggregation : std::uint8_t {
+  // kClient, until a Flush finds fewer than 16 operations for each core that owns a part of the
+  // namespace, and a daemon of this machine is up: then kNode, for as long as that is so and enough
+  // other clients of the machine do the same. Where there are too few, it looks again after 250 ms,
+  // later every 4 s.
+  kAuto,
+  // This handle alone: its operations go straight to the cores that own their keys.
+  kClient,
+  // The daemon with the lowest number on this machine: it merges the operations of all clients
+  // that go to one core. Fewer messages, for one more hop. kClient where there is none.
+  kNode,
+};
+
 // Values outside of a range are taken for its nearest end.
 struct BufferedOptions {
   // What a buffer does
@@ -31,6 +45,9 @@ struct BufferedOptions {
   // Of each buffer, from its sending on: what is not answered by then has failed. 0:
   // ConnectOptions::call_timeout, and 1 s more for each 50 MB.
   std::chrono::milliseconds timeout{0};
+
+  // Who merges it with what others send. Takes effect, and changes, only at a Flush.
+  Aggregation aggregation = Aggregation::kAuto;
 
   // When it is sent
   // ---------------------------------------------------------------------------------
@@ -57,7 +74,8 @@ struct BufferedFailure {
 
 struct BufferedCounts {
   std::uint64_t operations = 0;  // Given to the handle.
-  std::uint64_t buffers = 0;     // Sent.
+  std::uint64_t buffers = 0;     // Sent,
+  std::uint64_t forwarded = 0;   // and those of them that a daemon of this machine sent on.
   std::uint64_t failed = 0;      // Of the operations.
 };
 

@@ -1,0 +1,89 @@
+// Node aggregation: operations that clients gave to a daemon of their machine to be sent on,
+// together with those of its other clients.
+//
+//   daemon/dispatcher -> [Aggregator] (client/node_aggregator) => the owners' cores
+//
+// The daemon's cores know the interface only: what sends is a client's engine, which the daemon's
+// program puts in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/base/bytes.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "proto/base/status.h"
+
+namespace tidepool::wire {
+
+// A checked group, as it came. Its operations are numbers `first` to `first` + `count` - 1 of their
+// frame; `body` is as RequestWriter::AddEncodedGroup takes it.
+struct ForwardedGroup {
+  PartitionId partition;
+  std::uint16_t first = 0;
+  std::uint16_t count = 0;
+  bool uniform = false;
+  Bytes body;
+};
+
+// The forwarded groups of one frame.
+struct ForwardedFrame {
+  CoreId core;               // Who wants the outcome,
+  std::uint64_t ticket = 0;  // and what it calls it.
+  SessionId session;         // Whose it is.
+  Epoch epoch;               // Of the map that its client had.
+  std::uint64_t deadline_ns = 0;
+  std::vector<ForwardedGroup> groups;                   // In the order of `first`.
+  std::shared_ptr<const std::vector<std::byte>> bytes;  // What the bodies are views of.
+};
+
+// Some neighbouring operations of the frame did not take effect, or perhaps did not (kUnknown).
+struct ForwardedFailure {
+  std::uint16_t first = 0;
+  std::uint16_t count = 0;
+  StatusCode code = StatusCode::kUnknown;
+  std::string text;
+};
+
+struct ForwardedOutcome {
+  std::uint64_t ticket = 0;
+  // How many sessions' operations have lately travelled together, this one's included.
+  std::uint32_t companions = 1;
+  // Ascending and disjoint. All others took effect.
+  std::vector<ForwardedFailure> failures;
+};
+
+class Aggregator {
+ public:
+  virtual ~Aggregator() = default;
+  // Any thread; does not block. Each frame gets one outcome, at its deadline at the latest.
+  // Operations of one session on one key take effect in the order of their frames.
+  virtual void Forward(ForwardedFrame frame) = 0;
+  // Lets what is under way end, for a second at most, and delivers its outcomes. Frames that come
+  // later get none.
+  virtual void Stop() = 0;
+};
+
+// Where the aggregator finds its cluster.
+struct AggregatorTarget {
+  std::vector<std::string> addresses;  // Control addresses, the node's own first.
+  std::string token;
+  std::string devices;  // Of the data path.
+  bool insecure = false;
+};
+
+struct AggregatorOptions {
+  // How long operations may wait for those of other clients.
+  std::uint32_t flush_delay_us = 200;
+  // Asked when the first frame has come. Any thread.
+  std::function<AggregatorTarget()> target;
+  // Takes the outcomes of a core's frames. Any thread; does not block.
+  std::function<void(CoreId, std::vector<ForwardedOutcome>)> deliver;
+};
+using AggregatorMaker = std::function<std::unique_ptr<Aggregator>(AggregatorOptions)>;
+
+}  // namespace tidepool::wire
