@@ -108,7 +108,7 @@ class Bench {
           Require(BenchProcess::Start({Beside("kvd"), "--nodes", std::to_string(kDaemons),
                                        "--interface", "lo", "--cluster", file_, "--data-dir",
                                        folder + "/" + std::to_string(i), "--cores", "1", "--memory",
-                                       "256MiB"}),
+                                       "256MiB", "--log-level", "error"}),
                   "kvd"));
     }
     for (int attempt = 0; attempt < 400 && !Client::Connect({.cluster_file = file_}).ok();

@@ -11,7 +11,7 @@ namespace tidepool::daemon {
 
 TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind,
                    std::uint64_t capacity, std::string prefilter,
-                   std::shared_ptr<const Functions> functions)
+                   std::shared_ptr<const Functions> functions, wire::Aggregator* aggregator)
     : partitions_(partitions), kind_(kind), capacity_(capacity), prefilter_(std::move(prefilter)) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
@@ -22,6 +22,7 @@ TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind ki
   CoreGroupOptions options;
   options.memory_bytes = memory_bytes;
   options.functions = std::move(functions);
+  options.aggregator = aggregator;
   auto cores = CoreGroup::Start(options, &lease_, context_.get());
   REQUIRE(cores.ok());
   cores_ = *std::move(cores);

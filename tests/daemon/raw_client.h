@@ -26,7 +26,8 @@ class TestNode {
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
                     Kind kind = Kind::kHash, std::uint64_t capacity = 0,
                     std::string prefilter = "none",
-                    std::shared_ptr<const Functions> functions = nullptr);
+                    std::shared_ptr<const Functions> functions = nullptr,
+                    wire::Aggregator* aggregator = nullptr);
 
   CoreGroup& cores() { return *cores_; }
   transport::Context& context() { return *context_; }

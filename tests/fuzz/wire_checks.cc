@@ -10,6 +10,7 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/group.h"
 #include "proto/wire/ordered_ops.h"
+#include "proto/wire/pack.h"
 #include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
 #include "proto/wire/record_list.h"
@@ -71,6 +72,26 @@ bool CheckHeader(Bytes input) {
   return true;
 }
 
+// What an aggregator does with a forwarded group: its operations join those of others.
+void CheckMerges(const wire::Group& group) {
+  TP_CHECK(group.quiet);
+  wire::Pack alone;
+  alone.AddEncoded(group.body, group.uniform, group.operation_count);
+  TP_CHECK(alone.count() == group.operation_count);
+  wire::Pack behind;
+  const Bytes key = AsBytes("another");
+  wire::OperationHeader header;
+  header.opcode = static_cast<std::uint8_t>(wire::Opcode::kDelete);
+  header.key_bytes = static_cast<std::uint16_t>(key.size());
+  behind.Add(header, 0, key, {});
+  behind.AddEncoded(group.body, group.uniform, group.operation_count);
+  TP_CHECK(behind.count() == group.operation_count + 1);
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    TP_CHECK(Same(wire::KeyInPack(alone.bytes(), alone.uniform(), i),
+                  wire::KeyInPack(behind.bytes(), behind.uniform(), i + 1)));
+  }
+}
+
 bool CheckRequest(Bytes input) {
   static wire::Request
       request;  // Reused, as the dispatcher does: what is left over must not matter.
@@ -85,8 +106,10 @@ bool CheckRequest(Bytes input) {
     if (group.quiet || group.uniform) {
       TP_CHECK(!group.atomic);
       TP_CHECK(writer.AddEncodedGroup(group.partition, group.term, group.quiet,
-                                      group.operation_count, group.uniform,
-                                      BodyOf(request, group)));
+                                      group.operation_count, group.uniform, BodyOf(request, group),
+                                      group.forwarded));
+      TP_CHECK(Inside(group.body, input) && Same(group.body, BodyOf(request, group)));
+      if (group.forwarded) CheckMerges(group);
       next_operation += group.operation_count;
       continue;
     }

@@ -77,6 +77,37 @@ TEST_CASE("AtTheFirstOtherSizeEachOperationGetsAHeader") {
   CheckCarries(pack, items);
 }
 
+TEST_CASE("APackTakesWhatOthersWrote") {
+  const std::vector<Item> equal{{"key1", "a"}, {"key2", "b"}};
+  const std::vector<Item> longer{{"key33", "cc"}, {"key4", "d"}};
+  for (const bool mixed_first : {false, true}) {
+    Pack first;
+    Pack second;
+    AddTo(first, mixed_first ? longer : equal);
+    AddTo(second, mixed_first ? equal : longer);
+    Pack all;
+    std::vector<Item> items;
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& [pack, of] : {std::pair(&first, mixed_first ? longer : equal),
+                                     std::pair(&second, mixed_first ? equal : longer)}) {
+        all.AddEncoded(pack->bytes(), pack->uniform(), pack->count());
+        items.insert(items.end(), of.begin(), of.end());
+        CheckCarries(all, items);
+      }
+    }
+  }
+}
+
+TEST_CASE("PacksOfOneHeaderAreJoinedUnderIt") {
+  Pack one;
+  AddTo(one, {{"key1", "a"}, {"key2", "b"}});
+  Pack all;
+  all.AddEncoded(one.bytes(), one.uniform(), one.count());
+  all.AddEncoded(one.bytes(), one.uniform(), one.count());
+  CHECK(all.uniform());
+  CHECK(all.bytes().size() == sizeof(OperationHeader) + 4 * 5);
+}
+
 TEST_CASE("AClearedPackIsFilledAgain") {
   Pack pack;
   AddTo(pack, {{"key1", "a"}, {"k", "b"}});
