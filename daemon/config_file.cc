@@ -1,8 +1,18 @@
 #include "daemon/config_file.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
+#include <stdexcept>
+
+// toml++ 3.3 asserts what some broken files are not, and with NDEBUG it tells the compiler that it
+// cannot be otherwise. No file may end the program, so here it is an exception in every build.
+constexpr void TidepoolTomlAssert(bool holds) {
+  if (!holds) throw std::logic_error("this is no TOML");
+}
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(expression) TidepoolTomlAssert(static_cast<bool>(expression))
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 #include "proto/cluster_file/file_io.h"
 
@@ -56,6 +66,9 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadConfigFile(const st
     std::vector<std::pair<std::string, std::string>> options;
     for (auto& [line, option] : pairs) options.push_back(std::move(option));
     return options;
+  } catch (const std::logic_error& error) {
+    return Status(StatusCode::kInvalidArgument, path + ": " + error.what(),
+                  "an option file holds lines such as: memory = \"4GiB\"");
   } catch (const toml::parse_error& error) {
     return AtLine(path, error.source(), std::string(error.description()));
   }

@@ -234,9 +234,10 @@ TEST_CASE("BrokenOptionFilesNameTheLine") {
   CHECK(Load({"--config", folder.path()}).code() == StatusCode::kInvalidArgument);
 }
 
+// Of what toml++ takes for impossible: 253982866 found it.
 TEST_CASE("AnyBytesGiveOptionsOrAStatus") {
   const TemporaryFolder folder;
-  const auto seed = std::random_device()();
+  const auto seed = GENERATE(253982866u, std::random_device()());
   INFO("seed " << seed);
   std::mt19937 random(seed);
   const std::string good = FormatConfig(Load({})->values);

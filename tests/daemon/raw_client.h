@@ -97,7 +97,7 @@ class RawClient : public transport::Receiver {
   std::uint64_t Call(const std::vector<wire::Operation>& operations,
                      NamespaceId space = TestNode::space());
 
-  // Waits for the next answer; fails the test after 10 s. Answers come in the order received.
+  // Waits for the next answer; fails the test after a minute. Answers come in the order received.
   OwnedAnswer WaitAnswer();
   // Waits for a stream frame.
   struct OwnedStream {
