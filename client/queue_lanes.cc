@@ -13,22 +13,46 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 
-// The lanes that have ready items now, from the handle's own on; and why one did not say, if so.
-std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
-                                          Status* failure) {
+// A lane that does not answer for so long, as it is being moved or its node has stopped, is looked
+// at by itself: others may have items.
+constexpr std::chrono::milliseconds kPatience(100);
+
+struct LanesSeen {
+  std::vector<std::uint32_t> with_items;  // From the handle's own on.
+  Status failure;                         // Why one did not say, if so.
+  Status silence;                         // The same, of one that has not answered.
+};
+
+LanesSeen AskLanes(const Namespace& space, std::chrono::milliseconds timeout) {
   const CallRef call = StartLengths(space, timeout);
-  std::vector<std::uint32_t> lanes;
+  LanesSeen seen;
   for (std::uint32_t i = 0; i < space.partitions(); ++i) {
     const std::uint32_t lane = (space.space()->lane() + i) % space.partitions();
     const Operation& operation = call.get()->operations()[lane];
-    if (operation.code != StatusCode::kOk) {
-      *failure = call.get()->StatusOf(operation);
-      continue;
+    if (operation.code == StatusCode::kDeadlineExceeded) {
+      seen.silence = call.get()->StatusOf(operation);
+    } else if (operation.code != StatusCode::kOk) {
+      seen.failure = call.get()->StatusOf(operation);
+    } else {
+      const auto lengths = wire::LoadQueueLengths(AsBytes(operation.result));
+      if (lengths.ok() && lengths->ready > 0) seen.with_items.push_back(lane);
     }
-    const auto lengths = wire::LoadQueueLengths(AsBytes(operation.result));
-    if (lengths.ok() && lengths->ready > 0) lanes.push_back(lane);
   }
-  return lanes;
+  return seen;
+}
+
+// The lanes that have ready items now. `waits`: the caller looks again.
+std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
+                                          bool waits, Status* failure) {
+  const bool is_brief = timeout.count() > 0 && timeout <= kPatience;  // 0 stands for a default.
+  LanesSeen seen = AskLanes(space, is_brief ? timeout : kPatience);
+  if (!seen.silence.ok() && seen.with_items.empty() && !waits) {
+    // That there is nothing is only said when all have said so.
+    if (!is_brief) seen = AskLanes(space, timeout);
+    if (seen.with_items.empty() && !seen.silence.ok()) *failure = seen.silence;
+  }
+  if (!seen.failure.ok()) *failure = seen.failure;
+  return seen.with_items;
 }
 
 // Adds items of one lane until there are enough or it has no more.
@@ -72,7 +96,7 @@ CallRef StartLengths(const Namespace& handle, std::chrono::milliseconds timeout)
 bool FindLaneWithItems(const Namespace& space, std::chrono::milliseconds timeout,
                        std::uint32_t* lane) {
   Status failure;
-  const std::vector<std::uint32_t> lanes = LanesWithItems(space, timeout, &failure);
+  const std::vector<std::uint32_t> lanes = LanesWithItems(space, timeout, false, &failure);
   if (!lanes.empty()) *lane = lanes.front();
   return !lanes.empty();
 }
@@ -91,7 +115,8 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
       return failure;
     }
     if (batch.size() < items_max) {
-      for (const std::uint32_t lane : LanesWithItems(space, options.timeout, &failure)) {
+      const bool waits = batch.empty() && MayWait(space, options);
+      for (const std::uint32_t lane : LanesWithItems(space, options.timeout, waits, &failure)) {
         const Status taken = TakeFromLane(space, lane, items_max, options, &batch);
         if (!taken.ok()) failure = taken;
         if (batch.size() == items_max) break;
