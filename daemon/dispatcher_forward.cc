@@ -58,10 +58,13 @@ void Dispatcher::OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes
 void Dispatcher::AnswerForwarded(const Forwarded& forwarded, const wire::ForwardedOutcome& outcome,
                                  Reception& to) {
   auto failure = outcome.failures.begin();
+  std::size_t behind = 0;  // Operations whose entries need room behind the one at hand.
+  for (const Forwarded::Group& group : forwarded.groups) behind += group.count;
   for (const Forwarded::Group& group : forwarded.groups) {
     to.kept->fates[group.number] = GroupFate::kDone;
     const std::uint32_t end = std::uint32_t{group.first} + group.count;
     for (std::uint32_t index = group.first; index < end; ++index) {
+      --behind;
       while (failure != outcome.failures.end() &&
              std::uint32_t{failure->first} + failure->count <= index) {
         ++failure;
@@ -73,8 +76,7 @@ void Dispatcher::AnswerForwarded(const Forwarded& forwarded, const wire::Forward
       wire::Answer answer;
       answer.index = static_cast<std::uint16_t>(index);
       answer.code = failure->code;
-      // What is behind it in this group needs its entries; texts of a later one may be left out.
-      const std::size_t room = to.sink.ValueRoom((end - index - 1) * wire::kReplyEntryBytes);
+      const std::size_t room = to.sink.ValueRoom(behind * wire::kReplyEntryBytes);
       if (failure->text.size() <= room) answer.value = AsBytes(failure->text);
       to.session.kept.AddFailure(to.kept, answer, group.number);
       to.sink.Add(answer);

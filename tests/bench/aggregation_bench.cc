@@ -9,12 +9,10 @@
 // Frames are what the daemons' cores count; each is answered by one. CPU time is the processes', as
 // the kernel counts it. Medians of interleaved runs.
 #include <fnmatch.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -22,6 +20,7 @@
 #include "proto/base/clock.h"
 #include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
+#include "tests/bench/bench_service.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::bench {
@@ -34,29 +33,6 @@ constexpr std::uint32_t kClients = 4;
 constexpr std::uint64_t kCounters = 100'000;
 constexpr std::uint64_t kAddsPerFlush = 64;
 constexpr double kFlushesPerRun = 8'000;  // Of each client.
-
-void RequireOk(const Status& status, const char* what) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "aggregation_bench: %s: %s\n", what, status.ToString().c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T Require(Result<T> result, const char* what) {
-  if (!result.ok()) RequireOk(result.status(), what);
-  return *std::move(result);
-}
-
-std::string Beside(const char* program) {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / program).string();
-}
-
-std::uint64_t OwnCpuNs() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(time.tv_nsec);
-}
 
 // Everybody meets here before and after what is measured.
 Group Meet(Client& client, const std::string& name) {
@@ -111,10 +87,7 @@ class Bench {
                                        "256MiB", "--log-level", "error"}),
                   "kvd"));
     }
-    for (int attempt = 0; attempt < 400 && !Client::Connect({.cluster_file = file_}).ok();
-         ++attempt) {
-      usleep(50'000);
-    }
+    (void)ConnectWhenReady(file_);
   }
 
   void Run() {

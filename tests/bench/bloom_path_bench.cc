@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +22,7 @@
 #include "proto/base/clock.h"
 #include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
+#include "tests/bench/bench_service.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::bench {
@@ -37,28 +37,6 @@ struct Settings {
   std::size_t runs = 5;
   std::uint64_t values = 20'000'000;  // That the filter is made for; each run inserts a fifth.
 };
-
-template <typename T>
-T Require(Result<T> result, const char* what) {
-  if (result.ok()) return *std::move(result);
-  std::fprintf(stderr, "bloom_path_bench: %s: %s\n", what, result.status().ToString().c_str());
-  std::exit(1);
-}
-
-std::string KvdPath() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
-}
-
-Client ConnectWhenReady(const std::string& file) {
-  ConnectOptions options;
-  options.cluster_file = file;
-  for (int attempt = 0; attempt < 200; ++attempt) {
-    auto client = Client::Connect(options);
-    if (client.ok()) return *std::move(client);
-    usleep(50'000);
-  }
-  return Require(Client::Connect(options), "connect");
-}
 
 // Values `first` .. `first + count - 1`, as their 8 bytes.
 template <typename Start>
@@ -89,10 +67,7 @@ class Bench {
  public:
   Bench(Settings settings, const std::string& folder)
       : settings_(std::move(settings)),
-        daemon_(Require(
-            BenchProcess::Start({KvdPath(), "--cluster", folder + "/cluster.json", "--data-dir",
-                                 folder, "--cores", "1", "--memory", "512MiB"}),
-            "kvd")),
+        daemon_(StartKvd(folder, "512MiB")),
         client_(ConnectWhenReady(folder + "/cluster.json")) {
     NamespaceOptions options;
     options.expected_items = settings_.values;

@@ -11,19 +11,16 @@
 //
 // CPU time is the whole process's, as the kernel counts it. Medians of interleaved runs.
 #include <fnmatch.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "proto/base/clock.h"
 #include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
+#include "tests/bench/bench_service.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::bench {
@@ -41,31 +38,6 @@ struct Settings {
   std::size_t runs = 5;
   double scale = 1;
 };
-
-void RequireOk(const Status& status, const char* what) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "buffered_bench: %s: %s\n", what, status.ToString().c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T Require(Result<T> result, const char* what) {
-  if (!result.ok()) RequireOk(result.status(), what);
-  return *std::move(result);
-}
-
-std::string KvdPath() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
-}
-
-Client ConnectWhenReady(const std::string& file) {
-  for (int attempt = 0; attempt < 200; ++attempt) {
-    auto client = Client::Connect({.cluster_file = file});
-    if (client.ok()) return *std::move(client);
-    usleep(50'000);
-  }
-  return Require(Client::Connect({.cluster_file = file}), "connect");
-}
 
 // A bijection, so that keys are new and in no order.
 std::uint64_t KeyOf(std::uint64_t i) { return i * 0x9e3779b97f4a7c15ull; }
@@ -92,10 +64,7 @@ class Bench {
  public:
   Bench(Settings settings, const std::string& folder)
       : settings_(std::move(settings)),
-        daemon_(
-            Require(BenchProcess::Start({KvdPath(), "--cluster", folder + "/cluster.json",
-                                         "--data-dir", folder, "--cores", "1", "--memory", "3GiB"}),
-                    "kvd")),
+        daemon_(StartKvd(folder, "3GiB")),
         client_(ConnectWhenReady(folder + "/cluster.json")) {}
 
   void Run() {
@@ -109,13 +78,6 @@ class Bench {
 
  private:
   bool Wanted(const char* row) const { return fnmatch(settings_.rows.c_str(), row, 0) == 0; }
-
-  static std::uint64_t OwnCpuNs() {
-    timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(time.tv_nsec);
-  }
 
   template <typename Work>
   Cost Measure(std::uint64_t count, Work&& work) {

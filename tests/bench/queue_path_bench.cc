@@ -7,12 +7,9 @@
 //
 // CPU time is the whole process's, as the kernel counts it; medians of interleaved runs.
 #include <fnmatch.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +18,7 @@
 #include "proto/base/clock.h"
 #include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
+#include "tests/bench/bench_service.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::bench {
@@ -35,32 +33,6 @@ struct Settings {
   std::size_t runs = 5;
   std::uint64_t items = 2'000'000;  // Of each run.
 };
-
-[[noreturn]] void Fail(const char* what, const Status& status) {
-  std::fprintf(stderr, "queue_path_bench: %s: %s\n", what, status.ToString().c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T Require(Result<T> result, const char* what) {
-  if (result.ok()) return *std::move(result);
-  Fail(what, result.status());
-}
-
-std::string KvdPath() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
-}
-
-Client ConnectWhenReady(const std::string& file) {
-  ConnectOptions options;
-  options.cluster_file = file;
-  for (int attempt = 0; attempt < 200; ++attempt) {
-    auto client = Client::Connect(options);
-    if (client.ok()) return *std::move(client);
-    usleep(50'000);
-  }
-  return Require(Client::Connect(options), "connect");
-}
 
 // Starts `batches` calls, a few at a time, and takes each result.
 template <typename T, typename Start, typename Take>
@@ -96,10 +68,7 @@ Cost CostOf(const BenchProcess& process, std::uint64_t items, Work&& work) {
 class Ours {
  public:
   explicit Ours(const std::string& folder)
-      : daemon_(
-            Require(BenchProcess::Start({KvdPath(), "--cluster", folder + "/cluster.json",
-                                         "--data-dir", folder, "--cores", "1", "--memory", "2GiB"}),
-                    "kvd")),
+      : daemon_(StartKvd(folder, "2GiB")),
         client_(ConnectWhenReady(folder + "/cluster.json")),
         queue_(Require(client_.Create<BytesQueue>("bench"), "create")) {}
 
@@ -130,25 +99,12 @@ class Ours {
   BytesQueue queue_;
 };
 
-// redis-benchmark's own clients, with its server on a free port.
+// redis-benchmark's own clients.
 class Redis {
  public:
-  Redis()
-      : port_(std::to_string(FreePort())),
-        server_(Require(BenchProcess::Start(
-                            {"redis-server", "--port", port_, "--save", "", "--appendonly", "no"}),
-                        "redis-server")) {
-    const Deadline deadline = Deadline::AfterMs(10'000);
-    const std::string ping = "redis-cli -p " + port_ + " ping 2>/dev/null";
-    while (!RunAndRead({"sh", "-c", ping}).ok()) {
-      if (deadline.Passed()) Fail("redis-server", Status(StatusCode::kUnavailable, "no answer"));
-      usleep(20'000);
-    }
-  }
-
-  Cost Run(std::uint64_t items) {
+  Cost Run(std::uint64_t items) const {
     const std::string value(kValueBytes, 'v');
-    return CostOf(server_, items, [&] {
+    return CostOf(server_.process(), items, [&] {
       Ask(items, {"LPUSH", "list", value});
       Ask(items, {"RPOP", "list"});
     });
@@ -156,14 +112,12 @@ class Redis {
 
  private:
   void Ask(std::uint64_t items, const std::vector<std::string>& request) const {
-    std::vector<std::string> command{"redis-benchmark",     "-p", port_, "-P", "64", "-n",
-                                     std::to_string(items), "-q"};
-    command.insert(command.end(), request.begin(), request.end());
-    Require(RunAndRead(command), "redis-benchmark");
+    std::vector<std::string> arguments{"-P", "64", "-n", std::to_string(items)};
+    arguments.insert(arguments.end(), request.begin(), request.end());
+    (void)server_.Benchmark(arguments);
   }
 
-  const std::string port_;
-  BenchProcess server_;
+  const RedisServer server_;
 };
 
 void Run(const Settings& settings, const std::string& folder) {
