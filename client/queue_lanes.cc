@@ -14,7 +14,8 @@ using wire::Argument;
 using wire::Opcode;
 
 // A lane that does not answer for so long, as it is being moved or its node has stopped, is looked
-// at by itself: others may have items.
+// at by itself: others may have items. Doubled as long as nothing is learnt, so that a network may
+// also be slow.
 constexpr std::chrono::milliseconds kPatience(100);
 
 struct LanesSeen {
@@ -41,18 +42,25 @@ LanesSeen AskLanes(const Namespace& space, std::chrono::milliseconds timeout) {
   return seen;
 }
 
-// The lanes that have ready items now. `waits`: the caller looks again.
+// The lanes that have ready items now. `once`: the caller looks again, or has items already. Others
+// are only told that there is nothing when all lanes have said so.
 std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
-                                          bool waits, Status* failure) {
-  const bool is_brief = timeout.count() > 0 && timeout <= kPatience;  // 0 stands for a default.
-  LanesSeen seen = AskLanes(space, is_brief ? timeout : kPatience);
-  if (!seen.silence.ok() && seen.with_items.empty() && !waits) {
-    // That there is nothing is only said when all have said so.
-    if (!is_brief) seen = AskLanes(space, timeout);
-    if (seen.with_items.empty() && !seen.silence.ok()) *failure = seen.silence;
+                                          bool once, std::chrono::milliseconds* patience,
+                                          Status* failure) {
+  if (timeout.count() <= 0) timeout = space.space()->engine()->options().connect.call_timeout;
+  const Deadline until = Deadline::AfterMs(
+      static_cast<std::uint64_t>(std::min<std::int64_t>(timeout.count(), kWaitForEver.count())));
+  for (;;) {
+    const std::chrono::milliseconds left(std::max<std::uint64_t>(1, until.LeftMs()));
+    const bool is_last = left <= *patience;
+    LanesSeen seen = AskLanes(space, std::min(*patience, left));
+    const bool is_silent = !seen.silence.ok() && seen.with_items.empty();
+    if (is_silent) *patience *= 2;
+    if (is_silent && !once && !is_last) continue;
+    if (is_silent && !once) *failure = seen.silence;
+    if (!seen.failure.ok()) *failure = seen.failure;
+    return seen.with_items;
   }
-  if (!seen.failure.ok()) *failure = seen.failure;
-  return seen.with_items;
 }
 
 // Adds items of one lane until there are enough or it has no more.
@@ -96,7 +104,9 @@ CallRef StartLengths(const Namespace& handle, std::chrono::milliseconds timeout)
 bool FindLaneWithItems(const Namespace& space, std::chrono::milliseconds timeout,
                        std::uint32_t* lane) {
   Status failure;
-  const std::vector<std::uint32_t> lanes = LanesWithItems(space, timeout, false, &failure);
+  std::chrono::milliseconds patience = kPatience;
+  const std::vector<std::uint32_t> lanes =
+      LanesWithItems(space, timeout, false, &patience, &failure);
   if (!lanes.empty()) *lane = lanes.front();
   return !lanes.empty();
 }
@@ -106,6 +116,7 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
   const auto wait_ms = static_cast<std::uint64_t>(
       std::clamp<std::int64_t>(options.wait.count(), 0, kWaitForEver.count()));
   const Deadline until = Deadline::AfterMs(wait_ms);
+  std::chrono::milliseconds patience = kPatience;
   ItemBatch batch;
   for (;;) {
     // Most pops of a busy queue find something in the own lane.
@@ -115,8 +126,9 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
       return failure;
     }
     if (batch.size() < items_max) {
-      const bool waits = batch.empty() && MayWait(space, options);
-      for (const std::uint32_t lane : LanesWithItems(space, options.timeout, waits, &failure)) {
+      const bool once = !batch.empty() || MayWait(space, options);
+      for (const std::uint32_t lane :
+           LanesWithItems(space, options.timeout, once, &patience, &failure)) {
         const Status taken = TakeFromLane(space, lane, items_max, options, &batch);
         if (!taken.ok()) failure = taken;
         if (batch.size() == items_max) break;
