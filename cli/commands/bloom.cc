@@ -115,9 +115,8 @@ std::vector<Verb> BloomVerbs() {
       {"bloom add",
        "insert values into a filter and tell which are new",
        "Prints new or known for each; the exit code is 0 if all were new, else 1. Of all who "
-       "insert "
-       "a value one is told that it is new. A new value is taken for a known one as often as the "
-       "namespace's false-positive rate says.",
+       "insert a value one is told that it is new. A new value is taken for a known one as often "
+       "as the namespace's false-positive rate says.",
        BloomParameters(),
        BloomOptions(),
        {{"kvctl bloom add seen https://example.org/ && echo first", ""},
@@ -127,8 +126,7 @@ std::vector<Verb> BloomVerbs() {
       {"bloom has",
        "say whether values are in a filter",
        "Prints true or false for each; the exit code is 0 if all are there, else 3. false is "
-       "always "
-       "right; true is wrong as often as the namespace's false-positive rate says.",
+       "always right; true is wrong as often as the namespace's false-positive rate says.",
        BloomParameters(),
        BloomOptions(),
        {{"kvctl bloom has seen https://example.org/", ""}},

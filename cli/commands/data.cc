@@ -278,8 +278,7 @@ std::vector<Verb> DataVerbs() {
       {"get",
        "print a value",
        "The bytes go to standard output as they are; a newline follows only on a terminal. "
-       "Counters "
-       "are printed as a line with their number.",
+       "Counters are printed as a line with their number.",
        {NamespaceParameter(), KeyParameter()},
        {Base64Option()},
        {{"kvctl get default greeting", "prints hello"},

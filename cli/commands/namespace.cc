@@ -376,12 +376,13 @@ std::vector<Verb> NamespaceVerbs() {
        {name},
        {{"--kind", "KIND", "hash (default), ordered, queue, priority or bloom"},
         {"--partitions", "N",
-         "units of ownership, 1 to 4096 (default: 4 per core); queues have 1, ordered as many as "
-         "ranges"},
+         "units of ownership, 1 to 4096 (default: 4 per core); of queues see --lanes; ordered has "
+         "one more than --split-keys"},
         {"--split-keys", "KEYS",
          "of kind ordered: where its ranges beside the first begin, separated by commas"},
         {"--split", "WHEN",
-         "of kind ordered: auto (default) splits ranges that grow; manual: namespace split does"},
+         "of kind ordered: auto (default) splits ranges that grow, but with --prefilter admit; "
+         "manual: only namespace split does"},
         {"--base64", "", "the split keys are given as base64"},
         {"--capacity", "N",
          "of kinds queue and priority: so many items at most (default: as memory allows)"},
@@ -450,8 +451,8 @@ std::vector<Verb> NamespaceVerbs() {
       {"namespace migrate",
        "move a queue, priority queue or filter to another node, under load",
        "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
-       "copied, at most for --timeout (default: 10 s, and 1 s for each 50 "
-       "MB), else it stays where it was. If kvctl is killed, what is under way ends by itself.",
+       "copied, at most for --timeout (default: 10 s, and 1 s for each 50 MB), else it stays where "
+       "it was. If kvctl is killed, what is under way ends by itself.",
        {name, {"NODE", "its number, see kvctl status, or local"}},
        {},
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},

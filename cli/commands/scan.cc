@@ -252,9 +252,8 @@ std::vector<Verb> ScanVerbs() {
       {"keys",
        "list keys, in no order",
        "In GLOB, * stands for any bytes ('/' too), ? for one, [a-z] for one of a set. A staged "
-       "file "
-       "is shown by its path, however it is stored. Keys are printed as they are to a pipe, and "
-       "with \\n, \\xHH and the like to a terminal.",
+       "file is shown by its path, however it is stored. Keys are printed as they are to a pipe, "
+       "and with \\n, \\xHH and the like to a terminal.",
        {NamespaceParameter(), {"GLOB", "only keys that match", 0, 1}},
        {{"-n,--limit", "N", "stop after N keys"},
         {"-l,--long", "", "with size, kind and time to live"},
@@ -265,8 +264,8 @@ std::vector<Verb> ScanVerbs() {
        "ls find"},
       {"count",
        "print the number of records",
-       "Expired records that were not yet removed count, and so does what staging keeps for "
-       "itself. With --prefix, of ordered namespaces: only what has not expired.",
+       "Expired records that were not yet removed count; what staging keeps for itself does not. "
+       "With --prefix, of ordered namespaces: only what has not expired.",
        {NamespaceParameter()},
        {{"--prefix", "P", "of kind ordered: only keys that begin with P"},
         {"--base64", "", "P is given as base64"}},
@@ -276,13 +275,11 @@ std::vector<Verb> ScanVerbs() {
       {"dump",
        "print all records, for load",
        "One record per line. JSON: {\"key\", \"value\"}, with key_base64 and value_base64 for what "
-       "is "
-       "not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 \\\\ "
-       "escaped; counters come back as text. What staging keeps for itself (times, permissions, "
-       "links) is "
-       "left out: that is for stage out. A connection that breaks is opened again and the dump "
-       "goes on where it was; when a daemon stays away it ends with exit code 5, and what it has "
-       "printed is not all. So does keys.",
+       "is not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 "
+       "\\\\ escaped; counters come back as text. What staging keeps for itself (times, "
+       "permissions, links) is left out: that is for stage out. A connection that breaks is opened "
+       "again and the dump goes on where it was; when a daemon stays away it ends with exit code "
+       "5, and what it has printed is not all. So does keys.",
        {NamespaceParameter()},
        {{"--format", "FORMAT", "jsonl (default) or tsv"}},
        {{"kvctl dump default >default.jsonl", ""},

@@ -331,9 +331,8 @@ std::vector<Verb> StageVerbs() {
        "copy a directory into a namespace",
        "The daemons read the files, each those whose keys it owns; the key of a file is its path "
        "below DIRECTORY. The namespace is created if it is not there. Given again it moves only "
-       "what "
-       "is missing or has changed. Ctrl-C ends the display, not the job; it does end what kvctl "
-       "moves itself.",
+       "what is missing or has changed. Ctrl-C ends the display, not the job; it does end what "
+       "kvctl moves itself.",
        {{"DIRECTORY", "what to copy"}, NamespaceParameter()},
        {checksum, by_client, detach},
        {{"kvctl stage in ~/data inputs", ""},
