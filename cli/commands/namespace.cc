@@ -6,6 +6,7 @@
 
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
+#include "proto/base/limits.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -120,7 +121,8 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
                               args.Text("--kind") != "queue")) {
     return Status(StatusCode::kInvalidArgument,
                   "--lanes is the number of partitions of a namespace of kind queue",
-                  "give 1 to 64 with --kind queue, and no --partitions");
+                  "give 1 to " + std::to_string(limits::kLanesMax) +
+                      " with --kind queue, and no --partitions");
   }
   if (*lanes != 0) options.set_partitions(static_cast<std::uint32_t>(*lanes));
   options.set_home(args.Text("--home"));
@@ -366,6 +368,9 @@ Status Migrate(Invocation& run) {
 }
 
 }  // namespace
+
+// The help says so, in literals.
+static_assert(limits::kLanesMax == 64 && limits::kPartitionsPerNamespaceMax == 4'096);
 
 std::vector<Verb> NamespaceVerbs() {
   const Parameter name = {"NAMESPACE", "letters, digits and . _ / -, at most 200"};

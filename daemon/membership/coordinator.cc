@@ -401,8 +401,7 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
   space->name = std::string(name);
   space->kind = kind;
   // Namespaces of one partition, or of few, would all lie on the first core.
-  const bool has_few = HasOnePartition(kind) || kind == Kind::kOrdered;
-  const std::uint32_t first = has_few ? space->id.value() : 0;
+  const std::uint32_t first = HasFewPartitions(kind) ? space->id.value() : 0;
   const auto nodes = NodesFor(state_.map.nodes, options.home);
   if (!nodes.ok()) return nodes.status();
   space->partitions = SpreadPartitions(*nodes, PartitionsWanted(kind, options), first);
