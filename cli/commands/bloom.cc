@@ -7,7 +7,6 @@
 
 #include "cli/commands/record_call.h"
 #include "cli/record_text.h"
-#include "cli/text.h"
 #include "proto/base/limits.h"
 
 namespace tidepool::cli {
@@ -24,13 +23,9 @@ Result<std::vector<std::string>> Values(const Arguments& args) {
     for (std::string line; std::getline(std::cin, line);) values.push_back(std::move(line));
   }
   for (std::string& value : values) {
-    if (args.Has("--base64")) {
-      Result<std::string> bytes = DecodeBase64(value);
-      if (!bytes.ok()) {
-        return Status(StatusCode::kInvalidArgument, "VALUE: " + std::string(bytes.status().what()));
-      }
-      value = *std::move(bytes);
-    }
+    Result<std::string> bytes = BytesArgument(args, "VALUE", value);
+    if (!bytes.ok()) return bytes.status();
+    value = *std::move(bytes);
     if (value.size() > limits::kKeyBytesMax) {
       return Status(
           StatusCode::kInvalidArgument, "a value of " + std::to_string(value.size()) + " bytes",

@@ -1,11 +1,11 @@
 #include "cli/commands/namespace.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
+#include "proto/base/kind.h"
 #include "proto/base/limits.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
@@ -15,18 +15,17 @@ namespace {
 // Beyond the time that operations may be held back: to connect, and to decide.
 constexpr std::uint64_t kMigrateSlackMs = 15'000;
 
-// Index = v1::Kind.
-constexpr std::array<const char*, 7> kKinds = {"unspecified", "hash",  "ordered", "queue",
-                                               "priority",    "bloom", "array"};
+static_assert(v1::KIND_ARRAY == static_cast<int>(Kind::kArray));
 
 std::string KindName(v1::Kind kind) {
-  return kind > 0 && kind < static_cast<int>(kKinds.size()) ? kKinds[kind] : "unknown";
+  if (kind <= 0 || kind >= kKindCount) return "unknown";
+  return std::string(tidepool::KindName(static_cast<Kind>(kind)));
 }
 
 Result<v1::Kind> ParseKind(const std::string& text) {
   if (text.empty()) return v1::KIND_HASH;
-  for (std::size_t i = 1; i < kKinds.size(); ++i) {
-    if (text == kKinds[i]) return static_cast<v1::Kind>(i);
+  for (int i = 1; i < kKindCount; ++i) {
+    if (text == tidepool::KindName(static_cast<Kind>(i))) return static_cast<v1::Kind>(i);
   }
   return Status(StatusCode::kInvalidArgument, "--kind: there is no kind " + Quote(text),
                 "this version has: hash, ordered, queue, priority, bloom");
@@ -70,14 +69,6 @@ Json ToJson(const v1::NamespaceMap& space) {
     if (space.kind() == v1::KIND_QUEUE) json["lanes"] = space.partitions_size();
   }
   return json;
-}
-
-Result<std::string> KeyFrom(const Arguments& args, const std::string& name,
-                            const std::string& text) {
-  if (!args.Has("--base64")) return text;
-  Result<std::string> bytes = DecodeBase64(text);
-  if (bytes.ok()) return bytes;
-  return Status(StatusCode::kInvalidArgument, name + ": " + std::string(bytes.status().what()));
 }
 
 Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
@@ -131,7 +122,7 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
     const std::string& keys = args.Text("--split-keys");
     for (std::size_t at = 0; at <= keys.size();) {
       const std::size_t end = std::min(keys.find(',', at), keys.size());
-      Result<std::string> key = KeyFrom(args, "--split-keys", keys.substr(at, end - at));
+      Result<std::string> key = BytesArgument(args, "--split-keys", keys.substr(at, end - at));
       if (!key.ok()) return key.status();
       options.add_split_keys(*std::move(key));
       at = end + 1;
@@ -280,7 +271,7 @@ Status Split(Invocation& run) {
   v1::SplitNamespaceRequest request;
   request.set_name(run.args.Text("NAMESPACE"));
   if (run.args.Has("KEY")) {
-    Result<std::string> key = KeyFrom(run.args, "KEY", run.args.Text("KEY"));
+    Result<std::string> key = BytesArgument(run.args, "KEY", run.args.Text("KEY"));
     if (!key.ok()) return key.status();
     request.set_key(*std::move(key));
   }

@@ -22,11 +22,6 @@ namespace {
 
 using convert::StagedRole;
 
-const char* KindName(v1::ValueKind kind) {
-  if (kind == v1::VALUE_KIND_I64) return "i64";
-  return kind == v1::VALUE_KIND_F64 ? "f64" : "bytes";
-}
-
 // Prints keys up to a limit.
 class KeyPrinter {
  public:
@@ -65,7 +60,7 @@ class KeyPrinter {
       SetBytes(&item, "key", key);
       if (details_) {
         item["value_bytes"] = record.value_bytes();
-        item["kind"] = KindName(record.value_kind());
+        item["kind"] = ValueKindName(record.value_kind());
         item["version"] = record.version();
         item["ttl_ms"] = record.ttl_ms() == 0 ? Json(nullptr) : Json(record.ttl_ms());
       }
@@ -75,7 +70,7 @@ class KeyPrinter {
     if (details_) {
       const std::string size = FormatBytes(record.value_bytes());
       const std::string ttl = record.ttl_ms() == 0 ? "never" : FormatDurationMs(record.ttl_ms());
-      out_.Raw(Padded(size, 10) + "  " + Padded(KindName(record.value_kind()), 5) + "  " +
+      out_.Raw(Padded(size, 10) + "  " + Padded(ValueKindName(record.value_kind()), 5) + "  " +
                Padded(ttl, 7) + "  ");
     }
     // As ls does: names as they are for programs, safe ones for a terminal.

@@ -10,10 +10,12 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "cli/commands/ensure_namespace.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/retry.h"
 #include "cli/commands/stage_by_client.h"
 #include "cli/commands/stage_report.h"
 #include "cli/progress.h"
@@ -27,8 +29,6 @@ namespace tidepool::cli {
 namespace {
 
 using Request = v1::StartStageRequest;
-
-constexpr int kAttemptsMax = 5;
 
 const char* DirectionName(Request::Direction direction) {
   return direction == Request::DIRECTION_OUT ? "out" : "in";
@@ -63,7 +63,7 @@ Result<v1::StageProgress> Watch(Channel& channel, const std::string& job,
       return Status(StatusCode::kInternal,
                     "the daemon ends the report of job " + job + " too early");
     }
-    usleep(200'000);
+    std::this_thread::sleep_for(kRetryDelay);
   }
 }
 
