@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "proto/cluster_file/file_io.h"
+#include "proto/cluster_file/host_name.h"
 
 namespace tidepool::daemon {
 namespace {
