@@ -95,12 +95,13 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   PartitionQueue* queue = operation->queue;
   // A wait that ended with its partition's term, or a read that came again after its partition had
   // moved: the new owner has the answer.
-  if (answer.code == StatusCode::kWrongEpoch ||
-      (answer.code == StatusCode::kUnavailable && !operation->mutates())) {
+  if (answer.code == StatusCode::kWrongEpoch) {
     queue->refused = std::max(queue->refused, queue->sent_term);
     if (queue->term <= queue->refused) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
     return Requeue(operation);
   }
+  // A read that came again while the node had no lease; the term may be what it was.
+  if (answer.code == StatusCode::kUnavailable && !operation->mutates()) return Requeue(operation);
   if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
       engine_.Now() < operation->call->wait_until_ns) {
     return RequeueLast(operation);  // This slice of its time is over.

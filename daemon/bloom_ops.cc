@@ -40,6 +40,11 @@ void HandleUnion(const OperationContext& context, Reply* reply) {
                   "the other namespace's partition is not on the same core; only namespaces that "
                   "were created while the same nodes were up can be united");
   }
+  // Another node may serve it already, with values that are not here.
+  if (from->frozen()) {
+    return Refuse(reply, StatusCode::kFailedPrecondition,
+                  "the other namespace's partition is being moved; try again");
+  }
   BloomStore& store = context.partition.bloom();
   if (from->kind() != Kind::kBloom ||
       from->options().partition_count != context.partition.options().partition_count ||

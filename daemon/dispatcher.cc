@@ -248,16 +248,16 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   const wire::Group& group = request_.groups[g];
   storage::Partition* partition = store_.Find(group.partition);
   // Under another term it may have lost the keys that are read.
-  if (partition != nullptr && partition->term() == group.term && lease_.ValidAt(to.received_ns)) {
-    return PlanReadsAgain(g, partition);
-  }
+  const bool has_moved = partition == nullptr || partition->term() != group.term;
+  if (!has_moved && lease_.ValidAt(to.received_ns)) return PlanReadsAgain(g, partition);
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
     if (Mutates(request_.operations[index])) continue;
     wire::Answer answer;
     answer.index = static_cast<std::uint16_t>(index);
-    answer.code = StatusCode::kUnavailable;
-    answer.value = AsBytes("the partition is not served here any more; read it again");
+    // The client takes kWrongEpoch for the end of the term: it asks under this one no more.
+    answer.code = has_moved ? StatusCode::kWrongEpoch : StatusCode::kUnavailable;
+    answer.value = AsBytes(TextFor(answer.code));
     to.sink.Add(answer);
   }
 }

@@ -92,6 +92,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   const Histogram& latency_ns() const { return latency_ns_; }
   void ResetLatency() { latency_ns_.Clear(); }
   std::size_t buffer_bytes() const { return pool_.bytes(); }
+  // Groups that wait for a map or the end of a freeze.
+  std::size_t held_groups() const { return waiting_.size(); }
 
  private:
   // One operation of the request at hand that will run.

@@ -182,6 +182,8 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   // Given up by the client: its deadline has passed and finished_below has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
   kept->fates[waiting.group] = GroupFate::kUnseen;
+  // Whoever comes back sends it again, and may have given it up; for others nothing may be taken.
+  if (code == StatusCode::kOk && session->endpoint == nullptr) return;
   // What it has waited is gone: a pop must not wait on for a client that has given it up.
   const std::uint64_t now_ns = clock_.MonotonicNs();
   const std::uint64_t left_ns = waiting.deadline_ns > now_ns ? waiting.deadline_ns - now_ns : 0;
@@ -205,6 +207,8 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   std::deque<Waiting> waiting;
   waiting.swap(waiting_);
   for (Waiting& entry : waiting) {
+    // Up to the session's whole credit, and its client's deadline may be an hour away.
+    if (sessions_->Find(entry.session) == nullptr) continue;
     if (now_ns < entry.deadline_ns) {
       waiting_.push_back(std::move(entry));
     } else {

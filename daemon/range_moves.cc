@@ -38,7 +38,7 @@ class RangeTarget {
   bool Slice(std::uint64_t end_ns) {
     storage::Partition* held = store_.Find(move_->to);
     if (held == nullptr) {
-      parcels_.clear();
+      Fail();
       return false;
     }
     int items = 0;
@@ -68,6 +68,20 @@ class RangeTarget {
     // The source may be asleep.
     if (before >= kWakeBelow && before - bytes < kWakeBelow) {
       move_->post(move_->source, [](Core&) {});
+    }
+  }
+
+  // The partition was taken from here: another node has its number, or its namespace was dropped.
+  void Fail() {
+    std::uint64_t bytes = 0;
+    for (const auto& parcel : parcels_) bytes += parcel->size();
+    parcels_.clear();
+    at_ = 0;
+    large_.reset();
+    if (bytes > 0) Applied(bytes);
+    auto stage = move_->stage.load();
+    while (stage != RangeMove::Stage::kDone && stage != RangeMove::Stage::kFailed &&
+           !move_->stage.compare_exchange_weak(stage, RangeMove::Stage::kFailed)) {
     }
   }
 
@@ -149,7 +163,15 @@ Status RangeMoves::StartSource(const RangeMovePtr& move) {
 }
 
 void RangeMoves::CancelSource(const RangeMove& move) {
-  std::erase_if(sources_, [&](const auto& source) { return &source->move() == &move; });
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    if (&sources_[i]->move() == &move) RemoveSource(i--);
+  }
+}
+
+void RangeMoves::RemoveSource(std::size_t i) {
+  const std::unique_ptr<RangeSource> source = std::move(sources_[i]);
+  sources_.erase(sources_.begin() + static_cast<std::ptrdiff_t>(i));
+  EndHold(*source);
 }
 
 void RangeMoves::CancelTarget(const RangeMove& move) {
@@ -166,13 +188,36 @@ void RangeMoves::OnMap() {
 
 bool RangeMoves::urgent() const {
   return std::any_of(targets_.begin(), targets_.end(), [](const auto& target) {
-    const RangeMove::Stage stage = target->move()->stage.load(std::memory_order_relaxed);
-    return stage == RangeMove::Stage::kCut && !target->waits();
+    const RangeMove& move = *target->move();
+    const bool is_behind =
+        move.unapplied_bytes.load(std::memory_order_relaxed) > RangeMove::kUnappliedBytesMax;
+    const bool is_awaited = move.stage.load(std::memory_order_relaxed) == RangeMove::Stage::kCut;
+    return (is_behind || is_awaited) && !target->waits();
   });
 }
 
 void RangeMoves::Flush() {
-  for (const auto& source : sources_) source->Flush();
+  for (const auto& source : sources_) {
+    source->Flush();
+    BoundUnapplied(*source);
+  }
+}
+
+void RangeMoves::BoundUnapplied(RangeSource& source) {
+  const RangeMove& move = source.move();
+  const std::uint64_t bytes = move.unapplied_bytes.load(std::memory_order_relaxed);
+  if (bytes > RangeMove::kUnappliedBytesHold && !source.holds) {
+    // Not after the cut: then nothing that comes changes the keys that move.
+    source.holds = dispatcher_.ownership().Freeze(move.from, move.term) == StatusCode::kOk;
+  } else if (bytes < RangeMove::kUnappliedBytesMax) {
+    EndHold(source);
+  }
+}
+
+void RangeMoves::EndHold(RangeSource& source) {
+  if (!std::exchange(source.holds, false)) return;
+  // A map that gave the partition a newer term has thawed it.
+  dispatcher_.Thaw(source.move().from, source.move().term);
 }
 
 bool RangeMoves::Slice(std::uint64_t budget_ns) {
@@ -198,7 +243,7 @@ bool RangeMoves::Slice(std::uint64_t budget_ns) {
     if (move.stage.load() != RangeMove::Stage::kFailed) {
       leavings_.push_back({move.from, move.key, 0});
     }
-    sources_.erase(sources_.begin() + static_cast<std::ptrdiff_t>(i--));
+    RemoveSource(i--);
   }
   return RemoveLeavings(end_ns) || more;
 }

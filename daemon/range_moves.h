@@ -43,7 +43,7 @@ struct RangeMove {
     kFollowing,  // All is copied; changes follow.
     kCut,        // Step 3.
     kDone,       // The target serves.
-    kFailed,     // The source has stopped sending: its partition has changed otherwise.
+    kFailed,     // Given up by one side: its partition is gone, or has changed otherwise.
   };
 
   PartitionId from;
@@ -61,6 +61,9 @@ struct RangeMove {
 
   // The target is that far behind: the copy waits, changes go on.
   static constexpr std::uint64_t kUnappliedBytesMax = 4u << 20;
+  // So far: changes are held back as well, until the copy goes on. Parcels lie in the heap, beside
+  // --memory. It is far more than a target falls behind that has memory and its core's time.
+  static constexpr std::uint64_t kUnappliedBytesHold = 64u << 20;
 };
 using RangeMovePtr = std::shared_ptr<RangeMove>;
 
@@ -92,7 +95,8 @@ class RangeMoves {
   // What the changes of this poll have made; each poll.
   void Flush();
   bool active() const { return !sources_.empty() || !targets_.empty() || !leavings_.empty(); }
-  // A target whose range is this node's by the map: clients wait for it.
+  // A target whose range is this node's by the map, so that clients wait for it; or that is so far
+  // behind that the copy waits.
   bool urgent() const;
 
   // From the other core.
@@ -107,6 +111,10 @@ class RangeMoves {
     std::int64_t records = 0;  // Below 0 until the target has told how many there are.
   };
   bool RemoveLeavings(std::uint64_t end_ns);
+  // Begins or ends holding changes back.
+  void BoundUnapplied(RangeSource& source);
+  void EndHold(RangeSource& source);
+  void RemoveSource(std::size_t i);
 
   Dispatcher& dispatcher_;
   storage::CoreStore& store_;

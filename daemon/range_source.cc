@@ -108,7 +108,9 @@ bool RangeSource::OnMap() {
 bool RangeSource::Slice(std::uint64_t end_ns) {
   if (over_) return false;
   storage::Partition* held = Held();
-  if (held == nullptr) {
+  // Nobody takes what is copied; what was cut is the target's all the same.
+  const bool is_refused = !cut_ && move_->stage.load() == RangeMove::Stage::kFailed;
+  if (held == nullptr || is_refused) {
     Fail();
     return false;
   }
@@ -124,8 +126,9 @@ bool RangeSource::Slice(std::uint64_t end_ns) {
   if (cut_) {
     Send({.kind = RangeItem::Kind::kEnd});
     over_ = true;
-  } else if (move_->stage.load() == RangeMove::Stage::kCopying) {
-    move_->stage.store(RangeMove::Stage::kFollowing);
+  } else {
+    auto copying = RangeMove::Stage::kCopying;
+    move_->stage.compare_exchange_strong(copying, RangeMove::Stage::kFollowing);
   }
   Flush();
   return false;

@@ -33,6 +33,9 @@ class RangeSource final : public storage::LogSink {
   // Everything is sent, the end too; or nothing will be any more.
   bool over() const { return over_; }
 
+  // RangeMoves has frozen the partition, as the target is too far behind.
+  bool holds = false;
+
  private:
   // A value on its way in pieces.
   struct Large {

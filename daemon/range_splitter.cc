@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint64_t kCoreTaskMs = 10'000;
 constexpr std::uint64_t kCoordinatorMs = 2'000;
 constexpr std::uint64_t kRetryMs = 100;
+// Each time another node was faster.
+constexpr int kTries = 8;
 // The stream's end may be so far behind when the map is asked for: some ms of work.
 constexpr std::uint64_t kUnappliedAtCommitMax = 512 * 1024;
 
@@ -159,7 +161,19 @@ CoreId RangeSplitter::ChooseCore(const placement::Namespace& space, CoreId sourc
   return CoreId(static_cast<std::uint16_t>(best));
 }
 
+// Nodes that split ranges of one namespace at the same time take their numbers one after another.
 Result<SplitOutcome> RangeSplitter::RunOne(NamespaceId id, std::uint32_t partition,
+                                           const std::optional<std::string>& asked) {
+  for (int tries_left = kTries;; --tries_left) {
+    const Epoch known = node_.map.Get()->epoch;
+    auto outcome = TryOne(id, partition, asked);
+    if (outcome.code() != StatusCode::kAborted || tries_left == 1) return outcome;
+    // Where the coordinator has said it, the map with the next number is on its way.
+    node_.map.WaitFor(Epoch(known.value() + 1), Deadline::AfterMs(kCoordinatorMs));
+  }
+}
+
+Result<SplitOutcome> RangeSplitter::TryOne(NamespaceId id, std::uint32_t partition,
                                            const std::optional<std::string>& asked) {
   const placement::PlacementMapPtr map = node_.map.Get();
   const auto space = map->Find(id);
@@ -234,12 +248,21 @@ Status RangeSplitter::Copy(const RangeMovePtr& move) {
       Soon()));
   TP_RETURN_IF_ERROR(*started);
   using Stage = RangeMove::Stage;
+  // Whoever is faster on another node has the number first; the copy is of no use then.
+  const auto is_taken = [&] {
+    const auto space = node_.map.Get()->Find(move->to.space());
+    return space == nullptr || space->partitions.size() > move->to.index();
+  };
   const bool waited = Await([&] {
-    return move->out_of_memory.load() || move->stage.load() == Stage::kFailed ||
+    return is_taken() || move->out_of_memory.load() || move->stage.load() == Stage::kFailed ||
            (move->stage.load() == Stage::kFollowing &&
             move->unapplied_bytes.load() < kUnappliedAtCommitMax);
   });
   if (!waited) return Status(StatusCode::kUnavailable, "the daemon is stopping");
+  if (is_taken()) {
+    return Status(StatusCode::kAborted, "another range of the namespace was split meanwhile",
+                  "try again");
+  }
   if (move->stage.load() == Stage::kFailed) {
     return Status(StatusCode::kFailedPrecondition, "the range was granted anew meanwhile",
                   "try again");

@@ -68,6 +68,9 @@ class RangeSplitter {
   void Run();
   Result<SplitOutcome> RunOne(NamespaceId space, std::uint32_t partition,
                               const std::optional<std::string>& key);
+  // kAborted: another range of the namespace was split first.
+  Result<SplitOutcome> TryOne(NamespaceId space, std::uint32_t partition,
+                              const std::optional<std::string>& key);
   Result<std::string> ChooseKey(const placement::Namespace& space, std::uint32_t partition,
                                 const std::optional<std::string>& asked);
   CoreId ChooseCore(const placement::Namespace& space, CoreId source) const;

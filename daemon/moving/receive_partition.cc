@@ -191,12 +191,9 @@ v1::ReceiveAnswer Refusal(const Status& why) {
 
 }  // namespace
 
-Status ReceivePartition(NodeState* node, ReceiveStream* stream) {
+Status ReceivePartition(NodeState* node, const v1::ReceiveStart& start, ReceiveStream* stream) {
   v1::PartitionPiece piece;
-  if (!stream->Read(&piece) || !piece.has_start()) {
-    return Status(StatusCode::kInvalidArgument, "the first message must hold `start`");
-  }
-  std::optional<Receiver> receiver(std::in_place, node, piece.start());
+  std::optional<Receiver> receiver(std::in_place, node, start);
   Status status = receiver->Open();
   if (status.ok()) {
     v1::ReceiveAnswer ready;

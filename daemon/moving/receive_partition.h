@@ -13,13 +13,14 @@ namespace tidepool::daemon {
 
 using ReceiveStream = grpc::ServerReaderWriter<v1::ReceiveAnswer, v1::PartitionPiece>;
 
-// Serves one stream to its end. Nobody sees the partition before the map says that it is this
+// Serves one stream to its end, from its second message on; `start` was the first, and its numbers
+// are within their limits. Nobody sees the partition before the map says that it is this
 // node's. An image that does not become whole, or whose grant is refused, is dropped and never
 // used; as long as it is not known whether it was granted, it is kept and asked for again, also
 // when the owner is gone.
 //
 // The last answer says what was decided. Returns: kOk (it is decided and said), kCancelled (the
-// owner has ended it, or this daemon stops), kInvalidArgument.
-Status ReceivePartition(NodeState* node, ReceiveStream* stream);
+// owner has ended it, or this daemon stops).
+Status ReceivePartition(NodeState* node, const v1::ReceiveStart& start, ReceiveStream* stream);
 
 }  // namespace tidepool::daemon

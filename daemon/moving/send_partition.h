@@ -11,6 +11,9 @@
 
 namespace tidepool::daemon {
 
+// The longest that operations may be held back, if the request says how long.
+inline constexpr std::uint64_t kHoldMsMax = 24 * 3'600'000;
+
 // Moves the partition that `request` names from this node to another, and returns when it is
 // decided where it lives: an epoch whose map says that it is there, or an error, and then it is
 // served here on, perhaps under a new term. `report` hears of progress, every fifth of a second or

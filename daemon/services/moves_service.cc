@@ -1,10 +1,13 @@
 #include "daemon/services/moves_service.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "daemon/moving/receive_partition.h"
 #include "daemon/moving/send_partition.h"
 #include "daemon/services/gate.h"
+#include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {
@@ -35,6 +38,18 @@ class MovesGate final : public v1::Moves::Service, private Gate {
   v1::Moves::Service& inner_;
 };
 
+Status Malformed(std::string_view what) {
+  return Status(StatusCode::kInvalidArgument, "malformed " + std::string(what) + " request");
+}
+
+// What becomes a PartitionId and a Term must fit, or it would be those of another partition.
+template <typename Request>
+bool NamesPartition(const Request& request) {
+  return request.namespace_id() <= limits::kNamespacesMax &&
+         request.partition() < limits::kPartitionsPerNamespaceMax &&
+         request.term() <= limits::kTermMax;
+}
+
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakeMovesGate(const Authenticator* authenticator,
@@ -46,6 +61,15 @@ grpc::Status MovesService::Move(grpc::ServerContext* /*call*/,
                                 const v1::MovePartitionRequest* request,
                                 grpc::ServerWriter<v1::MovePartitionProgress>* writer) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  if (!NamesPartition(*request) || request->target_node() >= limits::kNodesMax) {
+    return ToGrpc(Malformed("Move"));
+  }
+  if (request->hold_ms() > kHoldMsMax) {
+    return ToGrpc(
+        Status(StatusCode::kInvalidArgument,
+               "operations would be held back for " + std::to_string(request->hold_ms()) + " ms",
+               "the longest is a day; give a shorter --timeout"));
+  }
   v1::MovePartitionProgress last;
   // A caller that goes away does not end what has begun.
   const auto moved =
@@ -62,7 +86,16 @@ grpc::Status MovesService::Move(grpc::ServerContext* /*call*/,
 grpc::Status MovesService::Receive(
     grpc::ServerContext* /*call*/,
     grpc::ServerReaderWriter<v1::ReceiveAnswer, v1::PartitionPiece>* stream) {
-  return ToGrpc(ReceivePartition(&node_, stream));
+  v1::PartitionPiece first;
+  if (!stream->Read(&first) || !first.has_start()) {
+    return ToGrpc(Status(StatusCode::kInvalidArgument, "the first message must hold `start`"));
+  }
+  const v1::ReceiveStart& start = first.start();
+  if (!NamesPartition(start) || start.source_node() >= limits::kNodesMax ||
+      start.core() >= limits::kCoresPerNodeMax) {
+    return ToGrpc(Malformed("Receive"));
+  }
+  return ToGrpc(ReceivePartition(&node_, start, stream));
 }
 
 grpc::Status MovesService::Grant(grpc::ServerContext* /*call*/,
@@ -71,6 +104,10 @@ grpc::Status MovesService::Grant(grpc::ServerContext* /*call*/,
   Coordinator* coordinator = node_.coordinator.load();
   if (coordinator == nullptr) {
     return ToGrpc(Status(StatusCode::kUnavailable, "this node is not the coordinator, or not yet"));
+  }
+  if (!NamesPartition(*request) || request->source_node() >= limits::kNodesMax ||
+      request->target_node() >= limits::kNodesMax || request->core() >= limits::kCoresPerNodeMax) {
+    return ToGrpc(Malformed("Grant"));
   }
   auto answer = coordinator->GrantPartition(*request);
   if (!answer.ok()) return ToGrpc(answer.status());

@@ -283,6 +283,32 @@ TEST_CASE("ACopyThatFindsNoMemoryLeavesTheRangeAsItWas", "[kinds]") {
   CHECK(fixture.map.Length().value() == model.size());
 }
 
+// Both take the same number for the new range; one is faster.
+TEST_CASE("RangesOfTwoNodesAreSplitAtTheSameTime", "[kinds]") {
+  TestCluster cluster({.nodes = 2, .cores = 2, .memory = "256MiB"});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const auto map = Open<BytesOrderedMap>(client, "both", {.split_keys = {"m"}, .split = "manual"});
+  REQUIRE(Described(cluster, "both").namespace_().partitions(0).node_id() !=
+          Described(cluster, "both").namespace_().partitions(1).node_id());
+  const std::string value(4'000, 'v');
+  // The copy of the first takes several times as long.
+  std::vector<Future<Version>> puts;
+  for (int i = 0; i < 8'000; ++i) puts.push_back(map.PutAsync("a" + Key(i), value));
+  for (int i = 0; i < 2'000; ++i) puts.push_back(map.PutAsync("n" + Key(i), value));
+  for (auto& put : puts) RequireOk(put.Wait().status());
+  Status first;
+  std::thread slower([&] { first = Split(cluster, "both", "a" + Key(100)); });
+  const Status second = Split(cluster, "both", "n" + Key(100));
+  // With the next map the number is known to be another node's.
+  (void)Open<BytesMap>(client, "next");
+  slower.join();
+  RequireOk(second);
+  RequireOk(first);
+  CHECK(RangesOf(cluster, "both") == 4);
+  CHECK(map.Length().value() == puts.size());
+}
+
 TEST_CASE("ASplitIsAskedForOnAnyNodeAndSurvivesItsCoordinatorsSilence", "[kinds]") {
   Fixture fixture({.nodes = 2, .cores = 2, .memory = "96MiB"});
   const Model model = Many(1'000);

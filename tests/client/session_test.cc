@@ -87,6 +87,19 @@ TEST_CASE_METHOD(Fixture, "Without its session a change ends unknown and a read 
   CHECK(get.Wait()->bytes == "value");
 }
 
+TEST_CASE_METHOD(Fixture, "A read that a node without a lease did not repeat is asked again",
+                 "[client][session]") {
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  wire::Answer answer;
+  answer.code = StatusCode::kUnavailable;
+  // The term is as it was, and no newer map will come.
+  cluster.Send(*cluster.TakeRequest(), {answer});
+  REQUIRE(PumpRequests(1));
+  cluster.AnswerAll(*cluster.TakeRequest(), "value");
+  CHECK(get.Wait()->bytes == "value");
+}
+
 TEST_CASE_METHOD(Fixture, "A change that waited in the client survives the loss of the session",
                  "[client][session]") {
   cluster.set_attach_error(Status(StatusCode::kUnavailable, "refused"));

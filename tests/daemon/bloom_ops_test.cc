@@ -2,10 +2,12 @@
 #include "daemon/bloom_ops.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "daemon/core.h"
 #include "proto/base/split_block.h"
 #include "proto/wire/bloom_ops.h"
 #include "tests/daemon/raw_client.h"
@@ -221,6 +223,25 @@ TEST_CASE("UnionWithWhatDoesNotFitIsRefusedAndChangesNothing") {
   const OwnedAnswer behind = fixture.Ask(UnionOp(TestNode::like_it().value(), ~0ull));
   CHECK(behind.answer.code == StatusCode::kOk);
   CHECK(behind.answer.number == 0);
+}
+
+TEST_CASE("UnionWithAFilterThatIsBeingMovedIsRefusedUntilItStays") {
+  Fixture fixture;
+  fixture.Code(On(Opcode::kBloomInsert, "a"), TestNode::like_it());
+  const PartitionId other(TestNode::like_it(), 0);
+  const auto on_core = [&](const std::function<void(Core&)>& task) {
+    REQUIRE(fixture.node.cores().Run(CoreId(0), task, Deadline::AfterMs(10'000)).ok());
+  };
+  on_core([&](Core& core) {
+    REQUIRE(core.dispatcher().ownership().Freeze(other, Term(1)) == StatusCode::kOk);
+  });
+  // Another node may have it by now, and values that are not here.
+  const OwnedAnswer refused = fixture.Ask(UnionOp(TestNode::like_it().value(), 0));
+  CHECK(refused.answer.code == StatusCode::kFailedPrecondition);
+  CHECK(refused.value.find("moved") != std::string::npos);
+  CHECK(fixture.Describe().bits_set == 0);
+  on_core([&](Core& core) { core.dispatcher().Thaw(other, Term(1)); });
+  CHECK(fixture.Code(UnionOp(TestNode::like_it().value(), 0)) == StatusCode::kOk);
 }
 
 TEST_CASE("ABatchOverManyPartitionsTellsEachDistinctValueOnce") {

@@ -2,6 +2,7 @@
 #include "daemon/dispatcher.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "daemon/core.h"
 #include "proto/wire/record_list.h"
@@ -166,6 +167,67 @@ TEST_CASE("AfterACutConnectionEachAddIsCountedOnceAndItsValueIsTheRightOne") {
     REQUIRE(client.WaitAnswer().answer.number == static_cast<std::uint64_t>(i));
     client.finished_below = header.frame_id + 1;
   }
+}
+
+// A frame with a change and a read that was answered, and comes again after a cut; meanwhile
+// `event` has happened. The codes of the second answer.
+std::vector<StatusCode> AnswersAfter(const std::function<void(TestNode&)>& event) {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  wire::FrameHeader header = client.NextHeader();
+  const std::vector<wire::Operation> operations = {PutOp("a", "one"), GetOp("a")};
+  client.Send(client.Request(header, Term(1), operations));
+  client.WaitAnswer();
+  CHECK(client.WaitAnswer().value == "one");
+  client.CutConnection();
+  event(node);
+  REQUIRE(client.Attach());
+  header.connection = client.attached().connection;
+  client.Send(client.Request(header, Term(1), operations));
+  std::vector<StatusCode> codes;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    codes.push_back(client.WaitAnswer().answer.code);
+  }
+  return codes;
+}
+
+TEST_CASE("AReadThatComesAgainAfterItsPartitionHasANewTermIsSentOn") {
+  CHECK(AnswersAfter([](TestNode& node) { node.RaiseTerms(); }) ==
+        std::vector{StatusCode::kOk, StatusCode::kWrongEpoch});
+}
+
+// Not kWrongEpoch: the client would wait for a term that never comes.
+TEST_CASE("AReadThatComesAgainWhileTheLeaseHasRunOutIsUnavailable") {
+  CHECK(AnswersAfter([](TestNode& node) { node.lease().Revoke(); }) ==
+        std::vector{StatusCode::kOk, StatusCode::kUnavailable});
+}
+
+TEST_CASE("AGroupThatWaitsIsForgottenWithItsSession") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  client.Settle();
+  client.time_left_us = 4'000'000'000;
+  client.Send(client.Request(client.NextHeader(), Term(2), {AddOp("n", 5)}));
+  const auto held_groups = [&] {
+    std::size_t held = 0;
+    REQUIRE(node.cores()
+                .Run(
+                    CoreId(0), [&](Core& core) { held = core.dispatcher().held_groups(); },
+                    Deadline::AfterMs(10'000))
+                .ok());
+    return held;
+  };
+  client.Settle();
+  REQUIRE(held_groups() == 1);
+  wire::FrameHeader header = client.NextHeader();
+  header.type = wire::FrameType::kDetach;
+  header.bytes = sizeof header;
+  client.Send(std::string(reinterpret_cast<const char*>(&header), sizeof header));
+  client.WaitLost();
+  const Deadline deadline = Deadline::AfterMs(30'000);
+  while (held_groups() > 0) REQUIRE_FALSE(deadline.Passed());
 }
 
 TEST_CASE("LateFramesOfAnOlderConnectionAreDropped") {

@@ -174,6 +174,36 @@ TEST_CASE("AWaitThatEndsInAFrozenPartitionTakesNothing") {
   CHECK(fixture.client.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
 }
 
+TEST_CASE("APopThatIsHeldBackTakesNothingForAClientThatHasGone") {
+  Fixture fixture;
+  REQUIRE(fixture.Ask(PushOp("a")) == StatusCode::kOk);
+  REQUIRE(fixture.Ask(PushOp("b")) == StatusCode::kOk);
+  REQUIRE(fixture.Freeze(Term(1)) == StatusCode::kOk);
+  wire::FrameHeader header = fixture.client.NextHeader();
+  fixture.client.Send(fixture.client.Request(header, Term(1), {PopOp()}));
+  fixture.client.Settle();
+  fixture.client.CutConnection();
+  const SessionId session = fixture.client.attached().session;
+  const Deadline noticed = Deadline::AfterMs(30'000);
+  for (bool connected = true; connected;) {
+    REQUIRE_FALSE(noticed.Passed());
+    fixture.OnCore([&](Core& core) {
+      connected = core.dispatcher().sessions().Find(session)->endpoint != nullptr;
+    });
+  }
+  fixture.Thaw(Term(1));
+  fixture.other.Call({PopOp()});
+  CHECK(Value(fixture.other.WaitAnswer()) == "a");
+  // It was not gone for good: it asks again, as a client does, and is served once.
+  REQUIRE(fixture.client.Attach());
+  header.connection = fixture.client.attached().connection;
+  const std::string again = fixture.client.Request(header, Term(1), {PopOp()});
+  for (int i = 0; i < 2; ++i) {
+    fixture.client.Send(again);
+    CHECK(Value(fixture.client.WaitAnswer()) == "b");
+  }
+}
+
 TEST_CASE("OperationsOverGrpcAreToldToAskAgain") {
   Fixture fixture;
   REQUIRE(fixture.Freeze(Term(1)) == StatusCode::kOk);

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "proto/convert/grpc_status.h"
@@ -102,6 +103,66 @@ TEST_CASE("NoMethodOfAnyServiceIsCalledWithoutTheToken") {
   CHECK(cluster.StatusFrom(0).nodes_size() == 1);
   CHECK(
       CallRaw(channel, "/tidepool.v1.Admin/Ping", "", {{"authorization", "Bearer " + token}}).ok());
+}
+
+// Partition 4,096 of namespace 4 has the number of partition 0 of namespace 5.
+TEST_CASE("NumbersOfMovesThatAreTooLargeAreRefusedAndNotCutOff") {
+  TestCluster cluster({.nodes = 1});
+  const auto stub = v1::Moves::NewStub(cluster.channel(0));
+  v1::MovePartitionRequest move;
+  move.set_namespace_id(4);
+  move.set_target_node(1);
+  const auto code_of_move = [&](const std::function<void(v1::MovePartitionRequest&)>& change) {
+    v1::MovePartitionRequest request = move;
+    change(request);
+    grpc::ClientContext call;
+    cluster.Prepare(&call);
+    return stub->Move(&call, request)->Finish().error_code();
+  };
+  constexpr auto kMalformed = grpc::StatusCode::INVALID_ARGUMENT;
+  CHECK(code_of_move([](auto& request) { request.set_namespace_id(1u << 20); }) == kMalformed);
+  CHECK(code_of_move([](auto& request) { request.set_partition(4'096); }) == kMalformed);
+  CHECK(code_of_move([](auto& request) { request.set_term(1u << 20); }) == kMalformed);
+  CHECK(code_of_move([](auto& request) { request.set_target_node(0x10001); }) == kMalformed);
+  CHECK(code_of_move([](auto& request) { request.set_hold_ms(~0ull); }) == kMalformed);
+  CHECK(code_of_move([](auto&) {}) != kMalformed);
+
+  const auto code_of_receive = [&](const std::function<void(v1::ReceiveStart&)>& change) {
+    v1::PartitionPiece piece;
+    piece.mutable_start()->set_namespace_id(4);
+    change(*piece.mutable_start());
+    grpc::ClientContext call;
+    cluster.Prepare(&call);
+    const auto stream = stub->Receive(&call);
+    stream->Write(piece);
+    v1::ReceiveAnswer answer;
+    while (stream->Read(&answer)) {
+    }
+    return stream->Finish().error_code();
+  };
+  CHECK(code_of_receive([](auto& start) { start.set_namespace_id(1u << 20); }) == kMalformed);
+  CHECK(code_of_receive([](auto& start) { start.set_partition(4'096); }) == kMalformed);
+  CHECK(code_of_receive([](auto& start) { start.set_term(1u << 20); }) == kMalformed);
+  CHECK(code_of_receive([](auto& start) { start.set_source_node(1'024); }) == kMalformed);
+  CHECK(code_of_receive([](auto& start) { start.set_core(0x10000); }) == kMalformed);
+  CHECK(code_of_receive([](auto&) {}) == grpc::StatusCode::OK);
+
+  const auto code_of_grant = [&](const std::function<void(v1::GrantPartitionRequest&)>& change) {
+    v1::GrantPartitionRequest request;
+    request.set_namespace_id(4);
+    change(request);
+    v1::GrantPartitionResponse response;
+    grpc::ClientContext call;
+    cluster.Prepare(&call);
+    return stub->Grant(&call, request, &response).error_code();
+  };
+  CHECK(code_of_grant([](auto& request) { request.set_namespace_id(1u << 20); }) == kMalformed);
+  CHECK(code_of_grant([](auto& request) { request.set_partition(4'096); }) == kMalformed);
+  CHECK(code_of_grant([](auto& request) { request.set_term(1u << 20); }) == kMalformed);
+  CHECK(code_of_grant([](auto& request) { request.set_source_node(1'024); }) == kMalformed);
+  CHECK(code_of_grant([](auto& request) { request.set_target_node(0x10000); }) == kMalformed);
+  CHECK(code_of_grant([](auto& request) { request.set_core(0x10000); }) == kMalformed);
+  CHECK(code_of_grant([](auto&) {}) == grpc::StatusCode::OK);
 }
 
 TEST_CASE("HealthNeedsNoTokenAndReflectionDoes") {
