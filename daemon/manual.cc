@@ -20,24 +20,24 @@ std::string TroffOption(const OptionRow& row) {
   return ".TP\n" + head + "\n" + Troff(help) + "\n";
 }
 
-// Lines as they are.
+// Line by line, which troff joins outside of .nf and .fi.
 std::string TroffLines(std::string_view text) {
-  std::string out = ".nf\n";
+  std::string out;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     out += Troff(text.substr(0, end)) + "\n";
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return out + ".fi\n";
+  return out;
 }
 
-// Of the help, from the line that begins with `from` up to that with `to`.
-std::string_view Part(std::string_view help, std::string_view from, std::string_view to) {
+std::string AsItIs(std::string_view text) { return ".nf\n" + TroffLines(text) + ".fi\n"; }
+
+// Of the help, from the line that begins with `from` up to the next empty one.
+std::string_view Part(std::string_view help, std::string_view from) {
   const std::size_t begin = help.find("\n" + std::string(from));
   TP_CHECK(begin != std::string_view::npos);
-  const std::size_t end = help.find("\n" + std::string(to), begin);
-  TP_CHECK(end != std::string_view::npos);
-  return help.substr(begin + 1, end - begin);
+  return help.substr(begin + 1, help.find("\n\n", begin) - begin);
 }
 
 }  // namespace
@@ -48,13 +48,13 @@ std::string ManualPage() {
       ".TH KVD 1 \"\" \"Tidepool " TIDEPOOL_VERSION "\" \"User commands\"\n.SH NAME\n" +
       Troff(help.substr(0, help.find('\n'))) +
       "\n.SH SYNOPSIS\n\\fBkvd\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n" +
-      TroffLines(Part(help, "Without options", "Options, each")) +
+      TroffLines(Part(help, "Without options")) +
       ".SH OPTIONS\nEach is also a key of the TOML file and TIDEPOOL_<NAME> in the environment; a "
       "flag wins over the environment, which wins over the file.\n";
   for (const OptionRow& row : OptionTable()) text += TroffOption(row);
-  return text + ".PP\n" + TroffLines(Part(help, "  --config FILE", "Examples:")) +
-         ".SH EXAMPLES\n" + TroffLines(Part(help, "  kvd ", "Exit codes:")) + ".SH EXIT STATUS\n" +
-         TroffLines(Part(help + "\n\n", "Exit codes:", "\n")) + ".SH SEE ALSO\nkvctl(1)\n";
+  return text + ".PP\n" + AsItIs(Part(help, "  --config FILE")) + ".SH EXAMPLES\n" +
+         AsItIs(Part(help, "  kvd ")) + ".SH EXIT STATUS\n" + AsItIs(Part(help, "Exit codes:")) +
+         ".SH SEE ALSO\nkvctl(1)\n";
 }
 
 }  // namespace tidepool::daemon
