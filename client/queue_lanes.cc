@@ -13,22 +13,54 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 
-// The lanes that have ready items now, from the handle's own on; and why one did not say, if so.
-std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
-                                          Status* failure) {
+// A lane that does not answer for so long, as it is being moved or its node has stopped, is looked
+// at by itself: others may have items. Doubled as long as nothing is learnt, so that a network may
+// also be slow.
+constexpr std::chrono::milliseconds kPatience(100);
+
+struct LanesSeen {
+  std::vector<std::uint32_t> with_items;  // From the handle's own on.
+  Status failure;                         // Why one did not say, if so.
+  Status silence;                         // The same, of one that has not answered.
+};
+
+LanesSeen AskLanes(const Namespace& space, std::chrono::milliseconds timeout) {
   const CallRef call = StartLengths(space, timeout);
-  std::vector<std::uint32_t> lanes;
+  LanesSeen seen;
   for (std::uint32_t i = 0; i < space.partitions(); ++i) {
     const std::uint32_t lane = (space.space()->lane() + i) % space.partitions();
     const Operation& operation = call.get()->operations()[lane];
-    if (operation.code != StatusCode::kOk) {
-      *failure = call.get()->StatusOf(operation);
-      continue;
+    if (operation.code == StatusCode::kDeadlineExceeded) {
+      seen.silence = call.get()->StatusOf(operation);
+    } else if (operation.code != StatusCode::kOk) {
+      seen.failure = call.get()->StatusOf(operation);
+    } else {
+      const auto lengths = wire::LoadQueueLengths(AsBytes(operation.result));
+      if (lengths.ok() && lengths->ready > 0) seen.with_items.push_back(lane);
     }
-    const auto lengths = wire::LoadQueueLengths(AsBytes(operation.result));
-    if (lengths.ok() && lengths->ready > 0) lanes.push_back(lane);
   }
-  return lanes;
+  return seen;
+}
+
+// The lanes that have ready items now. `once`: the caller looks again, or has items already. Others
+// are only told that there is nothing when all lanes have said so.
+std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
+                                          bool once, std::chrono::milliseconds* patience,
+                                          Status* failure) {
+  if (timeout.count() <= 0) timeout = space.space()->engine()->options().connect.call_timeout;
+  const Deadline until = Deadline::AfterMs(
+      static_cast<std::uint64_t>(std::min<std::int64_t>(timeout.count(), kWaitForEver.count())));
+  for (;;) {
+    const std::chrono::milliseconds left(std::max<std::uint64_t>(1, until.LeftMs()));
+    const bool is_last = left <= *patience;
+    LanesSeen seen = AskLanes(space, std::min(*patience, left));
+    const bool is_silent = !seen.silence.ok() && seen.with_items.empty();
+    if (is_silent) *patience *= 2;
+    if (is_silent && !once && !is_last) continue;
+    if (is_silent && !once) *failure = seen.silence;
+    if (!seen.failure.ok()) *failure = seen.failure;
+    return seen.with_items;
+  }
 }
 
 // Adds items of one lane until there are enough or it has no more.
@@ -72,7 +104,9 @@ CallRef StartLengths(const Namespace& handle, std::chrono::milliseconds timeout)
 bool FindLaneWithItems(const Namespace& space, std::chrono::milliseconds timeout,
                        std::uint32_t* lane) {
   Status failure;
-  const std::vector<std::uint32_t> lanes = LanesWithItems(space, timeout, &failure);
+  std::chrono::milliseconds patience = kPatience;
+  const std::vector<std::uint32_t> lanes =
+      LanesWithItems(space, timeout, false, &patience, &failure);
   if (!lanes.empty()) *lane = lanes.front();
   return !lanes.empty();
 }
@@ -82,6 +116,7 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
   const auto wait_ms = static_cast<std::uint64_t>(
       std::clamp<std::int64_t>(options.wait.count(), 0, kWaitForEver.count()));
   const Deadline until = Deadline::AfterMs(wait_ms);
+  std::chrono::milliseconds patience = kPatience;
   ItemBatch batch;
   for (;;) {
     // Most pops of a busy queue find something in the own lane.
@@ -91,7 +126,9 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
       return failure;
     }
     if (batch.size() < items_max) {
-      for (const std::uint32_t lane : LanesWithItems(space, options.timeout, &failure)) {
+      const bool once = !batch.empty() || MayWait(space, options);
+      for (const std::uint32_t lane :
+           LanesWithItems(space, options.timeout, once, &patience, &failure)) {
         const Status taken = TakeFromLane(space, lane, items_max, options, &batch);
         if (!taken.ok()) failure = taken;
         if (batch.size() == items_max) break;

@@ -182,7 +182,9 @@ void RangeMoves::CancelTarget(const RangeMove& move) {
 void RangeMoves::OnMap() {
   for (const auto& source : sources_) {
     if (!source->OnMap()) continue;
-    store_.Find(source->move().from)->SetLeavings(0);  // The target will tell how many.
+    const RangeMove& move = source->move();
+    store_.Find(move.from)->SetLeavings(0);  // The target will tell how many.
+    leavings_.push_back({move.from, move.key, move.key, 0, std::nullopt});
   }
 }
 
@@ -238,12 +240,7 @@ bool RangeMoves::Slice(std::uint64_t budget_ns) {
   }
   for (const auto& source : sources_) more = source->Slice(end_ns) || more;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (!sources_[i]->over()) continue;
-    const RangeMove& move = sources_[i]->move();
-    if (move.stage.load() != RangeMove::Stage::kFailed) {
-      leavings_.push_back({move.from, move.key, 0});
-    }
-    RemoveSource(i--);
+    if (sources_[i]->over()) RemoveSource(i--);
   }
   return RemoveLeavings(end_ns) || more;
 }
@@ -265,6 +262,13 @@ void RangeMoves::Left(PartitionId from, std::uint64_t records) {
   }
 }
 
+const RangeSource* RangeMoves::SourceOf(PartitionId partition) const {
+  for (const auto& source : sources_) {
+    if (source->move().from == partition) return source.get();
+  }
+  return nullptr;
+}
+
 bool RangeMoves::RemoveLeavings(std::uint64_t end_ns) {
   while (!leavings_.empty()) {
     Leavings& leavings = leavings_.front();
@@ -273,17 +277,37 @@ bool RangeMoves::RemoveLeavings(std::uint64_t end_ns) {
       leavings_.erase(leavings_.begin());
       continue;
     }
+    const RangeSource* source = SourceOf(leavings.partition);
+    const std::size_t large_left = source == nullptr ? 0 : source->large_left();
+    if (leavings.next.empty()) {
+      // At the end, with some passed over: again when there are fewer of them.
+      if (large_left == leavings.passed_over) return false;
+      leavings.next = leavings.key;
+      leavings.passed_over.reset();
+    }
+    const std::string* large = source == nullptr ? nullptr : source->LargeFrom(leavings.next);
     storage::KeyRange range;
-    range.begin = AsBytes(leavings.key);
+    range.begin = AsBytes(leavings.next);
+    if (large != nullptr) range.end = AsBytes(*large);
     StatusCode code = StatusCode::kOk;
     const storage::RangeProgress progress =
         held->ordered().EraseRange(range, kLeavingsPerStep, store_.NowMs(), &code);
     leavings.records -= static_cast<std::int64_t>(progress.records);
     held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
-    if (progress.done) {
+    if (progress.done && large != nullptr) {
+      leavings.next = *large + '\0';
+      leavings.passed_over = large_left;
+    } else if (progress.done && leavings.passed_over.has_value()) {
+      leavings.next.clear();
+    } else if (progress.done && source == nullptr) {
       held->SetLeavings(std::nullopt);
       leavings_.erase(leavings_.begin());
-    } else if (code != StatusCode::kOk || Clock::Real().MonotonicNs() >= end_ns) {
+      continue;
+    } else if (progress.done) {
+      // Nothing is left but the source's last parcels.
+      return false;
+    }
+    if (code != StatusCode::kOk || Clock::Real().MonotonicNs() >= end_ns) {
       return code == StatusCode::kOk;
     }
   }

@@ -13,7 +13,9 @@
 // 3. The map reaches the source: the same task that takes it over gives the partition its new term
 //    and bounds, so the last change of a moved key is in the stream by then. It says so behind it.
 // 4. The target has held back what came for the new partition (it is frozen) and serves it once it
-//    has applied the stream to its end. The source removes what has left it, a slice per poll.
+//    has applied the stream to its end. From the cut on the source removes what has left it, a
+//    slice per poll, but for large values that it has not sent: for these the target may need the
+//    room.
 #pragma once
 
 #include <atomic>
@@ -21,6 +23,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -108,9 +111,13 @@ class RangeMoves {
   struct Leavings {
     PartitionId partition;
     std::string key;
+    std::string next;          // Where to go on.
     std::int64_t records = 0;  // Below 0 until the target has told how many there are.
+    // The large values that the source still had to send when this went by: they were passed over.
+    std::optional<std::size_t> passed_over;
   };
   bool RemoveLeavings(std::uint64_t end_ns);
+  const RangeSource* SourceOf(PartitionId partition) const;
   // Begins or ends holding changes back.
   void BoundUnapplied(RangeSource& source);
   void EndHold(RangeSource& source);

@@ -84,6 +84,13 @@ void RangeSource::Fail() {
   if (stage != RangeMove::Stage::kDone) move_->stage.store(RangeMove::Stage::kFailed);
 }
 
+const std::string* RangeSource::LargeFrom(const std::string& key) const {
+  const auto found = large_.lower_bound(key);
+  const std::string* first = found == large_.end() ? nullptr : &*found;
+  if (!sending_.has_value() || sending_->key < key) return first;
+  return first == nullptr || sending_->key < *first ? &sending_->key : first;
+}
+
 bool RangeSource::OnMap() {
   if (over_ || cut_) return false;
   storage::Partition* held = store_.Find(move_->from);

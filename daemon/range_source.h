@@ -30,6 +30,9 @@ class RangeSource final : public storage::LogSink {
   // Copies, or sends large values. True: there is more to do at once.
   bool Slice(std::uint64_t end_ns);
   void Flush();
+  // The first key from `key` on whose large value is still to be sent; null: none.
+  const std::string* LargeFrom(const std::string& key) const;
+  std::size_t large_left() const { return large_.size() + (sending_.has_value() ? 1 : 0); }
   // Everything is sent, the end too; or nothing will be any more.
   bool over() const { return over_; }
 

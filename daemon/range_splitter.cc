@@ -309,16 +309,50 @@ Result<Epoch> RangeSplitter::AskCoordinator(const RangeSplit& split) {
 // Until the coordinator has said yes or no: after a yes whose answer was lost the copy is the
 // range, so nothing may be dropped before. The source serves on, and its changes follow.
 Result<Epoch> RangeSplitter::Commit(const RangeSplit& split) {
-  for (bool logged = false;;) {
+  for (bool is_unanswered = false;;) {
     auto epoch = AskCoordinator(split);
-    if (epoch.ok() || !SaysNothing(epoch.status())) return epoch;
-    if (!logged) {
+    if (epoch.ok()) return epoch;
+    if (!SaysNothing(epoch.status())) {
+      return is_unanswered ? Withdraw(split, epoch.status()) : epoch;
+    }
+    if (!std::exchange(is_unanswered, true)) {
       log::Warn("the coordinator does not say whether a range is split; asking on: " +
                 epoch.status().ToString());
-      logged = true;
     }
     if (!SleepMs(kRetryMs)) return epoch;
   }
+}
+
+// A question that was not answered may still arrive, and what was refused since may then be
+// granted, to a copy that is gone. It names the range's term, so a new term ends it.
+Result<Epoch> RangeSplitter::Withdraw(const RangeSplit& split, const Status& why) {
+  const PartitionId id(split.space, split.partition);
+  const placement::PlacementMapPtr known = node_.map.Get();
+  const placement::PartitionPlace* place = known->Find(id);
+  // Under the last term nothing is split.
+  if (place == nullptr || split.term.value() >= limits::kTermMax) return why;
+  v1::GrantPartitionRequest request;
+  request.set_namespace_id(split.space.value());
+  request.set_partition(split.partition);
+  request.set_term(split.term.value());
+  request.set_source_node(split.node.value());
+  request.set_target_node(split.node.value());
+  request.set_target_incarnation(node_.incarnation);
+  request.set_core(place->core.value());
+  Member& member = *node_.member.load();
+  do {
+    const auto answer = member.GrantPartition(request, Deadline::AfterMs(kCoordinatorMs));
+    if (answer.ok() && answer->granted()) return why;
+    if (answer.ok() && answer->superseded()) {
+      // By that question, or as the namespace was dropped.
+      member.Sync(Deadline::AfterMs(kCoordinatorMs));
+      const placement::PlacementMapPtr map = node_.map.Get();
+      const auto space = map->Find(split.space);
+      if (space != nullptr && IsSplitSo(*space, split)) return map->epoch;
+      if (space == nullptr || space->partitions[split.partition].term != split.term) return why;
+    }
+  } while (SleepMs(kRetryMs));
+  return Status(StatusCode::kUnavailable, "the daemon is stopping");
 }
 
 }  // namespace tidepool::daemon

@@ -78,6 +78,9 @@ class RangeSplitter {
   void Cancel(const RangeMovePtr& move);
   Result<Epoch> Commit(const RangeSplit& split);
   Result<Epoch> AskCoordinator(const RangeSplit& split);
+  // Makes sure that a split which was refused (`why`) is not granted later. Returns `why`, or the
+  // epoch of a map in which it was granted all the same.
+  Result<Epoch> Withdraw(const RangeSplit& split, const Status& why);
   // Looks every millisecond. False: this splitter is being stopped.
   bool Await(const std::function<bool()>& condition);
   bool SleepMs(std::uint64_t ms);

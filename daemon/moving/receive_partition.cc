@@ -1,6 +1,7 @@
 #include "daemon/moving/receive_partition.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,8 +45,9 @@ class Receiver {
 
   Status Open();
   Status Take(const v1::PartitionPiece& piece);
-  // After the last piece. Errors: kCancelled (this daemon stops).
-  Result<v1::ReceiveAnswer> Ask();
+  // After the last piece. The answer is final; what `tell` hears before is not. Errors: kCancelled
+  // (this daemon stops).
+  Result<v1::ReceiveAnswer> Ask(const std::function<void(const v1::ReceiveAnswer&)>& tell);
 
  private:
   Status Look(placement::PlacementMapPtr* map) const;
@@ -145,7 +147,7 @@ void Receiver::WaitInstalled(Epoch epoch) {
   }
 }
 
-Result<v1::ReceiveAnswer> Receiver::Ask() {
+Result<v1::ReceiveAnswer> Receiver::Ask(const std::function<void(const v1::ReceiveAnswer&)>& tell) {
   v1::GrantPartitionRequest request;
   request.set_namespace_id(start_.namespace_id());
   request.set_partition(start_.partition());
@@ -155,21 +157,27 @@ Result<v1::ReceiveAnswer> Receiver::Ask() {
   request.set_target_incarnation(node_.incarnation);
   request.set_core(start_.core());
   v1::ReceiveAnswer answer;
-  for (bool first = true;; first = false) {
+  bool is_unanswered = false;  // An earlier question, which may be granted when it arrives.
+  bool is_told = false;
+  for (;;) {
     // From the first question on it may be ours.
     is_kept_ = true;
     const auto asked = node_.member.load()->GrantPartition(request, Deadline::AfterMs(kGrantMs));
     if (asked.ok()) {
-      is_kept_ = asked->granted();
+      const bool is_final = asked->granted() || asked->superseded() || !is_unanswered;
       answer.set_granted(asked->granted());
+      answer.set_undecided(!is_final);
       answer.set_epoch(asked->epoch());
       answer.set_code(asked->code());
       answer.set_what(asked->what());
       answer.set_remedy(asked->remedy());
-      if (is_kept_) WaitInstalled(Epoch(asked->epoch()));
-      return answer;
-    }
-    if (first) {
+      if (is_final) {
+        is_kept_ = asked->granted();
+        if (is_kept_) WaitInstalled(Epoch(asked->epoch()));
+        return answer;
+      }
+      if (!std::exchange(is_told, true)) tell(answer);
+    } else if (!std::exchange(is_unanswered, true)) {
       log::Warn("the coordinator did not say who has partition " + std::to_string(id_.index()) +
                 " of namespace " + std::to_string(id_.space().value()) +
                 ", which is here; asking on: " + asked.status().ToString());
@@ -214,7 +222,8 @@ Status ReceivePartition(NodeState* node, const v1::ReceiveStart& start, ReceiveS
     stream->Write(Refusal(status));
     return OkStatus();
   }
-  const auto answer = receiver->Ask();
+  const auto answer =
+      receiver->Ask([&](const v1::ReceiveAnswer& so_far) { stream->Write(so_far); });
   if (!answer.ok()) return answer.status();
   receiver.reset();
   stream->Write(*answer);

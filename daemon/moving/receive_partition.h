@@ -17,7 +17,8 @@ using ReceiveStream = grpc::ServerReaderWriter<v1::ReceiveAnswer, v1::PartitionP
 // are within their limits. Nobody sees the partition before the map says that it is this
 // node's. An image that does not become whole, or whose grant is refused, is dropped and never
 // used; as long as it is not known whether it was granted, it is kept and asked for again, also
-// when the owner is gone.
+// when the owner is gone. A refusal says nothing of a question that was asked before it and not
+// answered: then only a grant or another owner or term decides.
 //
 // The last answer says what was decided. Returns: kOk (it is decided and said), kCancelled (the
 // owner has ended it, or this daemon stops).

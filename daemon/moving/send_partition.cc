@@ -253,14 +253,15 @@ Result<Epoch> Sender::Learn() {
     InstallMap(Epoch(answer.epoch()));
     return Epoch(answer.epoch());
   }
+  if (answer.undecided()) return Reclaim(StatusOf(answer));
   Thaw();
   return StatusOf(answer);
 }
 
 // The target may have the partition, or get it yet. Whoever's grant comes first has it.
 Result<Epoch> Sender::Reclaim(const Status& why) {
-  log::Warn(name_ + ": the move to " + NodeText(target_) + " ended without an answer (" +
-            why.ToString() + "); asking the coordinator who has it");
+  log::Warn(name_ + ": the move to " + NodeText(target_) + " is not decided (" + why.ToString() +
+            "); asking the coordinator who has it");
   v1::GrantPartitionRequest request;
   request.set_namespace_id(id_.space().value());
   request.set_partition(id_.index());

@@ -1,7 +1,11 @@
 #include "daemon/services/moves_service.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "daemon/moving/receive_partition.h"
@@ -14,6 +18,8 @@ namespace tidepool::daemon {
 namespace {
 
 using convert::ToGrpc;
+
+constexpr std::chrono::milliseconds kProgressInterval(200);
 
 class MovesGate final : public v1::Moves::Service, private Gate {
  public:
@@ -36,6 +42,48 @@ class MovesGate final : public v1::Moves::Service, private Gate {
 
  private:
   v1::Moves::Service& inner_;
+};
+
+// Says how far it is, again and again: also while the move waits for somebody, so that a caller can
+// tell a slow move from a node that has stopped.
+class ProgressWriter {
+ public:
+  explicit ProgressWriter(grpc::ServerWriter<v1::MovePartitionProgress>* writer)
+      : writer_(*writer), thread_([this] { Run(); }) {}
+  ~ProgressWriter() { End(); }
+  ProgressWriter(const ProgressWriter&) = delete;
+  ProgressWriter& operator=(const ProgressWriter&) = delete;
+
+  void Write(const v1::MovePartitionProgress& progress) {
+    const std::lock_guard lock(mutex_);
+    last_ = progress;
+    writer_.Write(last_);
+  }
+  // Writes nothing more. Returns what was written last.
+  v1::MovePartitionProgress End() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    return last_;
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, kProgressInterval, [this] { return ended_; })) {
+      writer_.Write(last_);
+    }
+  }
+
+  grpc::ServerWriter<v1::MovePartitionProgress>& writer_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ended_ = false;
+  v1::MovePartitionProgress last_;
+  std::thread thread_;  // After all that it uses.
 };
 
 Status Malformed(std::string_view what) {
@@ -70,13 +118,11 @@ grpc::Status MovesService::Move(grpc::ServerContext* /*call*/,
                "operations would be held back for " + std::to_string(request->hold_ms()) + " ms",
                "the longest is a day; give a shorter --timeout"));
   }
-  v1::MovePartitionProgress last;
+  ProgressWriter progress(writer);
   // A caller that goes away does not end what has begun.
-  const auto moved =
-      SendPartition(&node_, *request, [&](const v1::MovePartitionProgress& progress) {
-        last = progress;
-        writer->Write(progress);
-      });
+  const auto moved = SendPartition(
+      &node_, *request, [&](const v1::MovePartitionProgress& so_far) { progress.Write(so_far); });
+  v1::MovePartitionProgress last = progress.End();
   if (!moved.ok()) return ToGrpc(moved.status());
   last.set_epoch(moved->value());
   writer->Write(last);

@@ -1,6 +1,10 @@
 // Namespaces.Migrate: one partition after the other to one node, by their owners.
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
 
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/services/namespaces_service.h"
@@ -16,6 +20,51 @@ using convert::ToGrpc;
 constexpr std::uint64_t kMapMs = 2'000;
 // Another may have moved it, or its owner come back, since the map was read.
 constexpr int kTries = 5;
+// The owner says how far it is each fifth of a second.
+constexpr std::chrono::seconds kSilenceMax(15);
+
+// Ends a call from whose other side nothing has come for too long.
+class SilenceWatch {
+ public:
+  explicit SilenceWatch(grpc::ClientContext* call) : call_(*call), thread_([this] { Run(); }) {}
+  ~SilenceWatch() { End(); }
+  SilenceWatch(const SilenceWatch&) = delete;
+  SilenceWatch& operator=(const SilenceWatch&) = delete;
+
+  void Heard() {
+    const std::lock_guard lock(mutex_);
+    heard_ = true;
+  }
+  // False: it has ended the call.
+  bool End() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    return !was_silent_;
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    do {
+      heard_ = false;
+      if (wake_.wait_for(lock, kSilenceMax, [this] { return ended_; })) return;
+    } while (heard_);
+    was_silent_ = true;
+    call_.TryCancel();
+  }
+
+  grpc::ClientContext& call_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool heard_ = false;
+  bool ended_ = false;
+  bool was_silent_ = false;
+  std::thread thread_;  // After all that it uses.
+};
 
 class Migration {
  public:
@@ -111,22 +160,29 @@ Status Migration::MoveOnce(NamespaceId space_id, std::uint32_t partition, bool* 
   request.set_hold_ms(request_.hold_ms());
   const placement::Node& owner = map->nodes[place.node.value()];
   // No deadline: the owner's are enough, and while the owner cannot tell how it ended there is
-  // nothing to say. Its end, ours and the caller's all end the call.
-  grpc::ClientContext call;
-  node_.peers.Authorize(call);
-  const MovesUnderWay::Call registered(&node_.moves, &call);
+  // nothing to say. Its end, its silence, ours and the caller's end all end the call.
+  const std::unique_ptr<grpc::ClientContext> call = grpc::ClientContext::FromServerContext(caller_);
+  node_.peers.Authorize(*call);
+  const MovesUnderWay::Call registered(&node_.moves, call.get());
   const auto reader =
-      v1::Moves::NewStub(node_.peers.Get(owner.control_address))->Move(&call, request);
+      v1::Moves::NewStub(node_.peers.Get(owner.control_address))->Move(call.get(), request);
+  SilenceWatch watch(call.get());
   const std::uint64_t bytes_before = progress_.bytes_done();
   v1::MovePartitionProgress step;
   while (reader->Read(&step)) {
+    watch.Heard();
     progress_.set_entries_done(step.entries_done());
     progress_.set_entries_total(step.entries_total());
     progress_.set_bytes_done(bytes_before + step.bytes_done());
     if (step.epoch() != 0) progress_.set_epoch(step.epoch());
-    if (!writer_.Write(progress_)) call.TryCancel();
+    if (!writer_.Write(progress_)) call->TryCancel();
   }
-  return convert::FromGrpc(reader->Finish(), NodeText(owner));
+  const grpc::Status end = reader->Finish();
+  if (watch.End()) return convert::FromGrpc(end, NodeText(owner));
+  return Status(StatusCode::kUnknown,
+                NodeText(owner) + ", which moves partition " + std::to_string(partition) +
+                    ", says nothing any more",
+                "where it is: kvctl namespace describe " + request_.name());
 }
 
 }  // namespace

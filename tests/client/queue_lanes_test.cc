@@ -250,6 +250,39 @@ TEST_CASE("Lanes whose node is down are passed over", "[kinds]") {
   CHECK(handles[0].Pop().code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("A lane that does not answer does not keep items of others back", "[kinds]") {
+  // Its node is not taken for dead as long as the test lasts.
+  TestCluster cluster({.nodes = 2, .cores = 1, .lease_ms = 60'000});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  std::vector<BytesQueue> handles;
+  for (std::uint32_t i = 0; i < kLanes; ++i) {
+    handles.push_back(Open<BytesQueue>(client, "q", {.lanes = kLanes}));
+  }
+  // Lanes lie on the nodes in turn: of these handles two have their own on node 0.
+  std::vector<std::size_t> there;
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const auto id = handles[i].Push("x");
+    RequireOk(id.status());
+    if (*id % kLanes % 2 == 0) there.push_back(i);
+  }
+  REQUIRE(there.size() == 2);
+  const std::size_t stopped = cluster.node_id(0) == 1 ? 0 : 1;
+  cluster.Suspend(stopped);
+  const BytesQueue& queue = handles[there[0]];
+  const Deadline sent = Deadline::AfterMs(kPatienceMs);
+  RequireOk(queue.Pop({.timeout = kWait}).status());
+  RequireOk(queue.Pop({.timeout = kWait}).status());  // Of another lane.
+  CHECK(queue.Pop({.wait = 100ms, .timeout = kWait}).code() == StatusCode::kDeadlineExceeded);
+  CHECK_FALSE(sent.Passed());
+  // That there is nothing more nobody knows.
+  CHECK(queue.Pop({.timeout = 300ms}).code() == StatusCode::kDeadlineExceeded);
+  cluster.Resume(stopped);
+  RequireOk(queue.Pop({.timeout = kWait}).status());
+  RequireOk(queue.Pop({.timeout = kWait}).status());
+  CHECK(queue.Pop({.timeout = kWait}).code() == StatusCode::kNotFound);
+}
+
 TEST_CASE("What lanes are not for is refused", "[kinds]") {
   Fixture fixture;
   const auto code = [&](NamespaceKind kind, const NamespaceOptions& options) {

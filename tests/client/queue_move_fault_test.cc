@@ -245,6 +245,22 @@ TEST_CASE("A move ends by itself when its caller has gone", "[fault][kinds]") {
   fixture.ExpectAll(queue);
 }
 
+TEST_CASE("A move whose owner has stopped does not keep its caller for ever", "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = fixture.Fill(1, 100);
+  // So that node 0 has a connection to it: to get one would not take for ever.
+  RequireOk(fixture.Start(0, 2)->End());
+  RequireOk(fixture.Start(0, 1)->End());
+  fixture.cluster.Suspend(fixture.index_of[1]);
+  auto move = fixture.Start(0, 2);
+  const Status end = move->End();
+  fixture.cluster.Resume(fixture.index_of[1]);
+  // Not the patience of the test.
+  CHECK(end.code() == StatusCode::kUnknown);
+  CHECK(WaitUntil([&] { return queue.Length({.timeout = kWait}).ok(); }));
+  fixture.ExpectAll(queue, 100);
+}
+
 TEST_CASE("Workers are killed with leases while their queue moves, and every item is done",
           "[fault][kinds]") {
   constexpr int kJobs = 300;

@@ -18,7 +18,8 @@ namespace {
 using Stage = RangeMove::Stage;
 
 struct Fixture {
-  Fixture() : node(1, 512ull << 20, Kind::kOrdered), client(node) {
+  explicit Fixture(std::uint64_t memory_bytes = 512ull << 20)
+      : node(1, memory_bytes, Kind::kOrdered), client(node) {
     client.Attach();
     move->from = PartitionId(TestNode::space(), 0);
     move->term = node.term();
@@ -97,6 +98,56 @@ TEST_CASE("ChangesAreHeldBackWhileTheTargetIsTooFarBehind") {
   while (put() == StatusCode::kOk) REQUIRE_FALSE(deadline.Passed());
   fixture.OnCore([&](Core& core) { core.dispatcher().range_moves().CancelSource(*fixture.move); });
   CHECK(put() == StatusCode::kOk);
+}
+
+TEST_CASE("WhatHasLeftMakesRoomForLargeValuesThatAreStillToCome") {
+  Fixture fixture(128ull << 20);
+  const std::string value(8'000, 'v');
+  std::vector<std::string> keys;
+  for (int i = 0; i < 3'600; ++i) keys.push_back("n" + std::to_string(i));
+  for (std::size_t i = 0; i < keys.size(); i += 16) {
+    std::vector<wire::Operation> puts;
+    for (std::size_t k = i; k < i + 16; ++k) puts.push_back(PutOp(keys[k], value));
+    REQUIRE(fixture.node.cores()
+                .Execute(CoreId(0), fixture.move->from, fixture.move->term, puts, 1024,
+                         Deadline::AfterMs(10'000))
+                .ok());
+  }
+  fixture.OnCore([&](Core& core) {
+    REQUIRE(core.dispatcher().range_moves().StartTarget(fixture.move).ok());
+    REQUIRE(core.dispatcher().range_moves().StartSource(fixture.move).ok());
+  });
+  const auto wait_until = [&](const char* what, const std::function<bool()>& condition) {
+    const Deadline deadline = Deadline::AfterMs(30'000);
+    while (!condition()) {
+      INFO("waiting for " << what);
+      REQUIRE_FALSE(deadline.Passed());
+      fixture.OnCore([](Core&) {});
+    }
+  };
+  wait_until("the copy", [&] { return fixture.move->stage.load() == Stage::kFollowing; });
+  // All that is small is there twice, and for this one as well there is no room.
+  const std::string large(40u << 20, 'l');
+  UploadValue(fixture.client, 1, large);
+  wire::Operation put = PutOp("z", "");
+  put.set(wire::Argument::kUpload, 1);
+  fixture.client.Call({put});
+  REQUIRE(fixture.client.WaitAnswer().answer.code == StatusCode::kOk);
+  wait_until("a full memory", [&] { return fixture.move->out_of_memory.load(); });
+  fixture.node.SetRanges({"", "m"});
+  wait_until("the end", [&] { return fixture.move->stage.load() == Stage::kDone; });
+  fixture.client.Call({GetOp("z")});
+  const OwnedAnswer found = fixture.client.WaitAnswer();
+  CHECK(found.answer.code == StatusCode::kOk);
+  CHECK(found.answer.number == large.size());
+  // In the end nothing of what has left is there twice.
+  const auto records_of = [&](PartitionId partition) {
+    std::size_t records = 0;
+    fixture.OnCore([&](Core& core) { records = core.store().Find(partition)->store().size(); });
+    return records;
+  };
+  wait_until("the removal", [&] { return records_of(fixture.move->from) == 0; });
+  CHECK(records_of(fixture.move->to) == keys.size() + 1);
 }
 
 TEST_CASE("ATargetThatIsFarBehindIsUrgentBeforeTheCutToo") {
