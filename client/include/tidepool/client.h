@@ -167,9 +167,10 @@ class TIDEPOOL_API Client {
   // kFailedPrecondition ("local", and no node is up on this machine); kUnavailable (the node or an
   // owner is down, or cannot be reached); kResourceExhausted (no memory there); kAborted (somebody
   // else moves it, or it was dropped or granted anew meanwhile); kCancelled (a daemon of the move
-  // is stopping); kDataLoss (a piece arrived damaged); kDeadlineExceeded (`hold` was too short).
-  // After another end than kOk it is served where it was, and of several partitions some may have
-  // moved; if this process or its connection ends, what was under way still ends by itself.
+  // is stopping); kDataLoss (a piece arrived damaged); kDeadlineExceeded (`hold` was too short);
+  // kUnknown (the owner says nothing any more: kvctl namespace describe tells where it is). After
+  // another end than kOk and kUnknown it is served where it was, and of several partitions some may
+  // have moved; if this process or its connection ends, what was under way still ends by itself.
   Status Migrate(std::string_view name, std::string_view node, std::chrono::milliseconds hold = {});
   // All namespaces, by name. Errors: kUnavailable, kDeadlineExceeded.
   Result<std::vector<NamespaceInfo>> List();
