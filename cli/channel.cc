@@ -1,14 +1,12 @@
 #include "cli/channel.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 #include <vector>
 
 #include "proto/base/limits.h"
+#include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/job_token.h"
 
 namespace tidepool::cli {
@@ -21,11 +19,6 @@ constexpr std::uint64_t kStreamTimeoutMs = 365ull * 24 * 3600 * 1000;
 constexpr std::uint64_t kConnectMsMin = 300;
 
 }  // namespace
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 Status AsUnreachable(const Status& failure) {
   if (failure.code() != StatusCode::kNotFound) return failure;
@@ -101,7 +94,7 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   std::unique_ptr<Channel> channel(new Channel(options, *std::move(found), *std::move(token)));
 
   std::vector<cluster_file::FileNode> nodes = channel->found_.file.nodes;
-  const std::string here = HostName();
+  const std::string here = cluster_file::HostName();
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const cluster_file::FileNode& node) { return node.host == here; });
   const Deadline deadline = Deadline::AfterMs(options.timeout_ms);

@@ -21,9 +21,6 @@
 
 namespace tidepool::cli {
 
-// Of this machine, as the daemons' "host".
-std::string HostName();
-
 struct ChannelOptions {
   std::string cluster;  // --cluster, or empty.
   std::uint64_t timeout_ms = 10'000;

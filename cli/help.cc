@@ -5,6 +5,7 @@
 
 #include "cli/exit_codes.h"
 #include "cli/verbs.h"
+#include "proto/base/troff.h"
 
 namespace tidepool::cli {
 namespace {
@@ -50,22 +51,6 @@ std::string ExitCodeRows() {
     text += Row(std::to_string(static_cast<int>(row.code)), row.meaning);
   }
   return text;
-}
-
-// troff gives a meaning to backslashes, to dashes, and to a point or quote that begins a line.
-std::string Troff(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (out.empty() && (c == '.' || c == '\'')) out += "\\&";
-    if (c == '\\') {
-      out += "\\e";
-    } else if (c == '-') {
-      out += "\\-";
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 std::string TroffOptions(const std::vector<Option>& options) {
@@ -188,7 +173,7 @@ std::string ManualPage() {
     text += ".TP\n\\fB" + std::to_string(static_cast<int>(row.code)) + "\\fR\n" +
             Troff(row.meaning) + "\n";
   }
-  return text + ".SH SEE ALSO\nkvd \\-\\-help\n";
+  return text + ".SH SEE ALSO\nkvd(1)\n";
 }
 
 }  // namespace tidepool::cli

@@ -141,6 +141,11 @@ std::string CounterBytes(double number) {
   return std::string(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
+const char* ValueKindName(v1::ValueKind kind) {
+  if (kind == v1::VALUE_KIND_I64) return "i64";
+  return kind == v1::VALUE_KIND_F64 ? "f64" : "bytes";
+}
+
 std::string ValueText(std::string_view value, v1::ValueKind kind) {
   if (!IsCounter(value, kind)) return std::string(value);
   return kind == v1::VALUE_KIND_I64 ? std::to_string(CounterI64(value))

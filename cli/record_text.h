@@ -33,6 +33,8 @@ double CounterF64(std::string_view value);
 std::string CounterBytes(std::int64_t number);
 std::string CounterBytes(double number);
 
+// "bytes", "i64" or "f64".
+const char* ValueKindName(v1::ValueKind kind);
 // What stands for people: the number of a counter, else the bytes.
 std::string ValueText(std::string_view value, v1::ValueKind kind);
 // Puts "value" or "value_base64" and, for a counter that no JSON number can say, "kind".

@@ -25,7 +25,7 @@ std::uint8_t Number(wire::Argument argument) { return static_cast<std::uint8_t>(
 // From the steps that a program gave to the operation that travels.
 class ChainCodec {
  public:
-  // kOk, or kInvalidArgument naming the step.
+  // kOk, or kInvalidArgument or kFailedPrecondition naming the step.
   static Status Check(const Engine& engine, const SpaceState& space, const Chain& chain) {
     if (chain.steps_.empty() || chain.steps_.size() > Chain::kStepsMax) {
       return Status(StatusCode::kInvalidArgument,

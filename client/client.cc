@@ -1,8 +1,6 @@
 // The public Client: namespaces, descriptions and measurements.
 #include "tidepool/client.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -124,8 +122,7 @@ Status AskAnyNode(Engine& engine, Ask ask) {
 // The number of a node on this machine, for those who ask for "local".
 Status ResolveHome(const Engine& engine, std::string* home) {
   if (*home != placement::kHomeLocal) return {};
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
+  const std::string host = internal::HostName();
   const placement::PlacementMapPtr map = engine.map();
   for (const placement::Node& node : map->nodes) {
     if (node.state != placement::NodeState::kUp || node.host != host) continue;
@@ -133,7 +130,7 @@ Status ResolveHome(const Engine& engine, std::string* home) {
     return {};
   }
   return Status(StatusCode::kFailedPrecondition,
-                "no node of the cluster is up on this machine, '" + std::string(host) + "'",
+                "no node of the cluster is up on this machine, '" + host + "'",
                 "give a node's number as home, or none");
 }
 

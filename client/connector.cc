@@ -19,12 +19,6 @@
 
 namespace tidepool::internal {
 
-std::string HostName() {
-  char name[256] = "";
-  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
-  return name;
-}
-
 namespace {
 
 std::string DefaultName() {

@@ -6,6 +6,7 @@
 
 #include "client/engine.h"
 #include "proto/base/result.h"
+#include "proto/cluster_file/host_name.h"
 #include "tidepool/client.h"
 
 namespace tidepool::internal {
@@ -23,6 +24,6 @@ Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string toke
 Result<std::string> DeviceFor(const std::string& address);
 
 // This machine's name, as daemons give theirs.
-std::string HostName();
+using cluster_file::HostName;
 
 }  // namespace tidepool::internal

@@ -155,7 +155,6 @@ class CoreLink {
   bool AppendPack(Operation* pack, FrameDraft* draft);
   void MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t reply_bytes,
                 FrameDraft* draft);
-  void SendRequest(SentFrame* frame, transport::FrameBufferPtr buffer, std::size_t bytes);
   void Send(transport::FrameBufferPtr buffer);
   void SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part, Bytes data);
   wire::FrameHeader Header(wire::FrameType type) const;

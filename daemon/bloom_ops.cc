@@ -16,11 +16,6 @@ using wire::Argument;
 // Of one union operation: about 100 us, so that other clients of the core wait no longer.
 constexpr std::uint64_t kUnionBlocksMax = 8;
 
-void Refuse(Reply* reply, StatusCode code, std::string_view text) {
-  reply->answer.code = code;
-  reply->answer.value = AsBytes(text);
-}
-
 void HandleInsert(const OperationContext& context, Reply* reply) {
   if (!context.partition.bloom().InsertAndTell(context.hash)) {
     reply->answer.code = StatusCode::kAlreadyExists;

@@ -147,18 +147,14 @@ void HandleChain(const OperationContext& context, Reply* reply) {
     return;
   }
   std::vector<ChainStep> steps;
-  const auto refuse = [&](StatusCode code, std::string_view text) {
-    reply->answer.code = code;
-    reply->answer.value = AsBytes(text);
-  };
   if (!wire::DecodeChain(context.operation.value, &steps).ok()) {
-    return refuse(StatusCode::kInvalidArgument, "malformed chain");
+    return Refuse(reply, StatusCode::kInvalidArgument, "malformed chain");
   }
   // Before the first step: a chain is applied as a whole.
   if (context.partition.kind() == Kind::kOrdered) {
     for (const ChainStep& step : steps) {
       if (context.partition.bounds().Holds(step.operation.key)) continue;
-      return refuse(StatusCode::kFailedPrecondition,
+      return Refuse(reply, StatusCode::kFailedPrecondition,
                     "the keys of the chain lie in different ranges of the namespace; nothing of it "
                     "was done; see kvctl namespace describe");
     }
@@ -167,7 +163,8 @@ void HandleChain(const OperationContext& context, Reply* reply) {
   const MutableBytes scratch =
       context.scratch.first(std::min(context.scratch.size(), limits::kUnstreamedValueBytesMax));
   if (scratch.size() < limits::kUnstreamedValueBytesMax) {
-    return refuse(StatusCode::kResourceExhausted, "the client leaves no room for the outcomes");
+    return Refuse(reply, StatusCode::kResourceExhausted,
+                  "the client leaves no room for the outcomes");
   }
   // Readers of the shared memory wait, so that nobody sees half of it.
   context.partition.SetBusy(true);

@@ -1,26 +1,17 @@
 #include "daemon/filter_piece.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "proto/base/limits.h"
 #include "proto/base/split_block.h"
 
 namespace tidepool::daemon {
-namespace {
-
-void Refuse(Reply* reply, std::string_view text) {
-  reply->answer.code = StatusCode::kInvalidArgument;
-  reply->answer.value = AsBytes(text);
-}
-
-}  // namespace
 
 void AnswerFilterPiece(const storage::BlockFilter& filter, std::uint64_t offset,
                        const OperationContext& context, Reply* reply) {
   const std::uint64_t total = filter.shape().bytes();
   if (offset >= total || offset % kSplitBlockBytes != 0) {
-    return Refuse(reply, "no such place in the filter");
+    return Refuse(reply, StatusCode::kInvalidArgument, "no such place in the filter");
   }
   std::uint64_t block = offset / filter.block_bytes();
   std::uint64_t next = 0;
@@ -33,7 +24,8 @@ void AnswerFilterPiece(const storage::BlockFilter& filter, std::uint64_t offset,
     const std::uint64_t bytes = std::min(
         {filter.block_bytes() - in_block, std::uint64_t{limits::kUnstreamedValueBytesMax}, room});
     if (bytes == 0) {
-      return Refuse(reply, "no room for a piece of the filter in the answer; allow 60 KiB");
+      return Refuse(reply, StatusCode::kInvalidArgument,
+                    "no room for a piece of the filter in the answer; allow 60 KiB");
     }
     reply->answer.value = filter.Block(block).subspan(in_block, bytes);
     next = offset + bytes;

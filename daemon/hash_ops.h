@@ -1,7 +1,7 @@
 // The operations on records, of hash and ordered namespaces: decoded request in, answer out, the
 // store between.
 //
-//   client/hash_ops => daemon/dispatcher -> [daemon/hash_ops] -> storage/hash_store
+//   client/bytes_map => daemon/dispatcher -> [daemon/hash_ops] -> storage/hash_store
 #pragma once
 
 #include <span>

@@ -101,6 +101,8 @@ int Main(int argc, char** argv) {
   // Before anything else: it may start this program again.
   const Status environment = transport::EnterUcxEnvironment(argv);
   if (!environment.ok()) Fail(environment, kFailed);
+  // Each client takes a few; login shells and batch systems often allow 1,024, but more on request.
+  transport::RaiseDescriptorLimit();
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     variables.emplace_back(*variable);

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "proto/cluster_file/file_io.h"
+#include "proto/cluster_file/host_name.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -36,7 +37,8 @@ std::vector<std::string> AddressesOfHostName() {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (getaddrinfo(HostName().c_str(), nullptr, &wanted, &found) != 0) return addresses;
+  if (getaddrinfo(cluster_file::HostName().c_str(), nullptr, &wanted, &found) != 0)
+    return addresses;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     addresses.push_back(TextOf(entry->ai_addr));
   }
@@ -168,12 +170,6 @@ Status CheckPort(const std::string& address, std::uint32_t port) {
                   "give a --port of 1024 or above");
   }
   return Status(StatusCode::kInvalidArgument, what + std::strerror(error));
-}
-
-std::string HostName() {
-  char name[256] = "";
-  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
-  return name;
 }
 
 }  // namespace tidepool::daemon

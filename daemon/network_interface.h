@@ -31,6 +31,4 @@ Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alon
 // address of this machine).
 Status CheckPort(const std::string& address, std::uint32_t port);
 
-std::string HostName();
-
 }  // namespace tidepool::daemon

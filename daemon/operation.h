@@ -72,6 +72,12 @@ struct Reply {
   bool wakes = false;
 };
 
+// `text` must outlive the answer: a literal.
+inline void Refuse(Reply* reply, StatusCode code, std::string_view text) {
+  reply->answer.code = code;
+  reply->answer.value = AsBytes(text);
+}
+
 // A handler never fails: what goes wrong is the answer's code, with a text in its value where the
 // code alone does not say it.
 using Handler = void (*)(const OperationContext&, Reply*);

@@ -20,11 +20,6 @@ constexpr std::string_view kOtherPartition = "the range does not begin in the ad
 // Of one erasing operation: about 300 us, so that other clients of the core wait no longer.
 constexpr std::uint64_t kEraseRecordsMax = 512;
 
-void Refuse(Reply* reply, StatusCode code, std::string_view text) {
-  reply->answer.code = code;
-  reply->answer.value = AsBytes(text);
-}
-
 // False: the answer says why there is no such range.
 bool RangeOf(const wire::Operation& operation, std::uint64_t allowed, storage::KeyRange* range,
              Reply* reply) {

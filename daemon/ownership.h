@@ -79,8 +79,6 @@ class Ownership {
   MemoryShares& shares() { return shares_; }
   NodeId self() const { return self_; }
   Epoch epoch() const { return map_ == nullptr ? Epoch(0) : map_->epoch; }
-  // How many partitions the namespace has, 0 if it is not known.
-  std::uint32_t PartitionCount(NamespaceId space) const;
 
  private:
   Verdict CheckSlow(PartitionId partition, Term term) const;

@@ -14,11 +14,6 @@ using storage::AbsentFilter;
 using storage::PrefilterKind;
 using wire::Argument;
 
-void Refuse(Reply* reply, StatusCode code, std::string_view text) {
-  reply->answer.code = code;
-  reply->answer.value = AsBytes(text);
-}
-
 // After a restart the partition counts from 0 again, under a greater term.
 std::uint64_t GenerationOf(const storage::Partition& partition, std::uint64_t generation) {
   return Lsn(partition.term(), generation).value();

@@ -19,11 +19,6 @@ using wire::Argument;
 constexpr std::string_view kFull = "the queue is full: it holds as many items as its capacity";
 constexpr std::string_view kNoRoom = "no room for an item in the answer; allow 60 KiB";
 
-void Refuse(Reply* reply, StatusCode code, std::string_view text) {
-  reply->answer.code = code;
-  reply->answer.value = AsBytes(text);
-}
-
 // ---- Pushing.
 
 void RefuseFull(const OperationContext& context, Reply* reply) {

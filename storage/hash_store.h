@@ -237,7 +237,6 @@ class HashStore : public Store {
   std::uint64_t ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const;
   // The present value as the value of `change`; of an extent with its segments.
   void TakeOverValue(Found found, LogRecord& change);
-  bool ExtendExtent(Found found, Bytes suffix, LogRecord& change);
   HashOutcome AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
   HashOutcome DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
                           std::uint64_t now_ms);

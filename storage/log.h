@@ -152,7 +152,6 @@ class Log {
   std::uint64_t dead_bytes() const;
   // Extent segments that no record has yet.
   std::uint64_t unpublished_segments() const { return unpublished_segments_; }
-  std::uint32_t open_segment(Stream stream) const { return open_[static_cast<int>(stream)].index; }
 
  private:
   struct Open {

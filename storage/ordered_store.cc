@@ -25,14 +25,6 @@ constexpr std::uint64_t kCountLeaves = 4;
 
 }  // namespace
 
-std::optional<Bytes> EndOfPrefix(Bytes prefix, std::vector<std::byte>* buffer) {
-  buffer->assign(prefix.begin(), prefix.end());
-  while (!buffer->empty() && buffer->back() == std::byte{0xff}) buffer->pop_back();
-  if (buffer->empty()) return std::nullopt;
-  buffer->back() = static_cast<std::byte>(std::to_integer<unsigned>(buffer->back()) + 1);
-  return Bytes(*buffer);
-}
-
 OrderedStore::OrderedStore(Partition& partition, Log& log, CoreMemory& memory,
                            const TagIndexOptions& options, const TreeIndexOptions& tree)
     : HashStore(partition, log, memory, options), keys_(log), tree_(memory, &keys_, tree) {

@@ -22,10 +22,6 @@ struct KeyRange {
   std::optional<Bytes> end;  // None: to the last key.
 };
 
-// The end of the range of keys that begin with `prefix`, in `buffer`; none if there is no key above
-// them (the prefix is empty or all 255).
-std::optional<Bytes> EndOfPrefix(Bytes prefix, std::vector<std::byte>* buffer);
-
 struct ScanOptions {
   KeyRange range;
   bool reverse = false;    // From the end of the range downwards.

@@ -70,7 +70,6 @@ class TagIndex {
   std::uint64_t bucket_count() const { return low_mask_ + 1 + split_; }
   std::uint64_t bytes() const { return (bucket_count() + overflow_used_) * sizeof(Bucket); }
   std::uint64_t allocated_bytes() const { return allocated_bytes_; }
-  std::uint64_t overflow_count() const { return overflow_used_; }
   std::uint64_t rebuilt_buckets() const { return rebuilt_buckets_; }
 
   // For iteration: a hash's position is its bit-reversed value. A bucket covers one interval of

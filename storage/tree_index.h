@@ -162,10 +162,8 @@ class TreeIndex {
 
   TreePage* DescendTo(Bytes key, Path* path) const;
   PageRef LeafOf(Bytes key, Ahead ahead) const;
-  void LeftmostPath(Path* path) const;
   Fence LowFence(const Path& path, std::uint32_t depth, std::uint32_t child) const;
   Fence HighFence(const Path& path, std::uint32_t depth, std::uint32_t child) const;
-  std::uint32_t CommonPrefix(const Fence& low, Bytes high) const;
   Place Settle(PageRef leaf, std::uint32_t cell) const;
 
   bool MakeRoomSlow(Bytes key, bool separator);

@@ -7,7 +7,6 @@
 
 #include "cli/commands/record_call.h"
 #include "cli/record_text.h"
-#include "cli/text.h"
 #include "proto/base/limits.h"
 
 namespace tidepool::cli {
@@ -24,13 +23,9 @@ Result<std::vector<std::string>> Values(const Arguments& args) {
     for (std::string line; std::getline(std::cin, line);) values.push_back(std::move(line));
   }
   for (std::string& value : values) {
-    if (args.Has("--base64")) {
-      Result<std::string> bytes = DecodeBase64(value);
-      if (!bytes.ok()) {
-        return Status(StatusCode::kInvalidArgument, "VALUE: " + std::string(bytes.status().what()));
-      }
-      value = *std::move(bytes);
-    }
+    Result<std::string> bytes = BytesArgument(args, "VALUE", value);
+    if (!bytes.ok()) return bytes.status();
+    value = *std::move(bytes);
     if (value.size() > limits::kKeyBytesMax) {
       return Status(
           StatusCode::kInvalidArgument, "a value of " + std::to_string(value.size()) + " bytes",
@@ -115,9 +110,8 @@ std::vector<Verb> BloomVerbs() {
       {"bloom add",
        "insert values into a filter and tell which are new",
        "Prints new or known for each; the exit code is 0 if all were new, else 1. Of all who "
-       "insert "
-       "a value one is told that it is new. A new value is taken for a known one as often as the "
-       "namespace's false-positive rate says.",
+       "insert a value one is told that it is new. A new value is taken for a known one as often "
+       "as the namespace's false-positive rate says.",
        BloomParameters(),
        BloomOptions(),
        {{"kvctl bloom add seen https://example.org/ && echo first", ""},
@@ -127,8 +121,7 @@ std::vector<Verb> BloomVerbs() {
       {"bloom has",
        "say whether values are in a filter",
        "Prints true or false for each; the exit code is 0 if all are there, else 3. false is "
-       "always "
-       "right; true is wrong as often as the namespace's false-positive rate says.",
+       "always right; true is wrong as often as the namespace's false-positive rate says.",
        BloomParameters(),
        BloomOptions(),
        {{"kvctl bloom has seen https://example.org/", ""}},

@@ -20,11 +20,6 @@ Json KeyObject(std::string_view key) {
   return object;
 }
 
-const char* KindName(v1::ValueKind kind) {
-  if (kind == v1::VALUE_KIND_I64) return "i64";
-  return kind == v1::VALUE_KIND_F64 ? "f64" : "bytes";
-}
-
 // put
 
 Status SetCondition(const Arguments& args, v1::Operation* put) {
@@ -105,7 +100,7 @@ void PrintValue(Invocation& run, std::string_view key, const v1::OperationResult
   if (run.out.json()) {
     Json result = KeyObject(key);
     SetValue(&result, value.value(), value.value_kind());
-    result["kind"] = KindName(value.value_kind());
+    result["kind"] = ValueKindName(value.value_kind());
     result["version"] = value.version();
     run.out.Result(result, "");
     return;
@@ -278,8 +273,7 @@ std::vector<Verb> DataVerbs() {
       {"get",
        "print a value",
        "The bytes go to standard output as they are; a newline follows only on a terminal. "
-       "Counters "
-       "are printed as a line with their number.",
+       "Counters are printed as a line with their number.",
        {NamespaceParameter(), KeyParameter()},
        {Base64Option()},
        {{"kvctl get default greeting", "prints hello"},

@@ -167,8 +167,7 @@ std::vector<Verb> LoadVerbs() {
        "load records from a file",
        "One record per line, as dump writes them; the format is seen from the file's name or its "
        "first line. The namespace is created if it is not there. Lines that fail are listed and "
-       "the "
-       "others are loaded: exit code 6. A connection that breaks is opened again and the load "
+       "the others are loaded: exit code 6. A connection that breaks is opened again and the load "
        "goes on where it was; when the daemons stay away it ends with exit code 6, or 5 if nothing "
        "was loaded.",
        {NamespaceParameter(), {"FILE", "JSON lines or TSV; - for standard input"}},

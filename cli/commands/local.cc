@@ -14,6 +14,7 @@
 #include "cli/spawn.h"
 #include "cli/text.h"
 #include "proto/base/limits.h"
+#include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/published_file.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
@@ -100,7 +101,7 @@ Status LocalStart::MoveOldStateAside() const {
   const fs::path previous = folder / "previous";
   std::vector<fs::path> old;
   std::error_code error;
-  const std::string ours = HostName() + ".";
+  const std::string ours = cluster_file::HostName() + ".";
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     if (it->path().filename().string().starts_with(ours)) old.push_back(it->path());
   }
@@ -268,7 +269,7 @@ Result<std::vector<pid_t>> DaemonsHere(Channel& channel) {
   std::vector<pid_t> pids;
   for (const auto& entry : status.nodes()) {
     if (entry.node().state() == v1::NODE_STATE_LEFT) continue;
-    if (entry.node().host() != HostName()) {
+    if (entry.node().host() != cluster_file::HostName()) {
       return Status(StatusCode::kUnimplemented,
                     "node " + std::to_string(entry.node().node_id()) + " runs on " +
                         entry.node().host() + "; this version stops daemons of this machine only",

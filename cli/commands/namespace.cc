@@ -1,11 +1,12 @@
 #include "cli/commands/namespace.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
+#include "proto/base/kind.h"
+#include "proto/base/limits.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -14,18 +15,17 @@ namespace {
 // Beyond the time that operations may be held back: to connect, and to decide.
 constexpr std::uint64_t kMigrateSlackMs = 15'000;
 
-// Index = v1::Kind.
-constexpr std::array<const char*, 7> kKinds = {"unspecified", "hash",  "ordered", "queue",
-                                               "priority",    "bloom", "array"};
+static_assert(v1::KIND_ARRAY == static_cast<int>(Kind::kArray));
 
 std::string KindName(v1::Kind kind) {
-  return kind > 0 && kind < static_cast<int>(kKinds.size()) ? kKinds[kind] : "unknown";
+  if (kind <= 0 || kind >= kKindCount) return "unknown";
+  return std::string(tidepool::KindName(static_cast<Kind>(kind)));
 }
 
 Result<v1::Kind> ParseKind(const std::string& text) {
   if (text.empty()) return v1::KIND_HASH;
-  for (std::size_t i = 1; i < kKinds.size(); ++i) {
-    if (text == kKinds[i]) return static_cast<v1::Kind>(i);
+  for (int i = 1; i < kKindCount; ++i) {
+    if (text == tidepool::KindName(static_cast<Kind>(i))) return static_cast<v1::Kind>(i);
   }
   return Status(StatusCode::kInvalidArgument, "--kind: there is no kind " + Quote(text),
                 "this version has: hash, ordered, queue, priority, bloom");
@@ -71,14 +71,6 @@ Json ToJson(const v1::NamespaceMap& space) {
   return json;
 }
 
-Result<std::string> KeyFrom(const Arguments& args, const std::string& name,
-                            const std::string& text) {
-  if (!args.Has("--base64")) return text;
-  Result<std::string> bytes = DecodeBase64(text);
-  if (bytes.ok()) return bytes;
-  return Status(StatusCode::kInvalidArgument, name + ": " + std::string(bytes.status().what()));
-}
-
 Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   v1::NamespaceOptions options;
   const auto partitions = args.Number("--partitions", 0);
@@ -120,7 +112,8 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
                               args.Text("--kind") != "queue")) {
     return Status(StatusCode::kInvalidArgument,
                   "--lanes is the number of partitions of a namespace of kind queue",
-                  "give 1 to 64 with --kind queue, and no --partitions");
+                  "give 1 to " + std::to_string(limits::kLanesMax) +
+                      " with --kind queue, and no --partitions");
   }
   if (*lanes != 0) options.set_partitions(static_cast<std::uint32_t>(*lanes));
   options.set_home(args.Text("--home"));
@@ -129,7 +122,7 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
     const std::string& keys = args.Text("--split-keys");
     for (std::size_t at = 0; at <= keys.size();) {
       const std::size_t end = std::min(keys.find(',', at), keys.size());
-      Result<std::string> key = KeyFrom(args, "--split-keys", keys.substr(at, end - at));
+      Result<std::string> key = BytesArgument(args, "--split-keys", keys.substr(at, end - at));
       if (!key.ok()) return key.status();
       options.add_split_keys(*std::move(key));
       at = end + 1;
@@ -278,7 +271,7 @@ Status Split(Invocation& run) {
   v1::SplitNamespaceRequest request;
   request.set_name(run.args.Text("NAMESPACE"));
   if (run.args.Has("KEY")) {
-    Result<std::string> key = KeyFrom(run.args, "KEY", run.args.Text("KEY"));
+    Result<std::string> key = BytesArgument(run.args, "KEY", run.args.Text("KEY"));
     if (!key.ok()) return key.status();
     request.set_key(*std::move(key));
   }
@@ -367,6 +360,9 @@ Status Migrate(Invocation& run) {
 
 }  // namespace
 
+// The help says so, in literals.
+static_assert(limits::kLanesMax == 64 && limits::kPartitionsPerNamespaceMax == 4'096);
+
 std::vector<Verb> NamespaceVerbs() {
   const Parameter name = {"NAMESPACE", "letters, digits and . _ / -, at most 200"};
   return {
@@ -376,12 +372,13 @@ std::vector<Verb> NamespaceVerbs() {
        {name},
        {{"--kind", "KIND", "hash (default), ordered, queue, priority or bloom"},
         {"--partitions", "N",
-         "units of ownership, 1 to 4096 (default: 4 per core); queues have 1, ordered as many as "
-         "ranges"},
+         "units of ownership, 1 to 4096 (default: 4 per core); of queues see --lanes; ordered has "
+         "one more than --split-keys"},
         {"--split-keys", "KEYS",
          "of kind ordered: where its ranges beside the first begin, separated by commas"},
         {"--split", "WHEN",
-         "of kind ordered: auto (default) splits ranges that grow; manual: namespace split does"},
+         "of kind ordered: auto (default) splits ranges that grow, but with --prefilter admit; "
+         "manual: only namespace split does"},
         {"--base64", "", "the split keys are given as base64"},
         {"--capacity", "N",
          "of kinds queue and priority: so many items at most (default: as memory allows)"},
@@ -450,8 +447,8 @@ std::vector<Verb> NamespaceVerbs() {
       {"namespace migrate",
        "move a queue, priority queue or filter to another node, under load",
        "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
-       "copied, at most for --timeout (default: 10 s, and 1 s for each 50 "
-       "MB), else it stays where it was. If kvctl is killed, what is under way ends by itself.",
+       "copied, at most for --timeout (default: 10 s, and 1 s for each 50 MB), else it stays where "
+       "it was. If kvctl is killed, what is under way ends by itself.",
        {name, {"NODE", "its number, see kvctl status, or local"}},
        {},
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},

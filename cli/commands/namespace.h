@@ -1,4 +1,4 @@
-// kvctl namespace create, list, describe, drop, accept-loss.
+// kvctl namespace create, list, describe, split, drop, migrate, accept-loss.
 #pragma once
 
 #include <vector>

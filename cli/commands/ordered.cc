@@ -18,12 +18,7 @@ namespace {
 
 // The bytes of the parameter or option `name`.
 Result<std::string> BytesOf(const Arguments& args, std::string_view name) {
-  const std::string& text = args.Text(name);
-  if (!args.Has("--base64")) return text;
-  Result<std::string> bytes = DecodeBase64(text);
-  if (bytes.ok()) return bytes;
-  return Status(StatusCode::kInvalidArgument,
-                std::string(name) + ": " + std::string(bytes.status().what()));
+  return BytesArgument(args, name, args.Text(name));
 }
 
 Result<KeyRange> PrefixOf(const Arguments& args) {

@@ -59,14 +59,8 @@ Result<std::chrono::milliseconds> Duration(const Arguments& args, std::string_vi
 Result<std::vector<std::string>> ValuesOf(const Arguments& args) {
   std::vector<std::string> values;
   for (const std::string& value : args.All("VALUE")) {
-    if (!args.Has("--base64")) {
-      values.push_back(value);
-      continue;
-    }
-    Result<std::string> bytes = DecodeBase64(value);
-    if (!bytes.ok()) {
-      return Status(StatusCode::kInvalidArgument, "VALUE: " + std::string(bytes.status().what()));
-    }
+    Result<std::string> bytes = BytesArgument(args, "VALUE", value);
+    if (!bytes.ok()) return bytes.status();
     values.push_back(*std::move(bytes));
   }
   return values;

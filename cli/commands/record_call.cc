@@ -39,14 +39,20 @@ Parameter ValueParameter() {
 Option Base64Option() { return {"--base64", "", "KEY is given as base64"}; }
 Option LiteralOption() { return {"--literal", "", "take VALUE as it is, also - and @..."}; }
 
+Result<std::string> BytesArgument(const Arguments& args, std::string_view name,
+                                  const std::string& text) {
+  if (!args.Has("--base64")) return text;
+  Result<std::string> bytes = DecodeBase64(text);
+  if (bytes.ok()) return bytes;
+  return Invalid(std::string(name) + ": " + std::string(bytes.status().what()));
+}
+
 Result<std::vector<std::string>> KeyArguments(const Arguments& args) {
   std::vector<std::string> keys = args.All("KEY");
   for (std::string& key : keys) {
-    if (args.Has("--base64")) {
-      Result<std::string> bytes = DecodeBase64(key);
-      if (!bytes.ok()) return Invalid("KEY: " + std::string(bytes.status().what()));
-      key = *std::move(bytes);
-    }
+    Result<std::string> bytes = BytesArgument(args, "KEY", key);
+    if (!bytes.ok()) return bytes.status();
+    key = *std::move(bytes);
     if (key.size() > limits::kKeyBytesMax) {
       return Invalid("a key of " + std::to_string(key.size()) + " bytes",
                      "keys have at most " + std::to_string(limits::kKeyBytesMax) + " bytes");

@@ -25,6 +25,10 @@ Parameter ValueParameter();
 Option Base64Option();   // KEY is base64, for keys that no command line can carry.
 Option LiteralOption();  // VALUE is itself, also "-" and "@...".
 
+// The bytes of `text`, that was given as `name`: with --base64 what it stands for.
+// Errors: kInvalidArgument (not base64; the text begins with `name`).
+Result<std::string> BytesArgument(const Arguments& args, std::string_view name,
+                                  const std::string& text);
 // The KEY arguments. Errors: kInvalidArgument (not base64, too long).
 Result<std::vector<std::string>> KeyArguments(const Arguments& args);
 Result<std::string> KeyArgument(const Arguments& args);

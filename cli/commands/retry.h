@@ -1,6 +1,7 @@
-// How often bulk commands try again when a connection breaks or a daemon is away for a moment.
+// How often commands on much data try again when a connection breaks or a daemon is away for a
+// moment.
 //
-// kvctl load|dump|keys -> [retry] -> gRPC Bulk
+// kvctl load|dump|keys|stage -> [retry] -> gRPC Bulk, Staging
 #pragma once
 
 #include <chrono>

@@ -22,11 +22,6 @@ namespace {
 
 using convert::StagedRole;
 
-const char* KindName(v1::ValueKind kind) {
-  if (kind == v1::VALUE_KIND_I64) return "i64";
-  return kind == v1::VALUE_KIND_F64 ? "f64" : "bytes";
-}
-
 // Prints keys up to a limit.
 class KeyPrinter {
  public:
@@ -65,7 +60,7 @@ class KeyPrinter {
       SetBytes(&item, "key", key);
       if (details_) {
         item["value_bytes"] = record.value_bytes();
-        item["kind"] = KindName(record.value_kind());
+        item["kind"] = ValueKindName(record.value_kind());
         item["version"] = record.version();
         item["ttl_ms"] = record.ttl_ms() == 0 ? Json(nullptr) : Json(record.ttl_ms());
       }
@@ -75,7 +70,7 @@ class KeyPrinter {
     if (details_) {
       const std::string size = FormatBytes(record.value_bytes());
       const std::string ttl = record.ttl_ms() == 0 ? "never" : FormatDurationMs(record.ttl_ms());
-      out_.Raw(Padded(size, 10) + "  " + Padded(KindName(record.value_kind()), 5) + "  " +
+      out_.Raw(Padded(size, 10) + "  " + Padded(ValueKindName(record.value_kind()), 5) + "  " +
                Padded(ttl, 7) + "  ");
     }
     // As ls does: names as they are for programs, safe ones for a terminal.
@@ -252,9 +247,8 @@ std::vector<Verb> ScanVerbs() {
       {"keys",
        "list keys, in no order",
        "In GLOB, * stands for any bytes ('/' too), ? for one, [a-z] for one of a set. A staged "
-       "file "
-       "is shown by its path, however it is stored. Keys are printed as they are to a pipe, and "
-       "with \\n, \\xHH and the like to a terminal.",
+       "file is shown by its path, however it is stored. Keys are printed as they are to a pipe, "
+       "and with \\n, \\xHH and the like to a terminal.",
        {NamespaceParameter(), {"GLOB", "only keys that match", 0, 1}},
        {{"-n,--limit", "N", "stop after N keys"},
         {"-l,--long", "", "with size, kind and time to live"},
@@ -265,8 +259,8 @@ std::vector<Verb> ScanVerbs() {
        "ls find"},
       {"count",
        "print the number of records",
-       "Expired records that were not yet removed count, and so does what staging keeps for "
-       "itself. With --prefix, of ordered namespaces: only what has not expired.",
+       "Expired records that were not yet removed count; what staging keeps for itself does not. "
+       "With --prefix, of ordered namespaces: only what has not expired.",
        {NamespaceParameter()},
        {{"--prefix", "P", "of kind ordered: only keys that begin with P"},
         {"--base64", "", "P is given as base64"}},
@@ -276,13 +270,11 @@ std::vector<Verb> ScanVerbs() {
       {"dump",
        "print all records, for load",
        "One record per line. JSON: {\"key\", \"value\"}, with key_base64 and value_base64 for what "
-       "is "
-       "not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 \\\\ "
-       "escaped; counters come back as text. What staging keeps for itself (times, permissions, "
-       "links) is "
-       "left out: that is for stage out. A connection that breaks is opened again and the dump "
-       "goes on where it was; when a daemon stays away it ends with exit code 5, and what it has "
-       "printed is not all. So does keys.",
+       "is not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 "
+       "\\\\ escaped; counters come back as text. What staging keeps for itself (times, "
+       "permissions, links) is left out: that is for stage out. A connection that breaks is opened "
+       "again and the dump goes on where it was; when a daemon stays away it ends with exit code "
+       "5, and what it has printed is not all. So does keys.",
        {NamespaceParameter()},
        {{"--format", "FORMAT", "jsonl (default) or tsv"}},
        {{"kvctl dump default >default.jsonl", ""},

@@ -1,4 +1,5 @@
-// The SDK's client for the verbs that use the fast path: ping and bench.
+// The SDK's client for the verbs that use the fast path: ping, bench, watch, and those of queues
+// and ordered namespaces.
 #pragma once
 
 #include <tidepool/client.h>

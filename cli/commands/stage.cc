@@ -10,10 +10,12 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "cli/commands/ensure_namespace.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/retry.h"
 #include "cli/commands/stage_by_client.h"
 #include "cli/commands/stage_report.h"
 #include "cli/progress.h"
@@ -27,8 +29,6 @@ namespace tidepool::cli {
 namespace {
 
 using Request = v1::StartStageRequest;
-
-constexpr int kAttemptsMax = 5;
 
 const char* DirectionName(Request::Direction direction) {
   return direction == Request::DIRECTION_OUT ? "out" : "in";
@@ -63,7 +63,7 @@ Result<v1::StageProgress> Watch(Channel& channel, const std::string& job,
       return Status(StatusCode::kInternal,
                     "the daemon ends the report of job " + job + " too early");
     }
-    usleep(200'000);
+    std::this_thread::sleep_for(kRetryDelay);
   }
 }
 
@@ -331,9 +331,8 @@ std::vector<Verb> StageVerbs() {
        "copy a directory into a namespace",
        "The daemons read the files, each those whose keys it owns; the key of a file is its path "
        "below DIRECTORY. The namespace is created if it is not there. Given again it moves only "
-       "what "
-       "is missing or has changed. Ctrl-C ends the display, not the job; it does end what kvctl "
-       "moves itself.",
+       "what is missing or has changed. Ctrl-C ends the display, not the job; it does end what "
+       "kvctl moves itself.",
        {{"DIRECTORY", "what to copy"}, NamespaceParameter()},
        {checksum, by_client, detach},
        {{"kvctl stage in ~/data inputs", ""},

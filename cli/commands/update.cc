@@ -153,8 +153,7 @@ std::vector<Verb> UpdateVerbs() {
       {"incr",
        "add to a counter and print the new number",
        "An absent key counts as 0. A value that was not put as a counter is refused. In a "
-       "namespace with "
-       "prefilter admit the first one of a key stores nothing: it prints 0.",
+       "namespace with prefilter admit the first one of a key stores nothing: it prints 0.",
        {NamespaceParameter(), KeyParameter(), {"BY", "what to add (default 1)", 0, 1}},
        {{"--f64", "", "a floating-point counter"},
         {"--if-present", "", "only if the key exists (else exit code 3)"},

@@ -1,4 +1,4 @@
-// kvctl incr, append, cas, expire.
+// kvctl incr, append, apply, cas, expire.
 #pragma once
 
 #include <vector>

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
-#include "daemon/network_interface.h"
 #include "proto/base/limits.h"
+#include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/random.h"
 
 namespace tidepool::daemon {
@@ -32,7 +32,7 @@ Result<Identity> Identity::Open(const std::string& folder) {
   identity.lock_ = *std::move(lock);
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0) return cluster_file::FileError("use", folder, errno);
-  identity.host_ = HostName();
+  identity.host_ = cluster_file::HostName();
   identity.device_ = info.st_dev;
   identity.inode_ = info.st_ino;
   auto text = cluster_file::ReadSmallFile(identity.path(), kFileBytesMax);
@@ -49,7 +49,7 @@ Result<Identity> Identity::Open(const std::string& folder) {
 }
 
 Result<Identity> Identity::OpenFirstFree(const std::string& parent) {
-  const std::string stem = parent + "/" + HostName() + ".";
+  const std::string stem = parent + "/" + cluster_file::HostName() + ".";
   for (std::uint32_t i = 0; i < limits::kNodesMax; ++i) {
     auto identity = Open(stem + std::to_string(i));
     if (identity.ok() || identity.code() != StatusCode::kAborted) return identity;

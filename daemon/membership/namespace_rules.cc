@@ -106,9 +106,9 @@ Status CheckQueueOptions(Kind kind, const NamespaceOptions& options) {
     return Wrong("a priority queue has no lanes: the least of several is not the least of all",
                  "leave lanes out, or give kind 'queue'");
   }
-  if (options.partitions > kLanesMax) {
+  if (options.partitions > limits::kLanesMax) {
     return Wrong("lanes cannot be " + std::to_string(options.partitions),
-                 "give 1 to " + std::to_string(kLanesMax));
+                 "give 1 to " + std::to_string(limits::kLanesMax));
   }
   if (options.capacity != 0 && options.capacity < options.partitions) {
     return Wrong("a capacity of " + std::to_string(options.capacity) + " over " +
@@ -149,7 +149,9 @@ Status CheckRangeOptions(Kind kind, const NamespaceOptions& options) {
 
 }  // namespace
 
-bool HasOnePartition(Kind kind) { return kind == Kind::kQueue || kind == Kind::kPriority; }
+bool HasFewPartitions(Kind kind) {
+  return kind == Kind::kQueue || kind == Kind::kPriority || kind == Kind::kOrdered;
+}
 
 Result<placement::Ranges> RangesOf(const NamespaceOptions& options) {
   std::vector<std::string> begins = {""};
@@ -261,7 +263,8 @@ Status CheckMovable(const Namespace& space) {
 std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {
   if (kind == Kind::kOrdered) return static_cast<std::uint32_t>(options.split_keys.size()) + 1;
   if (kind == Kind::kQueue) return std::max(options.partitions, 1u);
-  return HasOnePartition(kind) ? 1 : options.partitions;
+  if (kind == Kind::kPriority) return 1;
+  return options.partitions;
 }
 
 Result<std::vector<placement::Node>> NodesFor(const std::vector<placement::Node>& nodes,

@@ -23,11 +23,9 @@ Status CheckEqual(const placement::Namespace& existing, placement::Kind kind,
 // Errors: kInvalidArgument.
 Result<placement::Ranges> RangesOf(const placement::NamespaceOptions& options);
 
-// Kinds that one core holds as a whole, but for queues with lanes, which are their partitions.
-bool HasOnePartition(placement::Kind kind);
-
-// Of a queue: clients ask all of them where one has nothing.
-inline constexpr std::uint32_t kLanesMax = 64;
+// Kinds whose number of partitions does not grow with the cluster's cores: one, or as many as there
+// are lanes (queue) or ranges (ordered).
+bool HasFewPartitions(placement::Kind kind);
 
 // Whether partitions of the namespace can move to another node. Errors: kUnimplemented.
 Status CheckMovable(const placement::Namespace& space);

@@ -20,4 +20,6 @@ Deadline DeadlineOf(const grpc::ServerContextBase& call) {
       static_cast<std::uint64_t>(std::clamp<std::int64_t>(left, 0, kLongestMs)));
 }
 
+Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
+
 }  // namespace tidepool::daemon

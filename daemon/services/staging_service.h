@@ -1,6 +1,6 @@
 // The Staging service: jobs for callers, and parts of jobs for other nodes.
 //
-//   gRPC -> [services/staging_service] -> staging/jobs, staging/part, staging/part_list
+//   gRPC -> [services/staging_service] -> staging/jobs, stage/part, staging/part_list
 #pragma once
 
 #include <memory>

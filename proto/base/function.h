@@ -1,3 +1,4 @@
+/* clang-format off (it would join the lines of the example) */
 /* Functions of a site's own, which run where the records are: inside of the daemons.
  *
  *   kvd --functions -> daemon/functions -> [shared objects that include <tidepool/function.h>]
@@ -13,8 +14,9 @@
  *     return TIDEPOOL_STORE;
  *   }
  *   static const struct tidepool_function kFunctions[] = {{"longest", Longest}};
- *   static const struct tidepool_function_table kTable = {TIDEPOOL_FUNCTIONS_VERSION, 1,
- * kFunctions}; const struct tidepool_function_table* tidepool_functions(void) { return &kTable; }
+ *   static const struct tidepool_function_table kTable = {
+ *       TIDEPOOL_FUNCTIONS_VERSION, 1, kFunctions};
+ *   const struct tidepool_function_table* tidepool_functions(void) { return &kTable; }
  *
  *   cc -shared -fPIC -o libmine.so mine.c
  *
@@ -24,6 +26,7 @@
  * once for one operation, and only the last outcome counts. It runs in the daemon's process: a
  * function that crashes takes the daemon, and all that it holds, with it.
  */
+/* clang-format on */
 #pragma once
 
 #include <stddef.h>
@@ -46,8 +49,7 @@ enum tidepool_verdict {
   TIDEPOOL_KEEP = 0,   /* The record stays as it is; an absent key stays absent. */
   TIDEPOOL_STORE = 1,  /* It is new_value from now on. */
   TIDEPOOL_DELETE = 2, /* It goes; an absent key stays absent. */
-  TIDEPOOL_REFUSE =
-      3 /* It stays, and the caller gets kInvalidArgument with `result` as the text. */
+  TIDEPOOL_REFUSE = 3  /* It stays; the caller gets kInvalidArgument, with `result` as the text. */
 };
 
 /* One application. What it points at lives until the function returns. */
@@ -70,14 +72,15 @@ struct tidepool_update {
    * bytes than there may be end the operation with kOutOfRange, and nothing changes. */
   const void* new_value;
   size_t new_value_bytes;
-  int new_value_kind;
+  int new_value_kind; /* A number that has not 8 bytes ends the operation with kInternal. */
   const void* result; /* What the caller gets, whatever the verdict. */
   size_t result_bytes;
 };
 
 struct tidepool_function {
   const char* name; /* 1 to 64 of [A-Za-z0-9._-]; no two of a daemon have the same. */
-  int (*apply)(struct tidepool_update* update); /* Returns a tidepool_verdict. */
+  /* Returns a tidepool_verdict; anything else ends the operation with kInternal. */
+  int (*apply)(struct tidepool_update* update);
 };
 
 struct tidepool_function_table {
@@ -86,8 +89,8 @@ struct tidepool_function_table {
   const struct tidepool_function* functions;
 };
 
-/* The one symbol that a shared object exports. Called once; what it returns lives as long as that.
- */
+/* The one symbol that a shared object exports. Called once; what it returns lives as long as the
+ * object. */
 const struct tidepool_function_table* tidepool_functions(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// Every bound of the system in one place, with the proofs that they fit together.
+// The bounds that several parts must agree on, with the proofs that they fit together. A bound that
+// one file alone depends on stands in that file.
 //
 // A limit that a user can meet is named in an error message; none is an option. What an option sets
 // is in daemon/options.h.
@@ -16,6 +17,7 @@ inline constexpr std::size_t kNamespaceNameBytesMax = 200;
 inline constexpr std::size_t kTypeNameBytesMax = 1'024;
 inline constexpr std::uint32_t kPartitionsPerNamespaceMax = 4'096;
 inline constexpr std::uint32_t kPartitionsPerCoreDefault = 4;
+inline constexpr std::uint32_t kLanesMax = 64;  // Clients ask all of them where one has nothing.
 // Where ranges of ordered namespaces begin, each and all of a namespace: every map carries them.
 inline constexpr std::size_t kSplitKeyBytesMax = 1'024;
 inline constexpr std::size_t kSplitKeysBytesMax = 512 * 1024;

@@ -1,6 +1,6 @@
 // The outcome of every call: a code, and for failures what happened and what to do about it.
 //
-// One type serves the wire, the daemon and the SDK (it is installed as <tidepool/status.h>), so
+// One type serves the wire, the daemon and the SDK (programs get it by <tidepool/status.h>), so
 // that an error keeps its meaning from the store to the user's screen. Header-only and dependent on
 // the standard library alone, since installed headers may need nothing else.
 #pragma once

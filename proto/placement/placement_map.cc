@@ -18,18 +18,6 @@ std::string_view NodeStateName(NodeState state) {
   return "invalid";
 }
 
-std::string_view PartitionStateName(PartitionState state) {
-  switch (state) {
-    case PartitionState::kActive:
-      return "active";
-    case PartitionState::kDown:
-      return "down";
-    case PartitionState::kLost:
-      return "lost";
-  }
-  return "invalid";
-}
-
 const Node* PlacementMap::FindNode(NodeId id) const {
   return id.value() < nodes.size() ? &nodes[id.value()] : nullptr;
 }

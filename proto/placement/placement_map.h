@@ -32,7 +32,6 @@ enum class PartitionState : std::uint8_t {
   kDown = 2,  // Its owner is down: operations fail fast with kUnavailable.
   kLost = 3,  // Its owner came back without the data: kDataLoss until accepted.
 };
-std::string_view PartitionStateName(PartitionState state);
 
 // What NamespaceOptions::home is before the node is known.
 inline constexpr std::string_view kHomeLocal = "local";

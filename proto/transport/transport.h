@@ -1,7 +1,7 @@
 // How frames travel: connect, send, receive, learn that the peer is lost. Shows no type of any
 // network library, so that UCX today and another one tomorrow look the same from above.
 //
-//   client/session, daemon/core -> [transport] -> network
+//   client/core_link, daemon/core -> [transport] -> network
 //
 // The one implementation so far is UCX (ucx_transport.h); same-node rings come beside it.
 #pragma once

@@ -26,6 +26,14 @@ struct Fixture {
   BufferedBytesMap InPairs(milliseconds timeout = milliseconds(10'000)) {
     return map.Buffered({.timeout = timeout, .operations_max = 2});
   }
+  // With one that was sent: 1 was added to the first key of partition 0, 2 to its second.
+  BufferedBytesMap SentPair() {
+    auto buffered = InPairs();
+    buffered.Add(cluster.KeyIn(0, 1), 1);
+    buffered.Add(cluster.KeyIn(0, 2), 2);
+    REQUIRE(PumpRequests(1));
+    return buffered;
+  }
   static wire::Answer Run(std::uint16_t first, std::uint64_t count) {
     wire::Answer answer;
     answer.scope = wire::Answer::Scope::kRun;
@@ -124,10 +132,7 @@ TEST_CASE_METHOD(Fixture, "A young buffer waits and an old one is sent by the ne
 
 TEST_CASE_METHOD(Fixture, "Failures are told by key and everything else has succeeded",
                  "[client][buffered]") {
-  auto buffered = InPairs();
-  buffered.Add(cluster.KeyIn(0, 1), 1);
-  buffered.Add(cluster.KeyIn(0, 2), 1);
-  REQUIRE(PumpRequests(1));
+  auto buffered = SentPair();
   wire::Answer bad;
   bad.index = 1;
   bad.code = StatusCode::kInvalidArgument;
@@ -155,10 +160,7 @@ TEST_CASE_METHOD(Fixture, "A key that is too long fails alone", "[client][buffer
 
 TEST_CASE_METHOD(Fixture, "A refused pack goes to the new owner before what was called later",
                  "[client][buffered]") {
-  auto buffered = InPairs();
-  buffered.Add(cluster.KeyIn(0, 1), 1);
-  buffered.Add(cluster.KeyIn(0, 2), 2);
-  REQUIRE(PumpRequests(1));
+  auto buffered = SentPair();
   cluster.Refuse(*cluster.TakeRequest(), 0, StatusCode::kWrongEpoch, 2);
   cluster.Settle(engine);
   buffered.Add(cluster.KeyIn(0, 3), 3);
@@ -187,10 +189,7 @@ TEST_CASE_METHOD(Fixture, "A refused pack goes to the new owner before what was 
 
 TEST_CASE_METHOD(Fixture, "After a cut a resumed session sends the same frame, and no failure",
                  "[client][buffered]") {
-  auto buffered = InPairs();
-  buffered.Add(cluster.KeyIn(0, 1), 1);
-  buffered.Add(cluster.KeyIn(0, 2), 2);
-  REQUIRE(PumpRequests(1));
+  auto buffered = SentPair();
   const auto sent = cluster.TakeRequest();
   cluster.Send(*sent, {Run(0, 1)});  // A piece; then the connection breaks.
   cluster.Settle(engine);
@@ -208,10 +207,7 @@ TEST_CASE_METHOD(Fixture, "After a cut a resumed session sends the same frame, a
 
 TEST_CASE_METHOD(Fixture, "Without its session what was sent is unknown, answered ones are not",
                  "[client][buffered]") {
-  auto buffered = InPairs();
-  buffered.Add(cluster.KeyIn(0, 1), 1);
-  buffered.Add(cluster.KeyIn(0, 2), 2);
-  REQUIRE(PumpRequests(1));
+  auto buffered = SentPair();
   cluster.Send(*cluster.TakeRequest(), {Run(0, 1)});
   cluster.Settle(engine);
   cluster.set_resumes(false);

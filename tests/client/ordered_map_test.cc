@@ -33,6 +33,13 @@ TEST_CASE("RandomOperationsAgreeWithAMap", "[kinds]") {
   CHECK(map.Length().value() == model.size());
 }
 
+TEST_CASE("APrefixEndsBeforeTheNextStringThatLacksIt") {
+  CHECK(KeyRange::Prefix("ab") == KeyRange{"ab", false, "ac"});
+  CHECK(KeyRange::Prefix("a\xff\xff") == KeyRange{"a\xff\xff", false, "b"});
+  CHECK(KeyRange::Prefix("") == KeyRange{"", false, std::nullopt});
+  CHECK(KeyRange::Prefix("\xff\xff") == KeyRange{"\xff\xff", false, std::nullopt});
+}
+
 TEST_CASE("LargeNamespacesAreScannedCountedAndErasedPageByPage", "[kinds]") {
   Fixture fixture(2);
   Model model;

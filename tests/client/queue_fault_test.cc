@@ -3,13 +3,12 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
-#include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/client/queue_workers.h"
 #include "tests/client/sdk_fixture.h"
 #include "tidepool/tidepool.h"
 
@@ -17,14 +16,6 @@ namespace tidepool::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::vector<std::string> LinesOf(const Process& process) {
-  std::istringstream output(process.Output());
-  std::vector<std::string> lines;
-  // The last line of a process that was killed may be cut.
-  for (std::string line; std::getline(output, line) && !output.eof();) lines.push_back(line);
-  return lines;
-}
 
 struct Fixture {
   Fixture() : cluster({.nodes = 1}), client((cluster.WaitReady(), ConnectTo(cluster))) {}
@@ -134,39 +125,22 @@ TEST_CASE("Workers killed again and again leave every item done once", "[fault][
   Fixture fixture;
   const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
   for (int i = 0; i < kItems; ++i) RequireOk(queue.Push(std::to_string(i)).status());
-  std::vector<std::unique_ptr<Process>> workers;
-  std::map<std::string, int> done;
-  const auto collect = [&](const Process& worker) {
-    for (const std::string& line : LinesOf(worker)) done[line] += line == "ready" ? 0 : 1;
-  };
-  for (int i = 0; i < kWorkers; ++i) workers.push_back(fixture.Run("q", "work", "300"));
+  QueueWorkers workers(fixture.cluster, "q", "300", kWorkers);
   const auto left = [&] {
     const auto length = queue.Length();
     RequireOk(length.status());
     return length->ready + length->leased;
   };
   for (int kill = 0; kill < 12 && left() > 0; ++kill) {
-    auto& victim = workers[static_cast<std::size_t>(kill % kWorkers)];
-    const std::size_t lines = LinesOf(*victim).size();
-    if (!WaitUntil([&] { return LinesOf(*victim).size() > lines + 3 || left() == 0; })) break;
-    victim->Signal(SIGKILL);
-    victim->Wait();
-    collect(*victim);
-    victim = fixture.Run("q", "work", "300");
+    const int victim = kill % kWorkers;
+    const std::size_t lines = workers.LinesWritten(victim);
+    const auto goes_on = [&] { return workers.LinesWritten(victim) > lines + 3 || left() == 0; };
+    if (!WaitUntil(goes_on)) break;
+    workers.KillAndReplace(victim);
   }
   REQUIRE(WaitUntil([&] { return left() == 0; }));
-  for (auto& worker : workers) {
-    worker->Signal(SIGKILL);
-    worker->Wait();
-    collect(*worker);
-  }
-  done.erase("ready");
-  for (const auto& [value, times] : done) {
-    INFO(value);
-    CHECK(times == 1);
-  }
   // An item that was acked and not written down, since the kill came between: one per kill.
-  CHECK(done.size() >= static_cast<std::size_t>(kItems - 12 - kWorkers));
+  CHECK(workers.End() >= kItems - 12 - kWorkers);
 }
 
 TEST_CASE("What a killed producer was told is there, in its order", "[fault][kinds]") {

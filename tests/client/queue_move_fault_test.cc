@@ -9,12 +9,12 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "proto/convert/grpc_status.h"
+#include "tests/client/queue_workers.h"
 #include "tests/client/sdk_fixture.h"
 #include "tests/support/random.h"
 #include "tidepool/tidepool.h"
@@ -267,21 +267,7 @@ TEST_CASE("Workers are killed with leases while their queue moves, and every ite
   Fixture fixture;
   const auto queue = Open<BytesQueue>(fixture.client, "q", {.home = "0"});
   for (int i = 0; i < kJobs; ++i) RequireOk(queue.Push(std::to_string(i)).status());
-  int started = 0;
-  const auto run = [&] {
-    const std::string stem = fixture.cluster.folder() + "/worker-" + std::to_string(started++);
-    return std::make_unique<Process>(
-        std::vector<std::string>{ProgramPath("queue_client"), fixture.cluster.file(), "q", "work",
-                                 "500"},
-        std::vector<std::string>{}, stem);
-  };
-  std::map<std::string, int> done;
-  const auto collect = [&](const Process& worker) {
-    std::istringstream output(worker.Output());
-    for (std::string line; std::getline(output, line) && !output.eof();) ++done[line];
-  };
-  std::vector<std::unique_ptr<Process>> workers;
-  for (int i = 0; i < 3; ++i) workers.push_back(run());
+  QueueWorkers workers(fixture.cluster, "q", "500", 3);
   const auto left = [&] {
     const auto length = queue.Length({.timeout = kWait});
     RequireOk(length.status());
@@ -290,26 +276,11 @@ TEST_CASE("Workers are killed with leases while their queue moves, and every ite
   int kills = 0;
   for (std::uint32_t move = 1; left() > 0 && move < 200; ++move) {
     RequireOk(fixture.client.Migrate("q", std::to_string(move % 3)));
-    if (move % 4 != 0) continue;
-    auto& victim = workers[static_cast<std::size_t>(kills++ % 3)];
-    victim->Signal(SIGKILL);
-    victim->Wait();
-    collect(*victim);
-    victim = run();
+    if (move % 4 == 0) workers.KillAndReplace(kills++ % 3);
   }
   REQUIRE(WaitUntil([&] { return left() == 0; }));
-  for (auto& worker : workers) {
-    worker->Signal(SIGKILL);
-    worker->Wait();
-    collect(*worker);
-  }
-  done.erase("ready");
-  for (const auto& [value, times] : done) {
-    INFO(value);
-    CHECK(times == 1);
-  }
   // One that was acked and not written down, since the kill came between: at most one per kill.
-  CHECK(static_cast<int>(done.size()) >= kJobs - kills - 3);
+  CHECK(workers.End() >= kJobs - kills - 3);
 }
 
 }  // namespace

@@ -3,8 +3,12 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 
+#include "daemon/manual.h"
 #include "daemon/option_table.h"
+#include "proto/base/troff.h"
 #include "tests/integration/harness.h"
 
 namespace tidepool::daemon {
@@ -210,6 +214,22 @@ TEST_CASE("ThePrintedConfigurationIsReadBackAsItIs") {
   CHECK(again->options.memory_bytes == 1536 * kMiB);
   CHECK(again->options.data_dir == "/odd \"\\path");
   CHECK(again->options.insecure);
+}
+
+TEST_CASE("TheManualPageHasEachOptionAndNoLineThatIsARequestByAccident") {
+  const std::string page = ManualPage();
+  for (const OptionRow& row : OptionTable()) {
+    CAPTURE(row.name);
+    CHECK(page.find(".TP\n\\fB" + Troff("--" + std::string(row.name)) + "\\fR") !=
+          std::string::npos);
+  }
+  const std::set<std::string> requests = {".TH", ".SH", ".TP", ".PP", ".nf", ".fi"};
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK((!line.starts_with('.') || requests.count(line.substr(0, 3)) == 1));
+    CHECK(!line.starts_with('\''));
+  }
 }
 
 TEST_CASE("HelpAndVersionWinOverEverythingElse") {

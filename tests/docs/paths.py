@@ -3,6 +3,10 @@
 
 A name counts as a path if its first part is a folder or a file of the checkout. It may leave the
 ending out (`daemon/hash_ops` is the .h and the .cc), and {a,b} and * work as in a shell.
+
+So are the files that a header's first comment puts beside it on the request path: in its lines with
+arrows every word with a slash is one, below the checkout, `proto`, `client/include` or a folder that
+the header is in.
 """
 
 import glob
@@ -12,8 +16,10 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/bench/README.md")
 QUOTED = re.compile(r"`([A-Za-z0-9_.][A-Za-z0-9_./{},*-]*)`")
+ARROW = re.compile(r"[-=]>|<-")
+ON_THE_WAY = re.compile(r"(?<![\w/<|.\"'])[a-z][a-z0-9_]*(?:/[a-z0-9_.]+)+(?![\w|(*])")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -47,12 +53,38 @@ def problems_of(document, text, root=ROOT):
             for name in named for path in expanded(name) if not exists(path, root)]
 
 
+def first_comment(text):
+    lines = itertools.takewhile(lambda line: line.startswith(("//", "/*", " *")), text.splitlines())
+    return list(lines)
+
+
+def problems_of_header(header, text, root=ROOT):
+    folders = ["", "proto", "client/include"]
+    folder = os.path.dirname(header)
+    while folder:
+        folders.append(folder)
+        folder = os.path.dirname(folder)
+    return [f"{header}: names {name}, which is not there"
+            for line in first_comment(text) if ARROW.search(line) for name in ON_THE_WAY.findall(line)
+            if not any(exists(os.path.join(folder, name.rstrip(".")), root) for folder in folders)]
+
+
+def headers():
+    found = [glob.glob(f"{folder}/**/*.h", root_dir=ROOT, recursive=True)
+             for folder in ("cli", "client", "daemon", "proto", "storage")]
+    return sorted(itertools.chain(*found))
+
+
 def self_test():
     accepted = "`proto/base`, `proto/base/status`, `proto/{base,wire}/`, `proto/*/*.h`, `a/b`, [x](CMakeLists.txt), " \
                "`--flag`, `std::map`, [y](https://x.org/y)"
     assert not problems_of("x.md", accepted), problems_of("x.md", accepted)
     for refused in ("`proto/nothing`", "`proto/{base,nothing}`", "[x](missing.md)", "`Missing.md`"):
         assert len(problems_of("x.md", refused)) == 1, refused
+    for line in ("daemon/dispatcher -> [wire/frame]", "services/auth => a, b", "a -> <tidepool/none.h>", "daemon/none"):
+        assert not problems_of_header("daemon/moving/x.h", f"// X.\n//   {line}\n"), line
+    for line in ("daemon/none -> [wire/frame]", "a => daemon/dispatcher, services/none."):
+        assert len(problems_of_header("daemon/moving/x.h", f"// X.\n//   {line}\n")) == 1, line
 
 
 def main():
@@ -64,6 +96,9 @@ def main():
     for document in DOCUMENTS:
         with open(os.path.join(ROOT, document), encoding="utf-8") as file:
             problems += problems_of(document, file.read())
+    for header in headers():
+        with open(os.path.join(ROOT, header), encoding="utf-8") as file:
+            problems += problems_of_header(header, file.read())
     print("\n".join(problems + [f"{len(problems)} problem(s)"]))
     return 1 if problems else 0
 

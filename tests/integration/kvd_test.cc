@@ -1,6 +1,7 @@
 // One daemon as a process: its defaults, its end, and one clear line for each thing that is wrong.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,6 +85,20 @@ TEST_CASE("ABareKvdServesAndEndsInGoodOrder") {
     CHECK_FALSE(std::filesystem::exists(service.file));
     CHECK_FALSE(std::filesystem::exists(file->token_file));
   }
+}
+
+TEST_CASE("TheLimitOfDescriptorsIsRaisedAsFarAsItMayBe") {
+  const TemporaryFolder folder;
+  Process daemon({"/bin/sh", "-c", R"(ulimit -Sn 256 && ulimit -Hn 512 && exec "$0" "$@")",
+                  ProgramPath("kvd"), "--memory=64MiB"},
+                 {"XDG_RUNTIME_DIR=" + folder.path()}, folder.path() + "/kvd");
+  const bool is_ready = WaitUntil([&] { return daemon.Output().find("kvd ready") == 0; });
+  INFO(daemon.Errors());
+  REQUIRE(is_ready);
+  rlimit limit{};
+  REQUIRE(prlimit(daemon.pid(), RLIMIT_NOFILE, nullptr, &limit) == 0);
+  CHECK(limit.rlim_max == 512);
+  CHECK(limit.rlim_cur == limit.rlim_max);
 }
 
 TEST_CASE("ASecondBareKvdIsRefusedByTheNameOfTheFile") {

@@ -126,6 +126,7 @@ class TIDEPOOL_API BytesBloom {
 
   // The whole filter, for programs that look many values up: expected_items bytes and more. Values
   // inserted meanwhile may or may not be in it. The deadline is that of each piece.
+  // kResourceExhausted: no memory for the copy.
   Result<BloomCopy> Download(const CallOptions& options = {}) const;
 
  private:

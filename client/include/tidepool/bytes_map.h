@@ -141,9 +141,9 @@ class ChainResult;
 // Ends: every operation may end, beside what is listed at each, with
 //   kInvalidArgument     key above 16,384 bytes or value above 1 GiB
 //   kDeadlineExceeded    the deadline passed, and the operation had no effect
-//   kUnknown             the deadline passed or the owner restarted while a change was under way:
-//   it
-//                        took effect once or not at all; read to find out. Never repeated silently.
+//   kUnknown             the deadline passed or the owner restarted while a change was under
+//                        way: it took effect once or not at all; read to find out. Never repeated
+//                        silently.
 //   kUnavailable         the node that owns the key is down (the text names it); no effect
 //   kDataLoss            the owner came back without its data, and nobody has accepted that yet
 //   kNotFound            also: the namespace was dropped (the text says so)
@@ -200,8 +200,8 @@ class TIDEPOOL_API BytesMap {
   Result<bool> Contains(std::string_view key, const CallOptions& options = {}) const;
   Future<bool> ContainsAsync(std::string_view key, const CallOptions& options = {}) const;
 
-  // Records in the map, expired ones that were not yet removed included: the sum over all
-  // partitions, which are not asked at one moment.
+  // Records in the map, expired ones that were not yet removed and what staging keeps for itself
+  // included: the sum over all partitions, which are not asked at one moment.
   Result<std::uint64_t> Length(const CallOptions& options = {}) const;
   Future<std::uint64_t> LengthAsync(const CallOptions& options = {}) const;
 
@@ -261,7 +261,8 @@ class TIDEPOOL_API BytesMap {
                                       const CallOptions& options = {}) const;
 
   // Runs the steps of a chain as one, see chain.h. Returns: what became of each step;
-  // kInvalidArgument (no step, more than 64, too long, keys of several partitions).
+  // kInvalidArgument (no step, more than 64, too long, keys of several partitions),
+  // kFailedPrecondition (of an ordered namespace: keys in different ranges; nothing was done).
   Result<ChainResult> Execute(const Chain& chain, const CallOptions& options = {}) const;
   Future<ChainResult> ExecuteAsync(const Chain& chain, const CallOptions& options = {}) const;
 
@@ -278,7 +279,8 @@ class TIDEPOOL_API BytesMap {
   // Returns: what the function returns, with the version of the record as it is then (0: there is
   // none); kUnimplemented (the owner has no such function; the text names those that it has),
   // kInvalidArgument (the function refuses; its text), kOutOfRange (what it made is too long),
-  // kFailedPrecondition (the value is too long for it), kResourceExhausted.
+  // kFailedPrecondition (the value is too long for it), kResourceExhausted, kInternal (a fault of
+  // the function: it returned no verdict, or a number that has not 8 bytes; nothing changed).
   Result<Value> Apply(std::string_view key, std::string_view function, std::string_view argument,
                       const CallOptions& options = {}) const;
   Future<Value> ApplyAsync(std::string_view key, std::string_view function,
@@ -321,9 +323,8 @@ class TIDEPOOL_API BytesMap {
   }
 
   // The records from `from` on, a page at a time, in no useful order (of ordered namespaces in the
-  // order of keys). A key that is there from the
-  // first page to the last is seen exactly once, whatever happens to others meanwhile; one that
-  // comes or goes is seen at most once per life.
+  // order of keys). A key that is there from the first page to the last is seen exactly once,
+  // whatever happens to others meanwhile; one that comes or goes is seen at most once per life.
   Result<Page> Iterate(const Cursor& from = {}, const IterateOptions& options = {}) const;
   Future<Page> IterateAsync(const Cursor& from = {}, const IterateOptions& options = {}) const;
   // The same record by record.

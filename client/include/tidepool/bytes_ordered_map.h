@@ -76,7 +76,7 @@ struct Entry {
 class ScanIterator;
 
 // A BytesMap whose keys are in order. All that BytesMap has works here as it does there (its
-// Iterate goes in the order of keys); a single key costs as much, and each record some 24 bytes
+// Iterate goes in the order of keys); a single key costs as much, and each record some 35 bytes
 // more. Threads, consistency, memory and how operations may end: as BytesMap.
 //
 // The keys are divided into ranges, each on one core: one at first, or as

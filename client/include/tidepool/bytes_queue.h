@@ -171,7 +171,7 @@ class TIDEPOOL_API BytesItems {
   const Namespace& space() const { return space_; }
 
   // The next item. Returns: kNotFound (there is none), kDeadlineExceeded (nor did one come while it
-  // waited), kResourceExhausted (65,536 items wait for an ack).
+  // waited), kResourceExhausted (65,536 items wait for an ack), kInvalidArgument (a lease below 0).
   Result<Item> Pop(const PopOptions& options = {}) const;
   // Also kUnavailable: thousands of expired items were in front of the next one; pop again.
   Future<Item> PopAsync(const PopOptions& options = {}) const;
@@ -180,7 +180,7 @@ class TIDEPOOL_API BytesItems {
   // one. None: an empty batch, or kDeadlineExceeded if it waited. Several messages where one does
   // not hold them: a failure of a later one ends it early, and is the batch's status().
   Result<ItemBatch> PopMany(std::size_t items_max, const PopOptions& options = {}) const;
-  // The same with one message: as many as fit 60 KiB.
+  // The same with one message: as many as fit 60 KiB. kInvalidArgument also: 0 items.
   Future<ItemBatch> PopManyAsync(std::size_t items_max, const PopOptions& options = {}) const;
 
   // The items that Pop would deliver next; they stay. kNotFound: there is none.
@@ -211,8 +211,9 @@ class TIDEPOOL_API BytesItems {
   // most 60 KiB of items. Leases of others are not waited for.
   //
   // Errors: kFailedPrecondition (the queue is on another machine; the text names its node; or it
-  // has moved there meanwhile: what was taken is taken), and as Pop under a lease, where nothing
-  // was taken yet; else what was taken is returned, and the failure shows at the next call.
+  // has moved there meanwhile: what was taken is taken), kInvalidArgument (a lease of 0 or below),
+  // and as Pop under a lease, where nothing was taken yet; else what was taken is returned, and the
+  // failure shows at the next call.
   Result<std::uint64_t> DrainLocal(const std::function<bool(const ItemBatch::View&)>& take,
                                    const DrainOptions& options = {}) const;
 

@@ -113,7 +113,8 @@ class TIDEPOOL_API Client {
   // Errors: kNotFound (no connection file; the text says where it was looked for), kUnavailable (no
   // node can be reached, or no such network device), kUnauthenticated (the job token is not the
   // cluster's), kInvalidArgument (the file is damaged), kPermissionDenied (the file cannot be
-  // read), kDeadlineExceeded.
+  // read), kFailedPrecondition (a node beyond loopback, without ConnectOptions::insecure),
+  // kDeadlineExceeded.
   static Result<Client> Connect(const ConnectOptions& options = {});
 
   Client(Client&&) noexcept = default;
@@ -126,8 +127,9 @@ class TIDEPOOL_API Client {
   // by one that was created with others.
   // Errors: kInvalidArgument (name or options), kAlreadyExists (it exists with other options; the
   // text names the difference), kFailedPrecondition (it is of another kind, or of other types; the
-  // text names both), kUnimplemented (a kind or option that this version does not have),
-  // kUnavailable, kDeadlineExceeded.
+  // text names both; or home is "local" and no node is up on this machine), kUnimplemented (a kind
+  // or option that this version does not have), kResourceExhausted (a filter does not fit its
+  // nodes, or all namespace ids are given), kUnavailable, kDeadlineExceeded.
   template <typename T>
   Result<T> OpenOrCreate(std::string_view name, const NamespaceOptions& options = {}) {
     return As<T>(OpenOrCreateNamespace(name, T::kKind, Typed<T>(options)));
@@ -153,21 +155,24 @@ class TIDEPOOL_API Client {
                                   const NamespaceOptions& types = {});
 
   // The namespace and its records are gone; one created later under this name has nothing of it.
-  // Returns: kOk, kNotFound, kUnavailable, kDeadlineExceeded.
+  // Returns: kOk, kNotFound, kFailedPrecondition ('default' always exists), kUnavailable,
+  // kDeadlineExceeded.
   Status Drop(std::string_view name);
   // Moves a namespace of kind queue, priority or bloom to a node, given by its number or "local"
   // for one on this machine, while others go on using it: no item is lost, doubled or overtaken,
-  // and leases stay. Operations on a partition wait while it is copied, at
-  // most for `hold`, else the move is given up; 0: 10 s, and 1 s for each 50 MB. OK at once if it
-  // is there.
+  // and leases stay. Operations on a partition wait while it is copied, at most for `hold`, else
+  // the move is given up; 0: 10 s, and 1 s for each 50 MB. OK at once if it is there.
   //
   // Returns: kOk; kNotFound; kUnimplemented (of another kind); kInvalidArgument (no such node);
-  // kUnavailable (the node or an owner is down, or cannot be reached); kResourceExhausted (no
-  // memory there); kAborted (somebody else moves it); kDeadlineExceeded (`hold` was too short).
-  // After another end than kOk it is served where it was, and of several partitions some may have
-  // moved; if this process or its connection ends, what was under way still ends by itself.
+  // kFailedPrecondition ("local", and no node is up on this machine); kUnavailable (the node or an
+  // owner is down, or cannot be reached); kResourceExhausted (no memory there); kAborted (somebody
+  // else moves it, or it was dropped or granted anew meanwhile); kCancelled (a daemon of the move
+  // is stopping); kDataLoss (a piece arrived damaged); kDeadlineExceeded (`hold` was too short);
+  // kUnknown (the owner says nothing any more: kvctl namespace describe tells where it is). After
+  // another end than kOk and kUnknown it is served where it was, and of several partitions some may
+  // have moved; if this process or its connection ends, what was under way still ends by itself.
   Status Migrate(std::string_view name, std::string_view node, std::chrono::milliseconds hold = {});
-  // All namespaces, by name.
+  // All namespaces, by name. Errors: kUnavailable, kDeadlineExceeded.
   Result<std::vector<NamespaceInfo>> List();
 
   // The content of a file that was staged in, by its path in the directory, whether it is stored as

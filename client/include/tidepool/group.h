@@ -71,8 +71,9 @@ class TIDEPOOL_API Group {
   // Waits until `size` members have come. Groups of one name that follow each other are different
   // groups: members that join after one has formed make the next.
   // Errors: kInvalidArgument (size 0 or above kSizeMax, a rank that is none, another size than the
-  // others say, a name above 16,384 bytes), kAlreadyExists (the rank is taken), kDeadlineExceeded
-  // (naming who has come, or who is missing), as BytesMap's operations.
+  // others say, a name above 16,384 bytes), kAlreadyExists (the rank is taken), kResourceExhausted
+  // (too many members in groups of one core: leave those that are over), kDeadlineExceeded (naming
+  // who has come, or who is missing), as BytesMap's operations.
   static Result<Group> Join(Client& client, std::string_view name, std::uint32_t size,
                             const JoinOptions& options = {});
 

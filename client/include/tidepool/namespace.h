@@ -74,10 +74,11 @@ struct NamespaceOptions {
   // Empty: all nodes share them. Matters to who makes the namespace only.
   std::string home;
   // Of kind ordered. It consists of ranges of keys, each on one core. `split_keys`: where those
-  // beside the first one begin when it is made (in any order, at most 1,024 bytes each; 4,095 at
-  // most), so that several cores share it from the beginning; `partitions` is one more. "auto": a
-  // range that has grown large or busy is split in two by its daemon, while it is used; "manual":
-  // only kvctl namespace split does. (The keys of a Chain must lie in one range.)
+  // beside the first one begin when it is made (in any order, at most 1,024 bytes each and 512 KiB
+  // together; 4,095 at most), so that several cores share it from the beginning; `partitions` is
+  // one more. "auto" (but with prefilter "admit", whose ranges cannot be split): a range that has
+  // grown large or busy is split in two by its daemon, while it is used; "manual": only kvctl
+  // namespace split does. (The keys of a Chain must lie in one range.)
   std::vector<std::string> split_keys;
   std::string split = "auto";
   // Of kind queue: so many queues under one name (at most 64), spread over cores and nodes, for
@@ -112,7 +113,7 @@ struct PrefilterStats {
   std::chrono::milliseconds age{0};  // Since the copy's download began.
 };
 
-// An open namespace without operations: what the typed handles (BytesMap and those to come) are
+// An open namespace without operations: what the handles (BytesMap, HashMap, Queue and so on) are
 // made of. Copies refer to the same namespace and are cheap. Thread-safe. Keeps the client alive.
 //
 // If the namespace is dropped, operations end with kNotFound for ever, also when another one is
@@ -139,11 +140,13 @@ class TIDEPOOL_API Namespace {
   // found, and what was there before and was not deleted, too.
   //
   // Returns: kOk; kFailedPrecondition (the namespace was made without prefilter "absent"),
-  // kResourceExhausted (no memory for the copy), kUnavailable, kDeadlineExceeded and so on, as
-  // operations may end: all partitions are asked.
+  // kResourceExhausted (no memory for the copy), kAborted (filters have grown or ranges were split
+  // again and again meanwhile), kUnavailable, kDeadlineExceeded and so on, as operations may end:
+  // all partitions are asked.
   Result<Namespace> WithPrefilter(const PrefilterUse& use = {}) const;
   // Downloads the copy again; what others put before this was called is found from then on. After a
-  // failure the present copy goes on. kFailedPrecondition: there is no copy.
+  // failure the present copy goes on. Returns as WithPrefilter, kFailedPrecondition: there is no
+  // copy; and kAborted also: called from a Future::Then of the thread that downloads.
   Status RefreshPrefilter() const;
   // All zero without a copy.
   PrefilterStats prefilter_stats() const;

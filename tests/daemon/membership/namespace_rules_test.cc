@@ -269,7 +269,7 @@ TEST_CASE("TheLanesOfAQueueAreItsPartitionsAndAPriorityQueueHasNone") {
   CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
   CHECK(Says(CreateStatus(&cluster, "x", Kind::kPriority, options), "lanes"));
   options.capacity = 0;
-  options.partitions = kLanesMax + 1;
+  options.partitions = limits::kLanesMax + 1;
   CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
 }
 
