@@ -324,6 +324,10 @@ Status Node::BeginCluster() {
   auto joined = coordinator_->Join(MakeJoinRequest(cluster));
   if (!joined.ok()) return joined.status();
   host_->ShowCluster(cluster);
+  // Before the file: who reads it calls with the token that it names.
+  token_ = *token;
+  state_.peers.SetToken(*token);
+  authenticator_.SetToken(*std::move(token));
   const cluster_file::ClusterFile file = MakeClusterFile(*coordinator_->map().Get());
   auto published = part_.kind == Part::Kind::kReturn
                        ? cluster_file::PublishedFile::Adopt(file_path_, file)
@@ -336,10 +340,7 @@ Status Node::BeginCluster() {
   }
   published_ = *std::move(published);
   part_.start_lock = cluster_file::Descriptor();
-  token_ = *token;
-  state_.peers.SetToken(*token);
   state_.coordinator.store(coordinator_.get());
-  authenticator_.SetToken(*std::move(token));
   TP_RETURN_IF_ERROR(JoinWith(std::make_unique<LocalLink>(coordinator_.get())));
   coordinator_thread_ = std::thread([this] { RunCoordinator(); });
   return OkStatus();
