@@ -48,8 +48,7 @@ std::string_view Dispatcher::TextFor(StatusCode code) {
       return "this daemon sends nothing on for clients";
     case StatusCode::kDeadlineExceeded:
       return "this part of the namespace was not served in time: it is being moved, or the node's "
-             "map "
-             "is old";
+             "map is old";
     default:
       return {};
   }

@@ -12,6 +12,7 @@
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/grpc_channel.h"
+#include "proto/convert/probe_cluster.h"
 #include "proto/transport/ucx_transport.h"
 
 namespace tidepool::daemon {
@@ -152,7 +153,7 @@ Status Node::Decide() {
   context.options = &options_;
   context.identity = &*identity_;
   context.environment = environment_;
-  context.probe = ProbeCluster;
+  context.probe = convert::ProbeCluster;
   context.stopped = [this] { return stop_.requested(); };
   auto part = DecidePart(context);
   if (!part.ok()) return part.status();

@@ -42,8 +42,7 @@ const OptionRow kTable[] = {
      &Options::net_devices},
     {"functions", "LIST", "",
      "shared objects with functions for programs to apply to records, separated by commas, the "
-     "same "
-     "on every node; see tidepool/function.h",
+     "same on every node; see tidepool/function.h",
      &Options::functions},
     {"data-dir", "DIR", "",
      "identity of the node and state of the coordinator, on a local disk (default: beside the "

@@ -16,6 +16,7 @@
 #include "proto/base/limits.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/published_file.h"
+#include "proto/convert/probe_cluster.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 
@@ -49,7 +50,7 @@ class LocalStart {
     return log_folder_ + "/kvd-" + std::to_string(node) + ".log";
   }
   Status CheckChildren();
-  Result<bool> AllServe() const;
+  bool AllServe() const;
 
   Invocation& run_;
   const std::uint64_t nodes_;
@@ -80,12 +81,8 @@ bool Sets(const std::vector<std::string>& options, const std::string& name) {
 
 Status LocalStart::CheckNoneLives() {
   const auto environment = cluster_file::ProcessEnvironment();
-  const auto probe = [](const std::string& address, const std::string& /*cluster_uuid*/) {
-    const auto channel = convert::MakeChannel(address, /*insecure=*/true);
-    return channel.ok() && (*channel)->WaitForConnected(std::chrono::system_clock::now() +
-                                                        std::chrono::milliseconds(kAskTimeoutMs));
-  };
-  const auto found = cluster_file::Examine(file_, cluster_file::JobId(environment), probe);
+  const auto found =
+      cluster_file::Examine(file_, cluster_file::JobId(environment), convert::ProbeCluster);
   if (!found.ok()) return found.status();
   if (found->finding != cluster_file::Finding::kLive) return OkStatus();
   return Status(StatusCode::kFailedPrecondition, "a cluster runs already, its file is " + file_,
@@ -166,7 +163,7 @@ Status LocalStart::CheckChildren() {
   return OkStatus();
 }
 
-Result<bool> LocalStart::AllServe() const {
+bool LocalStart::AllServe() const {
   const auto channel = Channel::Connect({.cluster = file_,
                                          .timeout_ms = kAskTimeoutMs,
                                          .timeout_given = true,
@@ -174,7 +171,8 @@ Result<bool> LocalStart::AllServe() const {
   if (!channel.ok()) return false;  // No file yet, or nobody listens yet.
   v1::StatusResponse status;
   const Status asked = (*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status);
-  if (asked.code() == StatusCode::kUnauthenticated) return asked;
+  // Also while the file is still that of a dead cluster, at whose address somebody else's daemon
+  // may listen now, which does not know its token.
   if (!asked.ok() || status.forming()) return false;
   const auto up = std::count_if(status.nodes().begin(), status.nodes().end(), [](const auto& node) {
     return node.node().state() == v1::NODE_STATE_UP && node.has_status();
@@ -188,9 +186,7 @@ Status LocalStart::WaitUntilServing() {
   const Deadline deadline = Deadline::AfterMs(*timeout_ms);
   for (;;) {
     TP_RETURN_IF_ERROR(CheckChildren());
-    const Result<bool> serving = AllServe();
-    if (!serving.ok()) return serving.status();
-    if (*serving) break;
+    if (AllServe()) break;
     if (deadline.Passed()) {
       return Status(StatusCode::kDeadlineExceeded,
                     "the daemons do not all serve after " + FormatDurationMs(*timeout_ms),

@@ -2,9 +2,7 @@
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
-#include <grpcpp/create_channel.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
@@ -14,6 +12,7 @@
 
 #include "proto/base/log.h"
 #include "proto/convert/grpc_channel.h"
+#include "proto/convert/probe_cluster.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -21,11 +20,6 @@ namespace {
 // Of calls that are in progress at once; more are refused with RESOURCE_EXHAUSTED instead of
 // exhausting the machine. Waiting for maps needs none.
 constexpr int kThreadsMax = 512;
-constexpr std::uint64_t kProbeMs = 1000;
-
-std::string HealthNameOf(const std::string& cluster_uuid) {
-  return "tidepool.cluster." + cluster_uuid;
-}
 
 }  // namespace
 
@@ -76,7 +70,7 @@ void ServiceHost::SetHealth(bool serving) {
 }
 
 void ServiceHost::ShowCluster(const std::string& cluster_uuid) {
-  listener_->GetHealthCheckService()->SetServingStatus(HealthNameOf(cluster_uuid), true);
+  listener_->GetHealthCheckService()->SetServingStatus(convert::HealthNameOf(cluster_uuid), true);
 }
 
 void ServiceHost::Stop(Deadline deadline) {
@@ -85,36 +79,6 @@ void ServiceHost::Stop(Deadline deadline) {
                       std::chrono::nanoseconds(deadline.LeftNs()));
   listener_->Wait();
   listener_.reset();
-}
-
-bool ProbeCluster(const std::string& address, const std::string& cluster_uuid) {
-  // No token is sent, so it may leave the machine; nothing is learnt but yes or no.
-  auto channel = convert::MakeChannel(address, /*insecure=*/true);
-  if (!channel.ok()) return false;
-  // HealthCheckRequest{service = 1: name} and HealthCheckResponse{status = 1: SERVING = 1}, by
-  // hand: gRPC installs no stub of its own health service.
-  const std::string name = HealthNameOf(cluster_uuid);
-  const std::string request = std::string("\x0a") + static_cast<char>(name.size()) + name;
-  const grpc::Slice slice(request);
-  grpc::ByteBuffer message(&slice, 1);
-  grpc::ByteBuffer answer;
-  grpc::ClientContext call;
-  call.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kProbeMs));
-  grpc::CompletionQueue queue;
-  grpc::GenericStub stub(*channel);
-  auto reader = stub.PrepareUnaryCall(&call, "/grpc.health.v1.Health/Check", message, &queue);
-  reader->StartCall();
-  grpc::Status status;
-  reader->Finish(&answer, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  queue.Shutdown();
-  while (queue.Next(&tag, &ok)) {
-  }
-  grpc::Slice content;
-  return status.ok() && answer.DumpToSingleSlice(&content).ok() && content.size() == 2 &&
-         content.begin()[0] == 0x08 && content.begin()[1] == 1;
 }
 
 void RouteGrpcLog() {

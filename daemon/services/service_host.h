@@ -45,9 +45,6 @@ class ServiceHost {
   std::unique_ptr<grpc::Server> listener_;
 };
 
-// Whether a node of cluster `cluster_uuid` answers at `address`, within a second.
-bool ProbeCluster(const std::string& address, const std::string& cluster_uuid);
-
 // Sends gRPC's own log lines to ours, as debug: they are about connections that failed, which the
 // calls report. Once per process.
 void RouteGrpcLog();

@@ -67,6 +67,7 @@ TEST_CASE("Beside writers each key that stays is seen exactly once", "[iterate]"
       for (int i = 0; i < 300; i += 2) (void)theirs.DeleteAsync(prefix + std::to_string(i));
     }
   });
+  const bool writes = WaitUntil([&] { return lives > 0; });
   for (int walk = 0; walk < 8; ++walk) {
     std::map<std::string, int> seen;
     auto it = map.NewIterator({.keys_only = true, .page_records_max = 100});
@@ -77,7 +78,7 @@ TEST_CASE("Beside writers each key that stays is seen exactly once", "[iterate]"
   }
   over = true;
   writer.join();
-  CHECK(lives > 0);
+  CHECK(writes);
 }
 
 }  // namespace

@@ -77,6 +77,29 @@ class StartAndStop(kvctl_support.KvctlTest):
         self.cluster.start(1)
         self.good("put", "default", "x", "1")
 
+    def test_a_dead_file_whose_address_somebody_else_has_now_does_not_hinder_a_start(self):
+        self.cluster.start(1)
+        with open(self.cluster.file, encoding="utf-8") as file:
+            text = file.read()
+        # As a file of a cluster that was killed, whose port the one above was given.
+        folder = os.path.join(self.cluster.folder, "reused")
+        os.mkdir(folder)
+        dead = os.path.join(folder, "dead.json")
+        uuid = json.loads(text)["cluster_uuid"]
+        other = uuid[:-4] + ("0000" if uuid[-4:] != "0000" else "1111")
+        token = json.loads(text)["token_file"]
+        with open(os.path.join(folder, os.path.basename(token)), "w", encoding="utf-8") as file:
+            file.write("0" * 64 + "\n")
+        os.chmod(os.path.join(folder, os.path.basename(token)), 0o600)
+        with open(dead, "w", encoding="utf-8") as file:
+            file.write(text.replace(uuid, other).replace(token, os.path.basename(token)))
+        os.chmod(dead, 0o600)
+        started = self.kvctl("start", "--local", "--cluster", dead, "--memory", "64MiB", "--json",
+                             "--", *kvctl_support.QUIET)
+        self.assertEqual(started.code, 0, started)
+        self.cluster.pids += started.json()["result"]["pids"]
+        self.good("put", "default", "k", "v", "--cluster", dead)
+
     def test_connection_file_and_token_are_the_users_alone(self):
         self.cluster.start(1)
         with open(self.cluster.file, encoding="utf-8") as file:
