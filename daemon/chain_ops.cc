@@ -117,7 +117,8 @@ class ChainRun {
                                 .operation = operation,
                                 .hash = KeyHash(operation.key),
                                 .now_ms = context_.now_ms,
-                                .store = context_.store},
+                                .store = context_.store,
+                                .taken_bytes_max = writer_.ValueRoom()},
                                &reply);
     return OutcomeOf(reply);
   }

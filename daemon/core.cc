@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -19,8 +20,8 @@ constexpr std::uint64_t kTimerNs = 5'000'000;
 constexpr std::uint64_t kSliceNs = 50'000;
 constexpr std::uint64_t kSliceIntervalNs = 1'000'000;
 constexpr std::uint64_t kMoveIntervalNs = 250'000;
-// A sleeping core looks at its timers and its stop flag this often.
-constexpr int kSleepMsMax = 100;
+// A sleeping core looks at its timers and its stop flag this often, and when somebody's time is up.
+constexpr std::uint64_t kSleepMsMax = 100;
 
 transport::SpinPolicy::Mode ModeOf(WaitPolicy policy) {
   switch (policy) {
@@ -158,7 +159,11 @@ void Core::Sleep() {
   if (mailbox_.empty() && worker_->Arm()) {
     epoll_event event[2];
     sleeps_.store(sleeps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    const int ready = epoll_wait(epoll_fd_, event, 2, kSleepMsMax);
+    const std::uint64_t now_ns = clock_.MonotonicNs();
+    const std::uint64_t next_ns = std::max(now_ns, dispatcher_->NextDeadlineNs());
+    const std::uint64_t sleep_ms =
+        std::clamp((next_ns - now_ns) / 1'000'000 + 1, kTimerNs / 1'000'000, kSleepMsMax);
+    const int ready = epoll_wait(epoll_fd_, event, 2, static_cast<int>(sleep_ms));
     for (int i = 0; i < ready; ++i) {
       if (event[i].data.fd == mailbox_.event_fd()) mailbox_.ClearEvent();
     }

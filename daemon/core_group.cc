@@ -209,8 +209,9 @@ void CoreGroup::ForgetSession(SessionId session) {
 
 Result<std::vector<OperationOutcome>> CoreGroup::Execute(
     CoreId core, PartitionId partition, Term term, const std::vector<wire::Operation>& operations,
-    std::size_t value_bytes_max, Deadline deadline) {
-  return ExecuteLocal(*this, core, partition, term, operations, value_bytes_max, deadline);
+    std::size_t value_bytes_max, Deadline deadline, std::size_t answer_bytes_max) {
+  return ExecuteLocal(*this, core, partition, term, operations, value_bytes_max, deadline,
+                      answer_bytes_max);
 }
 
 std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/call_bounds.h"
 #include "daemon/lease.h"
 #include "proto/base/clock.h"
 #include "proto/base/ids.h"
@@ -113,13 +114,18 @@ class CoreGroup {
   // kDeadlineExceeded, kUnavailable.
   Result<AttachResult> Attach(const AttachRequest& request, Deadline deadline);
 
-  // Applies operations of one partition of `core` in order. Keys and values in `operations` must
-  // stay valid until the return. Values above `value_bytes_max` are left out of the outcomes.
+  // Applies operations of one partition of `core` in order, in slices between which the core serves
+  // others. Keys and values in `operations` must stay valid until the return. Values above
+  // `value_bytes_max` are left out of the outcomes, as are those for which the `answer_bytes_max`
+  // of all together have no room; operations that would take such a value away leave it and end as
+  // kOutOfRange.
   // Errors: kWrongEpoch (this node does not own it under this term), kDataLoss, kUnavailable (no
-  // lease), kDeadlineExceeded (not applied), kUnknown (applied or not).
+  // lease), kDeadlineExceeded (not applied), kUnknown (applied or not). After the first slice they
+  // are the outcomes of those operations that they concern.
   Result<std::vector<OperationOutcome>> Execute(CoreId core, PartitionId partition, Term term,
                                                 const std::vector<wire::Operation>& operations,
-                                                std::size_t value_bytes_max, Deadline deadline);
+                                                std::size_t value_bytes_max, Deadline deadline,
+                                                std::size_t answer_bytes_max = kCallAnswerBytesMax);
 
   // Runs `task` on `core` and waits for it. `task` must not block and must
   // own what it touches, since it may still run after kDeadlineExceeded.

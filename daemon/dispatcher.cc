@@ -127,12 +127,14 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
     return sessions_->End(session, "malformed request frame");
   }
   const wire::FrameHeader& header = request_.header;
+  request_copy_.reset();
+  request_held_.reset();
   ReleaseBelow(session, header.finished_below);
   KeptFrame* kept = session.kept.Find(header.frame_id);
   if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
   }
-  if (!AdmitRequest(session, kept)) return;
+  if (!AdmitRequest(session, kept, frame.size())) return;
   if (kept == nullptr &&
       std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
     kept = KeepFrame(session);
@@ -140,7 +142,6 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
   plan_.clear();
-  request_copy_.reset();
   for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
   if (!to_forward_.groups.empty()) ForwardPlanned(to);
   RunPlan(to);
@@ -162,6 +163,7 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   for (auto& [ticket, forwarded] : forwarded_) {
     if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
     session.waiting_operations -= std::exchange(forwarded.credit, 0);
+    forwarded.held.reset();
   }
   std::erase_if(waiting_, [&](const Waiting& entry) {
     if (entry.session != session.id || entry.frame_id >= finished_below) return false;
@@ -183,7 +185,7 @@ std::size_t Dispatcher::CreditToRun(const KeptFrame* kept) const {
 }
 
 // False if the frame is not to be looked at any further; the session may be gone.
-bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept) {
+bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes) {
   const wire::FrameHeader& header = request_.header;
   const std::uint64_t finished_below = session.kept.finished_below();
   if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
@@ -201,6 +203,11 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept) {
   }
   if (session.waiting_operations + CreditToRun(kept) > session.credit_operations) {
     sessions_->End(session, "more operations outstanding than granted");
+    return false;
+  }
+  // One that was seen before is counted already while it waits.
+  if (kept == nullptr && *session.held_bytes + frame_bytes > session.credit_bytes) {
+    sessions_->End(session, "more bytes outstanding than granted");
     return false;
   }
   return true;
@@ -227,7 +234,7 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   }
   HoldGroup(g, frame, to);
   waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
-                      DeadlineNs(to.received_ns), request_copy_});
+                      DeadlineNs(to.received_ns), request_copy_, request_held_});
 }
 
 // It will be answered later: it keeps its credit and a copy of its frame.
@@ -238,6 +245,7 @@ void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
   to.session.waiting_operations += request_.groups[g].credit();
   if (request_copy_ == nullptr) {
     request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
+    request_held_ = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
   }
 }
 

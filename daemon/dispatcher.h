@@ -83,6 +83,9 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Ends groups that waited past their deadline and sessions that are silent. Every few
   // milliseconds.
   void OnTimer(std::uint64_t now_ns);
+  // When OnTimer next has somebody to answer; never: the largest number. Walks over what waits for
+  // a map, which is seldom anything.
+  std::uint64_t NextDeadlineNs() const;
 
   Sessions& sessions() { return *sessions_; }
   Ownership& ownership() { return ownership_; }
@@ -125,13 +128,15 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint32_t credit;
     std::uint64_t deadline_ns;
     std::shared_ptr<const std::vector<std::byte>> frame;
+    std::shared_ptr<const HeldBytes> held;
   };
 
   // The groups of a frame that the aggregator has.
   struct Forwarded {
     SessionId session;
     std::uint64_t frame_id = 0;
-    std::uint32_t credit = 0;  // 0: its client has given the frame up.
+    std::uint32_t credit = 0;               // 0: its client has given the frame up.
+    std::shared_ptr<const HeldBytes> held;  // Null then too.
     std::uint32_t reply_bytes_max = 0;
     struct Group {
       std::uint16_t number;
@@ -152,7 +157,7 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
   std::uint64_t DeadlineNs(std::uint64_t received_ns) const;  // Of the request at hand.
-  bool AdmitRequest(Session& session, const KeptFrame* kept);
+  bool AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes);
   KeptFrame* KeepFrame(Session& session);
   void ReplayGroup(std::uint16_t g, Reception& to);
   void ReplayQuiet(std::uint16_t g, Reception& to);
@@ -222,6 +227,7 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   wire::Request request_;  // Reused: decoding allocates nothing once it is warm.
   std::shared_ptr<const std::vector<std::byte>> request_copy_;  // Once one of its groups must wait.
+  std::shared_ptr<const HeldBytes> request_held_;               // With it.
   std::size_t rooms_behind_ = 0;  // What answers behind the present one need beside their entries.
   std::vector<Planned> plan_;
   std::vector<std::byte> scratch_;

@@ -24,6 +24,7 @@ void Dispatcher::ForwardGroup(std::uint16_t g, Bytes frame, Reception& to) {
 void Dispatcher::ForwardPlanned(Reception& to) {
   forwarding_.session = to.session.id;
   forwarding_.frame_id = to.frame_id;
+  forwarding_.held = request_held_;
   forwarding_.reply_bytes_max = request_.header.reply_bytes_max;
   const std::uint64_t ticket = next_ticket_++;
   forwarded_.emplace(ticket, std::exchange(forwarding_, {}));

@@ -193,6 +193,7 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   Reception to{*session, waiting.frame_id, now_ns, kept, sink};
   plan_.clear();
   request_copy_ = waiting.frame;
+  request_held_ = waiting.held;
   if (code != StatusCode::kOk) {
     EndGroup(waiting.group, code, to);
   } else {
@@ -201,6 +202,12 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   RunPlan(to);
   PostAnswers(to);
   WakePlanned();
+}
+
+std::uint64_t Dispatcher::NextDeadlineNs() const {
+  std::uint64_t next_ns = suspended_.next_deadline_ns();
+  for (const Waiting& entry : waiting_) next_ns = std::min(next_ns, entry.deadline_ns);
+  return next_ns;
 }
 
 void Dispatcher::OnTimer(std::uint64_t now_ns) {

@@ -91,8 +91,16 @@ void HandleContains(const OperationContext& context, Reply* reply) {
 }
 
 void HandleTake(const OperationContext& context, Reply* reply) {
-  ConcludeWithValue(
-      context.partition.hash().Take(context.operation.key, context.hash, context.now_ms), reply);
+  HashStore& store = context.partition.hash();
+  if (context.taken_bytes_max < limits::kValueBytesMax) {
+    const HashOutcome present = store.Get(context.operation.key, context.hash, context.now_ms);
+    if (present.code == StatusCode::kOk && present.value_bytes > context.taken_bytes_max) {
+      return Refuse(reply, StatusCode::kOutOfRange,
+                    "the value does not fit the answer and is left where it is; take it by itself, "
+                    "or one above 1 MiB over gRPC with ReadValue and a delete of its version");
+    }
+  }
+  ConcludeWithValue(store.Take(context.operation.key, context.hash, context.now_ms), reply);
 }
 
 storage::UpdateKind UpdateKindOf(wire::Opcode opcode) {

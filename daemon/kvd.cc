@@ -64,6 +64,7 @@ int Serve(const LoadedOptions& loaded) {
   }
   const Status opened = log::Open(loaded.options.log_level, loaded.options.log_file);
   if (!opened.ok()) return Fail(opened, kWrongUsage);
+  if (!loaded.warning.empty()) log::Warn(loaded.warning);
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;

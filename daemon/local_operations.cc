@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/call_bounds.h"
 #include "daemon/core.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
@@ -13,14 +14,16 @@
 namespace tidepool::daemon {
 namespace {
 
-// One call, owned by its task.
-struct LocalBatch {
+// A part of one call, owned by its task.
+struct Slice {
   PartitionId partition;
   Term term;
   std::size_t value_bytes_max = 0;
+  std::size_t answer_bytes_max = 0;  // Of all outcomes together.
   Deadline deadline{0};
   std::vector<wire::Operation> operations;
   std::vector<std::string> storage;  // What the operations' views point to.
+  // Fewer than operations if they are many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
   Status status;
 };
@@ -32,8 +35,9 @@ void CopyValue(const storage::ValueReader& reader, std::string* to) {
   }
 }
 
+// `left`: of the answer.
 OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
-                         std::size_t value_bytes_max) {
+                         std::size_t value_bytes_max, std::size_t left) {
   const wire::Answer& answer = reply.answer;
   OperationOutcome outcome;
   outcome.code = answer.code;
@@ -41,10 +45,11 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
   outcome.version = answer.version;
   outcome.has_number = answer.has_number;
   outcome.number = answer.number;
-  outcome.value.assign(AsText(answer.value));
+  // What is longer is a text: the rest was written into no more room.
+  if (answer.value.size() <= left) outcome.value.assign(AsText(answer.value));
   const storage::StoredValue& stored = reply.stored;
   if (stored.value_bytes == 0) return outcome;
-  if (stored.value_bytes > value_bytes_max) {
+  if (stored.value_bytes > std::min(value_bytes_max, left)) {
     outcome.value_omitted = true;
     outcome.has_number = true;
     outcome.number = stored.value_bytes;
@@ -56,58 +61,114 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
   return outcome;
 }
 
-void RunBatch(Core& core, LocalBatch& batch) {
-  Ownership& ownership = core.dispatcher().ownership();
-  if (batch.deadline.Passed()) {
-    batch.status = Status(StatusCode::kDeadlineExceeded, "the core was busy; nothing was applied");
-    return;
+// Items are delivered in lists only, so the list has room for the largest one that is wanted.
+std::size_t ScratchBytes(const Slice& slice) {
+  const bool delivers =
+      std::any_of(slice.operations.begin(), slice.operations.end(), [](const auto& operation) {
+        return operation.opcode == wire::Opcode::kPop || operation.opcode == wire::Opcode::kPeek;
+      });
+  return std::max(limits::kFrameBytesMax,
+                  delivers ? slice.value_bytes_max + wire::kDeliveredItemHeaderBytes : 0);
+}
+
+Result<storage::Partition*> PartitionOf(Core& core, const Slice& slice) {
+  if (slice.deadline.Passed()) {
+    return Status(StatusCode::kDeadlineExceeded, "the core was busy; nothing was applied");
   }
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
-    batch.status = Status(StatusCode::kUnavailable, "this node's lease has run out");
-    return;
+    return Status(StatusCode::kUnavailable, "this node's lease has run out");
   }
-  const Verdict verdict = ownership.Check(batch.partition, batch.term);
-  if (verdict.kind != Verdict::Kind::kRun) {
-    const StatusCode code =
-        verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code;
-    batch.status = Status(code, "partition " + std::to_string(batch.partition.index()) +
-                                    " is not served here under this term");
+  const Verdict verdict = core.dispatcher().ownership().Check(slice.partition, slice.term);
+  if (verdict.kind == Verdict::Kind::kRun) return verdict.partition;
+  return Status(verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code,
+                "partition " + std::to_string(slice.partition.index()) +
+                    " is not served here under this term");
+}
+
+void RunSlice(Core& core, Slice& slice) {
+  const auto partition = PartitionOf(core, slice);
+  if (!partition.ok()) {
+    slice.status = partition.status();
     return;
   }
   const std::uint64_t now_ms = core.store().NowMs();
-  // Items are delivered in lists only, so the list has room for the largest one that is wanted.
-  const bool delivers =
-      std::any_of(batch.operations.begin(), batch.operations.end(), [](const auto& operation) {
-        return operation.opcode == wire::Opcode::kPop || operation.opcode == wire::Opcode::kPeek;
-      });
-  std::vector<std::byte> scratch(
-      std::max(limits::kFrameBytesMax,
-               delivers ? batch.value_bytes_max + wire::kDeliveredItemHeaderBytes : 0));
+  std::vector<std::byte> scratch(ScratchBytes(slice));
+  std::size_t answered_bytes = 0;
   bool changes = false;
-  for (const wire::Operation& operation : batch.operations) {
+  for (const wire::Operation& operation : slice.operations) {
+    const std::size_t left = slice.answer_bytes_max - answered_bytes;
     Reply reply;
     if (operation.has(wire::Argument::kUpload)) {
       reply.answer.code = StatusCode::kUnimplemented;
     } else {
-      core.dispatcher().Execute({.partition = *verdict.partition,
-                                 .operation = operation,
-                                 .hash = KeyHash(operation.key),
-                                 .now_ms = now_ms,
-                                 .scratch = scratch,
-                                 .store = core.store(),
-                                 .may_stream = false,
-                                 .functions = core.dispatcher().functions(),
-                                 .executor = &core.dispatcher()},
-                                &reply);
+      core.dispatcher().Execute(
+          {.partition = **partition,
+           .operation = operation,
+           .hash = KeyHash(operation.key),
+           .now_ms = now_ms,
+           .scratch = MutableBytes(scratch.data(), std::min(scratch.size(), left)),
+           .store = core.store(),
+           .may_stream = false,
+           .taken_bytes_max = std::min(slice.value_bytes_max, left),
+           .functions = core.dispatcher().functions(),
+           .executor = &core.dispatcher()},
+          &reply);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
-    batch.outcomes.push_back(Outcome(*verdict.partition, reply, batch.value_bytes_max));
+    slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
+    answered_bytes += slice.outcomes.back().value.size();
+    if (answered_bytes >= kSliceBytes) break;
   }
-  core.dispatcher().CountLocal(batch.operations.size());
-  if (changes) core.dispatcher().Wake(batch.partition);
+  core.dispatcher().CountLocal(slice.outcomes.size());
+  if (changes) core.dispatcher().Wake(slice.partition);
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
-    batch.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");
+    slice.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");
   }
+}
+
+// Copies the operations from `first` on that one task is to run.
+void Fill(const std::vector<wire::Operation>& operations, std::size_t first, Slice* slice) {
+  std::size_t bytes = 0;
+  std::size_t end = first;
+  while (end < operations.size() && end - first < kSliceOperations &&
+         (end == first || bytes + operations[end].value.size() <= kSliceBytes)) {
+    bytes += operations[end++].value.size();
+  }
+  slice->operations.assign(operations.begin() + static_cast<std::ptrdiff_t>(first),
+                           operations.begin() + static_cast<std::ptrdiff_t>(end));
+  slice->storage.reserve(2 * slice->operations.size());  // Views must not move.
+  for (wire::Operation& operation : slice->operations) {
+    operation.key = AsBytes(slice->storage.emplace_back(AsText(operation.key)));
+    operation.value = AsBytes(slice->storage.emplace_back(AsText(operation.value)));
+  }
+}
+
+Status Run(CoreGroup& cores, CoreId core, const std::shared_ptr<Slice>& slice) {
+  // Of our own copies: the task may still be at work after a failure.
+  const bool changes =
+      std::any_of(slice->operations.begin(), slice->operations.end(),
+                  [](const auto& operation) { return wire::InfoOf(operation.opcode).mutates; });
+  const Status status = cores.Run(
+      core, [slice](Core& at) { RunSlice(at, *slice); }, slice->deadline);
+  if (status.code() == StatusCode::kDeadlineExceeded && changes) {
+    return Status(StatusCode::kUnknown,
+                  "the owner core did not answer in time; the change may or may not have happened",
+                  "read the key to find out");
+  }
+  TP_RETURN_IF_ERROR(status);
+  return slice->status;
+}
+
+// A later slice failed: that is the outcome of its operations, and those behind it never ran.
+void EndRest(const Status& why, std::size_t slice_operations, std::size_t operations,
+             std::vector<OperationOutcome>* outcomes) {
+  OperationOutcome failed;
+  failed.code = why.code();
+  if (outcomes->size() + slice_operations <= operations) {
+    outcomes->resize(outcomes->size() + slice_operations, failed);
+  }
+  if (why.code() == StatusCode::kUnknown) failed.code = StatusCode::kDeadlineExceeded;
+  outcomes->resize(operations, failed);
 }
 
 }  // namespace
@@ -115,34 +176,29 @@ void RunBatch(Core& core, LocalBatch& batch) {
 Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core,
                                                    PartitionId partition, Term term,
                                                    const std::vector<wire::Operation>& operations,
-                                                   std::size_t value_bytes_max, Deadline deadline) {
-  auto batch = std::make_shared<LocalBatch>();
-  batch->partition = partition;
-  batch->term = term;
-  batch->value_bytes_max = value_bytes_max;
-  batch->deadline = deadline;
-  batch->operations = operations;
-  batch->storage.reserve(2 * operations.size());  // Views must not move.
-  for (wire::Operation& operation : batch->operations) {
-    operation.key = AsBytes(batch->storage.emplace_back(AsText(operation.key)));
-    operation.value = AsBytes(batch->storage.emplace_back(AsText(operation.value)));
-  }
-  const Status status = cores.Run(
-      core, [batch](Core& at) { RunBatch(at, *batch); }, deadline);
-  if (status.code() == StatusCode::kDeadlineExceeded) {
-    const bool changes =
-        std::any_of(operations.begin(), operations.end(),
-                    [](const auto& operation) { return wire::InfoOf(operation.opcode).mutates; });
-    if (changes) {
-      return Status(StatusCode::kUnknown,
-                    "the owner core did not answer in time; the change may or may not have "
-                    "happened",
-                    "read the key to find out");
+                                                   std::size_t value_bytes_max, Deadline deadline,
+                                                   std::size_t answer_bytes_max) {
+  std::vector<OperationOutcome> outcomes;
+  std::size_t left = answer_bytes_max;
+  while (outcomes.size() < operations.size()) {
+    auto slice = std::make_shared<Slice>();
+    slice->partition = partition;
+    slice->term = term;
+    slice->value_bytes_max = value_bytes_max;
+    slice->answer_bytes_max = left;
+    slice->deadline = deadline;
+    Fill(operations, outcomes.size(), slice.get());
+    if (const Status status = Run(cores, core, slice); !status.ok()) {
+      if (outcomes.empty()) return status;
+      EndRest(status, slice->operations.size(), operations.size(), &outcomes);
+      break;
+    }
+    for (OperationOutcome& outcome : slice->outcomes) {
+      left -= outcome.value.size();
+      outcomes.push_back(std::move(outcome));
     }
   }
-  TP_RETURN_IF_ERROR(status);
-  TP_RETURN_IF_ERROR(batch->status);
-  return std::move(batch->outcomes);
+  return outcomes;
 }
 
 }  // namespace tidepool::daemon

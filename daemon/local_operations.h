@@ -10,10 +10,11 @@
 
 namespace tidepool::daemon {
 
-// CoreGroup::Execute; see there. Copies keys and values, since the task may outlive its caller.
+// CoreGroup::Execute; see there. Copies keys and values, since a task may outlive its caller.
 Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core,
                                                    PartitionId partition, Term term,
                                                    const std::vector<wire::Operation>& operations,
-                                                   std::size_t value_bytes_max, Deadline deadline);
+                                                   std::size_t value_bytes_max, Deadline deadline,
+                                                   std::size_t answer_bytes_max);
 
 }  // namespace tidepool::daemon

@@ -51,13 +51,14 @@ std::uint64_t ControlGroupLimit() {
   return least;
 }
 
-std::uint64_t MemAvailableBytes() {
+// A line of /proc/meminfo; 0 if there is none.
+std::uint64_t MemInfoBytes(const std::string& wanted) {
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string name;
     std::uint64_t kib = 0;
-    if (words >> name >> kib && name == "MemAvailable:") return kib * 1024;
+    if (words >> name >> kib && name == wanted) return kib * 1024;
   }
   return 0;
 }
@@ -86,7 +87,10 @@ std::vector<int> AllowedCpus() {
 Machine ReadMachine() {
   Machine machine;
   machine.cores = std::max(1u, static_cast<std::uint32_t>(AllowedCpus().size()));
-  machine.available_bytes = std::min(MemAvailableBytes(), ControlGroupLimit());
+  const std::uint64_t group_bytes = ControlGroupLimit();
+  machine.available_bytes = std::min(MemInfoBytes("MemAvailable:"), group_bytes);
+  const std::uint64_t total_bytes = MemInfoBytes("MemTotal:");
+  machine.limit_bytes = std::min(total_bytes == 0 ? UINT64_MAX : total_bytes, group_bytes);
   return machine;
 }
 

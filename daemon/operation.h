@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "proto/base/bytes.h"
+#include "proto/base/limits.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
 #include "storage/core_store.h"
@@ -50,9 +51,12 @@ struct OperationContext {
   storage::CoreStore& store;  // That holds the partition.
   // The caller may be answered later: the handler may say what it waits for instead.
   bool may_wait = false;
-  // A value that is too large for the answer may be left to Reply::stored; else an operation that
-  // takes a value away must leave it where it is.
+  // A value that is too large for the answer may be left to Reply::stored, from where it is
+  // streamed.
   bool may_stream = true;
+  // What Reply::stored may have at most if the operation takes it away: a larger value must be left
+  // where it is, since the caller would not get it.
+  std::uint64_t taken_bytes_max = limits::kValueBytesMax;
   // Of operations that came by frame: their session, and the process groups of this core.
   SessionId session;
   ProcessGroups* groups = nullptr;

@@ -157,6 +157,22 @@ Status CheckTogether(const Options& options) {
   return OkStatus();
 }
 
+// What does not fit would be taken page by page, until the kernel kills the daemon with its data.
+Status CheckMemory(const Options& options, const Machine& machine) {
+  if (options.memory_bytes <= machine.limit_bytes) return OkStatus();
+  return Status(StatusCode::kInvalidArgument,
+                "memory cannot be " + FormatSize(options.memory_bytes) +
+                    ": this machine or its control group has " + FormatSize(machine.limit_bytes),
+                "give less, or a share of what is free, as --memory 50%");
+}
+
+std::string MemoryWarning(const Options& options, const Machine& machine) {
+  if (options.memory_bytes <= machine.available_bytes) return {};
+  return "memory is " + FormatSize(options.memory_bytes) + ", but only " +
+         FormatSize(machine.available_bytes) +
+         " are free now: the kernel may end this daemon when they are used up";
+}
+
 std::string SourceText(OptionSource source, std::string_view option) {
   switch (source) {
     case OptionSource::kFlag:
@@ -219,6 +235,15 @@ Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
   loaded.options.nodes_given = given.contains("nodes");
   loaded.options.token = environment["TIDEPOOL_TOKEN"];
   TP_RETURN_IF_ERROR(CheckTogether(loaded.options));
+  if (const Status fits = CheckMemory(loaded.options, machine); !fits.ok()) {
+    return Status(
+        fits.code(),
+        SourceText(given.contains("memory") ? given["memory"].source : OptionSource::kDefault,
+                   "memory") +
+            ": " + std::string(fits.what()),
+        std::string(fits.remedy()));
+  }
+  loaded.warning = MemoryWarning(loaded.options, machine);
   if (flags->print_config) loaded.action = LoadedOptions::Action::kPrintConfig;
   return loaded;
 }

@@ -70,6 +70,8 @@ struct OptionValue {
 struct Machine {
   std::uint32_t cores = 1;            // CPUs that this process may use.
   std::uint64_t available_bytes = 0;  // min(MemAvailable, what the control groups leave).
+  // What a process can have at all: min(MemTotal, what the control groups allow).
+  std::uint64_t limit_bytes = UINT64_MAX;
 };
 Machine ReadMachine();
 // The CPUs that this process may use, ascending: what a batch system gave to it, not what the board
@@ -82,6 +84,7 @@ struct LoadedOptions {
   std::string text;  // kPrintText: the help or the version.
   Options options;
   std::vector<OptionValue> values;  // In the table's order.
+  std::string warning;              // What may go wrong with them; empty: nothing.
 };
 
 // `variables` are all "NAME=VALUE" of the environment. Unknown flags, TIDEPOOL_* variables and keys

@@ -161,8 +161,10 @@ void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
       deliver(items_max, [&](const QueueItem& item) { return lister.Add(item); });
   if (lister.empty() && lister.full()) {
     if (!context.may_stream) {
-      return Refuse(reply, StatusCode::kOutOfRange,
-                    "the next item is larger than one message; the C++ library and kvctl take it");
+      return Refuse(
+          reply, StatusCode::kOutOfRange,
+          "the next item does not fit the answer and stays; ask for it by itself, or, above "
+          "1 MiB, by the C++ library or kvctl");
     }
     progress = deliver(1, [&](const QueueItem& item) {
       if (!lister.AddStreamed(item)) return false;

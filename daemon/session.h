@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/kept_answers.h"
@@ -31,6 +32,22 @@ struct Download {
   std::shared_ptr<const storage::ValueReader> reader;
 };
 
+// What a frame that is kept back takes of its session's credit in bytes, until its last group goes.
+class HeldBytes {
+ public:
+  HeldBytes(std::shared_ptr<std::uint64_t> sum, std::uint64_t bytes)
+      : sum_(std::move(sum)), bytes_(bytes) {
+    *sum_ += bytes_;
+  }
+  ~HeldBytes() { *sum_ -= bytes_; }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
+
+ private:
+  const std::shared_ptr<std::uint64_t> sum_;  // May outlive the session.
+  const std::uint64_t bytes_;
+};
+
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
 struct Session {
   SessionId id;
@@ -44,7 +61,9 @@ struct Session {
   std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;
-  std::uint32_t waiting_operations = 0;    // In groups that wait for a newer map.
+  std::uint32_t waiting_operations = 0;  // In groups that wait for a newer map.
+  // The bytes of the frames of these groups; the sum of what HeldBytes hold.
+  std::shared_ptr<std::uint64_t> held_bytes = std::make_shared<std::uint64_t>(0);
   std::uint32_t suspended_operations = 0;  // That wait in their partition,
   std::uint64_t suspended_bytes = 0;       // and their keys and values.
   KeptAnswers kept;

@@ -68,6 +68,10 @@ class SuspendedOperations {
   void Add(std::unique_ptr<SuspendedOperation> operation);
   bool empty() const { return deadlines_.empty(); }
   std::size_t size() const { return deadlines_.size(); }
+  // Of the first whose time will be up; never: the largest number.
+  std::uint64_t next_deadline_ns() const {
+    return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first;
+  }
   bool WaitsOn(PartitionId partition) const {
     return !empty() && partitions_.contains(partition.value());
   }

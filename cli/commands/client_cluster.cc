@@ -132,6 +132,19 @@ Result<std::vector<stage::NodeTotals>> ClientCluster::List(
   return all;
 }
 
+Result<v1::ClaimStageResponse> ClientCluster::Claim(const v1::ClaimStageRequest& request) const {
+  // The node of the map is up, or the job would not have begun: Owners.
+  const NodeId owner = OwnerOf(manifest::MarkKey());
+  if (owner.value() >= nodes_.size()) {
+    return Status(StatusCode::kUnavailable, "an owner is not in the map yet", "try again");
+  }
+  const auto peer = channel_->ConnectTo(nodes_[owner.value()].control_address);
+  if (!peer.ok()) return peer.status();
+  v1::ClaimStageResponse response;
+  TP_RETURN_IF_ERROR((*peer)->Call<v1::Staging>(&v1::Staging::Stub::Claim, request, &response));
+  return response;
+}
+
 Status ClientCluster::MarkSaved(const placement::Node& node, std::uint64_t changes) const {
   const auto peer = channel_->ConnectTo(node.control_address);
   if (!peer.ok()) return peer.status();

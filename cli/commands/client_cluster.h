@@ -33,6 +33,7 @@ class ClientCluster final : public stage::Cluster {
   Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
                                               v1::ListPartRequest::What what,
                                               const TakeItem& take) const override;
+  Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
   std::uint64_t ChangesOf(NodeId node) const override { return counts_->Of(node); }
   Status Put(const std::string& key, const std::string& value) const override;

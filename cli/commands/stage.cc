@@ -78,11 +78,6 @@ Result<std::string> AbsoluteFolder(const std::string& folder) {
     return Status(StatusCode::kInvalidArgument, Quote(folder) + " is not a folder",
                   "for one file use: kvctl put NAMESPACE KEY @FILE");
   }
-  if (!IsUtf8(resolved)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "the name of the folder is not UTF-8: " + Quote(folder),
-                  "names inside it may be any; stage it through a symbolic link");
-  }
   return std::string(resolved);
 }
 
@@ -147,13 +142,21 @@ Status RunJob(Invocation& run, const Request& request, ProbeFile probe, Json res
     run.out.Result(result, started.job());
     return OkStatus();
   }
+  Channel* watched = *channel;
+  std::unique_ptr<Channel> other;
+  if (!started.control_address().empty()) {
+    auto connected = (*channel)->ConnectTo(started.control_address());
+    if (!connected.ok()) return connected.status();
+    other = *std::move(connected);
+    watched = other.get();
+  }
   const FarewellOnInterrupt farewell(
       "job " + started.job() + " goes on; see kvctl stage status, end it with kvctl stage cancel " +
           started.job(),
       probe_path);
   Result<v1::StageProgress> end = [&] {
     ProgressBar bar(run.out);
-    return Watch(**channel, started.job(),
+    return Watch(*watched, started.job(),
                  [&](const v1::StageProgress& progress) { bar.Show(BarState(progress)); });
   }();
   if (!end.ok()) return end.status();
@@ -213,7 +216,8 @@ Status StageOut(Invocation& run) {
   request.set_directory(*folder);
   request.set_checksum(run.args.Has("--checksum"));
   request.set_incomplete_ok(run.args.Has("--incomplete"));
-  Json result = {{"namespace", request.namespace_()}, {"directory", *folder}};
+  Json result = {{"namespace", request.namespace_()}};
+  SetBytes(&result, "directory", *folder);
   if (*by_client) return StageThroughClient(run, request, std::move(result));
   Result<ProbeFile> probe = ProbeFile::Make(*folder);
   if (!probe.ok()) return probe.status();
@@ -286,12 +290,12 @@ Status StageStatus(Invocation& run) {
     const v1::StageProgress& progress = found.job.progress();
     const char* ended = progress.code() == 0 && progress.failures_total() == 0 ? "done" : "failed";
     Json json = {{"direction", DirectionName(request.direction())},
-                 {"namespace", request.namespace_()},
-                 {"directory", request.directory()}};
+                 {"namespace", request.namespace_()}};
+    SetBytes(&json, "directory", request.directory());
     json.update(ProgressJson(progress));
     list.push_back(std::move(json));
     table.Add({progress.job(), DirectionName(request.direction()), request.namespace_(),
-               request.directory(), progress.done() ? ended : progress.phase(),
+               ForTerminal(request.directory()), progress.done() ? ended : progress.phase(),
                std::to_string(progress.files_done() + progress.files_skipped()) + " of " +
                    std::to_string(progress.files_total()),
                FormatBytes(progress.bytes_done()), std::to_string(progress.failures_total()),

@@ -8,9 +8,8 @@
 
 #include "cli/commands/client_cluster.h"
 #include "cli/commands/stage_report.h"
-#include "cli/text.h"
+#include "proto/cluster_file/host_name.h"
 #include "proto/stage/job.h"
-#include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::cli {
 namespace {
@@ -42,40 +41,25 @@ class InterruptFlag {
   struct sigaction previous_terminate_ {};
 };
 
-// Two jobs in one namespace would take each other's half files for leftovers. Jobs of daemons that
-// do not answer are not asked for: the owners among them fail this job anyway.
-Status CheckNoOtherJob(Channel& first, const std::string& space) {
-  for (const auto& node : first.found().file.nodes) {
-    const auto channel = first.ConnectTo(node.control_address);
-    if (!channel.ok()) continue;
-    v1::ListStagesResponse response;
-    const Status listed =
-        (*channel)->Call<v1::Staging>(&v1::Staging::Stub::List, v1::ListStagesRequest(), &response);
-    if (!listed.ok()) continue;
-    for (const auto& job : response.jobs()) {
-      if (job.progress().done() || job.request().namespace_() != space) continue;
-      return Status(StatusCode::kFailedPrecondition,
-                    "job " + job.progress().job() + " moves " + Quote(space) + " and " +
-                        job.request().directory() + " already",
-                    "wait for it, or: kvctl stage cancel " + job.progress().job());
-    }
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 Status StageThroughClient(Invocation& run, const v1::StartStageRequest& request, Json result) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
-  TP_RETURN_IF_ERROR(CheckNoOtherJob(**channel, request.namespace_()));
   const auto cluster = ClientCluster::Make(*channel, request.namespace_());
   if (!cluster.ok()) return cluster.status();
   const std::string job = stage::RandomJobId();
   stage::JobState state(job, Clock::Real());
+  TP_RETURN_IF_ERROR((*cluster)->Owners().status());
+  v1::ClaimStageRequest about;
+  about.set_job(job);
+  *about.mutable_request() = request;
+  about.set_host(cluster_file::HostName());
+  stage::JobClaim claim(cluster->get(), &state, std::move(about));
+  TP_RETURN_IF_ERROR(claim.Take());
   {
     const InterruptFlag flag;
-    std::thread work([&] { (void)stage::RunJob({job, request, cluster->get(), &state}); });
+    std::thread work([&] { (void)stage::RunJob({job, request, cluster->get(), &state, &claim}); });
     ProgressBar bar(run.out);
     while (!state.WaitDone(kShowIntervalMs)) {
       if (interrupted != 0) state.Cancel();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/call_bounds.h"
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/operation_convert.h"
 #include "proto/base/glob.h"
@@ -19,8 +20,9 @@
 namespace tidepool::daemon {
 namespace {
 
-// Values of a scan above this are left out and read by key.
-constexpr std::size_t kScannedValueBytesMax = 1024 * 1024;
+// Values of a scan above this are left out and read by key, as are those of one step beyond that.
+constexpr std::size_t kScannedValueBytesMax = kCallValueBytesMax;
+constexpr std::size_t kScannedBytesMax = 2 * kCallValueBytesMax;
 constexpr std::uint64_t kScanRecords = 1'024;
 
 // A scan's place: {namespace id:4, partition:4, cursor:8}, and of an ordered namespace, whose
@@ -111,6 +113,44 @@ bool IsInternal(Bytes key) {
   return role == convert::StagedRole::kManifest || role == convert::StagedRole::kPart;
 }
 
+// What a step has listed.
+struct Listing {
+  OperationOutcome outcome;
+  std::vector<wire::ListedRecord> matches;  // Views of `outcome`.
+  Bytes last_key;                           // Of all records.
+  // The number of records up to the last one that is wanted; 0 if there are not more than wanted.
+  std::uint64_t wanted_records = 0;
+};
+
+Status ListMatches(const placement::Namespace& space, const v1::ScanPartitionRequest& request,
+                   Listing* listing) {
+  Bytes rest = AsBytes(listing->outcome.value);
+  if (space.ranges != nullptr) rest = rest.first(rest.size() - RestBytes(listing->outcome));
+  for (std::uint64_t records = 1; !rest.empty(); ++records) {
+    wire::ListedRecord listed;
+    TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    listing->last_key = listed.key;
+    if (!request.include_internal() && IsInternal(listed.key)) continue;
+    if (!request.glob().empty() && !GlobMatches(request.glob(), AsText(listed.key))) continue;
+    listing->matches.push_back(listed);
+    if (listing->matches.size() == request.matches_max()) listing->wanted_records = records;
+  }
+  if (listing->matches.size() <= request.matches_max()) listing->wanted_records = 0;
+  return OkStatus();
+}
+
+v1::Record RecordOf(const wire::ListedRecord& listed, std::uint64_t now_ms) {
+  v1::Record record;
+  record.set_key(listed.key.data(), listed.key.size());
+  record.set_value(listed.value.data(), listed.value.size());
+  record.set_value_bytes(listed.value_omitted ? listed.value_bytes : listed.value.size());
+  record.set_value_omitted(listed.value_omitted);
+  record.set_value_kind(static_cast<v1::ValueKind>(listed.value_kind));
+  record.set_version(listed.version.value());
+  if (listed.expiry_ms > now_ms) record.set_ttl_ms(listed.expiry_ms - now_ms);
+  return record;
+}
+
 }  // namespace
 
 grpc::Status BulkService::Load(
@@ -122,13 +162,24 @@ grpc::Status BulkService::Load(
     if (!request.namespace_().empty()) space = request.namespace_();
     const auto found = router_.FindNamespace(space);
     if (!found.ok()) return convert::ToGrpc(found.status());
+    if (static_cast<std::size_t>(request.records_size()) > kLoadRecordsMax) {
+      return convert::ToGrpc(
+          Status(StatusCode::kInvalidArgument,
+                 std::to_string(request.records_size()) + " records in one message",
+                 "send at most " + std::to_string(kLoadRecordsMax)));
+    }
     v1::LoadResponse response;
     response.set_batch(request.batch());
+    std::size_t text_bytes = 0;
     const auto fail = [&](int index, const Status& status) {
       auto* failure = response.add_failures();
       failure->set_index(static_cast<std::uint32_t>(index));
       failure->mutable_status()->set_code(static_cast<std::uint32_t>(status.code()));
-      failure->mutable_status()->set_message(status.ToString());
+      // The code says enough of so many failures.
+      std::string text = status.ToString();
+      if (text_bytes + text.size() > kLoadTextBytesMax) return;
+      text_bytes += text.size();
+      failure->mutable_status()->set_message(std::move(text));
     };
     std::vector<wire::Operation> puts;
     std::vector<int> indices;
@@ -141,10 +192,16 @@ grpc::Status BulkService::Load(
       puts.push_back(*put);
       indices.push_back(i);
     }
-    const auto outcomes = router_.Execute(space, puts, 0, StepDeadline());
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const Status status = StatusOf(outcomes[i], space, request.records(indices[i]).key());
-      if (!status.ok()) fail(indices[i], status);
+    for (std::size_t first = 0; first < puts.size(); first += kCallOperationsMax) {
+      const std::size_t end = std::min(puts.size(), first + kCallOperationsMax);
+      const std::vector<wire::Operation> some(puts.begin() + static_cast<std::ptrdiff_t>(first),
+                                              puts.begin() + static_cast<std::ptrdiff_t>(end));
+      const auto outcomes = router_.Execute(space, some, 0, StepDeadline());
+      for (std::size_t i = 0; i < outcomes.size(); ++i) {
+        const int index = indices[first + i];
+        const Status status = StatusOf(outcomes[i], space, request.records(index).key());
+        if (!status.ok()) fail(index, status);
+      }
     }
     response.set_records_loaded(
         static_cast<std::uint64_t>(request.records_size() - response.failures_size()));
@@ -159,30 +216,31 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
   const placement::PartitionPlace& place = space.partitions[partition];
   CoreGroup& cores = *router_.context().cores;
   const PartitionId id(space.id, partition);
-  auto outcomes = cores.Execute(place.core, id, place.term, {StepOf(space, request)}, 0, deadline);
-  if (!outcomes.ok()) return outcomes.status();
-  const OperationOutcome& outcome = outcomes->front();
-  TP_RETURN_IF_ERROR(StatusOf(outcome, space.name, {}));
+  wire::Operation step = StepOf(space, request);
+  Listing listing;
+  for (;;) {
+    auto outcomes = cores.Execute(place.core, id, place.term, {step}, 0, deadline);
+    if (!outcomes.ok()) return outcomes.status();
+    listing = Listing();
+    listing.outcome = std::move(outcomes->front());
+    TP_RETURN_IF_ERROR(StatusOf(listing.outcome, space.name, {}));
+    TP_RETURN_IF_ERROR(ListMatches(space, request, &listing));
+    // More than wanted: once more, but only as far, since a cursor stands at the end of a step.
+    // Each time is shorter; keys of one hash cannot be parted.
+    if (listing.wanted_records == 0 ||
+        listing.wanted_records >= step.get(wire::Argument::kOperand)) {
+      break;
+    }
+    step.set(wire::Argument::kOperand, listing.wanted_records);
+  }
   const std::uint64_t now_ms = Clock::Real().WallMs();
-  Bytes rest = AsBytes(outcome.value);
-  Bytes last_key;
-  if (space.ranges != nullptr) rest = rest.first(rest.size() - RestBytes(outcome));
-  while (!rest.empty()) {
-    wire::ListedRecord listed;
-    TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
-    last_key = listed.key;
-    if (!request.include_internal() && IsInternal(listed.key)) continue;
-    if (!request.glob().empty() && !GlobMatches(request.glob(), AsText(listed.key))) continue;
+  std::size_t fetched_bytes = 0;
+  for (const wire::ListedRecord& listed : listing.matches) {
     v1::Record* record = response->add_records();
-    record->set_key(listed.key.data(), listed.key.size());
-    record->set_value(listed.value.data(), listed.value.size());
-    record->set_value_bytes(listed.value_omitted ? listed.value_bytes : listed.value.size());
-    record->set_value_omitted(listed.value_omitted);
-    record->set_value_kind(static_cast<v1::ValueKind>(listed.value_kind));
-    record->set_version(listed.version.value());
-    if (listed.expiry_ms > now_ms) record->set_ttl_ms(listed.expiry_ms - now_ms);
+    *record = RecordOf(listed, now_ms);
     if (request.keys_only() || !listed.value_omitted ||
-        listed.value_bytes > kScannedValueBytesMax) {
+        listed.value_bytes > kScannedValueBytesMax ||
+        fetched_bytes + listed.value_bytes > kScannedBytesMax) {
       continue;
     }
     // Too large for the list but not for the message: fetched by its key.
@@ -192,13 +250,14 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
     auto values = cores.Execute(place.core, id, place.term, {get}, kScannedValueBytesMax, deadline);
     if (!values.ok()) return values.status();
     if (values->front().code != StatusCode::kOk || values->front().value_omitted) continue;
+    fetched_bytes += values->front().value.size();
     record->set_version(values->front().version.value());
     record->set_value_bytes(values->front().value.size());
     record->set_value(std::move(values->front().value));
     record->set_value_omitted(false);
   }
-  if (space.ranges != nullptr) return TakeRest(outcome, last_key, response);
-  response->set_cursor(outcome.number);
+  if (space.ranges != nullptr) return TakeRest(listing.outcome, listing.last_key, response);
+  response->set_cursor(listing.outcome.number);
   return OkStatus();
 }
 
@@ -253,8 +312,9 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
   while (!cursor.done(**space) && left > 0) {
     if (call->IsCancelled()) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
     v1::ScanPartitionRequest step;
-    // With a pattern most records may be passed over, so the limit cannot bound the step.
+    // Most records may be passed over, so the limit cannot bound the step where there is a pattern.
     step.set_records_max(request->glob().empty() ? std::min(left, kScanRecords) : kScanRecords);
+    step.set_matches_max(std::min(left, kScanRecords));
     step.set_cursor(cursor.at.cursor);
     step.set_from_key(cursor.key);
     step.set_behind_key(cursor.at.partition == kBehindKey);
@@ -287,12 +347,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     }
     v1::ScanResponse response;
     response.mutable_records()->Swap(part.mutable_records());
-    if (static_cast<std::uint64_t>(response.records_size()) > left) {
-      // Only keys that share a 64-bit hash can exceed a step; a pattern can exceed the limit.
-      response.mutable_records()->DeleteSubrange(static_cast<int>(left),
-                                                 response.records_size() - static_cast<int>(left));
-    }
-    left -= static_cast<std::uint64_t>(response.records_size());
+    left -= std::min(left, static_cast<std::uint64_t>(response.records_size()));
     response.set_cursor(EncodeCursor(cursor));
     response.set_done(cursor.done(**space));
     if (!writer->Write(response)) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
+#include "daemon/call_bounds.h"
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/operation_convert.h"
 #include "daemon/staging/cluster_view.h"
@@ -12,9 +14,6 @@
 
 namespace tidepool::daemon {
 namespace {
-
-// What one message may carry; larger values are read with Bulk.ReadValue.
-constexpr std::size_t kValueBytesMax = 1024 * 1024;
 
 wire::Operation KeyOperation(wire::Opcode opcode, const std::string& key) {
   wire::Operation operation;
@@ -29,7 +28,7 @@ grpc::Status DataService::Get(grpc::ServerContext* call, const v1::GetRequest* r
                               v1::GetResponse* response) {
   OperationOutcome outcome =
       router_.ExecuteOne(request->namespace_(), KeyOperation(wire::Opcode::kGet, request->key()),
-                         kValueBytesMax, DeadlineOf(*call));
+                         kCallValueBytesMax, DeadlineOf(*call));
   const Status status = StatusOf(outcome, request->namespace_(), request->key());
   if (!status.ok()) return convert::ToGrpc(status);
   v1::Record* record = response->mutable_record();
@@ -79,10 +78,14 @@ Status DataService::ExecuteAddressed(const v1::ExecuteRequest& request,
   if (place == nullptr || place->node != router_.context().self()) {
     return Status(StatusCode::kWrongEpoch, "this node does not own the partition");
   }
-  const std::size_t value_bytes_max =
-      request.value_bytes_max() == 0 ? kValueBytesMax : request.value_bytes_max();
-  auto result = router_.context().cores->Execute(place->core, id, Term(request.addressed().term()),
-                                                 operations, value_bytes_max, deadline);
+  const auto bounded = [](std::uint64_t asked, std::size_t otherwise) {
+    return asked == 0 ? otherwise : std::min<std::size_t>(asked, kCallAnswerBytesMax);
+  };
+  auto result = router_.context().cores->Execute(
+      place->core, id, Term(request.addressed().term()), operations,
+      bounded(request.value_bytes_max(), kCallValueBytesMax), deadline,
+      request.has_answer_bytes_max() ? bounded(request.answer_bytes_max(), 0)
+                                     : kCallAnswerBytesMax);
   if (!result.ok()) return result.status();
   *outcomes = *std::move(result);
   return OkStatus();
@@ -90,6 +93,12 @@ Status DataService::ExecuteAddressed(const v1::ExecuteRequest& request,
 
 grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRequest* request,
                                   v1::ExecuteResponse* response) {
+  if (static_cast<std::size_t>(request->operations_size()) > kCallOperationsMax) {
+    return convert::ToGrpc(
+        Status(StatusCode::kInvalidArgument,
+               std::to_string(request->operations_size()) + " operations in one call",
+               "ask for at most " + std::to_string(kCallOperationsMax)));
+  }
   std::vector<wire::Operation> operations;
   // Expected and new value, or function and argument, in one piece, as the wire has them.
   std::vector<std::string> joined;
@@ -113,7 +122,7 @@ grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRe
     if (!status.ok()) return convert::ToGrpc(status);
   } else {
     outcomes =
-        router_.Execute(request->namespace_(), operations, kValueBytesMax, DeadlineOf(*call));
+        router_.Execute(request->namespace_(), operations, kCallValueBytesMax, DeadlineOf(*call));
   }
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     ToProto(outcomes[i], operations[i].opcode, response->add_results());

@@ -23,7 +23,7 @@ PeerCalls::~PeerCalls() {
 
 Status PeerCalls::Start(const placement::Namespace& space, std::uint32_t partition,
                         const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
-                        Deadline deadline, std::size_t tag) {
+                        std::size_t answer_bytes_max, Deadline deadline, std::size_t tag) {
   const placement::PartitionPlace& place = space.partitions[partition];
   const placement::PlacementMapPtr map = context_.map();
   const placement::Node* node = map->FindNode(place.node);
@@ -34,6 +34,7 @@ Status PeerCalls::Start(const placement::Namespace& space, std::uint32_t partiti
   request.mutable_addressed()->set_partition(partition);
   request.mutable_addressed()->set_term(place.term.value());
   request.set_value_bytes_max(value_bytes_max);
+  request.set_answer_bytes_max(answer_bytes_max);
   auto call = std::make_unique<Call>();
   call->tag = tag;
   call->node = "node " + std::to_string(place.node.value()) + " (" + node->host + " " +

@@ -33,7 +33,7 @@ class PeerCalls {
   // yet).
   Status Start(const placement::Namespace& space, std::uint32_t partition,
                const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
-               Deadline deadline, std::size_t tag);
+               std::size_t answer_bytes_max, Deadline deadline, std::size_t tag);
   std::size_t under_way() const { return under_way_; }
 
   // Waits for the end of some call, at the latest its deadline, and returns its tag. One outcome

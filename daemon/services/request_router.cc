@@ -14,16 +14,15 @@ constexpr std::uint64_t kSyncMs = 1000;
 // much before the caller's deadline, or a tenth of its time.
 constexpr std::uint64_t kAnswerMarginNs = 250'000'000;
 
-// Ends the operations `indices` with one status; texts of whole refusals go into each.
-void EndAll(const std::vector<std::size_t>& indices, const Status& status,
-            std::vector<OperationOutcome>* outcomes) {
-  for (const std::size_t index : indices) {
-    OperationOutcome& outcome = (*outcomes)[index];
-    outcome = OperationOutcome();
-    outcome.code = status.code();
-    outcome.value = status.what();
-    if (!status.remedy().empty()) outcome.value.append(" (").append(status.remedy()).append(")");
-  }
+// Peers work at once, and each may answer with what is left of the whole answer, up to so many
+// times; behind that it is split over them, in proportion to what they are asked.
+constexpr std::size_t kPeersWithAllOfTheAnswer = 8;
+
+// Whether what it answers cannot be had again: its room in the answer is set aside before it is
+// sent.
+bool AnswersOnce(const wire::Operation& operation) {
+  return operation.opcode == wire::Opcode::kTake || operation.opcode == wire::Opcode::kPop ||
+         operation.opcode == wire::Opcode::kPeek || operation.opcode == wire::Opcode::kApply;
 }
 
 }  // namespace
@@ -80,7 +79,8 @@ Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
                                    operations, value_bytes_max, deadline);
   }
   PeerCalls calls(context_);
-  TP_RETURN_IF_ERROR(calls.Start(space, partition, operations, value_bytes_max, deadline, 0));
+  TP_RETURN_IF_ERROR(
+      calls.Start(space, partition, operations, value_bytes_max, kCallAnswerBytesMax, deadline, 0));
   PeerCalls::Outcome outcome = std::vector<OperationOutcome>();
   (void)calls.Next(&outcome);
   return outcome;
@@ -88,23 +88,48 @@ Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
 
 // One call of Execute.
 struct RequestRouter::Batch {
-  // The operations of one partition that are with a peer.
+  // The operations of one partition that are with its owner.
   struct Part {
     std::vector<std::size_t> indices;
     Epoch known;  // Of the map by which they were sent.
+    std::size_t answer_bytes_max = 0;
+    bool reserved = false;  // These bytes were set aside.
   };
   // A part ends. What an old map has led astray is to be sent again.
-  void End(const std::vector<std::size_t>& indices, Epoch sent_by, PeerCalls::Outcome result) {
-    if (result.ok()) {
-      for (std::size_t i = 0; i < indices.size(); ++i) {
-        outcomes[indices[i]] = std::move((*result)[i]);
+  void End(const Part& part, PeerCalls::Outcome result) {
+    if (part.reserved) left_bytes += part.answer_bytes_max;
+    for (std::size_t i = 0; i < part.indices.size(); ++i) {
+      OperationOutcome outcome;
+      if (result.ok()) {
+        outcome = std::move((*result)[i]);
+      } else {
+        const Status& status = result.status();
+        outcome.code = status.code();
+        outcome.value = status.what();
+        if (!status.remedy().empty())
+          outcome.value.append(" (").append(status.remedy()).append(")");
       }
-    } else if (result.code() == StatusCode::kWrongEpoch && !peers_deadline.Passed()) {
-      again.insert(again.end(), indices.begin(), indices.end());
-      known = std::max(known, sent_by);
-    } else {
-      EndAll(indices, result.status(), &outcomes);
+      if (outcome.code == StatusCode::kWrongEpoch && !peers_deadline.Passed()) {
+        again.push_back(part.indices[i]);
+        known = std::max(known, part.known);
+      } else {
+        Take(std::move(outcome), part.indices[i], part.reserved);
+      }
     }
+  }
+  void Take(OperationOutcome outcome, std::size_t index, bool reserved) {
+    if (!reserved && outcome.value.size() > left_bytes) {
+      if (outcome.code == StatusCode::kOk) {
+        outcome.value_omitted = outcome.has_number = true;
+        outcome.number = outcome.value.size();
+      }
+      outcome.value = std::string();
+    }
+    left_bytes -= std::min(left_bytes, outcome.value.size());
+    outcomes[index] = std::move(outcome);
+  }
+  void EndAll(const std::vector<std::size_t>& indices, Status status) {
+    End({indices, Epoch(0), 0, false}, std::move(status));
   }
 
   std::string_view name;
@@ -114,58 +139,82 @@ struct RequestRouter::Batch {
   Deadline peers_deadline;
   PeerCalls calls;
   std::vector<OperationOutcome> outcomes;
-  std::vector<std::size_t> again;  // To be started.
+  std::size_t left_bytes;          // Of the answer.
+  std::vector<std::size_t> again;  // To be started,
+  std::vector<std::size_t> later;  // and when all that is under way has ended.
   Epoch known;                     // Of the newest map that was refused.
   std::shared_ptr<const placement::Namespace> space;
   std::vector<Part> parts;  // By tag.
 };
 
 void RequestRouter::StartPart(Batch* batch, std::uint32_t partition,
-                              std::vector<std::size_t> indices) {
+                              std::vector<std::size_t> indices, std::size_t answer_bytes_max,
+                              bool reserved) {
   const placement::PartitionPlace& place = batch->space->partitions[partition];
-  const Epoch known = context_.map()->epoch;
   std::vector<wire::Operation> operations;
   for (const std::size_t index : indices) operations.push_back(batch->operations[index]);
+  Batch::Part part{std::move(indices), context_.map()->epoch, answer_bytes_max, reserved};
+  if (reserved) batch->left_bytes -= answer_bytes_max;
   if (Status status = CheckPlace(*batch->space, place); !status.ok()) {
-    return batch->End(indices, known, std::move(status));
+    return batch->End(part, std::move(status));
   }
   if (place.node == context_.self()) {
-    return batch->End(
-        indices, known,
-        context_.cores->Execute(place.core, PartitionId(batch->space->id, partition), place.term,
-                                operations, batch->value_bytes_max, batch->deadline));
+    return batch->End(part,
+                      context_.cores->Execute(place.core, PartitionId(batch->space->id, partition),
+                                              place.term, operations, batch->value_bytes_max,
+                                              batch->deadline, answer_bytes_max));
   }
   Status started = batch->calls.Start(*batch->space, partition, operations, batch->value_bytes_max,
-                                      batch->peers_deadline, batch->parts.size());
-  if (!started.ok()) return batch->End(indices, known, std::move(started));
-  batch->parts.push_back({std::move(indices), known});
+                                      answer_bytes_max, batch->peers_deadline, batch->parts.size());
+  if (!started.ok()) return batch->End(part, std::move(started));
+  batch->parts.push_back(std::move(part));
 }
 
 void RequestRouter::StartAll(Batch* batch) {
   std::vector<std::size_t> indices = std::exchange(batch->again, {});
   std::sort(indices.begin(), indices.end());
   auto found = FindNamespace(batch->name);
-  if (!found.ok()) return EndAll(indices, found.status(), &batch->outcomes);
+  if (!found.ok()) return batch->EndAll(indices, found.status());
   batch->space = *std::move(found);
   if (batch->space->kind == Kind::kQueue && batch->space->partitions.size() > 1) {
-    return EndAll(indices,
-                  Status(StatusCode::kUnimplemented,
-                         "'" + batch->space->name +
-                             "' is a queue with lanes, which share their work "
-                             "by rules of the C++ library",
-                         "use that or kvctl, or a queue without lanes"),
-                  &batch->outcomes);
+    return batch->EndAll(indices, Status(StatusCode::kUnimplemented,
+                                         "'" + batch->space->name +
+                                             "' is a queue with lanes, which share their work "
+                                             "by rules of the C++ library",
+                                         "use that or kvctl, or a queue without lanes"));
   }
   // Order per key is kept, since a key's operations share a partition and stay in order there.
-  std::map<std::uint32_t, std::vector<std::size_t>> by_partition;
+  struct OfPartition {
+    std::vector<std::size_t> indices;
+    std::size_t once = 0;  // Those whose answer cannot be had again.
+  };
+  std::map<std::uint32_t, OfPartition> by_partition;
+  std::size_t once = 0;
   for (const std::size_t index : indices) {
-    by_partition[batch->space->IndexOf(batch->operations[index].key)].push_back(index);
+    const wire::Operation& operation = batch->operations[index];
+    OfPartition& part = by_partition[batch->space->IndexOf(operation.key)];
+    part.indices.push_back(index);
+    if (!AnswersOnce(operation)) continue;
+    ++part.once;
+    ++once;
   }
+  const std::size_t all_bytes = batch->left_bytes;
   // Our own last: they take this thread's time, while the peers already work.
   for (const bool ours : {false, true}) {
     for (auto& [partition, part] : by_partition) {
       if ((batch->space->partitions[partition].node == context_.self()) != ours) continue;
-      StartPart(batch, partition, std::move(part));
+      if (part.once > 0) {
+        StartPart(batch, partition, std::move(part.indices), all_bytes / once * part.once, true);
+      } else if (once > 0) {
+        // With what those have left of the answer.
+        batch->later.insert(batch->later.end(), part.indices.begin(), part.indices.end());
+      } else if (ours) {
+        StartPart(batch, partition, std::move(part.indices), batch->left_bytes, false);
+      } else {
+        const std::size_t share =
+            all_bytes * kPeersWithAllOfTheAnswer / indices.size() * part.indices.size();
+        StartPart(batch, partition, std::move(part.indices), std::min(all_bytes, share), false);
+      }
     }
   }
 }
@@ -182,7 +231,9 @@ std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
               .peers_deadline = Deadline(deadline.at_ns() - margin_ns),
               .calls = PeerCalls(context_),
               .outcomes = std::vector<OperationOutcome>(operations.size()),
+              .left_bytes = std::max(kCallAnswerBytesMax, value_bytes_max),
               .again = {},
+              .later = {},
               .known = Epoch(0),
               .space = nullptr,
               .parts = {}};
@@ -195,7 +246,10 @@ std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
     } else if (batch.calls.under_way() > 0) {
       PeerCalls::Outcome result = std::vector<OperationOutcome>();
       const std::size_t tag = batch.calls.Next(&result);
-      batch.End(batch.parts[tag].indices, batch.parts[tag].known, std::move(result));
+      batch.End(batch.parts[tag], std::move(result));
+    } else if (!batch.later.empty()) {
+      batch.again.swap(batch.later);
+      StartAll(&batch);
     } else {
       return std::move(batch.outcomes);
     }

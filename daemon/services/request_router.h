@@ -25,7 +25,9 @@ class RequestRouter {
   // Runs operations on any keys of one namespace, in order per key; each gets an outcome. All
   // owners work at once; one that does not answer costs only its own keys, which end a little
   // before the deadline, so that the others' outcomes still reach the caller. Refusals because of
-  // an old map are retried within the deadline. Keys and values must outlive the call.
+  // an old map are retried within the deadline. Keys and values must outlive the call. Values above
+  // `value_bytes_max`, and those that exceed kCallAnswerBytesMax together, are left out; operations
+  // that would take such a value away leave it, and end as kOutOfRange.
   std::vector<OperationOutcome> Execute(std::string_view space,
                                         const std::vector<wire::Operation>& operations,
                                         std::size_t value_bytes_max, Deadline deadline);
@@ -46,7 +48,8 @@ class RequestRouter {
 
  private:
   struct Batch;
-  void StartPart(Batch* batch, std::uint32_t partition, std::vector<std::size_t> indices);
+  void StartPart(Batch* batch, std::uint32_t partition, std::vector<std::size_t> indices,
+                 std::size_t answer_bytes_max, bool reserved);
   void StartAll(Batch* batch);
 
   const RouterContext context_;

@@ -8,6 +8,7 @@
 #include "daemon/staging/part_list.h"
 #include "daemon/staging/store_access.h"
 #include "proto/convert/grpc_status.h"
+#include "proto/manifest/keys.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -49,6 +50,10 @@ class StagingGate final : public v1::Staging::Service, private Gate {
   grpc::Status MarkSaved(grpc::ServerContext* call, const v1::MarkSavedRequest* request,
                          v1::MarkSavedResponse* response) override {
     return Pass(call, [&] { return inner_.MarkSaved(call, request, response); });
+  }
+  grpc::Status Claim(grpc::ServerContext* call, const v1::ClaimStageRequest* request,
+                     v1::ClaimStageResponse* response) override {
+    return Pass(call, [&] { return inner_.Claim(call, request, response); });
   }
   grpc::Status SeesFile(grpc::ServerContext* call, const v1::SeesFileRequest* request,
                         v1::SeesFileResponse* response) override {
@@ -179,6 +184,20 @@ grpc::Status StagingService::MarkSaved(grpc::ServerContext* /*call*/,
                                        const v1::MarkSavedRequest* request,
                                        v1::MarkSavedResponse* /*response*/) {
   saved_.MarkSaved(NamespaceId(request->namespace_id()), request->changes());
+  return grpc::Status::OK;
+}
+
+grpc::Status StagingService::Claim(grpc::ServerContext* /*call*/,
+                                   const v1::ClaimStageRequest* request,
+                                   v1::ClaimStageResponse* response) {
+  const auto space = FindNamespace(request->request().namespace_());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  const std::uint32_t mark = (*space)->IndexOf(AsBytes(manifest::MarkKey()));
+  if ((*space)->partitions[mark].node != router_.context().self()) {
+    return convert::ToGrpc(Status(StatusCode::kWrongEpoch,
+                                  "this node does not own the namespace's mark", "ask its owner"));
+  }
+  *response = claims_.Take((*space)->id, *request);
   return grpc::Status::OK;
 }
 

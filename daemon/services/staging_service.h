@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "daemon/services/auth.h"
+#include "daemon/staging/claims.h"
 #include "daemon/staging/jobs.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
@@ -35,6 +36,8 @@ class StagingService final : public v1::Staging::Service {
                         grpc::ServerWriter<v1::ListPartResponse>* writer) override;
   grpc::Status MarkSaved(grpc::ServerContext* call, const v1::MarkSavedRequest* request,
                          v1::MarkSavedResponse* response) override;
+  grpc::Status Claim(grpc::ServerContext* call, const v1::ClaimStageRequest* request,
+                     v1::ClaimStageResponse* response) override;
   grpc::Status SeesFile(grpc::ServerContext* call, const v1::SeesFileRequest* request,
                         v1::SeesFileResponse* response) override;
 
@@ -45,6 +48,7 @@ class StagingService final : public v1::Staging::Service {
 
   RequestRouter& router_;
   SavedRegistry& saved_;
+  staging::Claims claims_{Clock::Real()};
   staging::Jobs jobs_;
 };
 

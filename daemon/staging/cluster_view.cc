@@ -174,6 +174,23 @@ Result<std::vector<stage::NodeTotals>> ClusterView::List(const std::vector<place
   return all;
 }
 
+Result<v1::ClaimStageResponse> ClusterView::Claim(const v1::ClaimStageRequest& request) const {
+  const std::uint32_t index = space_->IndexOf(AsBytes(manifest::MarkKey()));
+  const placement::PartitionPlace& place = space_->partitions[index];
+  TP_RETURN_IF_ERROR(router_.CheckPlace(*space_, place));
+  const placement::PlacementMapPtr map = router_.context().map();
+  const placement::Node* node = map->FindNode(place.node);
+  if (node == nullptr) return Status(StatusCode::kUnavailable, "the owner is not in the map yet");
+  grpc::ClientContext call;
+  Prepare(router_, kQuestionTimeoutMs, &call);
+  v1::ClaimStageResponse response;
+  // Of this node too: it is the rarest of calls.
+  const auto stub = v1::Staging::NewStub(router_.context().channel(*node));
+  TP_RETURN_IF_ERROR(
+      convert::FromGrpc(stub->Claim(&call, request, &response), stage::Describe(*node)));
+  return response;
+}
+
 Status ClusterView::MarkSaved(const placement::Node& node, std::uint64_t changes) const {
   if (node.id == router_.context().self()) {
     saved_->MarkSaved(space_->id, changes);

@@ -41,6 +41,7 @@ class ClusterView final : public stage::Cluster {
   Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
                                               v1::ListPartRequest::What what,
                                               const TakeItem& take) const override;
+  Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
   std::uint64_t ChangesOf(NodeId /*node*/) const override { return 0; }  // Parts report them.
 

@@ -12,12 +12,18 @@
 
 namespace tidepool::daemon::staging {
 
-// A job and its thread. Thread-safe.
+// A job and its thread. Thread-safe, but for Claim and Begin, which are called once, in this order.
 class Job {
  public:
   Job(std::string id, v1::StartStageRequest request, RequestRouter* router, SavedRegistry* saved,
       std::shared_ptr<const placement::Namespace> space);
   ~Job();  // Cancels and waits.
+
+  // Takes the claim on its namespace. Errors: of JobClaim::Take; the job has ended then.
+  Status Claim();
+  // Who has the claim, when Claim was refused.
+  const v1::ClaimStageRequest& holder() const { return claim_.holder(); }
+  void Begin();
 
   const std::string& id() const { return id_; }
   const v1::StartStageRequest& request() const { return request_; }
@@ -30,7 +36,8 @@ class Job {
   const v1::StartStageRequest request_;
   const ClusterView view_;
   stage::JobState state_;
-  std::thread thread_;
+  stage::JobClaim claim_;
+  std::thread thread_;  // From Begin on.
 };
 
 }  // namespace tidepool::daemon::staging

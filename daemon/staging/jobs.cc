@@ -63,7 +63,7 @@ Result<std::shared_ptr<Job>> Jobs::FindSame(const v1::StartStageRequest& request
     if (job->request().namespace_() == request.namespace_()) {
       return Status(StatusCode::kFailedPrecondition,
                     "job " + job->id() + " moves '" + request.namespace_() + "' and " +
-                        job->request().directory() + " already",
+                        file_tree::Printable(job->request().directory()) + " already",
                     "wait for it, or: kvctl stage cancel " + job->id());
     }
   }
@@ -107,17 +107,34 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   for (std::string& node : *blind) response.add_blind_nodes(std::move(node));
   if (response.blind_nodes_size() > 0) return response;
 
-  const std::lock_guard lock(mutex_);
-  if (stopped_) return Status(StatusCode::kUnavailable, "the daemon is stopping");
-  auto same = FindSame(request);  // Another caller may have been faster.
-  if (!same.ok()) return same.status();
-  if (*same != nullptr) return attach(*same);
+  std::shared_ptr<Job> job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return Status(StatusCode::kUnavailable, "the daemon is stopping");
+    auto same = FindSame(request);  // Another caller may have been faster.
+    if (!same.ok()) return same.status();
+    if (*same != nullptr) return attach(*same);
+    job = std::make_shared<Job>(stage::RandomJobId(), request, &router_, &saved_, *space);
+    // Before it has the claim: who is sent here because of that finds it.
+    jobs_.push_front(job);
+    std::size_t ended = 0;
+    std::erase_if(jobs_,
+                  [&](const auto& old) { return !IsRunning(*old) && ++ended > kEndedJobsKept; });
+  }
+  if (const Status claimed = job->Claim(); !claimed.ok()) {
+    const std::lock_guard lock(mutex_);
+    std::erase(jobs_, job);
+    const v1::ClaimStageRequest& holder = job->holder();
+    if (holder.control_address().empty() || !IsSame(holder.request(), request)) return claimed;
+    RemoveProbe(request);
+    response.set_job(holder.job());
+    response.set_attached(true);
+    response.set_control_address(holder.control_address());
+    return response;
+  }
   RemoveProbe(request);
-  jobs_.push_front(std::make_shared<Job>(stage::RandomJobId(), request, &router_, &saved_, *space));
-  response.set_job(jobs_.front()->id());
-  std::size_t ended = 0;
-  std::erase_if(jobs_,
-                [&](const auto& job) { return !IsRunning(*job) && ++ended > kEndedJobsKept; });
+  job->Begin();
+  response.set_job(job->id());
   return response;
 }
 

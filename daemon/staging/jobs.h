@@ -23,9 +23,10 @@ class Jobs {
   Jobs(RequestRouter* router, SavedRegistry* saved) : router_(*router), saved_(*saved) {}
   ~Jobs() { Stop(); }
 
-  // Starts a job, attaches to one with the same arguments that runs, or names in `blind_nodes` who
-  // does not see the directory. Errors: kInvalidArgument, kNotFound (namespace, directory),
-  // kFailedPrecondition (another job fills the same namespace), kOverloaded, kUnavailable.
+  // Starts a job, attaches to one with the same arguments that a daemon runs, here or elsewhere, or
+  // names in `blind_nodes` who does not see the directory. Errors: kInvalidArgument, kNotFound
+  // (namespace, directory), kFailedPrecondition (another job moves the same namespace, whoever runs
+  // it), kOverloaded, kUnavailable.
   Result<v1::StartStageResponse> Start(const v1::StartStageRequest& request);
   // Null if there is none of this id.
   std::shared_ptr<Job> Find(const std::string& id) const;

@@ -26,6 +26,11 @@ Status CheckOwnFolder(const std::string& folder) {
                 "chmod 700 " + folder + " if it is yours; else set XDG_RUNTIME_DIR or --cluster");
 }
 
+bool IsFolder(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 }  // namespace
 
 Environment ProcessEnvironment() {
@@ -38,7 +43,8 @@ Environment ProcessEnvironment() {
 
 Result<std::string> UserServicePath(const Environment& environment, bool make_folder) {
   std::string folder;
-  if (const auto runtime = environment("XDG_RUNTIME_DIR")) {
+  // The variable outlives the login whose folder it names: in a batch job, under su, in screen.
+  if (const auto runtime = environment("XDG_RUNTIME_DIR"); runtime && IsFolder(*runtime)) {
     folder = *runtime + "/tidepool";
   } else {
     folder = environment("TMPDIR").value_or("/tmp") + "/tidepool-" + std::to_string(geteuid());

@@ -56,6 +56,9 @@ class Cluster {
                                                v1::ListPartRequest::What what,
                                                const TakeItem& take) const = 0;
 
+  // Asks the owner of the namespace's mark; see job_claim.h. Errors: of the call.
+  virtual Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request) const = 0;
+
   virtual Status MarkSaved(const placement::Node& node, std::uint64_t changes) const = 0;
   // Changes of the namespace on `node` that its own part of the job did not make.
   virtual std::uint64_t ChangesOf(NodeId node) const = 0;

@@ -56,7 +56,7 @@ void JobState::SetTreeHash(std::string hash) {
 void JobState::End(const Status& status) {
   const std::lock_guard lock(mutex_);
   StatusCode code = status.code();
-  std::string message = status.ok() ? "" : status.ToString();
+  std::string message = status.ok() ? "" : file_tree::Printable(status.ToString());
   if (progress_.failures_total() > 0 && status.ok()) {
     code = first_failure_;
     message =
@@ -109,8 +109,11 @@ Status RunJob(const JobContext& context) {
   const bool in = context.request.direction() == v1::StartStageRequest::DIRECTION_IN;
   Status status = in ? RunStageIn(context) : RunStageOut(context);
   if (context.state->cancelled()) {
-    status = Status(StatusCode::kCancelled, "the job was cancelled");
+    const Status lost = context.claim->Check();
+    status = lost.ok() ? Status(StatusCode::kCancelled, "the job was cancelled") : lost;
   }
+  // Whoever sees the end may begin the next job.
+  context.claim->Release();
   context.state->End(status);
   return status;
 }

@@ -11,6 +11,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/stage/cluster.h"
+#include "proto/stage/job_claim.h"
 #include "tidepool/v1/staging.pb.h"
 
 namespace tidepool::stage {
@@ -58,6 +59,7 @@ struct JobContext {
   v1::StartStageRequest request;
   const Cluster* cluster = nullptr;
   JobState* state = nullptr;
+  JobClaim* claim = nullptr;  // Taken; released before the state ends.
 };
 
 // Each runs to the end; failures of single files are in the state, what is returned is the rest.

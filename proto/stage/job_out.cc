@@ -108,9 +108,10 @@ class StageOut {
   Status CheckComplete(const manifest::Mark& mark) const {
     if (mark.complete || context_.request.incomplete_ok()) return OkStatus();
     return Status(StatusCode::kFailedPrecondition,
-                  "the last stage-in into '" + cluster_.space_name() + "' from " + mark.source +
-                      " did not complete",
-                  "run it again: kvctl stage in " + mark.source + " " + cluster_.space_name());
+                  "the last stage-in into '" + cluster_.space_name() + "' from " +
+                      file_tree::Printable(mark.source) + " did not complete",
+                  "run it again: kvctl stage in " + file_tree::Printable(mark.source) + " " +
+                      cluster_.space_name());
   }
 
   Status List(const std::vector<placement::Node>& owners, const manifest::Mark& before) {

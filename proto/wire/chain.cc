@@ -119,8 +119,8 @@ Status DecodeChain(Bytes from, std::vector<ChainStep>* steps) {
 
 Bytes ChainOutcomeWriter::Add(ChainOutcome outcome) {
   TP_DCHECK(left_ > 0);
+  const std::size_t room = ValueRoom();
   --left_;
-  const std::size_t room = to_.size() - used_ - kChainOutcomeBytes * (left_ + 1);
   if (outcome.value.size() > room) {
     outcome.omitted = true;
     outcome.has_number = true;

@@ -74,6 +74,8 @@ class ChainOutcomeWriter {
   // REQUIRES: at least kChainOutcomeBytes times `steps` in `to`.
   ChainOutcomeWriter(MutableBytes to, std::size_t steps) : to_(to), left_(steps) {}
 
+  // The largest value that the next outcome may have without being left out.
+  std::size_t ValueRoom() const { return to_.size() - used_ - kChainOutcomeBytes * left_; }
   // Returns the value where it lies now: valid as long as the memory.
   Bytes Add(ChainOutcome outcome);
   Bytes written() const { return to_.first(used_); }

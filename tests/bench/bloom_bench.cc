@@ -148,7 +148,10 @@ class Bench {
         continue;
       }
       if (storage::SetMatchLevel(variant.level) != variant.level) {
-        std::fprintf(stderr, "this processor has no AVX2: no rows bloom.*%s\n", variant.suffix);
+        for (const char* stem : {"bloom.insert", "bloom.contains"}) {
+          std::printf("{\"row\": \"%s%s\", \"skipped\": \"this processor has no AVX2\"}\n", stem,
+                      variant.suffix);
+        }
         continue;
       }
       for (int round = 0; round < rounds_; ++round) Round(variant);

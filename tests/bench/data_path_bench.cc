@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::size_t kValueBytes = 64;
 constexpr std::size_t kBatch = 64;
-constexpr std::size_t kBatchesInFlight = 4;  // 256 operations: what a session is granted.
+constexpr std::size_t kBatchesInFlight = 4;  // 256 operations, a quarter of a lone session's grant.
 constexpr std::size_t kStreamedBytes = 1ull << 30;
 
 struct Settings {

@@ -200,6 +200,31 @@ TEST_CASE("Values without room in the answer are named by their size", "[chain]"
   CHECK(result[copy].status.code() == StatusCode::kOutOfRange);
 }
 
+TEST_CASE("A chain takes no value that it cannot return", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.take");
+  const std::string a(20'000, 'a');
+  const std::string b(20'000, 'b');
+  const std::string huge(2'000'000, 'h');
+  REQUIRE(map.Put("{t}a", a).ok());
+  REQUIRE(map.Put("{t}b", b).ok());
+  REQUIRE(map.Put("{t}huge", huge).ok());
+  for (const auto& [key, value] : {std::pair("{t}b", b), {"{t}huge", huge}}) {
+    Chain chain;
+    chain.Get("{t}a");
+    const ChainStep take = chain.Take(key);
+    const ChainStep behind = chain.Put("{t}behind", "x");
+    const ChainResult result = Done(map.Execute(chain));
+    CHECK(result.status().code() == StatusCode::kOutOfRange);
+    CHECK(result[take].status.code() == StatusCode::kOutOfRange);
+    CHECK(result[behind].status.code() == StatusCode::kCancelled);
+    CHECK(map.Get(key)->bytes == value);
+  }
+  Chain chain;
+  const ChainStep take = chain.Take("{t}b");
+  CHECK(Done(map.Execute(chain))[take].value.bytes == b);
+}
+
 TEST_CASE("What is no chain is refused before it is sent", "[chain]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "chain.refused", {.partitions = 64});

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -95,6 +96,65 @@ TEST_CASE("Operations under way when their node is killed end within their deadl
   stop = true;
   traffic.join();
   CHECK(bad == 0);
+}
+
+TEST_CASE("Four nodes hold, give and list a map, and three go on when one is killed",
+          "[sdk][fault]") {
+  TestCluster cluster({.nodes = 4});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const BytesMap map = Open<BytesMap>(client, "four");
+  constexpr int kKeys = 4'000;
+  const KeyList keys(kKeys);
+  REQUIRE(map.MultiPut(keys.With("value")).AllOk());
+  REQUIRE(*map.Length() == kKeys);
+  // Another client, that has seen none of it.
+  Client other = ConnectTo(cluster);
+  const BytesMap theirs = Open<BytesMap>(other, "four");
+  const auto walk = [&](const IterateOptions& options) {
+    std::map<std::string, int> seen;
+    auto it = theirs.NewIterator(options);
+    while (it.Next()) {
+      ++seen[std::string(it.record().key)];
+      REQUIRE(it.record().value == "value");
+    }
+    RequireOk(it.status());
+    for (const auto& [key, times] : seen) REQUIRE(times == 1);
+    return seen.size();
+  };
+  CHECK(walk({}) == kKeys);
+  std::vector<std::size_t> of_node;
+  for (std::uint32_t node = 0; node < 4; ++node) of_node.push_back(walk({.node = node}));
+  CHECK(*std::min_element(of_node.begin(), of_node.end()) > 0);
+  const BatchResult all = theirs.MultiGet(keys.views);
+  CHECK(all.AllOk());
+
+  const std::size_t victim = Victim(cluster);
+  const std::uint32_t dead = cluster.node_id(victim);
+  cluster.Kill(victim);
+  REQUIRE(cluster.WaitForNodeState(victim, v1::NODE_STATE_DOWN));
+  const BatchResult rest = theirs.MultiGet(keys.views);
+  const BatchResult written = map.MultiPut(keys.With("value"));
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < keys.views.size(); ++i) {
+    const bool lost = map.space().OwnerOf(keys.views[i]) == dead;
+    failed += lost ? 1 : 0;
+    REQUIRE(rest.code(i) == (lost ? StatusCode::kUnavailable : StatusCode::kOk));
+    REQUIRE(written.code(i) == (lost ? StatusCode::kUnavailable : StatusCode::kOk));
+    if (!lost) REQUIRE(rest.value(i) == "value");
+  }
+  CHECK(failed == of_node[dead]);
+  const std::string name = "node " + std::to_string(dead);
+  CHECK(rest.FirstFailure().ToString().find(name) != std::string::npos);
+  // What the others have is walked over as before; the whole is not called complete.
+  for (std::uint32_t node = 0; node < 4; ++node) {
+    if (node != dead) CHECK(walk({.node = node}) == of_node[node]);
+  }
+  auto whole = theirs.NewIterator();
+  while (whole.Next()) {
+  }
+  CHECK(whole.status().code() == StatusCode::kUnavailable);
+  CHECK(whole.status().ToString().find(name) != std::string::npos);
 }
 
 TEST_CASE("A stopped daemon costs its own keys a deadline and nobody else's", "[sdk][fault]") {

@@ -269,6 +269,37 @@ TEST_CASE("MoreOperationsThanGrantedCloseTheSession") {
   CHECK_FALSE(client.HasAnswer());
 }
 
+TEST_CASE("MoreBytesThanGrantedCloseTheSession") {
+  TestNode node;
+  RawClient client(node);
+  client.Attach();
+  const std::string value(limits::kUnstreamedValueBytesMax, 'v');
+  const auto frame = [&](Term term) {
+    return client.Request(client.NextHeader(), term, {PutOp("a", value)});
+  };
+  const std::size_t within = client.attached().credit_bytes / frame(Term(2)).size();
+  REQUIRE(within < client.attached().credit_operations / 2);
+  // They wait for a map. What is granted may wait, again and again.
+  for (std::uint32_t term = 2; term < 4; ++term) {
+    for (std::size_t i = 0; i < within; ++i) client.Send(frame(Term(term)));
+    client.Settle();
+    CHECK_FALSE(client.HasAnswer());
+    node.RaiseTerms();
+    for (std::size_t i = 0; i < within; ++i) {
+      CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
+    }
+  }
+  // One that comes twice waits once.
+  const std::string twice = frame(Term(4));
+  for (int i = 0; i < 2; ++i) client.Send(twice);
+  for (std::size_t i = 1; i < within; ++i) client.Send(frame(Term(4)));
+  client.Settle();
+  CHECK_FALSE(client.lost());
+  client.Send(frame(Term(4)));
+  client.WaitLost();
+  CHECK_FALSE(client.HasAnswer());
+}
+
 TEST_CASE("AClientThatNeverReadsItsAnswersIsEndedAndOthersAreServed") {
   TestNode node;
   RawClient good(node);

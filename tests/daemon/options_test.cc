@@ -299,8 +299,29 @@ TEST_CASE("SizesAreWrittenAsPeopleDo") {
   }
 }
 
+TEST_CASE("MoreMemoryThanThereIsIsRefusedAndMoreThanIsFreeWarnedOf") {
+  Machine machine = Laptop();
+  machine.limit_bytes = 16384 * kMiB;
+  const auto load = [&](const std::string& size) {
+    return LoadOptions({"--memory", size}, {}, machine);
+  };
+  const auto fits = load("8GiB");
+  REQUIRE(fits.ok());
+  CHECK(fits->warning.empty());
+  const auto tight = load("16GiB");
+  REQUIRE(tight.ok());
+  CHECK(tight->options.memory_bytes == 16384 * kMiB);
+  CHECK(tight->warning.find("8GiB are free") != std::string::npos);
+  const auto refused = load("17GiB");
+  REQUIRE(refused.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(refused.status(), "--memory"));
+  CHECK(Says(refused.status(), "16GiB"));
+  CHECK(Says(LoadOptions({}, {"TIDEPOOL_MEMORY=1TiB"}, machine).status(), "TIDEPOOL_MEMORY"));
+}
+
 TEST_CASE("ThisMachineHasCoresAndMemory") {
   const Machine machine = ReadMachine();
+  CHECK(machine.limit_bytes >= machine.available_bytes);
   CHECK(machine.cores >= 1);
   CHECK(machine.available_bytes > kMiB);
 }

@@ -4,6 +4,7 @@
   kvctl_stage_test.py BUILD_FOLDER [unittest arguments]
 """
 
+import base64
 import filecmp
 import json
 import os
@@ -189,6 +190,27 @@ class Staging(StagingTest):
         self.assertEqual(set(os.listdir(self.cluster.folder)), before)
         self.bad(2, "stage", "in", self.source)
 
+    def test_a_folder_may_have_any_name(self):
+        odd = os.path.join(os.fsencode(self.cluster.folder), b"odd \xff\n")
+        os.makedirs(os.path.join(odd, b"in"))
+        with open(os.path.join(odd, b"in", b"f"), "wb") as file:
+            file.write(b"odd")
+        space = "odd-folder"
+        for through in ([], ["--through-client"]):
+            self.good("stage", "in", *through, os.path.join(odd, b"in"), space)
+            self.assertEqual(self.good("get", space, "f"), b"odd")
+            target = os.path.join(odd, b"out%d" % len(through))
+            out = self.kvctl("stage", "out", *through, space, target, "--json")
+            self.assertEqual(out.code, 0, out)
+            self.assertEqual(base64.b64decode(out.json()["result"]["directory_base64"]), target)
+            with open(os.path.join(target, b"f"), "rb") as file:
+                self.assertEqual(file.read(), b"odd")
+        jobs = self.kvctl("stage", "status", "--json").json()["result"]["jobs"]
+        self.assertIn(os.path.join(odd, b"in"),
+                      [base64.b64decode(job.get("directory_base64", "")) for job in jobs])
+        self.assertIn(b"odd \\xff", self.good("stage", "status"))
+        self.good("namespace", "drop", space)
+
     def test_a_file_in_the_way_is_named_and_the_others_are_written(self):
         target = os.path.join(self.cluster.folder, "blocked")
         os.makedirs(os.path.join(target, "run1/a.txt"))
@@ -347,16 +369,49 @@ class KilledKvctl(StagingTest):
         self.good("namespace", "create", "by-kvctl")
         killed(["in", through, source, "by-kvctl"],
                lambda: int(self.good("count", "by-kvctl")) > 0)
-        rest = self.kvctl("stage", "in", through, source, "by-kvctl", "--json").json()["result"]
+        # It may still be at work, for all that others know, until it has been silent for 10 s.
+        self.bad(1, "stage", "in", through, source, "by-kvctl", says="run by a kvctl on host ")
+        self.bad(1, "stage", "in", source, "by-kvctl", says="run by a kvctl on host ")
+        rest = self.when_free("stage", "in", through, source, "by-kvctl")
         self.assertGreater(rest["files_done"], 0)
         self.assertGreater(rest["files_skipped"], 0)
         os.mkdir(target)
         killed(["out", through, "by-kvctl", target],
                lambda: any(name.startswith("f") for name in os.listdir(target)))
-        rest = self.kvctl("stage", "out", through, "by-kvctl", target, "--json").json()["result"]
+        rest = self.when_free("stage", "out", through, "by-kvctl", target)
         self.assertGreater(rest["files_done"], 0)
         self.assertGreater(rest["files_skipped"], 0)
         self.assert_same_tree(source, target)
+
+    def when_free(self, *command):
+        """What the command says once the job of a killed kvctl is forgotten."""
+        results = []
+
+        def done():
+            results.append(self.kvctl(*command, "--json"))
+            self.assertTrue(results[-1].code == 0 or b"run by a kvctl on host" in results[-1].out,
+                            results[-1])
+            return results[-1].code == 0
+        kvctl_support.wait_until(done)
+        return results[-1].json()["result"]
+
+    def test_one_that_stood_still_does_not_go_on_behind_another(self):
+        source = os.path.join(self.cluster.folder, "still")
+        os.mkdir(source)
+        for i in range(10_000):
+            with open(os.path.join(source, f"f{i}"), "wb") as file:
+                file.write(b"%d" % i)
+        self.good("namespace", "create", "still")
+        process = self.spawn("stage", "in", "--through-client", source, "still")
+        kvctl_support.wait_until(lambda: int(self.good("count", "still")) > 0)
+        process.send_signal(signal.SIGSTOP)
+        self.assertIsNone(process.poll())
+        self.when_free("stage", "in", "--through-client", source, "still")
+        process.send_signal(signal.SIGCONT)
+        _, errors = process.communicate(timeout=kvctl_support.PATIENCE_SECONDS)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn(b"stood still", errors)
+        self.assertEqual(int(self.good("count", "still")), 10_000)
 
 
 class HiddenFolder(StagingTest):

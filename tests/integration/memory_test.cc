@@ -147,6 +147,7 @@ TEST_CASE("ANamespaceKeepsWithinItsMemoryShareAndLeavesTheRestToOthers") {
 struct Resident {
   std::uint64_t all = 0;
   std::uint64_t shared = 0;
+  std::uint64_t most = 0;  // Of `all`, since the start.
 };
 
 Resident ResidentOf(pid_t pid) {
@@ -159,6 +160,7 @@ Resident ResidentOf(pid_t pid) {
     words >> name >> kib;
     if (name == "VmRSS:") resident.all = kib * 1024;
     if (name == "RssShmem:") resident.shared = kib * 1024;
+    if (name == "VmHWM:") resident.most = kib * 1024;
   }
   REQUIRE(resident.all > 0);
   return resident;
@@ -247,6 +249,44 @@ TEST_CASE("ADaemonKeepsToItsMemoryServesReadsWhenFullAndGetsRoomFromDeletes") {
   }
   CHECK(reader.Serves());
   check();
+}
+
+// Once a call of 4,096 reads of one value of 1 MiB made an answer of 4 GiB.
+TEST_CASE("CallsThatAskForVeryMuchLeaveTheDaemonsMemoryBounded") {
+  TestCluster cluster({.nodes = 1, .cores = 1, .memory = "64MiB"});
+  const pid_t pid = cluster.process(0).pid();
+  const Resident idle = ResidentOf(pid);
+  Caller caller(&cluster);
+  REQUIRE(caller.Put("default", "k", std::string(kMiB, 'v')).ok());
+  v1::ExecuteRequest request;
+  request.set_namespace_("default");
+  for (int i = 0; i < 4'096; ++i) {
+    request.add_operations()->set_kind(v1::OPERATION_KIND_GET);
+    request.mutable_operations(i)->set_key("k");
+  }
+  const std::string token = cluster.token();
+  const auto channel = cluster.channel(0);
+  std::atomic<int> failures = 0;
+  // Eight at a time.
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      const auto stub = v1::Data::NewStub(channel);
+      for (int round = 0; round < 5; ++round) {
+        grpc::ClientContext call;
+        convert::PrepareCall(&call, Deadline::AfterMs(kPatienceMs), token);
+        v1::ExecuteResponse response;
+        const bool good =
+            stub->Execute(&call, request, &response).ok() && response.ByteSizeLong() < 4 * kMiB;
+        if (!good) ++failures;
+      }
+    });
+  }
+  for (std::thread& thread : callers) thread.join();
+  CHECK(failures == 0);
+  const std::uint64_t most = ResidentOf(pid).most;
+  INFO("idle " << idle.all / kMiB << " MiB, most " << most / kMiB << " MiB");
+  CHECK(most < idle.all + 8 * 16 * kMiB + 64 * kMiB);
 }
 
 TEST_CASE("StatusShowsTheNodesMemoryLimitWhateverItsCores") {

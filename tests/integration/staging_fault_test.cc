@@ -287,5 +287,102 @@ TEST_CASE("AFileThatCannotBeReadFailsByNameAndTheOthersGoOn") {
   chmod((source / "closed").c_str(), 0700);
 }
 
+// Asks each node until the owner of the namespace's mark answers.
+v1::ClaimStageResponse Claim(StagingCluster& staging, const v1::ClaimStageRequest& request) {
+  for (std::size_t node = 0; node < staging.cluster().size(); ++node) {
+    grpc::ClientContext call;
+    staging.cluster().Prepare(&call);
+    v1::ClaimStageResponse response;
+    const auto stub = v1::Staging::NewStub(staging.cluster().channel(node));
+    if (stub->Claim(&call, request, &response).ok()) return response;
+  }
+  FAIL("nobody owns the mark");
+  return {};
+}
+
+// Runs a job whenever nobody else does.
+v1::StageProgress RunWhenFree(StagingCluster& staging, const v1::StartStageRequest& request) {
+  v1::StartStageResponse started;
+  REQUIRE(WaitUntil([&] {
+    const grpc::Status status = staging.Start(request, &started);
+    return status.ok() || status.error_code() != grpc::StatusCode::FAILED_PRECONDITION;
+  }));
+  return staging.Watch(started.job());
+}
+
+TEST_CASE("ARunnerThatFallsSilentIsForgottenAndUntilThenNamed") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  source.Write("f", "content");
+  v1::StartStageRequest request = staging.Request(kIn, "tree", source.path(), {.probe = ""});
+  v1::ClaimStageRequest claim;
+  claim.set_job("00000000000000aa");
+  *claim.mutable_request() = request;
+  claim.set_host("elsewhere");
+  REQUIRE(Claim(staging, claim).granted());
+  const Deadline began = Deadline::AfterMs(kPatienceMs);
+  for (std::size_t node = 0; node < 3; ++node) {
+    v1::StartStageResponse started;
+    const grpc::Status status = staging.Start(request, &started, node);
+    CHECK(status.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
+    CHECK(status.error_message().find("00000000000000aa") != std::string::npos);
+    CHECK(status.error_message().find("elsewhere") != std::string::npos);
+  }
+  CHECK(Failures(RunWhenFree(staging, request)).empty());
+  const std::uint64_t waited_ms = kPatienceMs - began.LeftNs() / 1'000'000;
+  CHECK(waited_ms > 5'000);
+  // It has lost the claim for good, though nobody has it now.
+  claim.set_renew(true);
+  CHECK_FALSE(Claim(staging, claim).granted());
+  // The claim was no record, and no change that stopping would lose.
+  CHECK(staging.Length("tree") == 1);
+  CHECK(staging.Unsaved().empty());
+  for (const std::string& key : staging.Keys("tree", true)) {
+    CHECK(key.find("00aa") == std::string::npos);
+  }
+}
+
+TEST_CASE("AJobIsFoundFromEveryNodeAndAnotherIsRefused") {
+  StagingCluster staging(ThreeNodes());
+  bool seen_other = false;
+  bool seen_same = false;
+  for (int files = 5'000; files <= 80'000 && !(seen_other && seen_same); files *= 4) {
+    const std::string space = "tree" + std::to_string(files);
+    staging.CreateNamespace(space);
+    const test::ScratchDirectory source;
+    for (int i = 0; i < files; ++i) source.Write("f" + std::to_string(i), "content");
+    const auto request = staging.Request(kIn, space, source.path(), {.probe = ""});
+    auto different = request;
+    different.set_checksum(true);
+    v1::StartStageResponse first;
+    REQUIRE(staging.Start(request, &first, 0).ok());
+    v1::StartStageResponse same;
+    const grpc::Status found = staging.Start(request, &same, 1);
+    v1::StartStageResponse other;
+    const grpc::Status refused = staging.Start(different, &other, 2);
+    INFO(found.error_message() << " / " << refused.error_message());
+    REQUIRE(found.ok());
+    // Either may have come after the first one's end; then it is a job of its own.
+    if (same.attached()) {
+      seen_same = true;
+      CHECK(same.job() == first.job());
+      CHECK(same.control_address() == staging.cluster().address(0));
+    }
+    if (refused.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
+      seen_other = true;
+      const std::string& running = same.job();
+      CHECK(refused.error_message().find(running) != std::string::npos);
+    } else {
+      REQUIRE(refused.ok());
+      CHECK(staging.Watch(other.job(), 2).code() == 0);
+    }
+    CHECK(staging.Watch(first.job(), 0).files_done() == static_cast<std::uint64_t>(files));
+    if (!same.attached()) CHECK(staging.Watch(same.job(), 1).code() == 0);
+  }
+  CHECK(seen_other);
+  CHECK(seen_same);
+}
+
 }  // namespace
 }  // namespace tidepool::testing

@@ -14,6 +14,8 @@ std::uint64_t HashOf(std::uint64_t location) {
   return KeyHash(std::as_bytes(std::span(&location, 1)));
 }
 
+std::uint64_t Mix64(std::uint64_t number) { return HashOf(number ^ 0x5bd1e995); }
+
 struct IndexFixture {
   explicit IndexFixture(std::uint64_t memory_bytes = 256ull << 20,
                         std::uint64_t block_bytes = 2ull << 20) {
@@ -67,6 +69,43 @@ TEST_CASE("GrowsFrom64BucketsToMillionsAndFindsEverything") {
   }
   REQUIRE(static_cast<double>(false_hits) / 300'000 < 0.01);
   REQUIRE(static_cast<double>(fixture.index->bytes()) / kCount < 16.0);
+  fixture.index->CheckInvariants(HashOf);
+}
+
+// Rebuilt in the background, as a core does it, and read while the rebuilding is under way.
+TEST_CASE("GrowsFrom64BucketsToTwentyMillionWithFewFalseCandidatesThroughout", "[.][long]") {
+  IndexFixture fixture(1ull << 30);
+  REQUIRE(fixture.index->bucket_count() == 64);
+  constexpr std::uint64_t kCount = 20'000'000;
+  std::uint64_t next_look = 1'000;
+  for (std::uint64_t i = 1; i <= kCount; ++i) {
+    if (!fixture.Insert(i)) FAIL("no room for " << i);
+    if (i % 8 == 0 && fixture.index->RebuildDue()) {
+      int steps = 0;
+      (void)fixture.index->RebuildSlice(HashOf, [&] { return ++steps == 4; });
+    }
+    if (i != next_look) continue;
+    next_look = next_look * 5 / 4;
+    std::uint64_t candidates = 0;
+    constexpr std::uint64_t kLooks = 100'000;
+    for (std::uint64_t look = 0; look < kLooks; ++look) {
+      const std::uint64_t wanted = Mix64(look) % i + 1;
+      if (fixture.Find(wanted, &candidates) == nullptr) FAIL("lost " << wanted << " of " << i);
+    }
+    INFO(i << " records");
+    REQUIRE(static_cast<double>(candidates - kLooks) / kLooks < 0.03);
+  }
+  std::uint64_t candidates = 0;
+  for (std::uint64_t i = 1; i <= kCount; ++i) {
+    if (fixture.Find(i, &candidates) == nullptr) FAIL("lost " << i);
+  }
+  REQUIRE(static_cast<double>(candidates - kCount) / kCount < 0.03);
+  std::uint64_t false_hits = 0;
+  for (std::uint64_t i = kCount + 1; i <= kCount + 1'000'000; ++i) {
+    if (fixture.Find(i, &false_hits) != nullptr) FAIL("found " << i);
+  }
+  REQUIRE(static_cast<double>(false_hits) / 1'000'000 < 0.03);
+  REQUIRE(static_cast<double>(fixture.index->bytes()) / kCount < 20.0);
   fixture.index->CheckInvariants(HashOf);
 }
 

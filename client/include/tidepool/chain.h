@@ -164,7 +164,9 @@ class TIDEPOOL_API ChainResult {
     // kCancelled: it was left out, or the chain had ended.
     Status status;
     Version version = 0;
-    // Of Get and Take: the value. Empty, and `omitted`, if it had no room in the answer.
+    // Of Get and Take: the value. Of Get empty, and `omitted`, if it had no room in the answer,
+    // which has 32 KiB for all steps; a Take ends as kOutOfRange then and leaves the value where it
+    // is.
     Value value;
     bool omitted = false;
     std::uint64_t value_bytes = 0;

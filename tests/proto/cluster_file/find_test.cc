@@ -55,6 +55,7 @@ TEST_CASE("TheFirstOfThePlacesWins") {
   const TemporaryFolder folder;
   const WorkingFolder here(folder.path());
   const std::string& root = folder.path();
+  std::filesystem::create_directory(root + "/run");
   Variables variables = {{"XDG_RUNTIME_DIR", root + "/run"},
                          {"SLURM_SUBMIT_DIR", root + "/submit"},
                          {"SLURM_JOB_ID", "12"}};
@@ -119,6 +120,20 @@ TEST_CASE("TheUsersServiceFolderIsMadeForItsOwnerOnly") {
   struct stat info {};
   REQUIRE(stat(made.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
+}
+
+TEST_CASE("ARuntimeFolderThatIsGoneIsPassedOverByDaemonsAndClients") {
+  const TemporaryFolder folder;
+  const WorkingFolder here(folder.path());
+  const Environment environment =
+      With({{"XDG_RUNTIME_DIR", folder.path() + "/gone"}, {"TMPDIR", folder.path()}});
+  const auto path = PathForDaemon("", environment);
+  REQUIRE(path.ok());
+  CHECK(*path == folder.path() + "/tidepool-" + std::to_string(geteuid()) + "/cluster.json");
+  Make(*path, "service");
+  const auto found = Find("", environment);
+  REQUIRE(found.ok());
+  CHECK(found->file.job_id == "service");
 }
 
 TEST_CASE("AServiceFolderThatIsOpenToOthersIsRefused") {

@@ -1,0 +1,65 @@
+// The claim that a job has on its namespace while it runs. Two jobs in one namespace would take
+// each other's half files for leftovers, whoever runs them: daemons of several nodes, or kvctl.
+//
+//   daemon/staging/jobs, kvctl -> [job_claim] -> cluster => the owner of the namespace's mark
+//
+// Who owns the mark remembers the claim, in memory and not as a record: renewals would count as
+// changes, and stopping would be refused for what is staged out.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "proto/stage/cluster.h"
+#include "tidepool/v1/staging.pb.h"
+
+namespace tidepool::stage {
+
+class JobState;
+
+// A claim that is not renewed for so long has ended with its runner.
+inline constexpr std::uint64_t kClaimMs = 10'000;
+inline constexpr std::uint64_t kClaimRenewMs = 2'000;
+
+// "job 12ab moves 'tree' and /data already, on host n1", for whoever comes second.
+Status ClaimedBy(const v1::ClaimStageRequest& holder);
+
+// Thread-safe. `cluster` and `state` must outlive it. Released with it.
+class JobClaim {
+ public:
+  // `about` says who runs what.
+  JobClaim(const Cluster* cluster, JobState* state, v1::ClaimStageRequest about)
+      : cluster_(*cluster), state_(*state), about_(std::move(about)) {}
+  ~JobClaim() { Release(); }
+  JobClaim(const JobClaim&) = delete;
+  JobClaim& operator=(const JobClaim&) = delete;
+
+  // Once. Takes the claim and renews it from a thread of its own until Release. If another job has
+  // had it meanwhile, since this process stood still, the job is cancelled.
+  // Errors: kFailedPrecondition (another job has it: holder()), and of Cluster::Claim.
+  Status Take();
+  // Returns when nobody is refused on its account any more, or its owner does not answer.
+  void Release();
+
+  // Who has it instead, after Take was refused; else empty.
+  const v1::ClaimStageRequest& holder() const { return holder_; }
+  // kAborted if another job may have had it.
+  Status Check() const;
+
+ private:
+  void Keep();
+
+  const Cluster& cluster_;
+  JobState& state_;
+  const v1::ClaimStageRequest about_;
+  v1::ClaimStageRequest holder_;
+  std::thread keeper_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool released_ = false;
+  Status lost_;
+};
+
+}  // namespace tidepool::stage
