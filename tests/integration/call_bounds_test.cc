@@ -196,13 +196,15 @@ TEST_CASE("AnAnswerFitsAMessageWhateverIsAskedFor") {
   CHECK(read >= 1);
   // Few are all returned, whoever owns them.
   gets.resize(8);
-  for (const v1::OperationResult& result : fixture.Results(gets).results()) {
+  const v1::ExecuteResponse few = fixture.Results(gets);
+  for (const v1::OperationResult& result : few.results()) {
     CHECK(result.value() == value);
   }
   // Failures have texts.
   std::vector<v1::Operation> adds(4'096,
                                   Of(v1::OPERATION_KIND_FETCH_ADD, "key0"));  // Not a counter.
-  for (const v1::OperationResult& result : fixture.Results(adds).results()) {
+  const v1::ExecuteResponse failed = fixture.Results(adds);
+  for (const v1::OperationResult& result : failed.results()) {
     REQUIRE(CodeOf(result) == StatusCode::kInvalidArgument);
   }
   adds.push_back(adds.front());
