@@ -32,7 +32,9 @@ TABLE = [
     row("proto/stage", "proto/base proto/placement proto/convert proto/manifest proto/file_tree "
         "messages", "protobuf"),
     row("proto/transport", "proto/base proto/wire", "ucx"),
-    row("storage", "proto/base", "abseil pmdk liburing"),
+    # isa-l: the checksum of stored bytes at the speed of memory, whatever processor the package meets
+    # (measured: 53 GB/s, byte by byte from a table 0.45 GB/s, which is less than a device writes).
+    row("storage", "proto/base", "abseil pmdk liburing isa-l"),
     row("daemon", "storage proto/base proto/wire proto/placement proto/transport "
         "proto/cluster_file proto/convert proto/manifest proto/file_tree proto/stage messages",
         "protobuf grpc abseil nlohmann xxhash", True),
@@ -67,6 +69,7 @@ LIBRARIES = [
     ("abseil", r"absl/.*"),
     ("pmdk", r"libpmem.*\.h"),
     ("liburing", r"liburing.*"),
+    ("isa-l", r"isa-l(/.*|\.h)"),
     ("ucx", r"uc[psmt]/.*"),
     # In no row of the table:
     ("cli11", r"CLI/.*"),
@@ -83,7 +86,8 @@ LIBRARIES = [
     ("mpi", r"mpi\.h"),
     ("redis", r"hiredis/.*"),
 ]
-IN_A_ROW = {"xxhash", "spdlog", "nlohmann", "protobuf", "grpc", "abseil", "pmdk", "liburing", "ucx"}
+IN_A_ROW = {"xxhash", "spdlog", "nlohmann", "protobuf", "grpc", "abseil", "pmdk", "liburing", "isa-l",
+            "ucx"}
 
 # C, POSIX and Linux, which every row may include. C++ headers have no ending.
 SYSTEM = re.compile(
@@ -227,6 +231,7 @@ def self_test():
         ("client/include/tidepool/x.h", "<grpcpp/grpcpp.h>"), ("proto/wire/x.h", "<absl/types/span.h>"),
         ("cli/x.cc", "<unheard_of/library.h>"), ("daemon/x.cc", '"no/such/file.h"'),
         ("elsewhere/x.cc", "<vector>"), ("daemon/x.cc", "<libpmem2.h>"),
+        ("daemon/x.cc", "<isa-l/crc.h>"),
     ]
     for path, include in accepted:
         assert not problems_of(path, include), (path, include, problems_of(path, include))
