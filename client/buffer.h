@@ -1,12 +1,13 @@
-// What stands behind every buffered handle: operations encoded into packs, per partition, sent
-// together with those of their core.
+// What stands behind every buffered handle, whatever it collects: calls under way, failures, and
+// what a continuation adds in the middle of a call.
 //
-//   tidepool/buffered.h -> [buffer] -> engine -> partition queue -> core link => daemon/dispatcher
+//   tidepool/buffered.h -> [buffer]: key_buffer, item_buffer -> engine => daemon/dispatcher
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,26 +15,20 @@
 
 #include "client/calls.h"
 #include "client/space.h"
-#include "proto/wire/pack.h"
+#include "proto/base/limits.h"
 #include "tidepool/buffered.h"
 
 namespace tidepool::internal {
 
 // Used by one thread at a time.
 //
-// Invariants: an operation is in the pack of its partition, in a call under way of its core, or
-// counted as ended; of one core at most buffers_in_flight calls are under way.
+// Invariant: an operation is collected, in a call under way, deferred, or counted as ended.
 class Buffer {
  public:
-  Buffer(std::shared_ptr<Space> space, const BufferedOptions& options);
-  // Flushes, and logs what was lost.
-  ~Buffer();
+  virtual ~Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // `header` without sizes; its `arguments` have one bit at most, and `word` is that one.
-  void Add(wire::OperationHeader header, std::uint64_t word, std::string_view key,
-           std::string_view value);
   Status Flush();
   void Progress();
 
@@ -41,70 +36,66 @@ class Buffer {
   std::uint64_t pending() const { return pending_; }
   const BufferedCounts& counts() const { return counts_; }
 
- private:
-  // What goes to one core.
-  struct Core {
-    const void* identity = nullptr;
-    std::vector<std::uint32_t> filled;  // Partitions whose packs hold something.
-    std::uint32_t operations = 0;
-    std::size_t bytes = 0;  // As if each operation had a header.
-    std::uint64_t since_ns = 0;
-    std::deque<CallRef> flying;
-  };
+ protected:
+  // Looking at the clock costs 20 ns, as much as an operation.
+  static constexpr std::uint64_t kOperationsPerLook = 32;
+  // Of one buffer: each operation of it with its header, it fits a frame.
+  static constexpr std::uint32_t kBytesMax = 56 * 1024;
+  static_assert(limits::kFrameHeaderBytes + limits::kGroupHeaderBytes + kBytesMax <=
+                limits::kFrameBytesMax);
+  using Flying = std::deque<CallRef>;  // In the order of sending.
 
-  // Threads run the continuations of other calls while they wait (Future::Then), and those may use
-  // this handle: what they add in the middle of one of its calls is done at the end of that.
-  struct Deferred {
-    wire::OperationHeader header;
-    std::uint64_t word;
-    std::string key;
-    std::string value;
-  };
-  class Busy;
+  Buffer(std::shared_ptr<Space> space, const BufferedOptions& options);
 
-  void AddNow(wire::OperationHeader header, std::uint64_t word, std::string_view key,
-              std::string_view value);
-  void AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
-                std::string_view key, std::string_view value);
-  void Refuse(std::string_view key, Status why);
-  void Send(Core* core);
-  void NoteWrites(const CallRef& call);
-  void SendAll();
-  void SendOld();
-  void LearnCores();
-  void ChooseAggregation();
-  bool TakesNode(bool forwarded);
-  std::uint32_t PartitionOf(std::string_view key) const;
-  void TakeIn(Core* core, std::size_t flying_max);
-  void Settle(const CallRef& call);
-  void Note(std::string_view key, std::uint32_t count, const Status& why);
+  // Of the outermost call of the handle: threads run the continuations of other calls while they
+  // wait (Future::Then), and those may use this handle. What they add in the middle of one of its
+  // calls is done at the end of that.
+  class Busy {
+   public:
+    explicit Busy(Buffer* buffer) : buffer_(*buffer) { buffer_.busy_ = true; }
+    ~Busy();
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    Buffer& buffer_;
+  };
+  bool busy() const { return busy_; }
+  void Defer(std::function<void()> add) { deferred_.push_back(std::move(add)); }
+
+  // Takes in what has ended, in the order of sending, and waits until at most `flying_max` are
+  // left: each has a deadline.
+  void TakeIn(Flying* flying, std::size_t flying_max);
+  bool IsOld(std::uint64_t since_ns, std::uint64_t now_ns) const;
+  // What failed, and of which operation; one that is named by nothing has an empty key.
+  void Note(BufferedFailure failure);
+  // The same of `count` that nobody can name.
+  void NoteUnnamed(std::uint64_t count, const Status& why);
+  bool HasRoomForFailures() const;
+  // To be called by each destructor: flushes, and logs what was lost.
+  void FlushAtEnd();
+
+  // Sends all that is collected; what is too old; and takes in all that has ended, or, with
+  // `waits`, all that is under way.
+  virtual void SendAll() = 0;
+  virtual void SendOld() = 0;
+  virtual void TakeInAll(bool waits) = 0;
+  // Of a call that has ended: settles its operations' accounts.
+  virtual void Settle(const CallRef& call) = 0;
+  // Nothing is collected, and nothing under way.
+  virtual void AtRest() {}
 
   const std::shared_ptr<Space> space_;
   const BufferedOptions options_;
-  // Where the operations go: as the namespace's owners say, or to this machine's aggregator, which
-  // stands as the only core then. Changes only while nothing is under way.
-  SpaceState* route_;
-  bool forwards() const { return route_->traffic == Traffic::kForwarded; }
-  std::size_t owner_cores_ = 1;           // That own a part of the namespace.
-  std::uint64_t flushed_operations_ = 0;  // counts_.operations at the last Flush.
-  // Of kAuto: flushes that went through the aggregator where too few others were, and when it is
-  // tried again.
-  std::uint32_t lonely_flushes_ = 0;
-  std::uint64_t try_again_ns_ = 0;
-  std::uint64_t patience_ns_ = kPatienceMinNs;
-  static constexpr std::uint64_t kPatienceMinNs = 250'000'000;
-  // Of an ordered namespace: what packs_ and core_of_ are made by, as of the map of epoch_.
-  std::shared_ptr<const placement::Ranges> ranges_;
-  std::vector<wire::Pack> packs_;       // Index = partition.
-  std::vector<std::uint32_t> core_of_;  // Index = partition, value = index of cores_.
-  std::vector<std::unique_ptr<Core>> cores_;
-  std::uint64_t epoch_ = 0;  // Of the map that core_of_ was made of.
-  bool busy_ = false;
-  std::deque<Deferred> deferred_;
   std::uint64_t pending_ = 0;
   BufferedCounts counts_;
+
+ private:
+  bool busy_ = false;
+  std::deque<std::function<void()>> deferred_;
   std::uint64_t failed_ = 0;  // Since the last Flush.
   Status first_failure_;
+  std::size_t failure_bytes_ = 0;  // Of the keys in failures_.
   std::vector<BufferedFailure> failures_;
   std::vector<BufferedFailure> reported_;
 };

@@ -1,8 +1,10 @@
 #include "tidepool/buffered.h"
 
 #include <bit>
+#include <utility>
 
-#include "client/buffer.h"
+#include "client/item_buffer.h"
+#include "client/key_buffer.h"
 
 namespace tidepool {
 namespace {
@@ -37,10 +39,15 @@ OperationHeader PutHeader(wire::PutCondition condition, const BufferedPutOptions
   return header;
 }
 
+// Each handle knows which of the two its buffer is: it has made it.
+internal::KeyBuffer& Keys(internal::Buffer* buffer) {
+  return *static_cast<internal::KeyBuffer*>(buffer);
+}
+
 }  // namespace
 
-BufferedHandle::BufferedHandle(const Namespace& space, const BufferedOptions& options)
-    : buffer_(std::make_unique<internal::Buffer>(space.space(), options)) {}
+BufferedHandle::BufferedHandle(std::unique_ptr<internal::Buffer> buffer)
+    : buffer_(std::move(buffer)) {}
 BufferedHandle::BufferedHandle(BufferedHandle&&) noexcept = default;
 BufferedHandle& BufferedHandle::operator=(BufferedHandle&&) noexcept = default;
 BufferedHandle::~BufferedHandle() = default;
@@ -51,32 +58,39 @@ void BufferedHandle::Progress() { buffer_->Progress(); }
 std::uint64_t BufferedHandle::pending() const { return buffer_->pending(); }
 BufferedCounts BufferedHandle::counts() const { return buffer_->counts(); }
 
+BufferedBytesMap::BufferedBytesMap(const Namespace& space, const BufferedOptions& options)
+    : BufferedHandle(std::make_unique<internal::KeyBuffer>(space.space(), options)) {}
+
 void BufferedBytesMap::Put(std::string_view key, std::string_view value,
                            const BufferedPutOptions& options) {
-  buffer_->Add(PutHeader(wire::PutCondition::kAlways, options), options.ttl_ms.value_or(0), key,
-               value);
+  Keys(buffer_.get())
+      .Add(PutHeader(wire::PutCondition::kAlways, options), options.ttl_ms.value_or(0), key, value);
 }
 
 void BufferedBytesMap::Insert(std::string_view key, std::string_view value,
                               const BufferedPutOptions& options) {
-  buffer_->Add(PutHeader(wire::PutCondition::kIfAbsent, options), options.ttl_ms.value_or(0), key,
-               value);
+  Keys(buffer_.get())
+      .Add(PutHeader(wire::PutCondition::kIfAbsent, options), options.ttl_ms.value_or(0), key,
+           value);
 }
 
 void BufferedBytesMap::Add(std::string_view key, std::int64_t by) {
   constexpr OperationHeader kHeader = AddHeader(ValueKind::kI64);
-  buffer_->Add(kHeader, static_cast<std::uint64_t>(by), key, {});
+  Keys(buffer_.get()).Add(kHeader, static_cast<std::uint64_t>(by), key, {});
 }
 
 void BufferedBytesMap::AddF64(std::string_view key, double by) {
   constexpr OperationHeader kHeader = AddHeader(ValueKind::kF64);
-  buffer_->Add(kHeader, std::bit_cast<std::uint64_t>(by), key, {});
+  Keys(buffer_.get()).Add(kHeader, std::bit_cast<std::uint64_t>(by), key, {});
 }
 
 void BufferedBytesMap::AddIfPresent(std::string_view key, std::int64_t by) {
   constexpr OperationHeader kHeader = AddHeader(ValueKind::kI64, wire::PutCondition::kIfPresent);
-  buffer_->Add(kHeader, static_cast<std::uint64_t>(by), key, {});
+  Keys(buffer_.get()).Add(kHeader, static_cast<std::uint64_t>(by), key, {});
 }
+
+BufferedBytesBloom::BufferedBytesBloom(const Namespace& space, const BufferedOptions& options)
+    : BufferedHandle(std::make_unique<internal::KeyBuffer>(space.space(), options)) {}
 
 void BufferedBytesBloom::Insert(std::string_view value) {
   constexpr OperationHeader kHeader = [] {
@@ -84,7 +98,15 @@ void BufferedBytesBloom::Insert(std::string_view value) {
     header.opcode = static_cast<std::uint8_t>(Opcode::kBloomInsert);
     return header;
   }();
-  buffer_->Add(kHeader, 0, value, {});
+  Keys(buffer_.get()).Add(kHeader, 0, value, {});
+}
+
+BufferedItems::BufferedItems(const Namespace& space, const BufferedOptions& options)
+    : BufferedHandle(std::make_unique<internal::ItemBuffer>(space.space(), options)) {}
+
+void BufferedItems::Add(std::uint64_t priority, std::string_view value,
+                        const BufferedPushOptions& options) {
+  static_cast<internal::ItemBuffer*>(buffer_.get())->Add(priority, options.ttl_ms, value);
 }
 
 }  // namespace tidepool

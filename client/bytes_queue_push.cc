@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/calls.h"
+#include "client/queue_calls.h"
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/wire/queue_ops.h"
@@ -20,11 +20,6 @@ using internal::Operation;
 using internal::OperationSpec;
 using wire::Argument;
 using wire::Opcode;
-
-// The daemon says by a number that it is not for memory.
-bool IsAtCapacity(const Operation& operation) {
-  return operation.code == StatusCode::kResourceExhausted && operation.number != 0;
-}
 
 Result<ItemId> TakeId(CallRef call) {
   const Operation& operation = Only(call);
@@ -51,7 +46,7 @@ CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const Push
   CallRef call =
       internal::StartOne(*space.space(), PushSpec(space, item, options, false), Mode::kSync);
   // Asked once before it waits, as Pop is.
-  if (!IsAtCapacity(Only(call)) || options.wait.count() <= 0) return call;
+  if (!internal::IsAtCapacity(Only(call)) || options.wait.count() <= 0) return call;
   return internal::StartOne(*space.space(), PushSpec(space, item, options, true), Mode::kSync);
 }
 
@@ -152,58 +147,21 @@ CallRef StartPieces(const Namespace& handle, std::span<const PrioritizedValue> i
   return internal::StartCall(space, call, mode, options.timeout, bytes);
 }
 
-// How many items an operation carries.
-std::size_t CountOf(const Operation& operation) {
-  if (operation.opcode == Opcode::kPush) return 1;
-  std::size_t count = 0;
-  wire::PushedItem item;
-  for (Bytes list(operation.value, operation.value_bytes); !list.empty(); ++count) {
-    TP_CHECK(wire::TakePushedItem(&list, &item).ok());
-  }
-  return count;
-}
-
-Status Refused(const CallRef& call, bool at_capacity) {
-  const std::string where = "queue '" + std::string(call.get()->space_name) + "'";
-  if (at_capacity) {
-    return Status(StatusCode::kResourceExhausted, where + " is full: it holds its capacity",
-                  "pop first, or push with a wait");
-  }
-  return Status(StatusCode::kResourceExhausted, "no memory for more items in " + where,
-                "pop first, or start the daemons with more --memory");
-}
-
 // Adds what became of one operation of `count` items. Returns how many of them were taken.
 std::size_t AddOutcome(const CallRef& call, const Operation& operation, std::size_t count,
                        PushBatch* batch, bool* at_capacity) {
-  *at_capacity = IsAtCapacity(operation);
-  if (operation.code != StatusCode::kOk) {
-    batch->AddFailed(count, call.get()->StatusOf(operation));
-    return 0;
-  }
-  if (operation.opcode == Opcode::kPush) {
-    batch->AddPushed(internal::ItemIdOf(operation, operation.number), 1);
-    return 1;
-  }
-  const auto rest = wire::LoadPushManyRest(AsBytes(operation.result));
-  if (!rest.ok() || operation.number > count) {
-    batch->AddFailed(count, Status(StatusCode::kInternal, "a malformed answer to pushed items"));
-    return 0;
-  }
-  const auto taken = static_cast<std::size_t>(operation.number);
-  batch->AddPushed(internal::ItemIdOf(operation, rest->first_id), taken,
-                   operation.queue->space->queues.size());
-  if (taken == count) return taken;
-  *at_capacity = rest->at_capacity;
-  batch->AddFailed(count - taken, Refused(call, rest->at_capacity));
-  return taken;
+  const internal::PushedItems pushed = internal::PushedBy(call, operation, count);
+  *at_capacity = pushed.at_capacity;
+  batch->AddPushed(pushed.first_id, pushed.taken, pushed.step);
+  if (pushed.taken < count) batch->AddFailed(count - pushed.taken, pushed.why);
+  return pushed.taken;
 }
 
 Result<PushBatch> TakePushed(CallRef call) {
   PushBatch batch;
   bool at_capacity = false;
   for (const Operation& operation : call.get()->operations()) {
-    AddOutcome(call, operation, CountOf(operation), &batch, &at_capacity);
+    AddOutcome(call, operation, internal::ItemsIn(operation), &batch, &at_capacity);
   }
   return batch;
 }

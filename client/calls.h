@@ -94,7 +94,8 @@ class WriteNotice {
 // The same of items that an operation may bring, or bring back.
 class PushNotice {
  public:
-  explicit PushNotice(const Namespace& space) : space_(*space.space()) { space_.NotePush(); }
+  explicit PushNotice(const Namespace& space) : PushNotice(*space.space()) {}
+  explicit PushNotice(const Space& space) : space_(space) { space_.NotePush(); }
   PushNotice(const PushNotice&) = delete;
   PushNotice& operator=(const PushNotice&) = delete;
   ~PushNotice() { space_.NotePush(); }

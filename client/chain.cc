@@ -1,6 +1,7 @@
 #include "tidepool/chain.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "client/calls.h"
@@ -153,6 +154,16 @@ ChainStep Chain::AddFetch(std::uint8_t opcode, std::string_view key, const Chain
   return Add(opcode, key, std::move(step));
 }
 
+ChainStep Chain::AddFetchF64(std::uint8_t opcode, std::string_view key,
+                             const ChainNumberF64& number) {
+  Step step;
+  step.value_kind = static_cast<std::uint8_t>(wire::ValueKind::kF64);
+  step.fed_by = number.step();
+  step.words.emplace_back(Number(wire::Argument::kOperand),
+                          std::bit_cast<std::uint64_t>(number.number()));
+  return Add(opcode, key, std::move(step));
+}
+
 ChainStep Chain::Get(std::string_view key) { return Add(Number(wire::Opcode::kGet), key, {}); }
 ChainStep Chain::Take(std::string_view key) { return Add(Number(wire::Opcode::kTake), key, {}); }
 ChainStep Chain::Contains(std::string_view key) {
@@ -200,12 +211,33 @@ ChainStep Chain::CompareAndSwap(std::string_view key, std::string_view expected,
 ChainStep Chain::FetchAdd(std::string_view key, const ChainNumber& by) {
   return AddFetch(Number(wire::Opcode::kFetchAdd), key, by);
 }
+ChainStep Chain::FetchAnd(std::string_view key, const ChainNumber& mask) {
+  return AddFetch(Number(wire::Opcode::kFetchAnd), key, mask);
+}
+ChainStep Chain::FetchOr(std::string_view key, const ChainNumber& bits) {
+  return AddFetch(Number(wire::Opcode::kFetchOr), key, bits);
+}
+ChainStep Chain::FetchXor(std::string_view key, const ChainNumber& bits) {
+  return AddFetch(Number(wire::Opcode::kFetchXor), key, bits);
+}
 ChainStep Chain::FetchMin(std::string_view key, const ChainNumber& with) {
   return AddFetch(Number(wire::Opcode::kFetchMin), key, with);
 }
 ChainStep Chain::FetchMax(std::string_view key, const ChainNumber& with) {
   return AddFetch(Number(wire::Opcode::kFetchMax), key, with);
 }
+
+ChainStep Chain::FetchAddF64(std::string_view key, const ChainNumberF64& by) {
+  return AddFetchF64(Number(wire::Opcode::kFetchAdd), key, by);
+}
+ChainStep Chain::FetchMinF64(std::string_view key, const ChainNumberF64& with) {
+  return AddFetchF64(Number(wire::Opcode::kFetchMin), key, with);
+}
+ChainStep Chain::FetchMaxF64(std::string_view key, const ChainNumberF64& with) {
+  return AddFetchF64(Number(wire::Opcode::kFetchMax), key, with);
+}
+
+ChainStep Chain::Ttl(std::string_view key) { return Add(Number(wire::Opcode::kTtl), key, {}); }
 
 ChainStep Chain::Expire(std::string_view key, std::uint64_t ttl_ms) {
   Step step;
@@ -231,7 +263,11 @@ Result<ChainResult> ChainResult::From(internal::CallRef call) {
     step.omitted = outcome.omitted;
     step.value_bytes = outcome.omitted ? outcome.number : step.value.bytes.size();
     if (outcome.has_number && !outcome.omitted) {
-      step.number = static_cast<std::int64_t>(outcome.number);
+      if (outcome.value_kind == wire::ValueKind::kF64) {
+        step.number_f64 = std::bit_cast<double>(outcome.number);
+      } else {
+        step.number = static_cast<std::int64_t>(outcome.number);
+      }
     }
   }
   // The answer's number says which step ended the chain.

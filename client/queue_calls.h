@@ -1,4 +1,5 @@
-// How operations on items that leave a queue are started, for bytes_queue and queue_lanes.
+// What operations on queues have in common: how those on items that leave are started, and what has
+// become of those that push. For bytes_queue, queue_lanes and item_buffer.
 #pragma once
 
 #include <chrono>
@@ -24,5 +25,21 @@ CallRef StartPeek(const Namespace& space, std::uint32_t lane, std::size_t items_
                   const CallOptions& options);
 // A pop or peek that has ended without an item.
 void NoteDrained(const CallRef& call);
+
+// How many items an operation carries that pushes.
+std::size_t ItemsIn(const Operation& operation);
+// What has become of them: the first `taken` are in the queue, and the rest is not, for `why`, or
+// after kUnknown perhaps.
+struct PushedItems {
+  std::size_t taken = 0;
+  ItemId first_id = 0;  // Of those; each further one is `step` more.
+  std::uint64_t step = 1;
+  bool at_capacity = false;
+  Status why;
+};
+// REQUIRES: the call is done; count == ItemsIn(operation).
+PushedItems PushedBy(const CallRef& call, const Operation& operation, std::size_t count);
+// It was refused as a whole for the queue's capacity, not for memory.
+bool IsAtCapacity(const Operation& operation);
 
 }  // namespace tidepool::internal

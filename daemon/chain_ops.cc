@@ -131,6 +131,9 @@ class ChainRun {
       return true;
     }
     if (!source.has_number) return false;
+    // Integers and bits of a double look the same.
+    const bool is_f64 = source.value_kind == wire::ValueKind::kF64;
+    if (is_f64 != (operation->value_kind == wire::ValueKind::kF64)) return false;
     operation->set(wire::Argument::kOperand, source.number);
     return true;
   }

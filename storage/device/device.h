@@ -39,7 +39,8 @@ struct DeviceCompletion {
 };
 
 // One thread's way to a device. Not thread-safe. Requests may complete in any order, and may be
-// carried out in any order: who needs one before another waits for its completion.
+// carried out in any order: who needs one before another waits for its completion. The destructor
+// waits until the device is done with the buffers of what was submitted; nobody hears how it ended.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;

@@ -50,6 +50,87 @@ TEST_CASE("A chain hands numbers on", "[chain]") {
   CHECK(map.Get("{n}top")->AsI64() == 40);
 }
 
+TEST_CASE("A chain combines bits", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.bits");
+  REQUIRE(map.FetchAdd("{b}flags", 0b1100).ok());
+  Chain chain;
+  const ChainStep before = chain.FetchOr("{b}flags", 0b0011);
+  const ChainStep ored = chain.FetchAnd("{b}flags", 0b0110);
+  const ChainStep anded = chain.FetchXor("{b}flags", 0b1111);
+  const ChainStep xored = chain.FetchXor("{b}copy", before);  // With what was there at first.
+  const ChainResult result = Done(map.Execute(chain));
+  REQUIRE(result.status().ok());
+  CHECK(result[before].number == 0b1100);
+  CHECK(result[ored].number == 0b1111);
+  CHECK(result[anded].number == 0b0110);
+  CHECK(result[xored].number == 0);
+  CHECK(map.Get("{b}flags")->AsI64() == 0b1001);
+  CHECK(map.Get("{b}copy")->AsI64() == 0b1100);
+}
+
+TEST_CASE("A chain hands floating-point numbers on", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.f64");
+  REQUIRE(map.FetchAddF64("{f}a", 2.5).ok());
+  Chain chain;
+  const ChainStep read = chain.Get("{f}a");
+  const ChainStep sum = chain.FetchAddF64("{f}sum", read);
+  const ChainStep before = chain.FetchAddF64("{f}a", 0.25);
+  const ChainStep low = chain.FetchMinF64("{f}low", -7.5);
+  const ChainStep high = chain.FetchMaxF64("{f}high", before);  // What a was.
+  const ChainResult result = Done(map.Execute(chain));
+  REQUIRE(result.status().ok());
+  CHECK(result[sum].number_f64 == 0);
+  CHECK(result[before].number_f64 == 2.5);
+  CHECK(result[low].number_f64 == 0);
+  CHECK(result[high].number_f64 == 0);
+  CHECK(map.Get("{f}sum")->AsF64() == 2.5);
+  CHECK(map.Get("{f}a")->AsF64() == 2.75);
+  CHECK(map.Get("{f}low")->AsF64() == -7.5);
+  CHECK(map.Get("{f}high")->AsF64() == 2.5);
+}
+
+// The bits of a double are a number as well, and a wrong one.
+TEST_CASE("A chain takes no number of the other type", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.types");
+  const auto ends_at_1 = [&](const Chain& chain) {
+    const ChainResult result = Done(map.Execute(chain));
+    CHECK(result.status().code() == StatusCode::kInvalidArgument);
+    CHECK(result[0].status.ok());
+    CHECK(result[1].status.code() == StatusCode::kInvalidArgument);
+  };
+  Chain of_f64;
+  of_f64.FetchAdd("{t}i", of_f64.FetchAddF64("{t}f", 1.5));
+  ends_at_1(of_f64);
+  Chain of_i64;
+  of_i64.FetchAddF64("{t}f", of_i64.FetchAdd("{t}i", 3));
+  ends_at_1(of_i64);
+  CHECK(map.Get("{t}f")->AsF64() == 1.5);
+  CHECK(map.Get("{t}i")->AsI64() == 3);
+}
+
+TEST_CASE("A chain asks how long a record lives", "[chain]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain.ttl");
+  REQUIRE(map.Put("{l}mortal", "v", {.ttl_ms = 3'600'000}).ok());
+  REQUIRE(map.Put("{l}immortal", "v").ok());
+  Chain chain;
+  const ChainStep left = chain.Ttl("{l}mortal");
+  const ChainStep all = chain.Ttl("{l}immortal");
+  chain.Expire("{l}mortal", 0);
+  const ChainStep then = chain.Ttl("{l}mortal");
+  const ChainStep none = chain.Ttl("{l}absent").MayFail();
+  const ChainResult result = Done(map.Execute(chain));
+  REQUIRE(result.status().ok());
+  CHECK(result[left].number > 3'000'000);
+  CHECK(result[left].number <= 3'600'000);
+  CHECK(result[all].number == -1);
+  CHECK(result[then].number == -1);
+  CHECK(result[none].status.code() == StatusCode::kNotFound);
+}
+
 // The values of reads in the same frame once took the room of what steps hand on, and the taken
 // value was gone.
 TEST_CASE("A chain behind large reads hands its values on", "[chain]") {

@@ -140,6 +140,10 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
     TP_OK(map.Put("taken" + KeyOf(i), value));
     TP_OK(map.Put("gone" + KeyOf(i), value));
     TP_OK(map.Put("swapped" + KeyOf(i), value));
+    TP_OK(map.Put("longer" + KeyOf(i), "short"));
+    TP_OK(map.Put("mortal" + KeyOf(i), value));
+    REQUIRE(map.MultiPut(KeyList(static_cast<int>(kItems), "deleted" + KeyOf(i) + ".").With(value))
+                .AllOk());
   }
   TP_OK(map.Put("still", value));
   const BytesMap reads = WithPromise(map, Promise::kReadOnly);
@@ -156,11 +160,24 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
       {"CompareAndSwap", 1,
        [=](int i) { TP_OK(map.CompareAndSwap("swapped" + KeyOf(i), value, other)); }},
       {"Apply", 1, [=](int i) { TP_OK(map.Apply("n" + KeyOf(i), "add-i64s", "12345678")); }},
+      {"FetchMin", 1, [=](int i) { TP_OK(map.FetchMin("n" + KeyOf(i), 1)); }},
+      {"FetchMax", 1, [=](int i) { TP_OK(map.FetchMax("n" + KeyOf(i), 1)); }},
+      {"FetchOr", 1, [=](int i) { TP_OK(map.FetchOr("n" + KeyOf(i), 1)); }},
+      {"Append", 1, [=](int i) { TP_OK(map.Append("longer" + KeyOf(i), value)); }},
+      {"Expire", 1, [=](int i) { RequireOk(map.Expire("mortal" + KeyOf(i), 3'600'000)); }},
+      {"Ttl", 1, [=](int i) { TP_OK(map.Ttl("mortal" + KeyOf(i))); }},
       {"WaitForKey", 1, [=](int i) { TP_OK(map.WaitForKey(KeyOf(i))); }},
+      {"WaitForChange", 1, [=](int i) { TP_OK(map.WaitForChange(KeyOf(i), 0)); }},
       {"Length", 1, [=](int) { TP_OK(map.Length()); }},
       {"MultiGet", kItems, [=](int i) { REQUIRE(map.MultiGet(Keys(i).views).AllOk()); }},
       {"MultiPut", kItems,
        [=](int i) { REQUIRE(map.MultiPut(Keys(1'000 + i).With(value)).AllOk()); }},
+      {"MultiDelete", kItems,
+       [=](int i) {
+         REQUIRE(
+             map.MultiDelete(KeyList(static_cast<int>(kItems), "deleted" + KeyOf(i) + ".").views)
+                 .AllOk());
+       }},
       {"MultiPut, kInsertOnly", kItems,
        [=](int i) {
          const PutOptions quiet{.promise = Promise::kInsertOnly};
@@ -178,6 +195,32 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
          for (const std::string& key : Keys(3'000 + i).texts) buffered->Put(key, value);
          RequireOk(buffered->Flush());
        }},
+      {"Buffered Add", 1,
+       [buffered = std::make_shared<BufferedBytesMap>(map.Buffered())](int i) {
+         for (const std::string& key : Keys(4'000 + i).texts) buffered->Add(key, 1);
+         RequireOk(buffered->Flush());
+       }},
+  };
+}
+
+// Of a map of n records, which fit one page, with a copy of its prefilter.
+std::vector<Row> LocalRows(const BytesMap& map, const std::string& value) {
+  REQUIRE(map.MultiPut(Keys(0).With(value)).AllOk());
+  const auto copy = WithPrefilter(map);
+  RequireOk(copy.status());
+  const auto of_copy = [fast = *copy](int i) {
+    REQUIRE(fast.Get("absent" + KeyOf(i)).code() == StatusCode::kNotFound);
+  };
+  return {
+      {"Get, absent, copy of the prefilter", 1, of_copy},
+      {"Contains, absent, copy of the prefilter", 1,
+       [fast = *copy](int i) { REQUIRE_FALSE(fast.Contains("absent" + KeyOf(i)).value()); }},
+      {"Iterate", kItems,
+       [=](int) {
+         const auto page = map.Iterate();
+         RequireOk(page.status());
+         REQUIRE(page->records().size() == kItems);
+       }},
   };
 }
 
@@ -185,6 +228,7 @@ std::vector<Row> OrderedRows(const BytesOrderedMap& map, const std::string& valu
   for (int i = 0; i < 3 + kRepeats; ++i) {
     REQUIRE(map.MultiPut(Keys(i).With(value)).AllOk());
     TP_OK(map.Put("erased" + KeyOf(i), value));
+    TP_OK(map.Put("gone" + KeyOf(i), value));
   }
   const auto range = [](int i) { return KeyRange::Prefix(KeyOf(i) + "."); };
   return {
@@ -196,7 +240,15 @@ std::vector<Row> OrderedRows(const BytesOrderedMap& map, const std::string& valu
          RequireOk(page.status());
          REQUIRE(page->records().size() == kItems);
        }},
+      {"Scan, reverse", kItems,
+       [=](int i) { REQUIRE(map.Scan(range(i), {.reverse = true})->records().size() == kItems); }},
+      {"Scan, keys only", kItems,
+       [=](int i) {
+         REQUIRE(map.Scan(range(i), {.keys_only = true})->records().size() == kItems);
+       }},
       {"First", 1, [=](int i) { TP_OK(map.First(range(i))); }},
+      {"Last", 1, [=](int i) { TP_OK(map.Last(range(i))); }},
+      {"ordered Delete", 1, [=](int i) { RequireOk(map.Delete("gone" + KeyOf(i))); }},
       {"CountRange", 1, [=](int i) { REQUIRE(map.CountRange(range(i)).value() == kItems); }},
       {"EraseRange", 1,
        [=](int i) { REQUIRE(map.EraseRange(KeyRange::Prefix("erased" + KeyOf(i) + "\0")).ok()); }},
@@ -206,17 +258,24 @@ std::vector<Row> OrderedRows(const BytesOrderedMap& map, const std::string& valu
 std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& priorities,
                            const std::string& value) {
   const std::vector<std::string_view> values(kItems, value);
-  for (std::size_t i = 0; i < 20 * kItems; ++i) {
-    TP_OK(queue.Push(value));
-    TP_OK(priorities.Push(static_cast<Priority>(i), value));
+  const std::vector<PrioritizedValue> prioritized(kItems, PrioritizedValue{7, value});
+  for (std::size_t i = 0; i < 90; ++i) {
+    REQUIRE(queue.MultiPush(values).AllOk());
+    REQUIRE(priorities.MultiPush(prioritized).AllOk());
   }
-  const auto leases = std::make_shared<std::vector<ItemLease>>();
-  const auto leased = queue.PopMany(kItems, {.lease = std::chrono::minutes(10)});
-  RequireOk(leased.status());
-  for (const ItemLease& lease : leased->leases()) leases->push_back(lease);
-  const auto more = queue.PopMany(kItems, {.lease = std::chrono::minutes(10)});
-  RequireOk(more.status());
-  for (const ItemLease& lease : more->leases()) leases->push_back(lease);
+  // One list for each call of a row that ends leases.
+  const auto lease_some = [&] {
+    std::vector<std::vector<ItemLease>> leases(3 + kRepeats);
+    for (std::vector<ItemLease>& some : leases) {
+      const auto leased = queue.PopMany(kItems, {.lease = std::chrono::minutes(10)});
+      RequireOk(leased.status());
+      some = leased->leases();
+      REQUIRE(some.size() == kItems);
+    }
+    return std::make_shared<std::vector<std::vector<ItemLease>>>(std::move(leases));
+  };
+  const auto single = lease_some();
+  const auto many = lease_some();
   return {
       {"Push", 1, [=](int) { TP_OK(queue.Push(value)); }},
       {"Pop", 1, [=](int) { TP_OK(queue.Pop()); }},
@@ -228,20 +287,81 @@ std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& pr
          RequireOk(items.status());
          REQUIRE(items->size() == kItems);
        }},
-      {"Ack", 1, [=](int i) { RequireOk(queue.Ack((*leases)[static_cast<std::size_t>(i)])); }},
+      {"Pop, leased", 1, [=](int) { TP_OK(queue.Pop({.lease = std::chrono::minutes(10)})); }},
+      {"Ack", 1, [=](int i) { RequireOk(queue.Ack((*single)[static_cast<std::size_t>(i)][0])); }},
+      {"Nack", 1, [=](int i) { RequireOk(queue.Nack((*single)[static_cast<std::size_t>(i)][1])); }},
+      {"MultiAck", kItems,
+       [=](int i) {
+         for (const Status& status : queue.MultiAck((*many)[static_cast<std::size_t>(i)])) {
+           RequireOk(status);
+         }
+       }},
+      {"queue Length", 1, [=](int) { TP_OK(queue.Length()); }},
+      {"DrainLocal", kItems,
+       [=](int) {
+         const auto taken =
+             queue.DrainLocal([](const ItemBatch::View&) { return true; }, {.items_max = kItems});
+         REQUIRE(taken.value() == kItems);
+       }},
+      {"Buffered Push", kItems,
+       [value, buffered = std::make_shared<BufferedBytesQueue>(queue.Buffered())](int) {
+         for (std::size_t i = 0; i < kItems; ++i) buffered->Push(value);
+         RequireOk(buffered->Flush());
+       }},
+      {"priority MultiPush", kItems,
+       [=](int) {
+         const std::vector<PrioritizedValue> items(kItems, PrioritizedValue{7, value});
+         REQUIRE(priorities.MultiPush(items).AllOk());
+       }},
+      {"priority PopMany", kItems,
+       [=](int) {
+         const auto items = priorities.PopMany(kItems);
+         RequireOk(items.status());
+         REQUIRE(items->size() == kItems);
+       }},
       {"priority Push", 1, [=](int) { TP_OK(priorities.Push(7, value)); }},
       {"priority Pop", 1, [=](int) { TP_OK(priorities.Pop()); }},
   };
 }
 
-std::vector<Row> OtherRows(Client& client, const BytesBloom& filter) {
-  const auto group = std::make_shared<Group>(*Group::Join(client, "costs", 1));
+std::vector<Row> BloomRows(const BytesBloom& filter, const BytesBloom& other) {
+  auto copy = filter.Download();
+  RequireOk(copy.status());
+  const auto local = std::make_shared<BloomCopy>(*std::move(copy));
   return {
       {"bloom Insert", 1, [=](int i) { TP_OK(filter.Insert(KeyOf(i))); }},
       {"bloom Contains", 1, [=](int i) { TP_OK(filter.Contains(KeyOf(i))); }},
+      {"bloom Contains, downloaded", 1,
+       [=](int i) { REQUIRE_FALSE(local->Contains("absent" + KeyOf(i))); }},
       {"bloom MultiInsert", 1,
        [=](int i) { RequireOk(filter.MultiInsert(Keys(i).views).FirstFailure()); }},
+      {"bloom MultiContains", 1,
+       [=](int i) { RequireOk(filter.MultiContains(Keys(i).views).FirstFailure()); }},
+      {"Buffered bloom Insert", 1,
+       [buffered = std::make_shared<BufferedBytesBloom>(filter.Buffered())](int i) {
+         for (const std::string& key : Keys(5'000 + i).texts) buffered->Insert(key);
+         RequireOk(buffered->Flush());
+       }},
+      {"Union", 1, [=](int) { RequireOk(filter.Union(other)); }},
+      {"Estimate", 1, [=](int) { TP_OK(filter.Estimate()); }},
+  };
+}
+
+std::vector<Row> GroupRows(Client& client) {
+  const auto group = std::make_shared<Group>(*Group::Join(client, "costs", 1));
+  // They live until the end, since a group that goes says so.
+  const auto joined = std::make_shared<std::vector<Group>>();
+  return {
+      {"Join", 1,
+       [&client, joined](int i) {
+         auto made = Group::Join(client, "costs" + KeyOf(i), 1);
+         RequireOk(made.status());
+         joined->push_back(*std::move(made));
+       }},
       {"Barrier", 1, [=](int) { RequireOk(group->Barrier()); }},
+      {"Fence", 1, [=](int) { RequireOk(group->Fence()); }},
+      {"Broadcast", 1, [=](int) { TP_OK(group->Broadcast("news", 0)); }},
+      {"Reduce", 1, [=](int) { TP_OK(group->Reduce(std::int64_t{1}, 0)); }},
       {"AllReduce", 1, [=](int) { TP_OK(group->AllReduce(std::int64_t{1})); }},
   };
 }
@@ -259,8 +379,11 @@ TEST_CASE("TheTableOfCostsIsTrue") {
   add(OrderedRows(Open<BytesOrderedMap>(client, "ordered"), value));
   add(QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
                 value));
-  add(OtherRows(client,
-                Open<BytesBloom>(client, "filter", {.partitions = 1, .expected_items = 10'000})));
+  add(LocalRows(Open<BytesMap>(client, "local", {.partitions = 1, .prefilter = "absent"}), value));
+  const NamespaceOptions of_filters = {.partitions = 1, .expected_items = 10'000};
+  add(BloomRows(Open<BytesBloom>(client, "filter", of_filters),
+                Open<BytesBloom>(client, "other", of_filters)));
+  add(GroupRows(client));
   std::map<std::string, Cost> table = TableRows();
   for (const Row& row : rows) {
     const Cost measured = costs.Measure(row);

@@ -95,6 +95,60 @@ TEST_CASE("After a fence everybody sees what all have written", "[group]") {
   CHECK(seen == std::vector<std::int64_t>(kSize, kAdds * kSize));
 }
 
+TEST_CASE("A fence flushes the buffered handles that it is given", "[group]") {
+  constexpr std::uint32_t kSize = 3;
+  constexpr std::int64_t kAdds = 500;
+  std::vector<std::int64_t> seen(kSize);
+  std::vector<std::uint64_t> items(kSize);
+  RunMembers("fence.buffered", kSize, [&](Client& client, Group& group) {
+    const auto map = client.OpenOrCreate<HashMap<std::string, std::int64_t>>("group.fence.adds");
+    const auto queue = client.OpenOrCreate<BytesQueue>("group.fence.items");
+    if (!map.ok() || !queue.ok()) return;
+    auto adds = map->Buffered();
+    auto pushes = queue->Buffered();
+    for (int i = 0; i < kAdds; ++i) {
+      adds.Add("sum", 1);
+      pushes.Push("item");
+    }
+    if (!group.Fence({}, adds, pushes).ok() || adds.pending() + pushes.pending() != 0) return;
+    seen[group.rank()] = map->Get("sum").value_or(-1);
+    const auto length = queue->Length();
+    if (length.ok()) items[group.rank()] = length->ready;
+  });
+  CHECK(seen == std::vector<std::int64_t>(kSize, kAdds * kSize));
+  CHECK(items == std::vector<std::uint64_t>(kSize, kAdds * kSize));
+}
+
+TEST_CASE("A fence returns what failed on the way, and its barrier is met all the same",
+          "[group]") {
+  constexpr std::uint32_t kSize = 3;
+  std::vector<Status> fences(kSize);
+  std::vector<std::uint64_t> written(kSize);
+  std::vector<Status> after(kSize);
+  RunMembers("fence.failed", kSize, [&](Client& client, Group& group) {
+    const std::uint32_t me = group.rank();
+    const auto full = client.OpenOrCreate<BytesQueue>("group.fence.full", {.capacity = 1});
+    const auto map = client.OpenOrCreate<BytesMap>("group.fence.written");
+    if (!full.ok() || !map.ok()) return;
+    auto refused = full->Buffered();
+    auto puts = map->Buffered();
+    if (me == 1) {
+      for (int i = 0; i < 3; ++i) refused.Push("item");
+    }
+    puts.Put("key" + std::to_string(me), "value");
+    // The first of the handles fails: the other one is flushed, and nobody waits in vain.
+    fences[me] = group.Fence({.timeout = 30s}, refused, puts);
+    written[me] = map->Length().value_or(0);
+    after[me] = group.Barrier({.timeout = 30s});
+  });
+  INFO(fences[1].ToString());
+  CHECK(fences[0].ok());
+  CHECK(fences[1].code() == StatusCode::kResourceExhausted);
+  CHECK(fences[2].ok());
+  CHECK(written == std::vector<std::uint64_t>(kSize, kSize));
+  for (const Status& status : after) CHECK(status.ok());
+}
+
 TEST_CASE("A barrier that not all come to names the missing, and may be met later", "[group]") {
   std::string text;
   Status second;

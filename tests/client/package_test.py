@@ -3,7 +3,8 @@
 
 1. The shared library's dynamic symbols are tidepool:: and nothing else.
 2. Each installed header compiles alone, and includes only the standard library and its own.
-3. A program builds against the installed copy, by find_package and by pkg-config, without any of the
+3. The C file that tidepool/function.h shows compiles against it, as installed.
+4. A program builds against the installed copy, by find_package and by pkg-config, without any of the
    libraries that the SDK uses inside, and runs.
 """
 
@@ -85,6 +86,20 @@ def check_headers(prefix, compiler, work):
             f"-I{include}", f"-I{include}/tidepool", source)
 
 
+def check_functions(prefix, work):
+    with open(os.path.join(prefix, "include", "tidepool", "function.h"), encoding="utf-8") as file:
+        lines = re.findall(r"^ \*   (.*)$", file.read(), re.MULTILINE)
+    begin = lines.index("#include <tidepool/function.h>")
+    end = next(i for i, line in enumerate(lines) if line.startswith("cc -shared"))
+    source = os.path.join(work, "functions.c")
+    library = os.path.join(work, "functions.so")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines[begin:end]) + "\n")
+    run("cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-shared", "-fPIC",
+        f"-I{prefix}/include", source, "-o", library)
+    assert defined_symbols(library) == ["tidepool_functions"], defined_symbols(library)
+
+
 def check_program(binary, work):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("TIDEPOOL_", "SLURM_"))}
@@ -124,6 +139,7 @@ def main():
                        for name in names if name == "libtidepool.so")
         check_symbols(library)
         check_headers(prefix, compiler, work)
+        check_functions(prefix, work)
         folder = os.path.join(work, "user")
         os.mkdir(folder)
         for name, text in (("user.cc", PROGRAM), ("CMakeLists.txt", CMAKE)):

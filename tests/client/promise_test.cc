@@ -278,6 +278,36 @@ TEST_CASE("PopOnlyAsksAnEmptyQueueOnce", "[kinds]") {
   CHECK(pops.PopMany(5)->size() == 2);
 }
 
+TEST_CASE("OnePopMayPromiseForItself", "[kinds]") {
+  using namespace std::chrono_literals;
+  Client client = ConnectTo(Cluster());
+  Client other = ConnectTo(Cluster());
+  const auto queue = Open<BytesQueue>(client, "promise.pop");
+  const auto theirs = Open<BytesQueue>(other, "promise.pop");
+  const PopOptions alone{.wait = 60s, .promise = Promise::kPopOnly};
+  const auto pop_all = [&] {
+    for (int i = 0; i < 50; ++i) {
+      CHECK(queue.Pop(alone).code() == StatusCode::kNotFound);
+      CHECK(queue.PopMany(5, alone)->empty());
+      CHECK(queue.Peek({.promise = Promise::kPopOnly}).code() == StatusCode::kNotFound);
+    }
+  };
+  CHECK(FramesOf(client, pop_all) == 1);
+  CHECK(FramesOf(client, pop_all) == 0);
+  REQUIRE(theirs.Push("theirs").ok());
+  CHECK(queue.Pop(alone).code() == StatusCode::kNotFound);
+  // Who promises nothing asks.
+  CHECK(queue.Pop()->value == "theirs");
+  // What the program pushes itself is found, buffered or not.
+  REQUIRE(queue.Push("own", {.promise = Promise::kPushOnly}).ok());
+  CHECK(queue.Pop(alone)->value == "own");
+  CHECK(queue.Pop(alone).code() == StatusCode::kNotFound);
+  auto buffered = queue.Buffered();
+  buffered.Push("buffered");
+  REQUIRE(buffered.Flush().ok());
+  CHECK(queue.Pop(alone)->value == "buffered");
+}
+
 // No gain, and no harm, as the header says.
 TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   Client client = ConnectTo(Cluster());
@@ -292,11 +322,14 @@ TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
       for (const std::string& key : keys.texts) REQUIRE(some.Get(key).ok());
       REQUIRE(items.MultiPush(keys.views).AllOk());
       REQUIRE(items.Push("one").ok());
+      auto buffered = items.Buffered();
+      for (const std::string& key : keys.texts) buffered.Push(key);
+      REQUIRE(buffered.Flush().ok());
     });
   };
   const std::uint64_t plain = work(map, queue);
   CHECK(work(local, pushes) == plain);
-  CHECK(queue.Length()->ready == 202);
+  CHECK(queue.Length()->ready == 402);
 }
 
 }  // namespace

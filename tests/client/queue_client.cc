@@ -3,9 +3,10 @@
 //   queue_client CLUSTER_FILE NAME pop [LEASE_MS]   waits for items, a line on stdout for each, and
 //                                                   never acks; "ready" before the first wait
 //   queue_client CLUSTER_FILE NAME work LEASE_MS    the same, and acks each before its line
-//   queue_client CLUSTER_FILE NAME drain LEASE_MS   takes items where they are, slowly, a line for
-//   each queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
+//   queue_client CLUSTER_FILE NAME drain LEASE_MS   takes items where they are, slowly, a line each
+//   queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
 //
+// NAME: a queue, and for who pops also one by priority.
 // Exit code 1: an operation failed.
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ int Push(const tidepool::BytesQueue& queue) {
   }
 }
 
-int Pop(const tidepool::BytesQueue& queue, std::chrono::milliseconds lease, bool acks) {
+int Pop(const tidepool::BytesItems& queue, std::chrono::milliseconds lease, bool acks) {
   if (!Print("ready")) return 1;
   for (;;) {
     const auto item = queue.Pop({.lease = lease, .wait = tidepool::kWaitForEver});
@@ -54,7 +55,7 @@ int Pop(const tidepool::BytesQueue& queue, std::chrono::milliseconds lease, bool
   }
 }
 
-int Drain(const tidepool::BytesQueue& queue, std::chrono::milliseconds lease) {
+int Drain(const tidepool::BytesItems& queue, std::chrono::milliseconds lease) {
   const auto taken = queue.DrainLocal(
       [](const tidepool::ItemBatch::View& item) {
         usleep(100);
@@ -72,11 +73,14 @@ int main(int argc, char** argv) {
   options.cluster_file = argv[1];
   auto client = tidepool::Client::Connect(options);
   if (!client.ok()) return Fail("connect", client.status());
-  auto queue = client->Open<tidepool::BytesQueue>(argv[2]);
-  if (!queue.ok()) return Fail("open", queue.status());
   const std::string what = argv[3];
-  if (what == "push") return Push(*queue);
   const std::chrono::milliseconds lease(argc > 4 ? std::atoi(argv[4]) : 0);
-  if (what == "drain") return Drain(*queue, lease);
-  return Pop(*queue, lease, what == "work");
+  const auto take = [&](const tidepool::BytesItems& items) {
+    return what == "drain" ? Drain(items, lease) : Pop(items, lease, what == "work");
+  };
+  const auto queue = client->Open<tidepool::BytesQueue>(argv[2]);
+  if (queue.ok()) return what == "push" ? Push(*queue) : take(*queue);
+  const auto by_priority = client->Open<tidepool::BytesPriorityQueue>(argv[2]);
+  if (!by_priority.ok() || what == "push") return Fail("open", queue.status());
+  return take(*by_priority);
 }

@@ -52,11 +52,12 @@ struct Fixture {
   int started = 0;
 };
 
-TEST_CASE("An item leased by a consumer that is killed goes to the next", "[fault][kinds]") {
+TEMPLATE_TEST_CASE("An item leased by a consumer that is killed goes to the next", "[fault][kinds]",
+                   BytesQueue, BytesPriorityQueue) {
   Fixture fixture;
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
-  RequireOk(queue.Push("a").status());
-  RequireOk(queue.Push("b").status());
+  const auto queue = Open<TestType>(fixture.client, "q");
+  RequireOk(PushTo(queue, "a").status());
+  RequireOk(PushTo(queue, "b").status());
   auto consumer = fixture.Run("q", "pop", "400");
   REQUIRE(WaitUntil([&] { return LinesOf(*consumer).size() == 3; }));
   consumer->Signal(SIGKILL);
@@ -70,9 +71,10 @@ TEST_CASE("An item leased by a consumer that is killed goes to the next", "[faul
   }
 }
 
-TEST_CASE("Items pass consumers by that were killed while they waited", "[fault][kinds]") {
+TEMPLATE_TEST_CASE("Items pass consumers by that were killed while they waited", "[fault][kinds]",
+                   BytesQueue, BytesPriorityQueue) {
   Fixture fixture;
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  const auto queue = Open<TestType>(fixture.client, "q");
   for (int round = 0; round < 5; ++round) {
     auto dead = fixture.RunWaiting("q", "0");
     dead->Signal(SIGKILL);
@@ -80,7 +82,7 @@ TEST_CASE("Items pass consumers by that were killed while they waited", "[fault]
     // Its connection breaks with its end; what is pushed later is for others.
     auto living = fixture.RunWaiting("q", "0");
     const std::string value = std::to_string(round);
-    RequireOk(queue.Push(value).status());
+    RequireOk(PushTo(queue, value).status());
     const bool served = WaitUntil([&] { return LinesOf(*living).size() == 2; });
     INFO("round " << round);
     REQUIRE(served);
@@ -90,18 +92,19 @@ TEST_CASE("Items pass consumers by that were killed while they waited", "[fault]
   }
 }
 
-TEST_CASE("An item given to a stopped consumer under a lease comes back", "[fault][kinds]") {
+TEMPLATE_TEST_CASE("An item given to a stopped consumer under a lease comes back", "[fault][kinds]",
+                   BytesQueue, BytesPriorityQueue) {
   Fixture fixture;
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
+  const auto queue = Open<TestType>(fixture.client, "q");
   auto stopped = fixture.RunWaiting("q", "300");
   stopped->Signal(SIGSTOP);
-  RequireOk(queue.Push("a").status());
+  RequireOk(PushTo(queue, "a").status());
   const auto item = queue.Pop({.lease = 1h, .wait = 60s});
   RequireOk(item.status());
   CHECK(item->value == "a");
   RequireOk(queue.Ack(item->lease()));
   stopped->Signal(SIGCONT);
-  RequireOk(queue.Push("b").status());
+  RequireOk(PushTo(queue, "b").status());
   CHECK(WaitUntil([&] {
     const auto lines = LinesOf(*stopped);
     return std::find(lines.begin(), lines.end(), "b") != lines.end();
@@ -119,12 +122,13 @@ TEST_CASE("A consumer that goes on after a stop gets what was given to it", "[fa
   CHECK(queue.Pop().code() == StatusCode::kNotFound);
 }
 
-TEST_CASE("Workers killed again and again leave every item done once", "[fault][kinds]") {
+TEMPLATE_TEST_CASE("Workers killed again and again leave every item done once", "[fault][kinds]",
+                   BytesQueue, BytesPriorityQueue) {
   constexpr int kItems = 400;
   constexpr int kWorkers = 3;
   Fixture fixture;
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
-  for (int i = 0; i < kItems; ++i) RequireOk(queue.Push(std::to_string(i)).status());
+  const auto queue = Open<TestType>(fixture.client, "q");
+  for (int i = 0; i < kItems; ++i) RequireOk(PushTo(queue, std::to_string(i)).status());
   QueueWorkers workers(fixture.cluster, "q", "300", kWorkers);
   const auto left = [&] {
     const auto length = queue.Length();

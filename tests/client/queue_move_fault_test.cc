@@ -261,12 +261,12 @@ TEST_CASE("A move whose owner has stopped does not keep its caller for ever", "[
   fixture.ExpectAll(queue, 100);
 }
 
-TEST_CASE("Workers are killed with leases while their queue moves, and every item is done",
-          "[fault][kinds]") {
+TEMPLATE_TEST_CASE("Workers are killed with leases while their queue moves, and every item is done",
+                   "[fault][kinds]", BytesQueue, BytesPriorityQueue) {
   constexpr int kJobs = 300;
   Fixture fixture;
-  const auto queue = Open<BytesQueue>(fixture.client, "q", {.home = "0"});
-  for (int i = 0; i < kJobs; ++i) RequireOk(queue.Push(std::to_string(i)).status());
+  const auto queue = Open<TestType>(fixture.client, "q", {.home = "0"});
+  for (int i = 0; i < kJobs; ++i) RequireOk(PushTo(queue, std::to_string(i)).status());
   QueueWorkers workers(fixture.cluster, "q", "500", 3);
   const auto left = [&] {
     const auto length = queue.Length({.timeout = kWait});

@@ -193,7 +193,28 @@ TEST_CASE("Pops and pushes that wait go on waiting at the new home", "[kinds]") 
   CHECK(ValuesOf(queue, 9) == std::vector<std::string>{"c", "d"});
 }
 
+// A producer's items are in their order in both kinds: by priority they are equals.
+Status PushOne(const BytesQueue& queue, int /*producer*/, std::string_view value) {
+  return queue.Push(value).status();
+}
+Status PushOne(const BytesPriorityQueue& queue, int producer, std::string_view value) {
+  return queue.Push(static_cast<Priority>(producer), value).status();
+}
+Status PushMany(const BytesQueue& queue, int /*producer*/,
+                const std::vector<std::string_view>& values) {
+  return queue.MultiPush(values).FirstFailure();
+}
+Status PushMany(const BytesPriorityQueue& queue, int producer,
+                const std::vector<std::string_view>& values) {
+  std::vector<PrioritizedValue> items;
+  for (const std::string_view value : values) {
+    items.push_back({static_cast<Priority>(producer), value});
+  }
+  return queue.MultiPush(items).FirstFailure();
+}
+
 // Producers and consumers on clients of their own, and a queue that never rests.
+template <typename Queue>
 struct Traffic {
   Traffic(Fixture* of, int producers, int consumers, bool by_lease)
       : fixture(*of), producing(producers) {
@@ -209,16 +230,16 @@ struct Traffic {
   }
   void Produce(int producer) {
     Client client = ConnectTo(fixture.cluster);
-    const BytesQueue queue = Open<BytesQueue>(client, "q");
+    const auto queue = Open<Queue>(client, "q");
     for (int i = 0; !stop && !threads.failed; ++i) {
       const std::string stem = std::to_string(producer) + ":";
       if (i % 16 != 0) {
-        RequireOk(queue.Push(stem + std::to_string(i)).status());
+        RequireOk(PushOne(queue, producer, stem + std::to_string(i)));
       } else {
         std::vector<std::string> values;
         for (int k = 0; k < 50; ++k) values.push_back(stem + std::to_string(i + k));
         const std::vector<std::string_view> views(values.begin(), values.end());
-        RequireOk(queue.MultiPush(views).FirstFailure());
+        RequireOk(PushMany(queue, producer, views));
         i += 49;
       }
       ++pushes;
@@ -228,7 +249,7 @@ struct Traffic {
   }
   void Consume(bool by_lease) {
     Client client = ConnectTo(fixture.cluster);
-    const BytesQueue queue = Open<BytesQueue>(client, "q");
+    const auto queue = Open<Queue>(client, "q");
     std::map<int, int> last;
     for (;;) {
       const bool final = producing == 0;
@@ -280,11 +301,12 @@ struct Traffic {
   Threads threads;
 };
 
-TEST_CASE("Nothing is lost, doubled or overtaken while a queue moves under load", "[kinds]") {
+TEMPLATE_TEST_CASE("Nothing is lost, doubled or overtaken while a queue moves under load",
+                   "[kinds]", BytesQueue, BytesPriorityQueue) {
   Fixture fixture;
-  Open<BytesQueue>(fixture.client, "q", {.home = "0"});
+  Open<TestType>(fixture.client, "q", {.home = "0"});
   const bool by_lease = GENERATE(false, true);
-  Traffic traffic(&fixture, 3, 2, by_lease);
+  Traffic<TestType> traffic(&fixture, 3, 2, by_lease);
   for (std::uint32_t move = 1; move <= 30; ++move) {
     const std::uint64_t before = traffic.pushes;
     RequireOk(fixture.client.Migrate("q", NodeName(move % 3)));

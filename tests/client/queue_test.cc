@@ -496,6 +496,16 @@ TEST_CASE("AQueueLiesOnItsHome", "[kinds]") {
     const BytesQueue queue = Open<BytesQueue>(client, name, {.home = std::to_string(node)});
     CHECK(queue.space().OwnerOf("") == node);
     RequireOk(queue.Push("x").status());
+    const auto urgent = Open<BytesPriorityQueue>(client, "p" + std::to_string(node),
+                                                 {.home = std::to_string(node)});
+    CHECK(urgent.space().OwnerOf("") == node);
+    RequireOk(urgent.Push(1, "x").status());
+    const auto filter = Open<BytesBloom>(client, "b" + std::to_string(node),
+                                         {.expected_items = 10'000, .home = std::to_string(node)});
+    for (const char* value : {"x", "y", "z", "u", "v", "w"}) {
+      CHECK(filter.space().OwnerOf(value) == node);
+      RequireOk(filter.Insert(value).status());
+    }
   }
   CHECK(
       client.OpenOrCreate<BytesMap>("map", {.partitions = 3, .home = "2"})->space().OwnerOf("k") ==

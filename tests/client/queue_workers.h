@@ -7,12 +7,23 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tests/integration/harness.h"
+#include "tidepool/bytes_queue.h"
 
 namespace tidepool::testing {
+
+// For tests of what both kinds of queues do: by priority all are equal, so the order is that of
+// arrival.
+inline Result<ItemId> PushTo(const BytesQueue& queue, std::string_view value) {
+  return queue.Push(value);
+}
+inline Result<ItemId> PushTo(const BytesPriorityQueue& queue, std::string_view value) {
+  return queue.Push(7, value);
+}
 
 // What it has written so far; the last line of a process that was killed may be cut.
 inline std::vector<std::string> LinesOf(const Process& process) {

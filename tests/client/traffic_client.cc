@@ -4,6 +4,10 @@
 //   traffic_client CLUSTER_FILE ID [ordered]
 //                                      a byte on stdout after each add to "adds-ID"; after every
 //                                      eighth, 3,000 buffered adds to "buffered-ID"; ends never
+//   traffic_client CLUSTER_FILE ID forwarded
+//                                      buffered adds of 1 to "ID-0", "ID-1", ..., each once, that a
+//                                      daemon of the machine sends on; a byte on stdout after each
+//                                      flush of 40; ends never
 //
 // Exit code 1: an operation failed.
 #include <unistd.h>
@@ -18,26 +22,40 @@ namespace {
 
 constexpr std::size_t kLargeBytes = 3'000'000;
 constexpr int kBufferedAdds = 3'000;
+constexpr int kForwardedAdds = 40;
 
 int Fail(const char* what, const tidepool::Status& status) {
   std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
   return 1;
 }
 
+int Forward(const tidepool::BytesMap& map, const std::string& id) {
+  auto buffered = map.Buffered({.aggregation = tidepool::Aggregation::kNode});
+  for (int next = 0;;) {
+    for (int i = 0; i < kForwardedAdds; ++i) buffered.Add(id + "-" + std::to_string(next++), 1);
+    if (const auto end = buffered.Flush(); !end.ok()) return Fail("flush", end);
+    if (buffered.counts().forwarded != buffered.counts().buffers) return 1;
+    if (write(STDOUT_FILENO, ".", 1) != 1) return 1;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 3 && argc != 4) return 2;
+  const std::string mode = argc == 4 ? argv[3] : "";
   tidepool::ConnectOptions options;
   options.cluster_file = argv[1];
   const std::string id = argv[2];
   auto client = tidepool::Client::Connect(options);
   if (!client.ok()) return Fail("connect", client.status());
-  const auto kind = argc == 4 ? tidepool::NamespaceKind::kOrdered : tidepool::NamespaceKind::kHash;
+  const auto kind =
+      mode == "ordered" ? tidepool::NamespaceKind::kOrdered : tidepool::NamespaceKind::kHash;
   auto space = client->OpenNamespace("traffic", kind);
   if (!space.ok()) return Fail("open", space.status());
   const tidepool::BytesMap all(*std::move(space));
   const tidepool::BytesMap* map = &all;
+  if (mode == "forwarded") return Forward(all, id);
 
   const std::string large(kLargeBytes, 'x');
   const std::string small(1'000, 'y');

@@ -68,8 +68,12 @@ struct BufferedOptions {
 
 // One operation that did not take effect, or perhaps did not (kUnknown).
 struct BufferedFailure {
+  // Of a queue the item's value, so that it can be pushed again; empty if that is above 32 KiB, or
+  // if the failures since the last Flush have more than 64 MiB of them.
   std::string key;
   Status status;
+  // Of a queue: which push it was, counted from 0 since the last Flush.
+  std::uint64_t item = 0;
 };
 
 struct BufferedCounts {
@@ -118,7 +122,7 @@ class TIDEPOOL_API BufferedHandle {
   BufferedCounts counts() const;
 
  protected:
-  BufferedHandle(const Namespace& space, const BufferedOptions& options);
+  explicit BufferedHandle(std::unique_ptr<internal::Buffer> buffer);
   std::unique_ptr<internal::Buffer> buffer_;
 };
 
@@ -134,8 +138,7 @@ struct BufferedPutOptions {
 // was buffered for their core.
 class TIDEPOOL_API BufferedBytesMap : public BufferedHandle {
  public:
-  explicit BufferedBytesMap(const Namespace& space, const BufferedOptions& options = {})
-      : BufferedHandle(space, options) {}
+  explicit BufferedBytesMap(const Namespace& space, const BufferedOptions& options = {});
 
   void Put(std::string_view key, std::string_view value, const BufferedPutOptions& options = {});
   // Puts if the key is absent; leaves what is there.
@@ -150,10 +153,58 @@ class TIDEPOOL_API BufferedBytesMap : public BufferedHandle {
 // Of a BytesBloom.
 class TIDEPOOL_API BufferedBytesBloom : public BufferedHandle {
  public:
-  explicit BufferedBytesBloom(const Namespace& space, const BufferedOptions& options = {})
-      : BufferedHandle(space, options) {}
+  explicit BufferedBytesBloom(const Namespace& space, const BufferedOptions& options = {});
 
   void Insert(std::string_view value);
+};
+
+struct BufferedPushOptions {
+  // Time to live in ms; 0: for ever. Absent: what the namespace says. One that differs from the
+  // push before begins a list of its own in the message, so many changes cost some speed.
+  std::optional<std::uint64_t> ttl_ms;
+};
+
+// What the buffered handles of queues share.
+//
+// Order: the items of one handle are in the queue in the order of their pushes (by priority: among
+// equals); those of others may come between. Of a queue with lanes it is the lane of the handle
+// that it was made of.
+//
+// A bounded queue does not let a buffered push wait: what finds it full has failed
+// (kResourceExhausted), item by item, and those behind it that come after a pop may be taken. So a
+// producer that is to be slowed down by its consumers pushes what Flush gives back again, or uses
+// MultiPush with PushOptions::wait. Values above 32 KiB are sent by themselves, behind what was
+// buffered.
+//
+// BufferedOptions::aggregation has no effect: all items of a handle go to one core, so each of its
+// messages is full already, and a daemon in between would only add a hop.
+class TIDEPOOL_API BufferedItems : public BufferedHandle {
+ protected:
+  BufferedItems(const Namespace& space, const BufferedOptions& options);
+  void Add(std::uint64_t priority, std::string_view value, const BufferedPushOptions& options);
+};
+
+// Of a BytesQueue. What may fail, and is told by Flush, is listed at BytesQueue::Push.
+class TIDEPOOL_API BufferedBytesQueue : public BufferedItems {
+ public:
+  explicit BufferedBytesQueue(const Namespace& space, const BufferedOptions& options = {})
+      : BufferedItems(space, options) {}
+
+  void Push(std::string_view value, const BufferedPushOptions& options = {}) {
+    Add(0, value, options);
+  }
+};
+
+// Of a BytesPriorityQueue; least priority first.
+class TIDEPOOL_API BufferedBytesPriorityQueue : public BufferedItems {
+ public:
+  explicit BufferedBytesPriorityQueue(const Namespace& space, const BufferedOptions& options = {})
+      : BufferedItems(space, options) {}
+
+  void Push(std::uint64_t priority, std::string_view value,
+            const BufferedPushOptions& options = {}) {
+    Add(priority, value, options);
+  }
 };
 
 }  // namespace tidepool

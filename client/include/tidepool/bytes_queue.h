@@ -14,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "tidepool/buffered.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/export.h"
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
+#include "tidepool/promise.h"
 #include "tidepool/status.h"
 
 namespace tidepool {
@@ -37,6 +39,8 @@ struct PushOptions {
   // How long to wait while the queue holds as many items as its capacity.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
+  // Beside those of the handle: kPushOnly. It buys nothing, see promise.h.
+  Promise promise = Promise::kNone;
 };
 
 struct PopOptions {
@@ -48,6 +52,8 @@ struct PopOptions {
   // passed over, but who has waited longer may be served later.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
+  // Beside those of the handle: kPopOnly. See promise.h.
+  Promise promise = Promise::kNone;
 };
 
 // Names one delivery of one item, for Ack and Nack. Plain data: another process may ack.
@@ -241,6 +247,12 @@ class TIDEPOOL_API BytesQueue : public BytesItems {
   // PushOptions::wait is not looked at.
   Future<PushBatch> MultiPushAsync(std::span<const std::string_view> values,
                                    const PushOptions& options = {}) const;
+
+  // Pushes that travel by the hundreds, whoever of a program's functions makes them: see
+  // buffered.h.
+  BufferedBytesQueue Buffered(const BufferedOptions& options = {}) const {
+    return BufferedBytesQueue(space(), options);
+  }
 };
 
 // A value and its place in a priority queue.
@@ -265,6 +277,9 @@ class TIDEPOOL_API BytesPriorityQueue : public BytesItems {
                       const PushOptions& options = {}) const;
   Future<PushBatch> MultiPushAsync(std::span<const PrioritizedValue> items,
                                    const PushOptions& options = {}) const;
+  BufferedBytesPriorityQueue Buffered(const BufferedOptions& options = {}) const {
+    return BufferedBytesPriorityQueue(space(), options);
+  }
 };
 
 namespace internal {

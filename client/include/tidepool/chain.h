@@ -102,6 +102,21 @@ class ChainNumber {
   std::uint8_t step_ = ChainValue::kGiven;
 };
 
+// The same of floating-point counters. The step that it comes from returns such a number, too: else
+// the chain ends there with kInvalidArgument, as where a ChainNumber comes from one of these.
+class ChainNumberF64 {
+ public:
+  ChainNumberF64(double number) : number_(number) {}              // NOLINT: meant to convert.
+  ChainNumberF64(const ChainStep& step) : step_(step.index()) {}  // NOLINT
+
+  std::uint8_t step() const { return step_; }
+  double number() const { return number_; }
+
+ private:
+  double number_ = 0;
+  std::uint8_t step_ = ChainValue::kGiven;
+};
+
 // The steps, in the order in which they run. Bounds: 64 steps; keys, values and conditions together
 // some 30 KiB; all keys in one partition, as keys with the same {tag} are in every namespace but
 // ordered ones, where they must lie in one range (kFailedPrecondition else, and nothing is done).
@@ -109,6 +124,11 @@ class ChainNumber {
 // The chain ends at the first step that fails, with that step's code; what ran before stays done.
 // Failures are all codes but kOk. Nobody sees the keys between two steps, and the chain is done
 // once or not at all, over broken connections too.
+//
+// Apply is no step. A chain is one operation of credit, and keeps its core to itself until its end;
+// what steps cost is known and bounded, and what a function of a user's costs is not. Where a chain
+// is to go on from what a function returned, it comes behind it, and its first step may Require
+// that the record still is what the function made of it.
 //
 // Threads: a chain is put together by one thread; any number may then execute it, again and again.
 class TIDEPOOL_API Chain {
@@ -126,9 +146,16 @@ class TIDEPOOL_API Chain {
   ChainStep CompareAndSwap(std::string_view key, std::string_view expected,
                            std::string_view desired);
   ChainStep FetchAdd(std::string_view key, const ChainNumber& by);
+  ChainStep FetchAnd(std::string_view key, const ChainNumber& mask);
+  ChainStep FetchOr(std::string_view key, const ChainNumber& bits);
+  ChainStep FetchXor(std::string_view key, const ChainNumber& bits);
   ChainStep FetchMin(std::string_view key, const ChainNumber& with);
   ChainStep FetchMax(std::string_view key, const ChainNumber& with);
+  ChainStep FetchAddF64(std::string_view key, const ChainNumberF64& by);
+  ChainStep FetchMinF64(std::string_view key, const ChainNumberF64& with);
+  ChainStep FetchMaxF64(std::string_view key, const ChainNumberF64& with);
   ChainStep Expire(std::string_view key, std::uint64_t ttl_ms);
+  ChainStep Ttl(std::string_view key);
 
   std::size_t size() const { return steps_.size(); }
 
@@ -152,6 +179,7 @@ class TIDEPOOL_API Chain {
   };
   ChainStep Add(std::uint8_t opcode, std::string_view key, Step step);
   ChainStep AddFetch(std::uint8_t opcode, std::string_view key, const ChainNumber& number);
+  ChainStep AddFetchF64(std::uint8_t opcode, std::string_view key, const ChainNumberF64& number);
   void Test(std::uint8_t index, const ChainCondition& condition, bool required);
 
   std::vector<Step> steps_;
@@ -170,8 +198,9 @@ class TIDEPOOL_API ChainResult {
     Value value;
     bool omitted = false;
     std::uint64_t value_bytes = 0;
-    // Of Fetch...: the number before.
+    // Of Fetch...: the number before. Of Ttl: milliseconds, -1 of a record that does not expire.
     std::int64_t number = 0;
+    double number_f64 = 0;  // Of Fetch...F64: the number before.
   };
 
   // For the library: of a chain of `steps`, from the answer's bytes.

@@ -42,6 +42,10 @@ struct HashMapTypes {
 // Functions take std::string_view for a K or V that is std::string, else const T&. Encoded keys are
 // at most 16,384 bytes, encoded values 1 GiB.
 //
+// There is no reserve(): who knows how many records will come says so when the namespace is made
+// (NamespaceOptions::expected_items), as any process may be the one that makes it, and an index
+// that has begun to grow has paid already.
+//
 // `Placement`: see key_placement.h.
 template <typename K, typename V, typename Placement = PlacedByKey>
 class HashMap : private internal::HashMapTypes<K, V, Placement>,

@@ -16,6 +16,9 @@ namespace tidepool {
 
 // A set of K: a HashMap<K, Unit>, with the words of a set, and the same promises. Keys take their
 // bytes and the record's 32, nothing for a value. The operations are in typed_set.h.
+//
+// There is no reserve(): NamespaceOptions::expected_items makes room, for the reason that
+// hash_map.h gives.
 template <typename K, typename Placement = PlacedByKey>
 class HashSet
     : public internal::TypedSet<HashMap<K, Unit, Placement>, internal::PlacedCodec<K, Placement>> {

@@ -106,6 +106,9 @@ class OrderedRanges {
 // Types: keys that have an OrderedCodec (ordered_codec.h), values that have a Codec. Functions take
 // std::string_view for a K or V that is std::string, else const T&. Encoded keys are at most 16,384
 // bytes, encoded values 1 GiB.
+//
+// There is no reserve(): NamespaceOptions::expected_items makes room, for the reason that
+// hash_map.h gives.
 template <typename K, typename V>
 class OrderedMap : private internal::OrderedMapTypes<K, V>,
                    public internal::OrderedRanges<K>,

@@ -18,6 +18,9 @@ namespace tidepool {
 
 // A set of K: an OrderedMap<K, Unit>, with the words of a set, and the same promises. The
 // operations on single keys are in typed_set.h, the ranges in OrderedRanges of ordered_map.h.
+//
+// There is no reserve(): NamespaceOptions::expected_items makes room, for the reason that
+// hash_map.h gives.
 template <typename K>
 class OrderedSet : public internal::OrderedRanges<K>,
                    public internal::TypedSet<OrderedMap<K, Unit>, internal::OrderedKeyCodec<K>> {

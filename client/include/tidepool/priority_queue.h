@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tidepool/bytes_queue.h"
+#include "tidepool/typed_buffered.h"
 #include "tidepool/typed_items.h"
 #include "tidepool/typed_results.h"
 
@@ -43,6 +44,10 @@ class PriorityQueue : public internal::TypedItems<BytesPriorityQueue, T> {
   template <internal::RecordsOf<Priority, T> Items>
   Future<PushBatch> MultiPushAsync(const Items& items, const PushOptions& options = {}) const {
     return this->bytes_.MultiPushAsync(List(items).items, options);
+  }
+  // Pushes that travel by the hundreds: see buffered.h.
+  BufferedPriorityQueue<T> Buffered(const BufferedOptions& options = {}) const {
+    return BufferedPriorityQueue<T>(this->space(), options);
   }
 
  private:

@@ -16,6 +16,10 @@ namespace tidepool {
 
 // May be combined by |. Promises are about what *others* do: what is written through a handle is
 // read through it and its copies, whatever was promised.
+//
+// They are given to a handle (WithPromise), or to one call (CallOptions, PutOptions, PushOptions,
+// PopOptions), and change what is said below. Nothing else: in Scan, Iterate and Delete, for
+// instance, a promise has no effect, so a page of records is asked for each time.
 enum class Promise : std::uint8_t {
   kNone = 0,
   // Nobody writes. Get, MultiGet and Contains answer from this process what it has read before,
@@ -28,10 +32,12 @@ enum class Promise : std::uint8_t {
   // single operations; a Buffered handle aggregates those.
   kInsertOnly = 2,
   kDisjointWrites = 4,
-  // Nobody pops. Buys nothing: a batch of pushes travels in one message as it is.
+  // Nobody pops. Buys nothing: the pushes of a batch, or of a Buffered handle, travel by the
+  // hundreds and are answered by a number as it is; and a push never looks at what others take.
   kPushOnly = 8,
   // Nobody pushes. Once a pop or peek has found no item, others end with kNotFound at once, without
-  // a message and without waiting, until EndRound or a push or nack through this handle.
+  // a message and without waiting, until EndRound or a push or nack through this handle. Of a queue
+  // with lanes only the waiting is left out.
   kPopOnly = 16,
   // Only what this program's own node owns is asked for. Buys nothing as long as clients reach
   // their own node by the same network as any other.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tidepool/bytes_queue.h"
+#include "tidepool/typed_buffered.h"
 #include "tidepool/typed_items.h"
 #include "tidepool/typed_results.h"
 
@@ -39,6 +40,10 @@ class Queue : public internal::TypedItems<BytesQueue, T> {
   template <internal::KeysOf<T> Values>
   Future<PushBatch> MultiPushAsync(const Values& values, const PushOptions& options = {}) const {
     return this->bytes_.MultiPushAsync(List(values).views, options);
+  }
+  // Pushes that travel by the hundreds: see buffered.h.
+  BufferedQueue<T> Buffered(const BufferedOptions& options = {}) const {
+    return BufferedQueue<T>(this->space(), options);
   }
 };
 

@@ -1,6 +1,7 @@
 // Buffered handles of the typed containers.
 //
-// HashMap::Buffered(), ... -> [BufferedMap, BufferedSet, BufferedFilter] -> buffered.h
+// HashMap::Buffered(), ... -> [BufferedMap, BufferedSet, BufferedFilter, BufferedQueue,
+//   BufferedPriorityQueue] -> buffered.h
 #pragma once
 
 #include <concepts>
@@ -25,7 +26,7 @@ class TypedBuffer {
   TypedBuffer(const Namespace& space, const BufferedOptions& options) : bytes_(space, options) {}
 
   Status Flush() { return bytes_.Flush(); }
-  // Keys are the encodings.
+  // Keys, of queues values, are the encodings.
   const std::vector<BufferedFailure>& failures() const { return bytes_.failures(); }
   void Progress() { bytes_.Progress(); }
   std::uint64_t pending() const { return bytes_.pending(); }
@@ -92,6 +93,28 @@ class BufferedFilter : public internal::TypedBuffer<BufferedBytesBloom> {
   using TypedBuffer::TypedBuffer;
 
   void Insert(ArgumentOf<T> value) { bytes_.Insert(ItemCodec::Encode(value, &key_room_)); }
+};
+
+// Of a Queue.
+template <typename T>
+class BufferedQueue : public internal::TypedBuffer<BufferedBytesQueue> {
+ public:
+  using TypedBuffer::TypedBuffer;
+
+  void Push(ArgumentOf<T> value, const BufferedPushOptions& options = {}) {
+    bytes_.Push(Codec<T>::Encode(value, &value_room_), options);
+  }
+};
+
+// Of a PriorityQueue.
+template <typename T>
+class BufferedPriorityQueue : public internal::TypedBuffer<BufferedBytesPriorityQueue> {
+ public:
+  using TypedBuffer::TypedBuffer;
+
+  void Push(std::uint64_t priority, ArgumentOf<T> value, const BufferedPushOptions& options = {}) {
+    bytes_.Push(priority, Codec<T>::Encode(value, &value_room_), options);
+  }
 };
 
 }  // namespace tidepool

@@ -1,0 +1,67 @@
+// One directory of --nvm-dir: its lock, and the file that is the device.
+//
+//   nvm/volume -> [directory] -> device/open_device
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/base/result.h"
+#include "storage/device/device.h"
+
+namespace tidepool::storage {
+
+inline constexpr char kDeviceFileName[] = "tidepool.nvm";
+
+// Held by one process at a time: the lock ends with the object or the process. Not thread-safe.
+class NvmDirectory {
+ public:
+  // Errors: kNotFound (missing), kFailedPrecondition (no directory), kPermissionDenied, kAborted
+  // (another daemon holds it), kResourceExhausted (descriptors).
+  static Result<std::unique_ptr<NvmDirectory>> Open(const std::string& path);
+  // The same but for the lock. Errors: as Open's, without kAborted.
+  static Status Check(const std::string& path);
+  ~NvmDirectory();
+  NvmDirectory(const NvmDirectory&) = delete;
+  NvmDirectory& operator=(const NvmDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string file_path() const { return path_ + "/" + kDeviceFileName; }
+  std::uint64_t device() const { return device_; }
+  std::uint64_t inode() const { return inode_; }
+
+  // Bytes of the file; 0: there is none. Errors: kFailedPrecondition (no regular file),
+  // kPermissionDenied, kDeviceError.
+  Result<std::uint64_t> FileBytes() const;
+  // What this user could still store there.
+  Result<std::uint64_t> FreeBytes() const;
+
+  // Makes a file of `bytes`, all of them reserved and zero, under a name of its own, so that a
+  // crash leaves nothing behind that looks like a device. Errors: kResourceExhausted (no room: says
+  // how much there is), kPermissionDenied, kUnimplemented (the file system reserves no space),
+  // kFailedPrecondition (no direct I/O), kDeviceError.
+  Result<std::unique_ptr<Device>> MakeFile(std::uint64_t bytes);
+  // Gives the made file its name, durably. Its device must be gone.
+  Status PublishFile();
+  // Of a made file that was not published.
+  void DropFile();
+
+  // The device of the file, which has `bytes`. Errors: as OpenDevice.
+  Result<std::unique_ptr<Device>> OpenFile(std::uint64_t bytes) const;
+
+ private:
+  NvmDirectory(const std::string& path, int descriptor) : path_(path), descriptor_(descriptor) {}
+  std::string new_path() const { return file_path() + ".new"; }
+  Status Reserve(int file, std::uint64_t bytes) const;
+
+  const std::string path_;
+  const int descriptor_;
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+};
+
+// "1536MiB": rounded up to whole MiB, as --nvm-size reads it.
+std::string MiBText(std::uint64_t bytes);
+
+}  // namespace tidepool::storage

@@ -1,0 +1,141 @@
+// The devices of a node as one: opened, checked and locked at start, and cut into segment slots.
+//
+//   daemon/node opens it -> [volume] -> cores take slots and open queues on its devices
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "storage/device/device.h"
+#include "storage/nvm/directory.h"
+#include "storage/nvm/layout_plan.h"
+#include "storage/nvm/slot_pool.h"
+#include "storage/nvm/superblock.h"
+
+namespace tidepool::storage {
+
+struct VolumeOptions {
+  LayoutOptions layout;
+  // Who opens it: durable elsewhere, and an incarnation greater than any before.
+  Uuid node{};
+  std::uint64_t incarnation = 1;
+  std::string host;
+  // Of Open. One device each; the same directories in the same order at every start.
+  std::vector<std::string> directories;
+  // Of each file. 0: what an existing file has; of a new one `bytes_default`, but at most 80 % of
+  // what is free.
+  std::uint64_t bytes = 0;
+  std::uint64_t bytes_default = 0;
+};
+
+struct VolumeUsage {
+  struct OfDevice {
+    DeviceMedium medium = DeviceMedium::kFile;
+    std::string description;
+    std::uint64_t bytes = 0;
+    std::uint64_t used_bytes = 0;  // Slots in use.
+  };
+  std::vector<OfDevice> devices;
+  std::uint64_t slots = 0;
+  std::uint64_t slots_used = 0;
+};
+
+struct SlotPlace {
+  std::size_t device = 0;
+  std::uint64_t offset = 0;
+};
+
+// Thread-safe. Outlives the queues that are opened on its devices.
+//
+// Nothing in its slots survives a restart so far: Open starts with all of them free. What does: who
+// wrote the devices, the catalog, and whether the last one ended in good order.
+//
+// 1. At most one volume of the machine has a directory.
+// 2. After a superblock could not be written nothing writes one again: what it says next time is
+//    that the stop was no clean one.
+class Volume {
+ public:
+  // Opens the directories, or makes their files. Errors, each in one line that names the directory
+  // and what to do: as NvmDirectory::Open and MakeFile; kInvalidArgument (too small, a directory
+  // twice), kResourceExhausted (less free than the least), kFailedPrecondition (a file that is not
+  // ours, of another format, node, set of directories or count of cores, of another size than
+  // `bytes` or a copy of another directory; or `incarnation` is not greater than that of the last
+  // start), kDataLoss (damaged), kUnimplemented (no io_uring), kDeviceError.
+  static Result<std::unique_ptr<Volume>> Open(const VolumeOptions& options);
+  // The same on devices that are there, formatted if they are not: for simulation. `directories`
+  // and sizes are not read.
+  static Result<std::unique_ptr<Volume>> OpenDevices(std::vector<std::shared_ptr<Device>> devices,
+                                                     const VolumeOptions& options);
+  // Without Close() the next one finds that the stop was no clean one.
+  ~Volume();
+  Volume(const Volume&) = delete;
+  Volume& operator=(const Volume&) = delete;
+
+  std::size_t device_count() const { return members_.size(); }
+  Device& device(std::size_t index) const { return *members_[index].device; }
+  const DeviceLayout& layout(std::size_t index) const { return members_[index].found.layout; }
+  // As this Open found it: clean_stop, incarnation and checkpoints are those of the last start. On
+  // a device that was just formatted the incarnation is 0.
+  const Superblock& found(std::size_t index) const { return members_[index].found; }
+  std::uint64_t slot_bytes() const { return layout(0).slot_bytes; }
+
+  // Slots are numbered over all devices, see SlotPool.
+  std::uint64_t AllocateSlot() { return slots_->Allocate(); }
+  void FreeSlot(std::uint64_t slot) { slots_->Free(slot); }
+  bool TakeSlot(std::uint64_t slot) { return slots_->Take(slot); }
+  // `slot` must be one.
+  SlotPlace Place(std::uint64_t slot) const;
+  VolumeUsage usage() const;
+
+  // Each waits for the device, so no owner core calls them. Errors: kDeviceError, after which each
+  // further one is refused in the same words, see above.
+  //
+  // Durably changes what the superblock of `device` says; of it `change` may set the checkpoints
+  // only.
+  Status Update(std::size_t device, absl::FunctionRef<void(Superblock&)> change);
+  // On all devices.
+  Status RememberCluster(const Uuid& cluster);
+  // On the first device. Errors also: kResourceExhausted, see nvm/catalog.h.
+  Status WriteCatalog(Bytes content);
+  // Errors: kDataLoss, kDeviceError.
+  Result<std::vector<std::byte>> ReadCatalog();
+  // Says on all devices that this stop was clean. The caller has made durable what should be.
+  Status Close();
+
+ private:
+  struct Member {
+    std::unique_ptr<NvmDirectory> directory;  // Null: OpenDevices.
+    std::shared_ptr<Device> device;
+    std::unique_ptr<DeviceQueue> queue;  // With mutex_.
+    Superblock found;
+    Superblock current;  // With mutex_.
+    bool is_fresh = false;
+  };
+  explicit Volume(const VolumeOptions& options) : options_(options) {}
+
+  Status OpenDirectories();
+  Status OpenMember(Member* member);
+  Result<std::uint64_t> BytesFor(const Member& member) const;
+  Status FormatAll();
+  Status FormatMember(Member* member, Superblock superblock) const;
+  Status FormatDevice(Device* device, const Superblock& superblock) const;
+  Status CheckMember(std::size_t index) const;
+  Status CheckSet() const;
+  Status Begin();
+  Status UpdateLocked(Member* member, absl::FunctionRef<void(Superblock&)> change);
+  std::string NameOf(const Member& member) const;
+
+  const VolumeOptions options_;
+  mutable std::mutex mutex_;
+  std::vector<Member> members_;
+  std::unique_ptr<SlotPool> slots_;
+  Status failed_;  // With mutex_.
+};
+
+}  // namespace tidepool::storage
