@@ -30,8 +30,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     return Status(StatusCode::kCancelled, "a later attach of this session came first");
   }
   if (session != nullptr) Disconnect(*session);
-  auto endpoint = worker_.Connect(request.worker_address);
-  if (!endpoint.ok()) return endpoint.status();
+  TP_RETURN_IF_ERROR(worker_.CheckAddress(request.worker_address));
   if (session == nullptr) {
     auto made = std::make_unique<Session>();
     made->id = grant.id;
@@ -44,8 +43,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     sessions_.emplace(grant.id.value(), std::move(made));
   }
   session->connection = grant.connection;
-  session->endpoint = *endpoint;
-  session->endpoint->user = session;
+  session->worker_address = request.worker_address;
   Heard(*session, clock_.MonotonicNs());
   return OkStatus();
 }
@@ -57,9 +55,22 @@ Session* Sessions::Find(SessionId id) {
 
 Session* Sessions::Find(std::uint64_t id, std::uint32_t connection) {
   Session* session = Find(SessionId(id));
-  const bool current =
-      session != nullptr && session->connection == connection && session->endpoint != nullptr;
-  return current ? session : nullptr;
+  if (session == nullptr || session->connection != connection) return nullptr;
+  if (session->endpoint == nullptr && !session->worker_address.empty()) Connect(*session);
+  return session->endpoint != nullptr ? session : nullptr;
+}
+
+// Not before its first frame, whose connection the endpoint then shares: when both sides connect to
+// each other at once, and again as these connections break, UCX 1.13.1 aborts the process
+// (tcp_cm.c, "stale_fd == -1").
+void Sessions::Connect(Session& session) {
+  auto endpoint = worker_.Connect(std::exchange(session.worker_address, {}));
+  if (!endpoint.ok()) {
+    log::Warn("cannot answer " + session.client_name + ": " + endpoint.status().ToString());
+    return;
+  }
+  session.endpoint = *endpoint;
+  session.endpoint->user = &session;
 }
 
 Session* Sessions::FindByEndpoint(transport::Endpoint* endpoint) {
@@ -77,6 +88,7 @@ void Sessions::Heard(Session& session, std::uint64_t now_ns) {
 
 void Sessions::Disconnect(Session& session) {
   streams_.OnDisconnect(session);
+  session.worker_address.clear();
   if (session.endpoint == nullptr) return;
   session.endpoint->user = nullptr;
   worker_.Close(std::exchange(session.endpoint, nullptr));
@@ -98,7 +110,7 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
     // A client that waits for an answer is not silent however long it takes. One that receives a
     // value is heard by its acknowledgements.
     if (session->waiting_operations > 0) continue;
-    if (session->suspended_operations > 0 && session->endpoint != nullptr) continue;
+    if (session->suspended_operations > 0 && session->attached()) continue;
     if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
       silent.push_back(session.get());
   }

@@ -40,7 +40,8 @@ class Sessions {
   // kCancelled (a later attach has been here already).
   Status Attach(const SessionGrant& grant, const AttachRequest& request);
 
-  // For frames: the session is held and connected, by this connection. Else null.
+  // For frames: the session is held and connected, by this connection; at the first of them it is
+  // connected to. Else null.
   Session* Find(std::uint64_t id, std::uint32_t connection);
   // Null if it is not held.
   Session* Find(SessionId id);
@@ -60,6 +61,8 @@ class Sessions {
   std::size_t size() const { return sessions_.size(); }
 
  private:
+  void Connect(Session& session);
+
   transport::Worker& worker_;
   Streams& streams_;
   const Clock& clock_;
