@@ -33,6 +33,9 @@ struct Download {
 
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
 struct Session {
+  // `kept_bytes`: what all sessions of the core keep of values.
+  explicit Session(std::uint64_t* kept_bytes) : kept(kept_bytes) {}
+
   SessionId id;
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
   bool daemon = false;

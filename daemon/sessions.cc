@@ -1,5 +1,6 @@
 #include "daemon/sessions.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,8 +10,9 @@
 
 namespace tidepool::daemon {
 
-Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock)
-    : worker_(worker), streams_(streams), clock_(clock) {}
+Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
+                   std::uint64_t kept_bytes_max)
+    : worker_(worker), streams_(streams), clock_(clock), kept_bytes_max_(kept_bytes_max) {}
 
 Sessions::~Sessions() {
   for (auto& [id, session] : sessions_) Disconnect(*session);
@@ -33,7 +35,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
   auto endpoint = worker_.Connect(request.worker_address);
   if (!endpoint.ok()) return endpoint.status();
   if (session == nullptr) {
-    auto made = std::make_unique<Session>();
+    auto made = std::make_unique<Session>(&kept_bytes_);
     made->id = grant.id;
     made->daemon = request.daemon;
     made->client_name = request.client_name;
@@ -46,7 +48,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
   session->connection = grant.connection;
   session->endpoint = *endpoint;
   session->endpoint->user = session;
-  Heard(*session, clock_.MonotonicNs());
+  Touch(*session, clock_.MonotonicNs());
   return OkStatus();
 }
 
@@ -67,7 +69,7 @@ Session* Sessions::FindByEndpoint(transport::Endpoint* endpoint) {
   return session != nullptr && session->endpoint == endpoint ? session : nullptr;
 }
 
-void Sessions::Heard(Session& session, std::uint64_t now_ns) {
+void Sessions::Touch(Session& session, std::uint64_t now_ns) {
   // The shared word costs a cache miss, so it is written once a second.
   constexpr std::uint64_t kStepNs = 1'000'000'000;
   if (now_ns < session.last_heard_ns + kStepNs) return;
@@ -80,7 +82,7 @@ void Sessions::Disconnect(Session& session) {
   if (session.endpoint == nullptr) return;
   session.endpoint->user = nullptr;
   worker_.Close(std::exchange(session.endpoint, nullptr));
-  Heard(session, clock_.MonotonicNs());
+  Touch(session, clock_.MonotonicNs());
 }
 
 void Sessions::End(Session& session, std::string_view why) {
@@ -89,6 +91,27 @@ void Sessions::End(Session& session, std::string_view why) {
   }
   Disconnect(session);
   sessions_.erase(session.id.value());
+}
+
+// An eighth less than there may be, so that the next frame does not look again.
+void Sessions::ShedKept(const Session& but) {
+  std::vector<Session*> holders;
+  for (const auto& [id, session] : sessions_) {
+    if (session.get() != &but && session->kept.value_bytes() > 0) holders.push_back(session.get());
+  }
+  std::sort(holders.begin(), holders.end(),
+            [](const Session* a, const Session* b) { return a->last_heard_ns < b->last_heard_ns; });
+  std::size_t ended = 0;
+  while (ended < holders.size() && kept_bytes_ > kept_bytes_max_ / 8 * 7) {
+    streams_.SayGoodbye(*holders[ended]);
+    End(*holders[ended++], {});
+  }
+  if (ended == 0) return;
+  log::Warn(
+      "more than " + std::to_string(kept_bytes_max_ >> 20) +
+      " MiB of answers were kept for clients that do not go on; closed the sessions that were "
+      "silent longest: " +
+      std::to_string(ended));
 }
 
 void Sessions::ExpireSilent(std::uint64_t now_ns) {
