@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "daemon/functions.h"
+#include "daemon/node_volume.h"
 #include "daemon/services/node_status.h"
+#include "daemon/split_list.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/cluster_file/file_io.h"
@@ -78,6 +80,7 @@ Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSigna
 Status Node::Run() {
   TP_RETURN_IF_ERROR(OpenIdentity());
   TP_RETURN_IF_ERROR(Decide());
+  TP_RETURN_IF_ERROR(OpenDevices());
   TP_RETURN_IF_ERROR(StartNetwork());
   TP_RETURN_IF_ERROR(StartServices());
   if (part_.kind != Part::Kind::kJoin) {
@@ -115,6 +118,11 @@ wire::AggregatorOptions Node::MakeAggregatorOptions() {
 Status Node::OpenIdentity() {
   const bool has_file = options_.join.empty() || !options_.cluster.empty();
   std::string folder = options_.data_dir;
+  if (folder.empty()) {
+    auto first = FirstNvmDirectory(options_);
+    if (!first.ok()) return first.status();
+    folder = *std::move(first);
+  }
   data_dir_given_ = !folder.empty();
   if (has_file) {
     auto path = cluster_file::PathForDaemon(options_.cluster, environment_);
@@ -140,6 +148,14 @@ Status Node::OpenIdentity() {
   state_.incarnation = identity_->incarnation();
   state_.host = identity_->host();
   store_ = std::make_unique<EmbeddedStore>(identity_->folder());
+  return OkStatus();
+}
+
+Status Node::OpenDevices() {
+  auto volume = OpenVolume(options_, *identity_);
+  if (!volume.ok()) return volume.status();
+  volume_ = *std::move(volume);
+  state_.volume = volume_.get();
   return OkStatus();
 }
 
@@ -175,21 +191,6 @@ Status Node::Decide() {
   }
   return OkStatus();
 }
-
-namespace {
-
-// The parts between commas that are not empty.
-std::vector<std::string> SplitList(const std::string& list) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t end = std::min(list.find(',', at), list.size());
-    if (end > at) parts.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
-}  // namespace
 
 Status Node::StartNetwork() {
   transport::UcxSettings settings;
@@ -407,6 +408,11 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   if (!self.ok()) return self.status();
   const std::string& joined = state_.map.Get()->cluster_uuid;
   TP_RETURN_IF_ERROR(identity_->RememberCluster(joined));
+  if (volume_ != nullptr) {
+    const auto cluster_uuid = storage::ParseUuid(joined);
+    if (!cluster_uuid.ok()) return cluster_uuid.status();
+    TP_RETURN_IF_ERROR(volume_->RememberCluster(*cluster_uuid));
+  }
   host_->ShowCluster(joined);
   state_.member.store(member_.get());
   member_->Start();
@@ -487,6 +493,10 @@ void Node::Drain(const StopRequest& request) {
   if (coordinator_ != nullptr) EndCoordinator();
   state_.map.Close();
   host_->Stop(Deadline::AfterMs(kCallsInProgressMs));
+  if (volume_ != nullptr) {
+    const Status closed = volume_->Close();
+    if (!closed.ok()) log::Error("the devices do not know of a clean stop: " + closed.ToString());
+  }
   log::Info("stopped in good order");
 }
 

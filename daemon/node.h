@@ -34,6 +34,7 @@
 #include "proto/cluster_file/published_file.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/aggregator.h"
+#include "storage/nvm/volume.h"
 
 namespace tidepool::daemon {
 
@@ -67,6 +68,7 @@ class Node {
   Status Run();  // Start's steps, in order:
   Status OpenIdentity();
   Status Decide();
+  Status OpenDevices();
   Status StartNetwork();
   Status StartServices();
   Status BeginCluster();  // kFirst, kReturn.
@@ -97,6 +99,8 @@ class Node {
   NetworkInterface interface_;
 
   Lease lease_;
+  // Outlives the cores, which have queues on its devices.
+  std::unique_ptr<storage::Volume> volume_;
   std::unique_ptr<transport::Context> context_;
   std::unique_ptr<wire::Aggregator> aggregator_;
   std::unique_ptr<CoreGroup> cores_;

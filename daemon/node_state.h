@@ -20,6 +20,7 @@
 #include "daemon/peer_channels.h"
 #include "daemon/saved_registry.h"
 #include "proto/base/result.h"
+#include "storage/nvm/volume.h"
 
 namespace tidepool::daemon {
 
@@ -39,6 +40,7 @@ struct NodeState {
   std::string host;
   std::uint64_t started_ns = 0;  // Monotonic.
   CoreGroup* cores = nullptr;
+  storage::Volume* volume = nullptr;  // Null: no --nvm-dir.
   RequestRouter* router = nullptr;
   RangeSplitter* splitter = nullptr;
   // Ends the process in good order, soon after the call returns. `loss_agreed`: what this node

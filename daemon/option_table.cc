@@ -45,9 +45,17 @@ const OptionRow kTable[] = {
      "same on every node; see tidepool/function.h",
      &Options::functions},
     {"data-dir", "DIR", "",
-     "identity of the node and state of the coordinator, on a local disk (default: beside the "
-     "connection file)",
+     "identity of the node and state of the coordinator, on a local disk (default: the first of "
+     "--nvm-dir, else beside the connection file)",
      &Options::data_dir},
+    {"nvm-dir", "LIST", "",
+     "directories for data that does not fit into memory, on local disks or persistent memory, "
+     "separated by commas, the same at each start; daemons do not share them",
+     &Options::nvm_dir},
+    {"nvm-size", "SIZE", "0",
+     "what is reserved in each directory of --nvm-dir when its file is made, at least 36MiB and "
+     "34MiB more for each further core; 0: four times --memory, but at most 80 % of what is free",
+     SizeField{&Options::nvm_bytes, false}, 0},
     {"insecure", "", "false",
      "listen beyond loopback without TLS; the job token then travels in plain text",
      &Options::insecure},
@@ -85,7 +93,6 @@ struct Planned {
   const char* instead;
 };
 constexpr Planned kPlanned[] = {
-    {"nvm-dir", "records live in memory only"},
     {"tls-cert", "run on loopback, or with --insecure on a trusted network"},
     {"tls-key", "run on loopback, or with --insecure on a trusted network"},
     {"tls-ca", "run on loopback, or with --insecure on a trusted network"},
@@ -146,10 +153,12 @@ Status SetSwitch(const OptionRow& row, const std::string& text, bool* value) {
 }
 
 Status SetSize(const OptionRow& row, const std::string& text, const Machine& machine,
-               std::uint64_t* value) {
+               bool is_of_memory, std::uint64_t* value) {
   auto bytes = ParseSize(text, machine.available_bytes);
-  if (!bytes.ok()) {
-    return Refused(row, text, "a size as 4GiB, 512M or 50%, " + RangeText(row, true));
+  if (!bytes.ok() || (!is_of_memory && text.back() == '%')) {
+    return Refused(row, text,
+                   std::string("a size as 4GiB") +
+                       (is_of_memory ? ", 512M or 50%, " : " or 512M, ") + RangeText(row, true));
   }
   if (*bytes < row.least || *bytes > row.most) {
     const std::string is = text.back() == '%' ? " (" + FormatSize(*bytes) + ")" : "";
@@ -260,7 +269,7 @@ Status SetOption(const OptionRow& row, const std::string& text, const Machine& m
     return SetSwitch(row, text, &(options->*(*field)));
   }
   if (const auto* field = std::get_if<SizeField>(&row.field)) {
-    return SetSize(row, text, machine, &(options->*(field->field)));
+    return SetSize(row, text, machine, field->is_of_memory, &(options->*(field->field)));
   }
   if (const auto* field = std::get_if<WaitPolicy Options::*>(&row.field)) {
     return SetWait(row, text, &(options->*(*field)));

@@ -11,9 +11,10 @@
 
 namespace tidepool::daemon {
 
-// A size in bytes that may be a share of the machine's memory.
+// A size in bytes that may be a share of the machine's memory, unless it is not one of memory.
 struct SizeField {
   std::uint64_t Options::*field;
+  bool is_of_memory = true;
 };
 
 struct OptionRow {

@@ -150,6 +150,10 @@ Status CheckTogether(const Options& options) {
     return Status(StatusCode::kInvalidArgument, "token-file is given without join",
                   "a connection file names its token by itself");
   }
+  if (options.nvm_bytes != 0 && options.nvm_dir.empty()) {
+    return Status(StatusCode::kInvalidArgument, "nvm-size is given without nvm-dir",
+                  "name the directories in which so much is to be reserved");
+  }
   if (!options.join.empty() && options.token_file.empty() && options.token.empty()) {
     return Status(StatusCode::kInvalidArgument, "join needs the job token of the cluster",
                   "give --token-file FILE or set TIDEPOOL_TOKEN");

@@ -30,7 +30,9 @@ struct Options {
   std::string token;       // With join: TIDEPOOL_TOKEN. Never printed.
   std::uint32_t join_timeout_ms = 60'000;
   std::string data_dir;
-  std::string interface;  // A name ("eth0") or an address of one.
+  std::string nvm_dir;          // Directories, with commas between them.
+  std::uint64_t nvm_bytes = 0;  // Of each of them; 0: by default.
+  std::string interface;        // A name ("eth0") or an address of one.
   std::uint32_t port = 0;
   std::string net_devices;
   std::string functions;  // Paths of shared objects, with commas between them.

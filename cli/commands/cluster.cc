@@ -75,6 +75,14 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                     {"live_bytes", status.memory().live_bytes()},
                     {"index_bytes", status.memory().index_bytes()},
                     {"rss_bytes", status.memory().rss_bytes()}};
+  Json devices = Json::array();
+  for (const v1::DeviceStatus& device : status.devices()) {
+    devices.push_back({{"medium", device.medium()},
+                       {"description", device.description()},
+                       {"bytes", device.bytes()},
+                       {"used_bytes", device.used_bytes()}});
+  }
+  json["devices"] = std::move(devices);
   Json cores = Json::array();
   for (const v1::CoreStatus& core : status.cores()) {
     cores.push_back({{"core", core.core()},
@@ -112,6 +120,21 @@ void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
   table->Add(std::move(row));
 }
 
+// "" if no node has a device.
+std::string DevicesText(const v1::StatusResponse& status) {
+  Table devices({"NODE", "MEDIUM", "USED", "DEVICE"});
+  bool any = false;
+  for (const auto& entry : status.nodes()) {
+    for (const v1::DeviceStatus& device : entry.status().devices()) {
+      any = true;
+      devices.Add({std::to_string(entry.node().node_id()), device.medium(),
+                   FormatBytes(device.used_bytes()) + " of " + FormatBytes(device.bytes()),
+                   device.description()});
+    }
+  }
+  return any ? devices.ToString() + "\n" : "";
+}
+
 std::string ForPeople(const v1::StatusResponse& status, const std::string& file) {
   std::size_t up = 0;
   Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "STORED", "OPERATIONS", "P99",
@@ -134,7 +157,8 @@ std::string ForPeople(const v1::StatusResponse& status, const std::string& file)
   return "cluster " + status.cluster_uuid() + ", " + std::to_string(up) + " of " +
          std::to_string(status.nodes_expected()) + " nodes up" +
          (status.forming() ? " (forming)" : "") + ", epoch " + std::to_string(status.epoch()) +
-         "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + spaces.ToString();
+         "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + DevicesText(status) +
+         spaces.ToString();
 }
 
 Status ShowStatus(Invocation& run) {

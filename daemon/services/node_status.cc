@@ -46,6 +46,16 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
   memory.set_rss_bytes(ResidentBytes());
 }
 
+void AddDevices(const storage::Volume& volume, v1::NodeStatusResponse* response) {
+  for (const auto& device : volume.usage().devices) {
+    auto* to = response->add_devices();
+    to->set_medium(device.medium == storage::DeviceMedium::kDax ? "dax" : "file");
+    to->set_description(device.description);
+    to->set_bytes(device.bytes);
+    to->set_used_bytes(device.used_bytes);
+  }
+}
+
 void AddNamespaces(const NodeState& node, const std::vector<PartitionStats>& partitions,
                    NamespaceId partitions_of, v1::NodeStatusResponse* response) {
   struct Sum {
@@ -94,6 +104,7 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
   }
   AddCores(node->cores->Stats(deadline), &response);
   AddNamespaces(*node, node->cores->NamespaceStats(deadline), partitions_of, &response);
+  if (node->volume != nullptr) AddDevices(*node->volume, &response);
   response.set_uptime_ms((Clock::Real().MonotonicNs() - node->started_ns) / 1'000'000);
   response.set_data_path(node->cores->Describe());
   return response;

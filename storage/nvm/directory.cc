@@ -19,21 +19,36 @@ std::string MiBText(std::uint64_t bytes) {
   return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
 }
 
-Result<std::unique_ptr<NvmDirectory>> NvmDirectory::Open(const std::string& path) {
+namespace {
+
+Result<int> OpenFolder(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0 && errno == ENOENT) {
+  if (descriptor >= 0) return descriptor;
+  if (errno == ENOENT) {
     return Status(StatusCode::kNotFound, "the directory '" + path + "' of --nvm-dir is not there",
                   "make it on a local disk: mkdir -p '" + path + "'");
   }
-  if (descriptor < 0 && errno == ENOTDIR) {
+  if (errno == ENOTDIR) {
     return Status(StatusCode::kFailedPrecondition, "'" + path + "' of --nvm-dir is no directory",
                   "name a directory on a local disk");
   }
-  if (descriptor < 0) {
-    const Status failed = DeviceFileError("open", path, errno);
-    return Status(failed.code(), std::string(failed.what()),
-                  "give --nvm-dir a directory that belongs to you");
-  }
+  const Status failed = DeviceFileError("open", path, errno);
+  return Status(failed.code(), std::string(failed.what()),
+                "give --nvm-dir a directory that belongs to you");
+}
+
+}  // namespace
+
+Status NvmDirectory::Check(const std::string& path) {
+  const auto descriptor = OpenFolder(path);
+  if (descriptor.ok()) close(*descriptor);
+  return descriptor.status();
+}
+
+Result<std::unique_ptr<NvmDirectory>> NvmDirectory::Open(const std::string& path) {
+  const auto opened = OpenFolder(path);
+  if (!opened.ok()) return opened.status();
+  const int descriptor = *opened;
   std::unique_ptr<NvmDirectory> directory(new NvmDirectory(path, descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return DeviceFileError("lock", path, errno);

@@ -20,6 +20,8 @@ class NvmDirectory {
   // Errors: kNotFound (missing), kFailedPrecondition (no directory), kPermissionDenied, kAborted
   // (another daemon holds it), kResourceExhausted (descriptors).
   static Result<std::unique_ptr<NvmDirectory>> Open(const std::string& path);
+  // The same but for the lock. Errors: as Open's, without kAborted.
+  static Status Check(const std::string& path);
   ~NvmDirectory();
   NvmDirectory(const NvmDirectory&) = delete;
   NvmDirectory& operator=(const NvmDirectory&) = delete;

@@ -118,7 +118,7 @@ TEST_CASE("UnknownNamesNameTheNearestKnownOne") {
 
 TEST_CASE("OptionsOfLaterVersionsAreRefusedEverywhere") {
   const TemporaryFolder folder;
-  for (const char* name : {"nvm-dir", "tls-cert", "tls-key", "tls-ca", "auth"}) {
+  for (const char* name : {"tls-cert", "tls-key", "tls-ca", "auth"}) {
     INFO(name);
     const auto flag = Load({"--" + std::string(name) + "=x"});
     CHECK(flag.code() == StatusCode::kUnimplemented);
@@ -278,6 +278,17 @@ TEST_CASE("AnyBytesGiveOptionsOrAStatus") {
     if (!flagged.ok()) REQUIRE_FALSE(flagged.status().what().empty());
   }
   CHECK(accepted > 0);
+}
+
+TEST_CASE("TheSizeOfDevicesIsNoShareOfTheMemory") {
+  const auto loaded = Load({"--nvm-dir=/a,/b", "--nvm-size=1.5GiB"});
+  REQUIRE(loaded.ok());
+  CHECK(loaded->options.nvm_dir == "/a,/b");
+  CHECK(loaded->options.nvm_bytes == 1536 * kMiB);
+  const auto share = Load({"--nvm-dir=/a", "--nvm-size=50%"});
+  CHECK(share.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(share.status(), "4GiB or 512M"));
+  CHECK(Says(Load({"--nvm-size=1GiB"}).status(), "nvm-size is given without nvm-dir"));
 }
 
 TEST_CASE("SizesAreWrittenAsPeopleDo") {

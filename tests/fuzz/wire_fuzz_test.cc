@@ -1,9 +1,6 @@
 // 10^6 random and mutated frames through each wire decoder, without a fuzzer: part of the ordinary
 // tests. The input ends at a page that may not be touched, so a read beyond it ends the program in
 // every build, not only under AddressSanitizer.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -14,6 +11,7 @@
 #include "proto/wire/chain.h"
 #include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
+#include "tests/fuzz/guarded_room.h"
 #include "tests/fuzz/wire_checks.h"
 #include "tests/proto/wire/samples.h"
 
@@ -27,35 +25,6 @@ constexpr int kRounds = 1'000'000;
 // Large frames cost as much as their bytes and find no more than small ones: one in so many.
 constexpr int kLargeOneIn = 200;
 constexpr std::size_t kSmallBytes = 600;
-
-// Memory whose last byte is followed by a page without any access.
-class GuardedRoom {
- public:
-  GuardedRoom() {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    usable_ = AlignUp(2 * limits::kFrameBytesMax, page);
-    mapped_ = usable_ + page;
-    void* memory =
-        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(memory != MAP_FAILED);
-    base_ = static_cast<std::byte*>(memory);
-    REQUIRE(mprotect(base_ + usable_, page, PROT_NONE) == 0);
-  }
-  ~GuardedRoom() { munmap(base_, mapped_); }
-  GuardedRoom(const GuardedRoom&) = delete;
-  GuardedRoom& operator=(const GuardedRoom&) = delete;
-
-  Bytes Put(const Frame& frame) {
-    std::byte* at = base_ + usable_ - frame.size();
-    if (!frame.empty()) std::memcpy(at, frame.data(), frame.size());
-    return {at, frame.size()};
-  }
-
- private:
-  std::byte* base_ = nullptr;
-  std::size_t usable_ = 0;
-  std::size_t mapped_ = 0;
-};
 
 void ReplaceByte(Random& random, Frame& frame) {
   constexpr std::uint8_t kSpecial[] = {0, 1, 2, 0x7f, 0x80, 0xfe, 0xff};
@@ -129,7 +98,7 @@ bool IsFrameCheck(bool (*check)(Bytes)) {
 
 void Fuzz(const char* name, bool (*check)(Bytes), Frame (*sample)(Random&, std::size_t)) {
   Random random(name);
-  GuardedRoom room;
+  GuardedRoom room(2 * limits::kFrameBytesMax);
   int accepted = 0;
   for (int round = 0; round < kRounds; ++round) {
     Frame frame;
@@ -305,7 +274,7 @@ TEST_CASE("AnyBytesGiveARequestOfAProcessGroupOrAStatus") {
 // Corpus files are named ok-* (accepted) or bad-* (refused), so that a decoder that changes its
 // mind about old frames is noticed.
 TEST_CASE("TheSeedCorpusIsJudgedAsItsNamesSay") {
-  GuardedRoom room;
+  GuardedRoom room(2 * limits::kFrameBytesMax);
   for (const Check& check : kChecks) {
     int files = 0;
     for (const auto& entry :

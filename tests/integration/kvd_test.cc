@@ -169,7 +169,7 @@ TEST_CASE("WrongOptionsGiveOneLineAndExitCode2") {
   std::ofstream(config) << "memory = \n";
   CheckRefused(Run({"--config=" + config}), 2, config + ", line 1");
   CheckRefused(Run({"--memroy=1G"}), 2, "did you mean 'memory'?");
-  CheckRefused(Run({"--nvm-dir=/x"}), 2, "--nvm-dir is not in this version");
+  CheckRefused(Run({"--nvm-size=1GiB"}), 2, "nvm-size is given without nvm-dir");
   CheckRefused(Run({"--auth=munge"}), 2, "--auth is not in this version");
   CheckRefused(Run({"--memory=1M"}), 2, "at least 64MiB");
   CheckRefused(Run({}, {"TIDEPOOL_CORSE=1"}), 2, "did you mean 'cores'?");

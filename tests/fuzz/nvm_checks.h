@@ -1,0 +1,28 @@
+// What must hold for any bytes that a decoder of stored blocks is given; a violation ends the
+// program.
+//
+// Run by nvm_fuzz_test on random blocks, by libFuzzer (nvm_fuzzer.cc) and on the seed corpus.
+#pragma once
+
+#include "proto/base/bytes.h"
+
+namespace tidepool::fuzz {
+
+// Each returns whether the bytes were accepted. What is accepted, encoded again, gives the same
+// bytes.
+
+// A superblock, filled up with zeros or cut off to its size. The checksum is made right first, as
+// no fuzzer would guess it: what is behind it must stand by itself.
+bool CheckSuperblock(Bytes input);
+// The block as it is, of any size.
+bool CheckRawSuperblock(Bytes input);
+bool CheckCatalog(Bytes input);
+
+struct NvmCheck {
+  const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
+  bool (*run)(Bytes input);
+};
+inline constexpr NvmCheck kNvmChecks[] = {{"superblock", CheckSuperblock},
+                                          {"catalog", CheckCatalog}};
+
+}  // namespace tidepool::fuzz
