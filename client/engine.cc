@@ -365,8 +365,10 @@ void Engine::OnFrame(Bytes frame) {
     case wire::FrameType::kStreamAck:
       if (wire::DecodeStream(frame, &stream).ok()) link.OnStreamAck(stream);
       return;
-    case wire::FrameType::kRequest:
     case wire::FrameType::kDetach:
+      return session.OnLost(
+          Status(StatusCode::kUnavailable, session.Describe() + " has ended the session"));
+    case wire::FrameType::kRequest:
       return;
   }
 }

@@ -211,6 +211,7 @@ class Engine final : public transport::Receiver {
   void WakeLeader();
   void WakeLeaderBefore(std::uint64_t at_ns);
   void FlushDirty(std::uint64_t now_ns);
+  void LookAfterPause();
   void RunReady(Lock& lock);
   void Expire(std::uint64_t now_ns);
 
@@ -294,7 +295,8 @@ class Engine final : public transport::Receiver {
   std::uint64_t sequence_ = 0;
   std::vector<CoreLink*> dirty_;
   std::vector<CoreLink*> flushing_;
-  std::vector<Call*> ready_;  // Done, and their `then` is to run.
+  std::uint64_t flushed_ns_ = 0;  // When FlushDirty ran last.
+  std::vector<Call*> ready_;      // Done, and their `then` is to run.
   ClientStats stats_;
 
   // Where things are.

@@ -17,6 +17,11 @@ constexpr std::uint64_t kNever = ~std::uint64_t{0};
 // Rounds between two looks at the clock, which costs 20 ns.
 constexpr unsigned kRoundsPerClock = 32;
 
+// After such a pause a program looks whether its sessions are still there before it sends.
+constexpr std::uint64_t kPauseNs = 100'000'000;
+// The network library gives what has come one by one.
+constexpr int kLookRounds = 8;
+
 void Relax() { __builtin_ia32_pause(); }
 
 }  // namespace
@@ -246,7 +251,19 @@ void Engine::MarkDirty(CoreLink* link) {
   dirty_.push_back(link);
 }
 
+// Nobody has moved the client on for a while: a daemon may have closed its session meanwhile, and a
+// change that is sent into a closed connection ends unknown. Found out before, it goes by a new
+// one.
+void Engine::LookAfterPause() {
+  for (int round = 0; round < kLookRounds; ++round) worker_->Progress();
+}
+
 void Engine::FlushDirty(std::uint64_t now_ns) {
+  // Who leads, or sleeps, has seen or is told what came meanwhile.
+  const bool unwatched = !leading_ && !background_sleeps_;
+  if (unwatched && now_ns >= flushed_ns_ + kPauseNs) [[unlikely]]
+    LookAfterPause();
+  flushed_ns_ = now_ns;
   flushing_.swap(dirty_);
   for (CoreLink* link : flushing_) {
     link->dirty = false;

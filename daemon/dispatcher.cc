@@ -69,7 +69,8 @@ Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 void Dispatcher::Start(transport::Worker* worker) {
   worker_ = worker;
   streams_ = std::make_unique<Streams>(*worker, pool_, store_, core_);
-  sessions_ = std::make_unique<Sessions>(*worker, *streams_, clock_);
+  sessions_ = std::make_unique<Sessions>(*worker, *streams_, clock_,
+                                         KeptBytesMax(store_.usage().limit_bytes));
 }
 
 void Dispatcher::Stop() {

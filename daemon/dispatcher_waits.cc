@@ -225,7 +225,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   suspended_.RetryAll(now_ns, Attempts());
   for (const ProcessGroups::Name& group : groups_.CheckSuspects(now_ns, [this](SessionId id) {
          const Session* session = sessions_->Find(id);
-         return session != nullptr && session->attached();
+         return session != nullptr && session->endpoint != nullptr;
        })) {
     groups_to_wake_.push_back(group);
   }

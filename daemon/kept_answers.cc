@@ -40,13 +40,13 @@ void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_
   frame->entries.back().answer.value = {};
   values.insert(values.end(), answer.value.begin(), answer.value.end());
   frame->value_bytes += answer.value.size();
-  value_bytes_ += answer.value.size();
+  Count(static_cast<std::int64_t>(answer.value.size()));
 }
 
 void KeptAnswers::AddFailure(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group) {
   Add(frame, answer, group, nullptr);
   frame->value_bytes += limits::kKeptFailureBytes;
-  value_bytes_ += limits::kKeptFailureBytes;
+  Count(limits::kKeptFailureBytes);
 }
 
 void KeptAnswers::ReleaseBelow(std::uint64_t below) {
@@ -56,7 +56,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
   if (below - finished_below_ > frames_.size()) {
     for (auto at = frames_.begin(); at != frames_.end();) {
       if (at->first < below) {
-        value_bytes_ -= at->second->value_bytes;
+        Count(-static_cast<std::int64_t>(at->second->value_bytes));
         frames_.erase(at++);
       } else {
         ++at;
@@ -66,7 +66,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
     for (std::uint64_t id = finished_below_; id < below; ++id) {
       const auto found = frames_.find(id);
       if (found == frames_.end()) continue;
-      value_bytes_ -= found->second->value_bytes;
+      Count(-static_cast<std::int64_t>(found->second->value_bytes));
       if (spare_.size() < kSpareFramesMax &&
           found->second->values.capacity() <= limits::kKeptAnswerWarmBytes) {
         found->second->entries.clear();  // Now: they may pin large values.

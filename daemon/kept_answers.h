@@ -46,10 +46,17 @@ struct KeptFrame {
 };
 
 // One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames and
-// kKeptAnswerBytesMax of values, which the dispatcher enforces. Frames with up to
-// kKeptAnswerWarmBytes of values cost no allocation once warm.
+// kKeptAnswerBytesMax of values, which the dispatcher enforces; all of a core's by what its
+// Sessions allow, which count them in `total_bytes`. Frames with up to kKeptAnswerWarmBytes of
+// values cost no allocation once warm.
 class KeptAnswers {
  public:
+  // `total_bytes`, if there is one, outlives it.
+  explicit KeptAnswers(std::uint64_t* total_bytes = nullptr) : total_bytes_(total_bytes) {}
+  ~KeptAnswers() { Count(-static_cast<std::int64_t>(value_bytes_)); }
+  KeptAnswers(const KeptAnswers&) = delete;
+  KeptAnswers& operator=(const KeptAnswers&) = delete;
+
   // Null if the frame is not kept.
   KeptFrame* Find(std::uint64_t frame_id);
   KeptFrame& Make(std::uint64_t frame_id, std::size_t groups);
@@ -66,6 +73,12 @@ class KeptAnswers {
   std::uint64_t value_bytes() const { return value_bytes_; }
 
  private:
+  void Count(std::int64_t bytes) {
+    value_bytes_ += static_cast<std::uint64_t>(bytes);
+    if (total_bytes_ != nullptr) *total_bytes_ += static_cast<std::uint64_t>(bytes);
+  }
+
+  std::uint64_t* const total_bytes_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<KeptFrame>> frames_;
   std::vector<std::unique_ptr<KeptFrame>> spare_;  // Reused: they keep their vectors' capacity.
   std::uint64_t finished_below_ = 1;

@@ -50,15 +50,14 @@ class HeldBytes {
 
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
 struct Session {
+  // `kept_bytes`: what all sessions of the core keep of values.
+  explicit Session(std::uint64_t* kept_bytes) : kept(kept_bytes) {}
+
   SessionId id;
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
   bool daemon = false;
   std::string client_name;
-  // Of the client, from its attach to its first frame, at which it is connected to.
-  std::string worker_address;
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
-  // Its client may send, and is not to be missed.
-  bool attached() const { return endpoint != nullptr || !worker_address.empty(); }
   std::uint64_t last_heard_ns = 0;
   // The same of all cores: a client that speaks to one of them is not silent to the others. Shared
   // by the session's halves, and gone with the last of them.

@@ -1,5 +1,6 @@
 #include "daemon/sessions.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,8 +10,9 @@
 
 namespace tidepool::daemon {
 
-Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock)
-    : worker_(worker), streams_(streams), clock_(clock) {}
+Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
+                   std::uint64_t kept_bytes_max)
+    : worker_(worker), streams_(streams), clock_(clock), kept_bytes_max_(kept_bytes_max) {}
 
 Sessions::~Sessions() {
   for (auto& [id, session] : sessions_) Disconnect(*session);
@@ -30,9 +32,10 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     return Status(StatusCode::kCancelled, "a later attach of this session came first");
   }
   if (session != nullptr) Disconnect(*session);
-  TP_RETURN_IF_ERROR(worker_.CheckAddress(request.worker_address));
+  auto endpoint = worker_.Connect(request.worker_address);
+  if (!endpoint.ok()) return endpoint.status();
   if (session == nullptr) {
-    auto made = std::make_unique<Session>();
+    auto made = std::make_unique<Session>(&kept_bytes_);
     made->id = grant.id;
     made->daemon = request.daemon;
     made->client_name = request.client_name;
@@ -43,8 +46,9 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     sessions_.emplace(grant.id.value(), std::move(made));
   }
   session->connection = grant.connection;
-  session->worker_address = request.worker_address;
-  Heard(*session, clock_.MonotonicNs());
+  session->endpoint = *endpoint;
+  session->endpoint->user = session;
+  Touch(*session, clock_.MonotonicNs());
   return OkStatus();
 }
 
@@ -55,22 +59,9 @@ Session* Sessions::Find(SessionId id) {
 
 Session* Sessions::Find(std::uint64_t id, std::uint32_t connection) {
   Session* session = Find(SessionId(id));
-  if (session == nullptr || session->connection != connection) return nullptr;
-  if (session->endpoint == nullptr && !session->worker_address.empty()) Connect(*session);
-  return session->endpoint != nullptr ? session : nullptr;
-}
-
-// Not before its first frame, whose connection the endpoint then shares: when both sides connect to
-// each other at once, and again as these connections break, UCX 1.13.1 aborts the process
-// (tcp_cm.c, "stale_fd == -1").
-void Sessions::Connect(Session& session) {
-  auto endpoint = worker_.Connect(std::exchange(session.worker_address, {}));
-  if (!endpoint.ok()) {
-    log::Warn("cannot answer " + session.client_name + ": " + endpoint.status().ToString());
-    return;
-  }
-  session.endpoint = *endpoint;
-  session.endpoint->user = &session;
+  const bool current =
+      session != nullptr && session->connection == connection && session->endpoint != nullptr;
+  return current ? session : nullptr;
 }
 
 Session* Sessions::FindByEndpoint(transport::Endpoint* endpoint) {
@@ -78,7 +69,7 @@ Session* Sessions::FindByEndpoint(transport::Endpoint* endpoint) {
   return session != nullptr && session->endpoint == endpoint ? session : nullptr;
 }
 
-void Sessions::Heard(Session& session, std::uint64_t now_ns) {
+void Sessions::Touch(Session& session, std::uint64_t now_ns) {
   // The shared word costs a cache miss, so it is written once a second.
   constexpr std::uint64_t kStepNs = 1'000'000'000;
   if (now_ns < session.last_heard_ns + kStepNs) return;
@@ -88,11 +79,10 @@ void Sessions::Heard(Session& session, std::uint64_t now_ns) {
 
 void Sessions::Disconnect(Session& session) {
   streams_.OnDisconnect(session);
-  session.worker_address.clear();
   if (session.endpoint == nullptr) return;
   session.endpoint->user = nullptr;
   worker_.Close(std::exchange(session.endpoint, nullptr));
-  Heard(session, clock_.MonotonicNs());
+  Touch(session, clock_.MonotonicNs());
 }
 
 void Sessions::End(Session& session, std::string_view why) {
@@ -103,6 +93,27 @@ void Sessions::End(Session& session, std::string_view why) {
   sessions_.erase(session.id.value());
 }
 
+// An eighth less than there may be, so that the next frame does not look again.
+void Sessions::ShedKept(const Session& but) {
+  std::vector<Session*> holders;
+  for (const auto& [id, session] : sessions_) {
+    if (session.get() != &but && session->kept.value_bytes() > 0) holders.push_back(session.get());
+  }
+  std::sort(holders.begin(), holders.end(),
+            [](const Session* a, const Session* b) { return a->last_heard_ns < b->last_heard_ns; });
+  std::size_t ended = 0;
+  while (ended < holders.size() && kept_bytes_ > kept_bytes_max_ / 8 * 7) {
+    streams_.SayGoodbye(*holders[ended]);
+    End(*holders[ended++], {});
+  }
+  if (ended == 0) return;
+  log::Warn(
+      "more than " + std::to_string(kept_bytes_max_ >> 20) +
+      " MiB of answers were kept for clients that do not go on; closed the sessions that were "
+      "silent longest: " +
+      std::to_string(ended));
+}
+
 void Sessions::ExpireSilent(std::uint64_t now_ns) {
   constexpr std::uint64_t kSilentNs = limits::kSessionUnconnectedSeconds * 1'000'000'000ull;
   std::vector<Session*> silent;
@@ -110,7 +121,7 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
     // A client that waits for an answer is not silent however long it takes. One that receives a
     // value is heard by its acknowledgements.
     if (session->waiting_operations > 0) continue;
-    if (session->suspended_operations > 0 && session->attached()) continue;
+    if (session->suspended_operations > 0 && session->endpoint != nullptr) continue;
     if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
       silent.push_back(session.get());
   }

@@ -5,6 +5,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "daemon/session.h"
 #include "daemon/streams.h"
 #include "proto/base/clock.h"
+#include "proto/base/limits.h"
 #include "proto/transport/transport.h"
 
 namespace tidepool::daemon {
@@ -25,11 +27,20 @@ struct SessionGrant {
   std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;  // See Session.
 };
 
+// What the answers that a core keeps may take of the heap, beside the memory that holds records: of
+// a node with `memory_bytes` for these a 16th for each core, 32 to 256 MiB. The upper bound is what
+// the credits of all sessions allow to be under way at once.
+constexpr std::uint64_t KeptBytesMax(std::uint64_t memory_bytes) {
+  return std::clamp<std::uint64_t>(memory_bytes / 16, 4 * limits::kKeptAnswerBytesMax,
+                                   limits::kCreditBytesBudget);
+}
+
 // Owner core only.
 class Sessions {
  public:
-  // All must outlive it.
-  Sessions(transport::Worker& worker, Streams& streams, const Clock& clock);
+  // All must outlive it. `kept_bytes_max`: see KeptBytesMax.
+  Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
+           std::uint64_t kept_bytes_max);
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -40,15 +51,21 @@ class Sessions {
   // kCancelled (a later attach has been here already).
   Status Attach(const SessionGrant& grant, const AttachRequest& request);
 
-  // For frames: the session is held and connected, by this connection; at the first of them it is
-  // connected to. Else null.
+  // For frames: the session is held and connected, by this connection. Else null.
   Session* Find(std::uint64_t id, std::uint32_t connection);
   // Null if it is not held.
   Session* Find(SessionId id);
   Session* FindByEndpoint(transport::Endpoint* endpoint);
 
-  // A frame of the session has come.
-  void Heard(Session& session, std::uint64_t now_ns);
+  // A frame of the session has come. If more is kept for all of them than may be, others end, those
+  // first that have been silent longest. They are told: a client that has all of its answers
+  // attaches anew before it sends, and loses nothing; what a stopped one had under way ends with
+  // kUnknown.
+  void Heard(Session& session, std::uint64_t now_ns) {
+    Touch(session, now_ns);
+    if (kept_bytes_ > kept_bytes_max_) [[unlikely]]
+      ShedKept(session);
+  }
 
   // Drops the connection; the session waits for its client.
   void Disconnect(Session& session);
@@ -61,11 +78,14 @@ class Sessions {
   std::size_t size() const { return sessions_.size(); }
 
  private:
-  void Connect(Session& session);
+  static void Touch(Session& session, std::uint64_t now_ns);
+  void ShedKept(const Session& but);
 
   transport::Worker& worker_;
   Streams& streams_;
   const Clock& clock_;
+  const std::uint64_t kept_bytes_max_;
+  std::uint64_t kept_bytes_ = 0;  // Of the values of all kept answers.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
 };
 

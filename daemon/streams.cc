@@ -34,6 +34,16 @@ void Streams::Acknowledge(Session& session, const wire::StreamHeader& of, std::u
   (void)worker_.Send(session.endpoint, std::move(buffer));  // A lost peer is reported elsewhere.
 }
 
+void Streams::SayGoodbye(const Session& session) {
+  if (session.endpoint == nullptr) return;
+  wire::FrameHeader header = HeaderFor(session, core_, wire::FrameType::kDetach, 0);
+  header.bytes = limits::kFrameHeaderBytes;
+  transport::FrameBufferPtr buffer = pool_.Take();
+  wire::StoreHeader(buffer->data(), header);
+  buffer->set_size(limits::kFrameHeaderBytes);
+  (void)worker_.Send(session.endpoint, std::move(buffer));
+}
+
 void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
   const wire::StreamHeader& part = frame.stream;
   if (part.upload == 0 || part.stream <= session.uploads_ended) return;

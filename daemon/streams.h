@@ -44,6 +44,9 @@ class Streams {
   // since the client starts it again, also when a Put that names it is refused. Kept for a client
   // that might come back, uploads of 300 killed clients filled the memory of everybody.
   void OnDisconnect(Session& session);
+  // Tells a client that its session is about to end, as a closed connection only tells who next
+  // sends into it.
+  void SayGoodbye(const Session& session);
   // The client has finished its frames below: nobody waits for their values any more.
   void DropDownloadsBelow(Session& session, std::uint64_t frame_id);
 

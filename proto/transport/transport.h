@@ -111,10 +111,6 @@ class Worker {
   // (descriptors).
   virtual Result<Endpoint*> Connect(std::string_view address) = 0;
 
-  // Whether Connect would try: the address is one of ours, and there are descriptors left.
-  // Errors: kInvalidArgument, kResourceExhausted.
-  virtual Status CheckAddress(std::string_view address) const = 0;
-
   // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is
   // dead after the call. Allowed inside the Receiver's callbacks. The peer is told by OnPeerLost,
   // within about a second. Progress afterwards (Arm insists on it): the connection is torn down

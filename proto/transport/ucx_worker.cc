@@ -160,17 +160,11 @@ UcxEndpoint* UcxWorker::TakeEndpoint() {
   return endpoint;
 }
 
-Status UcxWorker::CheckAddress(std::string_view address) const {
-  std::string_view raw;
-  TP_RETURN_IF_ERROR(UnwrapAddress(address, &raw));
-  return CheckDescriptors("cannot connect to a peer");
-}
-
 Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
   OwnerCheck::Scope scope(owner_);
-  TP_RETURN_IF_ERROR(CheckAddress(address));
   std::string_view raw;
   TP_RETURN_IF_ERROR(UnwrapAddress(address, &raw));
+  TP_RETURN_IF_ERROR(CheckDescriptors("cannot connect to a peer"));
   // A copy for its alignment: UCX reads the address as its own structure.
   const std::string aligned(raw);
   UcxEndpoint* endpoint = TakeEndpoint();

@@ -66,7 +66,6 @@ class UcxWorker final : public Worker {
   // Taken when the worker was made, so any thread may ask.
   std::string Address() const override { return address_; }
   Result<Endpoint*> Connect(std::string_view address) override;
-  Status CheckAddress(std::string_view address) const override;
   void Close(Endpoint* endpoint) override;
   Status Send(Endpoint* endpoint, FrameBufferPtr buffer) override;
   unsigned Progress() override;

@@ -27,7 +27,7 @@ enum class FrameType : std::uint8_t {
   kAnswer = 2,
   kStreamPart = 3,
   kStreamAck = 4,
-  kDetach = 5,
+  kDetach = 5,  // Of a client: it leaves. Of a daemon: it ends the session.
 };
 inline constexpr std::uint8_t kFrameTypeMax = 5;
 

@@ -49,7 +49,6 @@ class FakeWorker final : public transport::Worker {
     return std::to_string(reinterpret_cast<std::uintptr_t>(this));
   }
 
-  Status CheckAddress(std::string_view /*address*/) const override { return OkStatus(); }
   Result<transport::Endpoint*> Connect(std::string_view address) override {
     auto endpoint = std::make_unique<FakeEndpoint>();
     unsigned node = 0;

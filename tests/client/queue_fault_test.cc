@@ -164,6 +164,48 @@ TEST_CASE("What a killed producer was told is there, in its order", "[fault][kin
   CHECK(queue.Push("next").ok());
 }
 
+// What their last answers take of the daemon's heap is more than it keeps: their sessions end.
+// Since they have these answers they only attach anew.
+TEST_CASE("Idle consumers with large last answers go on later as if nothing had been",
+          "[fault][kinds]") {
+  constexpr std::size_t kConsumers = 48;
+  constexpr std::size_t kPops = 16;  // Under way at once, of two items each: 960 kB.
+  TestCluster cluster({.nodes = 1, .cores = 1, .memory = "256MiB"});  // It keeps 32 MiB.
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const auto queue = Open<BytesQueue>(client, "q");
+  const std::string value(30'000, 'v');
+  auto buffered = queue.Buffered();
+  for (std::size_t i = 0; i < kConsumers * (2 * kPops + 1); ++i) buffered.Push(value);
+  RequireOk(buffered.Flush());
+  std::vector<Client> clients;
+  std::vector<BytesQueue> consumers;
+  for (std::size_t i = 0; i < kConsumers; ++i) {
+    clients.push_back(ConnectTo(cluster));
+    consumers.push_back(Open<BytesQueue>(clients.back(), "q"));
+    std::vector<Future<ItemBatch>> pops;
+    for (std::size_t pop = 0; pop < kPops; ++pop) {
+      pops.push_back(consumers.back().PopManyAsync(2));
+    }
+    for (Future<ItemBatch>& pop : pops) {
+      const auto items = pop.Wait();
+      RequireOk(items.status());
+      REQUIRE(items->size() == 2);
+    }
+  }
+  std::uint64_t attached_anew = 0;
+  for (std::size_t i = 0; i < kConsumers; ++i) {
+    const std::uint64_t before = clients[i].Stats().attaches;
+    const auto item = consumers[i].Pop();
+    INFO("consumer " << i << ": " << item.status().ToString());
+    REQUIRE(item.ok());
+    attached_anew += clients[i].Stats().attaches - before;
+    CHECK(clients[i].Stats().operations_unknown == 0);
+  }
+  CHECK(attached_anew > 0);
+  CHECK(queue.Length()->ready == 0);
+}
+
 TEST_CASE("A daemon that comes back without its items says so", "[fault][kinds]") {
   Fixture fixture;
   const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");

@@ -46,6 +46,26 @@ TEST_CASE("KeptAnswersComeBackAsTheyWere") {
   CHECK(kept.Find(1) == nullptr);
 }
 
+TEST_CASE("AllSessionsOfACoreCountTheirValuesTogether") {
+  std::uint64_t total = 0;
+  KeptAnswers others(&total);
+  others.Add(&others.Make(1, 1), AnswerWith(std::string(70, 'o')), 0, nullptr);
+  {
+    KeptAnswers kept(&total);
+    kept.Add(&kept.Make(1, 1), AnswerWith(std::string(1'000, 'v')), 0, nullptr);
+    kept.Add(&kept.Make(2, 1), AnswerWith(std::string(200, 'v')), 0, nullptr);
+    kept.AddFailure(&kept.Make(9, 1), AnswerWith({}), 0);
+    CHECK(total == 1'270 + limits::kKeptFailureBytes);
+    kept.ReleaseBelow(2);
+    CHECK(total == 270 + limits::kKeptFailureBytes);
+    kept.ReleaseBelow(3);
+    CHECK(total == 70 + limits::kKeptFailureBytes);
+    kept.ReleaseBelow(9);
+    CHECK(total == 70 + limits::kKeptFailureBytes);
+  }
+  CHECK(total == 70);
+}
+
 TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {
   KeptAnswers kept;
   const std::string value(100, 'v');  // As of an item that was popped.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/core.h"
+#include "daemon/sessions.h"
 #include "proto/base/limits.h"
 #include "proto/wire/queue_ops.h"
 #include "proto/wire/reply_room.h"
@@ -546,6 +547,54 @@ TEST_CASE("OperationsOfAnotherKindAreRefused") {
   Fixture map(Kind::kHash);
   CHECK(map.Code(PushOp("a")) == StatusCode::kInvalidArgument);
   CHECK(map.Code(PopOp()) == StatusCode::kInvalidArgument);
+}
+
+// Each keeps less than a session may, and together they would keep more than the core.
+TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
+  constexpr int kConsumers = 12;
+  constexpr int kPops = 160;  // Of 32,000 bytes each: 5.1 MB.
+  static_assert(kConsumers * kPops * 32'000ull > KeptBytesMax(kMemoryBytes) * 3 / 2);
+  static_assert(kPops * 32'000ull < limits::kKeptAnswerBytesMax);
+  TestNode node(1, kMemoryBytes, Kind::kQueue);
+  RawClient producer(node);
+  producer.Attach();
+  const std::string value(32'000, 'v');
+  std::vector<std::unique_ptr<RawClient>> consumers;
+  std::uint64_t first_pop = 0;
+  for (int i = 0; i < kConsumers; ++i) {
+    consumers.push_back(std::make_unique<RawClient>(node));
+    RawClient& consumer = *consumers.back();
+    consumer.Attach();
+    for (int pop = 0; pop < kPops; ++pop) {
+      producer.finished_below = producer.Call({PushOp(value)});
+      REQUIRE(producer.WaitAnswer().answer.code == StatusCode::kOk);
+      const std::uint64_t frame = consumer.Call({PopOp()});
+      if (pop == 0) first_pop = frame;
+      REQUIRE(consumer.WaitAnswer().answer.code == StatusCode::kOk);
+    }
+  }
+  // What is kept now fits, and those are gone that have been silent longest.
+  int held = 0;
+  for (int i = 0; i < kConsumers; ++i) {
+    const bool resumed = consumers[static_cast<std::size_t>(i)]->Attach();
+    if (held > 0) CHECK(resumed);
+    held += resumed ? 1 : 0;
+  }
+  CHECK(held > 0);
+  CHECK(held < kConsumers);
+  CHECK(static_cast<std::uint64_t>(held) * kPops * value.size() <= KeptBytesMax(kMemoryBytes));
+  // Whose session is held still gets its answer again.
+  RawClient& last = *consumers.back();
+  wire::FrameHeader again = last.NextHeader();
+  again.frame_id = first_pop;
+  last.Send(last.Request(again, node.term(), {PopOp()}));
+  const OwnedAnswer kept = last.WaitAnswer();
+  CHECK(kept.frame_id == first_pop);
+  CHECK(kept.answer.code == StatusCode::kOk);
+  CHECK(kept.value.size() > value.size());
+  // And the queue serves whoever comes.
+  producer.Call({PopOp()});
+  CHECK(producer.WaitAnswer().answer.code == StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import stat
+import tempfile
 
 import kvctl_support
 
@@ -30,6 +31,21 @@ class StartAndStop(kvctl_support.KvctlTest):
         self.assertIn(b"stopped 2 daemons", self.good("stop", "--discard"))
         self.assertEqual([pid for pid in self.cluster.pids if kvctl_support.alive(pid)], [])
         self.assertFalse(os.path.exists(self.cluster.file))
+
+    def test_status_shows_the_devices_of_each_node(self):
+        # On the build's disk: the temporary folder may be memory without direct I/O.
+        with tempfile.TemporaryDirectory(prefix="nvm-", dir=os.getcwd()) as folder:
+            self.cluster.start(1, more=(f"--nvm-dir={folder}", "--nvm-size=40MiB"))
+            status = self.kvctl("status", "--json").json()["result"]
+            [device] = status["nodes"][0]["devices"]
+            self.assertLessEqual(device.pop("used_bytes"), 40 << 20)
+            self.assertEqual(device, {"medium": "file", "bytes": 40 << 20, "description":
+                                      f"{folder}/tidepool.nvm (file, O_DIRECT, io_uring)"})
+            self.assertRegex(self.good("status").decode(), r"0  file .* of 40.0 MiB  .*tidepool.nvm")
+            self.cluster.kill()
+        self.cluster.start(1)
+        self.assertEqual(self.kvctl("status", "--json").json()["result"]["nodes"][0]["devices"], [])
+        self.assertNotIn(b"MEDIUM", self.good("status"))
 
     def test_records_are_counted_over_all_nodes_as_users_see_them(self):
         self.cluster.start(3)

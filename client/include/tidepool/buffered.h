@@ -68,8 +68,8 @@ struct BufferedOptions {
 
 // One operation that did not take effect, or perhaps did not (kUnknown).
 struct BufferedFailure {
-  // Of a queue the item's value, so that it can be pushed again; empty if that is above 32 KiB, or
-  // if the failures since the last Flush have more than 64 MiB of them.
+  // Of a queue the item's value, so that it can be pushed again, unless it is above 32 KiB. Empty
+  // behind the first 64 MiB of them since the last Flush.
   std::string key;
   Status status;
   // Of a queue: which push it was, counted from 0 since the last Flush.

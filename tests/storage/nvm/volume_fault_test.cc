@@ -13,9 +13,9 @@ namespace {
 class Node {
  public:
   Node(std::size_t devices, std::uint64_t seed) {
-    options.layout = test::SmallLayout(2);
+    options.layout = test::SmallLayout(8);  // So that superblocks differ in two sectors.
     for (std::size_t i = 0; i < devices; ++i) {
-      faulty.push_back(std::make_shared<FaultDevice>(256 * 1024, seed + i));
+      faulty.push_back(std::make_shared<FaultDevice>(320 * 1024, seed + i));
     }
   }
   Result<std::unique_ptr<Volume>> Open() {
@@ -39,16 +39,21 @@ TEST_CASE("ACrashAtAnyWriteOfAStartOrStopLeavesAVolumeThatOpens") {
     std::mt19937_64 random(first_seed + i);
     Node node(1 + random() % 3, random());
     std::string catalog;
+    CheckpointAddress checkpoint;
     for (int life = 0; life < 5; ++life) {
-      for (const auto& device : node.faulty) device->PowerOffAfterWrites(random() % 12);
+      for (const auto& device : node.faulty) device->PowerOffAfterWrites(random() % 14);
       auto volume = node.Open();
       Status changed;
       bool closed = false;
+      CheckpointAddress next_checkpoint = checkpoint;
       std::string next = catalog;
       if (volume.ok()) {
         next = std::string(1 + random() % 5'000, static_cast<char>('a' + life));
         changed = (*volume)->WriteCatalog(AsBytes(next));
-        closed = changed.ok() && (*volume)->Close().ok();
+        next_checkpoint = {random(), 1 + random() % 1'000};
+        const Status updated = (*volume)->Update(
+            0, [&](Superblock& superblock) { superblock.checkpoints[7][1] = next_checkpoint; });
+        closed = updated.ok() && (*volume)->Close().ok();
       } else {
         REQUIRE(volume.code() == StatusCode::kDeviceError);
       }
@@ -61,6 +66,9 @@ TEST_CASE("ACrashAtAnyWriteOfAStartOrStopLeavesAVolumeThatOpens") {
       REQUIRE(again.ok());
       const bool found_clean = (*again)->found(0).clean_stop;
       if (closed) REQUIRE(found_clean);
+      const CheckpointAddress& found = (*again)->found(0).checkpoints[7][1];
+      REQUIRE((found == next_checkpoint || (!closed && found == checkpoint)));
+      checkpoint = found;
       ++(found_clean ? clean : unclean);
       const auto read = (*again)->ReadCatalog();
       REQUIRE(read.ok());
