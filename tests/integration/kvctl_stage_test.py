@@ -142,7 +142,7 @@ class Staging(StagingTest):
                                    env=self.cluster.environment, cwd=self.cluster.folder,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         jobs = lambda: [item for item in self.kvctl("stage", "status", "--json").json()["result"]["jobs"]
-                        if item["directory"].endswith("/orphan")]
+                        if item.get("directory", "").endswith("/orphan")]
         kvctl_support.wait_until(jobs)
         process.kill()
         process.wait()
@@ -297,7 +297,7 @@ class KilledKvctl(StagingTest):
 
     def jobs(self, directory):
         listed = self.kvctl("stage", "status", "--json").json()["result"]["jobs"]
-        return [job for job in listed if job["directory"] == directory and not job["done"]]
+        return [job for job in listed if job.get("directory") == directory and not job["done"]]
 
     def again(self, files, *command, directory):
         """The end of a job whose kvctl was killed, as the same command given again shows it. None if
