@@ -4,10 +4,6 @@
 //                           the frame's top 16 bits; "connect HEX" on stdin adds an endpoint
 //   flood HEX               prints its address, reads its id, then sends without end, 16 in flight;
 //                           prints "up" after 20 answers
-//   idle N                  N workers, whose addresses it prints; does nothing with them
-//   watch N                 reads N addresses, sends a frame to each, prints "up", reads a line,
-//   and
-//                           waits; prints after how many ms all of them were reported lost
 //   self N                  N round trips of 64 B and one of 60 KiB between two workers of its
 //                           own (for strace); prints the lanes
 //   rendezvous [NAME...]    moves 1 MiB by bare UCX with the settings of the table, without NAMEs
@@ -31,7 +27,6 @@
 #include <string>
 #include <thread>
 
-#include "proto/base/clock.h"
 #include "proto/transport/process_environment.h"
 #include "proto/transport/settings.h"
 #include "tests/proto/transport/harness.h"
@@ -111,45 +106,6 @@ int Flood(const std::string& server) {
       Say("up");
     }
   }
-}
-
-int Idle(std::size_t count) {
-  auto context = MakeLoopback();
-  RecordingReceiver receiver;
-  std::vector<std::unique_ptr<Worker>> workers;
-  for (std::size_t i = 0; i < count; ++i) {
-    workers.push_back(MakeWorkerOf(context.get(), &receiver));
-    Say(ToHex(workers.back()->Address()));
-  }
-  for (;;) {
-    unsigned events = 0;
-    for (const auto& worker : workers) events += worker->Progress();
-    if (events == 0) sched_yield();
-  }
-}
-
-int Watch(std::size_t count) {
-  BufferPool pool;
-  auto context = MakeLoopback();
-  RecordingReceiver receiver;
-  auto worker = MakeWorkerOf(context.get(), &receiver);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::string hex;
-    std::cin >> hex;
-    auto endpoint = worker->Connect(FromHex(hex));
-    if (!endpoint.ok()) return 1;
-    if (!worker->Send(*endpoint, MakeFrame(&pool, i, 64)).ok()) return 2;
-  }
-  // All is sent, and over some rounds of keepalive all are alive.
-  const Deadline settled = Deadline::AfterMs(3'000);
-  while (!settled.Passed()) worker->Progress();
-  if (!receiver.lost.empty()) return 3;
-  Say("up");
-  while (!StdinHasLine()) worker->Progress();
-  const std::uint64_t begin_ns = Clock::Real().MonotonicNs();
-  const bool all = PumpUntil({worker.get()}, [&] { return receiver.lost.size() == count; });
-  Say(all ? std::to_string((Clock::Real().MonotonicNs() - begin_ns) / 1'000'000) : "never");
-  _exit(0);
 }
 
 int PingPong(Worker* worker, Endpoint* to, RecordingReceiver* receiver, BufferPool* pool,
@@ -328,8 +284,6 @@ int Run(const std::vector<std::string>& args) {
   const std::string role = args.size() > 1 ? args[1] : "";
   if (role == "echo") return Echo();
   if (role == "flood" && args.size() == 3) return Flood(args[2]);
-  if (role == "idle" && args.size() == 3) return Idle(std::stoul(args[2]));
-  if (role == "watch" && args.size() == 3) return Watch(std::stoul(args[2]));
   if (role == "self" && args.size() == 3) return Self(std::stoul(args[2]));
   if (role == "rendezvous") return MoveByRendezvous({args.begin() + 2, args.end()});
   if (role == "thresholds") return PrintThresholds({args.begin() + 2, args.end()});
