@@ -59,7 +59,7 @@ void BloomStore::Relocate(std::uint64_t* /*slot*/, const RecordHeader& /*record*
   TP_CHECK(false);
 }
 void BloomStore::Discard(std::uint64_t* /*slot*/, std::uint64_t /*location*/) { TP_CHECK(false); }
-bool BloomStore::HasKey(Bytes /*key*/) const { return false; }
+bool BloomStore::HasKey(Bytes /*key*/) { return false; }
 void BloomStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> /*visit*/) const {}
 
 bool BloomStore::IndexSlice(absl::FunctionRef<bool()> done) { return filter_->TouchSlice(done); }

@@ -52,9 +52,12 @@ std::uint32_t Compactor::SampleSegments() const {
 double Compactor::DeadShareWanted() const {
   const CoreMemory& memory = log_.memory();
   const std::uint64_t available = memory.BlocksAvailable();
-  if (available <= 2) return 1.0 / 32;
-  if (available < std::max<std::uint64_t>(memory.block_count_max() / 8, 4)) return 1.0 / 4;
-  const std::uint64_t all = log_.segments().in_use() * log_.segment_bytes();
+  // Memory that is full because a device takes what it cannot hold is no reason.
+  if (!log_.makes_room()) {
+    if (available <= 2) return 1.0 / 32;
+    if (available < std::max<std::uint64_t>(memory.block_count_max() / 8, 4)) return 1.0 / 4;
+  }
+  const std::uint64_t all = log_.segments().resident() * log_.segment_bytes();
   return log_.dead_bytes() > all / 3 ? 1.0 / 2 : 2.0;
 }
 
@@ -77,6 +80,11 @@ bool Compactor::RemoveExpired(Partition& partition, const RecordHeader& record) 
   return true;
 }
 
+bool Compactor::MakeRoomFor(std::uint64_t location, std::uint64_t bytes) {
+  return log_.MakeRoom(log_.RelocationStream(location), bytes, MemoryClass::kReserve) ==
+         Room::kReady;
+}
+
 bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t location) {
   Partition* partition = finder_.FindLive(PartitionId(record.partition));
   if (partition == nullptr || Lsn(record.lsn) < partition->tombstone_floor() ||
@@ -85,7 +93,7 @@ bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t locati
     return true;
   }
   const std::uint64_t bytes = log_.BytesOf(record);
-  if (log_.MakeRoom(Stream::kRelocated, bytes, MemoryClass::kReserve) != Room::kReady) return false;
+  if (!MakeRoomFor(location, bytes)) return false;
   log_.Relocate(location);
   log_.Kill(location);
   counters_.relocated_bytes += bytes;
@@ -108,7 +116,7 @@ bool Compactor::HandleRecord(std::uint64_t location) {
     return true;
   }
   const std::uint64_t bytes = log_.BytesOf(record);
-  if (log_.MakeRoom(Stream::kRelocated, bytes, MemoryClass::kReserve) != Room::kReady) return false;
+  if (!MakeRoomFor(location, bytes)) return false;
   const std::uint64_t moved = log_.Relocate(location);
   partition->store().Relocate(slot, record, moved);
   log_.Kill(location);  // Its extent segments, if any, now belong to the copy.
@@ -125,6 +133,11 @@ Compactor::Step Compactor::Work(absl::FunctionRef<bool()> done) {
     const std::uint64_t bytes = log_.BytesOf(*log_.At(location));
     if (!HandleRecord(location)) {
       segment.state = SegmentState::kSealed;
+      if (segment.slot != 0) {
+        Compact(victim_);
+      } else {
+        log_.OfferAgain(victim_);
+      }
       victim_ = 0;
       return Step::kNoMemory;
     }
@@ -158,6 +171,14 @@ void Compactor::NoteNothingFound(double wanted) {
 
 bool Compactor::Slice(absl::FunctionRef<bool()> done) {
   while (!done()) {
+    if (victim_ == 0 && !returned_.empty()) {
+      const Returned next = returned_.back();
+      returned_.pop_back();
+      // All that it had may have died since.
+      const Segment& segment = log_.segments()[next.segment];
+      if (segment.state != SegmentState::kSealed || segment.number != next.number) continue;
+      Begin(next.segment);
+    }
     if (victim_ == 0) {
       const double wanted = DeadShareWanted();
       if (!MayFind(wanted)) return false;

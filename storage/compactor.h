@@ -6,6 +6,7 @@
 #include <absl/functional/function_ref.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/base/clock.h"
 #include "storage/log.h"
@@ -49,6 +50,12 @@ class Compactor final : public Reclaimer {
   // Removes expired records in the segments that have some, until `done()`. A round over the
   // segments starts at most once per second, and after a pause of 16 times its own length.
   bool SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done);
+  // A segment that was read back from a device to be compacted: it is the next victim, and its slot
+  // on the device is won.
+  void Compact(std::uint32_t segment) {
+    returned_.push_back({segment, log_.segments()[segment].number});
+  }
+  std::uint32_t returned() const { return static_cast<std::uint32_t>(returned_.size()); }
   // Compacts whole victims, the most dead of each sample first, until a block is free; false only
   // after a round over all segments. Only victims that are at least an eighth dead: at most 8
   // segments are copied, some ms, for one that is won.
@@ -71,6 +78,7 @@ class Compactor final : public Reclaimer {
   void NoteNothingFound(double wanted);
   void Begin(std::uint32_t victim);
   Step Work(absl::FunctionRef<bool()> done);
+  bool MakeRoomFor(std::uint64_t location, std::uint64_t bytes);
   // False: no memory to move it.
   bool HandleRecord(std::uint64_t location);
   bool HandleTombstone(const RecordHeader& record, std::uint64_t location);
@@ -81,6 +89,11 @@ class Compactor final : public Reclaimer {
   const std::uint32_t sample_segments_;
   CompactorCounters counters_;
 
+  struct Returned {
+    std::uint32_t segment;
+    std::uint64_t number;
+  };
+  std::vector<Returned> returned_;
   std::uint32_t victim_ = 0;  // 0: none.
   std::uint32_t victim_at_ = 0;
   std::uint32_t choose_from_ = 1;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "proto/base/check.h"
 #include "proto/base/key_hash.h"
@@ -12,6 +13,12 @@ namespace {
 
 // The clock is read once per 8 steps: a step of 50 ns would pay half of itself for it.
 constexpr std::uint64_t kStepsPerClockRead = 8;
+constexpr std::uint64_t kFetchedSliceNs = 50'000;
+constexpr std::uint64_t kIndexPauseNs = 60'000'000'000;
+
+std::uint64_t SlotCount(const CoreStoreOptions& options) {
+  return options.volume == nullptr ? 0 : options.volume->slot_count();
+}
 
 }  // namespace
 
@@ -19,11 +26,13 @@ Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& opt
                                                      ArenaPool* pool, const Clock* clock) {
   TP_CHECK(pool != nullptr);
   TP_CHECK(clock != nullptr);
-  if (pool->block_count_max() >= SegmentTable::CountMax(pool->block_bytes())) {
-    return Status(StatusCode::kInvalidArgument, "a node's memory is above 8 TiB",
-                  "give less --memory");
+  const std::uint64_t slots = SlotCount(options);
+  if (pool->block_count_max() + slots >= SegmentTable::CountMax(pool->block_bytes())) {
+    return Status(StatusCode::kInvalidArgument, "a node's memory and devices are above 8 TiB",
+                  "give less --memory, or less --nvm-size");
   }
   std::unique_ptr<CoreStore> core(new CoreStore(options, pool, clock));
+  if (core->spiller_ != nullptr) TP_RETURN_IF_ERROR(core->spiller_->Open());
   if (core->memory_.reserve_promised()) core->lease_word_ = core->AllocateWord();
   if (core->lease_word_ == nullptr) {
     return Status(StatusCode::kResourceExhausted,
@@ -38,10 +47,13 @@ Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& opt
 CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock)
     : options_(options),
       clock_(*clock),
-      memory_(*pool, options.reserve_blocks),
-      log_(memory_, options.core),
+      memory_(*pool, options.reserve_blocks * (options.volume == nullptr ? 1 : 2)),
+      log_(memory_, options.core, SlotCount(options)),
       compactor_(log_, *this, options.victim_sample_segments) {
   log_.set_reclaimer(&compactor_);
+  if (options.volume == nullptr) return;
+  spiller_ = std::make_unique<Spiller>(log_, compactor_, *options.volume);
+  log_.set_spill_target(spiller_.get());
 }
 
 CoreStore::~CoreStore() {
@@ -49,6 +61,7 @@ CoreStore::~CoreStore() {
   dropped_.clear();
   incoming_.clear();
   partitions_.clear();
+  spiller_.reset();
   for (const std::uint64_t chunk : word_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
 }
 
@@ -166,6 +179,41 @@ bool CoreStore::IndexSlice(absl::FunctionRef<bool()> done) {
   return false;
 }
 
+// What cannot be done for records on a device goes on when they are there.
+bool CoreStore::IndexSlices(absl::FunctionRef<bool()> done) {
+  if (fetching_index_ || clock_.MonotonicNs() < index_not_before_ns_) return false;
+  const bool more = IndexSlice(done);
+  if (!blocked()) return more;
+  fetching_index_ = true;
+  Fetch([this] {
+    fetching_index_ = false;
+    const std::uint64_t end_ns = clock_.MonotonicNs() + kFetchedSliceNs;
+    (void)IndexSlice([&] { return blocked() || clock_.MonotonicNs() >= end_ns; });
+    // One that cannot be read holds the work up: tags get worse, and nothing else.
+    if (log_.lost() != StatusCode::kOk) index_not_before_ns_ = end_ns + kIndexPauseNs;
+    log_.Unblock();
+  });
+  return false;
+}
+
+StatusCode CoreStore::TakeLost() {
+  const StatusCode lost = log_.lost();
+  if (lost != StatusCode::kOk) log_.Unblock();
+  return lost;
+}
+
+void CoreStore::Fetch(std::function<void()> run) {
+  TP_CHECK(spiller_ != nullptr);
+  spiller_->Fetch(log_.TakeWanted(), [this, run = std::move(run)](const FetchedRecords& fetched) {
+    const FetchedScope scope(log_, &fetched);
+    run();
+  });
+}
+
+std::vector<int> CoreStore::device_descriptors() const {
+  return spiller_ == nullptr ? std::vector<int>() : spiller_->descriptors();
+}
+
 bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   const std::uint64_t end_ns = clock_.MonotonicNs() + budget_ns;
   std::uint64_t steps = 0;
@@ -177,9 +225,10 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   log_.FreeDead();
   // In the order of what hurts most when it is late: memory that puts wait for comes first.
   if (FreeDroppedSlice(done)) return true;
+  if (spiller_ != nullptr && spiller_->Slice(NowMs(), done)) return true;
   if (compactor_.Slice(done)) return true;
   if (compactor_.SweepSlice(clock_, done)) return true;
-  if (IndexSlice(done)) return true;
+  if (IndexSlices(done)) return true;
   return memory_.KeepReady() || compactor_.searching();
 }
 
@@ -221,12 +270,14 @@ MemoryUsage CoreStore::usage() const {
   for (const auto& [id, partition] : partitions_) add(*partition);
   for (const auto& partition : incoming_) add(*partition);
   for (const auto& partition : dropped_) add(*partition);
-  usage.segment_bytes = log_.segments().in_use() * block;
+  usage.segment_bytes = log_.segments().resident() * block;
   usage.ready_bytes = memory_.blocks_ready() * block;
   usage.used_bytes = memory_.blocks_held() * block;
   usage.tables_bytes =
       usage.used_bytes - usage.segment_bytes - usage.ready_bytes - usage.index_bytes;
-  usage.live_bytes = log_.live_bytes();
+  usage.live_bytes = log_.live_bytes() - log_.spilled_live_bytes();
+  usage.spilled_bytes = log_.spilled_segments() * block;
+  usage.spilled_live_bytes = log_.spilled_live_bytes();
   usage.dead_bytes = log_.dead_bytes();
   usage.tombstone_bytes = log_.tombstone_bytes();
   usage.reserve_bytes = memory_.reserve_blocks() * block;
@@ -241,6 +292,7 @@ StoreCounters CoreStore::counters() const {
   counters.relocated_bytes = compactor_.counters().relocated_bytes;
   counters.expired_records = compactor_.counters().expired_records;
   counters.refused_for_memory = refused_before_;
+  if (spiller_ != nullptr) counters.spill = spiller_->counters();
   counters.rebuilt_buckets = rebuilt_before_;
   for (const auto& [id, partition] : partitions_) {
     counters.refused_for_memory += partition->refused_for_memory_;

@@ -6,6 +6,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,12 +18,16 @@
 #include "storage/core_memory.h"
 #include "storage/log.h"
 #include "storage/partition.h"
+#include "storage/spill/spiller.h"
 
 namespace tidepool::storage {
 
 struct CoreStoreOptions {
   CoreId core;
-  // Blocks set aside so that deletes, reads and compaction work on a full store: two per stream.
+  // Where records go that DRAM has no room for; null: nowhere. Must outlive the store.
+  Volume* volume = nullptr;
+  // Blocks set aside so that deletes, reads and compaction work on a full store: two per stream
+  // that is used, and as many again with a volume.
   std::uint64_t reserve_blocks = 4;
   // Buckets that a new partition starts with: rounded up to a power of two of at least 64, and down
   // when memory does not allow it. About 5 records per bucket.
@@ -41,13 +46,15 @@ struct MemoryUsage {
   std::uint64_t index_bytes = 0;    // Buckets in use, overflow buckets included.
   std::uint64_t tables_bytes = 0;   // Other chunks: segment table, guards, values under way, slack.
   std::uint64_t segment_bytes = 0;  // Blocks of the log and of extents.
-  std::uint64_t live_bytes = 0;     // Records and extents that an index refers to.
+  std::uint64_t live_bytes = 0;     // Records and extents that an index refers to, in DRAM.
   std::uint64_t dead_bytes = 0;     // Of segments: what compaction can win.
-  std::uint64_t tombstone_bytes = 0;  // Part of live_bytes.
-  std::uint64_t ready_bytes = 0;      // Touched blocks kept at hand.
-  std::uint64_t reserve_bytes = 0;    // Set aside for deletes and compaction.
-  std::uint64_t used_bytes = 0;       // All blocks that this core holds.
-  std::uint64_t limit_bytes = 0;      // Of the node, shared by its cores.
+  std::uint64_t tombstone_bytes = 0;     // Part of live_bytes.
+  std::uint64_t ready_bytes = 0;         // Touched blocks kept at hand.
+  std::uint64_t reserve_bytes = 0;       // Set aside for deletes and compaction.
+  std::uint64_t used_bytes = 0;          // All blocks that this core holds.
+  std::uint64_t limit_bytes = 0;         // Of the node, shared by its cores.
+  std::uint64_t spilled_bytes = 0;       // Segments on devices; not part of used_bytes.
+  std::uint64_t spilled_live_bytes = 0;  // Of these, records that an index refers to.
 };
 
 struct StoreCounters {
@@ -56,6 +63,7 @@ struct StoreCounters {
   std::uint64_t expired_records = 0;
   std::uint64_t rebuilt_buckets = 0;
   std::uint64_t refused_for_memory = 0;
+  SpillCounters spill;
 };
 
 // Owner core only, except Create and the destructor, which may run on another thread before and
@@ -63,7 +71,8 @@ struct StoreCounters {
 // not.
 class CoreStore final : private PartitionFinder {
  public:
-  // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument.
+  // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument, and what
+  // Device::OpenQueue returns.
   static Result<std::unique_ptr<CoreStore>> Create(const CoreStoreOptions& options, ArenaPool* pool,
                                                    const Clock* clock);
   ~CoreStore() override;
@@ -103,6 +112,33 @@ class CoreStore final : private PartitionFinder {
   // operations returned. True: more to do now.
   bool BackgroundSlice(std::uint64_t budget_ns);
 
+  // ---- Records that are on a device.
+  // The operation that has just ended has met some, or one that cannot be read: it has changed
+  // nothing, and what it returned means nothing. Ask after each operation, and then Fetch or
+  // TakeLost, before the next one.
+  bool blocked() const { return log_.blocked(); }
+  // kOk: they only have to be fetched. kDataLoss, kDeviceError: one cannot be read; unblocks.
+  StatusCode TakeLost();
+  // Reads what is wanted; `run` is called from Poll, to run the operation again, which finds the
+  // records as long as `run` lasts. If it meets more, `run` itself must call Fetch.
+  void Fetch(std::function<void()> run);
+  // No memory now, but there will be some without anything being deleted: who was refused had
+  // better wait.
+  bool makes_room() const { return log_.makes_room(); }
+  bool has_room() const { return memory_.BlocksAvailable() > kBlocksLeftMax; }
+  // Whether an operation was refused for want of memory since the last call.
+  bool TakeRefused() { return log_.TakeRefused(); }
+  void NoteRefused() { log_.NoteRefused(); }
+  // The same, and there will be memory.
+  bool refused() const { return log_.refused() && makes_room(); }
+  // Moves on what devices do. Returns how much was done. Ends the validity of views.
+  unsigned Poll() { return spiller_ == nullptr ? 0 : spiller_->Poll(); }
+  // Before the core sleeps: what Poll would hand to the devices in turns goes now. False: Poll has
+  // something to do at once.
+  bool SubmitToDevices() { return spiller_ == nullptr || spiller_->Submit(); }
+  // Readable while there is something for Poll.
+  std::vector<int> device_descriptors() const;
+
   // Wall time in ms that never goes back; what operations take as now_ms.
   std::uint64_t NowMs() override;
 
@@ -123,6 +159,7 @@ class CoreStore final : private PartitionFinder {
   void Retire(std::unique_ptr<Partition> partition);
   bool FreeDroppedSlice(absl::FunctionRef<bool()> done);
   bool IndexSlice(absl::FunctionRef<bool()> done);
+  bool IndexSlices(absl::FunctionRef<bool()> done);
   Partition* FindHolder(const RecordHeader& record, std::uint64_t location, std::uint64_t** slot,
                         bool* dropped) override;
   Partition* FindLive(PartitionId id) override { return Find(id); }
@@ -134,6 +171,9 @@ class CoreStore final : private PartitionFinder {
   CoreMemory memory_;
   Log log_;
   Compactor compactor_;
+  std::unique_ptr<Spiller> spiller_;  // Null: nothing leaves DRAM.
+  bool fetching_index_ = false;       // Work on an index waits for records.
+  std::uint64_t index_not_before_ns_ = 0;
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
   std::vector<std::unique_ptr<Partition>> incoming_;  // A few at most.
   std::vector<std::unique_ptr<Partition>> dropped_;   // Freed from the back.

@@ -10,16 +10,21 @@ namespace tidepool::storage {
 void CoreStore::CheckInvariants() {
   const std::uint64_t block = memory_.block_bytes();
   std::uint64_t index_bytes = 0;
-  absl::flat_hash_map<std::uint32_t, std::uint64_t> live;  // Segment index -> bytes.
+  absl::flat_hash_map<std::uint32_t, std::uint64_t> live;     // Segment index -> bytes.
+  absl::flat_hash_map<std::uint32_t, std::uint64_t> records;  // The same -> records.
   std::vector<std::uint32_t> extents;
   const auto visit_record = [&](const Partition& partition, std::uint64_t location) {
     const std::uint32_t index = log_.segments().IndexOf(location);
     const Segment& segment = log_.segments()[index];
     // An index refers only to published records in segments that are not free.
     TP_CHECK(segment.state == SegmentState::kOpen || segment.state == SegmentState::kSealed ||
-             segment.state == SegmentState::kCompacting);
-    TP_CHECK((log_.segments().Entry(index).word & kSegmentResident) != 0);
+             segment.state == SegmentState::kCompacting ||
+             segment.state == SegmentState::kWriting || segment.state == SegmentState::kSpilled);
+    const bool resident = segment.state != SegmentState::kSpilled;
+    TP_CHECK(resident == ((log_.segments().Entry(index).word & kSegmentResident) != 0));
     TP_CHECK(log_.segments().OffsetOf(location) < segment.used);
+    ++records[index];
+    if (!resident) return;
     const RecordHeader& record = *log_.At(location);
     TP_CHECK(record.partition == partition.id().value());
     TP_CHECK(record.sequence % 2 == 0);
@@ -59,11 +64,24 @@ void CoreStore::CheckInvariants() {
   std::uint64_t live_bytes = 0;
   std::uint64_t tombstone_bytes = 0;
   std::uint64_t in_use = 0;
+  std::uint64_t resident = 0;
+  std::uint64_t spilled_live_bytes = 0;
   std::uint64_t unpublished = 0;
   for (std::uint32_t index = 1; index < log_.segments().end(); ++index) {
     const Segment& segment = log_.segments()[index];
     if (segment.state == SegmentState::kFree) continue;
     ++in_use;
+    if (log_.segments().Base(index) != nullptr) ++resident;
+    if (segment.state == SegmentState::kSpilled) {
+      // An unread record is as good as another: their number is exact, their bytes need not be.
+      TP_CHECK(segment.records == records[index]);
+      TP_CHECK(segment.records > 0);
+      TP_CHECK(segment.live <= segment.used);
+      TP_CHECK(segment.slot != 0);
+      live_bytes += segment.live;
+      spilled_live_bytes += segment.live;
+      continue;
+    }
     std::uint64_t tombstones = 0;
     if (segment.state != SegmentState::kExtent && segment.state != SegmentState::kDead) {
       // Walks to the end: sizes agree with `used`.
@@ -79,25 +97,28 @@ void CoreStore::CheckInvariants() {
       TP_CHECK(at == segment.used);
       TP_CHECK(segment.used <= log_.segment_bytes());
     }
-    const std::uint64_t records = live.contains(index) ? live[index] : 0;
-    TP_CHECK(segment.live >= records);
+    live_bytes += segment.live;
+    if (segment.guessed) continue;
+    const std::uint64_t indexed = live.contains(index) ? live[index] : 0;
+    TP_CHECK(segment.live >= indexed);
     // What is live and in no index is a tombstone that is still needed.
-    TP_CHECK(segment.live - records <= tombstones);
+    TP_CHECK(segment.live - indexed <= tombstones);
     if (segment.state != SegmentState::kExtent) {
-      TP_CHECK(segment.live - records == segment.tombstones);
+      TP_CHECK(segment.live - indexed == segment.tombstones);
     }
     if (segment.state == SegmentState::kExtent && segment.live == 0) ++unpublished;
-    live_bytes += segment.live;
-    if (segment.state != SegmentState::kExtent) tombstone_bytes += segment.live - records;
+    if (segment.state != SegmentState::kExtent) tombstone_bytes += segment.live - indexed;
   }
   TP_CHECK(in_use == log_.segments().in_use());
+  TP_CHECK(resident == log_.segments().resident());
+  TP_CHECK(spilled_live_bytes == log_.spilled_live_bytes());
   TP_CHECK(unpublished == log_.unpublished_segments());
   TP_CHECK(live_bytes == log_.live_bytes());
   TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
 
   // The ledger: every block is a segment, a piece of index or tables, or at hand.
-  TP_CHECK(memory_.blocks_held() >= in_use + memory_.blocks_chunked() + memory_.blocks_ready());
-  TP_CHECK((memory_.blocks_held() - in_use - memory_.blocks_chunked() - memory_.blocks_ready()) *
+  TP_CHECK(memory_.blocks_held() >= resident + memory_.blocks_chunked() + memory_.blocks_ready());
+  TP_CHECK((memory_.blocks_held() - resident - memory_.blocks_chunked() - memory_.blocks_ready()) *
                block <=
            index_bytes);
   TP_CHECK(memory_.chunk_bytes_used() <= memory_.blocks_chunked() * block);

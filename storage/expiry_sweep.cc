@@ -33,7 +33,13 @@ bool Compactor::SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done) {
     if (sweep_at_ != 0 && segment.number != sweep_number_) sweep_at_ = 0;  // Reused meanwhile.
     const bool has_records =
         segment.state == SegmentState::kOpen || segment.state == SegmentState::kSealed;
-    if (!has_records && segment.state != SegmentState::kCompacting) continue;
+    if (!has_records && segment.state != SegmentState::kCompacting) {
+      // Frozen in the middle of its walk: what is left of it has not been looked at.
+      if (sweep_at_ != 0) {
+        segment.expiry_min_ms = std::min({segment.expiry_min_ms, sweep_min_ms_, sweep_until_ms_});
+      }
+      continue;
+    }
     if (sweep_at_ == 0) {
       // A victim of compaction loses its expired records there.
       if (segment.expiry_min_ms > sweep_until_ms_ || !has_records) {

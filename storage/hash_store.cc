@@ -33,6 +33,10 @@ HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
       expected_records_(std::min(partition.options().expected_records,
                                  ReservableRecords(memory, partition.options()))) {
   const PrefilterOptions& prefilter = partition.options().prefilter;
+  if (log.spills() && partition.kind() == Kind::kHash && !partition.options().tombstones &&
+      prefilter.kind == PrefilterKind::kNone) {
+    stream_ = Stream::kSpill;
+  }
   if (prefilter.kind == PrefilterKind::kAbsent) {
     auto made = AbsentFilter::Create(prefilter, memory);
     prefilter_made_ = made.ok();
@@ -47,7 +51,9 @@ HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
 void HashStore::PrefetchRecord(std::uint64_t hash) const {
   if (SurelyAbsent(hash)) return;
   index_.Find(hash, [at = locator_](std::uint64_t location) {
-    const auto* record = reinterpret_cast<const char*>(at.At(location));
+    const auto* record = reinterpret_cast<const char*>(at.Find(location));
+    if (record == nullptr) [[unlikely]]
+      return true;
     __builtin_prefetch(record);
     __builtin_prefetch(record + 64);
     // As in TagIndex::PrefetchBucket: else the call of a kernel that is not inlined is left out.
@@ -56,15 +62,26 @@ void HashStore::PrefetchRecord(std::uint64_t hash) const {
   });
 }
 
-std::uint64_t HashStore::HashAt(std::uint64_t location) const {
-  return KeyHash(Log::KeyOf(*log_.At(location)));
+bool HashStore::HashAt(std::uint64_t location, std::uint64_t* hash) const {
+  const RecordHeader* record = log_.Peek(location);
+  if (record == nullptr) return false;
+  *hash = KeyHash(Log::KeyOf(*record));
+  return true;
 }
 
-bool HashStore::HasKey(Bytes key) const { return LookRaw(key, KeyHash(key)).slot != nullptr; }
+bool HashStore::FetchHashAt(std::uint64_t location, std::uint64_t* hash) {
+  return log_.Look(location) != nullptr && HashAt(location, hash);
+}
+
+void HashStore::Touch(Bytes key, std::uint64_t hash) { (void)LookRaw(key, hash); }
+
+bool HashStore::HasKey(Bytes key) { return LookRaw(key, KeyHash(key)).slot != nullptr; }
 
 Lsn HashStore::Apply(const LogRecord& record) {
   for (;;) {
     const Found found = LookRaw(record.key, record.hash);
+    if (log_.blocked()) [[unlikely]]
+      return Lsn();
     const Room room = MakeRoom(record, found);
     if (room == Room::kNone) return Lsn();
     if (room == Room::kMoved) continue;
@@ -147,6 +164,8 @@ HashOutcome HashStore::Ttl(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
   HashOutcome outcome = Contains(key, hash, now_ms);
   if (outcome.code != StatusCode::kOk) return outcome;
   const Found found = LookRaw(key, hash);
+  if (log_.blocked()) [[unlikely]]
+    return Blocked();
   const std::uint64_t expiry_ms = log_.ExpiryOf(*found.record);
   outcome.result = expiry_ms == 0 ? kTtlNone : expiry_ms - now_ms;
   return outcome;
@@ -296,7 +315,7 @@ HashOutcome HashStore::DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version
 Room HashStore::MakeRoom(const LogRecord& change, Found found) {
   if (change.type != LogRecordType::kPut) {
     if (found.slot == nullptr || !partition_.options().tombstones) return Room::kReady;
-    return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kReserve);
+    return log_.MakeRoom(stream_, log_.BytesFor(change), MemoryClass::kReserve);
   }
   if (CanUpdateInPlace(change, found)) return Room::kReady;
   if (found.slot == nullptr && !MakeIndexRoom(change)) {
@@ -304,7 +323,7 @@ Room HashStore::MakeRoom(const LogRecord& change, Found found) {
     if (log_.reclaiming()) return Room::kNone;
     return log_.Reclaim() && MakeIndexRoom(change) ? Room::kMoved : Room::kNone;
   }
-  return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
+  return log_.MakeRoom(StreamOf(change), log_.BytesFor(change), MemoryClass::kUser);
 }
 
 bool HashStore::HeldBack(Found found, std::uint64_t hash) {
@@ -322,7 +341,11 @@ bool HashStore::PrefilterSlice(absl::FunctionRef<bool()> done) {
   // A split moves keys to the end, behind the walk, so each one that stays is met at least once.
   for (std::uint64_t& bucket = *absent_->walk_bucket(); bucket < index_.bucket_count(); ++bucket) {
     if (done()) return true;
-    index_.VisitChain(bucket, [this](std::uint64_t at) { absent_->AddAgain(HashAt(at)); });
+    index_.VisitChain(bucket, [this](std::uint64_t at) {
+      std::uint64_t hash = 0;
+      TP_CHECK(HashAt(at, &hash));  // With a prefilter nothing leaves DRAM.
+      absent_->AddAgain(hash);
+    });
   }
   absent_->FinishRebuild();
   return absent_->FreeReplaced(done);
@@ -339,7 +362,7 @@ bool HashStore::CanUpdateInPlace(const LogRecord& change, Found found) const {
   return (flags & kShape) == (found.record->flags & kShape) &&
          RecordBytes(found.record->key_bytes, change.value_bytes, flags) ==
              log_.BytesOf(*found.record) &&
-         !log_.IsPinned(found.location());
+         log_.IsChangeable(found.location());
 }
 
 void HashStore::UpdateInPlace(const LogRecord& change, Found found, Lsn lsn) {
@@ -375,10 +398,10 @@ void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
   }
   const bool extent = !change.extent_segments.empty();
   const std::uint64_t location = log_.Append(
-      Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, lsn);
+      StreamOf(change), change, extent ? RecordType::kPutExtent : RecordType::kPut, lsn);
   const bool expires = change.expiry_ms != 0;
   if (found.slot == nullptr) {
-    index_.Insert(change.hash, location, [this](std::uint64_t at) { return HashAt(at); });
+    index_.Insert(change.hash, location, Reader());
     if (absent_ != nullptr) absent_->NoteAdded(change.hash);
     if (order_ != nullptr) order_->Insert(change.key, location, expires);
   } else {
@@ -394,7 +417,7 @@ void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {
   if (found.slot == nullptr) return;
   payload_bytes_ -= PayloadOf(*found.record);
   if (partition_.options().tombstones) {
-    log_.Append(Stream::kVolatile, change, RecordType::kTombstone, lsn);
+    log_.Append(stream_, change, RecordType::kTombstone, lsn);
   }
   const std::uint64_t deleted = found.location();
   index_.Erase(found.slot);
@@ -437,26 +460,28 @@ void HashStore::Discard(std::uint64_t* slot, std::uint64_t location) {
 
 bool HashStore::IndexSlice(absl::FunctionRef<bool()> done) {
   if (expected_records_ > 0) {
-    if (index_.GrowSlice(
-            expected_records_, [this](std::uint64_t at) { return HashAt(at); }, done)) {
-      return true;
-    }
+    if (index_.GrowSlice(expected_records_, Reader(), done)) return true;
     expected_records_ = 0;
   }
   if (index_.RebuildDue() &&
-      index_.RebuildSlice([this](std::uint64_t at) { return HashAt(at); }, done)) {
+      index_.RebuildSlice(
+          [this](std::uint64_t at, std::uint64_t* hash) { return FetchHashAt(at, hash); }, done)) {
     return true;
   }
   return PrefilterSlice(done);
 }
 
 void HashStore::CheckInvariants() const {
-  index_.CheckInvariants([this](std::uint64_t at) { return HashAt(at); });
+  index_.CheckInvariants(Reader());
   if (admission_ != nullptr) admission_->CheckInvariants();
   if (absent_ == nullptr) return;
   absent_->CheckInvariants();
   if (absent_->filter().allocated_bytes() != absent_->filter().shape().bytes()) return;  // Dropped.
-  VisitRecords([this](std::uint64_t at) { TP_CHECK(absent_->MayContain(HashAt(at))); });
+  VisitRecords([this](std::uint64_t at) {
+    std::uint64_t hash = 0;
+    TP_CHECK(HashAt(at, &hash));
+    TP_CHECK(absent_->MayContain(hash));
+  });
 }
 
 void HashStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const {

@@ -87,7 +87,9 @@ struct IterateResult {
 //
 // An expired record is absent to every operation, and its removal goes through Partition::Apply
 // before the answer. Codes are listed per operation; kResourceExhausted always means: nothing
-// changed, and reads, deletes and in-place updates still work. Bounds: keys up to 16,384 bytes and
+// changed, and reads, deletes and in-place updates still work. Where Log::blocked() says so after
+// an operation, it has met a record that must be fetched first: it has changed nothing, and what it
+// returned means nothing. Bounds: keys up to 16,384 bytes and
 // values up to 1 GiB, else kInvalidArgument. Without growth an operation costs two cache misses
 // (bucket, record); an insert splits at most one bucket.
 class HashStore : public Store {
@@ -163,11 +165,15 @@ class HashStore : public Store {
   std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) override;
   void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
   void Discard(std::uint64_t* slot, std::uint64_t location) override;
-  bool HasKey(Bytes key) const override;  // Expired or not.
+  bool HasKey(Bytes key) override;  // Expired or not.
   bool IndexSlice(absl::FunctionRef<bool()> done) override;
   bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) override;
   void CheckInvariants() const override;
   void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const override;
+
+  // Meets what an operation on this key would, so that it is wanted (Log::blocked) before anything
+  // has changed.
+  void Touch(Bytes key, std::uint64_t hash);
 
   // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning)
   // until `records_max` were accepted or the visitor refuses one by returning false. A key that is
@@ -209,7 +215,7 @@ class HashStore : public Store {
   static std::uint64_t PayloadOf(const RecordHeader& record) {
     return std::uint64_t{record.key_bytes} + record.value_bytes;
   }
-  Found LookRaw(Bytes key, std::uint64_t hash) const;
+  Found LookRaw(Bytes key, std::uint64_t hash);
   // Removes the record first if it has expired.
   Found Look(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
   Found LookExpiring(Found found, Bytes key, std::uint64_t hash, std::uint64_t now_ms);
@@ -218,6 +224,12 @@ class HashStore : public Store {
   // stands without a change, make room, apply. Decides again when making room has moved records.
   template <typename Decide>
   HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide);
+  // What an operation returns that has met a record which must be fetched.
+  static HashOutcome Blocked() {
+    HashOutcome outcome;
+    outcome.code = StatusCode::kUnavailable;
+    return outcome;
+  }
   Room MakeRoom(const LogRecord& change, Found found);
   bool MakeIndexRoom(const LogRecord& change) {
     return index_.MakeRoom(change.hash) && (order_ == nullptr || order_->MakeRoom(change.key));
@@ -240,7 +252,9 @@ class HashStore : public Store {
   HashOutcome AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
   HashOutcome DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
                           std::uint64_t now_ms);
-  void CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms);
+  // False: some of it must be fetched first.
+  bool CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms);
+  void WantAhead(std::uint64_t position);
 
   // Decided, looked up, and room is made: gives it its version and applies it.
   Lsn ApplyFound(LogRecord& change, Found found);
@@ -249,10 +263,19 @@ class HashStore : public Store {
   void ApplyDelete(const LogRecord& change, Found found, Lsn lsn);
   void UpdateInPlace(const LogRecord& change, Found found, Lsn lsn);
 
-  std::uint64_t HashAt(std::uint64_t location) const;
+  bool HashAt(std::uint64_t location, std::uint64_t* hash) const;  // A TagIndex::HashReader.
+  bool FetchHashAt(std::uint64_t location, std::uint64_t* hash);   // The same; else it is wanted.
+  auto Reader() const {
+    return [this](std::uint64_t at, std::uint64_t* hash) { return HashAt(at, hash); };
+  }
+  Stream StreamOf(const LogRecord& change) const {
+    return change.extent_segments.empty() ? stream_ : Stream::kVolatile;
+  }
 
   Partition& partition_;
   const SegmentTable::Locator locator_;
+  // Extents stay in DRAM with the records that name them.
+  Stream stream_ = Stream::kVolatile;
   TagIndex index_;
   std::uint64_t expected_records_;  // For which the index still has to be made ready.
   TreeIndex* order_ = nullptr;      // Of an ordered partition: refers to the same records.

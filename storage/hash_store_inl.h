@@ -25,17 +25,26 @@ namespace tidepool::storage {
   return count == 0 || std::memcmp(a, b, count) == 0;
 }
 
-[[gnu::always_inline]] inline HashStore::Found HashStore::LookRaw(Bytes key,
-                                                                  std::uint64_t hash) const {
+[[gnu::always_inline]] inline HashStore::Found HashStore::LookRaw(Bytes key, std::uint64_t hash) {
   const SegmentTable::Locator at = locator_;
   const std::byte* const wanted = key.data();
   const std::size_t count = key.size();
   RecordHeader* record = nullptr;
-  std::uint64_t* slot = index_.Find(hash, [at, wanted, count, &record](std::uint64_t location) {
-    record = at.At(location);
-    return record->key_bytes == count && SameKey(Log::KeyOf(*record).data(), wanted, count);
-  });
+  Log* const log = &log_;
+  const bool was_blocked = log->blocked();  // By an earlier look-up of the same operation.
+  std::uint64_t* slot =
+      index_.Find(hash, [at, log, wanted, count, &record](std::uint64_t location) {
+        record = at.Find(location);
+        if (record == nullptr) [[unlikely]] {
+          record = log->Look(location);
+          if (record == nullptr) return false;
+        }
+        return record->key_bytes == count && SameKey(Log::KeyOf(*record).data(), wanted, count);
+      });
   if (slot == nullptr) return {};
+  // A record on the device had the same tag, and is not the one.
+  if (log->blocked() && !was_blocked) [[unlikely]]
+    log->Unblock();
   return {slot, record};
 }
 
@@ -53,6 +62,8 @@ HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_m
   for (;;) {
     const Found found = Look(key, hash, now_ms);
     HashOutcome outcome;
+    if (log_.blocked()) [[unlikely]]
+      return Blocked();
     LogRecord change;
     change.partition = partition_.id();
     change.key = key;

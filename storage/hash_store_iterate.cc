@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "storage/hash_store.h"
+#include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 namespace {
@@ -10,25 +11,46 @@ namespace {
 // As far as a call's steps follow the records wanted: 65,600 buckets, about 1 ms when all are
 // empty.
 constexpr std::uint64_t kRecordsPerCallMax = 4096;
+// Behind a bucket with records on a device: as many as have some 32 of them.
+constexpr std::uint64_t kBucketsAhead = 64;
 
 }  // namespace
 
-void HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms) {
+bool HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms) {
   visits_.clear();
+  bool complete = true;
   index_.VisitChain(bucket, [&](std::uint64_t location) {
-    const std::uint64_t position = index_.PositionOf(HashAt(location));
+    std::uint64_t hash = 0;
+    if (!FetchHashAt(location, &hash)) {
+      complete = false;
+      return;
+    }
+    const std::uint64_t position = index_.PositionOf(hash);
     if (position < cursor) return;
-    const std::uint64_t expiry_ms = log_.ExpiryOf(*log_.At(location));
+    const std::uint64_t expiry_ms = log_.ExpiryOf(*log_.Peek(location));
     if (expiry_ms != 0 && expiry_ms <= now_ms) return;
     visits_.push_back({position, location});
   });
+  if (!complete) return false;
   std::sort(visits_.begin(), visits_.end(),
             [](const Visit& a, const Visit& b) { return a.position < b.position; });
+  return true;
+}
+
+// What the walk will meet next, so that it is read together.
+void HashStore::WantAhead(std::uint64_t position) {
+  for (std::uint64_t steps = 0; steps < kBucketsAhead; ++steps) {
+    if (position == 0 || log_.wanted().size() >= kFetchedRecordsMax / 2) return;
+    std::uint64_t next = 0;
+    const std::uint64_t bucket = index_.BucketOfPosition(position, &next);
+    index_.VisitChain(bucket, [&](std::uint64_t location) { (void)log_.Look(location); });
+    position = next;
+  }
 }
 
 RecordView HashStore::ViewOf(std::uint64_t location) {
   HashOutcome outcome;
-  const RecordHeader& record = *log_.At(location);
+  const RecordHeader& record = *log_.Peek(location);
   SetValue(record, location, outcome);
   RecordView view;
   view.key = Log::KeyOf(record);
@@ -53,7 +75,15 @@ IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max
   while (result.records < records_max && steps_left-- != 0) {
     std::uint64_t next = 0;
     const std::uint64_t bucket = index_.BucketOfPosition(result.cursor, &next);
-    CollectChain(bucket, result.cursor, now_ms);
+    if (!CollectChain(bucket, result.cursor, now_ms)) {
+      // What was passed before stands; the next call begins here.
+      if (result.cursor != cursor) {
+        log_.Unblock();
+      } else {
+        WantAhead(next);
+      }
+      return result;
+    }
     for (std::size_t i = 0; i < visits_.size();) {
       if (result.records >= records_max) {
         result.cursor = visits_[i].position;

@@ -201,7 +201,10 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
   }
   const std::size_t kept = reader.extent_segments().size();
   ValueWriter writer(&log_, after);
-  if (!writer.Prepare()) return refused;
+  if (!writer.Prepare()) {
+    log_.NoteRefused();
+    return refused;
+  }
   // The segments that the extent has stay; bytes beyond its present end are nobody's yet.
   writer.ShareSegments(reader.extent_segments());
   const std::uint64_t copied_from = std::min<std::uint64_t>(kept * capacity, before);

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/base/check.h"
+#include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 
-Log::Log(CoreMemory& memory, CoreId core)
-    : memory_(memory), segment_bytes_(memory.block_bytes()), segments_(memory, core) {}
+Log::Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max)
+    : memory_(memory), segment_bytes_(memory.block_bytes()), segments_(memory, core, spilled_max) {}
 
 void Log::ExtentSegmentsOf(const RecordHeader& record, std::vector<std::uint32_t>& segments) const {
   TP_DCHECK(record.type == RecordType::kPutExtent);
@@ -38,6 +40,11 @@ std::uint64_t Log::BytesFor(const LogRecord& change) const {
 Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
   if (bytes > segment_bytes_ - sizeof(SegmentHeader)) return Room::kNone;
   FreeDead();
+  // Who can wait leaves the last blocks to indexes and partitions, which cannot.
+  if (memory_class == MemoryClass::kUser && MaySpill(stream) && makes_room() &&
+      memory_.BlocksAvailable() <= kBlocksLeftMax) {
+    return Room::kNone;
+  }
   bool moved = false;
   std::uint32_t index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
   if (index == 0 && Reclaim()) {
@@ -59,7 +66,8 @@ void Log::Seal(std::uint32_t index) {
   if (segment_bytes_ - segment.used >= sizeof(RecordHeader)) {
     std::memset(segments_.Base(index) + segment.used, 0, sizeof(RecordHeader));
   }
-  if (segment.live == 0) MarkDead(index);
+  if (segment.live == 0) return MarkDead(index);
+  if (spills() && MaySpill(segment.stream)) spill_target_->Offer(index);
 }
 
 std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location) {
@@ -71,6 +79,8 @@ std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* loc
   std::byte* at = segments_.Base(open.index) + segment.used;
   segment.used += static_cast<std::uint32_t>(bytes);
   segment.live += static_cast<std::uint32_t>(bytes);
+  ++segment.records;
+  segment.record_bytes_max = std::max(segment.record_bytes_max, static_cast<std::uint32_t>(bytes));
   open.left -= static_cast<std::uint32_t>(bytes);
   live_bytes_ += bytes;
   return at;
@@ -132,7 +142,7 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   const RecordHeader* from = At(location);
   const std::uint64_t bytes = BytesOf(*from);
   std::uint64_t to_location = 0;
-  std::byte* to = TakeSpace(Stream::kRelocated, bytes, &to_location);
+  std::byte* to = TakeSpace(RelocationStream(location), bytes, &to_location);
   std::memcpy(to, from, bytes);
   reinterpret_cast<RecordHeader*>(to)->sequence = 0;
   if (from->type == RecordType::kTombstone) CountTombstone(to_location, bytes);
@@ -143,18 +153,36 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
 }
 
 void Log::Kill(std::uint64_t location) {
-  const RecordHeader* record = At(location);
-  const std::uint64_t bytes = BytesOf(*record);
   const std::uint32_t index = segments_.IndexOf(location);
   Segment& segment = segments_[index];
-  TP_CHECK(segment.live >= bytes);
+  TP_CHECK(segment.records > 0);
+  --segment.records;
+  const RecordHeader* record = Peek(location);
+  std::uint64_t bytes = 0;
+  if (segment.slot == 0) [[likely]] {
+    bytes = BytesOf(*record);
+    TP_CHECK(segment.live >= bytes);
+  } else {
+    // Once one was killed unread the sum is a guess, but each record has its share of it, and the
+    // last one takes what is left.
+    bytes = record != nullptr ? BytesOf(*record) : segment.live / (segment.records + 1);
+    segment.guessed = segment.guessed || record == nullptr;
+    const std::uint64_t kept = segment.records * sizeof(RecordHeader);
+    bytes = segment.records == 0
+                ? segment.live
+                : std::min<std::uint64_t>(
+                      bytes, segment.live - std::min<std::uint64_t>(kept, segment.live));
+    if (segment.frame == 0) spilled_live_bytes_ -= bytes;
+  }
   segment.live -= static_cast<std::uint32_t>(bytes);
   live_bytes_ -= bytes;
-  if (record->type == RecordType::kTombstone) {
+  if (record != nullptr && record->type == RecordType::kTombstone) {
     segment.tombstones -= static_cast<std::uint32_t>(bytes);
     tombstone_bytes_ -= bytes;
   }
-  if (segment.live == 0 && segment.state == SegmentState::kSealed) MarkDead(index);
+  if (segment.records > 0) return;
+  if (segment.state == SegmentState::kSealed || segment.state == SegmentState::kSpilled)
+    MarkDead(index);
 }
 
 void Log::NoteExpiry(std::uint64_t location, std::uint64_t expiry_ms) {
@@ -227,8 +255,11 @@ void Log::Unpin(std::uint32_t segment) {
 
 void Log::FreeDead() {
   std::erase_if(dead_, [this](std::uint32_t index) {
-    if (segments_[index].pins != 0) return false;
+    Segment& segment = segments_[index];
+    if (segment.pins != 0) return false;
+    const std::uint32_t slot = std::exchange(segment.slot, 0);
     segments_.Free(index);
+    if (slot != 0) spill_target_->ReleaseSlot(slot - 1);
     return true;
   });
 }
@@ -240,12 +271,100 @@ void Log::FinishCompacted(std::uint32_t index) {
   MarkDead(index);
 }
 
+std::uint64_t Log::SpillableBytes() const {
+  if (!makes_room()) return 0;
+  std::uint64_t bytes = 0;
+  for (std::uint32_t index = 1; index < segments_.end(); ++index) {
+    const Segment& segment = segments_[index];
+    const bool is_full =
+        segment.state == SegmentState::kSealed || segment.state == SegmentState::kWriting;
+    if (is_full && MaySpill(segment.stream)) bytes += segment_bytes_;
+  }
+  return bytes;
+}
+
 std::uint64_t Log::dead_bytes() const {
   std::uint64_t room = unpublished_segments_ * segment_bytes_;
   for (const Open& open : open_) room += open.left;
-  const std::uint64_t all = segments_.in_use() * segment_bytes_;
-  TP_CHECK(all >= live_bytes_ + room);
-  return all - live_bytes_ - room;
+  const std::uint64_t all = segments_.resident() * segment_bytes_;
+  const std::uint64_t live = live_bytes_ - spilled_live_bytes_;
+  TP_CHECK(all >= live + room);
+  return all - live - room;
+}
+
+// ---- Records that are not in DRAM.
+
+RecordHeader* Log::Peek(std::uint64_t location) const {
+  RecordHeader* const resident = segments_.Find(location);
+  if (resident != nullptr || fetched_ == nullptr) return resident;
+  const FetchedRecords::Record* found = fetched_->Find(location);
+  return found == nullptr ? nullptr : found->record;
+}
+
+RecordHeader* Log::LookFetched(std::uint64_t location) {
+  const FetchedRecords::Record* found = fetched_ == nullptr ? nullptr : fetched_->Find(location);
+  if (found != nullptr && found->record != nullptr) return found->record;
+  blocked_ = true;
+  if (found != nullptr) {
+    lost_ = found->code;
+  } else if (std::find(wanted_.begin(), wanted_.end(), location) == wanted_.end()) {
+    wanted_.push_back(location);
+  }
+  return nullptr;
+}
+
+std::vector<std::uint64_t> Log::TakeWanted() {
+  std::vector<std::uint64_t> wanted = std::move(wanted_);
+  Unblock();
+  return wanted;
+}
+
+void Log::Unblock() {
+  blocked_ = false;
+  lost_ = StatusCode::kOk;
+  wanted_.clear();
+}
+
+std::shared_ptr<const std::byte> Log::FetchedBuffer(std::uint64_t location) const {
+  if (segments_.Find(location) != nullptr || fetched_ == nullptr) return nullptr;
+  const FetchedRecords::Record* found = fetched_->Find(location);
+  return found == nullptr ? nullptr : found->buffer;
+}
+
+void Log::Freeze(std::uint32_t index, std::uint32_t slot) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kSealed);
+  TP_CHECK(MaySpill(segment.stream));
+  TP_CHECK(segment.slot == 0);
+  segment.state = SegmentState::kWriting;
+  segment.slot = slot + 1;
+}
+
+void Log::Unfreeze(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kWriting);
+  segment.state = SegmentState::kSealed;
+  spill_target_->ReleaseSlot(std::exchange(segment.slot, 0) - 1);
+  if (segment.records == 0) MarkDead(index);
+}
+
+bool Log::LeaveMemory(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  if (segment.records == 0) {
+    segment.state = SegmentState::kSealed;
+    MarkDead(index);
+    return true;
+  }
+  if (segment.pins != 0) return false;
+  segments_.LeaveMemory(index);
+  spilled_live_bytes_ += segment.live;
+  return true;
+}
+
+void Log::ReturnToMemory(std::uint32_t index, std::uint64_t frame) {
+  Segment& segment = segments_[index];
+  spilled_live_bytes_ -= segment.live;
+  segments_.ReturnToMemory(index, frame);
 }
 
 }  // namespace tidepool::storage

@@ -5,16 +5,24 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "proto/base/ids.h"
+#include "proto/base/status.h"
 #include "storage/core_memory.h"
 #include "storage/layout.h"
 #include "storage/log_record.h"
 #include "storage/segment.h"
 
 namespace tidepool::storage {
+
+class FetchedRecords;
+
+// Blocks that puts which can wait leave to indexes and partitions, which cannot.
+inline constexpr std::uint64_t kBlocksLeftMax = 1;
 
 // What making room did.
 enum class Room : std::uint8_t {
@@ -31,23 +39,73 @@ class Reclaimer {
   virtual bool ReclaimBlock() = 0;
 };
 
+// What takes segments that leave DRAM: the spiller.
+class SpillTarget {
+ public:
+  virtual ~SpillTarget() = default;
+  // Memory will come free though nothing is deleted, so that who needs some had better wait.
+  virtual bool MakesRoom() const = 0;
+  // A segment of a stream that may leave DRAM is full.
+  virtual void Offer(std::uint32_t segment) = 0;
+  // A segment that has a place on the device is gone.
+  virtual void ReleaseSlot(std::uint32_t slot) = 0;
+};
+
 // Owner core only.
+//
+// A record that has left DRAM is met in two steps. Look() does not find it, notes that it is wanted
+// and says so by blocked(): the operation must then end without having changed anything. Its caller
+// has the wanted records fetched, sets them up (FetchedScope), and runs the operation again.
 //
 // Invariants: a segment's live bytes are the sizes of its records that an index refers to and its
 // kept tombstones; a segment is freed only when it has none and no pin; the bytes of a published
 // record change only as HashStore's in-place updates do.
 class Log {
  public:
-  Log(CoreMemory& memory, CoreId core);
+  // `spilled_max`: segments that may be on devices.
+  Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max);
 
   void set_reclaimer(Reclaimer* reclaimer) { reclaimer_ = reclaimer; }
+  // Null: nothing leaves DRAM.
+  void set_spill_target(SpillTarget* target) { spill_target_ = target; }
+  bool spills() const { return spill_target_ != nullptr; }
+  bool makes_room() const { return spills() && spill_target_->MakesRoom(); }
   CoreMemory& memory() { return memory_; }
   SegmentTable& segments() { return segments_; }
   const SegmentTable& segments() const { return segments_; }
   std::uint64_t segment_bytes() const { return segment_bytes_; }
   std::uint64_t extent_threshold_bytes() const { return ExtentThresholdBytes(segment_bytes_); }
 
-  RecordHeader* At(std::uint64_t location) const { return segments_.At(location); }
+  // Of a record that is in DRAM.
+  RecordHeader* At(std::uint64_t location) const {
+    TP_DCHECK(segments_.Find(location) != nullptr);
+    return segments_.At(location);
+  }
+  // Wherever it is: in DRAM, or fetched for the operation at hand. Null: it is wanted. What was
+  // fetched is never changed (see IsChangeable).
+  RecordHeader* Look(std::uint64_t location) {
+    RecordHeader* const record = segments_.Find(location);
+    return record != nullptr ? record : LookFetched(location);
+  }
+  // The same; what is not there is not wanted.
+  RecordHeader* Peek(std::uint64_t location) const;
+  // The present operation has met what must be fetched first, or cannot be read at all.
+  bool blocked() const { return blocked_; }
+  const std::vector<std::uint64_t>& wanted() const { return wanted_; }
+  // What FetchedScope has set up; null: nothing.
+  const FetchedRecords* fetched() const { return fetched_; }
+  // Other than kOk: what it has met cannot be read. kDataLoss, kDeviceError.
+  StatusCode lost() const { return lost_; }
+  // What was wanted since the last call, which unblocks.
+  std::vector<std::uint64_t> TakeWanted();
+  // It did without.
+  void Unblock();
+  // Something was refused for want of memory.
+  void NoteRefused() { refused_ = true; }
+  bool refused() const { return refused_; }
+  bool TakeRefused() { return std::exchange(refused_, false); }
+  // What was fetched of it; null if it is in DRAM.
+  std::shared_ptr<const std::byte> FetchedBuffer(std::uint64_t location) const;
 
   // ---- Reading a record's parts.
   static Bytes KeyOf(const RecordHeader& record) {
@@ -93,7 +151,11 @@ class Log {
   }
   // Room must have been made. Returns its location; the record is not yet referred to by anything.
   std::uint64_t Append(Stream stream, const LogRecord& change, RecordType type, Lsn lsn);
-  // Copies a record as it is to the stream of relocated ones, for which room must have been made.
+  // Where compaction moves a record to: the stream of relocated ones for its own.
+  Stream RelocationStream(std::uint64_t location) const {
+    return RelocatedOf(segments_[segments_.IndexOf(location)].stream);
+  }
+  // Copies a record as it is to its RelocationStream, for which room must have been made.
   std::uint64_t Relocate(std::uint64_t location);
 
   // Some tombstones need not be kept any more: segments begun before now may hold such.
@@ -106,7 +168,8 @@ class Log {
   }
 
   // ---- Dying.
-  // The record at `location` counts no more. Extent segments are the caller's matter.
+  // The record at `location` counts no more. Extent segments are the caller's matter. One that is
+  // on a device need not be fetched for that: its size is then taken for its segment's average.
   void Kill(std::uint64_t location);
   // A record's segment has a record that expires at `expiry_ms` (set in place).
   void NoteExpiry(std::uint64_t location, std::uint64_t expiry_ms);
@@ -128,8 +191,11 @@ class Log {
   // ---- Pins.
   void Pin(std::uint32_t segment) { ++segments_[segment].pins; }
   void Unpin(std::uint32_t segment);
-  bool IsPinned(std::uint64_t location) const {
-    return segments_[segments_.IndexOf(location)].pins != 0;
+  // Whether the record may be changed where it lies: its segment is in DRAM, not frozen and not
+  // pinned.
+  bool IsChangeable(std::uint64_t location) const {
+    const Segment& segment = segments_[segments_.IndexOf(location)];
+    return segment.pins == 0 && segment.slot == 0;
   }
 
   // A chunk of the core's memory, reclaiming if need be. 0: memory is used up. May move records.
@@ -137,23 +203,47 @@ class Log {
 
   // ---- Reclaiming.
   // True: a block can be had. May move records.
-  bool Reclaim() { return !reclaiming_ && reclaimer_ != nullptr && reclaimer_->ReclaimBlock(); }
+  // While segments leave DRAM anyway nothing is compacted for it: who asks is to wait.
+  bool Reclaim() {
+    if (reclaiming_ || reclaimer_ == nullptr || makes_room()) return false;
+    return reclaimer_->ReclaimBlock();
+  }
   // Frees the dead segments that have no pin. Ends the validity of views.
   void FreeDead();
   // A compacted segment, which must have no live bytes left.
   void FinishCompacted(std::uint32_t index);
+
+  // ---- Leaving DRAM, as the spiller does it.
+  // Nothing in the segment, which must be sealed, changes any more. It has this place on the
+  // device.
+  void Freeze(std::uint32_t index, std::uint32_t slot);
+  // A sealed segment that was taken for something else meanwhile.
+  void OfferAgain(std::uint32_t index) {
+    if (spills() && MaySpill(segments_[index].stream)) spill_target_->Offer(index);
+  }
+  // It could not be written: stays here.
+  void Unfreeze(std::uint32_t index);
+  // It is on the device. True: it has left DRAM; false: a view of it is still in use, ask again.
+  bool LeaveMemory(std::uint32_t index);
+  // It has been read back into `frame`, and is sealed again.
+  void ReturnToMemory(std::uint32_t index, std::uint64_t frame);
   // While set, making room never reclaims: the reclaimer itself is at work.
   void set_reclaiming(bool reclaiming) { reclaiming_ = reclaiming; }
   bool reclaiming() const { return reclaiming_; }
 
   std::uint64_t live_bytes() const { return live_bytes_; }
+  std::uint64_t spilled_live_bytes() const { return spilled_live_bytes_; }  // Part of live_bytes.
+  std::uint64_t spilled_segments() const { return segments_.in_use() - segments_.resident(); }
   std::uint64_t tombstone_bytes() const { return tombstone_bytes_; }
-  // Of segments, without what open ones can still take and what uploads under way have.
+  // Of sealed segments in DRAM that may leave it. Looks at all segments.
+  std::uint64_t SpillableBytes() const;
+  // Of segments in DRAM, without what open ones can still take and what uploads under way have.
   std::uint64_t dead_bytes() const;
   // Extent segments that no record has yet.
   std::uint64_t unpublished_segments() const { return unpublished_segments_; }
 
  private:
+  friend class FetchedScope;
   struct Open {
     std::uint32_t index = 0;
     std::uint32_t left = 0;
@@ -165,6 +255,7 @@ class Log {
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
   void Seal(std::uint32_t index);
   void MarkDead(std::uint32_t index);
+  RecordHeader* LookFetched(std::uint64_t location);
 
   CoreMemory& memory_;
   const std::uint64_t segment_bytes_;
@@ -172,12 +263,34 @@ class Log {
   Open open_[kStreamCount];
   Reclaimer* reclaimer_ = nullptr;
   bool reclaiming_ = false;
+  bool blocked_ = false;
+  bool refused_ = false;
+  StatusCode lost_ = StatusCode::kOk;
+  SpillTarget* spill_target_ = nullptr;
+  const FetchedRecords* fetched_ = nullptr;
+  std::vector<std::uint64_t> wanted_;
   std::vector<std::uint32_t> dead_;
   std::uint64_t live_bytes_ = 0;
+  std::uint64_t spilled_live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;
   std::uint64_t unpublished_segments_ = 0;
   std::uint64_t next_expiry_ms_ = kNeverMs;
   std::uint64_t floor_moved_at_ = 0;  // A segment number.
+};
+
+// While it lives, Look finds these records too.
+class FetchedScope {
+ public:
+  FetchedScope(Log& log, const FetchedRecords* fetched) : log_(log), outer_(log.fetched_) {
+    log_.fetched_ = fetched;
+  }
+  ~FetchedScope() { log_.fetched_ = outer_; }
+  FetchedScope(const FetchedScope&) = delete;
+  FetchedScope& operator=(const FetchedScope&) = delete;
+
+ private:
+  Log& log_;
+  const FetchedRecords* const outer_;
 };
 
 // While it lives, making room takes from the reserve and never reclaims: what the compactor and the

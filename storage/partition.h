@@ -140,7 +140,10 @@ class Partition {
   }
   // For stores whose changes are no records.
   void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
-  void CountRefused() { ++refused_for_memory_; }
+  void CountRefused() {
+    ++refused_for_memory_;
+    log_.NoteRefused();
+  }
 
   // Sinks see the changes after the present one, in the order of their addition. Not owned; must
   // outlive the partition or be removed.

@@ -206,7 +206,7 @@ class QueueStore final : public Store {
   std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) override;
   void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
   void Discard(std::uint64_t* slot, std::uint64_t location) override;
-  bool HasKey(Bytes key) const override;
+  bool HasKey(Bytes key) override;
   bool IndexSlice(absl::FunctionRef<bool()> done) override;
   bool FreeSlice(std::uint64_t* position, absl::FunctionRef<bool()> done) override;
   void CheckInvariants() const override;

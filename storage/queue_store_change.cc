@@ -183,7 +183,7 @@ IndexUsage QueueStore::index_usage() const {
   return {.used_bytes = fresh_.allocated_bytes(), .allocated_bytes = fresh_.allocated_bytes()};
 }
 
-bool QueueStore::HasKey(Bytes key) const { return Locate(ItemKey::Of(key)) != 0; }
+bool QueueStore::HasKey(Bytes key) { return Locate(ItemKey::Of(key)) != 0; }
 
 std::uint64_t* QueueStore::FindSlot(const RecordHeader& record, std::uint64_t location) {
   const ItemKey key = ItemKey::Of(Log::KeyOf(record));

@@ -6,13 +6,13 @@
 
 namespace tidepool::storage {
 
-SegmentTable::SegmentTable(CoreMemory& memory, CoreId core)
+SegmentTable::SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spilled_max)
     : memory_(memory),
       core_(core),
       offset_bits_(OffsetBits(memory.block_bytes())),
       offset_mask_((1ull << offset_bits_) - 1) {
   // Reserved at once: growing under an operation would copy a vector per doubling.
-  const std::size_t count = memory.block_count_max() + 1;
+  const std::size_t count = memory.block_count_max() + spilled_max + 1;
   bases_.reserve(count);
   segments_.reserve(count);
   free_.reserve(count);
@@ -22,7 +22,7 @@ SegmentTable::SegmentTable(CoreMemory& memory, CoreId core)
 
 SegmentTable::~SegmentTable() {
   for (std::uint32_t index = 1; index < end(); ++index) {
-    if (segments_[index].state != SegmentState::kFree) memory_.FreeBlock(segments_[index].frame);
+    if (segments_[index].frame != 0) memory_.FreeBlock(segments_[index].frame);
   }
   for (SegmentEntry* page : entries_) memory_.FreeChunk(memory_.OffsetOf(page), kChunkBytesMin);
 }
@@ -59,11 +59,9 @@ std::uint32_t SegmentTable::Begin(SegmentKind kind, Stream stream, MemoryClass m
   TP_CHECK(segment.state == SegmentState::kFree);
   segment = Segment{};
   segment.number = next_number_++;
-  segment.frame = frame;
   segment.stream = stream;
   segment.state = kind == SegmentKind::kLog ? SegmentState::kOpen : SegmentState::kExtent;
   segment.used = kind == SegmentKind::kLog ? sizeof(SegmentHeader) : kExtentHeaderBytes;
-  bases_[index] = memory_.At(frame);
   ++in_use_;
 
   SegmentHeader header{};
@@ -73,29 +71,59 @@ std::uint32_t SegmentTable::Begin(SegmentKind kind, Stream stream, MemoryClass m
   header.stream = static_cast<std::uint8_t>(stream);
   header.kind = kind;
   header.index = index;
-  std::memcpy(bases_[index], &header, sizeof header);
+  std::memcpy(memory_.At(frame), &header, sizeof header);
+  ShowMemory(index, frame);
+  return index;
+}
 
+void SegmentTable::ShowMemory(std::uint32_t index, std::uint64_t frame) {
+  segments_[index].frame = frame;
+  bases_[index] = memory_.At(frame);
+  ++resident_;
   SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
   std::atomic_ref(entry.frame).store(frame, std::memory_order_relaxed);
   std::atomic_ref(entry.word).store(entry.word | kSegmentResident, std::memory_order_release);
-  return index;
+}
+
+void SegmentTable::HideMemory(std::uint32_t index) {
+  SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+  // Raised before the memory can be written by anybody: a reader that saw the old word fails.
+  std::atomic_ref(entry.word)
+      .store((entry.word & ~kSegmentResident) + kSegmentGenerationStep, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);
+  Segment& segment = segments_[index];
+  if (segment.frame == 0) return;
+  bases_[index] = nullptr;
+  memory_.FreeBlock(segment.frame);
+  segment.frame = 0;
+  TP_CHECK(resident_ > 0);
+  --resident_;
 }
 
 void SegmentTable::Free(std::uint32_t index) {
   Segment& segment = segments_[index];
   TP_CHECK(segment.state == SegmentState::kDead);
   TP_CHECK(segment.pins == 0);
-  SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
-  // Raised before the memory can be written by anybody: a reader that saw the old word fails.
-  std::atomic_ref(entry.word)
-      .store((entry.word & ~kSegmentResident) + kSegmentGenerationStep, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_release);
+  HideMemory(index);
   segment.state = SegmentState::kFree;
-  bases_[index] = nullptr;
-  memory_.FreeBlock(segment.frame);
   free_.push_back(index);
   TP_CHECK(in_use_ > 0);
   --in_use_;
+}
+
+void SegmentTable::LeaveMemory(std::uint32_t index) {
+  Segment& segment = segments_[index];
+  TP_CHECK(segment.state == SegmentState::kWriting);
+  TP_CHECK(segment.pins == 0);
+  TP_CHECK(segment.slot != 0);
+  HideMemory(index);
+  segment.state = SegmentState::kSpilled;
+}
+
+void SegmentTable::ReturnToMemory(std::uint32_t index, std::uint64_t frame) {
+  TP_CHECK(segments_[index].state == SegmentState::kSpilled);
+  ShowMemory(index, frame);
+  segments_[index].state = SegmentState::kSealed;
 }
 
 }  // namespace tidepool::storage

@@ -18,9 +18,19 @@
 
 namespace tidepool::storage {
 
-// Where new records go. Streams of durable records and of cached ones come with the devices.
-enum class Stream : std::uint8_t { kVolatile = 0, kRelocated = 1 };
-inline constexpr int kStreamCount = 2;
+// Where new records go, and where compaction moves them. A segment is of one stream, so that what
+// may leave DRAM lies apart from what must stay.
+enum class Stream : std::uint8_t {
+  kVolatile = 0,        // Stays in DRAM.
+  kRelocated = 1,       // The same, moved by compaction.
+  kSpill = 2,           // Goes to a device when DRAM gets short.
+  kSpillRelocated = 3,  // The same, moved by compaction.
+};
+inline constexpr int kStreamCount = 4;
+constexpr bool MaySpill(Stream stream) { return stream >= Stream::kSpill; }
+constexpr Stream RelocatedOf(Stream stream) {
+  return MaySpill(stream) ? Stream::kSpillRelocated : Stream::kRelocated;
+}
 
 enum class SegmentState : std::uint8_t {
   kFree,
@@ -28,6 +38,8 @@ enum class SegmentState : std::uint8_t {
   kSealed,      // Full; a candidate for compaction.
   kCompacting,  // Its live records are being moved out.
   kExtent,      // Holds a piece of one large value, or of one being written.
+  kWriting,     // Frozen: on its way to the device, and readable here until it is there.
+  kSpilled,     // On the device only.
   kDead,        // Nothing in it is referred to: freed when no pin is left.
 };
 
@@ -42,15 +54,21 @@ struct Segment {
   std::uint32_t live = 0;                  // Bytes of records that count.
   std::uint32_t tombstones = 0;            // Part of live.
   std::uint32_t pins = 0;                  // Views under way: no reuse, no change in place.
+  std::uint32_t records = 0;               // That count, tombstones included.
+  std::uint32_t record_bytes_max = 0;      // No record in it is larger: what a read must fetch.
+  std::uint32_t slot = 0;                  // Of the device, plus 1; 0: it has none.
   SegmentState state = SegmentState::kFree;
   Stream stream = Stream::kVolatile;
+  bool guessed = false;  // `live` is about right: records were killed unread.
+  bool unsound = false;  // The device does not give it back: never compacted.
 };
 
 // Owner core only. An index is used again after Free; the shared word's generation tells its lives
 // apart. Index 0 is never given out.
 class SegmentTable {
  public:
-  SegmentTable(CoreMemory& memory, CoreId core);
+  // `spilled_max`: segments that may be on devices.
+  SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spilled_max);
   ~SegmentTable();
   SegmentTable(const SegmentTable&) = delete;
   SegmentTable& operator=(const SegmentTable&) = delete;
@@ -62,8 +80,14 @@ class SegmentTable {
 
   // A fresh segment with its header written, or 0: memory is used up.
   std::uint32_t Begin(SegmentKind kind, Stream stream, MemoryClass memory_class);
-  // Raises the generation, then gives the memory back. The segment must be kDead and without pins.
+  // Raises the generation, then gives the memory back, if it has any. The segment must be kDead and
+  // without pins.
   void Free(std::uint32_t index);
+  // Its bytes are on the device: as Free for readers in other processes, but the segment lives on.
+  // It must be kWriting and without pins.
+  void LeaveMemory(std::uint32_t index);
+  // The other way: its bytes have been read into `frame`, a block of its memory. Sealed again.
+  void ReturnToMemory(std::uint32_t index, std::uint64_t frame);
 
   Segment& operator[](std::uint32_t index) {
     TP_DCHECK(index < segments_.size());
@@ -72,9 +96,11 @@ class SegmentTable {
   const Segment& operator[](std::uint32_t index) const { return segments_[index]; }
   // Indices below this may be in use.
   std::uint32_t end() const { return static_cast<std::uint32_t>(segments_.size()); }
-  std::uint64_t in_use() const { return in_use_; }
+  std::uint64_t in_use() const { return in_use_; }      // In DRAM or not.
+  std::uint64_t resident() const { return resident_; }  // Of these, in DRAM.
   std::uint64_t next_number() const { return next_number_; }
 
+  // Null: its bytes are not in DRAM.
   std::byte* Base(std::uint32_t index) const { return bases_[index]; }
   // Location to address, for those who do it on every operation: one load behind constants. Valid
   // as long as the table, whose vectors never move.
@@ -86,9 +112,17 @@ class SegmentTable {
       return reinterpret_cast<RecordHeader*>(bases[location >> offset_bits] +
                                              (location & offset_mask) * kRecordAlign);
     }
+    // Null: it is not in DRAM.
+    RecordHeader* Find(std::uint64_t location) const {
+      std::byte* const base = bases[location >> offset_bits];
+      if (base == nullptr) [[unlikely]]
+        return nullptr;
+      return reinterpret_cast<RecordHeader*>(base + (location & offset_mask) * kRecordAlign);
+    }
   };
   Locator locator() const { return {bases_.data(), offset_bits_, offset_mask_}; }
   RecordHeader* At(std::uint64_t location) const { return locator().At(location); }
+  RecordHeader* Find(std::uint64_t location) const { return locator().Find(location); }
   std::uint32_t IndexOf(std::uint64_t location) const {
     return static_cast<std::uint32_t>(location >> offset_bits_);
   }
@@ -109,6 +143,8 @@ class SegmentTable {
     return std::countr_zero(segment_bytes / kRecordAlign);
   }
   std::uint32_t TakeIndex();
+  void ShowMemory(std::uint32_t index, std::uint64_t frame);
+  void HideMemory(std::uint32_t index);
 
   CoreMemory& memory_;
   const CoreId core_;
@@ -120,6 +156,7 @@ class SegmentTable {
   std::vector<SegmentEntry*> entries_;  // Pages in arenas; never given back before the end.
   std::uint64_t next_number_ = 1;
   std::uint64_t in_use_ = 0;
+  std::uint64_t resident_ = 0;
 };
 
 }  // namespace tidepool::storage

@@ -52,10 +52,10 @@ class Store {
   // Of a dropped partition: the record goes. `slot` as FindSlot gave it.
   virtual void Discard(std::uint64_t* slot, std::uint64_t location) = 0;
   // Whether a record of this key is there, so that a tombstone for it says nothing any more.
-  virtual bool HasKey(Bytes key) const = 0;
+  virtual bool HasKey(Bytes key) = 0;
 
   // ---- Background work.
-  // Work on the index that is due, until `done()`. True: more to do.
+  // Work on the index that is due, until `done()` or until the log is blocked(). True: more to do.
   virtual bool IndexSlice(absl::FunctionRef<bool()> done) = 0;
   // Frees all records of a dropped partition, from `*position` on (0 at first). True: more to do.
   virtual bool FreeSlice(std::uint64_t* position, absl::FunctionRef<bool()> done) = 0;

@@ -223,7 +223,10 @@ bool TagIndex::SplitOne(HashReader read) {
   if (overflow != 0 && !ReserveOverflow(overflow)) return false;
   const unsigned depth = level_;
   TP_DCHECK(bucket::Depth(home->header) == depth);
-  if (depth + 1 - bucket::TagShift(home->header) > kRebuildAtSplit) RebuildChain(home, depth, read);
+  if (depth + 1 - bucket::TagShift(home->header) > kRebuildAtSplit &&
+      !RebuildChain(home, depth, read)) {
+    return false;
+  }
 
   const unsigned shift = bucket::TagShift(home->header);
   Bucket* target = BucketAt(to);
@@ -288,13 +291,22 @@ void TagIndex::Distribute(Bucket* home, Bucket* target, unsigned decisive_tag_bi
   }
 }
 
-void TagIndex::RebuildChain(Bucket* home, unsigned tag_shift, HashReader read) {
+bool TagIndex::RebuildChain(Bucket* home, unsigned tag_shift, HashReader read) {
+  hashes_.clear();
+  bool complete = true;
+  VisitChainOf(home, [&](std::uint64_t location) {
+    std::uint64_t hash = 0;
+    complete &= read(location, &hash);
+    hashes_.push_back(hash);
+  });
+  if (!complete) return false;
+  std::size_t next = 0;
   MakeOdd(home);
   for (Bucket* at = home;;) {
     for (std::uint64_t& word : at->slots) {
       if (word == 0) continue;
       const std::uint64_t location = SlotLocation(word);
-      StoreRelaxed(word, MakeSlot(TagOf(read(location) & hash_mask_, tag_shift), location));
+      StoreRelaxed(word, MakeSlot(TagOf(hashes_[next++] & hash_mask_, tag_shift), location));
     }
     if (bucket::Link(at->header) == 0) break;
     at = Linked(at->header);
@@ -303,6 +315,7 @@ void TagIndex::RebuildChain(Bucket* home, unsigned tag_shift, HashReader read) {
                                           bucket::Link(home->header)));
   MakeEven(home);
   ++rebuilt_buckets_;
+  return true;
 }
 
 bool TagIndex::GrowSlice(std::uint64_t records, HashReader read, absl::FunctionRef<bool()> done) {
@@ -329,13 +342,26 @@ bool TagIndex::RebuildSlice(HashReader read, absl::FunctionRef<bool()> done) {
   for (; rebuild_next_ < bucket_count(); ++rebuild_next_) {
     if (done()) return true;
     Bucket* home = BucketAt(rebuild_next_);
-    if (bucket::TagShift(home->header) < rebuild_shift_) {
-      RebuildChain(home, bucket::Depth(home->header), read);
+    if (bucket::TagShift(home->header) >= rebuild_shift_) continue;
+    if (!RebuildChain(home, bucket::Depth(home->header), read)) {
+      ReadAhead(rebuild_next_ + 1, read);
+      return true;
     }
   }
   rebuilding_ = false;
   oldest_shift_ = rebuild_shift_;
   return RebuildDue();
+}
+
+void TagIndex::ReadAhead(std::uint64_t from, HashReader read) const {
+  constexpr std::uint64_t kBucketsAhead = 8;  // Some 40 keys.
+  for (std::uint64_t bucket = from; bucket < std::min(from + kBucketsAhead, bucket_count());
+       ++bucket) {
+    VisitChain(bucket, [&](std::uint64_t location) {
+      std::uint64_t hash = 0;
+      (void)read(location, &hash);
+    });
+  }
 }
 
 namespace {
@@ -363,7 +389,12 @@ std::uint64_t TagIndex::BucketOfPosition(std::uint64_t position, std::uint64_t* 
 
 void TagIndex::VisitChain(std::uint64_t bucket,
                           absl::FunctionRef<void(std::uint64_t)> visit) const {
-  for (const Bucket* at = BucketAt(bucket);;) {
+  VisitChainOf(BucketAt(bucket), visit);
+}
+
+void TagIndex::VisitChainOf(const Bucket* home,
+                            absl::FunctionRef<void(std::uint64_t)> visit) const {
+  for (const Bucket* at = home;;) {
     for (const std::uint64_t slot : at->slots) {
       if (slot != 0) visit(SlotLocation(slot));
     }
@@ -398,7 +429,9 @@ void TagIndex::CheckInvariants(HashReader read) const {
       for (const std::uint64_t slot : at->slots) {
         if (slot == 0) continue;
         ++slots;
-        const std::uint64_t hash = read(SlotLocation(slot)) & hash_mask_;
+        std::uint64_t hash = 0;
+        if (!read(SlotLocation(slot), &hash)) continue;
+        hash &= hash_mask_;
         TP_CHECK(Home(hash) == i);
         TP_CHECK(SlotTag(slot) == TagOf(hash, shift));
       }

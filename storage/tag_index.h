@@ -26,7 +26,8 @@ struct TagIndexOptions {
 // is the 24 hash bits from the bucket's tag shift on, so a split moves slots without reading a
 // record. Each doubling takes one bit of a tag's discrimination (tag bits above the depth): buckets
 // with fewer than 16 left are rebuilt from the keys in the background, at the latest by the split
-// that would leave fewer than 10.
+// that would leave fewer than 10. Where that needs a key that cannot be had, the split waits, and
+// chains get longer.
 //
 // Owner core only for changes; other processes may read buckets by the rules in layout.h. A slot's
 // address is valid until the next Insert or background step. Growth stops, and chains get longer,
@@ -36,8 +37,9 @@ struct TagIndexOptions {
 // of discrimination; the directory covers exactly 2^level + split buckets.
 class TagIndex {
  public:
-  // Reads the key behind a location and gives its hash (for rebuilding tags).
-  using HashReader = absl::FunctionRef<std::uint64_t(std::uint64_t location)>;
+  // Reads the key behind a location and gives its hash (for rebuilding tags). False: the key cannot
+  // be had now, as it is on a device.
+  using HashReader = absl::FunctionRef<bool(std::uint64_t location, std::uint64_t* hash)>;
 
   TagIndex(CoreMemory& memory, const TagIndexOptions& options);
   ~TagIndex();
@@ -90,7 +92,9 @@ class TagIndex {
 
   // Whether tags are due to be rebuilt in the background.
   bool RebuildDue() const;
-  // Rebuilds tags until `done()`; true: more to do.
+  // Rebuilds tags until `done()`, or up to a bucket that `read` fails for, which comes first the
+  // next time; those behind it are read meanwhile, so that all their keys can be fetched together.
+  // True: more to do.
   bool RebuildSlice(HashReader read, absl::FunctionRef<bool()> done);
 
   void CheckInvariants(HashReader read) const;
@@ -135,6 +139,8 @@ class TagIndex {
     return memory_.OffsetOf(overflow) / sizeof(Bucket);
   }
 
+  void VisitChainOf(const Bucket* home, absl::FunctionRef<void(std::uint64_t)> visit) const;
+  void ReadAhead(std::uint64_t from, HashReader read) const;
   bool EnsureBucketMemory(std::uint64_t bucket);
   bool ReserveOverflow(std::uint64_t count);
   Bucket* TakeOverflow();
@@ -142,7 +148,8 @@ class TagIndex {
   void PlaceSlot(Bucket* home, std::uint64_t slot);
   bool SplitOne(HashReader read);
   void Distribute(Bucket* home, Bucket* target, unsigned decisive_tag_bit);
-  void RebuildChain(Bucket* home, unsigned tag_shift, HashReader read);
+  // False: a key could not be had, and nothing has changed.
+  bool RebuildChain(Bucket* home, unsigned tag_shift, HashReader read);
 
   CoreMemory& memory_;
   const std::uint64_t hash_mask_;
@@ -175,6 +182,7 @@ class TagIndex {
   unsigned rebuild_shift_ = 0;
   std::uint64_t rebuild_next_ = 0;
   std::uint64_t rebuilt_buckets_ = 0;
+  std::vector<std::uint64_t> hashes_;  // Of the chain that is rebuilt.
 };
 
 template <typename Accept>

@@ -22,7 +22,8 @@ Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_byte
   }
   Log& log = core.log_;
   const std::uint64_t block = log.segment_bytes();
-  const std::uint64_t room = log.memory().BlocksAvailable() * block + log.dead_bytes();
+  const std::uint64_t room =
+      log.memory().BlocksAvailable() * block + log.dead_bytes() + log.SpillableBytes();
   if (value_bytes > log.extent_threshold_bytes() && value_bytes > room) {
     return Status(StatusCode::kResourceExhausted,
                   "no memory for a value of " + std::to_string(value_bytes) + " bytes; " +
@@ -31,6 +32,7 @@ Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_byte
   }
   ValueWriter writer(&log, value_bytes);
   if (!writer.Prepare()) {
+    log.NoteRefused();
     return Status(StatusCode::kResourceExhausted,
                   "no memory for a value of " + std::to_string(value_bytes) + " bytes",
                   "delete something, or start with more --memory");
@@ -107,10 +109,15 @@ Bytes ValueWriter::Staged() const {
   return {log_->memory().At(staged_), static_cast<std::size_t>(staged_bytes_)};
 }
 
+StatusCode ValueWriter::Refused() const {
+  log_->NoteRefused();
+  return StatusCode::kResourceExhausted;
+}
+
 StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
   TP_CHECK(log_ != nullptr);
   if (offset > value_bytes_ || part.size() > value_bytes_ - offset) return StatusCode::kOutOfRange;
-  if (!Prepare()) return StatusCode::kResourceExhausted;
+  if (!Prepare()) return Refused();
   const std::uint64_t capacity = ExtentSegmentCapacity(log_->segment_bytes());
   // All memory first: a part is written whole or not at all.
   if (!part.empty()) {
@@ -118,7 +125,7 @@ StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
         std::min<std::uint64_t>((offset + part.size() - 1) / capacity + 1, segments_.size());
     for (std::uint64_t i = offset / capacity; i < last; ++i) {
       if (segments_[i] == 0) segments_[i] = log_->AllocateExtentSegment();
-      if (segments_[i] == 0) return StatusCode::kResourceExhausted;
+      if (segments_[i] == 0) return Refused();
     }
   }
   while (!part.empty()) {
@@ -148,8 +155,11 @@ ValueReader ValueReader::Pin(Store& store, const StoredValue& stored) {
   ValueReader reader;
   reader.log_ = &log;
   reader.value_bytes_ = stored.value_bytes;
-  reader.record_segment_ = log.segments().IndexOf(stored.location);
-  log.Pin(reader.record_segment_);
+  reader.fetched_ = log.FetchedBuffer(stored.location);
+  if (reader.fetched_ == nullptr) {
+    reader.record_segment_ = log.segments().IndexOf(stored.location);
+    log.Pin(reader.record_segment_);
+  }
   reader.tail_ = stored.value;
   if (stored.extent != nullptr) {
     reader.tail_ = stored.extent->remainder;
@@ -164,6 +174,7 @@ ValueReader::ValueReader(ValueReader&& other) noexcept
       value_bytes_(other.value_bytes_),
       extent_segments_(std::move(other.extent_segments_)),
       record_segment_(other.record_segment_),
+      fetched_(std::move(other.fetched_)),
       tail_(other.tail_) {
   other.extent_segments_.clear();
 }
@@ -176,6 +187,7 @@ ValueReader& ValueReader::operator=(ValueReader&& other) noexcept {
   extent_segments_ = std::move(other.extent_segments_);
   other.extent_segments_.clear();
   record_segment_ = other.record_segment_;
+  fetched_ = std::move(other.fetched_);
   tail_ = other.tail_;
   return *this;
 }
@@ -184,7 +196,8 @@ ValueReader::~ValueReader() { Release(); }
 
 void ValueReader::Release() {
   if (log_ == nullptr) return;
-  log_->Unpin(record_segment_);
+  if (fetched_ == nullptr) log_->Unpin(record_segment_);
+  fetched_ = nullptr;
   for (const std::uint32_t index : extent_segments_) log_->Unpin(index);
   extent_segments_.clear();
   log_ = nullptr;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +64,7 @@ class ValueWriter {
   friend class Log;
   ValueWriter(Log* log, std::uint64_t value_bytes);
   void Release();
+  StatusCode Refused() const;
   std::uint64_t StagedChunkBytes() const;
   // True once the chunk for what the record itself stores is there.
   bool Prepare();
@@ -80,7 +82,7 @@ class ValueWriter {
 };
 
 // A pinned view of one stored value: the bytes stay as they are while overwrites, deletes and
-// compaction go on, until it is destroyed.
+// compaction go on, until it is destroyed. One that was fetched from a device keeps its buffer.
 //
 // Owner core only (the views may be read by a transport). The CoreStore must outlive it. A pin
 // keeps a whole segment from being used again: hold it no longer than the sending takes.
@@ -104,7 +106,8 @@ class ValueReader {
   Log* log_ = nullptr;
   std::uint64_t value_bytes_ = 0;
   std::vector<std::uint32_t> extent_segments_;
-  std::uint32_t record_segment_ = 0;  // Holds tail_.
+  std::uint32_t record_segment_ = 0;  // Holds tail_, unless `fetched_` does.
+  std::shared_ptr<const std::byte> fetched_;
   Bytes tail_;  // What the record itself stores of the value: all of it, or an extent's remainder.
 };
 

@@ -22,6 +22,7 @@ SlotPool::SlotPool(const std::vector<std::uint64_t>& counts) {
     devices_.push_back(std::move(device));
     count_ += count;
   }
+  free_.store(count_, std::memory_order_relaxed);
 }
 
 std::uint64_t SlotPool::AllocateOn(DeviceSlots& device) {
@@ -32,6 +33,7 @@ std::uint64_t SlotPool::AllocateOn(DeviceSlots& device) {
   const auto bit = static_cast<std::uint64_t>(std::countr_one(word));
   word |= std::uint64_t{1} << bit;
   --device.free;
+  free_.fetch_sub(1, std::memory_order_relaxed);
   return device.next * kWordBits + bit;
 }
 
@@ -55,6 +57,7 @@ void SlotPool::Free(std::uint64_t slot) {
   TP_CHECK((word & mask) != 0);
   word &= ~mask;
   ++device.free;
+  free_.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool SlotPool::Take(std::uint64_t slot) {
@@ -67,6 +70,7 @@ bool SlotPool::Take(std::uint64_t slot) {
   if ((word & mask) != 0) return false;
   word |= mask;
   --device.free;
+  free_.fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
 

@@ -3,6 +3,7 @@
 //   log (to spill), compactor -> volume -> [slot_pool]
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -29,6 +30,8 @@ class SlotPool {
   bool Take(std::uint64_t slot);
 
   std::uint64_t count() const { return count_; }
+  // At the moment; takes no lock.
+  std::uint64_t free() const { return free_.load(std::memory_order_relaxed); }
   std::uint64_t used() const;
   std::uint64_t used_of(std::size_t device) const;
 
@@ -44,6 +47,7 @@ class SlotPool {
   mutable std::mutex mutex_;
   std::vector<DeviceSlots> devices_;
   std::uint64_t count_ = 0;
+  std::atomic<std::uint64_t> free_{0};
   std::size_t next_device_ = 0;
 };
 

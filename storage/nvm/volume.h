@@ -5,6 +5,7 @@
 
 #include <absl/functional/function_ref.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -84,10 +85,17 @@ class Volume {
   // a device that was just formatted the incarnation is 0.
   const Superblock& found(std::size_t index) const { return members_[index].found; }
   std::uint64_t slot_bytes() const { return layout(0).slot_bytes; }
+  std::uint64_t slot_count() const { return slots_->count(); }
+  // At the moment; takes no lock.
+  std::uint64_t slots_free() const { return slots_->free(); }
 
   // Slots are numbered over all devices, see SlotPool.
   std::uint64_t AllocateSlot() { return slots_->Allocate(); }
   void FreeSlot(std::uint64_t slot) { slots_->Free(slot); }
+  // Segments of all cores that are on their way to a device: memory that any of them may get.
+  std::uint32_t leaving() const { return leaving_.load(std::memory_order_relaxed); }
+  void NoteLeaving() { leaving_.fetch_add(1, std::memory_order_relaxed); }
+  void NoteLeft() { leaving_.fetch_sub(1, std::memory_order_relaxed); }
   bool TakeSlot(std::uint64_t slot) { return slots_->Take(slot); }
   // `slot` must be one.
   SlotPlace Place(std::uint64_t slot) const;
@@ -136,6 +144,7 @@ class Volume {
   std::vector<Member> members_;
   std::unique_ptr<SlotPool> slots_;
   Status failed_;  // With mutex_.
+  std::atomic<std::uint32_t> leaving_{0};
 };
 
 }  // namespace tidepool::storage

@@ -257,16 +257,19 @@ class Model {
     std::map<std::string, std::string> seen;
     std::uint64_t cursor = 0;
     for (bool done = false; !done;) {
-      const IterateResult result = fixture_.store->Iterate(
-          cursor, 1 + Below(50), fixture_.core->NowMs(), [&](const RecordView& view) {
-            HashOutcome outcome;
-            outcome.value = view.value;
-            outcome.extent = view.extent;
-            outcome.value_bytes = view.value_bytes;
-            outcome.location = view.location;
-            REQUIRE(seen.emplace(AsText(view.key), fixture_.Text(outcome)).second);
-            return true;
-          });
+      const std::uint64_t records_max = 1 + Below(50);
+      const IterateResult result = fixture_.Run([&] {
+        return fixture_.store->Iterate(
+            cursor, records_max, fixture_.core->NowMs(), [&](const RecordView& view) {
+              HashOutcome outcome;
+              outcome.value = view.value;
+              outcome.extent = view.extent;
+              outcome.value_bytes = view.value_bytes;
+              outcome.location = view.location;
+              REQUIRE(seen.emplace(AsText(view.key), fixture_.Text(outcome)).second);
+              return true;
+            });
+      });
       cursor = result.cursor;
       done = result.done;
     }
@@ -358,6 +361,49 @@ TEST_CASE("ModelOfOrderedPartitionWithTombstones") {
   options.partition.tombstones = true;
   options.partition.update_in_place = false;
   RunModel(options, 500, 300, 20'000, 1'000);
+}
+
+// More than memory holds: records leave it, are read back, and make place on the device again.
+StoreOptions Spilling(StoreOptions options, std::uint64_t slots, std::uint64_t seed) {
+  options.slots = slots;
+  options.device_seed = seed;
+  return options;
+}
+
+void RunSpillModel(const StoreOptions& options, std::uint64_t slots, int keys,
+                   std::size_t value_bytes_max, int steps, bool device_fills) {
+  const std::uint64_t seed = TestSeed();
+  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  Model model(Spilling(options, slots, seed), seed, keys, value_bytes_max);
+  model.Run(steps, 1'000);
+  const SpillCounters counters = model.fixture().core->counters().spill;
+  INFO(counters.spilled_segments << " segments left, " << counters.returned_segments
+                                 << " came back, " << counters.reads << " records were read, "
+                                 << model.refused() << " refused");
+  REQUIRE(counters.spilled_segments > 50);
+  REQUIRE(counters.reads > 1'000);
+  REQUIRE(counters.failed_reads == 0);
+  REQUIRE(counters.failed_writes == 0);
+  REQUIRE((model.refused() > 0) == device_fills);
+  if (device_fills) REQUIRE(counters.returned_segments > 0);
+}
+
+TEST_CASE("ModelOfRecordsThatLeaveMemory") {
+  RunSpillModel(TinyStore(64 * 4096), 4096, 4000, 1500, 60'000, false);
+}
+
+TEST_CASE("ModelOfRecordsThatLeaveMemoryAndFillTheDevice") {
+  RunSpillModel(TinyStore(40 * 4096), 96, 3000, 1500, 60'000, true);
+}
+
+TEST_CASE("ModelOfRecordsThatLeaveMemoryWithHashOfFourBits") {
+  StoreOptions options = TinyStore(40 * 4096);
+  options.core.hash_mask = 0xF;
+  RunSpillModel(options, 2048, 600, 1500, 10'000, false);
+}
+
+TEST_CASE("ModelOfRecordsAndExtentsThatLeaveMemory") {
+  RunSpillModel(TinyStore(96 * 8192, 8192), 2048, 2000, 3'000, 30'000, false);
 }
 
 StoreOptions WithPrefilter(StoreOptions options, PrefilterKind kind) {

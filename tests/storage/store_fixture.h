@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
 #include "storage/core_store.h"
+#include "storage/device/fault_device.h"
+#include "storage/nvm/volume.h"
 
 namespace tidepool::storage {
 
@@ -20,6 +24,9 @@ struct StoreOptions {
   std::uint64_t arena_bytes = 256ull << 20;
   CoreStoreOptions core;
   PartitionOptions partition;
+  // Above 0: records go to a device in memory, which has so many slots.
+  std::uint64_t slots = 0;
+  std::uint64_t device_seed = 1;
 };
 
 // Tiny segments: many rolls, compactions and index blocks with little data.
@@ -40,40 +47,85 @@ struct StoreFixture {
     pool_options.arena_first_bytes = options.arena_first_bytes;
     pool_options.arena_bytes = options.arena_bytes;
     pool = ArenaPool::Create(pool_options).value();
-    core = CoreStore::Create(options.core, pool.get(), &clock).value();
+    CoreStoreOptions core_options = options.core;
+    if (options.slots > 0) core_options.volume = OpenVolume(options);
+    core = CoreStore::Create(core_options, pool.get(), &clock).value();
     partition =
         core->AddPartition(PartitionId(NamespaceId(1), 0), Term(1), options.partition).value();
     if (partition->IsOneOf(kRecordKinds)) store = &partition->hash();
   }
 
+  // Runs an operation as the daemon does: again when what it wants has been fetched, or when there
+  // is room. The value of an outcome that was fetched is copied, and lives until the next call.
+  template <typename Operation>
+  auto Run(Operation&& operation) {
+    auto outcome = operation();
+    for (;;) {
+      if (core->blocked()) {
+        lost = core->TakeLost();
+        if (lost != StatusCode::kOk) return outcome;
+        bool ran = false;
+        const std::function<void()> run = [&] {
+          outcome = operation();
+          if (core->blocked() && (lost = core->TakeLost()) == StatusCode::kOk) {
+            return core->Fetch(run);
+          }
+          if constexpr (std::is_same_v<decltype(outcome), HashOutcome>) KeepFetched(&outcome);
+          ran = true;
+        };
+        core->Fetch(run);
+        while (!ran) core->Poll();
+        ++fetches;
+        continue;
+      }
+      if constexpr (std::is_same_v<decltype(outcome), HashOutcome>) {
+        if (outcome.code == StatusCode::kResourceExhausted && core->makes_room()) {
+          ++waits_for_room;
+          core->BackgroundSlice(1'000'000);
+          core->Poll();
+          outcome = operation();
+          continue;
+        }
+      }
+      return outcome;
+    }
+  }
+
   HashOutcome Put(std::string_view key, std::string_view value, const PutOptions& options = {}) {
-    return store->Put(AsBytes(key), Hash(key), AsBytes(value), options, core->NowMs());
+    return Run([&] {
+      return store->Put(AsBytes(key), Hash(key), AsBytes(value), options, core->NowMs());
+    });
   }
   HashOutcome Get(std::string_view key) {
-    return store->Get(AsBytes(key), Hash(key), core->NowMs());
+    return Run([&] { return store->Get(AsBytes(key), Hash(key), core->NowMs()); });
   }
   HashOutcome Delete(std::string_view key, Lsn if_version = {}) {
-    return store->Delete(AsBytes(key), Hash(key), if_version, core->NowMs());
+    return Run([&] { return store->Delete(AsBytes(key), Hash(key), if_version, core->NowMs()); });
   }
   HashOutcome Take(std::string_view key) {
-    return store->Take(AsBytes(key), Hash(key), core->NowMs());
+    return Run([&] { return store->Take(AsBytes(key), Hash(key), core->NowMs()); });
   }
   HashOutcome Append(std::string_view key, std::string_view suffix) {
-    return store->Append(AsBytes(key), Hash(key), AsBytes(suffix), core->NowMs());
+    return Run(
+        [&] { return store->Append(AsBytes(key), Hash(key), AsBytes(suffix), core->NowMs()); });
   }
   HashOutcome Swap(std::string_view key, std::string_view expected, std::string_view desired) {
-    return store->CompareAndSwap(AsBytes(key), Hash(key), AsBytes(expected), AsBytes(desired),
-                                 core->NowMs());
+    return Run([&] {
+      return store->CompareAndSwap(AsBytes(key), Hash(key), AsBytes(expected), AsBytes(desired),
+                                   core->NowMs());
+    });
   }
   HashOutcome Expire(std::string_view key, std::uint64_t ttl_ms) {
-    return store->Expire(AsBytes(key), Hash(key), ttl_ms, core->NowMs());
+    return Run([&] { return store->Expire(AsBytes(key), Hash(key), ttl_ms, core->NowMs()); });
   }
   HashOutcome Ttl(std::string_view key) {
-    return store->Ttl(AsBytes(key), Hash(key), core->NowMs());
+    return Run([&] { return store->Ttl(AsBytes(key), Hash(key), core->NowMs()); });
   }
   HashOutcome Add(std::string_view key, std::int64_t by) {
-    return store->FetchUpdate(AsBytes(key), Hash(key), UpdateKind::kAdd, CounterType::kI64,
-                              static_cast<std::uint64_t>(by), core->NowMs());
+    return Run([&] {
+      return store->FetchUpdate(AsBytes(key), Hash(key), UpdateKind::kAdd, CounterType::kI64,
+                                static_cast<std::uint64_t>(by), core->NowMs());
+    });
   }
   // The value's text, extents included; "<CODE>" when there is none.
   std::string Text(std::string_view key) {
@@ -101,7 +153,31 @@ struct StoreFixture {
   }
   static std::uint64_t Hash(std::string_view key) { return KeyHash(AsBytes(key)); }
 
+  Volume* OpenVolume(const StoreOptions& options) {
+    VolumeOptions volume_options;
+    volume_options.layout.cores = 1;
+    volume_options.layout.slot_bytes = options.block_bytes;
+    volume_options.layout.slots_per_core_min = options.slots;
+    volume_options.layout.catalog_area_bytes = kDeviceBlockBytes;
+    volume_options.layout.ring_bytes = kDeviceBlockBytes;
+    device =
+        std::make_shared<FaultDevice>(LayoutBytesMin(volume_options.layout), options.device_seed);
+    volume = Volume::OpenDevices({device}, volume_options).value();
+    return volume.get();
+  }
+  void KeepFetched(HashOutcome* outcome) {
+    if (outcome->extent != nullptr) return;
+    fetched_value.assign(AsText(outcome->value));
+    outcome->value = AsBytes(fetched_value);
+  }
+
   ManualClock clock;
+  std::shared_ptr<FaultDevice> device;  // With slots only.
+  std::unique_ptr<Volume> volume;
+  std::uint64_t fetches = 0;          // Times that an operation had to be run again,
+  std::uint64_t waits_for_room = 0;   // and that it had to wait for memory.
+  StatusCode lost = StatusCode::kOk;  // Why the last one that met an unreadable record failed.
+  std::string fetched_value;
   std::unique_ptr<ArenaPool> pool;
   std::unique_ptr<CoreStore> core;
   Partition* partition = nullptr;

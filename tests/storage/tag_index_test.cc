@@ -14,6 +14,11 @@ std::uint64_t HashOf(std::uint64_t location) {
   return KeyHash(std::as_bytes(std::span(&location, 1)));
 }
 
+bool ReadHash(std::uint64_t location, std::uint64_t* hash) {
+  *hash = HashOf(location);
+  return true;
+}
+
 std::uint64_t Mix64(std::uint64_t number) { return HashOf(number ^ 0x5bd1e995); }
 
 struct IndexFixture {
@@ -29,7 +34,7 @@ struct IndexFixture {
   }
   bool Insert(std::uint64_t location) {
     if (!index->MakeRoom(HashOf(location))) return false;
-    index->Insert(HashOf(location), location, HashOf);
+    index->Insert(HashOf(location), location, ReadHash);
     return true;
   }
   std::uint64_t* Find(std::uint64_t location, std::uint64_t* candidates = nullptr) {
@@ -69,7 +74,56 @@ TEST_CASE("GrowsFrom64BucketsToMillionsAndFindsEverything") {
   }
   REQUIRE(static_cast<double>(false_hits) / 300'000 < 0.01);
   REQUIRE(static_cast<double>(fixture.index->bytes()) / kCount < 16.0);
-  fixture.index->CheckInvariants(HashOf);
+  fixture.index->CheckInvariants(ReadHash);
+}
+
+TEST_CASE("ARebuildWaitsForKeysThatCannotBeHad") {
+  IndexFixture fixture;
+  for (std::uint64_t i = 1; i <= 200'000; ++i) REQUIRE(fixture.Insert(i));
+  std::uint64_t missing = 150'000;
+  std::uint64_t asked = 0;
+  const auto read = [&](std::uint64_t location, std::uint64_t* hash) {
+    ++asked;
+    return location != missing && ReadHash(location, hash);
+  };
+  const auto never = [] { return false; };
+  REQUIRE(fixture.index->RebuildSlice(read, never));
+  const std::uint64_t rebuilt = fixture.index->rebuilt_buckets();
+  for (int i = 0; i < 10; ++i) REQUIRE(fixture.index->RebuildSlice(read, never));
+  REQUIRE(fixture.index->rebuilt_buckets() == rebuilt);
+  // The buckets behind it are read, so that what else is missing is known.
+  asked = 0;
+  REQUIRE(fixture.index->RebuildSlice(read, never));
+  REQUIRE(asked > 20);
+  fixture.index->CheckInvariants(ReadHash);
+  missing = 0;
+  while (fixture.index->RebuildSlice(read, never)) {
+  }
+  REQUIRE_FALSE(fixture.index->RebuildDue());
+  fixture.index->CheckInvariants(ReadHash);
+}
+
+// The split that must rebuild tags cannot, so the index stops growing, and loses nothing.
+TEST_CASE("GrowthWaitsForKeysThatCannotBeHad") {
+  IndexFixture fixture;
+  const auto none = [](std::uint64_t, std::uint64_t*) { return false; };
+  constexpr std::uint64_t kCount = 7'000'000;
+  std::uint64_t buckets = 0;
+  for (std::uint64_t i = 1; i <= kCount; ++i) {
+    REQUIRE(fixture.index->MakeRoom(HashOf(i)));
+    fixture.index->Insert(HashOf(i), i, none);
+    if (i == kCount - 1'000'000) buckets = fixture.index->bucket_count();
+  }
+  REQUIRE(fixture.index->bucket_count() == buckets);
+  std::uint64_t candidates = 0;
+  for (std::uint64_t i = 1; i <= kCount; i += 1'009) {
+    if (fixture.Find(i, &candidates) == nullptr) FAIL("lost " << i);
+  }
+  while (fixture.index->RebuildSlice(ReadHash, [] { return false; })) {
+  }
+  for (std::uint64_t i = kCount + 1; i <= kCount + 500'000; ++i) REQUIRE(fixture.Insert(i));
+  REQUIRE(fixture.index->bucket_count() > buckets);
+  fixture.index->CheckInvariants(ReadHash);
 }
 
 // Rebuilt in the background, as a core does it, and read while the rebuilding is under way.
@@ -82,7 +136,7 @@ TEST_CASE("GrowsFrom64BucketsToTwentyMillionWithFewFalseCandidatesThroughout", "
     if (!fixture.Insert(i)) FAIL("no room for " << i);
     if (i % 8 == 0 && fixture.index->RebuildDue()) {
       int steps = 0;
-      (void)fixture.index->RebuildSlice(HashOf, [&] { return ++steps == 4; });
+      (void)fixture.index->RebuildSlice(ReadHash, [&] { return ++steps == 4; });
     }
     if (i != next_look) continue;
     next_look = next_look * 5 / 4;
@@ -106,7 +160,7 @@ TEST_CASE("GrowsFrom64BucketsToTwentyMillionWithFewFalseCandidatesThroughout", "
   }
   REQUIRE(static_cast<double>(false_hits) / 1'000'000 < 0.03);
   REQUIRE(static_cast<double>(fixture.index->bytes()) / kCount < 20.0);
-  fixture.index->CheckInvariants(HashOf);
+  fixture.index->CheckInvariants(ReadHash);
 }
 
 TEST_CASE("BackgroundRebuildRestoresTheTags") {
@@ -115,11 +169,11 @@ TEST_CASE("BackgroundRebuildRestoresTheTags") {
   REQUIRE(fixture.index->RebuildDue());
   int slices = 0;
   int steps = 0;
-  while (fixture.index->RebuildSlice(HashOf, [&] { return ++steps % 100 == 0; })) ++slices;
+  while (fixture.index->RebuildSlice(ReadHash, [&] { return ++steps % 100 == 0; })) ++slices;
   REQUIRE(slices > 10);
   REQUIRE_FALSE(fixture.index->RebuildDue());
   REQUIRE(fixture.index->rebuilt_buckets() > 10'000);
-  fixture.index->CheckInvariants(HashOf);
+  fixture.index->CheckInvariants(ReadHash);
   for (std::uint64_t i = 1; i <= 200'000; ++i) {
     if (fixture.Find(i) == nullptr) FAIL("lost " << i);
   }
@@ -130,10 +184,10 @@ TEST_CASE("RebuildGoesOnWhileTheIndexGrows") {
   std::uint64_t next = 1;
   for (; next <= 100'000; ++next) REQUIRE(fixture.Insert(next));
   int steps = 0;
-  while (fixture.index->RebuildSlice(HashOf, [&] { return ++steps % 50 == 0; })) {
+  while (fixture.index->RebuildSlice(ReadHash, [&] { return ++steps % 50 == 0; })) {
     for (int i = 0; i < 100; ++i) REQUIRE(fixture.Insert(next++));
   }
-  fixture.index->CheckInvariants(HashOf);
+  fixture.index->CheckInvariants(ReadHash);
 }
 
 TEST_CASE("AllKernelsFindTheSame") {
@@ -178,7 +232,7 @@ TEST_CASE("GrowthStopsWithTheMemoryAndNothingIsLost") {
   std::uint64_t count = 0;
   while (fixture.Insert(count + 1)) ++count;
   REQUIRE(count > 32 * 4096 / 64 * 4);
-  fixture.index->CheckInvariants(HashOf);
+  fixture.index->CheckInvariants(ReadHash);
   for (std::uint64_t i = 1; i <= count; ++i) {
     if (fixture.Find(i) == nullptr) FAIL("lost " << i);
   }
@@ -192,7 +246,7 @@ TEST_CASE("ErasedSlotsAreUsedAgain") {
   const std::uint64_t bytes = fixture.index->allocated_bytes();
   for (std::uint64_t i = 1; i <= 10'000; ++i) REQUIRE(fixture.Insert(i));
   REQUIRE(fixture.index->allocated_bytes() == bytes);
-  fixture.index->CheckInvariants(HashOf);
+  fixture.index->CheckInvariants(ReadHash);
 }
 
 TEST_CASE("DestroyedIndexGivesAllMemoryBack") {

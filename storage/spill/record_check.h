@@ -1,0 +1,19 @@
+// The checksums of frozen records and segments: made once, when a segment leaves DRAM, and checked
+// by every read from a device.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/base/bytes.h"
+#include "storage/layout.h"
+
+namespace tidepool::storage {
+
+// Of a record of `bytes`: all but the checksum itself and the sequence, seeded with the number of
+// its segment, so that a record of an earlier life of the same place never passes.
+std::uint32_t RecordChecksum(const RecordHeader& record, std::uint64_t bytes,
+                             std::uint64_t segment_number);
+// Of a segment's header without the checksum.
+std::uint32_t SegmentChecksum(const SegmentHeader& header);
+
+}  // namespace tidepool::storage

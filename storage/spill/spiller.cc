@@ -1,0 +1,426 @@
+#include "storage/spill/spiller.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/log.h"
+#include "storage/spill/record_check.h"
+
+namespace tidepool::storage {
+namespace {
+
+constexpr unsigned kQueueDepth = 256;
+// Handed to the device at once: 8 reads cost their core 3 us, which operations in DRAM wait for.
+constexpr unsigned kSubmitMax = 4;
+// 8 MiB on their way: enough for 4 GB/s at 2 ms each.
+constexpr std::uint32_t kWritesMax = 4;
+constexpr std::uint32_t kReturnsMax = 2;
+constexpr std::uint64_t kBlocksWantedMax = 64;
+constexpr std::uint32_t kReturnSampleSegments = 4096;
+// Of buffers of one core, beside --memory: 256 reads of 8 KiB are 2 MiB; of large values fewer are
+// under way at once.
+constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
+
+std::uint32_t DownToBlock(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(bytes / kDeviceBlockBytes * kDeviceBlockBytes);
+}
+std::uint32_t UpToBlock(std::uint64_t bytes) { return DownToBlock(bytes + kDeviceBlockBytes - 1); }
+
+std::shared_ptr<std::byte> AllocateBuffer(std::size_t bytes) {
+  auto* buffer = static_cast<std::byte*>(std::aligned_alloc(kDeviceBlockBytes, bytes));
+  TP_CHECK(buffer != nullptr);
+  return {buffer, [](std::byte* at) { std::free(at); }};
+}
+
+}  // namespace
+
+struct Spiller::Fetching {
+  FetchedRecords records;
+  std::vector<std::uint32_t> pinned;
+  std::size_t reads_left = 0;
+  Then then;
+};
+
+Spiller::Spiller(Log& log, Compactor& compactor, Volume& volume)
+    : log_(log), compactor_(compactor), volume_(volume) {}
+
+Status Spiller::Open() {
+  for (std::size_t i = 0; i < volume_.device_count(); ++i) {
+    auto queue = volume_.device(i).OpenQueue(kQueueDepth);
+    if (!queue.ok()) return queue.status();
+    if ((*queue)->descriptor() >= 0) descriptors_.push_back((*queue)->descriptor());
+    queues_.push_back(*std::move(queue));
+  }
+  return OkStatus();
+}
+
+Spiller::~Spiller() {
+  // The devices still write to, or read from, memory that goes with this object.
+  for (const auto& queue : queues_) {
+    while (queue->in_flight() > 0) {
+      queue->Wait(1'000);
+      queue->Reap([](const DeviceCompletion&) {});
+    }
+  }
+  for (const Io& io : ios_) {
+    if (io.what == Io::What::kReturn) log_.memory().FreeBlock(io.frame);
+    if (io.what == Io::What::kWrite) volume_.NoteLeft();
+  }
+  if (freezing_.segment != 0) volume_.NoteLeft();
+}
+
+// ---- Requests.
+
+std::uint32_t Spiller::TakeIo() {
+  if (free_ios_.empty()) {
+    ios_.emplace_back();
+    return static_cast<std::uint32_t>(ios_.size() - 1);
+  }
+  const std::uint32_t io = free_ios_.back();
+  free_ios_.pop_back();
+  return io;
+}
+
+void Spiller::StartIo(std::uint32_t index) {
+  Io& io = ios_[index];
+  if (io.what == Io::What::kRecord && io.buffer == nullptr) {
+    // One at a time goes beyond the bound, whatever its size.
+    if (reading_bytes_ > 0 && reading_bytes_ + io.bytes > kReadingBytesMax) {
+      waiting_.push_back(index);
+      return;
+    }
+    io.buffer = AllocateBuffer(io.bytes);
+    reading_bytes_ += io.bytes;
+  }
+  const SlotPlace place = volume_.Place(log_.segments()[io.segment].slot - 1);
+  DeviceRequest request;
+  request.operation =
+      io.what == Io::What::kWrite ? DeviceOperation::kWrite : DeviceOperation::kRead;
+  request.offset = place.offset + io.offset;
+  request.bytes = io.bytes;
+  request.tag = index;
+  switch (io.what) {
+    case Io::What::kRecord:
+      request.data = io.buffer.get();
+      break;
+    case Io::What::kWrite:
+      request.data = log_.segments().Base(io.segment);
+      break;
+    case Io::What::kReturn:
+      request.data = log_.memory().At(io.frame);
+      break;
+    case Io::What::kFree:
+      TP_CHECK(false);
+  }
+  if (!queues_[place.device]->Start(request)) waiting_.push_back(index);
+}
+
+void Spiller::StartWaiting() {
+  // Each once: what finds its queue full comes back to the end.
+  for (std::size_t left = waiting_.size(); left > 0; --left) {
+    const std::uint32_t io = waiting_.front();
+    waiting_.pop_front();
+    StartIo(io);
+  }
+}
+
+bool Spiller::Submit() {
+  for (const auto& queue : queues_) (void)queue->Submit(queue->depth());
+  return fetched_.empty();
+}
+
+unsigned Spiller::Poll() {
+  unsigned done = 0;
+  for (const auto& queue : queues_) {
+    done += queue->Reap([this](const DeviceCompletion& completion) { Finish(completion); });
+  }
+  StartWaiting();
+  for (const auto& queue : queues_) {
+    if (queue->Submit(kSubmitMax)) ++done;
+  }
+  done += LeaveMemory();
+  std::vector<std::shared_ptr<Fetching>> fetched;
+  fetched.swap(fetched_);
+  for (const auto& fetching : fetched) {
+    fetching->then(fetching->records);
+    for (const std::uint32_t segment : fetching->pinned) log_.Unpin(segment);
+    --fetches_;
+    ++done;
+  }
+  return done;
+}
+
+void Spiller::Finish(const DeviceCompletion& completion) {
+  const auto index = static_cast<std::uint32_t>(completion.tag);
+  Io io = std::exchange(ios_[index], Io{});
+  free_ios_.push_back(index);
+  switch (io.what) {
+    case Io::What::kRecord:
+      return FinishRecord(io, completion.error);
+    case Io::What::kWrite:
+      return FinishWrite(io, completion.error);
+    case Io::What::kReturn:
+      return FinishReturn(io, completion.error);
+    case Io::What::kFree:
+      TP_CHECK(false);
+  }
+}
+
+// ---- Records that are wanted.
+
+void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
+  auto fetching = std::make_shared<Fetching>();
+  fetching->then = std::move(then);
+  ++fetches_;
+  const SegmentTable& segments = log_.segments();
+  // What was fetched before for the same operation is kept, or it would want that again: between
+  // the two others may have left memory.
+  if (const FetchedRecords* earlier = log_.fetched(); earlier != nullptr) {
+    fetching->records = *earlier;
+    for (const FetchedRecords::Record& record : earlier->records()) {
+      const std::uint32_t index = segments.IndexOf(record.location);
+      log_.Pin(index);
+      fetching->pinned.push_back(index);
+    }
+  }
+  for (const std::uint64_t location : locations) {
+    const std::uint32_t index = segments.IndexOf(location);
+    const Segment& segment = segments[index];
+    if (segment.state != SegmentState::kSpilled) continue;  // Back meanwhile: it will be found.
+    log_.Pin(index);
+    fetching->pinned.push_back(index);
+    ++fetching->reads_left;
+    const std::uint32_t taken = TakeIo();
+    Io& io = ios_[taken];
+    io.what = Io::What::kRecord;
+    io.segment = index;
+    io.location = location;
+    io.offset = DownToBlock(segments.OffsetOf(location));
+    io.bytes = std::min(UpToBlock(segments.OffsetOf(location) + segment.record_bytes_max),
+                        UpToBlock(segment.used)) -
+               io.offset;
+    io.fetching = fetching;
+    StartIo(taken);
+  }
+  if (fetching->reads_left == 0) fetched_.push_back(std::move(fetching));
+}
+
+void Spiller::FinishRecord(Io& io, int error) {
+  const std::uint32_t at = log_.segments().OffsetOf(io.location) - io.offset;
+  auto* record = reinterpret_cast<RecordHeader*>(io.buffer.get() + at);
+  FetchedRecords::Record fetched;
+  fetched.location = io.location;
+  reading_bytes_ -= io.bytes;
+  ++counters_.reads;
+  counters_.read_bytes += io.bytes;
+  if (error != 0) {
+    fetched.code = StatusCode::kDeviceError;
+  } else if (record->type != RecordType::kPut || log_.BytesOf(*record) > io.bytes - at ||
+             record->crc32c != RecordChecksum(*record, log_.BytesOf(*record),
+                                              log_.segments()[io.segment].number)) {
+    fetched.code = StatusCode::kDataLoss;
+  } else {
+    fetched.record = record;
+    fetched.buffer = std::move(io.buffer);
+  }
+  if (fetched.record == nullptr) {
+    if (counters_.failed_reads++ == 0) {
+      log::Error("a record on the device cannot be read: " +
+                 (error != 0 ? std::string(std::strerror(error))
+                             : "its checksum differs, what is stored there is damaged"));
+    }
+  }
+  io.fetching->records.Add(std::move(fetched));
+  if (--io.fetching->reads_left == 0) fetched_.push_back(std::move(io.fetching));
+}
+
+// ---- Segments that leave.
+
+void Spiller::Offer(std::uint32_t segment) {
+  offered_.push_back({segment, log_.segments()[segment].number});
+}
+
+bool Spiller::IsStale(const Offered& offered) const {
+  const Segment& segment = log_.segments()[offered.segment];
+  return segment.number != offered.number || segment.state != SegmentState::kSealed;
+}
+
+bool Spiller::MakesRoom() const {
+  if (volume_.leaving() > 0) return true;
+  return !broken_ && volume_.slots_free() > 0 &&
+         std::any_of(offered_.begin(), offered_.end(),
+                     [this](const Offered& offered) { return !IsStale(offered); });
+}
+
+std::uint64_t Spiller::BlocksWanted() const {
+  return std::clamp<std::uint64_t>(log_.memory().block_count_max() / 16, 2, kBlocksWantedMax);
+}
+
+bool Spiller::BeginFreezing() {
+  if (broken_ || writes_ >= kWritesMax ||
+      log_.memory().BlocksAvailable() + writes_ >= BlocksWanted()) {
+    return false;
+  }
+  while (!offered_.empty() && IsStale(offered_.front())) offered_.pop_front();
+  if (offered_.empty()) return false;
+  const std::uint64_t slot = volume_.AllocateSlot();
+  if (slot == kNoSlot) return false;
+  freezing_ = {offered_.front().segment, sizeof(SegmentHeader)};
+  offered_.pop_front();
+  volume_.NoteLeaving();
+  log_.Freeze(freezing_.segment, static_cast<std::uint32_t>(slot));
+  return true;
+}
+
+// True: all of it is frozen, and on its way.
+bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
+  const std::uint32_t index = freezing_.segment;
+  const Segment& segment = log_.segments()[index];
+  while (freezing_.at < segment.used) {
+    if (done()) return false;
+    RecordHeader& record = *log_.At(log_.segments().LocationOf(index, freezing_.at));
+    TP_CHECK(record.sequence % 2 == 0);
+    const std::uint64_t bytes = log_.BytesOf(record);
+    record.crc32c = RecordChecksum(record, bytes, segment.number);
+    freezing_.at += static_cast<std::uint32_t>(bytes);
+  }
+  freezing_ = {};
+  std::byte* base = log_.segments().Base(index);
+  auto* header = reinterpret_cast<SegmentHeader*>(base);
+  header->crc32c = SegmentChecksum(*header);
+  const std::uint32_t taken = TakeIo();
+  Io& io = ios_[taken];
+  io.what = Io::What::kWrite;
+  io.segment = index;
+  io.bytes = UpToBlock(segment.used);
+  // What an earlier life of the block left there is not for the device.
+  std::memset(base + segment.used, 0, io.bytes - segment.used);
+  ++writes_;
+  StartIo(taken);
+  return true;
+}
+
+bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
+  while (freezing_.segment != 0 || BeginFreezing()) {
+    if (!FreezeOn(done)) return true;
+  }
+  ReturnOne(now_ms);
+  return false;
+}
+
+void Spiller::FinishWrite(Io& io, int error) {
+  --writes_;
+  volume_.NoteLeft();
+  if (error == 0) {
+    ++counters_.spilled_segments;
+    counters_.written_bytes += io.bytes;
+    written_.push_back(io.segment);
+    return;
+  }
+  ++counters_.failed_writes;
+  if (!broken_) {
+    log::Error("the device cannot be written: " + std::string(std::strerror(error)) +
+               "; nothing more leaves memory, and what is full refuses writes");
+  }
+  broken_ = true;
+  log_.Unfreeze(io.segment);
+}
+
+unsigned Spiller::LeaveMemory() {
+  if (written_.empty()) return 0;
+  const std::size_t before = written_.size();
+  std::erase_if(written_, [this](std::uint32_t segment) { return log_.LeaveMemory(segment); });
+  log_.FreeDead();
+  return static_cast<unsigned>(before - written_.size());
+}
+
+// ---- Segments that come back.
+
+// By cost-benefit, as in DRAM; when hardly a slot is left, whatever has an eighth to win.
+std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
+  const SegmentTable& segments = log_.segments();
+  const auto bytes = static_cast<double>(log_.segment_bytes());
+  std::uint32_t best = 0;
+  double best_score = 0;
+  for (std::uint32_t i = std::min(segments.end() - 1, kReturnSampleSegments); i-- > 0;) {
+    if (choose_from_ >= segments.end()) choose_from_ = 1;
+    const std::uint32_t index = choose_from_++;
+    const Segment& segment = segments[index];
+    if (segment.state != SegmentState::kSpilled || segment.pins != 0 || segment.unsound) continue;
+    // How much of it has expired is not known: it is taken for half.
+    const double live = segment.live / bytes * (segment.expiry_min_ms <= now_ms ? 0.5 : 1.0);
+    const double dead = 1 - live;
+    if (dead < 1.0 / 8) continue;
+    const auto age = static_cast<double>(segments.next_number() - segment.number);
+    const double score = dead * age / (1 + live);
+    if (score > best_score) {
+      best_score = score;
+      best = index;
+    }
+  }
+  return best;
+}
+
+void Spiller::ReturnOne(std::uint64_t now_ms) {
+  const std::uint64_t wanted = std::max<std::uint64_t>(volume_.slot_count() / 16, 2);
+  if (broken_ || returns_ + compactor_.returned() >= kReturnsMax ||
+      volume_.slots_free() >= wanted) {
+    return;
+  }
+  const std::uint32_t segment = ChooseReturn(now_ms);
+  if (segment == 0) return;
+  const std::uint64_t frame = log_.memory().AllocateBlock(MemoryClass::kReserve);
+  if (frame == 0) return;
+  ++returns_;
+  log_.Pin(segment);
+  const std::uint32_t taken = TakeIo();
+  Io& io = ios_[taken];
+  io.what = Io::What::kReturn;
+  io.segment = segment;
+  io.bytes = UpToBlock(log_.segments()[segment].used);
+  io.frame = frame;
+  StartIo(taken);
+}
+
+void Spiller::FinishReturn(Io& io, int error) {
+  --returns_;
+  log_.Unpin(io.segment);
+  const Segment& segment = log_.segments()[io.segment];
+  // All that it had may have died meanwhile.
+  const bool wanted = segment.state == SegmentState::kSpilled;
+  counters_.read_bytes += io.bytes;
+  if (!wanted || error != 0 || !IsSound(io)) {
+    log_.memory().FreeBlock(io.frame);
+    if (!wanted) return;
+    ++counters_.failed_reads;
+    log_.segments()[io.segment].unsound = true;
+    log::Error("a segment on the device cannot be read to be compacted, and keeps its place");
+    return;
+  }
+  ++counters_.returned_segments;
+  log_.ReturnToMemory(io.segment, io.frame);
+  compactor_.Compact(io.segment);
+}
+
+// Whether each record of a segment that was read back is what was written.
+bool Spiller::IsSound(const Io& io) const {
+  const Segment& segment = log_.segments()[io.segment];
+  const std::byte* base = log_.memory().At(io.frame);
+  const auto& header = *reinterpret_cast<const SegmentHeader*>(base);
+  if (header.number != segment.number || header.crc32c != SegmentChecksum(header)) return false;
+  for (std::uint32_t at = sizeof(SegmentHeader); at < segment.used;) {
+    const auto& record = *reinterpret_cast<const RecordHeader*>(base + at);
+    const std::uint64_t left = segment.used - at;
+    if (left < sizeof record || log_.BytesOf(record) > left ||
+        record.crc32c != RecordChecksum(record, log_.BytesOf(record), segment.number)) {
+      return false;
+    }
+    at += static_cast<std::uint32_t>(log_.BytesOf(record));
+  }
+  return true;
+}
+
+}  // namespace tidepool::storage

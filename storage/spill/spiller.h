@@ -1,0 +1,138 @@
+// Between DRAM and the devices, for one core: segments leave when DRAM gets short, records are read
+// back for the operations that want them, and mostly dead segments come back to be compacted.
+//
+//   CoreStore -> [Spiller] -> Log, DeviceQueue
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "storage/compactor.h"
+#include "storage/device/device.h"
+#include "storage/log.h"
+#include "storage/nvm/volume.h"
+#include "storage/spill/fetched_records.h"
+
+namespace tidepool::storage {
+
+struct SpillCounters {
+  std::uint64_t spilled_segments = 0;   // Written so far.
+  std::uint64_t returned_segments = 0;  // Read back to be compacted.
+  std::uint64_t written_bytes = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t reads = 0;         // Of records.
+  std::uint64_t failed_reads = 0;  // By the device, or by the checksum.
+  std::uint64_t failed_writes = 0;
+};
+
+// Owner core only. Never waits for a device: what is under way goes on in Poll.
+//
+// Segments leave in the order in which they were filled, while fewer blocks are free than a
+// sixteenth of the node's memory (at most 64, 128 MiB). A write that fails ends spilling for good:
+// the segment stays in DRAM, and reads go on.
+class Spiller final : public SpillTarget {
+ public:
+  // All must outlive it. The volume's slots are of the log's segment size.
+  Spiller(Log& log, Compactor& compactor, Volume& volume);
+  ~Spiller() override;
+  Spiller(const Spiller&) = delete;
+  Spiller& operator=(const Spiller&) = delete;
+
+  // Errors: those of Device::OpenQueue.
+  Status Open();
+
+  // Reads these records (Log::TakeWanted) and calls `then` from Poll, when all are there or known
+  // to be unreadable. What was fetched lives until it returns. Called from a `then`, for an
+  // operation that has met more: what it had stays with it.
+  using Then = std::function<void(const FetchedRecords&)>;
+  void Fetch(std::span<const std::uint64_t> locations, Then then);
+  std::size_t fetches() const { return fetches_; }  // Under way.
+
+  // Moves on what is under way and hands finished fetches to their callers. Returns how much was
+  // done; 0: nothing until a descriptor is readable. Ends the validity of views.
+  unsigned Poll();
+  // Hands all that was started to the devices, before their core sleeps. False: there is something
+  // for Poll at once.
+  bool Submit();
+  // Makes room in DRAM, and on devices, until `done()`. True: more to do now.
+  bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
+  // Readable while there is something for Poll.
+  const std::vector<int>& descriptors() const { return descriptors_; }
+
+  // SpillTarget
+  bool MakesRoom() const override;
+  void Offer(std::uint32_t segment) override;
+  void ReleaseSlot(std::uint32_t slot) override { volume_.FreeSlot(slot); }
+
+  const SpillCounters& counters() const { return counters_; }
+
+ private:
+  struct Fetching;
+  // One request of a device, or one that waits for its turn.
+  struct Io {
+    enum class What : std::uint8_t { kFree, kRecord, kWrite, kReturn };
+    What what = What::kFree;
+    std::uint32_t segment = 0;
+    std::uint32_t offset = 0;  // In the segment, of the first byte that is moved.
+    std::uint32_t bytes = 0;
+    std::uint64_t location = 0;          // kRecord
+    std::shared_ptr<std::byte> buffer;   // kRecord
+    std::shared_ptr<Fetching> fetching;  // kRecord: whom it is read for.
+    std::uint64_t frame = 0;             // kReturn
+  };
+  struct Offered {
+    std::uint32_t segment;
+    std::uint64_t number;
+  };
+  // A segment on its way out: its records get their checksums first.
+  struct Freezing {
+    std::uint32_t segment = 0;  // 0: none.
+    std::uint32_t at = 0;
+  };
+
+  bool IsStale(const Offered& offered) const;
+  std::uint64_t BlocksWanted() const;
+  bool BeginFreezing();
+  bool FreezeOn(absl::FunctionRef<bool()> done);
+  std::uint32_t ChooseReturn(std::uint64_t now_ms);
+  void ReturnOne(std::uint64_t now_ms);
+  std::uint32_t TakeIo();
+  void StartIo(std::uint32_t io);
+  void StartWaiting();
+  void Finish(const DeviceCompletion& completion);
+  void FinishRecord(Io& io, int error);
+  void FinishWrite(Io& io, int error);
+  void FinishReturn(Io& io, int error);
+  bool IsSound(const Io& io) const;
+  unsigned LeaveMemory();
+
+  Log& log_;
+  Compactor& compactor_;
+  Volume& volume_;
+  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  std::vector<int> descriptors_;
+  std::vector<Io> ios_;
+  std::vector<std::uint32_t> free_ios_;
+  std::deque<std::uint32_t> waiting_;  // For a place in their queue, or memory.
+  std::uint64_t reading_bytes_ = 0;    // Of buffers for records that are under way.
+  std::size_t fetches_ = 0;
+  std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
+
+  std::deque<Offered> offered_;
+  Freezing freezing_;
+  std::uint32_t writes_ = 0;            // Under way.
+  std::vector<std::uint32_t> written_;  // On the device, and pinned in DRAM still.
+  std::uint32_t returns_ = 0;           // Under way.
+  std::uint32_t choose_from_ = 1;
+  bool broken_ = false;  // A write has failed.
+  SpillCounters counters_;
+};
+
+}  // namespace tidepool::storage

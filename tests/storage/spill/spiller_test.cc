@@ -1,0 +1,185 @@
+// What leaves memory and comes back, and what becomes of a device that fails.
+#include "storage/spill/spiller.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/storage/store_fixture.h"
+
+namespace tidepool::storage {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = 64 * 1024;
+
+StoreOptions Spilling(std::uint64_t blocks = 48, std::uint64_t slots = 256) {
+  StoreOptions options = TinyStore(blocks * kBlockBytes, kBlockBytes);
+  options.slots = slots;
+  return options;
+}
+
+std::string KeyOf(int i) { return "key" + std::to_string(i); }
+std::string ValueOf(int i) { return std::string(1'000, static_cast<char>('a' + i % 26)); }
+
+void PutAll(StoreFixture& fixture, int begin, int end) {
+  for (int i = begin; i < end; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i), ValueOf(i)).code == StatusCode::kOk);
+    if (i % 16 == 0) {
+      fixture.core->BackgroundSlice(1'000'000);
+      fixture.core->Poll();
+    }
+  }
+}
+
+// Until nothing more happens by itself.
+void Quiesce(StoreFixture& fixture) {
+  for (int idle = 0; idle < 50;) {
+    const bool more = fixture.core->BackgroundSlice(1'000'000);
+    idle = fixture.core->Poll() == 0 && !more ? idle + 1 : 0;
+  }
+}
+
+const SpillCounters Counters(const StoreFixture& fixture) { return fixture.core->counters().spill; }
+
+TEST_CASE("NothingLeavesWhileMemoryIsAmple") {
+  StoreFixture fixture(Spilling(256));
+  PutAll(fixture, 0, 4'000);
+  Quiesce(fixture);
+  CHECK(Counters(fixture).spilled_segments == 0);
+  CHECK(fixture.fetches == 0);
+}
+
+TEST_CASE("WhatIsLargerThanMemoryIsAllThere") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  CHECK(Counters(fixture).spilled_segments > 80);
+  CHECK(fixture.volume->usage().slots_used == fixture.core->usage().spilled_bytes / kBlockBytes);
+  for (int i = 0; i < 8'000; ++i) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  CHECK(fixture.fetches > 4'000);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("AbsentKeysNeedNoRead") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  for (int i = 0; i < 10'000; ++i) REQUIRE(fixture.Text("no" + KeyOf(i)) == "<NOT_FOUND>");
+  CHECK(fixture.fetches < 10);
+}
+
+TEST_CASE("ADroppedPartitionGivesItsSlotsBackUnread") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  REQUIRE(fixture.volume->usage().slots_used > 50);
+  const std::uint64_t reads = Counters(fixture).reads;
+  fixture.core->DropPartition(fixture.partition->id());
+  Quiesce(fixture);
+  fixture.core->CheckInvariants();
+  CHECK(fixture.volume->usage().slots_used == 0);
+  CHECK(fixture.core->usage().spilled_bytes == 0);
+  CHECK(Counters(fixture).reads == reads);
+}
+
+TEST_CASE("DeletedRecordsGiveTheirSlotsBack") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  for (int i = 0; i < 8'000; ++i) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
+  Quiesce(fixture);
+  CHECK(fixture.volume->usage().slots_used == 0);
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("MostlyDeadSegmentsComeBackWhenTheDeviceFills") {
+  StoreFixture fixture(Spilling(48, 128));
+  PutAll(fixture, 0, 8'000);
+  // Two of three of each segment die.
+  for (int i = 0; i < 8'000; ++i) {
+    if (i % 3 != 0) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
+  }
+  PutAll(fixture, 10'000, 14'000);
+  Quiesce(fixture);
+  CHECK(Counters(fixture).returned_segments > 0);
+  for (int i = 0; i < 8'000; i += 3) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  for (int i = 10'000; i < 14'000; ++i) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("AReadThatFailsIsAnErrorOfItsKeyAlone") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  FaultRule rule;
+  rule.operation = DeviceOperation::kRead;
+  rule.error = EIO;
+  fixture.device->AddRule(rule);
+  REQUIRE(fixture.Text(KeyOf(0)) != ValueOf(0));
+  CHECK(fixture.lost == StatusCode::kDeviceError);
+  CHECK(Counters(fixture).failed_reads == 1);
+  // The device was only momentarily ill.
+  for (int i = 0; i < 100; ++i) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+}
+
+TEST_CASE("ADamagedRecordIsNeverServed") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  FaultRule rule;  // One bit of what is read.
+  rule.operation = DeviceOperation::kRead;
+  rule.times = 1'000'000;
+  fixture.device->AddRule(rule);
+  int lost = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    fixture.lost = StatusCode::kOk;
+    const std::string text = fixture.Text(KeyOf(i));
+    if (fixture.lost == StatusCode::kOk) {
+      REQUIRE(text == ValueOf(i));  // The bit was in what lies around the record.
+    } else {
+      REQUIRE(fixture.lost == StatusCode::kDataLoss);
+      ++lost;
+    }
+  }
+  CHECK(lost > 50);
+}
+
+TEST_CASE("AWriteThatFailsKeepsItsSegmentInMemory") {
+  StoreFixture fixture(Spilling());
+  FaultRule rule;
+  rule.operation = DeviceOperation::kWrite;
+  rule.error = EIO;
+  rule.skip = 10;
+  rule.times = 1'000'000;
+  fixture.device->AddRule(rule);
+  int put = 0;
+  StatusCode code = StatusCode::kOk;
+  for (; put < 8'000 && code == StatusCode::kOk; ++put) {
+    code = fixture.Put(KeyOf(put), ValueOf(put)).code;
+    fixture.core->BackgroundSlice(1'000'000);
+    fixture.core->Poll();
+  }
+  // Memory is full, and no wait for what will not come.
+  REQUIRE(code == StatusCode::kResourceExhausted);
+  CHECK(Counters(fixture).failed_writes >= 1);
+  for (int i = 0; i < put - 1; ++i) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  fixture.core->CheckInvariants();
+}
+
+// Compaction must not copy what it cannot trust.
+TEST_CASE("ADamagedSegmentIsNotCompacted") {
+  StoreFixture fixture(Spilling(48, 128));
+  PutAll(fixture, 0, 6'000);
+  Quiesce(fixture);
+  FaultRule rule;
+  rule.operation = DeviceOperation::kRead;
+  rule.times = 1'000'000;
+  for (int i = 0; i < 6'000; ++i) {
+    if (i % 4 != 0) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
+  }
+  fixture.device->AddRule(rule);
+  for (int i = 10'000; i < 14'000; ++i) (void)fixture.Put(KeyOf(i), ValueOf(i));
+  Quiesce(fixture);
+  fixture.device->ClearRules();
+  for (int i = 0; i < 6'000; i += 4) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  fixture.core->CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tidepool::storage
