@@ -170,6 +170,16 @@ void HandleChain(const OperationContext& context, Reply* reply) {
     return Refuse(reply, StatusCode::kResourceExhausted,
                   "the client leaves no room for the outcomes");
   }
+  // What a step would have to wait for is met before the first one has changed anything.
+  for (const ChainStep& step : steps) {
+    context.partition.hash().Touch(step.operation.key, KeyHash(step.operation.key));
+  }
+  if (context.store.blocked()) return;
+  if (context.store.makes_room() && !context.store.has_room()) {
+    // It would end halfway for memory that will be there in a moment.
+    context.store.NoteRefused();
+    return Refuse(reply, StatusCode::kResourceExhausted, "no memory at the moment");
+  }
   // Readers of the shared memory wait, so that nobody sees half of it.
   context.partition.SetBusy(true);
   ChainRun run(context, steps, scratch);

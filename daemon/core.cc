@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "proto/base/check.h"
 
@@ -77,6 +79,7 @@ Core::~Core() {
 Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   storage::CoreStoreOptions store_options;
   store_options.core = options_.id;
+  store_options.volume = options_.volume;
   auto store = storage::CoreStore::Create(store_options, pool, &clock_);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
@@ -92,7 +95,10 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
     return Status(StatusCode::kResourceExhausted, "no descriptor for an epoll set",
                   "raise the limit with ulimit -n");
   }
-  for (const int fd : {worker_->event_fd(), mailbox_.event_fd()}) {
+  std::vector<int> descriptors = store_->device_descriptors();
+  descriptors.push_back(worker_->event_fd());
+  descriptors.push_back(mailbox_.event_fd());
+  for (const int fd : descriptors) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
@@ -125,6 +131,7 @@ void Core::Close() {
 unsigned Core::PollOnce() {
   loops_.store(loops_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   unsigned events = worker_->Progress();
+  events += dispatcher_->PollDevices();
   events += mailbox_.Drain(*this);
   events += dispatcher_->SendStreamParts();
   const std::uint64_t now_ns = clock_.MonotonicNs();
@@ -149,21 +156,22 @@ unsigned Core::MoveRanges(std::uint64_t now_ns, unsigned events) {
 
 // True if there is more to do at once, so that an idle core does not sleep on it.
 bool Core::WorkInBackground(std::uint64_t now_ns, unsigned events) {
-  if (events > 0 && now_ns < next_slice_ns_) return false;
+  if (events > 0 && now_ns < next_slice_ns_ && !dispatcher_->waits_for_room()) return false;
   next_slice_ns_ = now_ns + kSliceIntervalNs;
   return store_->BackgroundSlice(kSliceNs);
 }
 
 void Core::Sleep() {
+  if (!store_->SubmitToDevices()) return;
   mailbox_.SetSleeping(true);
   if (mailbox_.empty() && worker_->Arm()) {
-    epoll_event event[2];
+    epoll_event event[8];
     sleeps_.store(sleeps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const std::uint64_t now_ns = clock_.MonotonicNs();
     const std::uint64_t next_ns = std::max(now_ns, dispatcher_->NextDeadlineNs());
     const std::uint64_t sleep_ms =
         std::clamp((next_ns - now_ns) / 1'000'000 + 1, kTimerNs / 1'000'000, kSleepMsMax);
-    const int ready = epoll_wait(epoll_fd_, event, 2, static_cast<int>(sleep_ms));
+    const int ready = epoll_wait(epoll_fd_, event, std::size(event), static_cast<int>(sleep_ms));
     for (int i = 0; i < ready; ++i) {
       if (event[i].data.fd == mailbox_.event_fd()) mailbox_.ClearEvent();
     }

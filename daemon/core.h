@@ -25,6 +25,7 @@ struct CoreOptions {
   CoreId id;
   const Functions* functions = nullptr;    // What Apply finds; must outlive the core.
   wire::Aggregator* aggregator = nullptr;  // The same. Null: forwarded groups are refused.
+  storage::Volume* volume = nullptr;       // The same. Null: all data stays in memory.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   int cpu = -1;  // To pin the thread to; -1: not pinned.
 };

@@ -45,6 +45,24 @@ class Completion {
   Status status_;
 };
 
+// Runs a task, and again when it has met what is not in memory: then it has changed nothing since
+// it began, or goes on where it was. `completion` hears of its end.
+void RunToEnd(Core& core, const std::function<void(Core&)>& task,
+              const std::shared_ptr<Completion>& completion) {
+  storage::CoreStore& store = core.store();
+  (void)store.TakeRefused();  // By somebody before.
+  task(core);
+  const auto again = [&core, task, completion] { RunToEnd(core, task, completion); };
+  if (store.blocked()) {
+    const StatusCode lost = store.TakeLost();
+    if (lost == StatusCode::kOk) return store.Fetch(again);
+    return completion->Done(
+        Status(lost, "a record on the device cannot be read", "see the daemon's log"));
+  }
+  if (store.TakeRefused() && store.makes_room()) return core.dispatcher().WhenRoom(again);
+  completion->Done(OkStatus());
+}
+
 Status Stopping() { return Status(StatusCode::kUnavailable, "the daemon is stopping"); }
 
 std::uint64_t RandomSessionId() {
@@ -91,6 +109,7 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
     core_options.id = CoreId(static_cast<std::uint16_t>(i));
     core_options.functions = group->shared_->functions.get();
     core_options.aggregator = options.aggregator;
+    core_options.volume = options.volume;
     core_options.wait_policy = options.wait_policy;
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
@@ -108,10 +127,8 @@ Status CoreGroup::Run(CoreId core, std::function<void(Core&)> task, Deadline dea
     return Status(StatusCode::kInvalidArgument, "no core " + std::to_string(core.value()));
   }
   auto completion = std::make_shared<Completion>(1);
-  const bool posted = cores_[core.value()]->Post([task = std::move(task), completion](Core& at) {
-    task(at);
-    completion->Done(OkStatus());
-  });
+  const bool posted = cores_[core.value()]->Post(
+      [task = std::move(task), completion](Core& at) { RunToEnd(at, task, completion); });
   return posted ? completion->Wait(deadline) : Stopping();
 }
 

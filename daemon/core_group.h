@@ -21,6 +21,10 @@
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
 
+namespace tidepool::storage {
+class Volume;
+}
+
 namespace tidepool::daemon {
 
 class Core;
@@ -36,6 +40,7 @@ struct CoreGroupOptions {
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::shared_ptr<const Functions> functions;  // Null: the built-in ones.
   wire::Aggregator* aggregator = nullptr;      // Must outlive the group. Null: none.
+  storage::Volume* volume = nullptr;           // The same. Null: all data stays in memory.
   std::vector<int> cpus;  // To pin the cores' threads to, in turn; empty: not pinned.
 };
 
@@ -129,6 +134,9 @@ class CoreGroup {
 
   // Runs `task` on `core` and waits for it. `task` must not block and must
   // own what it touches, since it may still run after kDeadlineExceeded.
+  // A task that meets records on a device, or no memory while some is on its way, is run again from
+  // its beginning when they are there: it must not change anything before it, unless it remembers
+  // how far it has come.
   Status Run(CoreId core, std::function<void(Core&)> task, Deadline deadline);
 
   // The same without waiting. False if the core takes no more tasks.

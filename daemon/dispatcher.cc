@@ -68,12 +68,20 @@ Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
 void Dispatcher::Start(transport::Worker* worker) {
   worker_ = worker;
-  streams_ = std::make_unique<Streams>(*worker, pool_, store_, core_);
+  streams_ = std::make_unique<Streams>(*worker, pool_, store_, core_,
+                                       [this](SessionId id, std::uint64_t number) {
+                                         WhenRoom([this, id, number] {
+                                           if (Session* session = sessions_->Find(id))
+                                             streams_->TakeParked(*session, number);
+                                         });
+                                       });
   sessions_ = std::make_unique<Sessions>(*worker, *streams_, clock_,
                                          KeptBytesMax(store_.usage().limit_bytes));
 }
 
 void Dispatcher::Stop() {
+  pending_ = {};
+  waits_for_room_.clear();
   waiting_.clear();
   forwarded_.clear();
   sessions_.reset();
@@ -160,6 +168,7 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
       ForgetSuspended(session, waiter);
     });
   }
+  if (!pending_.empty()) DropPendingBelow(session, finished_below);
   if (session.waiting_operations == 0) return;
   for (auto& [ticket, forwarded] : forwarded_) {
     if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
@@ -367,9 +376,17 @@ void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std:
       suspended_.Holds(to.session.id, to.frame_id, planned.index)) {
     return;
   }
+  if (!pending_.empty() && PendBehind(planned, to)) [[unlikely]]
+    return;
   const bool may_wait = MaySuspend(to.session, *planned.operation);
   const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);
-  if (wait_for != WaitFor::kNothing) Suspend(planned, wait_for, to);
+  if (wait_for == WaitFor::kNothing) [[likely]]
+    return;
+  if (wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory) {
+    Pend(planned, wait_for, to);
+  } else {
+    Suspend(planned, wait_for, to);
+  }
 }
 
 // Answers the operation, or says what it waits for, and then nothing has happened.
@@ -397,6 +414,11 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
            .functions = functions_,
            .executor = this},
           &reply);
+  if (store_.blocked() || reply.answer.code == StatusCode::kResourceExhausted) [[unlikely]] {
+    if (const WaitFor wait_for = WaitsOnStore(&reply); wait_for != WaitFor::kNothing) {
+      return wait_for;
+    }
+  }
   // The room of answers behind this one that need it is not for the text of a failure.
   Bytes& text = reply.answer.value;
   if (reply.answer.code != StatusCode::kOk && rooms_behind_ > 0) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include "daemon/lease.h"
 #include "daemon/operation.h"
 #include "daemon/ownership.h"
+#include "daemon/pending_operations.h"
 #include "daemon/process_groups.h"
 #include "daemon/range_moves.h"
 #include "daemon/sessions.h"
@@ -76,6 +78,14 @@ class Dispatcher : public transport::Receiver, public Executor {
   void OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes);
   // A partition that was copied here is complete: runs what was held back for it.
   void EndImport(PartitionId partition);
+
+  // Moves on what devices do, and the operations that wait for it. Returns how much was done.
+  unsigned PollDevices();
+  // Calls `run` when there is memory again, or none will come: for who was refused while
+  // CoreStore::makes_room().
+  void WhenRoom(std::function<void()> run) { waits_for_room_.push_back(std::move(run)); }
+  bool waits_for_room() const { return !waits_for_room_.empty(); }
+  std::size_t pending_operations() const { return pending_.size(); }
 
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
@@ -180,11 +190,31 @@ class Dispatcher : public transport::Receiver, public Executor {
                        bool may_wait, Reception& to);
   void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
+  SuspendedOperation MakeSuspended(const Planned& planned, Reception& to);
+  static SuspendedOperation CopyOf(const SuspendedOperation& waiter);
+  void WakeAfter(const Planned& planned, const storage::Partition* last);
+  // dispatcher_pending.cc
+  WaitFor WaitsOnStore(Reply* reply);
+  static std::vector<std::uint64_t> HashesOf(const wire::Operation& operation, std::uint64_t hash);
+  bool PendBehind(const Planned& planned, Reception& to);
+  void Pend(const Planned& planned, WaitFor wait_for, Reception& to);
+  void AddPending(std::unique_ptr<PendingOperation> pending, WaitFor wait_for, Session& session);
+  void WaitForStore(std::uint64_t id, WaitFor wait_for);
+  void RunPending(std::uint64_t id);
+  void RemovePending(std::uint64_t id, std::vector<std::uint64_t>* next);
+  WaitFor AttemptPending(PendingOperation& pending);
+  void SuspendPending(SuspendedOperation* waiter, WaitFor wait_for, Session& session);
+  void PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session);
+  void EndPending(const Planned& planned, StatusCode code, Reception& to);
+  void ExpirePending(std::uint64_t now_ns);
+  void DropPending(std::uint64_t id);
+  void DropPendingBelow(const Session& session, std::uint64_t frame_id);
+  void RecheckPending();
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
   std::uint32_t ReplyShareOf(const Planned& planned) const;  // Of the request at hand.
   static void ForgetSuspended(Session& session, const SuspendedOperation& waiter);
-  SuspendedOperations::Outcome Attempt(const SuspendedOperation& waiter, bool last);
+  SuspendedOperations::Outcome Attempt(SuspendedOperation& waiter, bool last);
   void WakePlanned();
   void WakeGroups();
   void RecheckSuspended();
@@ -192,7 +222,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   // For people, where the code alone does not say it. The client adds namespace and node.
   static std::string_view TextFor(StatusCode code);
   auto Attempts() {
-    return [this](const SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
+    return [this](SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
   }
   void PostAnswers(Reception& to);
   void PostApplied(Reception& to);
@@ -220,6 +250,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   wire::ForwardedFrame to_forward_;
   Forwarded forwarding_;
   SuspendedOperations suspended_;
+  PendingOperations pending_;
+  std::deque<std::function<void()>> waits_for_room_;
   ProcessGroups groups_;
   const Functions* functions_ = nullptr;
   std::vector<ProcessGroups::Name> groups_to_wake_;

@@ -1,4 +1,7 @@
 // Quiet groups: only what failed is told and kept, everything else is a count.
+#include <algorithm>
+#include <vector>
+
 #include "daemon/dispatcher.h"
 
 namespace tidepool::daemon {
@@ -24,11 +27,21 @@ void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
   const wire::Group& group = request_.groups[g];
   std::uint32_t next = group.first_operation;
   const auto succeed_up_to = [&](std::uint32_t end) {
-    for (; next < end; ++next) to.sink.AddSuccess(static_cast<std::uint16_t>(next));
+    for (; next < end; ++next) {
+      const auto index = static_cast<std::uint16_t>(next);
+      // One that has not run yet will be answered.
+      if (!pending_.empty() && pending_.Holds(to.session.id, to.frame_id, index)) continue;
+      to.sink.AddSuccess(index);
+    }
   };
+  // Those that had to wait for a device were kept when they ended.
+  std::vector<wire::Answer> answers;
   for (const KeptFrame::Entry& entry : to.kept->entries) {
-    if (entry.group != g) continue;
-    const wire::Answer answer = to.kept->AnswerOf(entry);
+    if (entry.group == g) answers.push_back(to.kept->AnswerOf(entry));
+  }
+  std::sort(answers.begin(), answers.end(),
+            [](const wire::Answer& a, const wire::Answer& b) { return a.index < b.index; });
+  for (const wire::Answer& answer : answers) {
     if (answer.scope == wire::Answer::Scope::kGroup) return to.sink.Add(answer);
     succeed_up_to(answer.index);
     to.sink.Add(answer);

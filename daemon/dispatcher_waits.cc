@@ -19,25 +19,47 @@ bool Dispatcher::MaySuspend(const Session& session, const wire::Operation& opera
              session.credit_bytes;
 }
 
+// All but what it waits for, and until when.
+SuspendedOperation Dispatcher::MakeSuspended(const Planned& planned, Reception& to) {
+  const wire::Operation& operation = *planned.operation;
+  SuspendedOperation waiter;
+  waiter.partition = planned.partition->id();
+  waiter.term = planned.partition->term();
+  waiter.hash = planned.hash;
+  waiter.CopyOperation(operation);
+  if (operation.has(wire::Argument::kUpload)) {
+    waiter.upload = streams_->TakeUpload(to.session, operation.get(wire::Argument::kUpload));
+  }
+  waiter.session = to.session.id;
+  waiter.frame_id = to.frame_id;
+  waiter.reply_bytes_max = ReplyShareOf(planned);
+  waiter.index = planned.index;
+  waiter.group = planned.group;
+  return waiter;
+}
+
+// Without its upload.
+SuspendedOperation Dispatcher::CopyOf(const SuspendedOperation& waiter) {
+  SuspendedOperation copy;
+  copy.partition = waiter.partition;
+  copy.term = waiter.term;
+  copy.hash = waiter.hash;
+  copy.CopyOperation(waiter.operation);
+  copy.session = waiter.session;
+  copy.frame_id = waiter.frame_id;
+  copy.reply_bytes_max = waiter.reply_bytes_max;
+  copy.index = waiter.index;
+  copy.group = waiter.group;
+  return copy;
+}
+
 void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to) {
   const wire::Operation& operation = *planned.operation;
-  auto waiter = std::make_unique<SuspendedOperation>();
-  waiter->partition = planned.partition->id();
-  waiter->term = planned.partition->term();
+  auto waiter = std::make_unique<SuspendedOperation>(MakeSuspended(planned, to));
   waiter->wait_for = wait_for;
-  waiter->hash = planned.hash;
   const std::uint64_t wait_ms = std::min<std::uint64_t>(operation.get(wire::Argument::kWaitMs),
                                                         request_.header.time_left_us / 1'000);
   waiter->deadline_ns = to.received_ns + wait_ms * 1'000'000;
-  waiter->CopyOperation(operation);
-  if (operation.has(wire::Argument::kUpload)) {
-    waiter->upload = streams_->TakeUpload(to.session, operation.get(wire::Argument::kUpload));
-  }
-  waiter->session = to.session.id;
-  waiter->frame_id = to.frame_id;
-  waiter->reply_bytes_max = ReplyShareOf(planned);
-  waiter->index = planned.index;
-  waiter->group = planned.group;
   ++to.session.suspended_operations;
   to.session.suspended_bytes += waiter->bytes.size();
   suspended_.Add(std::move(waiter));
@@ -66,22 +88,26 @@ void Dispatcher::Wake(PartitionId partition) {
 // What the operations of the plan have changed may be what others wait for.
 void Dispatcher::WakePlanned() {
   if (suspended_.empty()) return;
-  const auto attempt = Attempts();
   const storage::Partition* last = nullptr;
   for (const Planned& planned : plan_) {
-    const PartitionId id = planned.partition->id();
-    const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
-    if (!info.mutates || !suspended_.WaitsOn(id)) continue;
-    if (planned.partition->IsOneOf(wire::kItemKinds)) {
-      if (planned.partition != last) suspended_.RetryItems(id, attempt);
-      last = planned.partition;
-    } else if (info.keyed && planned.operation->opcode != wire::Opcode::kChain) {
-      suspended_.RetryKey(id, WaitFor::kChange, planned.hash, attempt);
-    } else {
-      suspended_.RetryChanges(id, attempt);
-    }
+    WakeAfter(planned, last);
+    if (planned.partition->IsOneOf(wire::kItemKinds)) last = planned.partition;
   }
   WakeGroups();
+}
+
+// `last`: whose items have just been looked at.
+void Dispatcher::WakeAfter(const Planned& planned, const storage::Partition* last) {
+  const PartitionId id = planned.partition->id();
+  const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
+  if (!info.mutates || !suspended_.WaitsOn(id)) return;
+  if (planned.partition->IsOneOf(wire::kItemKinds)) {
+    if (planned.partition != last) suspended_.RetryItems(id, Attempts());
+  } else if (info.keyed && planned.operation->opcode != wire::Opcode::kChain) {
+    suspended_.RetryKey(id, WaitFor::kChange, planned.hash, Attempts());
+  } else {
+    suspended_.RetryChanges(id, Attempts());
+  }
 }
 
 void Dispatcher::WakeGroups() {
@@ -93,7 +119,7 @@ void Dispatcher::WakeGroups() {
   }
 }
 
-SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waiter, bool last) {
+SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, bool last) {
   using Outcome = SuspendedOperations::Outcome;
   const std::uint64_t now_ns = clock_.MonotonicNs();
   Session* session = sessions_->Find(waiter.session);
@@ -110,9 +136,13 @@ SuspendedOperations::Outcome Dispatcher::Attempt(const SuspendedOperation& waite
                         waiter.index,       waiter.group,      false,
                         waiter.upload.get()};
   if (verdict.kind == Verdict::Kind::kRun && connected) {
-    if (RunAndAnswer(planned, 0, store_.NowMs(), !last, to) != WaitFor::kNothing) {
-      return Outcome::kWaits;
+    const WaitFor wait_for = RunAndAnswer(planned, 0, store_.NowMs(), !last, to);
+    if (wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory) {
+      ForgetSuspended(*session, waiter);
+      PendSuspended(waiter, wait_for, *session);
+      return Outcome::kAnswered;
     }
+    if (wait_for != WaitFor::kNothing) return Outcome::kWaits;
   } else {
     // Also for one whose client has gone away for the moment: nothing may be taken for it now.
     Reply reply;
@@ -136,6 +166,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
   const Status status = ownership_.Install(std::move(map), self);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
+  RecheckPending();
   ResumeWaiting();
   // What waits on partitions that are gone or have moved must be told.
   RecheckSuspended();
@@ -145,6 +176,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
 void Dispatcher::Thaw(PartitionId partition, Term term) {
   if (!ownership_.Thaw(partition, term)) return;
   // In one go, so that nothing that arrives later comes before what was held back.
+  RecheckPending();
   ResumeWaiting();
   // Waits for items and changes, and for groups that were broken meanwhile.
   RecheckSuspended();
@@ -205,7 +237,7 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
 }
 
 std::uint64_t Dispatcher::NextDeadlineNs() const {
-  std::uint64_t next_ns = suspended_.next_deadline_ns();
+  std::uint64_t next_ns = std::min(suspended_.next_deadline_ns(), pending_.next_deadline_ns());
   for (const Waiting& entry : waiting_) next_ns = std::min(next_ns, entry.deadline_ns);
   return next_ns;
 }
@@ -221,6 +253,10 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
     } else {
       Resume(entry, StatusCode::kDeadlineExceeded);
     }
+  }
+  if (!pending_.empty()) {
+    ExpirePending(now_ns);
+    RecheckPending();
   }
   suspended_.RetryAll(now_ns, Attempts());
   for (const ProcessGroups::Name& group : groups_.CheckSuspects(now_ns, [this](SessionId id) {

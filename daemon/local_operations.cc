@@ -88,14 +88,19 @@ Result<storage::Partition*> PartitionOf(Core& core, const Slice& slice) {
 void RunSlice(Core& core, Slice& slice) {
   const auto partition = PartitionOf(core, slice);
   if (!partition.ok()) {
-    slice.status = partition.status();
+    // What it has done before it had to wait is done; the next slice hears of this.
+    if (slice.outcomes.empty()) slice.status = partition.status();
     return;
   }
   const std::uint64_t now_ms = core.store().NowMs();
   std::vector<std::byte> scratch(ScratchBytes(slice));
   std::size_t answered_bytes = 0;
+  for (const OperationOutcome& outcome : slice.outcomes) answered_bytes += outcome.value.size();
   bool changes = false;
-  for (const wire::Operation& operation : slice.operations) {
+  // Behind those that have an outcome from a run that had to wait for the store.
+  const std::size_t outcomes_before = slice.outcomes.size();
+  while (slice.outcomes.size() < slice.operations.size()) {
+    const wire::Operation& operation = slice.operations[slice.outcomes.size()];
     const std::size_t left = slice.answer_bytes_max - answered_bytes;
     Reply reply;
     if (operation.has(wire::Argument::kUpload)) {
@@ -114,12 +119,18 @@ void RunSlice(Core& core, Slice& slice) {
            .executor = &core.dispatcher()},
           &reply);
     }
+    if (core.store().blocked() || core.store().refused()) {
+      const StatusCode lost = core.store().TakeLost();
+      if (lost == StatusCode::kOk) break;  // CoreGroup::Run comes back.
+      reply = Reply();
+      Refuse(&reply, lost, "the record cannot be read from the device");
+    }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
     slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
     answered_bytes += slice.outcomes.back().value.size();
     if (answered_bytes >= kSliceBytes) break;
   }
-  core.dispatcher().CountLocal(slice.outcomes.size());
+  core.dispatcher().CountLocal(slice.outcomes.size() - outcomes_before);
   if (changes) core.dispatcher().Wake(slice.partition);
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
     slice.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");

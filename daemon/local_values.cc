@@ -39,6 +39,7 @@ Result<LocalValueWriter> LocalValueWriter::Begin(CoreGroup& cores, CoreId core,
       core,
       [made, &cores, core, value_bytes](Core& at) {
         auto writer = storage::ValueWriter::Begin(at.store(), value_bytes);
+        made->status = OkStatus();
         if (writer.ok()) {
           made->writer = OwnedByCore(cores, core, *std::move(writer));
         } else {

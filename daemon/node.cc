@@ -208,6 +208,7 @@ Status Node::StartNetwork() {
   if (!functions.ok()) return functions.status();
   group.functions = *std::move(functions);
   group.aggregator = aggregator_.get();
+  group.volume = volume_.get();
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);

@@ -36,6 +36,9 @@ enum class WaitFor : std::uint8_t {
   kRoom = 2,    // In a bounded queue: for one more.
   kChange = 3,  // Of the operation's key.
   kGroup = 4,   // The other members of the process group that is its key.
+  // ---- No handler says these: it has met what is not there, and has changed nothing.
+  kDevice = 5,  // A record that must be read.
+  kMemory = 6,  // Room for one, which will come.
 };
 
 // What a handler needs to know. Views only; valid during the call.

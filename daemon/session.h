@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +22,9 @@ struct Upload {
   std::uint64_t received_bytes = 0;
   std::uint64_t acked_bytes = 0;
   storage::ValueWriter writer;
+  // Parts that wait for memory, which is on its way: at most a window of them.
+  std::deque<std::vector<std::byte>> parked;
+  std::uint64_t arrived_bytes = 0;  // Received or parked.
 };
 
 // A value that is streamed out: pinned until the client has it.

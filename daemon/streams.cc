@@ -58,25 +58,65 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
     auto writer = storage::ValueWriter::Begin(store_, part.total_bytes);
     if (!writer.ok()) return end(writer.code());
     session.uploads_ended = part.stream - 1;
-    session.upload = std::make_unique<Upload>(Upload{part.stream, 0, 0, *std::move(writer)});
+    session.upload = std::make_unique<Upload>(Upload{part.stream, 0, 0, *std::move(writer), {}, 0});
   }
   Upload& upload = *session.upload;
   if (upload.number != part.stream) return;
   const std::uint64_t total_bytes = upload.writer.value_bytes();
   // Frames keep their order, so a gap is the client's fault.
-  if (part.offset != upload.received_bytes || part.total_bytes != total_bytes ||
+  if (part.offset != upload.arrived_bytes || part.total_bytes != total_bytes ||
       (frame.data.empty() && total_bytes != 0)) {
     return end(StatusCode::kInvalidArgument);
   }
-  if (const StatusCode code = upload.writer.Write(part.offset, frame.data);
-      code != StatusCode::kOk) {
-    return end(code);
+  upload.arrived_bytes += frame.data.size();
+  if (upload.parked.empty()) {
+    const StatusCode code = TakePart(session, upload, frame.data);
+    if (code == StatusCode::kOk) return;
+    if (code != StatusCode::kResourceExhausted || !store_.makes_room()) return end(code);
   }
-  upload.received_bytes += frame.data.size();
-  if (upload.received_bytes == total_bytes ||
+  // The client sends no more than a window ahead of what is acknowledged.
+  if (upload.arrived_bytes - upload.received_bytes >
+      limits::kStreamWindowBytes + limits::kStreamPartBytesMax) {
+    return end(StatusCode::kInvalidArgument);
+  }
+  upload.parked.emplace_back(frame.data.begin(), frame.data.end());
+  if (upload.parked.size() == 1) when_room_(session.id, upload.number);
+}
+
+StatusCode Streams::TakePart(Session& session, Upload& upload, Bytes data) {
+  const StatusCode code = upload.writer.Write(upload.received_bytes, data);
+  (void)store_.TakeRefused();  // Its own matter, not the next operation's.
+  if (code != StatusCode::kOk) return code;
+  upload.received_bytes += data.size();
+  if (upload.received_bytes == upload.writer.value_bytes() ||
       upload.received_bytes - upload.acked_bytes >= limits::kStreamWindowBytes / 2) {
     upload.acked_bytes = upload.received_bytes;
-    Acknowledge(session, part, upload.received_bytes, StatusCode::kOk);
+    Acknowledge(session, HeaderOf(upload), upload.received_bytes, StatusCode::kOk);
+  }
+  return code;
+}
+
+wire::StreamHeader Streams::HeaderOf(const Upload& upload) {
+  wire::StreamHeader header;
+  header.stream = upload.number;
+  header.upload = 1;
+  header.total_bytes = static_cast<std::uint32_t>(upload.writer.value_bytes());
+  return header;
+}
+
+void Streams::TakeParked(Session& session, std::uint64_t number) {
+  if (session.upload == nullptr || session.upload->number != number) return;
+  Upload& upload = *session.upload;
+  while (!upload.parked.empty()) {
+    const StatusCode code = TakePart(session, upload, upload.parked.front());
+    if (code == StatusCode::kResourceExhausted && store_.makes_room()) {
+      return when_room_(session.id, number);
+    }
+    if (code != StatusCode::kOk) {
+      Acknowledge(session, HeaderOf(upload), 0, code);
+      return EndUpload(session, number);
+    }
+    upload.parked.pop_front();
   }
 }
 

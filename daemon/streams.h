@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/session.h"
@@ -16,13 +18,22 @@ namespace tidepool::daemon {
 // Owner core only. Knows which sessions have something to send; they are removed before they die.
 class Streams {
  public:
+  // `when_room`: to call TakeParked for the session's upload when there is memory again.
+  using WhenRoom = std::function<void(SessionId session, std::uint64_t number)>;
   Streams(transport::Worker& worker, transport::BufferPool& pool, storage::CoreStore& store,
-          CoreId core)
-      : worker_(worker), pool_(pool), store_(store), core_(core) {}
+          CoreId core, WhenRoom when_room)
+      : worker_(worker),
+        pool_(pool),
+        store_(store),
+        core_(core),
+        when_room_(std::move(when_room)) {}
 
   // A part of an upload has come, or its end (code != kOk). Answers with an acknowledgement at
-  // least every half window and at the end, or with the code of what went wrong.
+  // least every half window and at the end, or with the code of what went wrong. While there is no
+  // memory, but some on its way, parts are kept back and their acknowledgement with them.
   void OnPart(Session& session, const wire::StreamFrame& frame);
+  // Goes on with the parts that were kept back.
+  void TakeParked(Session& session, std::uint64_t number);
   // The client has received bytes of a download, or gives it up.
   void OnAck(Session& session, const wire::StreamFrame& frame);
 
@@ -53,6 +64,8 @@ class Streams {
  private:
   void Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,
                    StatusCode code);
+  StatusCode TakePart(Session& session, Upload& upload, Bytes data);
+  static wire::StreamHeader HeaderOf(const Upload& upload);
   // True if a part was sent.
   bool SendPart(Session& session, Download& download);
 
@@ -60,6 +73,7 @@ class Streams {
   transport::BufferPool& pool_;
   storage::CoreStore& store_;
   const CoreId core_;
+  const WhenRoom when_room_;
   std::vector<Session*> sending_;  // Those with downloads.
 };
 

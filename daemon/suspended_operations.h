@@ -63,7 +63,7 @@ class SuspendedOperations {
   };
   // Tries an operation again; `last` says that its time is up and it must be answered. Must not
   // call this class.
-  using Attempt = absl::FunctionRef<Outcome(const SuspendedOperation&, bool last)>;
+  using Attempt = absl::FunctionRef<Outcome(SuspendedOperation&, bool last)>;
 
   void Add(std::unique_ptr<SuspendedOperation> operation);
   bool empty() const { return deadlines_.empty(); }

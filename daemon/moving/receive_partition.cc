@@ -128,6 +128,7 @@ Status Receiver::Take(const v1::PartitionPiece& piece) {
       [code, complete, bytes, reader = reader_](Core& at) {
         *code = reader->Apply(AsBytes(*bytes), at.store().NowMs());
         *complete = reader->complete();
+        (void)at.store().TakeRefused();  // A piece is not taken twice.
       },
       Deadline::AfterMs(kCoreMs)));
   if (*code == StatusCode::kResourceExhausted) return NoMemory();

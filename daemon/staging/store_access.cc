@@ -60,23 +60,30 @@ void LookUpOne(storage::HashStore& store, std::uint64_t now_ms, std::size_t data
   if (record->has_entry) CopyValue(store, entry, entry_bytes);
 }
 
-StatusCode StoreOne(storage::HashStore& store, std::uint64_t now_ms, StagedRecord* record) {
+// `*data_stored`: an earlier run has stored the data, and had to wait for room for the entry.
+StatusCode StoreOne(Core& core, storage::HashStore& store, std::uint64_t now_ms,
+                    StagedRecord* record, bool* data_stored) {
   const Bytes key = AsBytes(record->key);
+  const std::string manifest_key = manifest::ManifestKey(record->key);
+  const Bytes about = AsBytes(manifest_key);
+  // What is on a device is met before anything has changed.
+  store.Touch(key, KeyHash(key));
+  store.Touch(about, KeyHash(about));
+  if (core.store().blocked()) return StatusCode::kUnavailable;
   if (record->delete_data) {
     (void)store.Delete(key, KeyHash(key), Lsn(), now_ms);
     record->data_version = Lsn();
   }
-  if (record->put_data) {
+  if (record->put_data && !*data_stored) {
     const storage::HashOutcome put =
         store.Put(key, KeyHash(key), AsBytes(record->data), storage::PutOptions{}, now_ms);
     if (put.code != StatusCode::kOk) return put.code;
     record->data_version = put.version;
+    *data_stored = true;
   }
   if (!record->put_entry) return StatusCode::kOk;
   record->entry.data_version = record->data_version.value();
-  const std::string manifest_key = manifest::ManifestKey(record->key);
   const std::string value = manifest::EncodeEntry(record->entry);
-  const Bytes about = AsBytes(manifest_key);
   storage::PutOptions for_ever;
   for_ever.ttl_ms = storage::kTtlNone;
   return store.Put(about, KeyHash(about), AsBytes(value), for_ever, now_ms).code;
@@ -91,13 +98,26 @@ struct CoreBatch {
   bool store = false;
   std::size_t data_bytes_max = 0;
   std::uint64_t changes = 0;
+  // How far it has come: a run that has to wait for a device, or for room, is followed by another.
+  std::size_t done = 0;
+  bool data_stored = false;  // Of the record at `done`.
 };
+
+// False: it has met a record on a device, or no memory while some is on its way. True, with the
+// code: it cannot be read.
+bool IsOver(Core& core, StatusCode* code) {
+  if (!core.store().blocked() && !core.store().refused()) return true;
+  const StatusCode lost = core.store().TakeLost();
+  if (lost != StatusCode::kOk) *code = lost;
+  return lost != StatusCode::kOk;
+}
 
 void RunBatch(Core& core, CoreBatch& batch) {
   const Ownership& ownership = core.dispatcher().ownership();
   const bool leased = core.lease().ValidAt(Clock::Real().MonotonicNs());
   const std::uint64_t now_ms = core.store().NowMs();
-  for (std::size_t i = 0; i < batch.records.size(); ++i) {
+  for (; batch.done < batch.records.size(); ++batch.done, batch.data_stored = false) {
+    const std::size_t i = batch.done;
     StagedRecord& record = batch.records[i];
     const Verdict verdict = ownership.Check(batch.partitions[i], batch.terms[i]);
     if (!leased || verdict.kind != Verdict::Kind::kRun) {
@@ -115,12 +135,17 @@ void RunBatch(Core& core, CoreBatch& batch) {
     }
     if (refusal != nullptr) {
       record.status = Status(StatusCode::kResourceExhausted, *refusal);
-    } else if (batch.store) {
-      record.status = StatusOfCode(StoreOne(partition.hash(), now_ms, &record));
     } else {
-      LookUpOne(partition.hash(), now_ms, batch.data_bytes_max, &record, &batch.entry_bytes[i]);
+      StatusCode code = StatusCode::kOk;
+      if (batch.store) {
+        code = StoreOne(core, partition.hash(), now_ms, &record, &batch.data_stored);
+      } else {
+        LookUpOne(partition.hash(), now_ms, batch.data_bytes_max, &record, &batch.entry_bytes[i]);
+      }
+      batch.changes += partition.last_lsn().value() - before;
+      if (!IsOver(core, &code)) return;  // CoreGroup::Run comes back.
+      record.status = StatusOfCode(code);
     }
-    batch.changes += partition.last_lsn().value() - before;
   }
   if (core.lease().ValidAt(Clock::Real().MonotonicNs())) return;
   for (StagedRecord& record : batch.records) {
