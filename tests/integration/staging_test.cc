@@ -198,14 +198,18 @@ TEST_CASE("AFileThatChangesWhileItIsStagedInFailsByName") {
   staging.CreateNamespace("tree");
   const test::ScratchDirectory source;
   for (int i = 0; i < 300; ++i) source.Write("f" + std::to_string(i), "x");
-  source.Write("restless", std::string(20'000'000, 'r'));
+  // Its reading must last longer than the scheduler may keep the writer away on a busy machine.
+  source.Write("restless", std::string(60'000'000, 'r'));
   std::atomic<bool> stop{false};
+  std::atomic<bool> started{false};
   std::thread writer([&] {
     for (std::int64_t i = 1; !stop; ++i) {
       const timespec times[2] = {{0, UTIME_OMIT}, {1'000'000'000 + i, 0}};
       utimensat(AT_FDCWD, (source / "restless").c_str(), times, 0);
+      started = true;
     }
   });
+  while (!started) std::this_thread::yield();
   const v1::StageProgress in = staging.Run(kIn, "tree", source.path());
   stop = true;
   writer.join();
