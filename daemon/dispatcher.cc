@@ -69,8 +69,9 @@ Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 void Dispatcher::Start(transport::Worker* worker) {
   worker_ = worker;
   streams_ = std::make_unique<Streams>(*worker, pool_, store_, core_);
-  sessions_ = std::make_unique<Sessions>(*worker, *streams_, clock_,
-                                         KeptBytesMax(store_.usage().limit_bytes));
+  sessions_ = std::make_unique<Sessions>(
+      *worker, *streams_, clock_, KeptBytesMax(store_.usage().limit_bytes),
+      [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
 }
 
 void Dispatcher::Stop() {

@@ -152,8 +152,8 @@ Result<v1::ClaimStageResponse> ClientCluster::Claim(const v1::ClaimStageRequest&
       channel_->ConnectTo(delta->changes.nodes[owner.value()].control_address, deadline);
   if (!peer.ok()) return peer.status();
   v1::ClaimStageResponse response;
-  TP_RETURN_IF_ERROR((*peer)->CallBy<v1::Staging>(&v1::Staging::Stub::Claim, request, &response,
-                                                  deadline));
+  TP_RETURN_IF_ERROR(
+      (*peer)->CallBy<v1::Staging>(&v1::Staging::Stub::Claim, request, &response, deadline));
   return response;
 }
 

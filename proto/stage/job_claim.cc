@@ -69,8 +69,7 @@ void JobClaim::Keep() {
     const std::uint64_t left_ms = LeftMs();
     lock.unlock();
     // Also behind its end, as this process stood still: it is granted if nobody has had it.
-    const auto answer =
-        Ask(renewal, left_ms > 0 ? std::min(left_ms, kClaimCallMs) : kClaimCallMs);
+    const auto answer = Ask(renewal, left_ms > 0 ? std::min(left_ms, kClaimCallMs) : kClaimCallMs);
     lock.lock();
     if (answer.ok() && answer->granted()) {
       granted_ns_ = sent_ns;
