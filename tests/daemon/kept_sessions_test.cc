@@ -66,9 +66,11 @@ struct Fixture {
 TEST_CASE("WhoWaitsAndWhoHoldsLittleKeepTheirSessionsThoughSilentLongest") {
   Fixture f;
   RawClient waiter(f.node);
+  waiter.time_left_us = kLongMs * 1'000;
   waiter.Attach();
   f.Fill(waiter, kTakes, std::string(32'000, 'v'));
   waiter.Call({Waiting(On(Opcode::kWait, "late"))});
+  waiter.Settle();
   RawClient small(f.node);
   small.Attach();
   f.Fill(small, 1, "small");
@@ -88,6 +90,7 @@ TEST_CASE("AGroupLearnsThatAMemberWasLostWhoseSessionHeldTooMuch") {
   Fixture f;
   RawClient member(f.node);
   RawClient other(f.node);
+  other.time_left_us = kLongMs * 1'000;
   member.Attach();
   other.Attach();
   std::uint64_t instance = 0;
@@ -96,6 +99,7 @@ TEST_CASE("AGroupLearnsThatAMemberWasLostWhoseSessionHeldTooMuch") {
     wire::StoreJoinHeader({client == &member ? 1u : 2u, 2, client == &member ? 0 : 1, {}},
                           reinterpret_cast<std::byte*>(join.data()));
     client->Call({Waiting(On(Opcode::kGroupJoin, "group", join))});
+    client->Settle();
   }
   for (RawClient* client : {&member, &other}) {
     const OwnedAnswer joined = client->WaitAnswer();
@@ -112,6 +116,7 @@ TEST_CASE("AGroupLearnsThatAMemberWasLostWhoseSessionHeldTooMuch") {
   std::string barrier(wire::kMeetHeaderBytes, '\0');
   wire::StoreMeetHeader(meet, reinterpret_cast<std::byte*>(barrier.data()));
   other.Call({Waiting(On(Opcode::kGroupMeet, "group", barrier))});
+  other.Settle();
   f.FillByIdleClients();
   // Its connection is cut with its session: it is lost unless it comes back soon.
   const OwnedAnswer broken = other.WaitAnswer();
