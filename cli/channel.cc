@@ -115,8 +115,13 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
 }
 
 Result<std::unique_ptr<Channel>> Channel::ConnectTo(const std::string& address) const {
+  return ConnectTo(address, Deadline::AfterMs(options_.timeout_ms));
+}
+
+Result<std::unique_ptr<Channel>> Channel::ConnectTo(const std::string& address,
+                                                    Deadline deadline) const {
   std::unique_ptr<Channel> channel(new Channel(options_, found_, token_));
-  const Status opened = channel->Open(address, options_.timeout_ms);
+  const Status opened = channel->Open(address, deadline.LeftMs());
   if (!opened.ok()) return opened;
   return channel;
 }

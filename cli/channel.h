@@ -75,6 +75,7 @@ class Channel {
   static Result<std::unique_ptr<Channel>> Connect(const ChannelOptions& options);
   // The same for one address, for asking each node by itself.
   Result<std::unique_ptr<Channel>> ConnectTo(const std::string& address) const;
+  Result<std::unique_ptr<Channel>> ConnectTo(const std::string& address, Deadline deadline) const;
 
   // A unary call: Call<v1::Data>(&v1::Data::Stub::Get, request, &response). `bytes` is what it
   // moves beside its frame, for the deadline. Errors: those of the service, kUnavailable,
@@ -83,8 +84,15 @@ class Channel {
   Status Call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
                                                     Response*),
               const Request& request, Response* response, std::uint64_t bytes = 0) {
+    return CallBy<Service>(method, request, response, Deadline::AfterMs(TimeoutMs(bytes)));
+  }
+  // The same with a deadline of the caller's.
+  template <typename Service, typename Request, typename Response>
+  Status CallBy(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                      Response*),
+                const Request& request, Response* response, Deadline deadline) {
     grpc::ClientContext context;
-    convert::PrepareCall(&context, Deadline::AfterMs(TimeoutMs(bytes)), token_);
+    convert::PrepareCall(&context, deadline, token_);
     const auto stub = Service::NewStub(channel_);
     return FromGrpc(((*stub).*method)(&context, request, response));
   }

@@ -251,19 +251,21 @@ void Engine::MarkDirty(CoreLink* link) {
   dirty_.push_back(link);
 }
 
-// Nobody has moved the client on for a while: a daemon may have closed its session meanwhile, and a
-// change that is sent into a closed connection ends unknown. Found out before, it goes by a new
-// one.
+// Nothing was sent for a while: a daemon may have closed its session meanwhile, and a change that
+// is sent into a closed connection ends unknown. Found out before, it goes by a new one. Whoever
+// sleeps may not have woken up yet for what has come.
 void Engine::LookAfterPause() {
   for (int round = 0; round < kLookRounds; ++round) worker_->Progress();
+  // What armed its descriptor may be used up.
+  if (leader_sleeps_ || background_sleeps_) worker_->Wake();
 }
 
 void Engine::FlushDirty(std::uint64_t now_ns) {
-  // Who leads, or sleeps, has seen or is told what came meanwhile.
-  const bool unwatched = !leading_ && !background_sleeps_;
-  if (unwatched && now_ns >= flushed_ns_ + kPauseNs) [[unlikely]]
-    LookAfterPause();
+  // Nobody is in Progress, as this thread has the lock.
+  const bool paused = now_ns >= flushed_ns_ + kPauseNs;
   flushed_ns_ = now_ns;
+  if (paused) [[unlikely]]
+    LookAfterPause();
   flushing_.swap(dirty_);
   for (CoreLink* link : flushing_) {
     link->dirty = false;

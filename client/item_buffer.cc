@@ -110,10 +110,15 @@ void ItemBuffer::Settle(const CallRef& call) {
   }
 }
 
-// What a large value was, only its number says: its call owns it, and is about to go.
+// What a streamed value was, only its number says: its call owns it, and is about to go.
 void ItemBuffer::NoteRest(const Operation& operation, std::size_t taken, std::size_t count,
                           const Status& why) {
-  if (operation.opcode != Opcode::kPushMany) return Note({{}, why, settled_});
+  if (operation.opcode != Opcode::kPushMany) {
+    // Alone, but not streamed, is one that only a list's header made too large for a list.
+    const bool kept = operation.value_bytes <= limits::kUnstreamedValueBytesMax;
+    const Bytes value(operation.value, kept ? operation.value_bytes : 0);
+    return Note({std::string(AsText(value)), why, settled_});
+  }
   Bytes list(operation.value, operation.value_bytes);
   wire::PushedItem item;
   for (std::size_t i = 0; i < count; ++i) {

@@ -66,10 +66,13 @@ class Application {
   }
 
   UpdateDecision Conclude(int verdict, const tidepool_update& update) {
-    const std::size_t result_bytes_max =
-        std::min(limits::kFunctionResultBytesMax, context_.scratch.size());
-    if (Outside(update.result, update.result_bytes, result_bytes_max)) {
+    if (Outside(update.result, update.result_bytes, limits::kFunctionResultBytesMax)) {
       return Refuse(StatusCode::kOutOfRange, "the function's result is above 4 KiB");
+    }
+    if (update.result_bytes > context_.scratch.size()) {
+      return Refuse(StatusCode::kOutOfRange,
+                    "the function's result has no room in this answer; nothing was changed: ask "
+                    "for fewer at once");
     }
     // Before the record changes: it may be a view of the value.
     if (update.result_bytes > 0) {

@@ -75,8 +75,9 @@ void Dispatcher::Start(transport::Worker* worker) {
                                              streams_->TakeParked(*session, number);
                                          });
                                        });
-  sessions_ = std::make_unique<Sessions>(*worker, *streams_, clock_,
-                                         KeptBytesMax(store_.usage().limit_bytes));
+  sessions_ = std::make_unique<Sessions>(
+      *worker, *streams_, clock_, KeptBytesMax(store_.usage().limit_bytes),
+      [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
 }
 
 void Dispatcher::Stop() {

@@ -40,13 +40,22 @@ void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_
   frame->entries.back().answer.value = {};
   values.insert(values.end(), answer.value.begin(), answer.value.end());
   frame->value_bytes += answer.value.size();
-  Count(static_cast<std::int64_t>(answer.value.size()));
+  CountValues(answer.value.size());
+  ++entries_;
+  if (total_bytes_ != nullptr) *total_bytes_ += sizeof(KeptFrame::Entry);
 }
 
 void KeptAnswers::AddFailure(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group) {
   Add(frame, answer, group, nullptr);
   frame->value_bytes += limits::kKeptFailureBytes;
-  Count(limits::kKeptFailureBytes);
+  CountValues(limits::kKeptFailureBytes);
+}
+
+void KeptAnswers::Uncount(const KeptFrame& frame) {
+  value_bytes_ -= frame.value_bytes;
+  entries_ -= frame.entries.size();
+  if (total_bytes_ == nullptr) return;
+  *total_bytes_ -= frame.value_bytes + frame.entries.size() * sizeof(KeptFrame::Entry);
 }
 
 void KeptAnswers::ReleaseBelow(std::uint64_t below) {
@@ -56,7 +65,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
   if (below - finished_below_ > frames_.size()) {
     for (auto at = frames_.begin(); at != frames_.end();) {
       if (at->first < below) {
-        Count(-static_cast<std::int64_t>(at->second->value_bytes));
+        Uncount(*at->second);
         frames_.erase(at++);
       } else {
         ++at;
@@ -66,7 +75,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
     for (std::uint64_t id = finished_below_; id < below; ++id) {
       const auto found = frames_.find(id);
       if (found == frames_.end()) continue;
-      Count(-static_cast<std::int64_t>(found->second->value_bytes));
+      Uncount(*found->second);
       if (spare_.size() < kSpareFramesMax &&
           found->second->values.capacity() <= limits::kKeptAnswerWarmBytes) {
         found->second->entries.clear();  // Now: they may pin large values.

@@ -46,14 +46,16 @@ struct KeptFrame {
 };
 
 // One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames and
-// kKeptAnswerBytesMax of values, which the dispatcher enforces; all of a core's by what its
-// Sessions allow, which count them in `total_bytes`. Frames with up to kKeptAnswerWarmBytes of
-// values cost no allocation once warm.
+// kKeptAnswerBytesMax of values, which the dispatcher enforces and clients count too; all of a
+// core's, with their entries, by what its Sessions allow, which count them in `total_bytes`. Frames
+// with up to kKeptAnswerWarmBytes of values cost no allocation once warm.
 class KeptAnswers {
  public:
   // `total_bytes`, if there is one, outlives it.
   explicit KeptAnswers(std::uint64_t* total_bytes = nullptr) : total_bytes_(total_bytes) {}
-  ~KeptAnswers() { Count(-static_cast<std::int64_t>(value_bytes_)); }
+  ~KeptAnswers() {
+    if (total_bytes_ != nullptr) *total_bytes_ -= held_bytes();
+  }
   KeptAnswers(const KeptAnswers&) = delete;
   KeptAnswers& operator=(const KeptAnswers&) = delete;
 
@@ -71,18 +73,22 @@ class KeptAnswers {
   std::uint64_t finished_below() const { return finished_below_; }
   std::size_t size() const { return frames_.size(); }
   std::uint64_t value_bytes() const { return value_bytes_; }
+  // What counts in `total_bytes`: entries too, which are most of what answers without values take.
+  std::uint64_t held_bytes() const { return value_bytes_ + entries_ * sizeof(KeptFrame::Entry); }
 
  private:
-  void Count(std::int64_t bytes) {
-    value_bytes_ += static_cast<std::uint64_t>(bytes);
-    if (total_bytes_ != nullptr) *total_bytes_ += static_cast<std::uint64_t>(bytes);
+  void CountValues(std::uint64_t bytes) {
+    value_bytes_ += bytes;
+    if (total_bytes_ != nullptr) *total_bytes_ += bytes;
   }
+  void Uncount(const KeptFrame& frame);
 
   std::uint64_t* const total_bytes_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<KeptFrame>> frames_;
   std::vector<std::unique_ptr<KeptFrame>> spare_;  // Reused: they keep their vectors' capacity.
   std::uint64_t finished_below_ = 1;
   std::uint64_t value_bytes_ = 0;
+  std::uint64_t entries_ = 0;
 };
 
 }  // namespace tidepool::daemon

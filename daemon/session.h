@@ -54,7 +54,7 @@ class HeldBytes {
 
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
 struct Session {
-  // `kept_bytes`: what all sessions of the core keep of values.
+  // `kept_bytes`: what all sessions of the core keep of answers.
   explicit Session(std::uint64_t* kept_bytes) : kept(kept_bytes) {}
 
   SessionId id;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,8 +12,12 @@
 namespace tidepool::daemon {
 
 Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
-                   std::uint64_t kept_bytes_max)
-    : worker_(worker), streams_(streams), clock_(clock), kept_bytes_max_(kept_bytes_max) {}
+                   std::uint64_t kept_bytes_max, std::function<void(SessionId)> on_shed)
+    : worker_(worker),
+      streams_(streams),
+      clock_(clock),
+      kept_bytes_max_(kept_bytes_max),
+      on_shed_(std::move(on_shed)) {}
 
 Sessions::~Sessions() {
   for (auto& [id, session] : sessions_) Disconnect(*session);
@@ -93,25 +98,45 @@ void Sessions::End(Session& session, std::string_view why) {
   sessions_.erase(session.id.value());
 }
 
+bool Sessions::Waits(const Session& session) {
+  return session.waiting_operations > 0 ||
+         (session.suspended_operations > 0 && session.endpoint != nullptr);
+}
+
 // An eighth less than there may be, so that the next frame does not look again.
 void Sessions::ShedKept(const Session& but) {
-  std::vector<Session*> holders;
+  struct Holder {
+    // Who waits, or is a daemon that sends for others, loses most: last of all. Then those of
+    // little, as ever so many of them make no room. Then who was silent longest, on all cores.
+    bool busy;
+    bool small;
+    std::uint64_t heard_ns;  // Read once: other cores write it.
+    Session* session;
+  };
+  std::vector<Holder> holders;
   for (const auto& [id, session] : sessions_) {
-    if (session.get() != &but && session->kept.value_bytes() > 0) holders.push_back(session.get());
+    if (session.get() == &but || session->kept.held_bytes() == 0) continue;
+    holders.push_back({Waits(*session) || session->daemon, false,
+                       session->heard_ns->load(std::memory_order_relaxed), session.get()});
   }
-  std::sort(holders.begin(), holders.end(),
-            [](const Session* a, const Session* b) { return a->last_heard_ns < b->last_heard_ns; });
+  if (holders.empty()) return;
+  const std::uint64_t large_bytes = kept_bytes_max_ / 2 / holders.size();
+  for (Holder& holder : holders) holder.small = holder.session->kept.held_bytes() <= large_bytes;
+  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
+    return std::tie(a.busy, a.small, a.heard_ns) < std::tie(b.busy, b.small, b.heard_ns);
+  });
   std::size_t ended = 0;
   while (ended < holders.size() && kept_bytes_ > kept_bytes_max_ / 8 * 7) {
-    streams_.SayGoodbye(*holders[ended]);
-    End(*holders[ended++], {});
+    Session& session = *holders[ended++].session;
+    streams_.SayGoodbye(session);
+    on_shed_(session.id);
+    End(session, {});
   }
   if (ended == 0) return;
-  log::Warn(
-      "more than " + std::to_string(kept_bytes_max_ >> 20) +
-      " MiB of answers were kept for clients that do not go on; closed the sessions that were "
-      "silent longest: " +
-      std::to_string(ended));
+  log::Warn("more than " + std::to_string(kept_bytes_max_ >> 20) +
+            " MiB of answers were kept for clients that do not go on; closed the sessions that "
+            "held much and were silent longest: " +
+            std::to_string(ended));
 }
 
 void Sessions::ExpireSilent(std::uint64_t now_ns) {
@@ -120,8 +145,7 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
   for (const auto& [id, session] : sessions_) {
     // A client that waits for an answer is not silent however long it takes. One that receives a
     // value is heard by its acknowledgements.
-    if (session->waiting_operations > 0) continue;
-    if (session->suspended_operations > 0 && session->endpoint != nullptr) continue;
+    if (Waits(*session)) continue;
     if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
       silent.push_back(session.get());
   }

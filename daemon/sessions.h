@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -38,9 +39,10 @@ constexpr std::uint64_t KeptBytesMax(std::uint64_t memory_bytes) {
 // Owner core only.
 class Sessions {
  public:
-  // All must outlive it. `kept_bytes_max`: see KeptBytesMax.
+  // All must outlive it. `kept_bytes_max`: see KeptBytesMax. `on_shed` is told of each session that
+  // ends since too much is kept: to others its client is lost then.
   Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
-           std::uint64_t kept_bytes_max);
+           std::uint64_t kept_bytes_max, std::function<void(SessionId)> on_shed);
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -57,10 +59,11 @@ class Sessions {
   Session* Find(SessionId id);
   Session* FindByEndpoint(transport::Endpoint* endpoint);
 
-  // A frame of the session has come. If more is kept for all of them than may be, others end, those
-  // first that have been silent longest. They are told: a client that has all of its answers
-  // attaches anew before it sends, and loses nothing; what a stopped one had under way ends with
-  // kUnknown.
+  // A frame of the session has come. If more is kept for all of them than may be, others end: those
+  // first that hold more than others and have been silent longest, and last those that wait for
+  // something. They are told: a client that has all of its answers attaches anew before it sends,
+  // and loses nothing. That ends the session on all cores, so that what the client, busy or
+  // stopped, has under way on any of them ends with kUnknown.
   void Heard(Session& session, std::uint64_t now_ns) {
     Touch(session, now_ns);
     if (kept_bytes_ > kept_bytes_max_) [[unlikely]]
@@ -79,13 +82,16 @@ class Sessions {
 
  private:
   static void Touch(Session& session, std::uint64_t now_ns);
+  // For an answer that it will get, however long that takes.
+  static bool Waits(const Session& session);
   void ShedKept(const Session& but);
 
   transport::Worker& worker_;
   Streams& streams_;
   const Clock& clock_;
   const std::uint64_t kept_bytes_max_;
-  std::uint64_t kept_bytes_ = 0;  // Of the values of all kept answers.
+  const std::function<void(SessionId)> on_shed_;
+  std::uint64_t kept_bytes_ = 0;  // Of all kept answers: values and entries.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
 };
 

@@ -16,14 +16,18 @@ namespace {
 // kvctl as a mover; not a node of any cluster.
 constexpr NodeId kThisProcess{0xffff};
 
+auto GetMap(Channel* channel, Deadline deadline) {
+  v1::GetMapResponse response;
+  const Status status = channel->CallBy<v1::Cluster>(&v1::Cluster::Stub::GetMap,
+                                                     v1::GetMapRequest(), &response, deadline);
+  return status.ok() ? convert::FromProto(response.map()) : status;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ClientCluster>> ClientCluster::Make(Channel* channel,
                                                            const std::string& space) {
-  v1::GetMapResponse response;
-  TP_RETURN_IF_ERROR(
-      channel->Call<v1::Cluster>(&v1::Cluster::Stub::GetMap, v1::GetMapRequest(), &response));
-  auto delta = convert::FromProto(response.map());
+  auto delta = GetMap(channel, Deadline::AfterMs(channel->stall_ms()));
   if (!delta.ok()) return delta.status();
   std::unique_ptr<ClientCluster> cluster(new ClientCluster());
   cluster->channel_ = channel;
@@ -132,16 +136,24 @@ Result<std::vector<stage::NodeTotals>> ClientCluster::List(
   return all;
 }
 
-Result<v1::ClaimStageResponse> ClientCluster::Claim(const v1::ClaimStageRequest& request) const {
-  // The node of the map is up, or the job would not have begun: Owners.
-  const NodeId owner = OwnerOf(manifest::MarkKey());
-  if (owner.value() >= nodes_.size()) {
+Result<v1::ClaimStageResponse> ClientCluster::Claim(const v1::ClaimStageRequest& request,
+                                                    Deadline deadline) const {
+  const auto delta = GetMap(channel_, deadline);
+  if (!delta.ok()) return delta.status();
+  const auto space = delta->changes.Find(std::string_view(space_->name));
+  if (space == nullptr) {
+    return Status(StatusCode::kNotFound, "namespace " + Quote(space_->name) + " is gone");
+  }
+  const NodeId owner = cli::OwnerOf(*space, manifest::MarkKey());
+  if (owner.value() >= delta->changes.nodes.size()) {
     return Status(StatusCode::kUnavailable, "an owner is not in the map yet", "try again");
   }
-  const auto peer = channel_->ConnectTo(nodes_[owner.value()].control_address);
+  const auto peer =
+      channel_->ConnectTo(delta->changes.nodes[owner.value()].control_address, deadline);
   if (!peer.ok()) return peer.status();
   v1::ClaimStageResponse response;
-  TP_RETURN_IF_ERROR((*peer)->Call<v1::Staging>(&v1::Staging::Stub::Claim, request, &response));
+  TP_RETURN_IF_ERROR(
+      (*peer)->CallBy<v1::Staging>(&v1::Staging::Stub::Claim, request, &response, deadline));
   return response;
 }
 

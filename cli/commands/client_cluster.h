@@ -1,5 +1,5 @@
-// The cluster as a staging job sees it that runs in kvctl: one map, asked for at the beginning, and
-// one mover, kvctl itself.
+// The cluster as a staging job sees it that runs in kvctl: one map, asked for at the beginning but
+// for claims, and one mover, kvctl itself.
 //
 // kvctl stage --through-client -> proto/stage -> [ClientCluster] -> gRPC Staging, Data => daemons
 #pragma once
@@ -33,7 +33,8 @@ class ClientCluster final : public stage::Cluster {
   Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
                                               v1::ListPartRequest::What what,
                                               const TakeItem& take) const override;
-  Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request) const override;
+  Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
+                                       Deadline deadline) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
   std::uint64_t ChangesOf(NodeId node) const override { return counts_->Of(node); }
   Status Put(const std::string& key, const std::string& value) const override;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "daemon/services/peer_calls.h"
@@ -95,9 +97,11 @@ struct RequestRouter::Batch {
     std::size_t answer_bytes_max = 0;
     bool reserved = false;  // These bytes were set aside.
   };
-  // A part ends. What an old map has led astray is to be sent again.
+  // A part ends. What an old map has led astray is to be sent again, and what had no room in the
+  // part's share has a second try with what the others have left.
   void End(const Part& part, PeerCalls::Outcome result) {
     if (part.reserved) left_bytes += part.answer_bytes_max;
+    if (part.reserved && result.ok()) MarkForLater(part, *result);
     for (std::size_t i = 0; i < part.indices.size(); ++i) {
       OperationOutcome outcome;
       if (result.ok()) {
@@ -112,8 +116,26 @@ struct RequestRouter::Batch {
       if (outcome.code == StatusCode::kWrongEpoch && !peers_deadline.Passed()) {
         again.push_back(part.indices[i]);
         known = std::max(known, part.known);
+      } else if (part.reserved && tries[part.indices[i]] == Try::kNext) {
+        tries[part.indices[i]] = Try::kSecond;
+        later.push_back(part.indices[i]);
       } else {
         Take(std::move(outcome), part.indices[i], part.reserved);
+      }
+    }
+  }
+  // Only with all that follows it on the same key: their order is promised.
+  void MarkForLater(const Part& part, const std::vector<OperationOutcome>& results) {
+    if (part.answer_bytes_max >= all_bytes || peers_deadline.Passed()) return;
+    std::unordered_set<std::string_view> kept;
+    for (std::size_t i = part.indices.size(); i-- > 0;) {
+      const std::size_t index = part.indices[i];
+      const std::string_view key = AsText(operations[index].key);
+      if (results[i].code == StatusCode::kOutOfRange && AnswersOnce(operations[index]) &&
+          tries[index] == Try::kFirst && !kept.contains(key)) {
+        tries[index] = Try::kNext;
+      } else {
+        kept.insert(key);
       }
     }
   }
@@ -139,7 +161,10 @@ struct RequestRouter::Batch {
   Deadline peers_deadline;
   PeerCalls calls;
   std::vector<OperationOutcome> outcomes;
-  std::size_t left_bytes;          // Of the answer.
+  enum class Try : std::uint8_t { kFirst, kNext, kSecond };
+  std::vector<Try> tries;
+  const std::size_t all_bytes;     // Of the answer,
+  std::size_t left_bytes;          // and what is left of it.
   std::vector<std::size_t> again;  // To be started,
   std::vector<std::size_t> later;  // and when all that is under way has ended.
   Epoch known;                     // Of the newest map that was refused.
@@ -223,6 +248,7 @@ std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
                                                      const std::vector<wire::Operation>& operations,
                                                      std::size_t value_bytes_max,
                                                      Deadline deadline) {
+  const std::size_t answer_bytes_max = std::max(kCallAnswerBytesMax, value_bytes_max);
   const std::uint64_t margin_ns = std::min(deadline.LeftNs() / 10, kAnswerMarginNs);
   Batch batch{.name = name,
               .operations = operations,
@@ -231,7 +257,9 @@ std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
               .peers_deadline = Deadline(deadline.at_ns() - margin_ns),
               .calls = PeerCalls(context_),
               .outcomes = std::vector<OperationOutcome>(operations.size()),
-              .left_bytes = std::max(kCallAnswerBytesMax, value_bytes_max),
+              .tries = std::vector<Batch::Try>(operations.size(), Batch::Try::kFirst),
+              .all_bytes = answer_bytes_max,
+              .left_bytes = answer_bytes_max,
               .again = {},
               .later = {},
               .known = Epoch(0),

@@ -174,15 +174,28 @@ Result<std::vector<stage::NodeTotals>> ClusterView::List(const std::vector<place
   return all;
 }
 
-Result<v1::ClaimStageResponse> ClusterView::Claim(const v1::ClaimStageRequest& request) const {
-  const std::uint32_t index = space_->IndexOf(AsBytes(manifest::MarkKey()));
-  const placement::PartitionPlace& place = space_->partitions[index];
-  TP_RETURN_IF_ERROR(router_.CheckPlace(*space_, place));
+Result<v1::ClaimStageResponse> ClusterView::Claim(const v1::ClaimStageRequest& request,
+                                                  Deadline deadline) const {
+  const Epoch known = router_.context().map()->epoch;
+  auto answer = ClaimOnce(request, deadline);
+  if (answer.code() != StatusCode::kWrongEpoch) return answer;
+  router_.context().refresh_map(known, deadline);
+  return ClaimOnce(request, deadline);
+}
+
+Result<v1::ClaimStageResponse> ClusterView::ClaimOnce(const v1::ClaimStageRequest& request,
+                                                      Deadline deadline) const {
+  auto found = router_.FindNamespace(space_->name);
+  if (!found.ok()) return found.status();
+  const placement::Namespace& space = **found;
+  const placement::PartitionPlace& place =
+      space.partitions[space.IndexOf(AsBytes(manifest::MarkKey()))];
+  TP_RETURN_IF_ERROR(router_.CheckPlace(space, place));
   const placement::PlacementMapPtr map = router_.context().map();
   const placement::Node* node = map->FindNode(place.node);
   if (node == nullptr) return Status(StatusCode::kUnavailable, "the owner is not in the map yet");
   grpc::ClientContext call;
-  Prepare(router_, kQuestionTimeoutMs, &call);
+  Prepare(router_, deadline.LeftMs(), &call);
   v1::ClaimStageResponse response;
   // Of this node too: it is the rarest of calls.
   const auto stub = v1::Staging::NewStub(router_.context().channel(*node));

@@ -41,7 +41,8 @@ class ClusterView final : public stage::Cluster {
   Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
                                               v1::ListPartRequest::What what,
                                               const TakeItem& take) const override;
-  Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request) const override;
+  Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
+                                       Deadline deadline) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
   std::uint64_t ChangesOf(NodeId /*node*/) const override { return 0; }  // Parts report them.
 
@@ -50,6 +51,9 @@ class ClusterView final : public stage::Cluster {
   Result<manifest::Mark> GetMark(bool* exists) const override;
 
  private:
+  Result<v1::ClaimStageResponse> ClaimOnce(const v1::ClaimStageRequest& request,
+                                           Deadline deadline) const;
+
   RequestRouter& router_;
   SavedRegistry* const saved_;
   const std::shared_ptr<const placement::Namespace> space_;

@@ -28,6 +28,9 @@ class Job {
   const std::string& id() const { return id_; }
   const v1::StartStageRequest& request() const { return request_; }
   stage::JobState& state() { return state_; }
+  // A second caller was told of it. Jobs' lock protects it.
+  void set_attached() { attached_ = true; }
+  bool attached() const { return attached_; }
 
  private:
   void Run();
@@ -38,6 +41,7 @@ class Job {
   stage::JobState state_;
   stage::JobClaim claim_;
   std::thread thread_;  // From Begin on.
+  bool attached_ = false;
 };
 
 }  // namespace tidepool::daemon::staging

@@ -85,6 +85,7 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   v1::StartStageResponse response;
   const auto attach = [&](const std::shared_ptr<Job>& job) {
     RemoveProbe(request);
+    job->set_attached();
     response.set_job(job->id());
     response.set_attached(true);
     return response;
@@ -123,7 +124,8 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   }
   if (const Status claimed = job->Claim(); !claimed.ok()) {
     const std::lock_guard lock(mutex_);
-    std::erase(jobs_, job);
+    // Who attached meanwhile asks for it by its name, and learns how it has ended.
+    if (!job->attached()) std::erase(jobs_, job);
     const v1::ClaimStageRequest& holder = job->holder();
     if (holder.control_address().empty() || !IsSame(holder.request(), request)) return claimed;
     RemoveProbe(request);

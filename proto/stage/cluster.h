@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/base/clock.h"
 #include "proto/manifest/entry.h"
 #include "proto/placement/placement_map.h"
 #include "proto/stage/part_link.h"
@@ -56,8 +57,11 @@ class Cluster {
                                                v1::ListPartRequest::What what,
                                                const TakeItem& take) const = 0;
 
-  // Asks the owner of the namespace's mark; see job_claim.h. Errors: of the call.
-  virtual Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request) const = 0;
+  // Asks whoever owns the namespace's mark by now, which may have moved since the job began; see
+  // job_claim.h. Errors: kNotFound (the namespace is gone), kWrongEpoch (it moves just now), and of
+  // the call.
+  virtual Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
+                                               Deadline deadline) const = 0;
 
   virtual Status MarkSaved(const placement::Node& node, std::uint64_t changes) const = 0;
   // Changes of the namespace on `node` that its own part of the job did not make.

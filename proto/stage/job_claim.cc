@@ -1,5 +1,6 @@
 #include "proto/stage/job_claim.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -7,6 +8,12 @@
 #include "proto/stage/job.h"
 
 namespace tidepool::stage {
+namespace {
+
+// Its caller waits, and may give up.
+constexpr std::uint64_t kClaimTakeMs = 5'000;
+
+}  // namespace
 
 Status ClaimedBy(const v1::ClaimStageRequest& holder) {
   const bool by_daemon = !holder.control_address().empty();
@@ -22,36 +29,69 @@ Status ClaimedBy(const v1::ClaimStageRequest& holder) {
 }
 
 Status JobClaim::Take() {
-  auto answer = cluster_.Claim(about_);
-  if (!answer.ok()) return answer.status();
+  const std::uint64_t sent_ns = clock_.MonotonicNs();
+  auto answer = Ask(about_, kClaimTakeMs);
+  if (!answer.ok()) {
+    // It may have been granted: nobody shall be refused on account of a job that never was.
+    v1::ClaimStageRequest release = about_;
+    release.set_release(true);
+    (void)Ask(release, kClaimCallMs);
+    return answer.status();
+  }
   if (!answer->granted()) {
     holder_ = answer->holder();
     return ClaimedBy(holder_);
   }
+  granted_ns_ = sent_ns;
   keeper_ = std::thread([this] { Keep(); });
   return OkStatus();
+}
+
+std::uint64_t JobClaim::LeftMs() const {
+  const std::uint64_t gone_ms = (clock_.MonotonicNs() - granted_ns_) / 1'000'000;
+  return gone_ms < kClaimMs ? kClaimMs - gone_ms : 0;
+}
+
+void JobClaim::Lose(std::string why) {
+  lost_ = Status(StatusCode::kAborted, std::move(why),
+                 "give the command again; what is done stays done");
+  state_.Cancel();
+  changed_.notify_all();
 }
 
 void JobClaim::Keep() {
   v1::ClaimStageRequest renewal = about_;
   renewal.set_renew(true);
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, std::chrono::milliseconds(kClaimRenewMs),
-                            [&] { return released_; })) {
+  std::uint64_t pause_ms = renew_ms_;
+  while (!changed_.wait_for(lock, std::chrono::milliseconds(pause_ms), [&] { return released_; })) {
+    const std::uint64_t sent_ns = clock_.MonotonicNs();
+    const std::uint64_t left_ms = LeftMs();
     lock.unlock();
-    const auto answer = cluster_.Claim(renewal);
+    // Also behind its end, as this process stood still: it is granted if nobody has had it.
+    const auto answer = Ask(renewal, left_ms > 0 ? std::min(left_ms, kClaimCallMs) : kClaimCallMs);
     lock.lock();
-    // An owner that does not answer gives it to nobody else either.
-    if (!answer.ok() || answer->granted()) continue;
-    const bool running = !answer->holder().job().empty();
-    lost_ = Status(StatusCode::kAborted,
-                   "this job stood still, or the node that knows of it has restarted" +
-                       (running ? "; meanwhile another began: " +
-                                      std::string(ClaimedBy(answer->holder()).what())
-                                : std::string()),
-                   "give the command again; what is done stays done");
-    state_.Cancel();
-    return;
+    if (answer.ok() && answer->granted()) {
+      granted_ns_ = sent_ns;
+      pause_ms = renew_ms_;
+      changed_.notify_all();
+      continue;
+    }
+    if (answer.ok()) {
+      const bool running = !answer->holder().job().empty();
+      return Lose(
+          "this job stood still, or the node that knows of it has restarted or given its part of "
+          "the namespace away" +
+          (running ? "; meanwhile another began: " + std::string(ClaimedBy(answer->holder()).what())
+                   : std::string()));
+    }
+    // Whom this does not reach may grant it to others.
+    if (LeftMs() == 0) {
+      return Lose("for " + std::to_string(kClaimMs / 1'000) +
+                  " s nobody has confirmed that no other job moves the same namespace: " +
+                  std::string(answer.status().what()));
+    }
+    pause_ms = std::min({renew_ms_, kClaimRetryMs, LeftMs()});
   }
 }
 
@@ -65,11 +105,12 @@ void JobClaim::Release() {
   keeper_.join();
   v1::ClaimStageRequest release = about_;
   release.set_release(true);
-  (void)cluster_.Claim(release);
+  (void)Ask(release, kClaimCallMs);
 }
 
 Status JobClaim::Check() const {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !lost_.ok() || released_ || LeftMs() > 0; });
   return lost_;
 }
 

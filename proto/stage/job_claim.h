@@ -8,10 +8,12 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <thread>
 
+#include "proto/base/clock.h"
 #include "proto/stage/cluster.h"
 #include "tidepool/v1/staging.pb.h"
 
@@ -22,6 +24,9 @@ class JobState;
 // A claim that is not renewed for so long has ended with its runner.
 inline constexpr std::uint64_t kClaimMs = 10'000;
 inline constexpr std::uint64_t kClaimRenewMs = 2'000;
+// One call, and the pause behind one that failed: four fit into what is left behind a renewal.
+inline constexpr std::uint64_t kClaimCallMs = 1'500;
+inline constexpr std::uint64_t kClaimRetryMs = 500;
 
 // "job 12ab moves 'tree' and /data already, on host n1", for whoever comes second.
 Status ClaimedBy(const v1::ClaimStageRequest& holder);
@@ -29,15 +34,21 @@ Status ClaimedBy(const v1::ClaimStageRequest& holder);
 // Thread-safe. `cluster` and `state` must outlive it. Released with it.
 class JobClaim {
  public:
-  // `about` says who runs what.
-  JobClaim(const Cluster* cluster, JobState* state, v1::ClaimStageRequest about)
-      : cluster_(*cluster), state_(*state), about_(std::move(about)) {}
+  // `about` says who runs what. The rest is for tests.
+  JobClaim(const Cluster* cluster, JobState* state, v1::ClaimStageRequest about,
+           const Clock& clock = Clock::Real(), std::uint64_t renew_ms = kClaimRenewMs)
+      : cluster_(*cluster),
+        state_(*state),
+        about_(std::move(about)),
+        clock_(clock),
+        renew_ms_(renew_ms) {}
   ~JobClaim() { Release(); }
   JobClaim(const JobClaim&) = delete;
   JobClaim& operator=(const JobClaim&) = delete;
 
   // Once. Takes the claim and renews it from a thread of its own until Release. If another job has
-  // had it meanwhile, since this process stood still, the job is cancelled.
+  // had it meanwhile, since this process stood still, or may have, since nobody has granted it for
+  // kClaimMs, the job is cancelled.
   // Errors: kFailedPrecondition (another job has it: holder()), and of Cluster::Claim.
   Status Take();
   // Returns when nobody is refused on its account any more, or its owner does not answer.
@@ -45,19 +56,31 @@ class JobClaim {
 
   // Who has it instead, after Take was refused; else empty.
   const v1::ClaimStageRequest& holder() const { return holder_; }
-  // kAborted if another job may have had it.
+  // After Take: kAborted if another job may have it. Blocks for up to kClaimCallMs behind a time in
+  // which this process stood still.
   Status Check() const;
 
  private:
   void Keep();
+  Result<v1::ClaimStageResponse> Ask(const v1::ClaimStageRequest& request,
+                                     std::uint64_t timeout_ms) const {
+    return cluster_.Claim(request, Deadline::AfterMs(timeout_ms));
+  }
+  // Of the last grant.
+  std::uint64_t LeftMs() const;
+  void Lose(std::string why);
 
   const Cluster& cluster_;
   JobState& state_;
   const v1::ClaimStageRequest about_;
+  const Clock& clock_;
+  const std::uint64_t renew_ms_;
   v1::ClaimStageRequest holder_;
   std::thread keeper_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
+  // When the last request was sent that was granted: the owner's time began no earlier.
+  std::uint64_t granted_ns_ = 0;
   bool released_ = false;
   Status lost_;
 };

@@ -81,6 +81,8 @@ class StageIn {
     FinishLargeFiles();
     movers_.Flush();
     TP_RETURN_IF_ERROR(movers_.Finish());
+    // What follows removes: half of a file that another job brings is no leftover.
+    TP_RETURN_IF_ERROR(context_.claim->Check());
     state_.SetPhase("finishing");
     TP_RETURN_IF_ERROR(RemoveReplaced());
     if (!state_.cancelled()) TP_RETURN_IF_ERROR(RemoveOrphans(root.get(), *owners));
@@ -198,6 +200,7 @@ class StageIn {
       mark.summary.Add(node.summary);
       safe = safe && node.all_staged;
     }
+    TP_RETURN_IF_ERROR(context_.claim->Check());
     TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
     state_.SetTreeHash(mark.summary.TreeHash().Hex());
     // Stopping loses nothing if the source has all that there is: every record is as it was staged,

@@ -97,6 +97,7 @@ class StageOut {
     // A daemon that died has left its files under way.
     if (!moved.ok()) file_tree::RemoveTemporaries(root_.get(), context_.job);
     TP_RETURN_IF_ERROR(moved);
+    TP_RETURN_IF_ERROR(context_.claim->Check());
     state_.SetPhase("finishing");
     marker->Remove();
     FinishDirectories();
@@ -277,6 +278,8 @@ class StageOut {
     mark.source = before.source;
     mark.written_ms = Clock::Real().WallMs();
     for (const NodeTotals& node : *totals) mark.summary.Add(node.summary);
+    // Else the mark is another job's by now, perhaps of a stage-in that is not complete.
+    TP_RETURN_IF_ERROR(context_.claim->Check());
     TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
     state_.SetTreeHash(mark.summary.TreeHash().Hex());
     if (state_.failures() > 0 || state_.cancelled()) return OkStatus();

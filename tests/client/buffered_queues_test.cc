@@ -87,6 +87,22 @@ TEST_CASE("BufferedPushesByPriorityComeLeastFirst", "[kinds]") {
   }
 }
 
+// With its header in a list it is above that, so it goes alone.
+TEST_CASE("AnItemOf32KiBThatIsRefusedComesBack", "[kinds]") {
+  Client client = ConnectTo(Cluster());
+  const auto queue = Open<BytesQueue>(client, "buffered-32-kib", {.capacity = 1});
+  auto buffered = queue.Buffered();
+  buffered.Push("first");
+  REQUIRE(buffered.Flush().ok());
+  const std::string largest(32 * 1024, 'l');
+  buffered.Push(largest);
+  buffered.Push(largest + "x");
+  CHECK(buffered.Flush().code() == StatusCode::kResourceExhausted);
+  REQUIRE(buffered.failures().size() == 2);
+  CHECK(buffered.failures()[0].key == largest);
+  CHECK(buffered.failures()[1].key.empty());
+}
+
 TEST_CASE("AFullQueueRefusesBufferedPushesItemByItem", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto queue = Open<BytesQueue>(client, "buffered-full", {.capacity = 100});

@@ -170,6 +170,7 @@ TEST_CASE("Idle consumers with large last answers go on later as if nothing had 
           "[fault][kinds]") {
   constexpr std::size_t kConsumers = 48;
   constexpr std::size_t kPops = 16;  // Under way at once, of two items each: 960 kB.
+  const bool background_progress = GENERATE(false, true);
   TestCluster cluster({.nodes = 1, .cores = 1, .memory = "256MiB"});  // It keeps 32 MiB.
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
@@ -181,7 +182,7 @@ TEST_CASE("Idle consumers with large last answers go on later as if nothing had 
   std::vector<Client> clients;
   std::vector<BytesQueue> consumers;
   for (std::size_t i = 0; i < kConsumers; ++i) {
-    clients.push_back(ConnectTo(cluster));
+    clients.push_back(ConnectTo(cluster, {.background_progress = background_progress}));
     consumers.push_back(Open<BytesQueue>(clients.back(), "q"));
     std::vector<Future<ItemBatch>> pops;
     for (std::size_t pop = 0; pop < kPops; ++pop) {

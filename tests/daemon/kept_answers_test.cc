@@ -46,7 +46,8 @@ TEST_CASE("KeptAnswersComeBackAsTheyWere") {
   CHECK(kept.Find(1) == nullptr);
 }
 
-TEST_CASE("AllSessionsOfACoreCountTheirValuesTogether") {
+TEST_CASE("AllSessionsOfACoreCountTheirValuesAndEntriesTogether") {
+  constexpr std::uint64_t kEntry = sizeof(KeptFrame::Entry);
   std::uint64_t total = 0;
   KeptAnswers others(&total);
   others.Add(&others.Make(1, 1), AnswerWith(std::string(70, 'o')), 0, nullptr);
@@ -55,15 +56,25 @@ TEST_CASE("AllSessionsOfACoreCountTheirValuesTogether") {
     kept.Add(&kept.Make(1, 1), AnswerWith(std::string(1'000, 'v')), 0, nullptr);
     kept.Add(&kept.Make(2, 1), AnswerWith(std::string(200, 'v')), 0, nullptr);
     kept.AddFailure(&kept.Make(9, 1), AnswerWith({}), 0);
-    CHECK(total == 1'270 + limits::kKeptFailureBytes);
+    CHECK(total == 1'270 + limits::kKeptFailureBytes + 4 * kEntry);
+    CHECK(kept.held_bytes() == 1'200 + limits::kKeptFailureBytes + 3 * kEntry);
+    CHECK(kept.value_bytes() == 1'200 + limits::kKeptFailureBytes);  // As the client counts.
     kept.ReleaseBelow(2);
-    CHECK(total == 270 + limits::kKeptFailureBytes);
+    CHECK(total == 270 + limits::kKeptFailureBytes + 3 * kEntry);
     kept.ReleaseBelow(3);
-    CHECK(total == 70 + limits::kKeptFailureBytes);
+    CHECK(total == 70 + limits::kKeptFailureBytes + 2 * kEntry);
     kept.ReleaseBelow(9);
-    CHECK(total == 70 + limits::kKeptFailureBytes);
+    CHECK(total == 70 + limits::kKeptFailureBytes + 2 * kEntry);
+    // Many at once, without values.
+    KeptFrame& frame = kept.Make(20, 1);
+    for (int i = 0; i < 100; ++i) kept.Add(&frame, AnswerWith({}), 0, nullptr);
+    CHECK(total == 70 + limits::kKeptFailureBytes + 102 * kEntry);
+    kept.ReleaseBelow(1'000);
+    CHECK(total == 70 + kEntry);
+    CHECK(kept.held_bytes() == 0);
+    kept.Add(&kept.Make(2'000, 1), AnswerWith("v"), 0, nullptr);
   }
-  CHECK(total == 70);
+  CHECK(total == 70 + kEntry);
 }
 
 TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {

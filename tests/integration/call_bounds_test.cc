@@ -177,6 +177,30 @@ TEST_CASE("ATakeOverGrpcReturnsTheValueOrLeavesIt") {
   CHECK(all.results(8).value() == "b");
 }
 
+TEST_CASE("TakesOverManyPartitionsShareTheAnswerAsTheyNeed") {
+  Fixture fixture(2);
+  // More than an equal share each, and less than the answer together.
+  std::vector<v1::Operation> takes;
+  for (int i = 0; i < 64; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    fixture.Write(key, std::string(i % 8 == 0 ? 200'000 : 100, 'v'));
+    takes.push_back(Of(v1::OPERATION_KIND_TAKE, key));
+  }
+  // Of one key in their order, whatever has its second try.
+  takes.push_back(Of(v1::OPERATION_KIND_PUT, "key0"));
+  takes.back().set_value("after");
+  const v1::ExecuteResponse all = fixture.Results(takes);
+  for (int i = 0; i < 64; ++i) {
+    INFO(i);
+    if (i == 0 && CodeOf(all.results(0)) == StatusCode::kOutOfRange) continue;
+    CHECK(CodeOf(all.results(i)) == StatusCode::kOk);
+    CHECK(all.results(i).value().size() == (i % 8 == 0 ? 200'000 : 100));
+    if (i != 0) CHECK(fixture.Read(takes[static_cast<std::size_t>(i)].key()) == "<none>");
+  }
+  CHECK(CodeOf(all.results(64)) == StatusCode::kOk);
+  CHECK(fixture.Read("key0") == "after");
+}
+
 TEST_CASE("AnAnswerFitsAMessageWhateverIsAskedFor") {
   Fixture fixture(2);
   const std::string value(300'000, 'v');
