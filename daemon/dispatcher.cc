@@ -402,6 +402,7 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
     upload = streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload));
   }
   Reply reply;
+  TP_DCHECK(!store_.blocked());  // Else what this one does would be taken for not done.
   Execute({.partition = *planned.partition,
            .operation = operation,
            .hash = planned.hash,

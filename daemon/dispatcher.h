@@ -85,7 +85,6 @@ class Dispatcher : public transport::Receiver, public Executor {
   // CoreStore::makes_room().
   void WhenRoom(std::function<void()> run) { waits_for_room_.push_back(std::move(run)); }
   bool waits_for_room() const { return !waits_for_room_.empty(); }
-  std::size_t pending_operations() const { return pending_.size(); }
 
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
@@ -205,7 +204,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   WaitFor AttemptPending(PendingOperation& pending);
   void SuspendPending(SuspendedOperation* waiter, WaitFor wait_for, Session& session);
   void PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session);
-  void EndPending(const Planned& planned, StatusCode code, Reception& to);
+  void EndPending(PendingOperation& pending, StatusCode code, std::string_view why);
   void ExpirePending(std::uint64_t now_ns);
   void DropPending(std::uint64_t id);
   void DropPendingBelow(const Session& session, std::uint64_t frame_id);

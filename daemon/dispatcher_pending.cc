@@ -3,6 +3,7 @@
 // They were not executed: the store says so (CoreStore::blocked) and nothing has changed. They keep
 // their place before all later operations on their keys, and run again as a whole.
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "daemon/dispatcher.h"
@@ -131,15 +132,16 @@ WaitFor Dispatcher::AttemptPending(PendingOperation& pending) {
   if (!lease_.ValidAt(now_ns)) return kParked;
   const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
   if (verdict.kind == Verdict::Kind::kHold) return kParked;
+  if (verdict.kind != Verdict::Kind::kRun) {
+    const StatusCode code =
+        verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code;
+    EndPending(pending, code, TextFor(code));
+    return WaitFor::kNothing;
+  }
   AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
   const Planned planned{verdict.partition, &waiter.operation, waiter.hash,        waiter.index,
                         waiter.group,      pending.quiet,     waiter.upload.get()};
-  if (verdict.kind != Verdict::Kind::kRun) {
-    EndPending(planned,
-               verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code, to);
-    return WaitFor::kNothing;
-  }
   const bool may_wait = MaySuspend(*session, waiter.operation);
   const WaitFor wait_for = RunAndAnswer(planned, 0, store_.NowMs(), may_wait, to);
   if (WaitsForStore(wait_for)) return wait_for;
@@ -176,38 +178,32 @@ void Dispatcher::PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Ses
   AddPending(std::move(pending), wait_for, session);
 }
 
-void Dispatcher::EndPending(const Planned& planned, StatusCode code, Reception& to) {
+// Answers one that was not executed and will not be. The caller removes it.
+void Dispatcher::EndPending(PendingOperation& pending, StatusCode code, std::string_view why) {
+  SuspendedOperation& waiter = pending.operation;
+  Session* session = sessions_->Find(waiter.session);
+  if (session == nullptr) return;
+  AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
+  Reception to{*session, waiter.frame_id, clock_.MonotonicNs(), session->kept.Find(waiter.frame_id),
+               sink};
+  const Planned planned{nullptr,      &waiter.operation, waiter.hash,        waiter.index,
+                        waiter.group, pending.quiet,     waiter.upload.get()};
   Reply reply;
-  Refuse(&reply, code, TextFor(code));
+  Refuse(&reply, code, why);
   if (planned.quiet) {
-    ConcludeQuiet(planned, reply, limits::kFrameBytesMax / 2, to);
+    ConcludeQuiet(planned, reply, why.size(), to);
   } else {
-    Conclude(planned, reply, 0, to);
+    Conclude(planned, reply, why.size(), to);
   }
   PostApplied(to);
 }
 
-// Ends one that has waited past its deadline: it was not executed.
 void Dispatcher::ExpirePending(std::uint64_t now_ns) {
   for (const std::uint64_t id : pending_.Expired(now_ns)) {
     PendingOperation* pending = pending_.Find(id);
     if (pending == nullptr) continue;  // Went with another.
-    SuspendedOperation& waiter = pending->operation;
-    if (Session* session = sessions_->Find(waiter.session); session != nullptr) {
-      AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
-      Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
-      const Planned planned{nullptr,      &waiter.operation, waiter.hash,        waiter.index,
-                            waiter.group, pending->quiet,    waiter.upload.get()};
-      Reply reply;
-      Refuse(&reply, StatusCode::kDeadlineExceeded,
-             "the device was too slow; the operation was not executed");
-      if (planned.quiet) {
-        ConcludeQuiet(planned, reply, limits::kFrameBytesMax / 2, to);
-      } else {
-        Conclude(planned, reply, limits::kFrameBytesMax / 2, to);
-      }
-      PostApplied(to);
-    }
+    EndPending(*pending, StatusCode::kDeadlineExceeded,
+               "the device was too slow; the operation was not executed");
     DropPending(id);
   }
 }

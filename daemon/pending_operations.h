@@ -37,7 +37,6 @@ struct PendingOperation {
 class PendingOperations {
  public:
   bool empty() const { return operations_.empty(); }
-  std::size_t size() const { return operations_.size(); }
   // Whether an operation on these keys must queue.
   bool Blocks(PartitionId partition, const std::vector<std::uint64_t>& hashes) const;
   bool Blocks(PartitionId partition, std::uint64_t hash) const {

@@ -96,7 +96,6 @@ class Volume {
   std::uint32_t leaving() const { return leaving_.load(std::memory_order_relaxed); }
   void NoteLeaving() { leaving_.fetch_add(1, std::memory_order_relaxed); }
   void NoteLeft() { leaving_.fetch_sub(1, std::memory_order_relaxed); }
-  bool TakeSlot(std::uint64_t slot) { return slots_->Take(slot); }
   // `slot` must be one.
   SlotPlace Place(std::uint64_t slot) const;
   VolumeUsage usage() const;

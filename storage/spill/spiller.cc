@@ -147,7 +147,6 @@ unsigned Spiller::Poll() {
   for (const auto& fetching : fetched) {
     fetching->then(fetching->records);
     for (const std::uint32_t segment : fetching->pinned) log_.Unpin(segment);
-    --fetches_;
     ++done;
   }
   return done;
@@ -174,7 +173,6 @@ void Spiller::Finish(const DeviceCompletion& completion) {
 void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
   auto fetching = std::make_shared<Fetching>();
   fetching->then = std::move(then);
-  ++fetches_;
   const SegmentTable& segments = log_.segments();
   // What was fetched before for the same operation is kept, or it would want that again: between
   // the two others may have left memory.

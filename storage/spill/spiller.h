@@ -53,7 +53,6 @@ class Spiller final : public SpillTarget {
   // operation that has met more: what it had stays with it.
   using Then = std::function<void(const FetchedRecords&)>;
   void Fetch(std::span<const std::uint64_t> locations, Then then);
-  std::size_t fetches() const { return fetches_; }  // Under way.
 
   // Moves on what is under way and hands finished fetches to their callers. Returns how much was
   // done; 0: nothing until a descriptor is readable. Ends the validity of views.
@@ -120,9 +119,8 @@ class Spiller final : public SpillTarget {
   std::vector<int> descriptors_;
   std::vector<Io> ios_;
   std::vector<std::uint32_t> free_ios_;
-  std::deque<std::uint32_t> waiting_;  // For a place in their queue, or memory.
-  std::uint64_t reading_bytes_ = 0;    // Of buffers for records that are under way.
-  std::size_t fetches_ = 0;
+  std::deque<std::uint32_t> waiting_;               // For a place in their queue, or memory.
+  std::uint64_t reading_bytes_ = 0;                 // Of buffers for records that are under way.
   std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
 
   std::deque<Offered> offered_;

@@ -28,6 +28,19 @@ std::vector<std::string> PopAll(const Handle& queue) {
   }
 }
 
+// The queue holds 0 to count - 1 and nothing else; takes them.
+void RequireNumbersInOrder(const Queue<std::uint64_t>& queue, std::uint64_t count) {
+  CHECK(queue.Length()->ready == count);
+  std::uint64_t next = 0;
+  while (next < count) {
+    const auto batch = queue.PopMany(1'000);
+    RequireOk(batch.status());
+    REQUIRE(!batch->empty());
+    for (std::size_t i = 0; i < batch->size(); ++i)
+      REQUIRE(batch->value(i).value_or(~0ull) == next++);
+  }
+}
+
 TEST_CASE("BufferedPushesAreAllThereInTheirOrder", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto queue = Open<Queue<std::uint64_t>>(client, "buffered-pushes");
@@ -38,15 +51,7 @@ TEST_CASE("BufferedPushesAreAllThereInTheirOrder", "[kinds]") {
   CHECK(buffered.pending() == 0);
   CHECK(buffered.counts().operations == kCount);
   CHECK(buffered.counts().buffers == (kCount + 1'023) / 1'024);
-  CHECK(queue.Length()->ready == kCount);
-  std::uint64_t next = 0;
-  while (next < kCount) {
-    const auto batch = queue.PopMany(1'000);
-    RequireOk(batch.status());
-    REQUIRE(!batch->empty());
-    for (std::size_t i = 0; i < batch->size(); ++i)
-      REQUIRE(batch->value(i).value_or(~0ull) == next++);
-  }
+  RequireNumbersInOrder(queue, kCount);
 }
 
 // Values of all sizes: in lists, alone because no list takes them, and streamed.
@@ -240,15 +245,7 @@ TEST_CASE("BrokenConnectionsLoseDoubleAndReorderNoBufferedPush", "[kinds][fault]
   CHECK(broken >= 10);
   CHECK(client.Stats().frames_resent >= 5);
   CHECK(client.Stats().operations_unknown == 0);
-  CHECK(queue.Length()->ready == kCount);
-  std::uint64_t next = 0;
-  while (next < kCount) {
-    const auto batch = queue.PopMany(1'000);
-    RequireOk(batch.status());
-    REQUIRE(!batch->empty());
-    for (std::size_t i = 0; i < batch->size(); ++i)
-      REQUIRE(batch->value(i).value_or(~0ull) == next++);
-  }
+  RequireNumbersInOrder(queue, kCount);
 }
 
 }  // namespace

@@ -48,6 +48,22 @@ struct IndexFixture {
   std::unique_ptr<TagIndex> index;
 };
 
+// The keys 1 to `count` are there, those behind are not, and neither look-up meets many others.
+void RequireFewFalseCandidates(IndexFixture& fixture, std::uint64_t count, std::uint64_t absent,
+                               double share) {
+  std::uint64_t candidates = 0;
+  for (std::uint64_t i = 1; i <= count; ++i) {
+    if (fixture.Find(i, &candidates) == nullptr) FAIL("lost " << i);
+  }
+  // Hits: one true candidate each.
+  REQUIRE(static_cast<double>(candidates - count) / static_cast<double>(count) < share);
+  std::uint64_t false_hits = 0;
+  for (std::uint64_t i = count + 1; i <= count + absent; ++i) {
+    if (fixture.Find(i, &false_hits) != nullptr) FAIL("found " << i);
+  }
+  REQUIRE(static_cast<double>(false_hits) / static_cast<double>(absent) < share);
+}
+
 TEST_CASE("EmptyIndexTakesOneSmallChunk") {
   IndexFixture fixture;
   REQUIRE(fixture.index->bucket_count() == 64);
@@ -62,17 +78,7 @@ TEST_CASE("GrowsFrom64BucketsToMillionsAndFindsEverything") {
   for (std::uint64_t i = 1; i <= kCount; ++i) REQUIRE(fixture.Insert(i));
   REQUIRE(fixture.index->size() == kCount);
   REQUIRE(fixture.index->rebuilt_buckets() > 0);
-  std::uint64_t candidates = 0;
-  for (std::uint64_t i = 1; i <= kCount; ++i) {
-    if (fixture.Find(i, &candidates) == nullptr) FAIL("lost " << i);
-  }
-  // Hits: one true candidate each.
-  REQUIRE(static_cast<double>(candidates - kCount) / kCount < 0.01);
-  std::uint64_t false_hits = 0;
-  for (std::uint64_t i = kCount + 1; i <= kCount + 300'000; ++i) {
-    if (fixture.Find(i, &false_hits) != nullptr) FAIL("found " << i);
-  }
-  REQUIRE(static_cast<double>(false_hits) / 300'000 < 0.01);
+  RequireFewFalseCandidates(fixture, kCount, 300'000, 0.01);
   REQUIRE(static_cast<double>(fixture.index->bytes()) / kCount < 16.0);
   fixture.index->CheckInvariants(ReadHash);
 }
@@ -149,16 +155,7 @@ TEST_CASE("GrowsFrom64BucketsToTwentyMillionWithFewFalseCandidatesThroughout", "
     INFO(i << " records");
     REQUIRE(static_cast<double>(candidates - kLooks) / kLooks < 0.03);
   }
-  std::uint64_t candidates = 0;
-  for (std::uint64_t i = 1; i <= kCount; ++i) {
-    if (fixture.Find(i, &candidates) == nullptr) FAIL("lost " << i);
-  }
-  REQUIRE(static_cast<double>(candidates - kCount) / kCount < 0.03);
-  std::uint64_t false_hits = 0;
-  for (std::uint64_t i = kCount + 1; i <= kCount + 1'000'000; ++i) {
-    if (fixture.Find(i, &false_hits) != nullptr) FAIL("found " << i);
-  }
-  REQUIRE(static_cast<double>(false_hits) / 1'000'000 < 0.03);
+  RequireFewFalseCandidates(fixture, kCount, 1'000'000, 0.03);
   REQUIRE(static_cast<double>(fixture.index->bytes()) / kCount < 20.0);
   fixture.index->CheckInvariants(ReadHash);
 }
