@@ -29,7 +29,10 @@ std::uint32_t Compactor::ChooseVictim(double dead_share_min, bool most_dead) {
     if (choose_from_ >= segments.end()) choose_from_ = 1;
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
-    if (segment.state != SegmentState::kSealed || segment.pins != 0) continue;
+    if (segment.state != SegmentState::kSealed || segment.pins != 0 ||
+        segment.stream == Stream::kCache) {
+      continue;
+    }
     const double dead = static_cast<double>(log_.WinnableBytes(segment)) / bytes;
     if (dead < dead_share_min) continue;
     const double live = segment.live / bytes;
@@ -136,7 +139,7 @@ Compactor::Step Compactor::Work(absl::FunctionRef<bool()> done) {
       if (segment.slot != 0) {
         Compact(victim_);
       } else {
-        log_.OfferAgain(victim_);
+        log_.Offer(victim_);
       }
       victim_ = 0;
       return Step::kNoMemory;

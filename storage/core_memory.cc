@@ -141,8 +141,10 @@ void CoreMemory::FreeChunk(std::uint64_t node_offset, std::uint64_t bytes) {
 }
 
 bool CoreMemory::KeepReady() {
-  // Blocks at hand are kept from other cores: only while there is plenty.
-  const bool plenty = pool_.BlocksAvailable() > pool_.block_count_max() / 16 + kReadyBlocks;
+  // Blocks at hand are kept from other cores: only while there is plenty, these included, or taking
+  // one would be the reason to give it back.
+  const bool plenty =
+      pool_.BlocksAvailable() + ready_.size() > pool_.block_count_max() / 16 + kReadyBlocks;
   if (!plenty) {
     for (; !ready_.empty(); ready_.pop_back()) ReturnBlock(ready_.back());
     return false;

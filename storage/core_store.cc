@@ -52,7 +52,8 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
       compactor_(log_, *this, options.victim_sample_segments) {
   log_.set_reclaimer(&compactor_);
   if (options.volume == nullptr) return;
-  spiller_ = std::make_unique<Spiller>(log_, compactor_, *options.volume);
+  PartitionFinder& finder = *this;
+  spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume);
   log_.set_spill_target(spiller_.get());
 }
 

@@ -26,6 +26,16 @@ void CoreStore::CheckInvariants() {
     ++records[index];
     if (!resident) return;
     const RecordHeader& record = *log_.At(location);
+    TP_CHECK(IsCopy(record) == (segment.stream == Stream::kCache));
+    if (IsCopy(record)) {
+      const std::uint64_t home = HomeOf(record);
+      const std::uint32_t home_index = log_.segments().IndexOf(home);
+      TP_CHECK(log_.segments()[home_index].slot != 0);
+      ++records[home_index];
+      live[home_index] += log_.BytesOf(record);
+      const RecordHeader* resident_home = log_.segments().Find(home);
+      TP_CHECK(resident_home == nullptr || resident_home->lsn == record.lsn);
+    }
     TP_CHECK(record.partition == partition.id().value());
     TP_CHECK(record.sequence % 2 == 0);
     TP_CHECK(record.lsn != 0);

@@ -140,7 +140,22 @@ HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
     return outcome;
   }
   SetValue(*found.record, found.location(), outcome);
+  if (stream_ == Stream::kSpill) [[unlikely]]
+    NoteRead(found);
   return outcome;
+}
+
+// What is read stays in DRAM longer, or comes back into it: at once, as waiting for a second read
+// warmed later and won nothing. Walks and writes do not count.
+void HashStore::NoteRead(Found found) {
+  RecordHeader& record = *found.record;
+  if (locator_.Find(found.location()) != nullptr) {
+    const std::atomic_ref<std::uint32_t> sequence(record.sequence);
+    const std::uint32_t read = record.sequence | kSequenceRead;
+    if (read != record.sequence) sequence.store(read, std::memory_order_relaxed);
+  } else if (log_.MakeCacheRoom(log_.BytesOf(record))) {
+    Refer(found.slot, record, log_.AppendCopy(record, found.location()));
+  }
 }
 
 HashOutcome HashStore::Contains(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
@@ -445,17 +460,31 @@ IndexUsage HashStore::index_usage() const {
 }
 
 std::uint64_t* HashStore::FindSlot(const RecordHeader& record, std::uint64_t location) {
-  return index_.Find(KeyHash(Log::KeyOf(record)),
-                     [location](std::uint64_t at) { return at == location; });
+  return index_.Find(KeyHash(Log::KeyOf(record)), [this, location](std::uint64_t at) {
+    if (at == location) return true;
+    const RecordHeader* present = locator_.Find(at);
+    return present != nullptr && IsCopy(*present) && HomeOf(*present) == location;
+  });
 }
 
-void HashStore::Relocate(std::uint64_t* slot, const RecordHeader& /*record*/, std::uint64_t moved) {
+void HashStore::Refer(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) {
   TagIndex::Replace(slot, moved);
+  if (order_ != nullptr) {
+    order_->Replace(Log::KeyOf(record), moved, (record.flags & kRecordExpiry) != 0);
+  }
 }
 
-void HashStore::Discard(std::uint64_t* slot, std::uint64_t location) {
+void HashStore::Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) {
+  const std::uint64_t present = SlotLocation(*slot);
+  Refer(slot, record, moved);
+  // A copy of what is in DRAM again has done its service.
+  if (locator_.Find(present) != &record) log_.DropCopy(present);
+}
+
+void HashStore::Discard(std::uint64_t* slot, std::uint64_t /*location*/) {
+  const std::uint64_t present = SlotLocation(*slot);
   index_.Erase(slot);
-  KillRecord(location, {});
+  KillRecord(present, {});
 }
 
 bool HashStore::IndexSlice(absl::FunctionRef<bool()> done) {

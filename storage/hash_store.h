@@ -246,6 +246,7 @@ class HashStore : public Store {
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
   static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
   void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
+  void NoteRead(Found found);
   std::uint64_t ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const;
   // The present value as the value of `change`; of an extent with its segments.
   void TakeOverValue(Found found, LogRecord& change);
@@ -268,6 +269,8 @@ class HashStore : public Store {
   auto Reader() const {
     return [this](std::uint64_t at, std::uint64_t* hash) { return HashAt(at, hash); };
   }
+  // Index and order refer to the record at `moved` from now on.
+  void Refer(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved);
   Stream StreamOf(const LogRecord& change) const {
     return change.extent_segments.empty() ? stream_ : Stream::kVolatile;
   }

@@ -34,6 +34,7 @@ enum RecordFlag : std::uint8_t {
   kRecordMore = 1 << 2,    // Not the last record of an atomic batch.
   kRecordI64 = 1 << 3,     // The value is a signed counter of 8 bytes.
   kRecordF64 = 1 << 4,     // The value is a floating-point counter of 8 bytes.
+  kRecordCopy = 1 << 5,  // In the read cache: a copy of a record on a device. Never on one itself.
 };
 inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
 
@@ -42,7 +43,7 @@ inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
 // `lsn`, `value_bytes`, `flags`, the value and the expiry change, under an odd `sequence`.
 struct RecordHeader {
   std::uint32_t crc32c;    // Of all but itself and the sequence; made when the segment is frozen.
-  std::uint32_t sequence;  // Odd while the record is being changed in place.
+  std::uint32_t sequence;  // Odd while the record is being changed in place; see kSequenceRead.
   std::uint64_t lsn;       // Version: Lsn::value().
   std::uint32_t value_bytes;  // Of the whole value, extents included.
   std::uint16_t key_bytes;
@@ -62,6 +63,21 @@ static_assert(offsetof(RecordHeader, flags) == 23);
 static_assert(offsetof(RecordHeader, partition) == 24);
 static_assert(std::is_trivially_copyable_v<RecordHeader>);
 static_assert(std::has_unique_object_representations_v<RecordHeader>);  // No padding.
+
+// A bit of the sequence, which no checksum covers: the record was read since it is where it is. Set
+// by the owner beside whatever the sequence says else; to a reader it is one more change.
+inline constexpr std::uint32_t kSequenceRead = 1u << 31;
+
+// A copy has no checksum of its own: there, and in `reserved`, stands the location of its home, the
+// record that it is a copy of.
+constexpr bool IsCopy(const RecordHeader& record) { return (record.flags & kRecordCopy) != 0; }
+constexpr std::uint64_t HomeOf(const RecordHeader& copy) {
+  return copy.crc32c | std::uint64_t{copy.reserved} << 32;
+}
+constexpr void SetHome(RecordHeader& copy, std::uint64_t home) {
+  copy.crc32c = static_cast<std::uint32_t>(home);
+  copy.reserved = static_cast<std::uint32_t>(home >> 32);
+}
 
 inline constexpr std::size_t kRecordAlign = 8;
 inline constexpr std::size_t kExpiryTrailerBytes = 8;

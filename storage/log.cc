@@ -52,11 +52,28 @@ Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_cla
     index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
   }
   if (index == 0) return Room::kNone;
+  OpenSegment(stream, index);
+  return moved ? Room::kMoved : Room::kReady;
+}
+
+void Log::OpenSegment(Stream stream, std::uint32_t index) {
   Open& open = open_[static_cast<int>(stream)];
   if (open.index != 0) Seal(open.index);
   open.index = index;
   open.left = static_cast<std::uint32_t>(segment_bytes_ - sizeof(SegmentHeader));
-  return moved ? Room::kMoved : Room::kReady;
+}
+
+bool Log::MakeCacheRoom(std::uint64_t bytes) {
+  if (open_[static_cast<int>(Stream::kCache)].left >= bytes) return true;
+  if (bytes > segment_bytes_ - sizeof(SegmentHeader) ||
+      memory_.BlocksAvailable() <= kBlocksLeftMax + 1) {
+    return false;
+  }
+  const std::uint32_t index =
+      segments_.Begin(SegmentKind::kLog, Stream::kCache, MemoryClass::kUser);
+  if (index == 0) return false;
+  OpenSegment(Stream::kCache, index);
+  return true;
 }
 
 void Log::Seal(std::uint32_t index) {
@@ -67,7 +84,7 @@ void Log::Seal(std::uint32_t index) {
     std::memset(segments_.Base(index) + segment.used, 0, sizeof(RecordHeader));
   }
   if (segment.live == 0) return MarkDead(index);
-  if (spills() && MaySpill(segment.stream)) spill_target_->Offer(index);
+  Offer(index);
 }
 
 std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location) {
@@ -152,12 +169,35 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   return to_location;
 }
 
+std::uint64_t Log::AppendCopy(const RecordHeader& record, std::uint64_t home) {
+  TP_DCHECK(record.type == RecordType::kPut);
+  const std::uint64_t bytes = BytesOf(record);
+  std::uint64_t location = 0;
+  std::byte* to = TakeSpace(Stream::kCache, bytes, &location);
+  std::memcpy(to, &record, bytes);
+  auto* copy = reinterpret_cast<RecordHeader*>(to);
+  copy->sequence = 0;
+  copy->flags |= kRecordCopy;
+  SetHome(*copy, home);
+  if (const std::uint64_t expiry_ms = ExpiryOf(*copy); expiry_ms != 0) {
+    NoteExpiry(location, expiry_ms);
+  }
+  return location;
+}
+
 void Log::Kill(std::uint64_t location) {
+  const RecordHeader* const record = Peek(location);
+  // The copy is as large as its home, which nobody has to read for that.
+  if (record != nullptr && IsCopy(*record)) KillOne(HomeOf(*record), record);
+  KillOne(location, record);
+}
+
+// `record` tells its size; null: unread.
+void Log::KillOne(std::uint64_t location, const RecordHeader* record) {
   const std::uint32_t index = segments_.IndexOf(location);
   Segment& segment = segments_[index];
   TP_CHECK(segment.records > 0);
   --segment.records;
-  const RecordHeader* record = Peek(location);
   std::uint64_t bytes = 0;
   if (segment.slot == 0) [[likely]] {
     bytes = BytesOf(*record);
@@ -278,7 +318,7 @@ std::uint64_t Log::SpillableBytes() const {
     const Segment& segment = segments_[index];
     const bool is_full =
         segment.state == SegmentState::kSealed || segment.state == SegmentState::kWriting;
-    if (is_full && MaySpill(segment.stream)) bytes += segment_bytes_;
+    if (is_full && segment.stream >= Stream::kSpill) bytes += segment_bytes_;
   }
   return bytes;
 }

@@ -45,7 +45,8 @@ class SpillTarget {
   virtual ~SpillTarget() = default;
   // Memory will come free though nothing is deleted, so that who needs some had better wait.
   virtual bool MakesRoom() const = 0;
-  // A segment of a stream that may leave DRAM is full.
+  // A segment whose memory can be had is full: of a stream that may leave DRAM, or of the read
+  // cache.
   virtual void Offer(std::uint32_t segment) = 0;
   // A segment that has a place on the device is gone.
   virtual void ReleaseSlot(std::uint32_t slot) = 0;
@@ -158,6 +159,15 @@ class Log {
   // Copies a record as it is to its RelocationStream, for which room must have been made.
   std::uint64_t Relocate(std::uint64_t location);
 
+  // ---- The read cache: copies of records whose home is on a device, or on its way there. An index
+  // refers to the copy, which refers to its home; both are live. Neither is ever changed in place.
+  // Room for a copy, if there is memory to spare. Moves nothing.
+  bool MakeCacheRoom(std::uint64_t bytes);
+  // Room must have been made. `record` is the home itself, as fetched or still in DRAM, or a copy.
+  std::uint64_t AppendCopy(const RecordHeader& record, std::uint64_t home);
+  // The copy counts no more; its home does.
+  void DropCopy(std::uint64_t location) { KillOne(location, At(location)); }
+
   // Some tombstones need not be kept any more: segments begun before now may hold such.
   void NoteTombstoneFloor() { floor_moved_at_ = segments_.next_number(); }
   // Bytes of a segment that compaction can win, at best.
@@ -170,6 +180,7 @@ class Log {
   // ---- Dying.
   // The record at `location` counts no more. Extent segments are the caller's matter. One that is
   // on a device need not be fetched for that: its size is then taken for its segment's average.
+  // With a copy goes its home.
   void Kill(std::uint64_t location);
   // A record's segment has a record that expires at `expiry_ms` (set in place).
   void NoteExpiry(std::uint64_t location, std::uint64_t expiry_ms);
@@ -195,7 +206,7 @@ class Log {
   // pinned.
   bool IsChangeable(std::uint64_t location) const {
     const Segment& segment = segments_[segments_.IndexOf(location)];
-    return segment.pins == 0 && segment.slot == 0;
+    return segment.pins == 0 && segment.slot == 0 && segment.stream != Stream::kCache;
   }
 
   // A chunk of the core's memory, reclaiming if need be. 0: memory is used up. May move records.
@@ -217,9 +228,9 @@ class Log {
   // Nothing in the segment, which must be sealed, changes any more. It has this place on the
   // device.
   void Freeze(std::uint32_t index, std::uint32_t slot);
-  // A sealed segment that was taken for something else meanwhile.
-  void OfferAgain(std::uint32_t index) {
-    if (spills() && MaySpill(segments_[index].stream)) spill_target_->Offer(index);
+  // A segment that is sealed, or sealed again.
+  void Offer(std::uint32_t index) {
+    if (spills() && segments_[index].stream >= Stream::kSpill) spill_target_->Offer(index);
   }
   // It could not be written: stays here.
   void Unfreeze(std::uint32_t index);
@@ -251,6 +262,8 @@ class Log {
 
   std::uint32_t BeginExtentSegment();
   Room RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class);
+  void OpenSegment(Stream stream, std::uint32_t index);
+  void KillOne(std::uint64_t location, const RecordHeader* record);
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
   void Seal(std::uint32_t index);

@@ -217,11 +217,6 @@ IndexUsage OrderedStore::index_usage() const {
   return usage;
 }
 
-void OrderedStore::Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) {
-  HashStore::Relocate(slot, record, moved);
-  tree_.Replace(Log::KeyOf(record), moved, (record.flags & kRecordExpiry) != 0);
-}
-
 void OrderedStore::Discard(std::uint64_t* slot, std::uint64_t location) {
   dropped_ = true;
   HashStore::Discard(slot, location);

@@ -78,7 +78,6 @@ class OrderedStore final : public HashStore {
   // Store
   bool valid() const override { return HashStore::valid() && tree_.valid(); }
   IndexUsage index_usage() const override;
-  void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) override;
   void Discard(std::uint64_t* slot, std::uint64_t location) override;
   bool FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) override;
   void CheckInvariants() const override;

@@ -25,9 +25,12 @@ enum class Stream : std::uint8_t {
   kRelocated = 1,       // The same, moved by compaction.
   kSpill = 2,           // Goes to a device when DRAM gets short.
   kSpillRelocated = 3,  // The same, moved by compaction.
+  kCache = 4,           // Copies of records on a device: evicted when DRAM gets short.
 };
-inline constexpr int kStreamCount = 4;
-constexpr bool MaySpill(Stream stream) { return stream >= Stream::kSpill; }
+inline constexpr int kStreamCount = 5;
+constexpr bool MaySpill(Stream stream) {
+  return stream == Stream::kSpill || stream == Stream::kSpillRelocated;
+}
 constexpr Stream RelocatedOf(Stream stream) {
   return MaySpill(stream) ? Stream::kSpillRelocated : Stream::kRelocated;
 }

@@ -45,9 +45,11 @@ class Store {
   virtual Lsn Apply(const LogRecord& record) = 0;
 
   // ---- Compaction. `record` lies at `location`.
-  // The word that refers to the record; null if none does any more (the record is dead).
+  // The word that refers to the record, or to its copy in the read cache; null if none does any
+  // more (the record is dead).
   virtual std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) = 0;
   // The record was copied; `slot` and whatever else refers to it must refer to `moved` from now on.
+  // A copy of it in the read cache, if that is what they referred to, is dropped.
   virtual void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) = 0;
   // Of a dropped partition: the record goes. `slot` as FindSlot gave it.
   virtual void Discard(std::uint64_t* slot, std::uint64_t location) = 0;

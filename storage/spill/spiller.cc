@@ -44,8 +44,8 @@ struct Spiller::Fetching {
   Then then;
 };
 
-Spiller::Spiller(Log& log, Compactor& compactor, Volume& volume)
-    : log_(log), compactor_(compactor), volume_(volume) {}
+Spiller::Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume)
+    : log_(log), compactor_(compactor), finder_(finder), volume_(volume) {}
 
 Status Spiller::Open() {
   for (std::size_t i = 0; i < volume_.device_count(); ++i) {
@@ -69,7 +69,10 @@ Spiller::~Spiller() {
     if (io.what == Io::What::kReturn) log_.memory().FreeBlock(io.frame);
     if (io.what == Io::What::kWrite) volume_.NoteLeft();
   }
-  if (freezing_.segment != 0) volume_.NoteLeft();
+  std::size_t left = written_.size() + leaving_.size();
+  if (freezing_.segment != 0) ++left;
+  if (keeping_.segment != 0) ++left;
+  for (; left > 0; --left) volume_.NoteLeft();
 }
 
 // ---- Requests.
@@ -238,7 +241,8 @@ void Spiller::FinishRecord(Io& io, int error) {
 // ---- Segments that leave.
 
 void Spiller::Offer(std::uint32_t segment) {
-  offered_.push_back({segment, log_.segments()[segment].number});
+  const Segment& full = log_.segments()[segment];
+  (full.stream == Stream::kCache ? cached_ : offered_).push_back({segment, full.number});
 }
 
 bool Spiller::IsStale(const Offered& offered) const {
@@ -246,31 +250,56 @@ bool Spiller::IsStale(const Offered& offered) const {
   return segment.number != offered.number || segment.state != SegmentState::kSealed;
 }
 
+void Spiller::DropStale(std::deque<Offered>& offered) const {
+  while (!offered.empty() && IsStale(offered.front())) offered.pop_front();
+}
+
 bool Spiller::MakesRoom() const {
   if (volume_.leaving() > 0) return true;
-  return !broken_ && volume_.slots_free() > 0 &&
-         std::any_of(offered_.begin(), offered_.end(),
-                     [this](const Offered& offered) { return !IsStale(offered); });
+  const auto any = [this](const std::deque<Offered>& offered) {
+    return std::any_of(offered.begin(), offered.end(),
+                       [this](const Offered& each) { return !IsStale(each); });
+  };
+  return any(cached_) || (!broken_ && volume_.slots_free() > 0 && any(offered_));
 }
 
 std::uint64_t Spiller::BlocksWanted() const {
   return std::clamp<std::uint64_t>(log_.memory().block_count_max() / 16, 2, kBlocksWantedMax);
 }
 
-bool Spiller::BeginFreezing() {
-  if (broken_ || writes_ >= kWritesMax ||
-      log_.memory().BlocksAvailable() + writes_ >= BlocksWanted()) {
-    return false;
+// The oldest, of those that can go.
+bool Spiller::BeginOne() {
+  const std::uint64_t coming = writes_ + written_.size() + leaving_.size();
+  if (log_.memory().BlocksAvailable() + coming >= BlocksWanted()) return false;
+  DropStale(offered_);
+  DropStale(cached_);
+  const bool may_write = !broken_ && !offered_.empty() && volume_.slots_free() > 0;
+  if (may_write && (cached_.empty() || offered_.front().number < cached_.front().number)) {
+    return writes_ < kWritesMax && BeginFreezing();
   }
-  while (!offered_.empty() && IsStale(offered_.front())) offered_.pop_front();
-  if (offered_.empty()) return false;
+  if (cached_.empty()) return false;
+  BeginEvicting();
+  return true;
+}
+
+std::uint32_t Spiller::TakeFirst(std::deque<Offered>& offered) {
+  const std::uint32_t segment = offered.front().segment;
+  offered.pop_front();
+  volume_.NoteLeaving();
+  return segment;
+}
+
+bool Spiller::BeginFreezing() {
   const std::uint64_t slot = volume_.AllocateSlot();
   if (slot == kNoSlot) return false;
-  freezing_ = {offered_.front().segment, sizeof(SegmentHeader)};
-  offered_.pop_front();
-  volume_.NoteLeaving();
+  freezing_ = {TakeFirst(offered_), sizeof(SegmentHeader)};
   log_.Freeze(freezing_.segment, static_cast<std::uint32_t>(slot));
   return true;
+}
+
+void Spiller::BeginEvicting() {
+  keeping_ = {TakeFirst(cached_), sizeof(SegmentHeader)};
+  log_.segments()[keeping_.segment].state = SegmentState::kCompacting;
 }
 
 // True: all of it is frozen, and on its way.
@@ -302,8 +331,18 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
 }
 
 bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
-  while (freezing_.segment != 0 || BeginFreezing()) {
-    if (!FreezeOn(done)) return true;
+  for (;;) {
+    if (keeping_.segment == 0 && !written_.empty()) {
+      keeping_ = {written_.front(), sizeof(SegmentHeader)};
+      written_.pop_front();
+    }
+    if (keeping_.segment != 0) {
+      if (!KeepOn(done)) return true;
+    } else if (freezing_.segment != 0) {
+      if (!FreezeOn(done)) return true;
+    } else if (!BeginOne()) {
+      break;
+    }
   }
   ReturnOne(now_ms);
   return false;
@@ -311,13 +350,13 @@ bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
 
 void Spiller::FinishWrite(Io& io, int error) {
   --writes_;
-  volume_.NoteLeft();
   if (error == 0) {
     ++counters_.spilled_segments;
     counters_.written_bytes += io.bytes;
     written_.push_back(io.segment);
     return;
   }
+  volume_.NoteLeft();
   ++counters_.failed_writes;
   if (!broken_) {
     log::Error("the device cannot be written: " + std::string(std::strerror(error)) +
@@ -327,12 +366,56 @@ void Spiller::FinishWrite(Io& io, int error) {
   log_.Unfreeze(io.segment);
 }
 
+// True: the walk is over, and the segment leaves as soon as nobody looks at it.
+bool Spiller::KeepOn(absl::FunctionRef<bool()> done) {
+  const std::uint32_t index = keeping_.segment;
+  const Segment& segment = log_.segments()[index];
+  const bool cached = segment.stream == Stream::kCache;
+  while (keeping_.at < segment.used && segment.records > 0) {
+    if (done()) return false;
+    const std::uint64_t location = log_.segments().LocationOf(index, keeping_.at);
+    const RecordHeader& record = *log_.At(location);
+    const std::uint64_t bytes = log_.BytesOf(record);
+    keeping_.at += static_cast<std::uint32_t>(bytes);
+    // Only if there is memory to spare, and once per read.
+    const bool copy = (record.sequence & kSequenceRead) != 0 && log_.MakeCacheRoom(bytes);
+    if (cached || copy) Keep(record, location, copy);
+  }
+  keeping_ = {};
+  if (cached) {
+    log_.FinishCompacted(index);
+    log_.FreeDead();
+    volume_.NoteLeft();
+    ++counters_.evicted_segments;
+  } else {
+    leaving_.push_back(index);
+    LeaveMemory();
+  }
+  return true;
+}
+
+// What refers to the record refers to its home from now on, or to a copy that is made of it.
+void Spiller::Keep(const RecordHeader& record, std::uint64_t location, bool copy) {
+  if (record.type != RecordType::kPut) return;
+  std::uint64_t* slot = nullptr;
+  bool dropped = false;
+  Partition* partition = finder_.FindHolder(record, location, &slot, &dropped);
+  if (partition == nullptr) return;  // Dead long since.
+  const std::uint64_t home = IsCopy(record) ? HomeOf(record) : location;
+  if (dropped) return partition->store().Discard(slot, location);
+  partition->store().Relocate(slot, record, copy ? log_.AppendCopy(record, home) : home);
+  if (IsCopy(record)) log_.DropCopy(location);
+}
+
 unsigned Spiller::LeaveMemory() {
-  if (written_.empty()) return 0;
-  const std::size_t before = written_.size();
-  std::erase_if(written_, [this](std::uint32_t segment) { return log_.LeaveMemory(segment); });
+  if (leaving_.empty()) return 0;
+  const std::size_t left = std::erase_if(leaving_, [this](std::uint32_t segment) {
+    if (!log_.LeaveMemory(segment)) return false;
+    volume_.NoteLeft();
+    return true;
+  });
   log_.FreeDead();
-  return static_cast<unsigned>(before - written_.size());
+  return static_cast<unsigned>(left);
 }
 
 // ---- Segments that come back.

@@ -30,17 +30,19 @@ struct SpillCounters {
   std::uint64_t reads = 0;         // Of records.
   std::uint64_t failed_reads = 0;  // By the device, or by the checksum.
   std::uint64_t failed_writes = 0;
+  std::uint64_t evicted_segments = 0;  // Of the read cache.
 };
 
 // Owner core only. Never waits for a device: what is under way goes on in Poll.
 //
-// Segments leave in the order in which they were filled, while fewer blocks are free than a
-// sixteenth of the node's memory (at most 64, 128 MiB). A write that fails ends spilling for good:
-// the segment stays in DRAM, and reads go on.
+// Segments leave in the order in which they were filled, those of the read cache among them, while
+// fewer blocks are free than a sixteenth of the node's memory (at most 64, 128 MiB). A record that
+// was read since it came gets a second chance: a copy in the youngest segment of the read cache. A
+// write that fails ends spilling for good: the segment stays in DRAM, and reads go on.
 class Spiller final : public SpillTarget {
  public:
   // All must outlive it. The volume's slots are of the log's segment size.
-  Spiller(Log& log, Compactor& compactor, Volume& volume);
+  Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume);
   ~Spiller() override;
   Spiller(const Spiller&) = delete;
   Spiller& operator=(const Spiller&) = delete;
@@ -90,16 +92,22 @@ class Spiller final : public SpillTarget {
     std::uint32_t segment;
     std::uint64_t number;
   };
-  // A segment on its way out: its records get their checksums first.
-  struct Freezing {
+  // A walk over a segment's records.
+  struct Walk {
     std::uint32_t segment = 0;  // 0: none.
     std::uint32_t at = 0;
   };
 
   bool IsStale(const Offered& offered) const;
+  void DropStale(std::deque<Offered>& offered) const;
   std::uint64_t BlocksWanted() const;
+  std::uint32_t TakeFirst(std::deque<Offered>& offered);
+  bool BeginOne();
   bool BeginFreezing();
+  void BeginEvicting();
   bool FreezeOn(absl::FunctionRef<bool()> done);
+  bool KeepOn(absl::FunctionRef<bool()> done);
+  void Keep(const RecordHeader& record, std::uint64_t location, bool copy);
   std::uint32_t ChooseReturn(std::uint64_t now_ms);
   void ReturnOne(std::uint64_t now_ms);
   std::uint32_t TakeIo();
@@ -114,6 +122,7 @@ class Spiller final : public SpillTarget {
 
   Log& log_;
   Compactor& compactor_;
+  PartitionFinder& finder_;
   Volume& volume_;
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
   std::vector<int> descriptors_;
@@ -123,10 +132,13 @@ class Spiller final : public SpillTarget {
   std::uint64_t reading_bytes_ = 0;                 // Of buffers for records that are under way.
   std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
 
-  std::deque<Offered> offered_;
-  Freezing freezing_;
-  std::uint32_t writes_ = 0;            // Under way.
-  std::vector<std::uint32_t> written_;  // On the device, and pinned in DRAM still.
+  std::deque<Offered> offered_;        // To be written.
+  std::deque<Offered> cached_;         // Of the read cache.
+  Walk freezing_;                      // On its way out: its records get their checksums first.
+  std::uint32_t writes_ = 0;           // Under way.
+  std::deque<std::uint32_t> written_;  // On the device, and in DRAM still.
+  Walk keeping_;  // The first of them, or one of the cache: what was read since gets a copy.
+  std::vector<std::uint32_t> leaving_;  // That is done; a view of them may be in use still.
   std::uint32_t returns_ = 0;           // Under way.
   std::uint32_t choose_from_ = 1;
   bool broken_ = false;  // A write has failed.

@@ -3,41 +3,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/storage/store_fixture.h"
+#include "tests/storage/spill/spill_fixture.h"
 
 namespace tidepool::storage {
 namespace {
-
-constexpr std::uint64_t kBlockBytes = 64 * 1024;
-
-StoreOptions Spilling(std::uint64_t blocks = 48, std::uint64_t slots = 256) {
-  StoreOptions options = TinyStore(blocks * kBlockBytes, kBlockBytes);
-  options.slots = slots;
-  return options;
-}
-
-std::string KeyOf(int i) { return "key" + std::to_string(i); }
-std::string ValueOf(int i) { return std::string(1'000, static_cast<char>('a' + i % 26)); }
-
-void PutAll(StoreFixture& fixture, int begin, int end) {
-  for (int i = begin; i < end; ++i) {
-    REQUIRE(fixture.Put(KeyOf(i), ValueOf(i)).code == StatusCode::kOk);
-    if (i % 16 == 0) {
-      fixture.core->BackgroundSlice(1'000'000);
-      fixture.core->Poll();
-    }
-  }
-}
-
-// Until nothing more happens by itself.
-void Quiesce(StoreFixture& fixture) {
-  for (int idle = 0; idle < 50;) {
-    const bool more = fixture.core->BackgroundSlice(1'000'000);
-    idle = fixture.core->Poll() == 0 && !more ? idle + 1 : 0;
-  }
-}
-
-const SpillCounters Counters(const StoreFixture& fixture) { return fixture.core->counters().spill; }
 
 TEST_CASE("NothingLeavesWhileMemoryIsAmple") {
   StoreFixture fixture(Spilling(256));
