@@ -157,6 +157,7 @@ void HandleScan(const OperationContext& context, Reply* reply) {
   const RangeProgress progress = context.partition.ordered().Scan(
       options, context.now_ms,
       [&lister](const storage::RecordView& record) { return lister.Add(record); });
+  if (context.store.blocked()) return;
   const bool told = progress.done ? lister.AppendBeyond(part.beyond)
                                   : progress.last.has_value() && lister.AppendRest(*progress.last);
   if (!told) {
@@ -211,6 +212,7 @@ void HandleCountRange(const OperationContext& context, Reply* reply) {
     progress.done = true;
   } else {
     progress = store.CountRange(part.range, context.now_ms);
+    if (context.store.blocked()) return;
   }
   ConcludeRange(context, progress, part.beyond, reply);
 }
@@ -223,6 +225,7 @@ void HandleEraseRange(const OperationContext& context, Reply* reply) {
   StatusCode code = StatusCode::kOk;
   RangeProgress progress =
       context.partition.ordered().EraseRange(part.range, kEraseRecordsMax, context.now_ms, &code);
+  if (context.store.blocked()) return;
   // What is erased is told; the next operation meets the same lack of memory first.
   if (code != StatusCode::kOk && !progress.last.has_value()) {
     return Refuse(reply, code, "no memory to erase with; delete something by its key first");

@@ -48,6 +48,7 @@ void HandlePush(const OperationContext& context, Reply* reply) {
     return Refuse(reply, StatusCode::kFailedPrecondition,
                   "the streamed value is not complete here; send it again");
   }
+  if (context.store.blocked()) return;
   if (outcome.at_capacity) return RefuseFull(context, reply);
   reply->answer.code = outcome.code;
   reply->answer.version = outcome.version;
@@ -56,22 +57,30 @@ void HandlePush(const OperationContext& context, Reply* reply) {
 }
 
 // All or nothing: what is malformed in the middle must not leave a half behind.
-bool IsSound(Bytes pushed) {
+bool CountItems(Bytes pushed, std::uint64_t* items, std::uint64_t* value_bytes) {
   wire::PushedItem item;
-  for (std::size_t count = 0; !pushed.empty(); ++count) {
-    if (count == wire::kPushedItemsMax || !wire::TakePushedItem(&pushed, &item).ok()) return false;
+  for (*items = *value_bytes = 0; !pushed.empty(); ++*items) {
+    if (*items == wire::kPushedItemsMax || !wire::TakePushedItem(&pushed, &item).ok()) return false;
+    *value_bytes += item.value.size();
   }
   return true;
 }
 
 void HandlePushMany(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
-  if (!IsSound(operation.value)) {
+  QueueStore& queue = context.partition.queue();
+  std::uint64_t items = 0;
+  std::uint64_t value_bytes = 0;
+  if (!CountItems(operation.value, &items, &value_bytes)) {
     return Refuse(reply, StatusCode::kInvalidArgument,
                   "malformed list of pushed items, or more than 1,024 of them");
   }
   if (context.scratch.size() < wire::kPushManyRestBytes) {
     return Refuse(reply, StatusCode::kInvalidArgument, kNoRoom);
+  }
+  if (!queue.Reserve(items, value_bytes)) {
+    reply->answer.code = StatusCode::kResourceExhausted;
+    return;
   }
   storage::PushOptions options;
   options.ttl_ms = TtlOf(operation);
@@ -82,7 +91,11 @@ void HandlePushMany(const OperationContext& context, Reply* reply) {
   for (Bytes left = operation.value; !left.empty(); ++taken) {
     TP_CHECK(wire::TakePushedItem(&left, &item).ok());
     options.priority = item.priority;
-    outcome = context.partition.queue().Push(item.value, options, context.now_ms);
+    outcome = queue.Push(item.value, options, context.now_ms);
+    if (context.store.blocked()) {
+      if (taken == 0) return;
+      context.store.SkipWanted();  // What was pushed stands, and the queue was full behind it.
+    }
     if (outcome.code != StatusCode::kOk) break;
     if (taken == 0) rest.first_id = outcome.id;
     reply->answer.version = outcome.version;
@@ -159,6 +172,7 @@ void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
   ItemLister lister(context.scratch);
   storage::QueueProgress progress =
       deliver(items_max, [&](const QueueItem& item) { return lister.Add(item); });
+  if (context.store.blocked()) return;
   if (lister.empty() && lister.full()) {
     if (!context.may_stream) {
       return Refuse(

@@ -34,6 +34,21 @@ class RangeTarget {
   bool waits() const { return parcels_.empty() || move_->out_of_memory.load(); }
   bool complete() const { return complete_; }
 
+  // The partition was taken from here: another node has its number, or its namespace was dropped.
+  // Or one of its records cannot be read.
+  void Fail() {
+    std::uint64_t bytes = 0;
+    for (const auto& parcel : parcels_) bytes += parcel->size();
+    parcels_.clear();
+    at_ = 0;
+    large_.reset();
+    if (bytes > 0) Applied(bytes);
+    auto stage = move_->stage.load();
+    while (stage != RangeMove::Stage::kDone && stage != RangeMove::Stage::kFailed &&
+           !move_->stage.compare_exchange_weak(stage, RangeMove::Stage::kFailed)) {
+    }
+  }
+
   // Applies what has come, in its order. True: there is more to do at once.
   bool Slice(std::uint64_t end_ns) {
     storage::Partition* held = store_.Find(move_->to);
@@ -47,6 +62,7 @@ class RangeTarget {
       const auto& parcel = *parcels_.front();
       std::size_t next = at_;
       if (!Apply(*held, TakeItem(parcel, &next))) {
+        if (store_.blocked()) return false;
         // Nothing is skipped: memory comes back as the source removes what has left it.
         move_->out_of_memory.store(true);
         return false;
@@ -71,21 +87,7 @@ class RangeTarget {
     }
   }
 
-  // The partition was taken from here: another node has its number, or its namespace was dropped.
-  void Fail() {
-    std::uint64_t bytes = 0;
-    for (const auto& parcel : parcels_) bytes += parcel->size();
-    parcels_.clear();
-    at_ = 0;
-    large_.reset();
-    if (bytes > 0) Applied(bytes);
-    auto stage = move_->stage.load();
-    while (stage != RangeMove::Stage::kDone && stage != RangeMove::Stage::kFailed &&
-           !move_->stage.compare_exchange_weak(stage, RangeMove::Stage::kFailed)) {
-    }
-  }
-
-  // False: no memory, and nothing changed.
+  // False: no memory, or a record must be fetched first; nothing changed.
   bool Apply(storage::Partition& partition, const RangeItem& item) {
     switch (item.kind) {
       case RangeItem::Kind::kPut:
@@ -223,9 +225,26 @@ void RangeMoves::EndHold(RangeSource& source) {
 }
 
 bool RangeMoves::Slice(std::uint64_t budget_ns) {
-  const std::uint64_t end_ns = Clock::Real().MonotonicNs() + budget_ns;
+  if (fetching_) return false;
+  const bool more = Work(Clock::Real().MonotonicNs() + budget_ns);
+  if (!store_.blocked()) return more;
+  fetching_ = true;
+  store_.Fetch([this, budget_ns] {
+    fetching_ = false;
+    (void)Slice(budget_ns);
+  });
+  return false;
+}
+
+// Ends where something must be fetched: the store says so.
+bool RangeMoves::Work(std::uint64_t end_ns) {
   bool more = false;
-  for (const auto& target : targets_) more = target->Slice(end_ns) || more;
+  for (const auto& target : targets_) {
+    more = target->Slice(end_ns) || more;
+    if (!store_.blocked()) continue;
+    if (store_.TakeLost() == StatusCode::kOk) return false;
+    target->Fail();
+  }
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     if (!targets_[i]->complete()) continue;
     const RangeMovePtr move = targets_[i]->move();
@@ -238,7 +257,10 @@ bool RangeMoves::Slice(std::uint64_t budget_ns) {
       core.dispatcher().range_moves().Left(from, records);
     });
   }
-  for (const auto& source : sources_) more = source->Slice(end_ns) || more;
+  for (const auto& source : sources_) {
+    more = source->Slice(end_ns) || more;
+    if (store_.blocked()) return false;
+  }
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     if (sources_[i]->over()) RemoveSource(i--);
   }
@@ -292,6 +314,12 @@ bool RangeMoves::RemoveLeavings(std::uint64_t end_ns) {
     StatusCode code = StatusCode::kOk;
     const storage::RangeProgress progress =
         held->ordered().EraseRange(range, kLeavingsPerStep, store_.NowMs(), &code);
+    if (store_.blocked()) {
+      if (store_.TakeLost() == StatusCode::kOk) return false;
+      // One of them cannot be read, and so not be removed: they stay, outside what is served.
+      leavings_.erase(leavings_.begin());
+      continue;
+    }
     leavings.records -= static_cast<std::int64_t>(progress.records);
     held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
     if (progress.done && large != nullptr) {

@@ -116,6 +116,7 @@ class RangeMoves {
     // The large values that the source still had to send when this went by: they were passed over.
     std::optional<std::size_t> passed_over;
   };
+  bool Work(std::uint64_t end_ns);
   bool RemoveLeavings(std::uint64_t end_ns);
   const RangeSource* SourceOf(PartitionId partition) const;
   // Begins or ends holding changes back.
@@ -128,6 +129,7 @@ class RangeMoves {
   std::vector<std::unique_ptr<RangeSource>> sources_;
   std::vector<std::unique_ptr<RangeTarget>> targets_;
   std::vector<Leavings> leavings_;
+  bool fetching_ = false;  // What a slice has met on a device.
 };
 
 }  // namespace tidepool::daemon

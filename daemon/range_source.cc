@@ -130,6 +130,7 @@ bool RangeSource::Slice(std::uint64_t end_ns) {
     more = copied_up_to_.has_value() ? CopySlice(*held) : LargeSlice(*held);
   } while (more && Clock::Real().MonotonicNs() < end_ns);
   if (more) return true;
+  if (over_ || store_.blocked()) return false;
   if (cut_) {
     Send({.kind = RangeItem::Kind::kEnd});
     over_ = true;
@@ -168,6 +169,10 @@ bool RangeSource::CopySlice(storage::Partition& partition) {
         Send(item);
         return true;
       });
+  if (store_.blocked()) {
+    if (store_.TakeLost() != StatusCode::kOk) Fail();
+    return false;
+  }
   move_->records.fetch_add(records, std::memory_order_relaxed);
   if (progress.done) {
     copied_up_to_.reset();
@@ -227,6 +232,7 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
     sending_ = std::move(large);
     return true;
   });
+  if (store_.blocked()) store_.SkipWanted();  // Only small ones leave memory.
   if (!sending_.has_value()) return false;
   RangeItem begin;
   begin.kind = RangeItem::Kind::kLargeBegin;

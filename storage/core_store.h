@@ -119,6 +119,8 @@ class CoreStore final : private PartitionFinder {
   bool blocked() const { return log_.blocked(); }
   // kOk: they only have to be fetched. kDataLoss, kDeviceError: one cannot be read; unblocks.
   StatusCode TakeLost();
+  // What was met is not needed.
+  void SkipWanted() { log_.Unblock(); }
   // Reads what is wanted; `run` is called from Poll, to run the operation again, which finds the
   // records as long as `run` lasts. If it meets more, `run` itself must call Fetch.
   void Fetch(std::function<void()> run);

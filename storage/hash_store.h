@@ -242,6 +242,7 @@ class HashStore : public Store {
     return absent_ != nullptr && !absent_->MayContain(hash);
   }
   bool PrefilterSlice(absl::FunctionRef<bool()> done);
+  bool AddChainAgain(std::uint64_t bucket);
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
   static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
@@ -272,12 +273,14 @@ class HashStore : public Store {
   // Index and order refer to the record at `moved` from now on.
   void Refer(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved);
   Stream StreamOf(const LogRecord& change) const {
-    return change.extent_segments.empty() ? stream_ : Stream::kVolatile;
+    const bool stays = !change.extent_segments.empty() ||
+                       (order_ != nullptr && change.key.size() > order_->whole_key_bytes_max());
+    return stays ? Stream::kVolatile : stream_;
   }
 
   Partition& partition_;
   const SegmentTable::Locator locator_;
-  // Extents stay in DRAM with the records that name them.
+  // Extents stay in DRAM with the records that name them; so do keys that an order reads there.
   Stream stream_ = Stream::kVolatile;
   TagIndex index_;
   std::uint64_t expected_records_;  // For which the index still has to be made ready.

@@ -6,6 +6,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/key_hash.h"
+#include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 namespace {
@@ -33,8 +34,8 @@ OrderedStore::OrderedStore(Partition& partition, Log& log, CoreMemory& memory,
 
 // In place: a view that is returned is stored in words and copied in pairs of them, which the
 // processor cannot forward (6 ns a record).
-void OrderedStore::ShowRecord(const TreeIndex::Entry& entry, RecordView* view) {
-  const RecordHeader& record = *log_.At(entry.location);
+void OrderedStore::ShowRecord(const RecordHeader& record, const TreeIndex::Entry& entry,
+                              RecordView* view) {
   if (record.type != RecordType::kPut) [[unlikely]] {
     *view = ViewOf(entry.location);
     return;
@@ -51,17 +52,19 @@ void OrderedStore::ShowRecord(const TreeIndex::Entry& entry, RecordView* view) {
 
 // The record's header and what mostly is all of it.
 [[gnu::always_inline]] inline void OrderedStore::PrefetchHeader(std::uint64_t location) const {
-  const auto* record = reinterpret_cast<const char*>(log_.At(location));
+  const auto* record = reinterpret_cast<const char*>(log_.segments().Find(location));
   __builtin_prefetch(record);
   __builtin_prefetch(record + kLine);
 }
 
 // What PrefetchHeader has left out: the header is here by now and tells how far the record goes.
 [[gnu::always_inline]] inline void OrderedStore::PrefetchRest(std::uint64_t location) const {
-  const RecordHeader& record = *log_.At(location);
-  const auto begin = reinterpret_cast<std::uintptr_t>(&record);
+  const RecordHeader* record = log_.segments().Find(location);
+  if (record == nullptr) [[unlikely]]
+    return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(record);
   const std::uintptr_t end =
-      begin + std::min<std::uint64_t>(sizeof record + record.key_bytes + record.value_bytes,
+      begin + std::min<std::uint64_t>(sizeof *record + record->key_bytes + record->value_bytes,
                                       kPrefetchBytesMax);
   for (std::uintptr_t line = AlignUp(begin + kLine + 1, kLine); line < end; line += kLine) {
     __builtin_prefetch(reinterpret_cast<const char*>(line));
@@ -75,6 +78,18 @@ struct OrderedStore::Run {
   TreeIndex::Place places[kRun];  // For keys only.
 };
 
+struct OrderedStore::ScanState {
+  std::uint64_t records = 0;
+  std::uint64_t expired_left = kRecordsPerCallMax;
+  std::uint64_t passed = 0;  // Location of the last one; 0: none.
+  TreeIndex::Place place;    // The same, for keys only.
+
+  void Pass(const Run& run, std::size_t i) {
+    passed = run.entries[i].location;
+    place = run.places[i];
+  }
+};
+
 void OrderedStore::Collect(const ScanOptions& options, TreeIndex::Place* from,
                            std::uint64_t records_max, Run* run) const {
   const std::span<TreeIndex::Entry> wanted =
@@ -85,8 +100,16 @@ void OrderedStore::Collect(const ScanOptions& options, TreeIndex::Place* from,
                                : tree_.CollectUp(from, end, wanted, places);
 }
 
+// Those from `first` on that a scan will have to read are fetched together.
+void OrderedStore::WantRun(const Run& run, std::size_t first, bool keys_only) {
+  for (std::size_t i = first; i < run.count && log_.wanted().size() < kFetchedRecordsMax; ++i) {
+    if (!keys_only || run.entries[i].marked) (void)log_.Look(run.entries[i].location);
+  }
+}
+
 // Shows the run's records, and asks for each some time before: the memory system works while those
-// before are copied out. False: the visitor refused one, or too many had expired.
+// before are copied out. False: the visitor refused one, too many had expired, or one must be
+// fetched first.
 bool OrderedStore::Show(const Run& run, bool keys_only, std::uint64_t now_ms,
                         absl::FunctionRef<bool(const RecordView&)> visitor, ScanState* state) {
   TreeKeyBuffer buffer;
@@ -103,18 +126,26 @@ bool OrderedStore::Show(const Run& run, bool keys_only, std::uint64_t now_ms,
   for (std::size_t i = 0; i < run.count; ++i) {
     const TreeIndex::Entry& entry = run.entries[i];
     if (!keys_only) ask_for(i + kHeaderAhead);
-    if (HasExpired(entry, now_ms)) {
-      state->passed = entry.location;
+    const RecordHeader* record = nullptr;
+    if (!keys_only || entry.marked) {
+      record = log_.Look(entry.location);
+      if (record == nullptr) [[unlikely]] {
+        WantRun(run, i + 1, keys_only);
+        return false;
+      }
+    }
+    if (entry.marked && log_.ExpiryOf(*record) <= now_ms) {
+      state->Pass(run, i);
       if (--state->expired_left == 0) return false;
       continue;
     }
     if (keys_only) {
       view.key = tree_.KeyOf(run.places[i], &buffer);
     } else {
-      ShowRecord(entry, &view);
+      ShowRecord(*record, entry, &view);
     }
     if (!visitor(view)) return false;
-    state->passed = entry.location;
+    state->Pass(run, i);
     ++state->records;
   }
   return true;
@@ -131,7 +162,7 @@ RangeProgress OrderedStore::Scan(const ScanOptions& asked, std::uint64_t now_ms,
     options.range.begin = scan_begin_;
   }
   const std::uint64_t records_max = std::min(options.records_max, kRecordsPerCallMax);
-  ScanState state{0, kRecordsPerCallMax, 0};
+  ScanState state;
   TreeIndex::Place at = !options.reverse ? Begin(options.range, TreeIndex::Ahead::kRun)
                         : options.range.end.has_value()
                             ? tree_.LastBelow(*options.range.end, TreeIndex::Ahead::kRun)
@@ -145,25 +176,50 @@ RangeProgress OrderedStore::Scan(const ScanOptions& asked, std::uint64_t now_ms,
   RangeProgress progress;
   progress.records = state.records;
   progress.done = goes_on && !at.valid();
-  if (state.passed != 0) progress.last = KeyAt(state.passed);
+  if (state.passed == 0) return progress;
+  if (log_.blocked()) [[unlikely]]
+    log_.Unblock();  // What was passed before stands; the next call begins here.
+  progress.last = options.keys_only ? tree_.KeyOf(state.place, &last_key_)
+                                    : Log::KeyOf(*log_.Peek(state.passed));
   return progress;
 }
 
-RangeProgress OrderedStore::CountRange(const KeyRange& range, std::uint64_t now_ms) const {
+RangeProgress OrderedStore::CountRange(const KeyRange& range, std::uint64_t now_ms) {
   RangeProgress progress;
   const Bytes* end = range.end.has_value() ? &*range.end : nullptr;
-  TreeIndex::Place at = Begin(range, TreeIndex::Ahead::kOneCell);
+  const TreeIndex::Place begin = Begin(range, TreeIndex::Ahead::kOneCell);
+  TreeIndex::Place at = begin;
   std::uint64_t steps = 0;
   while (at.valid() && steps < kCountSteps) {
     steps += kCountLeaves;
-    progress.records += tree_.CountUp(&at, end, kCountLeaves, [&](const TreeIndex::Entry& entry) {
-      ++steps;
-      return !HasExpired(entry, now_ms);
-    });
+    const TreeIndex::Place from = at;
+    const std::uint64_t counted =
+        tree_.CountUp(&at, end, kCountLeaves, [&](const TreeIndex::Entry& entry) {
+          ++steps;
+          const RecordHeader* record = log_.Look(entry.location);
+          return record == nullptr || log_.ExpiryOf(*record) > now_ms;
+        });
+    if (log_.blocked()) [[unlikely]] {
+      if (from == begin) return progress;
+      // What was counted before stands; the next call begins here.
+      log_.Unblock();
+      at = from;
+      break;
+    }
+    progress.records += counted;
   }
   progress.done = !at.valid();
-  if (at.valid()) progress.last = KeyAt(tree_.At(tree_.Previous(at)).location);
+  if (at.valid()) progress.last = tree_.KeyOf(tree_.Previous(at), &last_key_);
   return progress;
+}
+
+// As far as they will be met next, the records of these keys are fetched together.
+void OrderedStore::WantFrom(TreeIndex::Place at, const KeyRange& range) {
+  Run run;
+  ScanOptions options;
+  options.range = range;
+  Collect(options, &at, kRun, &run);
+  WantRun(run, 0, false);
 }
 
 RangeProgress OrderedStore::EraseRange(const KeyRange& range, std::uint64_t records_max,
@@ -177,20 +233,26 @@ RangeProgress OrderedStore::EraseRange(const KeyRange& range, std::uint64_t reco
       progress.done = true;
       return progress;
     }
-    // A copy: the record goes, and room for a tombstone may move others.
-    const Bytes key = KeyAt(tree_.At(at).location);
+    // A copy: the key goes.
+    const Bytes key = tree_.KeyOf(at, &last_key_);
     if (range.end.has_value() && AsText(key) >= AsText(*range.end)) {
       progress.done = true;
       return progress;
     }
     erase_key_.assign(key.begin(), key.end());
-    left.begin = erase_key_;
-    const StatusCode erased = Delete(left.begin, KeyHash(left.begin), Lsn(), now_ms).code;
+    const StatusCode erased = Delete(erase_key_, KeyHash(erase_key_), Lsn(), now_ms).code;
+    if (log_.blocked()) [[unlikely]] {
+      // What was erased before stands; the next call begins here.
+      progress.last.has_value() ? log_.Unblock() : WantFrom(at, range);
+      return progress;
+    }
     if (erased == StatusCode::kResourceExhausted) {
       *code = erased;
       return progress;
     }
     if (erased == StatusCode::kOk) ++progress.records;
+    erased_key_.swap(erase_key_);
+    left.begin = erased_key_;
     left.after_begin = true;
     progress.last = left.begin;
   }
@@ -202,8 +264,10 @@ std::optional<std::vector<std::byte>> OrderedStore::SplitKey() const {
   if (!middle.valid()) return std::nullopt;
   const TreeIndex::Place before = tree_.Previous(middle);
   if (!before.valid()) return std::nullopt;
-  const Bytes below = KeyAt(tree_.At(before).location);
-  const Bytes above = KeyAt(tree_.At(middle).location);
+  TreeKeyBuffer below_buffer;
+  TreeKeyBuffer above_buffer;
+  const Bytes below = tree_.KeyOf(before, &below_buffer);
+  const Bytes above = tree_.KeyOf(middle, &above_buffer);
   std::size_t common = 0;
   while (common < below.size() && below[common] == above[common]) ++common;
   return std::vector<std::byte>(above.begin(),
@@ -238,9 +302,10 @@ void OrderedStore::CheckInvariants() const {
   for (TreeIndex::Place at = tree_.First(); at.valid(); at = tree_.Next(at)) {
     const TreeIndex::Entry entry = tree_.At(at);
     TP_CHECK(locations.erase(entry.location) == 1);
-    const RecordHeader& record = *log_.At(entry.location);
-    TP_CHECK(AsText(tree_.KeyOf(at, &buffer)) == AsText(Log::KeyOf(record)));
-    TP_CHECK(entry.marked == ((record.flags & kRecordExpiry) != 0));
+    const RecordHeader* record = log_.segments().Find(entry.location);
+    if (record == nullptr) continue;
+    TP_CHECK(AsText(tree_.KeyOf(at, &buffer)) == AsText(Log::KeyOf(*record)));
+    TP_CHECK(entry.marked == ((record->flags & kRecordExpiry) != 0));
   }
   TP_CHECK(locations.empty());
 }

@@ -47,7 +47,9 @@ struct RangeProgress {
 // meanwhile is seen at most once.
 //
 // Every call is bounded: what it did not get to is left to the next one, even when `records` is 0
-// (a run of expired records was passed).
+// (a run of expired records was passed). A call that meets a record which must be fetched ends
+// there; Log::blocked() says so only if it has passed nothing, and then what lies ahead is wanted
+// too.
 //
 // Invariant: the tag index and the tree refer to the same records.
 class OrderedStore final : public HashStore {
@@ -61,7 +63,7 @@ class OrderedStore final : public HashStore {
 
   // Counts upwards; at most about 1,024 leaves or records that may have expired per call, some
   // 100 us. Only records that can expire are read.
-  RangeProgress CountRange(const KeyRange& range, std::uint64_t now_ms) const;
+  RangeProgress CountRange(const KeyRange& range, std::uint64_t now_ms);
 
   // Erases upwards at most `records_max` records (4,096 per call), each as Delete does. Keys that
   // come behind `last` meanwhile stay. *code: kOk, or kResourceExhausted (namespaces with
@@ -103,28 +105,25 @@ class OrderedStore final : public HashStore {
     return range.after_begin ? tree_.UpperBound(range.begin, ahead)
                              : tree_.LowerBound(range.begin, ahead);
   }
-  bool HasExpired(const TreeIndex::Entry& entry, std::uint64_t now_ms) const {
-    return entry.marked && log_.ExpiryOf(*log_.At(entry.location)) <= now_ms;
-  }
   static constexpr std::size_t kRun = 128;
   struct Run;
-  struct ScanState {
-    std::uint64_t records;
-    std::uint64_t expired_left;
-    std::uint64_t passed;  // Location of the last one; 0: none.
-  };
+  struct ScanState;
   void PrefetchHeader(std::uint64_t location) const;
   void PrefetchRest(std::uint64_t location) const;
   void Collect(const ScanOptions& options, TreeIndex::Place* from, std::uint64_t records_max,
                Run* run) const;
   bool Show(const Run& run, bool keys_only, std::uint64_t now_ms,
             absl::FunctionRef<bool(const RecordView&)> visitor, ScanState* state);
-  void ShowRecord(const TreeIndex::Entry& entry, RecordView* view);
+  void ShowRecord(const RecordHeader& record, const TreeIndex::Entry& entry, RecordView* view);
+  void WantRun(const Run& run, std::size_t first, bool keys_only);
+  void WantFrom(TreeIndex::Place at, const KeyRange& range);
 
   const RecordKeys keys_;
   TreeIndex tree_;
   bool dropped_ = false;  // Records go without the tree being told.
   std::vector<std::byte> erase_key_;
+  std::vector<std::byte> erased_key_;  // The one before.
+  TreeKeyBuffer last_key_;             // What RangeProgress::last points at.
   std::vector<std::byte> scan_begin_;
 };
 

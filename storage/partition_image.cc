@@ -127,7 +127,11 @@ bool ImageWriter::AddItems(QueueStore& queue, std::uint64_t now_ms, Piece* piece
     if (piece->left() < kItemEntryBytes + kInlineBytesMax) return true;
     QueueItem item;
     MovedItem moved;
-    if (!queue.NextOfImage(&place_, now_ms, &item, &moved)) return false;
+    if (!queue.NextOfImage(&place_, now_ms, &item, &moved)) {
+      if (!core_.blocked()) return false;
+      if (piece->size() > 0) core_.SkipWanted();  // What stands here goes first.
+      return true;
+    }
     const bool is_large = item.extent != nullptr || moved.value_bytes > kInlineBytesMax;
     piece->Add(is_large ? Entry::kLarge : Entry::kItem);
     piece->AddWord(moved);
@@ -171,10 +175,13 @@ StatusCode ImageReader::Apply(Bytes piece, std::uint64_t now_ms) {
   Partition* const partition = core_.FindIncoming(id_);
   if (partition == nullptr) return StatusCode::kNotFound;
   if (!partition->IsOneOf(kImageKinds)) return StatusCode::kInvalidArgument;
-  while (!piece.empty()) {
-    const StatusCode code = ApplyEntry(*partition, &piece, now_ms);
+  while (applied_ < piece.size()) {
+    Bytes rest = piece.subspan(applied_);
+    const StatusCode code = ApplyEntry(*partition, &rest, now_ms);
     if (code != StatusCode::kOk) return code;
+    applied_ = piece.size() - rest.size();
   }
+  applied_ = 0;
   return StatusCode::kOk;
 }
 
@@ -234,17 +241,19 @@ StatusCode ImageReader::AddItem(Partition& partition, Bytes entry, Bytes* rest,
   if (!partition.IsOneOf(kItemKinds)) return StatusCode::kInvalidArgument;
   const auto item = LoadUnaligned<MovedItem>(entry.data());
   if (item.value_bytes > limits::kValueBytesMax) return StatusCode::kInvalidArgument;
-  ++entries_;
   if (rest != nullptr) {
     Bytes value;
     if (item.value_bytes > kInlineBytesMax || !TakeBytes(rest, item.value_bytes, &value)) {
       return StatusCode::kInvalidArgument;
     }
-    return partition.queue().Import(item, value, now_ms);
+    const StatusCode code = partition.queue().Import(item, value, now_ms);
+    if (code == StatusCode::kOk) ++entries_;
+    return code;
   }
   if (item.value_bytes == 0) return StatusCode::kInvalidArgument;
   auto writer = ValueWriter::Begin(core_, item.value_bytes);
   if (!writer.ok()) return writer.code();
+  ++entries_;
   large_.emplace(*std::move(writer));
   large_item_ = item;
   large_written_ = 0;
@@ -253,13 +262,16 @@ StatusCode ImageReader::AddItem(Partition& partition, Bytes entry, Bytes* rest,
 
 StatusCode ImageReader::AddPart(Partition& partition, Bytes part, std::uint64_t now_ms) {
   if (part.empty()) return StatusCode::kInvalidArgument;
-  const StatusCode written = large_->Write(large_written_, part);
-  if (written == StatusCode::kOutOfRange) return StatusCode::kInvalidArgument;
-  if (written != StatusCode::kOk) return written;
-  large_written_ += part.size();
-  if (large_written_ < large_item_.value_bytes) return StatusCode::kOk;
+  // All is written already where the import has found no memory before.
+  if (large_written_ < large_item_.value_bytes) {
+    const StatusCode written = large_->Write(large_written_, part);
+    if (written == StatusCode::kOutOfRange) return StatusCode::kInvalidArgument;
+    if (written != StatusCode::kOk) return written;
+    large_written_ += part.size();
+    if (large_written_ < large_item_.value_bytes) return StatusCode::kOk;
+  }
   const StatusCode code = partition.queue().Import(large_item_, *large_, now_ms);
-  large_.reset();
+  if (code == StatusCode::kOk) large_.reset();
   return code;
 }
 

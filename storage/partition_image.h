@@ -68,7 +68,8 @@ class ImageReader {
 
   // Takes the next piece over: some 100 us. Returns: kOk, kInvalidArgument (malformed, or of
   // another kind, shape or order), kResourceExhausted (no memory, or too many items under way to
-  // consumers), kNotFound (the partition is gone). After a failure the image is of no use.
+  // consumers), kNotFound (the partition is gone). After a failure the image is of no use, but for
+  // want of memory: then the same piece may be given again, and goes on where it was.
   StatusCode Apply(Bytes piece, std::uint64_t now_ms);
   // The end has come, and everything with it.
   bool complete() const { return ended_; }
@@ -86,6 +87,7 @@ class ImageReader {
   bool begun_ = false;
   bool ended_ = false;
   std::uint64_t entries_ = 0;
+  std::size_t applied_ = 0;  // Bytes of the present piece.
   MovedItem large_item_;
   std::optional<ValueWriter> large_;
   std::uint64_t large_written_ = 0;

@@ -9,6 +9,7 @@
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 #include "storage/partition.h"
+#include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 namespace {
@@ -67,6 +68,7 @@ QueueStore::QueueStore(Partition& partition, Log& log, CoreMemory& memory,
       delivered_max_(partition.options().queue.delivered_max),
       fresh_(memory) {
   if (partition.kind() == Kind::kPriority) tree_.emplace(memory, nullptr, tree);
+  if (log.spills() && !partition.options().tombstones) stream_ = Stream::kSpill;
 }
 
 // ---- Looking.
@@ -77,34 +79,39 @@ std::uint64_t QueueStore::DeliveriesOf(std::uint64_t id) const {
   return found == delivered_.end() ? 0 : found->second.deliveries;
 }
 
-std::uint64_t QueueStore::FirstFresh() const {
-  if (!by_priority()) return fresh_.empty() ? 0 : *fresh_.Find(fresh_.begin());
-  const TreeIndex::Place first = tree_->First();
-  return first.valid() ? tree_->At(first).location : 0;
+QueueStore::Ref QueueStore::RefOf(TreeIndex::Place place) const {
+  if (!place.valid()) return {};
+  TreeKeyBuffer buffer;
+  return {ItemKey::Of(tree_->KeyOf(place, &buffer)), tree_->At(place).location};
+}
+
+QueueStore::Ref QueueStore::FirstFresh() const {
+  if (by_priority()) return RefOf(tree_->First());
+  if (fresh_.empty()) return {};
+  return {ItemKey::Make(false, 0, fresh_.begin()), *fresh_.Find(fresh_.begin())};
 }
 
 bool QueueStore::ReturnedIsFirst() const {
   if (returned_.empty()) return false;
   // By arrival, what was delivered before is older than all that was not.
   if (!by_priority()) return true;
-  const TreeIndex::Place first = tree_->First();
-  if (!first.valid()) return true;
-  TreeKeyBuffer buffer;
-  const ItemKey fresh = ItemKey::Of(tree_->KeyOf(first, &buffer));
-  return *returned_.begin() < std::pair(fresh.priority(), fresh.id());
+  const Ref fresh = RefOf(tree_->First());
+  return fresh.location == 0 ||
+         *returned_.begin() < std::pair(fresh.key.priority(), fresh.key.id());
 }
 
-std::uint64_t QueueStore::FirstReturned() const {
-  return delivered_.find(returned_.begin()->second)->second.location;
+QueueStore::Ref QueueStore::FirstReturned() const {
+  const std::uint64_t id = returned_.begin()->second;
+  return RefOf(id, delivered_.find(id)->second);
 }
 
-std::uint64_t QueueStore::FirstReady() const {
+QueueStore::Ref QueueStore::FirstReady() const {
   return ReturnedIsFirst() ? FirstReturned() : FirstFresh();
 }
 
 // Else items of a small priority that nobody can lease would stand before those whose leases have
 // ended, and these keep the table full: for ever, where nobody pops without a lease.
-std::uint64_t QueueStore::FirstToLease() const {
+QueueStore::Ref QueueStore::FirstToLease() const {
   const bool full = delivered_.size() >= delivered_max_;
   return full && !returned_.empty() ? FirstReturned() : FirstReady();
 }
@@ -115,23 +122,19 @@ std::uint64_t QueueStore::NextId() const {
   return (std::uint64_t{partition_.term().value() - 1} << kIdBitsPerTerm) + 1;
 }
 
-void QueueStore::VisitReady(absl::FunctionRef<bool(std::uint64_t)> visit) const {
+void QueueStore::VisitReady(absl::FunctionRef<bool(const Ref&)> visit) const {
   auto returned = returned_.begin();
   // Those that go before this key.
   const auto visit_returned = [&](std::uint64_t priority, std::uint64_t id) {
     for (; returned != returned_.end() && *returned < std::pair(priority, id); ++returned) {
-      if (!visit(delivered_.find(returned->second)->second.location)) return false;
+      if (!visit(RefOf(returned->second, delivered_.find(returned->second)->second))) return false;
     }
     return true;
   };
   if (by_priority()) {
     for (TreeIndex::Place at = tree_->First(); at.valid(); at = tree_->Next(at)) {
-      const std::uint64_t location = tree_->At(at).location;
-      if (returned != returned_.end()) {
-        const ItemKey key = KeyOf(location);
-        if (!visit_returned(key.priority(), key.id())) return;
-      }
-      if (!visit(location)) return;
+      const Ref ref = RefOf(at);
+      if (!visit_returned(ref.key.priority(), ref.key.id()) || !visit(ref)) return;
     }
     visit_returned(~0ull, ~0ull);
     return;
@@ -139,21 +142,35 @@ void QueueStore::VisitReady(absl::FunctionRef<bool(std::uint64_t)> visit) const 
   if (!visit_returned(~0ull, ~0ull)) return;
   for (std::uint64_t id = fresh_.begin(); id < fresh_.end(); ++id) {
     const std::uint64_t* word = fresh_.Find(id);
-    if (word != nullptr && !visit(*word)) return;
+    if (word != nullptr && !visit({ItemKey::Make(false, 0, id), *word})) return;
   }
 }
 
-QueueItem QueueStore::ViewOf(std::uint64_t location, std::uint64_t deliveries) {
-  const RecordHeader& record = *log_.At(location);
-  const ItemKey key = ItemKey::Of(Log::KeyOf(record));
+// What will be delivered next is fetched together.
+void QueueStore::WantAhead() {
+  std::size_t left = kFetchedRecordsMax;
+  VisitReady([&](const Ref& ref) {
+    (void)log_.Look(ref.location);
+    return --left > 0 && log_.wanted().size() < kFetchedRecordsMax;
+  });
+}
+
+// At an item that must be fetched: the call ends, and what was delivered before it stands.
+void QueueStore::StopAtBlocked(QueueProgress* progress) {
+  if (progress->items == 0) return WantAhead();
+  log_.Unblock();
+  progress->more = true;
+}
+
+QueueItem QueueStore::ViewOf(const Ref& ref, const RecordHeader& record, std::uint64_t deliveries) {
   QueueItem item;
-  item.id = key.id();
-  item.priority = key.priority();
+  item.id = ref.key.id();
+  item.priority = ref.key.priority();
   item.deliveries = deliveries;
   item.version = Lsn(record.lsn);
   item.expiry_ms = log_.ExpiryOf(record);
   item.value_bytes = record.value_bytes;
-  item.location = location;
+  item.location = ref.location;
   if (record.type == RecordType::kPut) [[likely]] {
     item.value = log_.StoredOf(record);
     return item;
@@ -194,10 +211,11 @@ bool QueueStore::UnderCapacity(std::uint64_t now_ms) {
   const std::uint64_t capacity = partition_.options().queue.capacity;
   if (capacity == 0 || size() < capacity) return true;
   // An expired item that nobody has come across takes nobody's place.
-  const std::uint64_t first = FirstReady();
-  if (first == 0 || !HasExpired(first, now_ms)) return false;
-  const ItemKey key = KeyOf(first);
-  return Apply(ChangeOf(LogRecordType::kExpire, key)).value() != 0 && size() < capacity;
+  const Ref first = FirstReady();
+  if (first.location == 0) return false;
+  const RecordHeader* record = log_.Look(first.location);
+  if (record == nullptr || !HasExpired(*record, now_ms)) return false;
+  return Apply(ChangeOf(LogRecordType::kExpire, first.key)).value() != 0 && size() < capacity;
 }
 
 PushOutcome QueueStore::Push(Bytes value, const PushOptions& options, std::uint64_t now_ms) {
@@ -234,6 +252,19 @@ PushOutcome QueueStore::Push(ValueWriter& value, const PushOptions& options, std
     value.Release();
   }
   return outcome;
+}
+
+bool QueueStore::Reserve(std::uint64_t items, std::uint64_t value_bytes) {
+  if (!log_.makes_room()) return true;
+  constexpr std::uint64_t kTrailersAndPadding = 16;
+  const std::uint64_t bytes =
+      value_bytes + items * (sizeof(RecordHeader) + sizeof(ItemKey) + kTrailersAndPadding);
+  const std::uint64_t segment_bytes = log_.segment_bytes() - sizeof(SegmentHeader);
+  if (log_.MakeRoom(stream_, std::min(bytes, segment_bytes), MemoryClass::kUser) != Room::kNone) {
+    return true;
+  }
+  partition_.CountRefused();
+  return false;
 }
 
 PushOutcome QueueStore::PushChange(LogRecord& change, const PushOptions& options,
@@ -279,16 +310,20 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
   ReleaseOverdue(now_ms);
   std::uint64_t expired_left = kItemsPerCallMax;
   while (progress.items < items_max) {
-    const std::uint64_t location = lease == nullptr ? FirstReady() : FirstToLease();
-    if (location == 0) return progress;
-    const bool expired = HasExpired(location, now_ms);
+    const Ref ref = lease == nullptr ? FirstReady() : FirstToLease();
+    if (ref.location == 0) return progress;
+    const RecordHeader* const record = log_.Look(ref.location);
+    if (record == nullptr) [[unlikely]] {
+      StopAtBlocked(&progress);
+      return progress;
+    }
+    const bool expired = HasExpired(*record, now_ms);
     if (progress.items == kItemsPerCallMax || (expired && expired_left-- == 0)) {
       progress.more = true;
       return progress;
     }
-    const ItemKey key = KeyOf(location);
-    LogRecord change = ChangeOf(expired ? LogRecordType::kExpire : LogRecordType::kDelete, key);
-    std::uint64_t deliveries = DeliveriesOf(key.id());
+    LogRecord change = ChangeOf(expired ? LogRecordType::kExpire : LogRecordType::kDelete, ref.key);
+    std::uint64_t deliveries = DeliveriesOf(ref.key.id());
     LeaseNote note;
     if (lease != nullptr && !expired) {
       if (deliveries == 0 && delivered_.size() >= delivered_max_) {
@@ -296,7 +331,7 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
         return progress;
       }
       note = {After(now_ms, lease->visibility_ms, kNeverMs), lease->visibility_ms, lease->consumer,
-              ++deliveries};
+              ++deliveries, record->value_bytes};
       change.type = LogRecordType::kLease;
       change.value = std::as_bytes(std::span(&note, 1));
       change.value_bytes = change.value.size();
@@ -310,7 +345,7 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
       return progress;
     }
     if (!expired) {
-      if (!visitor(ViewOf(location, deliveries))) return progress;
+      if (!visitor(ViewOf(ref, *record, deliveries))) return progress;
       ++progress.items;
     }
     ApplyRoomed(change);
@@ -322,18 +357,23 @@ QueueProgress QueueStore::Peek(std::uint64_t items_max, std::uint64_t now_ms, Vi
   QueueProgress progress;
   ReleaseOverdue(now_ms);
   std::uint64_t expired_left = kItemsPerCallMax;
-  VisitReady([&](std::uint64_t location) {
+  bool blocked = false;
+  VisitReady([&](const Ref& ref) {
     if (progress.items == items_max) return false;
-    const bool expired = HasExpired(location, now_ms);
+    const RecordHeader* const record = log_.Look(ref.location);
+    blocked = record == nullptr;
+    if (blocked) return false;
+    const bool expired = HasExpired(*record, now_ms);
     if (progress.items == kItemsPerCallMax || (expired && expired_left-- == 0)) {
       progress.more = true;
       return false;
     }
     if (expired) return true;
-    if (!visitor(ViewOf(location, DeliveriesOf(KeyOf(location).id())))) return false;
+    if (!visitor(ViewOf(ref, *record, DeliveriesOf(ref.key.id())))) return false;
     ++progress.items;
     return true;
   });
+  if (blocked) WantAhead();  // Nothing has changed: all of it is shown again.
   return progress;
 }
 
@@ -350,7 +390,7 @@ StatusCode QueueStore::EndLease(LogRecordType type, std::uint64_t id, std::uint6
       delivered.deadline_ms <= now_ms) {
     return StatusCode::kFailedPrecondition;
   }
-  const ItemKey key = KeyOf(delivered.location);
+  const ItemKey key = KeyOf(id, delivered);
   if (Apply(ChangeOf(type, key)).value() != 0) return StatusCode::kOk;
   partition_.CountRefused();
   return StatusCode::kResourceExhausted;
@@ -367,7 +407,8 @@ StatusCode QueueStore::Nack(std::uint64_t id, std::uint64_t deliveries, std::uin
 bool QueueStore::ReleaseOverdue(std::uint64_t now_ms) {
   for (std::uint64_t released = 0; NextTimeoutMs() <= now_ms; ++released) {
     if (released == kReleasesPerCallMax) return true;
-    const ItemKey key = KeyOf(delivered_.find(deadlines_.begin()->second)->second.location);
+    const std::uint64_t id = deadlines_.begin()->second;
+    const ItemKey key = KeyOf(id, delivered_.find(id)->second);
     TP_CHECK(Apply(ChangeOf(LogRecordType::kRelease, key)).value() != 0);
   }
   return false;

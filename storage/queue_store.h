@@ -52,8 +52,9 @@ struct LeaseNote {
   std::uint64_t visibility_ms = 0;  // What a lease gets again under a new owner.
   std::uint64_t consumer = 0;       // Whatever the caller knows the consumer by.
   std::uint64_t deliveries = 0;     // This one included.
+  std::uint64_t value_bytes = 0;    // Of the item, whose record may not be in DRAM.
 };
-static_assert(sizeof(LeaseNote) == 32);
+static_assert(sizeof(LeaseNote) == 40);
 static_assert(std::has_unique_object_representations_v<LeaseNote>);
 
 // An item as it is delivered. Views as StoredValue has them.
@@ -124,6 +125,10 @@ struct MovedItem {
 //
 // Every change is a LogRecord of one item, so that whoever obeys them in order has the same queue.
 //
+// Where Log::blocked() says so after an operation, it has met an item that must be fetched first:
+// what it returned means nothing, and it has changed nothing but what it does before anything else
+// (ends of leases and of expired items). A delivery that has met one behind others ends before it.
+//
 // Memory: the record, and 8 bytes of a LocationDeque or about 20 of a TreeIndex; delivered items
 // stand in a table on the heap (delivered_bytes) until they are gone. kResourceExhausted always
 // means: nothing changed, and pops and acks still work. Cost of a push or pop: one write or read of
@@ -140,6 +145,10 @@ class QueueStore final : public Store {
   PushOutcome Push(Bytes value, const PushOptions& options, std::uint64_t now_ms);
   // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
   PushOutcome Push(ValueWriter& value, const PushOptions& options, std::uint64_t now_ms);
+  // So that the next pushes of so many items, with values of `value_bytes` in all, are not refused
+  // in the middle for memory that is only coming. False: it is (Log::makes_room), and none was
+  // pushed.
+  bool Reserve(std::uint64_t items, std::uint64_t value_bytes);
 
   // Delivers up to `items_max` ready items in order (4,096 per call, and as many expired ones
   // passed) until the visitor refuses one, and removes each as the visitor accepts it. None ready:
@@ -180,8 +189,8 @@ class QueueStore final : public Store {
     // (priority, id) of the last one, or (deadline, id).
     std::pair<std::uint64_t, std::uint64_t> last;
   };
-  // The next item, expired ones passed over; false: there is none. Those that were never leased
-  // come in their order.
+  // The next item, expired ones passed over; false: there is none, or (Log::blocked) it must be
+  // fetched first. Those that were never leased come in their order.
   bool NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem* item, MovedItem* moved);
   // 0: there was no item yet.
   std::uint64_t next_id() const { return next_id_; }
@@ -215,9 +224,17 @@ class QueueStore final : public Store {
  private:
   friend class Partition;
 
-  // An item that was delivered under a lease, leased or (`deadline_ms` 0) in returned_.
+  // An item and where its record lies; `location` 0: there is none.
+  struct Ref {
+    ItemKey key;
+    std::uint64_t location = 0;
+  };
+  // An item that was delivered under a lease, leased or (`deadline_ms` 0) in returned_. What its
+  // end takes to know is here: its record may be on a device.
   struct Delivered {
     std::uint64_t location = 0;
+    std::uint64_t priority = 0;
+    std::uint64_t value_bytes = 0;
     std::uint64_t deliveries = 0;
     std::uint64_t deadline_ms = 0;
     std::uint64_t consumer = 0;
@@ -228,29 +245,36 @@ class QueueStore final : public Store {
 
   // ---- Looking.
   bool by_priority() const { return tree_.has_value(); }
-  ItemKey KeyOf(std::uint64_t location) const {
-    return ItemKey::Of(Log::KeyOf(*log_.At(location)));
+  ItemKey KeyOf(std::uint64_t id, const Delivered& delivered) const {
+    return ItemKey::Make(by_priority(), delivered.priority, id);
   }
-  bool HasExpired(std::uint64_t location, std::uint64_t now_ms) const {
-    const std::uint64_t expiry_ms = log_.ExpiryOf(*log_.At(location));
+  Ref RefOf(std::uint64_t id, const Delivered& delivered) const {
+    return {KeyOf(id, delivered), delivered.location};
+  }
+  Ref RefOf(TreeIndex::Place place) const;
+  bool HasExpired(const RecordHeader& record, std::uint64_t now_ms) const {
+    const std::uint64_t expiry_ms = log_.ExpiryOf(record);
     return expiry_ms != 0 && expiry_ms <= now_ms;
   }
   std::uint64_t DeliveriesOf(std::uint64_t id) const;
   // What the next item that is pushed is called.
   std::uint64_t NextId() const;
   // The first ready item that was never leased, and whether one of returned_ goes before it.
-  std::uint64_t FirstFresh() const;
+  Ref FirstFresh() const;
   bool ReturnedIsFirst() const;
-  // The item that is to be delivered next; 0: none is ready.
-  std::uint64_t FirstReady() const;
-  std::uint64_t FirstReturned() const;
+  // The item that is to be delivered next.
+  Ref FirstReady() const;
+  Ref FirstReturned() const;
   // The same for a delivery under a lease: with a full table, one that stands there already.
-  std::uint64_t FirstToLease() const;
+  Ref FirstToLease() const;
   // Ready or leased; 0: it is in neither.
   std::uint64_t Locate(const ItemKey& key) const;
-  QueueItem ViewOf(std::uint64_t location, std::uint64_t deliveries);
-  void VisitReady(absl::FunctionRef<bool(std::uint64_t)> visit) const;
-  std::uint64_t PassImage(ImagePlace* place) const;
+  QueueItem ViewOf(const Ref& ref, const RecordHeader& record, std::uint64_t deliveries);
+  void VisitReady(absl::FunctionRef<bool(const Ref&)> visit) const;
+  void WantAhead();
+  void StopAtBlocked(QueueProgress* progress);
+  Ref PassImage(ImagePlace* place) const;
+  void WantImage(ImagePlace place);
 
   // ---- Changing.
   LogRecord ChangeOf(LogRecordType type, const ItemKey& key) const;
@@ -264,6 +288,8 @@ class QueueStore final : public Store {
                       std::uint64_t now_ms);
   bool MakeIndexRoom(const LogRecord& change);
   Room MakeRoom(const LogRecord& change);
+  Room MakeRecordRoom(const LogRecord& change);
+  std::uint64_t AppendRecord(const LogRecord& change);
   // Room is made: gives it its version and applies it.
   Lsn ApplyRoomed(LogRecord& change);
   void ApplyPush(const LogRecord& change);
@@ -283,6 +309,7 @@ class QueueStore final : public Store {
   // Ready items that were never leased: of Kind::kPriority in the tree, else in the deque.
   std::optional<TreeIndex> tree_;
   LocationDeque fresh_;
+  Stream stream_ = Stream::kVolatile;
   // The other ready ones, as (priority, id). On the heap, so that a lease can always end: a page of
   // the tree may find no memory. They all stand in delivered_, which bounds them.
   std::set<std::pair<std::uint64_t, std::uint64_t>> returned_;

@@ -14,6 +14,12 @@ Lsn QueueStore::Apply(const LogRecord& record) {
     const auto found = delivered_.find(ItemKey::Of(record.key).id());
     if (found != delivered_.end() && found->second.leased()) return {};
   }
+  if (record.type == LogRecordType::kDelete || record.type == LogRecordType::kExpire) {
+    // What was never delivered is counted by its record.
+    const ItemKey key = ItemKey::Of(record.key);
+    const std::uint64_t location = delivered_.contains(key.id()) ? 0 : Locate(key);
+    if (location != 0 && log_.Look(location) == nullptr) return {};
+  }
   for (;;) {
     const Room room = MakeRoom(record);
     if (room == Room::kNone) return {};
@@ -36,7 +42,7 @@ Room QueueStore::MakeRoom(const LogRecord& change) {
         if (log_.reclaiming()) return Room::kNone;
         return log_.Reclaim() && MakeIndexRoom(change) ? Room::kMoved : Room::kNone;
       }
-      return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
+      return MakeRecordRoom(change);
     case LogRecordType::kDelete:
     case LogRecordType::kExpire:
       if (!partition_.options().tombstones || !HasKey(change.key)) return Room::kReady;
@@ -73,16 +79,30 @@ void QueueStore::ApplyPush(const LogRecord& change) {
   const std::uint64_t id = ItemKey::Of(change.key).id();
   TP_CHECK(id >= next_id_);
   next_id_ = id + 1;
-  const bool extent = !change.extent_segments.empty();
-  const std::uint64_t location = log_.Append(
-      Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
+  const std::uint64_t location = AppendRecord(change);
   if (by_priority()) {
     tree_->Insert(change.key, location, false);
   } else {
     fresh_.Append(id, location);
   }
-  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes);
+}
+
+// Extents stay in DRAM with the records that name them.
+Room QueueStore::MakeRecordRoom(const LogRecord& change) {
+  const Stream stream = change.extent_segments.empty() ? stream_ : Stream::kVolatile;
+  return log_.MakeRoom(stream, log_.BytesFor(change), MemoryClass::kUser);
+}
+
+// Room must have been made.
+std::uint64_t QueueStore::AppendRecord(const LogRecord& change) {
   payload_bytes_ += change.key.size() + change.value_bytes;
+  if (change.extent_segments.empty()) {
+    return log_.Append(stream_, change, RecordType::kPut, change.lsn);
+  }
+  const std::uint64_t location =
+      log_.Append(Stream::kVolatile, change, RecordType::kPutExtent, change.lsn);
+  log_.AdoptExtent(change.extent_segments, change.value_bytes);
+  return location;
 }
 
 void QueueStore::ApplyRemoval(const LogRecord& change) {
@@ -109,7 +129,12 @@ void QueueStore::ApplyLease(const LogRecord& change) {
   } else {
     EraseFresh(key);
   }
-  delivered = {location, note.deliveries, note.deadline_ms, note.consumer};
+  delivered = {.location = location,
+               .priority = key.priority(),
+               .value_bytes = note.value_bytes,
+               .deliveries = note.deliveries,
+               .deadline_ms = note.deadline_ms,
+               .consumer = note.consumer};
   deadlines_.emplace(note.deadline_ms, key.id());
 }
 
@@ -153,13 +178,16 @@ std::uint64_t QueueStore::Unlink(const ItemKey& key) {
   const std::uint64_t id = key.id();
   const std::uint64_t location = Locate(key);
   if (location == 0) return 0;
-  const RecordHeader& record = *log_.At(location);
-  payload_bytes_ -= std::uint64_t{record.key_bytes} + record.value_bytes;
   const auto found = delivered_.find(id);
   if (found == delivered_.end()) {
+    // Not at hand only where a whole queue is dropped unread.
+    if (const RecordHeader* record = log_.Peek(location); record != nullptr) {
+      payload_bytes_ -= std::uint64_t{record->key_bytes} + record->value_bytes;
+    }
     EraseFresh(key);
     return location;
   }
+  payload_bytes_ -= key.size + found->second.value_bytes;
   if (found->second.leased()) {
     TP_CHECK(deadlines_.erase({found->second.deadline_ms, id}) == 1);
   } else {
@@ -205,7 +233,7 @@ void QueueStore::Relocate(std::uint64_t* slot, const RecordHeader& record, std::
 }
 
 void QueueStore::Discard(std::uint64_t* /*slot*/, std::uint64_t location) {
-  Remove(KeyOf(location));
+  Remove(ItemKey::Of(Log::KeyOf(*log_.At(location))));
 }
 
 bool QueueStore::IndexSlice(absl::FunctionRef<bool()> /*done*/) { return false; }
@@ -213,18 +241,19 @@ bool QueueStore::IndexSlice(absl::FunctionRef<bool()> /*done*/) { return false; 
 bool QueueStore::FreeSlice(std::uint64_t* /*position*/, absl::FunctionRef<bool()> done) {
   while (!deadlines_.empty()) {
     if (done()) return true;
-    Remove(KeyOf(delivered_.find(deadlines_.begin()->second)->second.location));
+    const std::uint64_t id = deadlines_.begin()->second;
+    Remove(KeyOf(id, delivered_.find(id)->second));
   }
-  for (std::uint64_t first = FirstReady(); first != 0; first = FirstReady()) {
+  for (Ref first = FirstReady(); first.location != 0; first = FirstReady()) {
     if (done()) return true;
-    Remove(KeyOf(first));
+    Remove(first.key);
   }
   return false;
 }
 
 void QueueStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const {
-  VisitReady([&](std::uint64_t location) {
-    visit(location);
+  VisitReady([&](const Ref& ref) {
+    visit(ref.location);
     return true;
   });
   for (const auto& [id, delivered] : delivered_) {
@@ -243,22 +272,27 @@ void QueueStore::CheckInvariants() const {
   std::uint64_t payload_bytes = 0;
   std::unordered_set<std::uint64_t> ready_again;
   ItemKey last;
-  VisitReady([&](std::uint64_t location) {
-    const ItemKey key = KeyOf(location);
-    TP_CHECK(AsText(last.view()) < AsText(key.view()));
-    TP_CHECK(key.id() < next_id_);
-    TP_CHECK(Locate(key) == location);
-    if (delivered_.contains(key.id())) ready_again.insert(key.id());
-    const RecordHeader& record = *log_.At(location);
-    payload_bytes += std::uint64_t{record.key_bytes} + record.value_bytes;
-    last = key;
+  bool all_read = true;
+  const auto check_record = [&](const ItemKey& key, std::uint64_t location) {
+    const RecordHeader* record = log_.segments().Find(location);
+    all_read = all_read && record != nullptr;
+    if (record == nullptr) return;
+    TP_CHECK(AsText(Log::KeyOf(*record)) == AsText(key.view()));
+    payload_bytes += std::uint64_t{record->key_bytes} + record->value_bytes;
+  };
+  VisitReady([&](const Ref& ref) {
+    TP_CHECK(AsText(last.view()) < AsText(ref.key.view()));
+    TP_CHECK(ref.key.id() < next_id_);
+    TP_CHECK(Locate(ref.key) == ref.location);
+    if (delivered_.contains(ref.key.id())) ready_again.insert(ref.key.id());
+    check_record(ref.key, ref.location);
+    last = ref.key;
     ++ready;
     return true;
   });
   std::uint64_t leased = 0;
   for (const auto& [id, delivered] : delivered_) {
-    const ItemKey key = KeyOf(delivered.location);
-    TP_CHECK(key.id() == id);
+    const ItemKey key = KeyOf(id, delivered);
     TP_CHECK(id < next_id_);
     TP_CHECK(delivered.deliveries > 0);
     TP_CHECK(ready_again.contains(id) != delivered.leased());
@@ -266,13 +300,12 @@ void QueueStore::CheckInvariants() const {
     TP_CHECK(by_priority() ? !tree_->Find(key.view()).valid() : fresh_.Find(id) == nullptr);
     if (!delivered.leased()) continue;
     TP_CHECK(deadlines_.contains({delivered.deadline_ms, id}));
-    const RecordHeader& record = *log_.At(delivered.location);
-    payload_bytes += std::uint64_t{record.key_bytes} + record.value_bytes;
+    check_record(key, delivered.location);
     ++leased;
   }
   TP_CHECK(leased == deadlines_.size());
   TP_CHECK(ready + leased == size());
-  TP_CHECK(payload_bytes == payload_bytes_);
+  TP_CHECK(all_read ? payload_bytes == payload_bytes_ : payload_bytes <= payload_bytes_);
 }
 
 }  // namespace tidepool::storage

@@ -6,6 +6,7 @@
 #include "proto/base/limits.h"
 #include "storage/partition.h"
 #include "storage/queue_store.h"
+#include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 namespace {
@@ -23,13 +24,12 @@ std::uint64_t AtMs(std::uint64_t left_ms, std::uint64_t now_ms) {
 
 }  // namespace
 
-// The location of the next one; 0: there is none.
-std::uint64_t QueueStore::PassImage(ImagePlace* place) const {
+QueueStore::Ref QueueStore::PassImage(ImagePlace* place) const {
   if (place->step == ImagePlace::Step::kReturned) {
     const auto next = returned_.upper_bound(place->last);
     if (next != returned_.end()) {
       place->last = *next;
-      return delivered_.find(next->second)->second.location;
+      return RefOf(next->second, delivered_.find(next->second)->second);
     }
     *place = {ImagePlace::Step::kLeased, {0, 0}};
   }
@@ -37,37 +37,52 @@ std::uint64_t QueueStore::PassImage(ImagePlace* place) const {
     const auto next = deadlines_.upper_bound(place->last);
     if (next != deadlines_.end()) {
       place->last = *next;
-      return delivered_.find(next->second)->second.location;
+      return RefOf(next->second, delivered_.find(next->second)->second);
     }
     *place = {ImagePlace::Step::kFresh, {0, 0}};
   }
   if (by_priority()) {
     const ItemKey last = ItemKey::Make(true, place->last.first, place->last.second);
-    const TreeIndex::Place next = tree_->UpperBound(last.view());
-    if (!next.valid()) return 0;
-    TreeKeyBuffer buffer;
-    const ItemKey key = ItemKey::Of(tree_->KeyOf(next, &buffer));
-    place->last = {key.priority(), key.id()};
-    return tree_->At(next).location;
+    const Ref next = RefOf(tree_->UpperBound(last.view()));
+    if (next.location != 0) place->last = {next.key.priority(), next.key.id()};
+    return next;
   }
   std::uint64_t& id = place->last.second;
   for (id = std::max(id + 1, fresh_.begin()); id < fresh_.end(); ++id) {
-    if (const std::uint64_t* word = fresh_.Find(id); word != nullptr) return *word;
+    if (const std::uint64_t* word = fresh_.Find(id); word != nullptr) {
+      return {ItemKey::Make(false, 0, id), *word};
+    }
   }
-  return 0;
+  return {};
+}
+
+// What comes next is fetched together.
+void QueueStore::WantImage(ImagePlace place) {
+  for (std::size_t left = kFetchedRecordsMax; left > 0; --left) {
+    const Ref ref = PassImage(&place);
+    if (ref.location == 0) return;
+    (void)log_.Look(ref.location);
+  }
 }
 
 bool QueueStore::NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem* item,
                              MovedItem* moved) {
   for (;;) {
-    const std::uint64_t location = PassImage(place);
-    if (location == 0) return false;
-    const std::uint64_t id = KeyOf(location).id();
+    const ImagePlace before = *place;
+    const Ref ref = PassImage(place);
+    if (ref.location == 0) return false;
+    const RecordHeader* const record = log_.Look(ref.location);
+    if (record == nullptr) {
+      *place = before;
+      WantImage(before);
+      return false;
+    }
+    const std::uint64_t id = ref.key.id();
     const auto found = delivered_.find(id);
     // One that is overdue is ready over there, as it is here for whoever asks next.
     const bool leased = found != delivered_.end() && found->second.deadline_ms > now_ms;
-    if (!leased && HasExpired(location, now_ms)) continue;
-    *item = ViewOf(location, found == delivered_.end() ? 0 : found->second.deliveries);
+    if (!leased && HasExpired(*record, now_ms)) continue;
+    *item = ViewOf(ref, *record, found == delivered_.end() ? 0 : found->second.deliveries);
     *moved = {};
     moved->id = id;
     moved->priority = item->priority;
@@ -125,19 +140,22 @@ StatusCode QueueStore::ImportChange(const MovedItem& item, LogRecord& change,
   change.expiry_ms = expiry_ms == kNeverMs ? 0 : expiry_ms;
   for (Room room = Room::kMoved; room != Room::kReady;) {
     // What was delivered before stands on the heap only.
-    room = is_fresh ? MakeRoom(change)
-                    : log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kUser);
-    if (room == Room::kNone) return StatusCode::kResourceExhausted;
+    room = is_fresh ? MakeRoom(change) : MakeRecordRoom(change);
+    if (room == Room::kNone) {
+      log_.NoteRefused();
+      return StatusCode::kResourceExhausted;
+    }
   }
   partition_.Stamp(change);
-  const bool extent = !change.extent_segments.empty();
-  const std::uint64_t location = log_.Append(
-      Stream::kVolatile, change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
-  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes);
-  payload_bytes_ += change.key.size() + change.value_bytes;
+  const std::uint64_t location = AppendRecord(change);
   if (!is_fresh) {
     const std::uint64_t deadline_ms = AtMs(item.lease_left_ms, now_ms);
-    delivered_[item.id] = {location, item.deliveries, deadline_ms, item.consumer};
+    delivered_[item.id] = {.location = location,
+                           .priority = item.priority,
+                           .value_bytes = item.value_bytes,
+                           .deliveries = item.deliveries,
+                           .deadline_ms = deadline_ms,
+                           .consumer = item.consumer};
     if (deadline_ms != 0) {
       deadlines_.emplace(deadline_ms, item.id);
     } else {

@@ -124,6 +124,9 @@ class TreeIndex {
   // more. True: more to do.
   bool FreeSlice(absl::FunctionRef<bool()> done);
 
+  // A key up to this is never read from its record.
+  std::uint32_t whole_key_bytes_max() const { return pages_.shape().inline_max; }
+
   // ---- Accounts.
   std::uint32_t height() const { return height_; }  // 1: the root is a leaf.
   std::uint64_t page_count() const { return page_count_; }

@@ -128,7 +128,8 @@ Status Receiver::Take(const v1::PartitionPiece& piece) {
       [code, complete, bytes, reader = reader_](Core& at) {
         *code = reader->Apply(AsBytes(*bytes), at.store().NowMs());
         *complete = reader->complete();
-        (void)at.store().TakeRefused();  // A piece is not taken twice.
+        // Only for want of memory that will come the same piece is given again.
+        if (*code != StatusCode::kResourceExhausted) (void)at.store().TakeRefused();
       },
       Deadline::AfterMs(kCoreMs)));
   if (*code == StatusCode::kResourceExhausted) return NoMemory();

@@ -278,7 +278,7 @@ bool Spiller::BeginOne() {
     return writes_ < kWritesMax && BeginFreezing();
   }
   if (cached_.empty()) return false;
-  BeginEvicting();
+  BeginFreeing();
   return true;
 }
 
@@ -297,7 +297,7 @@ bool Spiller::BeginFreezing() {
   return true;
 }
 
-void Spiller::BeginEvicting() {
+void Spiller::BeginFreeing() {
   keeping_ = {TakeFirst(cached_), sizeof(SegmentHeader)};
   log_.segments()[keeping_.segment].state = SegmentState::kCompacting;
 }
@@ -386,7 +386,7 @@ bool Spiller::KeepOn(absl::FunctionRef<bool()> done) {
     log_.FinishCompacted(index);
     log_.FreeDead();
     volume_.NoteLeft();
-    ++counters_.evicted_segments;
+    ++counters_.freed_cache_segments;
   } else {
     leaving_.push_back(index);
     LeaveMemory();

@@ -30,7 +30,7 @@ struct SpillCounters {
   std::uint64_t reads = 0;         // Of records.
   std::uint64_t failed_reads = 0;  // By the device, or by the checksum.
   std::uint64_t failed_writes = 0;
-  std::uint64_t evicted_segments = 0;  // Of the read cache.
+  std::uint64_t freed_cache_segments = 0;  // Of the read cache.
 };
 
 // Owner core only. Never waits for a device: what is under way goes on in Poll.
@@ -104,7 +104,7 @@ class Spiller final : public SpillTarget {
   std::uint32_t TakeFirst(std::deque<Offered>& offered);
   bool BeginOne();
   bool BeginFreezing();
-  void BeginEvicting();
+  void BeginFreeing();
   bool FreezeOn(absl::FunctionRef<bool()> done);
   bool KeepOn(absl::FunctionRef<bool()> done);
   void Keep(const RecordHeader& record, std::uint64_t location, bool copy);

@@ -1,11 +1,7 @@
 // Programs whose data is larger than the daemon's memory: what leaves it is read back for whoever
 // asks, in order and exactly once.
-#include <sys/types.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <random>
 #include <string>
@@ -13,36 +9,10 @@
 #include <vector>
 
 #include "tests/client/sdk_fixture.h"
+#include "tests/client/spilling_cluster.h"
 
 namespace tidepool::testing {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A daemon of 64 MiB with a device on the build's disk: /tmp may be memory without direct I/O.
-class SpillingCluster {
- public:
-  explicit SpillingCluster(const std::string& bytes = "512MiB") {
-    std::string pattern = "spill_test.XXXXXX";
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = fs::absolute(pattern).string();
-    cluster_ = std::make_unique<TestCluster>(TestClusterOptions{
-        .memory = "64MiB", .flags = {"--nvm-dir=" + path_, "--nvm-size=" + bytes}});
-    cluster_->WaitReady();
-  }
-  ~SpillingCluster() {
-    cluster_.reset();
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  SpillingCluster(const SpillingCluster&) = delete;
-  SpillingCluster& operator=(const SpillingCluster&) = delete;
-  TestCluster& operator*() { return *cluster_; }
-
- private:
-  std::string path_;
-  std::unique_ptr<TestCluster> cluster_;
-};
 
 std::string KeyOf(int i) { return "key" + std::to_string(i); }
 // 2,000 bytes that say whose and of which round they are.

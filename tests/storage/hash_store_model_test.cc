@@ -392,6 +392,12 @@ TEST_CASE("ModelOfRecordsThatLeaveMemory") {
   RunSpillModel(TinyStore(64 * 4096), 4096, 4000, 1500, 60'000, false);
 }
 
+TEST_CASE("ModelOfRecordsThatLeaveMemoryBehindAFilter") {
+  StoreOptions options = TinyStore(80 * 4096);
+  options.partition.prefilter.kind = PrefilterKind::kAbsent;
+  RunSpillModel(options, 4096, 4000, 1500, 60'000, false);
+}
+
 TEST_CASE("ModelOfRecordsThatLeaveMemoryAndFillTheDevice") {
   RunSpillModel(TinyStore(40 * 4096), 96, 3000, 1500, 60'000, true);
 }

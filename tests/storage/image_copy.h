@@ -2,12 +2,26 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "storage/partition_image.h"
 
 namespace tidepool::storage {
+
+// Again when what it wants has been fetched.
+inline void RunFetching(CoreStore& core, const std::function<void()>& task) {
+  task();
+  bool ran = !core.blocked();
+  const std::function<void()> again = [&] {
+    task();
+    if (core.blocked()) return core.Fetch(again);
+    ran = true;
+  };
+  if (!ran) core.Fetch(again);
+  while (!ran) core.Poll();
+}
 
 // All pieces of a partition, which is frozen by it.
 inline std::vector<std::string> PiecesOf(CoreStore& core, PartitionId id) {
@@ -16,8 +30,12 @@ inline std::vector<std::string> PiecesOf(CoreStore& core, PartitionId id) {
   std::vector<std::string> pieces;
   std::string room(kImagePieceBytes, '\0');
   for (bool ok = true;;) {
-    const std::size_t bytes =
-        writer.Next({reinterpret_cast<std::byte*>(room.data()), room.size()}, core.NowMs(), &ok);
+    std::size_t bytes = 0;
+    const auto next = [&] {
+      bytes =
+          writer.Next({reinterpret_cast<std::byte*>(room.data()), room.size()}, core.NowMs(), &ok);
+    };
+    RunFetching(core, next);
     REQUIRE(ok);
     if (bytes == 0) return pieces;
     pieces.push_back(room.substr(0, bytes));
@@ -33,7 +51,12 @@ inline StatusCode CopyImage(CoreStore& from, CoreStore& to, PartitionId id,
   if (!added.ok()) return added.code();
   ImageReader reader(to, id);
   for (const std::string& piece : pieces) {
-    const StatusCode code = reader.Apply(AsBytes(piece), to.NowMs());
+    StatusCode code = reader.Apply(AsBytes(piece), to.NowMs());
+    while (code == StatusCode::kResourceExhausted && to.makes_room()) {
+      to.BackgroundSlice(1'000'000);
+      to.Poll();
+      code = reader.Apply(AsBytes(piece), to.NowMs());
+    }
     if (code != StatusCode::kOk) return code;
     to.BackgroundSlice(1'000'000);
   }

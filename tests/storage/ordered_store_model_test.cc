@@ -109,14 +109,17 @@ class Model {
       options.range = Of(range);
       options.range.after_begin = goes_on && !options.reverse;
       const std::size_t before = seen.size();
-      progress = ordered_.Scan(options, fixture_.core->NowMs(), [&](const RecordView& view) {
-        seen.push_back(std::string(AsText(view.key)));
-        if (options.keys_only) return true;
-        const Expected& expected = model_.at(seen.back());
-        REQUIRE(view.value_bytes == expected.value.size());
-        if (view.extent == nullptr) REQUIRE(AsText(view.value) == expected.value);
-        REQUIRE(view.expiry_ms == expected.expiry_ms);
-        return true;
+      progress = fixture_.Run([&] {
+        seen.resize(before);
+        return ordered_.Scan(options, fixture_.core->NowMs(), [&](const RecordView& view) {
+          seen.push_back(std::string(AsText(view.key)));
+          if (options.keys_only) return true;
+          const Expected& expected = model_.at(seen.back());
+          REQUIRE(view.value_bytes == expected.value.size());
+          if (view.extent == nullptr) REQUIRE(AsText(view.value) == expected.value);
+          REQUIRE(view.expiry_ms == expected.expiry_ms);
+          return true;
+        });
       });
       REQUIRE(progress.records == seen.size() - before);
       REQUIRE(progress.records <= options.records_max);
@@ -129,7 +132,8 @@ class Model {
   }
   void Count() {
     const Range range = RandomRange();
-    const RangeProgress progress = ordered_.CountRange(Of(range), fixture_.core->NowMs());
+    const RangeProgress progress =
+        fixture_.Run([&] { return ordered_.CountRange(Of(range), fixture_.core->NowMs()); });
     if (progress.done) {
       REQUIRE(progress.records == KeysIn(range).size());
     } else {
@@ -141,8 +145,9 @@ class Model {
     const Range range = RandomRange();
     const std::vector<std::string> keys = KeysIn(range);
     StatusCode code = StatusCode::kOk;
-    const RangeProgress progress =
-        ordered_.EraseRange(Of(range), 1 + Below(40), fixture_.core->NowMs(), &code);
+    const std::uint64_t records_max = 1 + Below(40);
+    const RangeProgress progress = fixture_.Run(
+        [&] { return ordered_.EraseRange(Of(range), records_max, fixture_.core->NowMs(), &code); });
     REQUIRE(code == StatusCode::kOk);
     REQUIRE(progress.records <= keys.size());
     for (std::uint64_t i = 0; i < progress.records; ++i) model_.erase(keys[i]);
@@ -207,6 +212,33 @@ TEST_CASE("RangesWithExtents") { RunModel(TinyStore(16 << 20, 8192), 200, 30'000
 
 TEST_CASE("RangesWithLittleMemory") {
   RunModel(TinyStore(100 * 4096), 800, 1500, 40'000, 500, true);
+}
+
+void RunSpillModel(StoreOptions options, std::uint64_t slots, int keys, std::size_t value_bytes_max,
+                   int steps) {
+  const std::uint64_t seed = TestSeed();
+  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  options.slots = slots;
+  options.device_seed = seed;
+  Model model(options, seed, keys, value_bytes_max);
+  model.Run(steps, 500);
+  const SpillCounters counters = model.fixture().core->counters().spill;
+  REQUIRE(counters.spilled_segments > 0);
+  REQUIRE(model.fixture().fetches > 0);
+}
+
+TEST_CASE("RangesThatLeaveMemory") {
+  RunSpillModel(TinyStore(96 * 8192, 8192), 2048, 2000, 1'500, 30'000);
+}
+
+TEST_CASE("RangesThatLeaveMemoryWithTinyPages") {
+  StoreOptions options = TinyStore(200 * 4096);
+  options.core.tree_page_bytes = 256;
+  RunSpillModel(options, 4096, 3000, 1'000, 30'000);
+}
+
+TEST_CASE("RangesThatFillTheDevice") {
+  RunSpillModel(TinyStore(64 * 8192, 8192), 64, 1200, 1'500, 30'000);
 }
 
 TEST_CASE("RangesWithTombstones") {

@@ -289,6 +289,41 @@ TEST_CASE("QueueDoesWhatItsModelDoesAtTheBrimOfMemory") {
   REQUIRE(model.fixture().core->counters().compacted_segments > 0);
 }
 
+StoreOptions Spilling(Kind kind, std::uint64_t memory_bytes, std::uint64_t slots) {
+  StoreOptions options = Small(kind, memory_bytes);
+  options.slots = slots;
+  return options;
+}
+
+TEST_CASE("QueueThatLeavesMemoryDoesWhatItsModelDoes") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueThatLeavesMemoryDoesWhatItsModelDoes");
+  Model model(Spilling(kind, 240 << 10, 2'000), 60, &random);
+  model.Run(30'000, 200);
+  REQUIRE(model.fixture().core->counters().spill.spilled_segments > 0);
+  REQUIRE(model.fixture().fetches > 0);
+}
+
+TEST_CASE("QueueThatFillsItsDeviceDoesWhatItsModelDoes") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueThatFillsItsDeviceDoesWhatItsModelDoes");
+  Model model(Spilling(kind, 240 << 10, 40), 75, &random);
+  model.Run(30'000, 200);
+  REQUIRE(model.refused() > 0);
+  REQUIRE(model.fixture().fetches > 0);
+}
+
+TEST_CASE("QueueThatLeavesMemoryMovesAgainAndAgain") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("QueueThatLeavesMemoryMovesAgainAndAgain");
+  Model model(Spilling(kind, 400 << 10, 2'000), 70, &random);
+  for (int round = 0; round < 40; ++round) {
+    model.Run(static_cast<int>(random.Below(600)), 200);
+    model.Move();
+  }
+  REQUIRE(model.fixture().core->counters().spill.spilled_segments > 0);
+}
+
 TEST_CASE("QueueThatMovesAgainAndAgainDoesWhatItsModelDoes") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   test::Random random("QueueThatMovesAgainAndAgainDoesWhatItsModelDoes");

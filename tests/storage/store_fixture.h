@@ -78,8 +78,9 @@ struct StoreFixture {
         ++fetches;
         continue;
       }
-      if constexpr (std::is_same_v<decltype(outcome), HashOutcome>) {
-        if (outcome.code == StatusCode::kResourceExhausted && core->makes_room()) {
+      if constexpr (requires { outcome.version; }) {
+        if (outcome.code == StatusCode::kResourceExhausted && core->TakeRefused() &&
+            core->makes_room()) {
           ++waits_for_room;
           core->BackgroundSlice(1'000'000);
           core->Poll();

@@ -1,0 +1,130 @@
+// Ranges and queues that are larger than the daemon's memory.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/client/sdk_fixture.h"
+#include "tests/client/spilling_cluster.h"
+
+namespace tidepool::testing {
+namespace {
+
+// 120 MB of values: twice what the daemon's memory holds.
+constexpr int kRecords = 60'000;
+
+std::string KeyOf(int i) {
+  char key[16];
+  std::snprintf(key, sizeof key, "key%06d", i);
+  return key;
+}
+std::string ValueOf(int i) {
+  std::string value = KeyOf(i) + "/";
+  value.resize(2'000, static_cast<char>('a' + i % 26));
+  return value;
+}
+
+void PutAll(const BytesMap& map) {
+  constexpr int kBatch = 500;
+  for (int at = 0; at < kRecords; at += kBatch) {
+    std::vector<std::string> texts;
+    // In no order: what lies together in a segment is far apart in the order of keys.
+    for (int i = at; i < at + kBatch; ++i) {
+      const int key = static_cast<int>((static_cast<std::int64_t>(i) * 7'919) % kRecords);
+      texts.push_back(KeyOf(key));
+      texts.push_back(ValueOf(key));
+    }
+    std::vector<KeyValue> records;
+    for (std::size_t i = 0; i < texts.size(); i += 2) records.push_back({texts[i], texts[i + 1]});
+    RequireOk(map.MultiPut(records).FirstFailure());
+  }
+}
+
+TEST_CASE("Ranges of records on the device are read, counted and erased", "[spill]") {
+  SpillingCluster spilling;
+  Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+  const BytesOrderedMap map = Open<BytesOrderedMap>(client, "ranges");
+  PutAll(map);
+
+  int next = 0;
+  auto all = map.NewScan();
+  for (; all.Next(); ++next) {
+    REQUIRE(all.record().key == KeyOf(next));
+    REQUIRE(all.record().value == ValueOf(next));
+  }
+  RequireOk(all.status());
+  CHECK(next == kRecords);
+
+  next = 40'000;
+  auto down = map.NewScan({.begin = KeyOf(30'000), .end = KeyOf(40'000)}, {.reverse = true});
+  while (down.Next()) {
+    REQUIRE(down.record().key == KeyOf(--next));
+    REQUIRE(down.record().value == ValueOf(next));
+  }
+  RequireOk(down.status());
+  CHECK(next == 30'000);
+
+  CHECK(map.First().value().key == KeyOf(0));
+  CHECK(map.Last().value().key == KeyOf(kRecords - 1));
+  CHECK(map.CountRange({}).value() == kRecords);
+  CHECK(map.EraseRange({.begin = KeyOf(10'000), .end = KeyOf(13'000)}).value() == 3'000);
+  CHECK(map.CountRange({.begin = KeyOf(9'000), .end = KeyOf(14'000)}).value() == 2'000);
+  for (int i = 0; i < kRecords; i += 97) {
+    const auto got = map.Get(KeyOf(i));
+    if (i >= 10'000 && i < 13'000) {
+      REQUIRE(got.code() == StatusCode::kNotFound);
+    } else {
+      REQUIRE(got.value().bytes == ValueOf(i));
+    }
+  }
+}
+
+TEST_CASE("Records on the device that expire are not counted", "[spill]") {
+  SpillingCluster spilling;
+  Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+  const BytesOrderedMap map = Open<BytesOrderedMap>(client, "expiring");
+  PutOptions options;
+  options.ttl_ms = 3'600'000;
+  for (int i = 0; i < 5'000; ++i) RequireOk(map.Put("a" + KeyOf(i), ValueOf(i), options).status());
+  options.ttl_ms = 1;
+  for (int i = 0; i < 5'000; ++i) RequireOk(map.Put("b" + KeyOf(i), ValueOf(i), options).status());
+  PutAll(map);
+  CHECK(map.CountRange({.begin = "a", .end = "c"}).value() == 5'000);
+  int seen = 0;
+  auto scan = map.NewScan({.begin = "a", .end = "c"}, {.keys_only = true});
+  while (scan.Next()) ++seen;
+  RequireOk(scan.status());
+  CHECK(seen == 5'000);
+}
+
+TEST_CASE("A queue on the device gives its items in order", "[spill]") {
+  SpillingCluster spilling;
+  Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+  const BytesQueue queue = Open<BytesQueue>(client, "line");
+  for (int at = 0; at < kRecords; at += 500) {
+    std::vector<std::string> values;
+    for (int i = at; i < at + 500; ++i) values.push_back(ValueOf(i));
+    const std::vector<std::string_view> views(values.begin(), values.end());
+    RequireOk(queue.MultiPush(views).FirstFailure());
+  }
+
+  // Some one by one, most in groups; of these every other one under leases.
+  int next = 0;
+  for (; next < 500; ++next) REQUIRE(queue.Pop().value().value == ValueOf(next));
+  while (next < kRecords) {
+    PopOptions options;
+    const bool leased = next % 2 == 0;
+    if (leased) options.lease = std::chrono::minutes(10);
+    const auto popped = queue.PopMany(401, options);
+    RequireOk(popped.status());
+    REQUIRE(!popped->empty());
+    for (const auto& item : *popped) REQUIRE(item.value == ValueOf(next++));
+    if (!leased) continue;
+    for (const Status& acked : queue.MultiAck(popped->leases())) RequireOk(acked);
+  }
+  CHECK(queue.Pop().code() == StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tidepool::testing

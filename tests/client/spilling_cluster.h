@@ -1,0 +1,41 @@
+// A daemon whose memory is small, with a device to spill to.
+#pragma once
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "tests/client/sdk_fixture.h"
+
+namespace tidepool::testing {
+
+// A daemon of 64 MiB with a device on the build's disk: /tmp may be memory without direct I/O.
+class SpillingCluster {
+ public:
+  explicit SpillingCluster(const std::string& bytes = "512MiB") {
+    std::string pattern = "spill_test.XXXXXX";
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = std::filesystem::absolute(pattern).string();
+    cluster_ = std::make_unique<TestCluster>(TestClusterOptions{
+        .memory = "64MiB", .flags = {"--nvm-dir=" + path_, "--nvm-size=" + bytes}});
+    cluster_->WaitReady();
+  }
+  ~SpillingCluster() {
+    cluster_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  SpillingCluster(const SpillingCluster&) = delete;
+  SpillingCluster& operator=(const SpillingCluster&) = delete;
+  TestCluster& operator*() { return *cluster_; }
+
+ private:
+  std::string path_;
+  std::unique_ptr<TestCluster> cluster_;
+};
+
+}  // namespace tidepool::testing
