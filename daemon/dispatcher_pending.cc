@@ -30,8 +30,9 @@ WaitFor Dispatcher::WaitsOnStore(Reply* reply) {
     if (lost == StatusCode::kOk) return WaitFor::kDevice;
     *reply = Reply();
     Refuse(reply, lost,
-           lost == StatusCode::kDeviceError ? "the device does not give the record back"
-                                            : "the record on the device is damaged");
+           lost == StatusCode::kDeviceError         ? "the device does not give the record back"
+           : lost == StatusCode::kResourceExhausted ? "no memory to read the value into; try again"
+                                                    : "the record on the device is damaged");
   } else if (reply->answer.code == StatusCode::kResourceExhausted && store_.TakeRefused() &&
              store_.makes_room()) {
     return WaitFor::kMemory;

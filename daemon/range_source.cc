@@ -128,9 +128,9 @@ bool RangeSource::Slice(std::uint64_t end_ns) {
       return false;  // The target wakes this core.
     }
     more = copied_up_to_.has_value() ? CopySlice(*held) : LargeSlice(*held);
-  } while (more && Clock::Real().MonotonicNs() < end_ns);
-  if (more) return true;
+  } while (more && !store_.blocked() && Clock::Real().MonotonicNs() < end_ns);
   if (over_ || store_.blocked()) return false;
+  if (more) return true;
   if (cut_) {
     Send({.kind = RangeItem::Kind::kEnd});
     over_ = true;
@@ -216,8 +216,11 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
   const std::string behind = key + '\0';
   options.range.begin = AsBytes(key);
   options.range.end = AsBytes(behind);
+  bool is_large = false;
   (void)partition.ordered().Scan(options, store_.NowMs(), [&](const storage::RecordView& record) {
     if (record.extent == nullptr) return true;
+    is_large = true;
+    if (!partition.ordered().IsReadable(record)) return false;
     storage::StoredValue stored;
     stored.value = record.value;
     stored.extent = record.extent;
@@ -232,7 +235,11 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
     sending_ = std::move(large);
     return true;
   });
-  if (store_.blocked()) store_.SkipWanted();  // Only small ones leave memory.
+  if (store_.blocked() && !is_large) store_.SkipWanted();  // What is not in DRAM is a small one.
+  if (store_.blocked()) {
+    large_.insert(key);
+    if (store_.TakeLost() != StatusCode::kOk) Fail();
+  }
   if (!sending_.has_value()) return false;
   RangeItem begin;
   begin.kind = RangeItem::Kind::kLargeBegin;

@@ -46,7 +46,9 @@ void CoreStore::CheckInvariants() {
     if (record.type != RecordType::kPutExtent) return;
     log_.ExtentSegmentsOf(record, extents);
     for (const std::uint32_t each : extents) {
-      TP_CHECK(log_.segments()[each].state == SegmentState::kExtent);
+      TP_CHECK(log_.segments()[each].extent);
+      TP_CHECK(log_.segments()[each].records == 1);
+      ++records[each];
       TP_CHECK(!live.contains(each));  // An extent segment belongs to one record.
       live[each] = log_.segments()[each].live;
       TP_CHECK(live[each] != 0);
@@ -93,7 +95,7 @@ void CoreStore::CheckInvariants() {
       continue;
     }
     std::uint64_t tombstones = 0;
-    if (segment.state != SegmentState::kExtent && segment.state != SegmentState::kDead) {
+    if (!segment.extent && segment.state != SegmentState::kDead) {
       // Walks to the end: sizes agree with `used`.
       std::uint32_t at = sizeof(SegmentHeader);
       std::uint64_t newest = 0;
@@ -113,11 +115,10 @@ void CoreStore::CheckInvariants() {
     TP_CHECK(segment.live >= indexed);
     // What is live and in no index is a tombstone that is still needed.
     TP_CHECK(segment.live - indexed <= tombstones);
-    if (segment.state != SegmentState::kExtent) {
-      TP_CHECK(segment.live - indexed == segment.tombstones);
-    }
     if (segment.state == SegmentState::kExtent && segment.live == 0) ++unpublished;
-    if (segment.state != SegmentState::kExtent) tombstone_bytes += segment.live - indexed;
+    if (segment.extent) continue;
+    TP_CHECK(segment.live - indexed == segment.tombstones);
+    tombstone_bytes += segment.live - indexed;
   }
   TP_CHECK(in_use == log_.segments().in_use());
   TP_CHECK(resident == log_.segments().resident());
@@ -127,10 +128,10 @@ void CoreStore::CheckInvariants() {
   TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
 
   // The ledger: every block is a segment, a piece of index or tables, or at hand.
-  TP_CHECK(memory_.blocks_held() >= resident + memory_.blocks_chunked() + memory_.blocks_ready());
-  TP_CHECK((memory_.blocks_held() - resident - memory_.blocks_chunked() - memory_.blocks_ready()) *
-               block <=
-           index_bytes);
+  const std::uint64_t accounted = resident + memory_.blocks_chunked() + memory_.blocks_ready() +
+                                  (spiller_ == nullptr ? 0 : spiller_->blocks_under_way());
+  TP_CHECK(memory_.blocks_held() >= accounted);
+  TP_CHECK((memory_.blocks_held() - accounted) * block <= index_bytes);
   TP_CHECK(memory_.chunk_bytes_used() <= memory_.blocks_chunked() * block);
   TP_CHECK(memory_.blocks_held() <= memory_.block_count_max());
 }

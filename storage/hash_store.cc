@@ -112,6 +112,11 @@ HashStore::Found HashStore::LookExpiring(Found found, Bytes key, std::uint64_t h
 }
 
 void HashStore::SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome) {
+  if (record.type == RecordType::kPutExtent && !log_.LookExtent(record)) return;
+  SetView(record, location, outcome);
+}
+
+void HashStore::SetView(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome) {
   outcome.version = Lsn(record.lsn);
   outcome.value_flags = record.flags & kCounterFlags;
   outcome.value_bytes = record.value_bytes;
@@ -138,7 +143,7 @@ HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
     return outcome;
   }
   SetValue(*found.record, found.location(), outcome);
-  if (stream_ == Stream::kSpill) [[unlikely]]
+  if (stream_ == Stream::kSpill && !log_.blocked()) [[unlikely]]
     NoteRead(found);
   return outcome;
 }
@@ -438,7 +443,7 @@ void HashStore::ApplyPut(const LogRecord& change, Found found, Lsn lsn) {
     if (order_ != nullptr) order_->Replace(change.key, location, expires);
     KillRecord(replaced, change.extent_segments);
   }
-  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes);
+  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes, stream_);
 }
 
 void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {

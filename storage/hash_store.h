@@ -171,6 +171,11 @@ class HashStore : public Store {
   void CheckInvariants() const override;
   void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const override;
 
+  // Before the value of a view is pinned: false, if it must be fetched first (Log::blocked).
+  bool IsReadable(const RecordView& view) {
+    return view.extent == nullptr || log_.LookExtent(*log_.Peek(view.location));
+  }
+
   // Meets what an operation on this key would, so that it is wanted (Log::blocked) before anything
   // has changed.
   void Touch(Bytes key, std::uint64_t hash);
@@ -246,7 +251,10 @@ class HashStore : public Store {
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
   static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
+  // Of a large value all must be in DRAM: else it is wanted, and nothing is set.
   void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
+  // What is not read needs not be.
+  void SetView(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
   void NoteRead(Found found);
   std::uint64_t ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const;
   // The present value as the value of `change`; of an extent with its segments.

@@ -68,7 +68,10 @@ HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_m
     change.partition = partition_.id();
     change.key = key;
     change.hash = hash;
-    if (!decide(found, change, outcome)) return outcome;
+    const bool changes = decide(found, change, outcome);
+    if (log_.blocked()) [[unlikely]]
+      return Blocked();  // By a large value.
+    if (!changes) return outcome;
     const Room room = found.stuck() ? Room::kNone : MakeRoom(change, found);
     if (room == Room::kReady) [[likely]] {
       outcome.version = ApplyFound(change, found);

@@ -51,7 +51,7 @@ void HashStore::WantAhead(std::uint64_t position) {
 RecordView HashStore::ViewOf(std::uint64_t location) {
   HashOutcome outcome;
   const RecordHeader& record = *log_.Peek(location);
-  SetValue(record, location, outcome);
+  SetView(record, location, outcome);
   RecordView view;
   view.key = Log::KeyOf(record);
   view.value = outcome.value;
@@ -93,6 +93,8 @@ IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max
       std::size_t end = i;
       for (; end < visits_.size() && visits_[end].position == visits_[i].position; ++end) {
         if (!visitor(ViewOf(visits_[end].location))) {
+          // For want of a large value (IsReadable): what was passed before stands.
+          if (log_.blocked() && visits_[i].position != cursor) log_.Unblock();
           result.cursor = visits_[i].position;
           return result;
         }

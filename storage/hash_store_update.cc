@@ -196,10 +196,16 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
   Lsn version;
   if (found.slot != nullptr) {
     SetValue(*found.record, found.location(), present);
+    if (log_.blocked()) return Blocked();
     version = present.version;
     reader = ValueReader::Pin(*this, present);
   }
   const std::size_t kept = reader.extent_segments().size();
+  // The suffix may go behind what the last segment has.
+  if (before < kept * capacity && !log_.ThawExtent(reader.extent_segments().back())) {
+    log_.NoteRefused();
+    return refused;
+  }
   ValueWriter writer(&log_, after);
   if (!writer.Prepare()) {
     log_.NoteRefused();
@@ -254,7 +260,7 @@ HashOutcome HashStore::Update(Bytes key, std::uint64_t hash,
         present.code = StatusCode::kNotFound;
         if (found.slot != nullptr) {
           present.code = StatusCode::kOk;
-          SetValue(*found.record, found.location(), present);
+          SetView(*found.record, found.location(), present);
         }
         const UpdateDecision decision = decide(present);
         out.version = present.version;

@@ -116,6 +116,7 @@ static_assert(std::has_unique_object_representations_v<SegmentHeader>);
 inline constexpr std::uint32_t kSegmentMagic = 0x53505431;  // "1TPS"
 // Extent segments keep a CRC per 64 KiB between the header and the value.
 inline constexpr std::size_t kExtentHeaderBytes = 256;
+inline constexpr std::size_t kExtentPieceBytes = 64 * 1024;
 
 // One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset
 // of the segment's memory while it is resident.

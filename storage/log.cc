@@ -13,16 +13,6 @@ namespace tidepool::storage {
 Log::Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max)
     : memory_(memory), segment_bytes_(memory.block_bytes()), segments_(memory, core, spilled_max) {}
 
-void Log::ExtentSegmentsOf(const RecordHeader& record, std::vector<std::uint32_t>& segments) const {
-  TP_DCHECK(record.type == RecordType::kPutExtent);
-  segments.resize(ShapeOfExtent(record.value_bytes, segment_bytes_).segments);
-  std::memcpy(segments.data(), StoredOf(record).data(), segments.size() * 4);
-}
-
-Bytes Log::ExtentRemainderOf(const RecordHeader& record) const {
-  return StoredOf(record).subspan(ShapeOfExtent(record.value_bytes, segment_bytes_).segments * 4);
-}
-
 std::uint8_t Log::FlagsOf(const LogRecord& change) {
   return static_cast<std::uint8_t>((change.value_flags & kCounterFlags) |
                                    (change.expiry_ms != 0 ? kRecordExpiry : 0) |
@@ -231,22 +221,6 @@ void Log::NoteExpiry(std::uint64_t location, std::uint64_t expiry_ms) {
   next_expiry_ms_ = std::min(next_expiry_ms_, expiry_ms);
 }
 
-std::uint32_t Log::BeginExtentSegment() {
-  const std::uint32_t index =
-      segments_.Begin(SegmentKind::kExtent, Stream::kVolatile, MemoryClass::kUser);
-  if (index != 0) ++unpublished_segments_;
-  return index;
-}
-
-std::uint32_t Log::AllocateExtentSegment() {
-  std::uint32_t index = BeginExtentSegment();
-  if (index != 0) return index;
-  FreeDead();
-  index = BeginExtentSegment();
-  if (index != 0 || !Reclaim()) return index;
-  return BeginExtentSegment();
-}
-
 std::uint64_t Log::AllocateChunk(std::uint64_t bytes) {
   std::uint64_t chunk = memory_.AllocateChunk(bytes);
   if (chunk != 0) return chunk;
@@ -254,32 +228,6 @@ std::uint64_t Log::AllocateChunk(std::uint64_t bytes) {
   chunk = memory_.AllocateChunk(bytes);
   if (chunk != 0 || !Reclaim()) return chunk;
   return memory_.AllocateChunk(bytes);
-}
-
-void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes) {
-  const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes_);
-  std::uint64_t left = value_bytes;
-  for (const std::uint32_t index : segments) {
-    Segment& segment = segments_[index];
-    TP_CHECK(segment.state == SegmentState::kExtent);
-    const auto live = static_cast<std::uint32_t>(std::min(left, capacity));
-    TP_DCHECK(live > 0);
-    if (segment.live == 0) --unpublished_segments_;
-    live_bytes_ += live;
-    live_bytes_ -= segment.live;
-    segment.live = live;
-    segment.used = static_cast<std::uint32_t>(kExtentHeaderBytes + live);
-    left -= live;
-  }
-}
-
-void Log::KillExtentSegment(std::uint32_t index) {
-  Segment& segment = segments_[index];
-  TP_CHECK(segment.state == SegmentState::kExtent);
-  if (segment.live == 0) --unpublished_segments_;
-  live_bytes_ -= segment.live;
-  segment.live = 0;
-  MarkDead(index);
 }
 
 void Log::MarkDead(std::uint32_t index) {
@@ -316,8 +264,9 @@ std::uint64_t Log::SpillableBytes() const {
   std::uint64_t bytes = 0;
   for (std::uint32_t index = 1; index < segments_.end(); ++index) {
     const Segment& segment = segments_[index];
-    const bool is_full =
-        segment.state == SegmentState::kSealed || segment.state == SegmentState::kWriting;
+    const bool is_full = segment.state == SegmentState::kSealed ||
+                         segment.state == SegmentState::kWriting ||
+                         (segment.state == SegmentState::kExtent && segment.live > 0);
     if (is_full && segment.stream >= Stream::kSpill) bytes += segment_bytes_;
   }
   return bytes;
@@ -345,12 +294,14 @@ RecordHeader* Log::LookFetched(std::uint64_t location) {
   const FetchedRecords::Record* found = fetched_ == nullptr ? nullptr : fetched_->Find(location);
   if (found != nullptr && found->record != nullptr) return found->record;
   blocked_ = true;
-  if (found != nullptr) {
-    lost_ = found->code;
-  } else if (std::find(wanted_.begin(), wanted_.end(), location) == wanted_.end()) {
+  found != nullptr ? void(lost_ = found->code) : Want(location);
+  return nullptr;
+}
+
+void Log::Want(std::uint64_t location) {
+  if (std::find(wanted_.begin(), wanted_.end(), location) == wanted_.end()) {
     wanted_.push_back(location);
   }
-  return nullptr;
 }
 
 std::vector<std::uint64_t> Log::TakeWanted() {
@@ -373,7 +324,7 @@ std::shared_ptr<const std::byte> Log::FetchedBuffer(std::uint64_t location) cons
 
 void Log::Freeze(std::uint32_t index, std::uint32_t slot) {
   Segment& segment = segments_[index];
-  TP_CHECK(segment.state == SegmentState::kSealed);
+  TP_CHECK(segment.state == (segment.extent ? SegmentState::kExtent : SegmentState::kSealed));
   TP_CHECK(MaySpill(segment.stream));
   TP_CHECK(segment.slot == 0);
   segment.state = SegmentState::kWriting;
@@ -383,7 +334,7 @@ void Log::Freeze(std::uint32_t index, std::uint32_t slot) {
 void Log::Unfreeze(std::uint32_t index) {
   Segment& segment = segments_[index];
   TP_CHECK(segment.state == SegmentState::kWriting);
-  segment.state = SegmentState::kSealed;
+  segment.state = segment.extent ? SegmentState::kExtent : SegmentState::kSealed;
   spill_target_->ReleaseSlot(std::exchange(segment.slot, 0) - 1);
   if (segment.records == 0) MarkDead(index);
 }
@@ -405,6 +356,7 @@ void Log::ReturnToMemory(std::uint32_t index, std::uint64_t frame) {
   Segment& segment = segments_[index];
   spilled_live_bytes_ -= segment.live;
   segments_.ReturnToMemory(index, frame);
+  if (segment.extent) Offer(index);
 }
 
 }  // namespace tidepool::storage

@@ -190,9 +190,16 @@ class Log {
   // ---- Extents.
   // A fresh extent segment, or 0. May move records.
   std::uint32_t AllocateExtentSegment();
-  // The published extent now consists of these: sets what is live in each.
-  void AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes);
+  // The published extent now consists of these: sets what is live in each. `stream`: kSpill, if
+  // they may leave DRAM.
+  void AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes,
+                   Stream stream);
   void KillExtentSegment(std::uint32_t index);
+  // True: all of the value is in DRAM, and may be pinned. False: what is not is wanted, as by Look.
+  bool LookExtent(const RecordHeader& record);
+  // What is behind the value's end may be written: a copy on a device counts no more. The segment
+  // must be in DRAM. False: it is just being written.
+  bool ThawExtent(std::uint32_t index);
   // A piece of the extent's value, at most to the end of the segment that holds `offset`.
   MutableBytes ExtentBytes(std::uint32_t index, std::uint64_t offset_in_segment) const {
     return {segments_.Base(index) + kExtentHeaderBytes + offset_in_segment,
@@ -236,7 +243,9 @@ class Log {
   void Unfreeze(std::uint32_t index);
   // It is on the device. True: it has left DRAM; false: a view of it is still in use, ask again.
   bool LeaveMemory(std::uint32_t index);
-  // It has been read back into `frame`, and is sealed again.
+  // An extent's that has not changed since it was written. False: a view of it is in use.
+  bool LeaveUnwritten(std::uint32_t index);
+  // It has been read back into `frame`, and is sealed again; an extent's may leave again.
   void ReturnToMemory(std::uint32_t index, std::uint64_t frame);
   // While set, making room never reclaims: the reclaimer itself is at work.
   void set_reclaiming(bool reclaiming) { reclaiming_ = reclaiming; }
@@ -264,6 +273,7 @@ class Log {
   Room RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class);
   void OpenSegment(Stream stream, std::uint32_t index);
   void KillOne(std::uint64_t location, const RecordHeader* record);
+  void Want(std::uint64_t location);
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
   void Seal(std::uint32_t index);
@@ -281,7 +291,8 @@ class Log {
   StatusCode lost_ = StatusCode::kOk;
   SpillTarget* spill_target_ = nullptr;
   const FetchedRecords* fetched_ = nullptr;
-  std::vector<std::uint64_t> wanted_;
+  std::vector<std::uint64_t> wanted_;  // An extent's segment: with offset 0.
+  std::vector<std::uint32_t> looked_segments_;
   std::vector<std::uint32_t> dead_;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t spilled_live_bytes_ = 0;

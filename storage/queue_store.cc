@@ -312,7 +312,7 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
   while (progress.items < items_max) {
     const Ref ref = lease == nullptr ? FirstReady() : FirstToLease();
     if (ref.location == 0) return progress;
-    const RecordHeader* const record = log_.Look(ref.location);
+    const RecordHeader* const record = LookItem(ref);
     if (record == nullptr) [[unlikely]] {
       StopAtBlocked(&progress);
       return progress;
@@ -360,7 +360,7 @@ QueueProgress QueueStore::Peek(std::uint64_t items_max, std::uint64_t now_ms, Vi
   bool blocked = false;
   VisitReady([&](const Ref& ref) {
     if (progress.items == items_max) return false;
-    const RecordHeader* const record = log_.Look(ref.location);
+    const RecordHeader* const record = LookItem(ref);
     blocked = record == nullptr;
     if (blocked) return false;
     const bool expired = HasExpired(*record, now_ms);

@@ -271,6 +271,13 @@ class QueueStore final : public Store {
   std::uint64_t Locate(const ItemKey& key) const;
   QueueItem ViewOf(const Ref& ref, const RecordHeader& record, std::uint64_t deliveries);
   void VisitReady(absl::FunctionRef<bool(const Ref&)> visit) const;
+  // With all of its value. Null: it must be fetched first.
+  const RecordHeader* LookItem(const Ref& ref) {
+    const RecordHeader* const record = log_.Look(ref.location);
+    if (record == nullptr || record->type != RecordType::kPutExtent || log_.LookExtent(*record))
+      return record;
+    return nullptr;
+  }
   void WantAhead();
   void StopAtBlocked(QueueProgress* progress);
   Ref PassImage(ImagePlace* place) const;

@@ -101,7 +101,7 @@ std::uint64_t QueueStore::AppendRecord(const LogRecord& change) {
   }
   const std::uint64_t location =
       log_.Append(Stream::kVolatile, change, RecordType::kPutExtent, change.lsn);
-  log_.AdoptExtent(change.extent_segments, change.value_bytes);
+  log_.AdoptExtent(change.extent_segments, change.value_bytes, stream_);
   return location;
 }
 

@@ -71,7 +71,7 @@ bool QueueStore::NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem*
     const ImagePlace before = *place;
     const Ref ref = PassImage(place);
     if (ref.location == 0) return false;
-    const RecordHeader* const record = log_.Look(ref.location);
+    const RecordHeader* const record = LookItem(ref);
     if (record == nullptr) {
       *place = before;
       WantImage(before);

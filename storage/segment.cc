@@ -60,6 +60,7 @@ std::uint32_t SegmentTable::Begin(SegmentKind kind, Stream stream, MemoryClass m
   segment = Segment{};
   segment.number = next_number_++;
   segment.stream = stream;
+  segment.extent = kind == SegmentKind::kExtent;
   segment.state = kind == SegmentKind::kLog ? SegmentState::kOpen : SegmentState::kExtent;
   segment.used = kind == SegmentKind::kLog ? sizeof(SegmentHeader) : kExtentHeaderBytes;
   ++in_use_;
@@ -123,7 +124,7 @@ void SegmentTable::LeaveMemory(std::uint32_t index) {
 void SegmentTable::ReturnToMemory(std::uint32_t index, std::uint64_t frame) {
   TP_CHECK(segments_[index].state == SegmentState::kSpilled);
   ShowMemory(index, frame);
-  segments_[index].state = SegmentState::kSealed;
+  segments_[index].state = segments_[index].extent ? SegmentState::kExtent : SegmentState::kSealed;
 }
 
 }  // namespace tidepool::storage

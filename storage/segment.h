@@ -40,7 +40,7 @@ enum class SegmentState : std::uint8_t {
   kOpen,        // A stream appends to it.
   kSealed,      // Full; a candidate for compaction.
   kCompacting,  // Its live records are being moved out.
-  kExtent,      // Holds a piece of one large value, or of one being written.
+  kExtent,      // Holds a piece of one large value, or of one being written; may have a slot too.
   kWriting,     // Frozen: on its way to the device, and readable here until it is there.
   kSpilled,     // On the device only.
   kDead,        // Nothing in it is referred to: freed when no pin is left.
@@ -57,13 +57,15 @@ struct Segment {
   std::uint32_t live = 0;                  // Bytes of records that count.
   std::uint32_t tombstones = 0;            // Part of live.
   std::uint32_t pins = 0;                  // Views under way: no reuse, no change in place.
-  std::uint32_t records = 0;               // That count, tombstones included.
+  std::uint32_t records = 0;               // That count, tombstones included; of an extent, 1.
   std::uint32_t record_bytes_max = 0;      // No record in it is larger: what a read must fetch.
   std::uint32_t slot = 0;                  // Of the device, plus 1; 0: it has none.
   SegmentState state = SegmentState::kFree;
   Stream stream = Stream::kVolatile;
   bool guessed = false;  // `live` is about right: records were killed unread.
   bool unsound = false;  // The device does not give it back: never compacted.
+  bool extent = false;
+  bool read = false;  // Of an extent: since it had its last chance to leave.
 };
 
 // Owner core only. An index is used again after Free; the shared word's generation tells its lives
@@ -89,7 +91,8 @@ class SegmentTable {
   // Its bytes are on the device: as Free for readers in other processes, but the segment lives on.
   // It must be kWriting and without pins.
   void LeaveMemory(std::uint32_t index);
-  // The other way: its bytes have been read into `frame`, a block of its memory. Sealed again.
+  // The other way: its bytes have been read into `frame`, a block of its memory. Sealed again, or
+  // an extent.
   void ReturnToMemory(std::uint32_t index, std::uint64_t frame);
 
   Segment& operator[](std::uint32_t index) {

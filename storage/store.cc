@@ -3,7 +3,7 @@
 namespace tidepool::storage {
 
 void Store::KillRecord(std::uint64_t location, std::span<const std::uint32_t> segments_kept) {
-  const RecordHeader* record = log_.Peek(location);  // Null: on a device, where no extents are.
+  const RecordHeader* record = log_.Peek(location);  // Null: on a device, so it names no extent.
   if (record != nullptr && record->type == RecordType::kPutExtent) {
     log_.ExtentSegmentsOf(*record, scratch_segments_);
     // An extent that was extended keeps its segments, in order, at the front of the new one.

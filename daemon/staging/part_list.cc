@@ -69,7 +69,10 @@ void RunStep(Core& core, Step& step) {
         found.key = AsText(record.key);
         found.version = record.version;
         found.value_bytes = record.value_bytes;
-        if (manifest::IsManifestKey(found.key)) CopyValue(record, store, &found.value);
+        if (manifest::IsManifestKey(found.key)) {
+          if (!store.IsReadable(record)) return false;
+          CopyValue(record, store, &found.value);
+        }
         step.found.push_back(std::move(found));
         return true;
       });

@@ -34,9 +34,13 @@ class FetchedRecords {
   }
   void Add(Record record) { records_.push_back(std::move(record)); }
   const std::vector<Record>& records() const { return records_; }
+  // Segments of large values, which are back in DRAM for it, or in records() if they are not.
+  void AddExtent(std::uint32_t segment) { extents_.push_back(segment); }
+  const std::vector<std::uint32_t>& extents() const { return extents_; }
 
  private:
   std::vector<Record> records_;
+  std::vector<std::uint32_t> extents_;
 };
 
 // Read together for one walk: enough to keep a device busy, and some 100 KiB at most.

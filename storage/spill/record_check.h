@@ -13,6 +13,11 @@ namespace tidepool::storage {
 // its segment, so that a record of an earlier life of the same place never passes.
 std::uint32_t RecordChecksum(const RecordHeader& record, std::uint64_t bytes,
                              std::uint64_t segment_number);
+// Of a piece of an extent: kExtentPieceBytes, or what is left of `used`, from `at` on. Stands in
+// the segment's table (ExtentPieceSlot).
+std::uint32_t ExtentChecksum(const std::byte* segment, std::uint32_t at, std::uint32_t used,
+                             std::uint64_t segment_number);
+std::byte* ExtentPieceSlot(std::byte* segment, std::uint32_t at);
 // Of a segment's header without the checksum.
 std::uint32_t SegmentChecksum(const SegmentHeader& header);
 

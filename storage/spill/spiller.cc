@@ -24,11 +24,6 @@ constexpr std::uint32_t kReturnSampleSegments = 4096;
 // under way at once.
 constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
 
-std::uint32_t DownToBlock(std::uint64_t bytes) {
-  return static_cast<std::uint32_t>(bytes / kDeviceBlockBytes * kDeviceBlockBytes);
-}
-std::uint32_t UpToBlock(std::uint64_t bytes) { return DownToBlock(bytes + kDeviceBlockBytes - 1); }
-
 std::shared_ptr<std::byte> AllocateBuffer(std::size_t bytes) {
   auto* buffer = static_cast<std::byte*>(std::aligned_alloc(kDeviceBlockBytes, bytes));
   TP_CHECK(buffer != nullptr);
@@ -36,13 +31,6 @@ std::shared_ptr<std::byte> AllocateBuffer(std::size_t bytes) {
 }
 
 }  // namespace
-
-struct Spiller::Fetching {
-  FetchedRecords records;
-  std::vector<std::uint32_t> pinned;
-  std::size_t reads_left = 0;
-  Then then;
-};
 
 Spiller::Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume)
     : log_(log), compactor_(compactor), finder_(finder), volume_(volume) {}
@@ -66,7 +54,7 @@ Spiller::~Spiller() {
     }
   }
   for (const Io& io : ios_) {
-    if (io.what == Io::What::kReturn) log_.memory().FreeBlock(io.frame);
+    if (io.frame != 0) log_.memory().FreeBlock(io.frame);
     if (io.what == Io::What::kWrite) volume_.NoteLeft();
   }
   std::size_t left = written_.size() + leaving_.size();
@@ -113,6 +101,7 @@ void Spiller::StartIo(std::uint32_t index) {
       request.data = log_.segments().Base(io.segment);
       break;
     case Io::What::kReturn:
+    case Io::What::kExtent:
       request.data = log_.memory().At(io.frame);
       break;
     case Io::What::kFree:
@@ -149,9 +138,11 @@ unsigned Spiller::Poll() {
   fetched.swap(fetched_);
   for (const auto& fetching : fetched) {
     fetching->then(fetching->records);
+    fetching->ran = true;
     for (const std::uint32_t segment : fetching->pinned) log_.Unpin(segment);
     ++done;
   }
+  if (!returning_.empty()) StartExtents();
   return done;
 }
 
@@ -166,6 +157,8 @@ void Spiller::Finish(const DeviceCompletion& completion) {
       return FinishWrite(io, completion.error);
     case Io::What::kReturn:
       return FinishReturn(io, completion.error);
+    case Io::What::kExtent:
+      return FinishExtent(io, completion.error);
     case Io::What::kFree:
       TP_CHECK(false);
   }
@@ -186,6 +179,10 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
       log_.Pin(index);
       fetching->pinned.push_back(index);
     }
+    for (const std::uint32_t index : earlier->extents()) {
+      log_.Pin(index);
+      fetching->pinned.push_back(index);
+    }
   }
   for (const std::uint64_t location : locations) {
     const std::uint32_t index = segments.IndexOf(location);
@@ -194,6 +191,11 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
     log_.Pin(index);
     fetching->pinned.push_back(index);
     ++fetching->reads_left;
+    if (segment.extent) {
+      fetching->extents.push_back(index);
+      fetching->records.AddExtent(index);
+      continue;
+    }
     const std::uint32_t taken = TakeIo();
     Io& io = ios_[taken];
     io.what = Io::What::kRecord;
@@ -206,7 +208,12 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
     io.fetching = fetching;
     StartIo(taken);
   }
-  if (fetching->reads_left == 0) fetched_.push_back(std::move(fetching));
+  if (!fetching->extents.empty()) {
+    returning_.push_back(std::move(fetching));
+    StartExtents();
+  } else if (fetching->reads_left == 0) {
+    fetched_.push_back(std::move(fetching));
+  }
 }
 
 void Spiller::FinishRecord(Io& io, int error) {
@@ -242,12 +249,14 @@ void Spiller::FinishRecord(Io& io, int error) {
 
 void Spiller::Offer(std::uint32_t segment) {
   const Segment& full = log_.segments()[segment];
-  (full.stream == Stream::kCache ? cached_ : offered_).push_back({segment, full.number});
+  const bool written = full.stream == Stream::kCache || full.slot != 0;
+  (written ? cached_ : offered_).push_back({segment, full.number});
 }
 
 bool Spiller::IsStale(const Offered& offered) const {
   const Segment& segment = log_.segments()[offered.segment];
-  return segment.number != offered.number || segment.state != SegmentState::kSealed;
+  const SegmentState state = segment.extent ? SegmentState::kExtent : SegmentState::kSealed;
+  return segment.number != offered.number || segment.state != state;
 }
 
 void Spiller::DropStale(std::deque<Offered>& offered) const {
@@ -267,47 +276,69 @@ std::uint64_t Spiller::BlocksWanted() const {
   return std::clamp<std::uint64_t>(log_.memory().block_count_max() / 16, 2, kBlocksWantedMax);
 }
 
-// The oldest, of those that can go.
+// The oldest, of those that can go. False: nothing, or nothing now.
 bool Spiller::BeginOne() {
   const std::uint64_t coming = writes_ + written_.size() + leaving_.size();
-  if (log_.memory().BlocksAvailable() + coming >= BlocksWanted()) return false;
+  const std::uint64_t returning = returning_.empty() ? 0 : returning_.front()->extents.size();
+  if (log_.memory().BlocksAvailable() + coming >= BlocksWanted() + returning) return false;
   DropStale(offered_);
   DropStale(cached_);
   const bool may_write = !broken_ && !offered_.empty() && volume_.slots_free() > 0;
-  if (may_write && (cached_.empty() || offered_.front().number < cached_.front().number)) {
-    return writes_ < kWritesMax && BeginFreezing();
+  const bool writes =
+      may_write && (cached_.empty() || offered_.front().number < cached_.front().number);
+  if (writes ? writes_ >= kWritesMax : cached_.empty()) return false;
+  std::deque<Offered>& from = writes ? offered_ : cached_;
+  const std::uint32_t segment = from.front().segment;
+  from.pop_front();
+  return Leave(segment);
+}
+
+// False: not now.
+bool Spiller::Leave(std::uint32_t index) {
+  Segment& segment = log_.segments()[index];
+  if (segment.extent && std::exchange(segment.read, false)) {
+    log_.Offer(index);  // A second chance.
+    return true;
   }
-  if (cached_.empty()) return false;
-  BeginFreeing();
-  return true;
-}
-
-std::uint32_t Spiller::TakeFirst(std::deque<Offered>& offered) {
-  const std::uint32_t segment = offered.front().segment;
-  offered.pop_front();
+  if (segment.extent && segment.slot != 0) {
+    if (log_.LeaveUnwritten(index)) return true;
+    log_.Offer(index);
+    return false;
+  }
+  if (segment.stream != Stream::kCache) return BeginFreezing(index);
   volume_.NoteLeaving();
-  return segment;
-}
-
-bool Spiller::BeginFreezing() {
-  const std::uint64_t slot = volume_.AllocateSlot();
-  if (slot == kNoSlot) return false;
-  freezing_ = {TakeFirst(offered_), sizeof(SegmentHeader)};
-  log_.Freeze(freezing_.segment, static_cast<std::uint32_t>(slot));
+  keeping_ = {index, sizeof(SegmentHeader)};
+  segment.state = SegmentState::kCompacting;
   return true;
 }
 
-void Spiller::BeginFreeing() {
-  keeping_ = {TakeFirst(cached_), sizeof(SegmentHeader)};
-  log_.segments()[keeping_.segment].state = SegmentState::kCompacting;
+bool Spiller::BeginFreezing(std::uint32_t index) {
+  const std::uint64_t slot = broken_ ? kNoSlot : volume_.AllocateSlot();
+  if (slot == kNoSlot) {
+    log_.Offer(index);
+    return false;
+  }
+  const bool extent = log_.segments()[index].extent;
+  freezing_ = {index,
+               static_cast<std::uint32_t>(extent ? kExtentHeaderBytes : sizeof(SegmentHeader))};
+  volume_.NoteLeaving();
+  log_.Freeze(index, static_cast<std::uint32_t>(slot));
+  return true;
 }
 
 // True: all of it is frozen, and on its way.
 bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
   const std::uint32_t index = freezing_.segment;
   const Segment& segment = log_.segments()[index];
+  std::byte* const base = log_.segments().Base(index);
   while (freezing_.at < segment.used) {
     if (done()) return false;
+    if (segment.extent) {
+      StoreUnaligned(ExtentPieceSlot(base, freezing_.at),
+                     ExtentChecksum(base, freezing_.at, segment.used, segment.number));
+      freezing_.at += kExtentPieceBytes;
+      continue;
+    }
     RecordHeader& record = *log_.At(log_.segments().LocationOf(index, freezing_.at));
     TP_CHECK(record.sequence % 2 == 0);
     const std::uint64_t bytes = log_.BytesOf(record);
@@ -315,7 +346,6 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
     freezing_.at += static_cast<std::uint32_t>(bytes);
   }
   freezing_ = {};
-  std::byte* base = log_.segments().Base(index);
   auto* header = reinterpret_cast<SegmentHeader*>(base);
   header->crc32c = SegmentChecksum(*header);
   const std::uint32_t taken = TakeIo();
@@ -333,8 +363,14 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
 bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   for (;;) {
     if (keeping_.segment == 0 && !written_.empty()) {
-      keeping_ = {written_.front(), sizeof(SegmentHeader)};
+      const std::uint32_t segment = written_.front();
       written_.pop_front();
+      if (log_.segments()[segment].extent) {
+        leaving_.push_back(segment);
+        LeaveMemory();
+        continue;
+      }
+      keeping_ = {segment, sizeof(SegmentHeader)};
     }
     if (keeping_.segment != 0) {
       if (!KeepOn(done)) return true;
@@ -345,6 +381,7 @@ bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
     }
   }
   ReturnOne(now_ms);
+  if (!returning_.empty()) ExpireExtents(now_ms);
   return false;
 }
 
@@ -430,7 +467,10 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
     if (choose_from_ >= segments.end()) choose_from_ = 1;
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
-    if (segment.state != SegmentState::kSpilled || segment.pins != 0 || segment.unsound) continue;
+    if (segment.state != SegmentState::kSpilled || segment.pins != 0 || segment.unsound ||
+        segment.extent) {
+      continue;
+    }
     // How much of it has expired is not known: it is taken for half.
     const double live = segment.live / bytes * (segment.expiry_min_ms <= now_ms ? 0.5 : 1.0);
     const double dead = 1 - live;

@@ -33,6 +33,14 @@ struct SpillCounters {
   std::uint64_t freed_cache_segments = 0;  // Of the read cache.
 };
 
+// In whole blocks of the device.
+inline std::uint32_t DownToBlock(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(bytes / kDeviceBlockBytes * kDeviceBlockBytes);
+}
+inline std::uint32_t UpToBlock(std::uint64_t bytes) {
+  return DownToBlock(bytes + kDeviceBlockBytes - 1);
+}
+
 // Owner core only. Never waits for a device: what is under way goes on in Poll.
 //
 // Segments leave in the order in which they were filled, those of the read cache among them, while
@@ -73,12 +81,22 @@ class Spiller final : public SpillTarget {
   void ReleaseSlot(std::uint32_t slot) override { volume_.FreeSlot(slot); }
 
   const SpillCounters& counters() const { return counters_; }
+  // Blocks that are being read into.
+  std::uint64_t blocks_under_way() const { return returns_ + extent_reads_; }
 
  private:
-  struct Fetching;
+  // Records and extents for one operation.
+  struct Fetching {
+    FetchedRecords records;
+    std::vector<std::uint32_t> pinned;
+    std::vector<std::uint32_t> extents;  // Whose reading has not begun.
+    std::size_t reads_left = 0;          // These included.
+    bool ran = false;
+    Then then;
+  };
   // One request of a device, or one that waits for its turn.
   struct Io {
-    enum class What : std::uint8_t { kFree, kRecord, kWrite, kReturn };
+    enum class What : std::uint8_t { kFree, kRecord, kWrite, kReturn, kExtent };
     What what = What::kFree;
     std::uint32_t segment = 0;
     std::uint32_t offset = 0;  // In the segment, of the first byte that is moved.
@@ -86,7 +104,7 @@ class Spiller final : public SpillTarget {
     std::uint64_t location = 0;          // kRecord
     std::shared_ptr<std::byte> buffer;   // kRecord
     std::shared_ptr<Fetching> fetching;  // kRecord: whom it is read for.
-    std::uint64_t frame = 0;             // kReturn
+    std::uint64_t frame = 0;             // kReturn, kExtent
   };
   struct Offered {
     std::uint32_t segment;
@@ -101,10 +119,9 @@ class Spiller final : public SpillTarget {
   bool IsStale(const Offered& offered) const;
   void DropStale(std::deque<Offered>& offered) const;
   std::uint64_t BlocksWanted() const;
-  std::uint32_t TakeFirst(std::deque<Offered>& offered);
   bool BeginOne();
-  bool BeginFreezing();
-  void BeginFreeing();
+  bool Leave(std::uint32_t segment);
+  bool BeginFreezing(std::uint32_t segment);
   bool FreezeOn(absl::FunctionRef<bool()> done);
   bool KeepOn(absl::FunctionRef<bool()> done);
   void Keep(const RecordHeader& record, std::uint64_t location, bool copy);
@@ -117,6 +134,12 @@ class Spiller final : public SpillTarget {
   void FinishRecord(Io& io, int error);
   void FinishWrite(Io& io, int error);
   void FinishReturn(Io& io, int error);
+  void StartExtents();
+  void FinishExtent(Io& io, int error);
+  void EndRead(const std::shared_ptr<Fetching>& fetching);
+  void AddLostExtent(Fetching& fetching, std::uint32_t segment, StatusCode code);
+  void ExpireExtents(std::uint64_t now_ms);
+  bool IsSoundExtent(const Io& io) const;
   bool IsSound(const Io& io) const;
   unsigned LeaveMemory();
 
@@ -132,10 +155,16 @@ class Spiller final : public SpillTarget {
   std::uint64_t reading_bytes_ = 0;                 // Of buffers for records that are under way.
   std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
 
-  std::deque<Offered> offered_;        // To be written.
-  std::deque<Offered> cached_;         // Of the read cache.
-  Walk freezing_;                      // On its way out: its records get their checksums first.
-  std::uint32_t writes_ = 0;           // Under way.
+  // Whose large values come back into DRAM, one after the other, so that two of them do not hold
+  // half of what each other needs. The first is served.
+  std::deque<std::shared_ptr<Fetching>> returning_;
+  std::uint32_t extent_reads_ = 0;        // Under way.
+  std::uint64_t returning_since_ms_ = 0;  // The first one waits for memory; 0: it does not.
+
+  std::deque<Offered> offered_;  // To be written.
+  std::deque<Offered> cached_;   // Need not be: of the read cache, and extents that came back.
+  Walk freezing_;                // On its way out: its records get their checksums first.
+  std::uint32_t writes_ = 0;     // Under way.
   std::deque<std::uint32_t> written_;  // On the device, and in DRAM still.
   Walk keeping_;  // The first of them, or one of the cache: what was read since gets a copy.
   std::vector<std::uint32_t> leaving_;  // That is done; a view of them may be in use still.

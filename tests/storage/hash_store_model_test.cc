@@ -258,7 +258,9 @@ class Model {
     std::uint64_t cursor = 0;
     for (bool done = false; !done;) {
       const std::uint64_t records_max = 1 + Below(50);
+      std::vector<std::pair<std::string, std::string>> page;
       const IterateResult result = fixture_.Run([&] {
+        page.clear();
         return fixture_.store->Iterate(
             cursor, records_max, fixture_.core->NowMs(), [&](const RecordView& view) {
               HashOutcome outcome;
@@ -266,10 +268,13 @@ class Model {
               outcome.extent = view.extent;
               outcome.value_bytes = view.value_bytes;
               outcome.location = view.location;
-              REQUIRE(seen.emplace(AsText(view.key), fixture_.Text(outcome)).second);
+              if (!fixture_.store->IsReadable(view)) return false;
+              page.emplace_back(AsText(view.key), fixture_.Text(outcome));
               return true;
             });
       });
+      page.resize(result.records);
+      for (auto& record : page) REQUIRE(seen.insert(std::move(record)).second);
       cursor = result.cursor;
       done = result.done;
     }

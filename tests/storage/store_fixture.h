@@ -74,7 +74,9 @@ struct StoreFixture {
           ran = true;
         };
         core->Fetch(run);
-        while (!ran) core->Poll();
+        while (!ran) {
+          if (core->Poll() == 0) core->BackgroundSlice(1'000'000);
+        }
         ++fetches;
         continue;
       }

@@ -1,0 +1,116 @@
+// Large values that come back: all segments of a value, before the operation that wants it runs.
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/log.h"
+#include "storage/spill/record_check.h"
+#include "storage/spill/spiller.h"
+
+namespace tidepool::storage {
+namespace {
+
+constexpr std::uint32_t kExtentReadsMax = 4;
+// Then other values are pinned by who reads them slowly, or memory is too small for this one.
+constexpr std::uint64_t kExtentWaitMs = 10'000;
+
+}  // namespace
+
+// Reads what the first of those that wait still lacks, as far as there is memory.
+void Spiller::StartExtents() {
+  while (!returning_.empty()) {
+    const std::shared_ptr<Fetching> first = returning_.front();
+    while (!first->extents.empty() && extent_reads_ < kExtentReadsMax) {
+      const std::uint32_t segment = first->extents.back();
+      std::uint64_t frame = 0;
+      // It may have died, or come back for another operation.
+      if (log_.segments()[segment].state == SegmentState::kSpilled) {
+        frame = log_.memory().AllocateBlock(MemoryClass::kUser);
+        if (frame == 0) return;
+      }
+      first->extents.pop_back();
+      returning_since_ms_ = 0;
+      if (frame == 0) {
+        EndRead(first);
+        continue;
+      }
+      ++extent_reads_;
+      const std::uint32_t taken = TakeIo();
+      Io& io = ios_[taken];
+      io.what = Io::What::kExtent;
+      io.segment = segment;
+      io.bytes = UpToBlock(log_.segments()[segment].used);
+      io.frame = frame;
+      io.fetching = first;
+      StartIo(taken);
+    }
+    // What it has got stays for it until it has run.
+    if (!first->ran) return;
+    returning_.pop_front();
+    returning_since_ms_ = 0;
+  }
+}
+
+void Spiller::EndRead(const std::shared_ptr<Fetching>& fetching) {
+  if (--fetching->reads_left == 0) fetched_.push_back(fetching);
+}
+
+void Spiller::FinishExtent(Io& io, int error) {
+  --extent_reads_;
+  counters_.read_bytes += io.bytes;
+  ++counters_.reads;
+  const bool wanted = log_.segments()[io.segment].state == SegmentState::kSpilled;
+  if (wanted && error == 0 && IsSoundExtent(io)) {
+    log_.ReturnToMemory(io.segment, io.frame);
+  } else {
+    log_.memory().FreeBlock(io.frame);
+    if (wanted) {
+      if (counters_.failed_reads++ == 0) {
+        log::Error("a large value on the device cannot be read: " +
+                   (error != 0 ? std::string(std::strerror(error))
+                               : "its checksum differs, what is stored there is damaged"));
+      }
+      AddLostExtent(*io.fetching, io.segment,
+                    error != 0 ? StatusCode::kDeviceError : StatusCode::kDataLoss);
+    }
+  }
+  EndRead(io.fetching);
+  StartExtents();
+}
+
+void Spiller::AddLostExtent(Fetching& fetching, std::uint32_t segment, StatusCode code) {
+  FetchedRecords::Record lost;
+  lost.location = log_.segments().LocationOf(segment, 0);
+  lost.code = code;
+  fetching.records.Add(std::move(lost));
+}
+
+// Nobody waits for memory for ever.
+void Spiller::ExpireExtents(std::uint64_t now_ms) {
+  const std::shared_ptr<Fetching> first = returning_.front();
+  if (first->extents.empty() || extent_reads_ > 0) return;
+  if (returning_since_ms_ == 0) returning_since_ms_ = now_ms;
+  if (now_ms - returning_since_ms_ < kExtentWaitMs) return;
+  for (const std::uint32_t segment : std::exchange(first->extents, {})) {
+    AddLostExtent(*first, segment, StatusCode::kResourceExhausted);
+    EndRead(first);
+  }
+}
+
+// Whether a segment that was read back is what was written.
+bool Spiller::IsSoundExtent(const Io& io) const {
+  const Segment& segment = log_.segments()[io.segment];
+  std::byte* const base = log_.memory().At(io.frame);
+  const auto& header = *reinterpret_cast<const SegmentHeader*>(base);
+  if (header.number != segment.number || header.crc32c != SegmentChecksum(header)) return false;
+  for (std::uint32_t at = kExtentHeaderBytes; at < segment.used; at += kExtentPieceBytes) {
+    if (LoadUnaligned<std::uint32_t>(ExtentPieceSlot(base, at)) !=
+        ExtentChecksum(base, at, segment.used, segment.number)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tidepool::storage

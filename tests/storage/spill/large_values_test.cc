@@ -1,0 +1,157 @@
+// Values with segments of their own: they leave memory, and come back as a whole before they are
+// read.
+#include <catch2/catch.hpp>
+
+#include "tests/storage/spill/spill_fixture.h"
+
+namespace tidepool::storage {
+namespace {
+
+// Some three segments, of which the last is partly filled; one that no other value has.
+std::string LargeOf(int i) {
+  std::string value(150'000, static_cast<char>('a' + i % 26));
+  for (std::size_t at = 0; at < value.size(); at += 1'000) {
+    value.replace(at, 8, std::to_string(10'000'000 + i));
+  }
+  return value;
+}
+
+void PutLarge(StoreFixture& fixture, int begin, int end) {
+  for (int i = begin; i < end; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i), LargeOf(i)).code == StatusCode::kOk);
+    Work(fixture);
+  }
+}
+
+TEST_CASE("LargeValuesThatDoNotFitAreAllThere") {
+  StoreFixture fixture(Spilling(64, 256));
+  PutLarge(fixture, 0, 60);
+  Quiesce(fixture);
+  fixture.core->CheckInvariants();
+  CHECK(Counters(fixture).spilled_segments > 60);
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
+    fixture.core->CheckInvariants();
+  }
+  // What came back leaves again without being written.
+  CHECK(Counters(fixture).spilled_segments < 250);
+  CHECK(fixture.fetches > 60);
+}
+
+TEST_CASE("OfALargeValueNothingIsReadThatIsNotAskedFor") {
+  StoreFixture fixture(Spilling(64, 256));
+  PutLarge(fixture, 0, 60);
+  Quiesce(fixture);
+  const std::uint64_t fetches = fixture.fetches;
+  for (int i = 0; i < 20; ++i) {
+    const HashOutcome outcome = fixture.Run([&] {
+      return fixture.store->Contains(AsBytes(KeyOf(i)), fixture.Hash(KeyOf(i)),
+                                     fixture.core->NowMs());
+    });
+    REQUIRE(outcome.value_bytes == 150'000);
+    REQUIRE(fixture.Put(KeyOf(i), "small").code == StatusCode::kOk);
+  }
+  for (int i = 20; i < 40; ++i) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
+  CHECK(fixture.fetches == fetches);
+  Quiesce(fixture);
+  fixture.core->CheckInvariants();
+  for (int i = 40; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
+}
+
+TEST_CASE("AnAppendToALargeValueOnTheDeviceKeepsAllOfIt") {
+  StoreFixture fixture(Spilling(64, 256));
+  PutLarge(fixture, 0, 60);
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = 0; i < 60; i += 7) {
+      REQUIRE(fixture.Append(KeyOf(i), std::string(20'000, 'x')).code == StatusCode::kOk);
+      Work(fixture);
+    }
+    PutLarge(fixture, 100, 130);
+    fixture.core->CheckInvariants();
+    for (int i = 0; i < 60; ++i) {
+      const auto appended = static_cast<std::size_t>(i % 7 == 0 ? 20'000 * round : 0);
+      REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i) + std::string(appended, 'x'));
+    }
+  }
+}
+
+TEST_CASE("ADroppedPartitionGivesTheSlotsOfItsLargeValuesBackUnread") {
+  StoreFixture fixture(Spilling(64, 256));
+  PutLarge(fixture, 0, 60);
+  Quiesce(fixture);
+  const std::uint64_t reads = Counters(fixture).reads;
+  fixture.core->DropPartition(fixture.partition->id());
+  Quiesce(fixture);
+  fixture.core->CheckInvariants();
+  CHECK(fixture.volume->usage().slots_used == 0);
+  CHECK(Counters(fixture).reads == reads);
+}
+
+TEST_CASE("ADamagedLargeValueIsNeverServed") {
+  StoreFixture fixture(Spilling(64, 256));
+  PutLarge(fixture, 0, 60);
+  Quiesce(fixture);
+  FaultRule rule;  // One bit of what is read.
+  rule.operation = DeviceOperation::kRead;
+  rule.times = 1'000'000;
+  fixture.device->AddRule(rule);
+  int lost = 0;
+  for (int i = 0; i < 30; ++i) {
+    fixture.lost = StatusCode::kOk;
+    const HashOutcome outcome = fixture.Get(KeyOf(i));
+    if (fixture.lost == StatusCode::kOk) {
+      REQUIRE(fixture.Text(outcome) == LargeOf(i));
+    } else {
+      REQUIRE(fixture.lost == StatusCode::kDataLoss);
+      ++lost;
+    }
+  }
+  CHECK(lost > 15);
+  fixture.device->ClearRules();
+  for (int i = 0; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
+  fixture.core->CheckInvariants();
+}
+
+// Who holds values keeps them in memory; who wants another hears so, and not for ever.
+TEST_CASE("AValueThatFindsNoMemoryIsGivenUpAfterAWhile") {
+  StoreFixture fixture(Spilling(64, 256));
+  PutLarge(fixture, 0, 60);
+  Quiesce(fixture);
+  std::vector<ValueReader> held;
+  int i = 0;
+  for (; i < 60; ++i) {
+    fixture.lost = StatusCode::kOk;
+    bool ran = false;
+    HashOutcome outcome;
+    const auto get = [&] {
+      return fixture.store->Get(AsBytes(KeyOf(i)), fixture.Hash(KeyOf(i)), fixture.core->NowMs());
+    };
+    outcome = get();
+    if (fixture.core->blocked()) {
+      fixture.core->Fetch([&] {
+        outcome = get();
+        fixture.lost = fixture.core->blocked() ? fixture.core->TakeLost() : StatusCode::kOk;
+        if (fixture.lost == StatusCode::kOk)
+          held.push_back(ValueReader::Pin(*fixture.store, outcome));
+        ran = true;
+      });
+      for (int turn = 0; !ran && turn < 10'000; ++turn) {
+        Work(fixture);
+        if (turn > 1'000) fixture.AdvanceMs(100);
+      }
+      REQUIRE(ran);
+    } else {
+      held.push_back(ValueReader::Pin(*fixture.store, outcome));
+    }
+    if (fixture.lost != StatusCode::kOk) break;
+  }
+  CHECK(i < 30);
+  CHECK(fixture.lost == StatusCode::kResourceExhausted);
+  held.clear();
+  Quiesce(fixture);
+  fixture.core->CheckInvariants();
+  for (i = 0; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
+}
+
+}  // namespace
+}  // namespace tidepool::storage
