@@ -403,6 +403,7 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
   }
   Reply reply;
   TP_DCHECK(!store_.blocked());  // Else what this one does would be taken for not done.
+  store_.BeginRun();
   Execute({.partition = *planned.partition,
            .operation = operation,
            .hash = planned.hash,

@@ -55,7 +55,7 @@ std::vector<std::uint64_t> Dispatcher::HashesOf(const wire::Operation& operation
   if (operation.opcode == wire::Opcode::kPush || operation.opcode == wire::Opcode::kPushMany) {
     return {0};
   }
-  // So does what one client pops; apart from pushes, which wait for no device.
+  // So does what one client pops; apart from pushes, which seldom wait for a device.
   if (operation.opcode == wire::Opcode::kPop) return {1};
   if (!wire::InfoOf(operation.opcode).keyed) return {};
   return {hash};

@@ -10,6 +10,7 @@
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
+#include "proto/base/log.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -29,6 +30,7 @@ class RangeTarget {
 
   const RangeMovePtr& move() const { return move_; }
   void Receive(std::shared_ptr<const std::vector<std::byte>> parcel) {
+    if (failed_) return Applied(parcel->size());
     parcels_.push_back(std::move(parcel));
   }
   bool waits() const { return parcels_.empty() || move_->out_of_memory.load(); }
@@ -37,6 +39,7 @@ class RangeTarget {
   // The partition was taken from here: another node has its number, or its namespace was dropped.
   // Or one of its records cannot be read.
   void Fail() {
+    failed_ = true;
     std::uint64_t bytes = 0;
     for (const auto& parcel : parcels_) bytes += parcel->size();
     parcels_.clear();
@@ -47,6 +50,21 @@ class RangeTarget {
     while (stage != RangeMove::Stage::kDone && stage != RangeMove::Stage::kFailed &&
            !move_->stage.compare_exchange_weak(stage, RangeMove::Stage::kFailed)) {
     }
+  }
+
+  // What the next change is for cannot be read. Before the range is cut all of it stays where it
+  // is; afterwards the one key answers so here too.
+  void Unreadable() {
+    if (move_->stage.load() != RangeMove::Stage::kCut) return Fail();
+    log::Error(
+        "a record of a range that was split off cannot be read from the device; a change of "
+        "it is lost");
+    const auto& parcel = *parcels_.front();
+    (void)TakeItem(parcel, &at_);
+    if (at_ < parcel.size()) return;
+    Applied(parcel.size());
+    parcels_.pop_front();
+    at_ = 0;
   }
 
   // Applies what has come, in its order. True: there is more to do at once.
@@ -62,7 +80,8 @@ class RangeTarget {
       const auto& parcel = *parcels_.front();
       std::size_t next = at_;
       if (!Apply(*held, TakeItem(parcel, &next))) {
-        if (store_.blocked()) return false;
+        // That comes by itself.
+        if (store_.blocked() || store_.makes_room()) return false;
         // Nothing is skipped: memory comes back as the source removes what has left it.
         move_->out_of_memory.store(true);
         return false;
@@ -137,6 +156,7 @@ class RangeTarget {
   std::size_t at_ = 0;  // In the first of them.
   std::optional<storage::ValueWriter> large_;
   bool complete_ = false;
+  bool failed_ = false;
 };
 
 RangeMoves::RangeMoves(Dispatcher& dispatcher, storage::CoreStore& store)
@@ -243,7 +263,7 @@ bool RangeMoves::Work(std::uint64_t end_ns) {
     more = target->Slice(end_ns) || more;
     if (!store_.blocked()) continue;
     if (store_.TakeLost() == StatusCode::kOk) return false;
-    target->Fail();
+    target->Unreadable();
   }
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     if (!targets_[i]->complete()) continue;
@@ -314,12 +334,7 @@ bool RangeMoves::RemoveLeavings(std::uint64_t end_ns) {
     StatusCode code = StatusCode::kOk;
     const storage::RangeProgress progress =
         held->ordered().EraseRange(range, kLeavingsPerStep, store_.NowMs(), &code);
-    if (store_.blocked()) {
-      if (store_.TakeLost() == StatusCode::kOk) return false;
-      // One of them cannot be read, and so not be removed: they stay, outside what is served.
-      leavings_.erase(leavings_.begin());
-      continue;
-    }
+    if (store_.blocked()) return false;
     leavings.records -= static_cast<std::int64_t>(progress.records);
     held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
     if (progress.done && large != nullptr) {

@@ -119,6 +119,9 @@ class CoreStore final : private PartitionFinder {
   bool blocked() const { return log_.blocked(); }
   // kOk: they only have to be fetched. kDataLoss, kDeviceError: one cannot be read; unblocks.
   StatusCode TakeLost();
+  // Before an operation, where others may have run since its records were fetched: what they used
+  // is not kept for it.
+  void BeginRun() const { log_.BeginRun(); }
   // What was met is not needed.
   void SkipWanted() { log_.Unblock(); }
   // Reads what is wanted; `run` is called from Poll, to run the operation again, which finds the

@@ -364,8 +364,8 @@ bool HashStore::AddChainAgain(std::uint64_t bucket) {
     });
     return true;
   }
-  while (++bucket < index_.bucket_count() && log_.wanted().size() < kFetchedRecordsMax / 2) {
-    index_.VisitChain(bucket, [this](std::uint64_t at) { (void)log_.Look(at); });
+  while (++bucket < index_.bucket_count() && log_.MayWantMore()) {
+    index_.VisitChain(bucket, [this](std::uint64_t at) { log_.WantAhead(at); });
   }
   return false;
 }
@@ -457,6 +457,24 @@ void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {
   if (absent_ != nullptr) absent_->NoteRemoved();
   if (order_ != nullptr) order_->Erase(change.key);
   KillRecord(deleted, {});
+}
+
+void HashStore::EraseUnread(Bytes key, std::uint64_t location) {
+  LogRecord change;
+  change.partition = partition_.id();
+  change.type = LogRecordType::kDelete;
+  change.key = key;
+  change.hash = KeyHash(key);
+  std::uint64_t* slot =
+      index_.Find(change.hash, [location](std::uint64_t at) { return at == location; });
+  TP_CHECK(slot != nullptr);
+  partition_.Stamp(change);
+  payload_bytes_ -= key.size();  // How large its value was is not known.
+  index_.Erase(slot);
+  if (absent_ != nullptr) absent_->NoteRemoved();
+  if (order_ != nullptr) order_->Erase(key);
+  KillRecord(location, {});
+  partition_.Publish(change);
 }
 
 bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) {

@@ -202,6 +202,8 @@ class HashStore : public Store {
   // From now on `order` leads to every record too, in the order of keys. Before the first record.
   void KeepOrder(TreeIndex* order) { order_ = order; }
   RecordView ViewOf(std::uint64_t location);
+  // Of a record that cannot be read any more; its key is known otherwise.
+  void EraseUnread(Bytes key, std::uint64_t location);
 
  private:
   friend class Partition;

@@ -43,7 +43,7 @@ void HashStore::WantAhead(std::uint64_t position) {
     if (position == 0 || log_.wanted().size() >= kFetchedRecordsMax / 2) return;
     std::uint64_t next = 0;
     const std::uint64_t bucket = index_.BucketOfPosition(position, &next);
-    index_.VisitChain(bucket, [&](std::uint64_t location) { (void)log_.Look(location); });
+    index_.VisitChain(bucket, [&](std::uint64_t location) { log_.WantAhead(location); });
     position = next;
   }
 }

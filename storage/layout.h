@@ -42,9 +42,10 @@ inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
 // order of their flags. All of it is written before a slot refers to it; later only `sequence`,
 // `lsn`, `value_bytes`, `flags`, the value and the expiry change, under an odd `sequence`.
 struct RecordHeader {
-  std::uint32_t crc32c;    // Of all but itself and the sequence; made when the segment is frozen.
-  std::uint32_t sequence;  // Odd while the record is being changed in place; see kSequenceRead.
-  std::uint64_t lsn;       // Version: Lsn::value().
+  std::uint32_t crc32c;  // Of all but itself and the sequence; made when the segment is frozen.
+                         // Of a copy in the read cache this and `reserved` are its home's location.
+  std::uint32_t sequence;     // Odd while the record is being changed in place; see kSequenceRead.
+  std::uint64_t lsn;          // Version: Lsn::value().
   std::uint32_t value_bytes;  // Of the whole value, extents included.
   std::uint16_t key_bytes;
   RecordType type;

@@ -261,13 +261,16 @@ void Log::FinishCompacted(std::uint32_t index) {
 
 std::uint64_t Log::SpillableBytes() const {
   if (!makes_room()) return 0;
+  const bool writes = spill_target_->HasSlots();
   std::uint64_t bytes = 0;
   for (std::uint32_t index = 1; index < segments_.end(); ++index) {
     const Segment& segment = segments_[index];
     const bool is_full = segment.state == SegmentState::kSealed ||
                          segment.state == SegmentState::kWriting ||
                          (segment.state == SegmentState::kExtent && segment.live > 0);
-    if (is_full && segment.stream >= Stream::kSpill) bytes += segment_bytes_;
+    const bool leaves =
+        MaySpill(segment.stream) ? writes || segment.slot != 0 : segment.stream == Stream::kCache;
+    if (is_full && leaves) bytes += segment_bytes_;
   }
   return bytes;
 }
@@ -301,7 +304,21 @@ RecordHeader* Log::LookFetched(std::uint64_t location) {
 void Log::Want(std::uint64_t location) {
   if (std::find(wanted_.begin(), wanted_.end(), location) == wanted_.end()) {
     wanted_.push_back(location);
+    wanted_bytes_ += segments_[segments_.IndexOf(location)].record_bytes_max;
   }
+}
+
+void Log::BeginRun() const {
+  if (fetched_ != nullptr) fetched_->BeginRun();
+}
+
+bool Log::MayWantMore() const {
+  return wanted_.size() < kFetchedRecordsMax && wanted_bytes_ < kFetchedBytesMax;
+}
+
+void Log::WantAhead(std::uint64_t location) {
+  if (segments_.Find(location) != nullptr || !MayWantMore()) return;
+  if (fetched_ == nullptr || fetched_->Find(location) == nullptr) Want(location);
 }
 
 std::vector<std::uint64_t> Log::TakeWanted() {
@@ -314,6 +331,7 @@ void Log::Unblock() {
   blocked_ = false;
   lost_ = StatusCode::kOk;
   wanted_.clear();
+  wanted_bytes_ = 0;
 }
 
 std::shared_ptr<const std::byte> Log::FetchedBuffer(std::uint64_t location) const {

@@ -45,6 +45,8 @@ class SpillTarget {
   virtual ~SpillTarget() = default;
   // Memory will come free though nothing is deleted, so that who needs some had better wait.
   virtual bool MakesRoom() const = 0;
+  // Segments can still be written.
+  virtual bool HasSlots() const = 0;
   // A segment whose memory can be had is full: of a stream that may leave DRAM, or of the read
   // cache.
   virtual void Offer(std::uint32_t segment) = 0;
@@ -95,6 +97,12 @@ class Log {
   const std::vector<std::uint64_t>& wanted() const { return wanted_; }
   // What FetchedScope has set up; null: nothing.
   const FetchedRecords* fetched() const { return fetched_; }
+  // Before an operation, where others may have run since something was fetched.
+  void BeginRun() const;
+  // What lies behind what an operation has met, to be read with it, as far as that makes sense:
+  // does not block, and tells no loss.
+  void WantAhead(std::uint64_t location);
+  bool MayWantMore() const;
   // Other than kOk: what it has met cannot be read. kDataLoss, kDeviceError.
   StatusCode lost() const { return lost_; }
   // What was wanted since the last call, which unblocks.
@@ -259,6 +267,8 @@ class Log {
   std::uint64_t SpillableBytes() const;
   // Of segments in DRAM, without what open ones can still take and what uploads under way have.
   std::uint64_t dead_bytes() const;
+  // Of the largest value so far that may leave DRAM.
+  std::uint64_t extent_segments_max() const { return extent_segments_max_; }
   // Extent segments that no record has yet.
   std::uint64_t unpublished_segments() const { return unpublished_segments_; }
 
@@ -292,12 +302,14 @@ class Log {
   SpillTarget* spill_target_ = nullptr;
   const FetchedRecords* fetched_ = nullptr;
   std::vector<std::uint64_t> wanted_;  // An extent's segment: with offset 0.
+  std::uint64_t wanted_bytes_ = 0;
   std::vector<std::uint32_t> looked_segments_;
   std::vector<std::uint32_t> dead_;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t spilled_live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;
   std::uint64_t unpublished_segments_ = 0;
+  std::uint64_t extent_segments_max_ = 0;
   std::uint64_t next_expiry_ms_ = kNeverMs;
   std::uint64_t floor_moved_at_ = 0;  // A segment number.
 };

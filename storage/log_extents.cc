@@ -38,6 +38,9 @@ std::uint32_t Log::AllocateExtentSegment() {
 void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes,
                       Stream stream) {
   const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes_);
+  if (MaySpill(stream)) {
+    extent_segments_max_ = std::max<std::uint64_t>(extent_segments_max_, segments.size());
+  }
   std::uint64_t left = value_bytes;
   for (const std::uint32_t index : segments) {
     Segment& segment = segments_[index];
@@ -77,6 +80,7 @@ bool Log::LookExtent(const RecordHeader& record) {
   for (const std::uint32_t index : looked_segments_) {
     Segment& segment = segments_[index];
     segment.read = true;
+    if (fetched_ != nullptr) fetched_->UseExtent(index);
     if (segment.state != SegmentState::kSpilled) continue;
     all = false;
     blocked_ = true;

@@ -102,8 +102,8 @@ void OrderedStore::Collect(const ScanOptions& options, TreeIndex::Place* from,
 
 // Those from `first` on that a scan will have to read are fetched together.
 void OrderedStore::WantRun(const Run& run, std::size_t first, bool keys_only) {
-  for (std::size_t i = first; i < run.count && log_.wanted().size() < kFetchedRecordsMax; ++i) {
-    if (!keys_only || run.entries[i].marked) (void)log_.Look(run.entries[i].location);
+  for (std::size_t i = first; i < run.count && log_.MayWantMore(); ++i) {
+    if (!keys_only || run.entries[i].marked) log_.WantAhead(run.entries[i].location);
   }
 }
 
@@ -196,6 +196,10 @@ RangeProgress OrderedStore::CountRange(const KeyRange& range, std::uint64_t now_
     const std::uint64_t counted =
         tree_.CountUp(&at, end, kCountLeaves, [&](const TreeIndex::Entry& entry) {
           ++steps;
+          if (log_.blocked()) {
+            log_.WantAhead(entry.location);
+            return true;
+          }
           const RecordHeader* record = log_.Look(entry.location);
           return record == nullptr || log_.ExpiryOf(*record) > now_ms;
         });
@@ -240,7 +244,12 @@ RangeProgress OrderedStore::EraseRange(const KeyRange& range, std::uint64_t reco
       return progress;
     }
     erase_key_.assign(key.begin(), key.end());
-    const StatusCode erased = Delete(erase_key_, KeyHash(erase_key_), Lsn(), now_ms).code;
+    StatusCode erased = Delete(erase_key_, KeyHash(erase_key_), Lsn(), now_ms).code;
+    if (log_.lost() != StatusCode::kOk) [[unlikely]] {
+      log_.Unblock();
+      EraseUnread(erase_key_, tree_.At(at).location);
+      erased = StatusCode::kOk;
+    }
     if (log_.blocked()) [[unlikely]] {
       // What was erased before stands; the next call begins here.
       progress.last.has_value() ? log_.Unblock() : WantFrom(at, range);

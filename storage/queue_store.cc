@@ -147,17 +147,18 @@ void QueueStore::VisitReady(absl::FunctionRef<bool(const Ref&)> visit) const {
 }
 
 // What will be delivered next is fetched together.
-void QueueStore::WantAhead() {
-  std::size_t left = kFetchedRecordsMax;
+void QueueStore::WantAhead(std::uint64_t items) {
+  std::uint64_t left = std::min(items, kItemsPerCallMax);
   VisitReady([&](const Ref& ref) {
-    (void)log_.Look(ref.location);
-    return --left > 0 && log_.wanted().size() < kFetchedRecordsMax;
+    if (left-- == 0 || !log_.MayWantMore()) return false;
+    log_.WantAhead(ref.location);
+    return true;
   });
 }
 
 // At an item that must be fetched: the call ends, and what was delivered before it stands.
-void QueueStore::StopAtBlocked(QueueProgress* progress) {
-  if (progress->items == 0) return WantAhead();
+void QueueStore::StopAtBlocked(QueueProgress* progress, std::uint64_t items_max) {
+  if (progress->items == 0) return WantAhead(items_max);
   log_.Unblock();
   progress->more = true;
 }
@@ -210,6 +211,7 @@ LogRecord QueueStore::ChangeOf(LogRecordType type, const ItemKey& key) const {
 bool QueueStore::UnderCapacity(std::uint64_t now_ms) {
   const std::uint64_t capacity = partition_.options().queue.capacity;
   if (capacity == 0 || size() < capacity) return true;
+  if (!expires_) return false;
   // An expired item that nobody has come across takes nobody's place.
   const Ref first = FirstReady();
   if (first.location == 0) return false;
@@ -284,6 +286,7 @@ PushOutcome QueueStore::PushChange(LogRecord& change, const PushOptions& options
                                : options.ttl_ms == kTtlNone ? 0
                                                             : options.ttl_ms;
   change.expiry_ms = ttl_ms == 0 ? 0 : After(now_ms, ttl_ms, 0);
+  expires_ = expires_ || change.expiry_ms != 0;
   outcome.version = Apply(change);
   if (outcome.version.value() == 0) {
     partition_.CountRefused();
@@ -313,8 +316,14 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
     const Ref ref = lease == nullptr ? FirstReady() : FirstToLease();
     if (ref.location == 0) return progress;
     const RecordHeader* const record = LookItem(ref);
+    if (record == nullptr && log_.lost() != StatusCode::kOk && progress.items == 0) {
+      // It cannot be read any more. Who asked is told so, and it is out of the way of the others.
+      LogRecord removal = ChangeOf(LogRecordType::kDelete, ref.key);
+      if (MakeRoom(removal) == Room::kReady) ApplyRoomed(removal);
+      return progress;
+    }
     if (record == nullptr) [[unlikely]] {
-      StopAtBlocked(&progress);
+      StopAtBlocked(&progress, items_max);
       return progress;
     }
     const bool expired = HasExpired(*record, now_ms);
@@ -373,7 +382,7 @@ QueueProgress QueueStore::Peek(std::uint64_t items_max, std::uint64_t now_ms, Vi
     ++progress.items;
     return true;
   });
-  if (blocked) WantAhead();  // Nothing has changed: all of it is shown again.
+  if (blocked) WantAhead(items_max);  // Nothing has changed: all of it is shown again.
   return progress;
 }
 

@@ -278,8 +278,8 @@ class QueueStore final : public Store {
       return record;
     return nullptr;
   }
-  void WantAhead();
-  void StopAtBlocked(QueueProgress* progress);
+  void WantAhead(std::uint64_t items);
+  void StopAtBlocked(QueueProgress* progress, std::uint64_t items_max);
   Ref PassImage(ImagePlace* place) const;
   void WantImage(ImagePlace place);
 
@@ -312,6 +312,8 @@ class QueueStore final : public Store {
   const std::uint32_t delivered_max_;
   std::uint64_t next_id_ = 0;  // 0: there was no item yet.
   std::uint64_t payload_bytes_ = 0;
+  bool payload_is_exact_ = true;
+  bool expires_ = false;  // Some item can, or could.
 
   // Ready items that were never leased: of Kind::kPriority in the tree, else in the deque.
   std::optional<TreeIndex> tree_;

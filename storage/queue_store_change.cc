@@ -180,9 +180,11 @@ std::uint64_t QueueStore::Unlink(const ItemKey& key) {
   if (location == 0) return 0;
   const auto found = delivered_.find(id);
   if (found == delivered_.end()) {
-    // Not at hand only where a whole queue is dropped unread.
+    // Not at hand only where a whole queue is dropped unread, or where it cannot be read.
     if (const RecordHeader* record = log_.Peek(location); record != nullptr) {
       payload_bytes_ -= std::uint64_t{record->key_bytes} + record->value_bytes;
+    } else {
+      payload_is_exact_ = false;
     }
     EraseFresh(key);
     return location;
@@ -305,7 +307,8 @@ void QueueStore::CheckInvariants() const {
   }
   TP_CHECK(leased == deadlines_.size());
   TP_CHECK(ready + leased == size());
-  TP_CHECK(all_read ? payload_bytes == payload_bytes_ : payload_bytes <= payload_bytes_);
+  TP_CHECK(payload_bytes <= payload_bytes_);
+  TP_CHECK(payload_bytes == payload_bytes_ || !all_read || !payload_is_exact_);
 }
 
 }  // namespace tidepool::storage

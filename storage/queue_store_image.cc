@@ -58,10 +58,10 @@ QueueStore::Ref QueueStore::PassImage(ImagePlace* place) const {
 
 // What comes next is fetched together.
 void QueueStore::WantImage(ImagePlace place) {
-  for (std::size_t left = kFetchedRecordsMax; left > 0; --left) {
+  for (std::size_t left = kFetchedRecordsMax; left > 0 && log_.MayWantMore(); --left) {
     const Ref ref = PassImage(&place);
     if (ref.location == 0) return;
-    (void)log_.Look(ref.location);
+    log_.WantAhead(ref.location);
   }
 }
 
@@ -72,6 +72,10 @@ bool QueueStore::NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem*
     const Ref ref = PassImage(place);
     if (ref.location == 0) return false;
     const RecordHeader* const record = LookItem(ref);
+    if (record == nullptr && log_.lost() != StatusCode::kOk) {
+      log_.Unblock();  // It cannot be read any more: the others must not stay for that.
+      continue;
+    }
     if (record == nullptr) {
       *place = before;
       WantImage(before);
@@ -138,6 +142,7 @@ StatusCode QueueStore::ImportChange(const MovedItem& item, LogRecord& change,
   change.hash = KeyHash(change.key);
   const std::uint64_t expiry_ms = AtMs(item.expiry_left_ms, now_ms);
   change.expiry_ms = expiry_ms == kNeverMs ? 0 : expiry_ms;
+  expires_ = expires_ || change.expiry_ms != 0;
   for (Room room = Room::kMoved; room != Room::kReady;) {
     // What was delivered before stands on the heap only.
     room = is_fresh ? MakeRoom(change) : MakeRecordRoom(change);

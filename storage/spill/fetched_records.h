@@ -25,25 +25,41 @@ class FetchedRecords {
     RecordHeader* record = nullptr;  // Null: it cannot be read, and `code` says why.
     StatusCode code = StatusCode::kOk;
     std::shared_ptr<const std::byte> buffer;  // That holds it, for who needs it longer.
+    mutable bool used = false;                // By the present run.
+  };
+  // A segment of a large value, which is back in DRAM, or in records() if it is not.
+  struct Extent {
+    std::uint32_t segment = 0;
+    mutable bool used = false;
   };
 
   const Record* Find(std::uint64_t location) const {
     const auto found = std::find_if(records_.begin(), records_.end(),
                                     [&](const Record& each) { return each.location == location; });
-    return found == records_.end() ? nullptr : &*found;
+    if (found == records_.end()) return nullptr;
+    found->used = true;
+    return &*found;
+  }
+  void UseExtent(std::uint32_t segment) const {
+    for (const Extent& each : extents_) each.used = each.used || each.segment == segment;
+  }
+  // Of several operations that run while these are at hand, each passes on only what it has used.
+  void BeginRun() const {
+    for (const Record& each : records_) each.used = false;
+    for (const Extent& each : extents_) each.used = false;
   }
   void Add(Record record) { records_.push_back(std::move(record)); }
   const std::vector<Record>& records() const { return records_; }
-  // Segments of large values, which are back in DRAM for it, or in records() if they are not.
-  void AddExtent(std::uint32_t segment) { extents_.push_back(segment); }
-  const std::vector<std::uint32_t>& extents() const { return extents_; }
+  void AddExtent(std::uint32_t segment) { extents_.push_back({segment}); }
+  const std::vector<Extent>& extents() const { return extents_; }
 
  private:
   std::vector<Record> records_;
-  std::vector<std::uint32_t> extents_;
+  std::vector<Extent> extents_;
 };
 
-// Read together for one walk: enough to keep a device busy, and some 100 KiB at most.
+// Read together for one walk: enough to keep a device busy.
 inline constexpr std::size_t kFetchedRecordsMax = 64;
+inline constexpr std::uint64_t kFetchedBytesMax = 1 << 20;
 
 }  // namespace tidepool::storage

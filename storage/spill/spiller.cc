@@ -57,7 +57,7 @@ Spiller::~Spiller() {
     if (io.frame != 0) log_.memory().FreeBlock(io.frame);
     if (io.what == Io::What::kWrite) volume_.NoteLeft();
   }
-  std::size_t left = written_.size() + leaving_.size();
+  std::size_t left = written_.size();
   if (freezing_.segment != 0) ++left;
   if (keeping_.segment != 0) ++left;
   for (; left > 0; --left) volume_.NoteLeft();
@@ -173,15 +173,18 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
   // What was fetched before for the same operation is kept, or it would want that again: between
   // the two others may have left memory.
   if (const FetchedRecords* earlier = log_.fetched(); earlier != nullptr) {
-    fetching->records = *earlier;
     for (const FetchedRecords::Record& record : earlier->records()) {
+      if (!record.used) continue;
       const std::uint32_t index = segments.IndexOf(record.location);
       log_.Pin(index);
       fetching->pinned.push_back(index);
+      fetching->records.Add(record);
     }
-    for (const std::uint32_t index : earlier->extents()) {
-      log_.Pin(index);
-      fetching->pinned.push_back(index);
+    for (const FetchedRecords::Extent& extent : earlier->extents()) {
+      if (!extent.used) continue;
+      log_.Pin(extent.segment);
+      fetching->pinned.push_back(extent.segment);
+      fetching->records.AddExtent(extent.segment);
     }
   }
   for (const std::uint64_t location : locations) {
@@ -269,28 +272,37 @@ bool Spiller::MakesRoom() const {
     return std::any_of(offered.begin(), offered.end(),
                        [this](const Offered& each) { return !IsStale(each); });
   };
-  return any(cached_) || (!broken_ && volume_.slots_free() > 0 && any(offered_));
+  return any(cached_) || (HasSlots() && any(offered_));
 }
 
 std::uint64_t Spiller::BlocksWanted() const {
   return std::clamp<std::uint64_t>(log_.memory().block_count_max() / 16, 2, kBlocksWantedMax);
 }
 
+// Slots that writes leave free: where memory and devices are full, a large value can still be
+// brought back, by what leaves memory for it. What was brought back then makes way for the next.
+bool Spiller::HasSlots() const {
+  return !broken_ && volume_.slots_free() > log_.extent_segments_max();
+}
+
 // The oldest, of those that can go. False: nothing, or nothing now.
 bool Spiller::BeginOne() {
-  const std::uint64_t coming = writes_ + written_.size() + leaving_.size();
+  const std::uint64_t coming = writes_ + written_.size();
   const std::uint64_t returning = returning_.empty() ? 0 : returning_.front()->extents.size();
   if (log_.memory().BlocksAvailable() + coming >= BlocksWanted() + returning) return false;
   DropStale(offered_);
   DropStale(cached_);
-  const bool may_write = !broken_ && !offered_.empty() && volume_.slots_free() > 0;
-  const bool writes =
-      may_write && (cached_.empty() || offered_.front().number < cached_.front().number);
-  if (writes ? writes_ >= kWritesMax : cached_.empty()) return false;
-  std::deque<Offered>& from = writes ? offered_ : cached_;
-  const std::uint32_t segment = from.front().segment;
-  from.pop_front();
-  return Leave(segment);
+  const bool older =
+      !offered_.empty() && (cached_.empty() || offered_.front().number < cached_.front().number);
+  if (older && HasSlots()) return writes_ < kWritesMax && Leave(TakeFirst(offered_));
+  if (!cached_.empty() && Leave(TakeFirst(cached_))) return true;
+  return returning > 0 && !offered_.empty() && writes_ < kWritesMax && Leave(TakeFirst(offered_));
+}
+
+std::uint32_t Spiller::TakeFirst(std::deque<Offered>& offered) {
+  const std::uint32_t segment = offered.front().segment;
+  offered.pop_front();
+  return segment;
 }
 
 // False: not now.
@@ -366,8 +378,7 @@ bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
       const std::uint32_t segment = written_.front();
       written_.pop_front();
       if (log_.segments()[segment].extent) {
-        leaving_.push_back(segment);
-        LeaveMemory();
+        LeaveSoon(segment);
         continue;
       }
       keeping_ = {segment, sizeof(SegmentHeader)};
@@ -425,8 +436,7 @@ bool Spiller::KeepOn(absl::FunctionRef<bool()> done) {
     volume_.NoteLeft();
     ++counters_.freed_cache_segments;
   } else {
-    leaving_.push_back(index);
-    LeaveMemory();
+    LeaveSoon(index);
   }
   return true;
 }
@@ -444,13 +454,17 @@ void Spiller::Keep(const RecordHeader& record, std::uint64_t location, bool copy
   if (IsCopy(record)) log_.DropCopy(location);
 }
 
+// Nobody is to count on the memory of one that is pinned: that may last as long as a slow reader.
+void Spiller::LeaveSoon(std::uint32_t segment) {
+  if (!log_.LeaveMemory(segment)) leaving_.push_back(segment);
+  volume_.NoteLeft();
+  log_.FreeDead();
+}
+
 unsigned Spiller::LeaveMemory() {
   if (leaving_.empty()) return 0;
-  const std::size_t left = std::erase_if(leaving_, [this](std::uint32_t segment) {
-    if (!log_.LeaveMemory(segment)) return false;
-    volume_.NoteLeft();
-    return true;
-  });
+  const std::size_t left =
+      std::erase_if(leaving_, [this](std::uint32_t segment) { return log_.LeaveMemory(segment); });
   log_.FreeDead();
   return static_cast<unsigned>(left);
 }

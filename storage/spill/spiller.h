@@ -77,6 +77,7 @@ class Spiller final : public SpillTarget {
 
   // SpillTarget
   bool MakesRoom() const override;
+  bool HasSlots() const override;
   void Offer(std::uint32_t segment) override;
   void ReleaseSlot(std::uint32_t slot) override { volume_.FreeSlot(slot); }
 
@@ -120,6 +121,7 @@ class Spiller final : public SpillTarget {
   void DropStale(std::deque<Offered>& offered) const;
   std::uint64_t BlocksWanted() const;
   bool BeginOne();
+  std::uint32_t TakeFirst(std::deque<Offered>& offered);
   bool Leave(std::uint32_t segment);
   bool BeginFreezing(std::uint32_t segment);
   bool FreezeOn(absl::FunctionRef<bool()> done);
@@ -141,6 +143,7 @@ class Spiller final : public SpillTarget {
   void ExpireExtents(std::uint64_t now_ms);
   bool IsSoundExtent(const Io& io) const;
   bool IsSound(const Io& io) const;
+  void LeaveSoon(std::uint32_t segment);
   unsigned LeaveMemory();
 
   Log& log_;
@@ -167,7 +170,7 @@ class Spiller final : public SpillTarget {
   std::uint32_t writes_ = 0;     // Under way.
   std::deque<std::uint32_t> written_;  // On the device, and in DRAM still.
   Walk keeping_;  // The first of them, or one of the cache: what was read since gets a copy.
-  std::vector<std::uint32_t> leaving_;  // That is done; a view of them may be in use still.
+  std::vector<std::uint32_t> leaving_;  // That is done; views of them are in use.
   std::uint32_t returns_ = 0;           // Under way.
   std::uint32_t choose_from_ = 1;
   bool broken_ = false;  // A write has failed.

@@ -1,8 +1,11 @@
 // Ranges and queues that are larger than the daemon's memory.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/client/sdk_fixture.h"
@@ -124,6 +127,56 @@ TEST_CASE("A queue on the device gives its items in order", "[spill]") {
     for (const Status& acked : queue.MultiAck(popped->leases())) RequireOk(acked);
   }
   CHECK(queue.Pop().code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("Consumers of a queue on the device share its items", "[spill]") {
+  SpillingCluster spilling;
+  Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+  const BytesQueue queue = Open<BytesQueue>(client, "shared");
+  for (int at = 0; at < kRecords; at += 500) {
+    std::vector<std::string> values;
+    for (int i = at; i < at + 500; ++i) values.push_back(ValueOf(i));
+    const std::vector<std::string_view> views(values.begin(), values.end());
+    RequireOk(queue.MultiPush(views).FirstFailure());
+  }
+  std::vector<std::string> popped[2];
+  std::vector<std::thread> consumers;
+  for (auto& mine : popped) {
+    consumers.emplace_back([&] {
+      Client other = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+      const auto theirs = other.Open<BytesQueue>("shared");
+      for (;;) {
+        const auto batch = theirs->PopMany(20);
+        if (!batch.ok()) return;
+        for (const auto& item : *batch) mine.emplace_back(item.value);
+      }
+    });
+  }
+  for (std::thread& each : consumers) each.join();
+  std::set<std::string> all;
+  for (const auto& mine : popped) {
+    REQUIRE(std::is_sorted(mine.begin(), mine.end()));
+    all.insert(mine.begin(), mine.end());
+  }
+  CHECK(popped[0].size() + popped[1].size() == kRecords);
+  CHECK(all.size() == kRecords);
+}
+
+TEST_CASE("Values of several segments leave memory and come back", "[spill]") {
+  SpillingCluster spilling;
+  Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+  const BytesMap map = Open<BytesMap>(client, "large");
+  const auto large = [](int i) {
+    std::string value(5'000'000, static_cast<char>('a' + i % 26));
+    for (std::size_t at = 0; at < value.size(); at += 4'096) value[at] = static_cast<char>(i);
+    return value;
+  };
+  for (int i = 0; i < 40; ++i) RequireOk(map.Put(KeyOf(i), large(i)).status());
+  for (int i = 0; i < 40; ++i) REQUIRE(map.Get(KeyOf(i)).value().bytes == large(i));
+  RequireOk(map.Append(KeyOf(3), "+").status());
+  REQUIRE(map.Get(KeyOf(3)).value().bytes == large(3) + "+");
+  for (int i = 39; i >= 0; i -= 3) REQUIRE(map.Take(KeyOf(i)).value().bytes.size() >= 5'000'000);
+  CHECK(map.Length().value() == 26);
 }
 
 }  // namespace

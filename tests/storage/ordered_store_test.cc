@@ -364,5 +364,34 @@ TEST_CASE("CompactionOfADroppedOrderedPartitionLeavesItsOrderAlone") {
   REQUIRE(fixture.store->size() == static_cast<std::uint64_t>(added));
 }
 
+TEST_CASE("WhatCannotBeReadCanBeErased") {
+  StoreOptions options = TinyStore(64 * 4096);
+  options.partition.kind = Kind::kOrdered;
+  options.slots = 2'000;
+  StoreFixture fixture(options);
+  for (int i = 10'000; i < 11'000; ++i) {
+    REQUIRE(fixture.Put(std::to_string(i), std::string(500, 'v')).code == StatusCode::kOk);
+    fixture.core->BackgroundSlice(1'000'000);
+    fixture.core->Poll();
+  }
+  FaultRule rule;
+  rule.operation = DeviceOperation::kRead;
+  rule.error = EIO;
+  rule.times = 1'000'000;
+  fixture.device->AddRule(rule);
+  OrderedStore& ordered = fixture.partition->ordered();
+  std::uint64_t erased = 0;
+  for (RangeProgress progress; !progress.done; erased += progress.records) {
+    progress = fixture.Run([&] {
+      StatusCode code = StatusCode::kOk;
+      return ordered.EraseRange({}, 100, fixture.core->NowMs(), &code);
+    });
+    fixture.core->BackgroundSlice(1'000'000);
+  }
+  REQUIRE(erased == 1'000);
+  fixture.core->CheckInvariants();
+  REQUIRE(fixture.store->size() == 0);
+}
+
 }  // namespace
 }  // namespace tidepool::storage

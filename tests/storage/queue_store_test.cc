@@ -395,5 +395,48 @@ TEST_CASE("VersionsGrowWithEveryChange") {
   REQUIRE(!grows());
 }
 
+// Else nobody would ever come to the items behind it.
+TEST_CASE("AnItemThatCannotBeReadIsToldOfOnceAndGone") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  StoreOptions options = OfKind(kind, TinyStore(64 * 4096));
+  options.slots = 2'000;
+  QueueFixture fixture(options);
+  constexpr int kItems = 1'000;
+  for (int i = 0; i < kItems; ++i) {
+    REQUIRE(fixture.Push(std::to_string(i) + std::string(500, 'v')).code == StatusCode::kOk);
+    fixture.core->BackgroundSlice(1'000'000);
+    fixture.core->Poll();
+  }
+  FaultRule rule;
+  rule.operation = DeviceOperation::kRead;
+  rule.error = EIO;
+  fixture.device->AddRule(rule);
+  REQUIRE(fixture.Pop().empty());
+  REQUIRE(fixture.lost == StatusCode::kDeviceError);
+  for (int i = 1; i < kItems; ++i) {
+    const std::vector<Seen> popped = fixture.Pop();
+    REQUIRE(popped.size() == 1);
+    REQUIRE(popped[0].value == std::to_string(i) + std::string(500, 'v'));
+  }
+  REQUIRE(fixture.Pop().empty());
+  fixture.core->CheckInvariants();
+}
+
+TEST_CASE("ManyItemsOnTheDeviceAreShownAtOnce") {
+  StoreOptions options = OfKind(Kind::kQueue, TinyStore(64 * 4096));
+  options.slots = 2'000;
+  QueueFixture fixture(options);
+  for (int i = 0; i < 2'000; ++i) {
+    REQUIRE(fixture.Push(std::to_string(i) + std::string(200, 'v')).code == StatusCode::kOk);
+    fixture.core->BackgroundSlice(1'000'000);
+    fixture.core->Poll();
+  }
+  const std::vector<Seen> seen = fixture.Peek(1'000);
+  REQUIRE(seen.size() == 1'000);
+  for (int i = 0; i < 1'000; ++i) {
+    REQUIRE(seen[static_cast<std::size_t>(i)].value == std::to_string(i) + std::string(200, 'v'));
+  }
+}
+
 }  // namespace
 }  // namespace tidepool::storage
