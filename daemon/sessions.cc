@@ -20,7 +20,7 @@ Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clo
       on_shed_(std::move(on_shed)) {}
 
 Sessions::~Sessions() {
-  for (auto& [id, session] : sessions_) Disconnect(*session);
+  for (auto& [id, session] : sessions_) Close(*session);
 }
 
 Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request) {
@@ -36,7 +36,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
   if (session != nullptr && grant.connection <= session->connection) {
     return Status(StatusCode::kCancelled, "a later attach of this session came first");
   }
-  if (session != nullptr) Disconnect(*session);
+  if (session != nullptr) Close(*session);
   auto endpoint = worker_.Connect(request.worker_address);
   if (!endpoint.ok()) return endpoint.status();
   if (session == nullptr) {
@@ -51,6 +51,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     sessions_.emplace(grant.id.value(), std::move(made));
   }
   session->connection = grant.connection;
+  session->worker_address = request.worker_address;
   session->endpoint = *endpoint;
   session->endpoint->user = session;
   Touch(*session, clock_.MonotonicNs());
@@ -83,6 +84,26 @@ void Sessions::Touch(Session& session, std::uint64_t now_ns) {
 }
 
 void Sessions::Disconnect(Session& session) {
+  if (session.endpoint == nullptr) return Close(session);
+  transport::Endpoint* endpoint = session.endpoint;
+  if (!endpoint->alive()) {
+    // Of a client that died this one is lost, too.
+    auto fresh = worker_.Connect(session.worker_address);
+    if (!fresh.ok()) return Close(session);
+    endpoint->user = nullptr;
+    worker_.Close(endpoint);
+    endpoint = session.endpoint = *fresh;
+  }
+  streams_.SayGoodbye(session);
+  streams_.OnDisconnect(session);
+  session.endpoint = nullptr;
+  endpoint->user = nullptr;
+  worker_.CloseWhenSent(endpoint);
+  Touch(session, clock_.MonotonicNs());
+}
+
+// Without a word.
+void Sessions::Close(Session& session) {
   streams_.OnDisconnect(session);
   if (session.endpoint == nullptr) return;
   session.endpoint->user = nullptr;
@@ -95,6 +116,11 @@ void Sessions::End(Session& session, std::string_view why) {
     log::Warn("session of " + session.client_name + " closed: " + std::string(why));
   }
   Disconnect(session);
+  sessions_.erase(session.id.value());
+}
+
+void Sessions::OnDetach(Session& session) {
+  Close(session);
   sessions_.erase(session.id.value());
 }
 
@@ -128,7 +154,6 @@ void Sessions::ShedKept(const Session& but) {
   std::size_t ended = 0;
   while (ended < holders.size() && kept_bytes_ > kept_bytes_max_ / 8 * 7) {
     Session& session = *holders[ended++].session;
-    streams_.SayGoodbye(session);
     on_shed_(session.id);
     End(session, {});
   }

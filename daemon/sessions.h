@@ -70,10 +70,14 @@ class Sessions {
       ShedKept(session);
   }
 
-  // Drops the connection; the session waits for its client.
+  // Drops the connection, which may be lost; the session waits for its client. The client is told,
+  // since its own connection to here is another one and may be well.
   void Disconnect(Session& session);
-  // Ends it: the client left, or broke the protocol (then `why` is logged). `session` is gone.
+  // Ends it: the client broke the protocol (then `why` is logged), or is not heard of any more. It
+  // is told. `session` is gone.
   void End(Session& session, std::string_view why);
+  // The client has left. `session` is gone.
+  void OnDetach(Session& session);
 
   // Ends sessions that were silent or without a connection for too long.
   void ExpireSilent(std::uint64_t now_ns);
@@ -85,6 +89,7 @@ class Sessions {
   // For an answer that it will get, however long that takes.
   static bool Waits(const Session& session);
   void ShedKept(const Session& but);
+  void Close(Session& session);
 
   transport::Worker& worker_;
   Streams& streams_;
