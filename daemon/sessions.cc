@@ -10,6 +10,12 @@
 #include "proto/base/log.h"
 
 namespace tidepool::daemon {
+namespace {
+
+// The first time; then twice as long, each time. A client comes back within about half a second.
+constexpr std::uint64_t kTellAgainNs = 1'000'000'000;
+
+}  // namespace
 
 Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
                    std::uint64_t kept_bytes_max, std::function<void(SessionId)> on_shed)
@@ -85,21 +91,37 @@ void Sessions::Touch(Session& session, std::uint64_t now_ns) {
 
 void Sessions::Disconnect(Session& session) {
   if (session.endpoint == nullptr) return Close(session);
-  transport::Endpoint* endpoint = session.endpoint;
-  if (!endpoint->alive()) {
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  Tell(session);
+  untold_.push_back({session.id, session.connection, kTellAgainNs, now_ns + kTellAgainNs});
+  streams_.OnDisconnect(session);
+  Touch(session, now_ns);
+}
+
+// Over the connection that there is, or a new one, which is then left.
+void Sessions::Tell(Session& session) {
+  if (session.endpoint == nullptr || !session.endpoint->alive()) {
+    Close(session);
     // Of a client that died this one is lost, too.
     auto fresh = worker_.Connect(session.worker_address);
-    if (!fresh.ok()) return Close(session);
-    endpoint->user = nullptr;
-    worker_.Close(endpoint);
-    endpoint = session.endpoint = *fresh;
+    if (!fresh.ok()) return;
+    session.endpoint = *fresh;
   }
   streams_.SayGoodbye(session);
-  streams_.OnDisconnect(session);
-  session.endpoint = nullptr;
-  endpoint->user = nullptr;
-  worker_.CloseWhenSent(endpoint);
-  Touch(session, clock_.MonotonicNs());
+  session.endpoint->user = nullptr;
+  worker_.CloseWhenSent(std::exchange(session.endpoint, nullptr));
+}
+
+void Sessions::TellAgain(std::uint64_t now_ns) {
+  std::erase_if(untold_, [&](Untold& untold) {
+    if (now_ns < untold.again_ns) return false;
+    Session* session = Find(untold.id);
+    if (session == nullptr || session->connection != untold.connection) return true;
+    Tell(*session);
+    untold.wait_ns *= 2;
+    untold.again_ns = now_ns + untold.wait_ns;
+    return false;
+  });
 }
 
 // Without a word.
@@ -162,6 +184,11 @@ void Sessions::ShedKept(const Session& but) {
             " MiB of answers were kept for clients that do not go on; closed the sessions that "
             "held much and were silent longest: " +
             std::to_string(ended));
+}
+
+void Sessions::OnTimer(std::uint64_t now_ns) {
+  ExpireSilent(now_ns);
+  TellAgain(now_ns);
 }
 
 void Sessions::ExpireSilent(std::uint64_t now_ns) {

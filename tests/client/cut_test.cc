@@ -2,17 +2,21 @@
 // client comes back with its session, and each change has happened once and returned what it was to
 // return.
 #include <arpa/inet.h>
-#include <dirent.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <thread>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "tests/client/sdk_fixture.h"
@@ -36,34 +40,30 @@ std::uint16_t PortOf(const sockaddr_storage& address) {
 // This process's connected TCP sockets that are not gRPC's: UCX's, of the only client here.
 std::vector<int> DataSockets(std::uint16_t grpc_port) {
   std::vector<int> sockets;
-  DIR* folder = opendir("/proc/self/fd");
-  while (const dirent* entry = folder == nullptr ? nullptr : readdir(folder)) {
-    const int fd = std::atoi(entry->d_name);
+  for (int fd = 3; fd < 256; ++fd) {
     sockaddr_storage address{};
     socklen_t bytes = sizeof address;
-    if (entry->d_name[0] == '.' ||
-        getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) < 0)
-      continue;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) < 0) continue;
     const std::uint16_t port = PortOf(address);
     if (port != 0 && port != grpc_port) sockets.push_back(fd);
   }
-  if (folder != nullptr) closedir(folder);
   return sockets;
 }
 
-// Cuts one data connection after another, from a thread of its own. Buffers of sockets are made
-// small, so that a frame is seldom sent in one piece.
+// Cuts data connections from a thread of its own: one of those that carry frames, or, for a while,
+// whatever is there, as soon as it is there. Buffers of sockets are made small, so that a frame is
+// seldom sent in one piece.
 class Cutter {
  public:
   Cutter(std::uint16_t grpc_port, std::uint64_t seed)
       : grpc_port_(grpc_port), random_("cutter", seed), thread_([this] { Run(); }) {}
   ~Cutter() { Stop(); }
-  int Stop() {
+  void Stop() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
-    return cuts_;
   }
   int cuts() const { return cuts_; }
+  int early_cuts() const { return early_cuts_; }
 
  private:
   void Run() {
@@ -75,17 +75,38 @@ class Cutter {
         const int small = 8 * 1024;
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
       }
-      if (sockets.empty()) continue;
-      const int fd = sockets[random_.Below(sockets.size())];
-      constexpr std::array kWays = {SHUT_RD, SHUT_WR, SHUT_RDWR};
-      if (shutdown(fd, kWays[random_.Below(kWays.size())]) == 0) ++cuts_;
+      if (!sockets.empty()) Cut(sockets[random_.Below(sockets.size())]);
+      if (random_.Below(4) == 0) CutAllFor(std::chrono::microseconds(random_.Below(30'000)));
     }
   }
 
+  void CutAllFor(std::chrono::microseconds time) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < until && !stop_) {
+      for (const int fd : DataSockets(grpc_port_)) Cut(fd);
+    }
+  }
+
+  void Cut(int fd) {
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes);
+    // UCX's own greetings are less.
+    const bool early = info.tcpi_bytes_acked + info.tcpi_bytes_received < kFrameBytes;
+    constexpr std::array kWays = {SHUT_RD, SHUT_WR, SHUT_RDWR};
+    if (shutdown(fd, kWays[random_.Below(kWays.size())]) != 0) return;
+    struct stat socket {};
+    fstat(fd, &socket);
+    if (cut_.insert(socket.st_ino).second) ++(early ? early_cuts_ : cuts_);
+  }
+
+  static constexpr std::uint64_t kFrameBytes = 1'000;
   const std::uint16_t grpc_port_;
   test::Random random_;
+  std::unordered_set<ino_t> cut_;
   std::atomic<bool> stop_{false};
   std::atomic<int> cuts_{0};
+  std::atomic<int> early_cuts_{0};
   std::thread thread_;
 };
 
@@ -171,10 +192,53 @@ TEST_CASE("Whatever is cut, each add counts once and each value is the right one
     REQUIRE(round.wrong_values == 0);
     REQUIRE(round.not_taken == 0);
   }
-  const int cuts = cutter.Stop();
+  cutter.Stop();
   for (const std::string& key : counters) CHECK(map.Get(key)->AsI64() == kRounds + 1);
-  std::printf("%d cuts in %d rounds\n", cuts, kRounds);
-  CHECK(cuts >= kRounds);
+  std::printf("%d cuts, and %d of connections that were only being made\n", cutter.cuts(),
+              cutter.early_cuts());
+  CHECK(cutter.cuts() >= kRounds);
+  CHECK(cutter.early_cuts() >= kRounds);
+}
+
+// Connections that daemons made to this process: their other end is told by UCX, this one is not.
+std::vector<int> WaysBack() {
+  std::set<std::uint16_t> listening;
+  std::vector<std::pair<int, std::uint16_t>> sockets;
+  for (int fd = 3; fd < 256; ++fd) {
+    sockaddr_storage address{};
+    socklen_t bytes = sizeof address;
+    int listens = 0;
+    socklen_t flag_bytes = sizeof listens;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) < 0) continue;
+    if (PortOf(address) == 0) continue;
+    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_bytes);
+    if (listens != 0) listening.insert(PortOf(address));
+    if (listens == 0) sockets.emplace_back(fd, PortOf(address));
+  }
+  std::vector<int> found;
+  for (const auto& [fd, port] : sockets) {
+    if (listening.count(port) != 0) found.push_back(fd);
+  }
+  return found;
+}
+
+TEST_CASE("A client whose answers' way is cut is told, and gets what it waits for", "[fault]") {
+  Client client = ConnectTo(Cluster());
+  auto waits = Open<BytesQueue>(client, "cut-waits");
+  const BytesMap map = Open<BytesMap>(client, "cut-map", {.partitions = 8});
+  for (int i = 0; i < 5; ++i) {
+    // Once all that is under way are waits, of which none sends anything for a while.
+    auto popped = waits.PopAsync({.wait = milliseconds(60'000)});
+    RequireOk(map.Put("key", "value").status());
+    int cut = 0;
+    for (const int fd : WaysBack()) cut += shutdown(fd, SHUT_RDWR) == 0 ? 1 : 0;
+    CHECK(cut > 0);
+    Client other = ConnectTo(Cluster());
+    RequireOk(Open<BytesQueue>(other, "cut-waits").Push("item" + std::to_string(i)).status());
+    const auto item = popped.Wait();
+    RequireOk(item.status());
+    CHECK(item->value == "item" + std::to_string(i));
+  }
 }
 
 }  // namespace
