@@ -120,7 +120,7 @@ void Dispatcher::OnFrame(Bytes frame) {
       return streams_->OnPart(*session, stream);
     case wire::FrameType::kDetach:
       groups_.Suspect(session->id, received_ns);
-      return sessions_->OnDetach(*session);
+      return sessions_->End(*session, {});
     case wire::FrameType::kAnswer:
       return sessions_->End(*session, "an answer frame from a client");
   }

@@ -141,11 +141,6 @@ void Sessions::End(Session& session, std::string_view why) {
   sessions_.erase(session.id.value());
 }
 
-void Sessions::OnDetach(Session& session) {
-  Close(session);
-  sessions_.erase(session.id.value());
-}
-
 bool Sessions::Waits(const Session& session) {
   return session.waiting_operations > 0 ||
          (session.suspended_operations > 0 && session.endpoint != nullptr);

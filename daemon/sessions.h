@@ -75,11 +75,9 @@ class Sessions {
   // since its own connection to here is another one and may be well: now, and now and then until it
   // has come back, as what tells it may be lost, too.
   void Disconnect(Session& session);
-  // Ends it: the client broke the protocol (then `why` is logged), or is not heard of any more. It
-  // is told. `session` is gone.
+  // Ends it: the client left, broke the protocol (then `why` is logged), or is not heard of any
+  // more. It is told. `session` is gone.
   void End(Session& session, std::string_view why);
-  // The client has left. `session` is gone.
-  void OnDetach(Session& session);
 
   // Ends sessions that were silent or without a connection for too long, and tells again those that
   // do not come back.

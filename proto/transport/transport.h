@@ -74,8 +74,8 @@ class BufferPool {
   std::size_t free_count_ = 0;
 };
 
-// One connection to one peer worker, for frames to it; those from it come by an endpoint of its own.
-// Owned by the Worker that made it until Worker::Close.
+// One connection to one peer worker, for frames to it; those from it come over another one. Owned
+// by the Worker that made it until Worker::Close.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
