@@ -22,13 +22,11 @@
 // when they are measured. No page cache helps anybody: RocksDB and Tidepool read and write past it,
 // and that of LMDB is part of its limit, kept by a cgroup or else by a thread of its process.
 #include <fnmatch.h>
-#include <sys/vfs.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -37,12 +35,11 @@
 
 #include "tests/bench/bench_process.h"
 #include "tests/bench/spill/contender_process.h"
+#include "tests/bench/spill/disk_folder.h"
 #include "tests/bench/spill/workload.h"
 
 namespace tidepool::bench {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Options {
   std::string rows = "*";
@@ -59,40 +56,6 @@ constexpr std::uint64_t kDataPerMemory = 4;
 constexpr std::uint64_t kStoredBytes = 1'048;
 constexpr double kSettleSeconds = 30;
 constexpr std::uint32_t kManyClients = 64;
-
-// A folder on a disk, which goes with this object. tmpfs would be measured as a disk of its own
-// kind.
-class DiskFolder {
- public:
-  explicit DiskFolder(const std::string& parent) : path_(parent + "/spill-bench-XXXXXX") {
-    constexpr long kTmpfsMagic = 0x01021994;
-    struct statfs found {};
-    if (statfs(parent.c_str(), &found) == 0 && found.f_type == kTmpfsMagic) {
-      std::fprintf(stderr, "spill_bench: %s is memory; name a folder on a disk with --folder\n",
-                   parent.c_str());
-      std::exit(1);
-    }
-    if (mkdtemp(path_.data()) != nullptr) return;
-    std::perror(("spill_bench: cannot make a folder in " + parent).c_str());
-    std::exit(1);
-  }
-  ~DiskFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  DiskFolder(const DiskFolder&) = delete;
-  DiskFolder& operator=(const DiskFolder&) = delete;
-  // One more below it.
-  std::string Sub(const std::string& name) const {
-    std::error_code ignored;
-    fs::remove_all(path_ + "/" + name, ignored);
-    fs::create_directory(path_ + "/" + name, ignored);
-    return path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
 
 struct Point {
   double rate = 0;    // Per second.

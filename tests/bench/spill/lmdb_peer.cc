@@ -30,7 +30,9 @@ void Require(int error, const char* what) {
 }
 
 // Keeps at most `limit_bytes` of a mapped file in the page cache. As a clock with second chance:
-// what the process has touched since the hand came by last is mapped and survives, once.
+// what the process has touched since the hand came by last is mapped and survives, once. Readers
+// wait while there is too much, and that time is not counted: what the kernel would take for it,
+// and it would not do it better, is a gift.
 class PageCacheLimit {
  public:
   PageCacheLimit(int file, char* mapping, std::uint64_t bytes, std::uint64_t limit_bytes)
@@ -45,6 +47,9 @@ class PageCacheLimit {
   PageCacheLimit& operator=(const PageCacheLimit&) = delete;
   std::uint64_t bytes_max() const { return bytes_max_; }
   double cpu_seconds() const { return cpu_seconds_; }
+  // For readers, before each read.
+  void WaitForRoom() const { above_.wait(true); }
+  double waited_seconds() const { return waited_seconds_; }
 
  private:
   std::uint64_t Cached() {
@@ -58,27 +63,43 @@ class PageCacheLimit {
     // Ahead of the readers, or it comes too late; without that right the file has more than its
     // limit, which spill.memory.lmdb tells.
     (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), -19);
-    while (!over_) {
+    for (double above_since = 0; !over_;) {
       const std::uint64_t cached = Cached();
       // What the load has left there goes first.
       began_ = began_ || cached <= limit_bytes_;
       if (began_) bytes_max_ = std::max<std::uint64_t>(bytes_max_, cached);
-      timespec cpu{};
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-      cpu_seconds_ = static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) * 1e-9;
+      NoteCpu();
       if (cached <= limit_bytes_) {
-        usleep(1'000);
+        if (above_) waited_seconds_ = waited_seconds_ + NowSeconds() - above_since;
+        above_ = false;
+        above_.notify_all();
+        more_ = 1;
+        usleep(500);
         continue;
       }
-      for (std::uint64_t left = cached - limit_bytes_ + kStepBytes; left >= kStepBytes;
-           left -= kStepBytes) {
-        if (hand_ >= bytes_) hand_ = 0;
-        const std::uint64_t step = std::min(kStepBytes, bytes_ - hand_);
-        (void)posix_fadvise(file_, static_cast<off_t>(hand_), static_cast<off_t>(step),
-                            POSIX_FADV_DONTNEED);
-        (void)madvise(mapping_ + hand_, step, MADV_DONTNEED);
-        hand_ += step;
-      }
+      if (!above_) above_since = NowSeconds();
+      above_ = true;
+      // To a sixteenth below, so that it is done in few rounds. What is in use goes in the next one
+      // only, so the next is longer if this one is in vain.
+      Sweep((cached - limit_bytes_ / 16 * 15) * more_);
+      more_ = std::min<std::uint64_t>(more_ * 2, bytes_ / limit_bytes_ + 1);
+    }
+    above_ = false;
+    above_.notify_all();
+  }
+  void NoteCpu() {
+    timespec cpu{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    cpu_seconds_ = static_cast<double>(cpu.tv_sec) + static_cast<double>(cpu.tv_nsec) * 1e-9;
+  }
+  void Sweep(std::uint64_t bytes) {
+    for (std::uint64_t swept = 0; swept < bytes; swept += kStepBytes) {
+      if (hand_ >= bytes_) hand_ = 0;
+      const std::uint64_t step = std::min(kStepBytes, bytes_ - hand_);
+      (void)posix_fadvise(file_, static_cast<off_t>(hand_), static_cast<off_t>(step),
+                          POSIX_FADV_DONTNEED);
+      (void)madvise(mapping_ + hand_, step, MADV_DONTNEED);
+      hand_ += step;
     }
   }
 
@@ -91,8 +112,11 @@ class PageCacheLimit {
   std::vector<unsigned char> pages_;
   std::uint64_t hand_ = 0;
   bool began_ = false;
+  std::uint64_t more_ = 1;
   std::atomic<std::uint64_t> bytes_max_{0};
   std::atomic<double> cpu_seconds_{0};
+  std::atomic<double> waited_seconds_{0};
+  std::atomic<bool> above_{false};
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
@@ -119,9 +143,7 @@ class LmdbPeer final : public Contender {
       result = Load();
       LimitPageCache();
     } else if (order.task == SpillTask::kRun) {
-      const double limiter = limit_ == nullptr ? 0 : limit_->cpu_seconds();
-      result = Read(order);
-      if (limit_ != nullptr) result.cpu_seconds -= limit_->cpu_seconds() - limiter;
+      result = limit_ == nullptr ? Read(order) : ReadLimited(order);
     }
     result.memory_bytes_max =
         OwnMemoryBytes() + (limit_ == nullptr ? 0 : static_cast<double>(limit_->bytes_max()));
@@ -130,11 +152,14 @@ class LmdbPeer final : public Contender {
 
  private:
   SpillResult Load() {
-    std::vector<std::pair<std::string, std::uint64_t>> sorted;
+    std::vector<std::pair<std::array<char, kSpillKeyBytes>, std::uint64_t>> sorted(setup_.records);
     for (std::uint64_t id = 0; id < setup_.records; ++id) {
-      sorted.emplace_back(std::string(SpillKey(id).text(), kSpillKeyBytes), id);
+      std::memcpy(sorted[id].first.data(), SpillKey(id).text(), kSpillKeyBytes);
+      sorted[id].second = id;
     }
-    std::sort(sorted.begin(), sorted.end());
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+      return std::memcmp(a.first.data(), b.first.data(), kSpillKeyBytes) < 0;
+    });
     const SpillMeter meter;
     MDB_txn* transaction = nullptr;
     SpillValue value;
@@ -185,6 +210,15 @@ class LmdbPeer final : public Contender {
     return nullptr;
   }
 
+  SpillResult ReadLimited(const SpillOrder& order) {
+    const double cpu_seconds = limit_->cpu_seconds();
+    const double waited_seconds = limit_->waited_seconds();
+    SpillResult result = Read(order);
+    result.cpu_seconds -= limit_->cpu_seconds() - cpu_seconds;
+    result.seconds -= limit_->waited_seconds() - waited_seconds;
+    return result;
+  }
+
   SpillResult Read(const SpillOrder& order) {
     return RunThreads(order, [&](std::uint32_t thread, double end, SpillResult& result) {
       SpillIds ids(setup_.records, order.zipf, ++runs_ * 1'000 + thread);
@@ -192,6 +226,7 @@ class LmdbPeer final : public Contender {
       MDB_txn* transaction = nullptr;
       Require(mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction), "begin");
       while (NowSeconds() < end) {
+        if (limit_ != nullptr) limit_->WaitForRoom();
         const std::uint64_t id = ids.Next();
         SpillKey key(id);
         MDB_val wanted{kSpillKeyBytes, key.words.data()};
