@@ -184,7 +184,7 @@ class Bench {
       ours_.reset();
       ours_ = Start("tidepool", MakeTidepoolStore, setup_);
       const Point ours = PointOf(ours_->Do(order));
-      if (!kHasRocksdb) continue;
+      if (!HasRocksdb()) continue;
       rocksdb_ = Start("rocksdb", MakeRocksdb, setup_);
       load.Add(ours.rate, PointOf(rocksdb_->Do(order)).rate);
       Settle(rocksdb_);
@@ -192,7 +192,7 @@ class Bench {
     Print("spill.load", "records/s", "RocksDB, no log", load, AtLeast("6", 6));
     Settle(ours_);
     if (Wanted("spill.resident_batch16")) ResidentBatches();
-    if (kHasLmdb && Wanted("spill.zipf_read.lmdb")) {
+    if (HasLmdb() && Wanted("spill.zipf_read.lmdb")) {
       lmdb_ = Start("lmdb", MakeLmdb, setup_);
       (void)lmdb_->Do(order);
     }
@@ -279,7 +279,7 @@ class Bench {
     Print("spill.zipf_read", "ops/s", "RocksDB", best, AtLeast("3.5", 3.5));
     Print("spill.zipf_read.cpu", "us", "RocksDB", cpu, AtMost("0.2", 0.2));
     Print("spill.zipf_read.one_client", "ops/s", "RocksDB", one, AtLeast("2", 2));
-    Print("spill.zipf_read.lmdb", "ops/s", "LMDB", lmdb, AtLeast("2", 2), kHasLmdb);
+    Print("spill.zipf_read.lmdb", "ops/s", "LMDB", lmdb, AtLeast("2", 2), HasLmdb());
   }
 
   void UniformReads() {
@@ -385,7 +385,7 @@ class Bench {
   }
 
   void Print(const std::string& row, const std::string& unit, const std::string& peer,
-             const Series& series, const Goal& goal, bool has_peer = kHasRocksdb) const {
+             const Series& series, const Goal& goal, bool has_peer = HasRocksdb()) const {
     if (!Wanted(row)) return;
     if (!has_peer) {
       std::printf("{\"row\": \"%s\", \"skipped\": \"built without %s\"}\n", row.c_str(),

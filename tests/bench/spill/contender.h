@@ -66,10 +66,10 @@ class Contender {
 
 std::unique_ptr<Contender> MakeTidepoolStore(const SpillSetup& setup);
 std::unique_ptr<Contender> MakeDevice(const SpillSetup& setup);
-// Null: this build has no such library.
 std::unique_ptr<Contender> MakeRocksdb(const SpillSetup& setup);
 std::unique_ptr<Contender> MakeLmdb(const SpillSetup& setup);
-inline constexpr bool kHasRocksdb = TIDEPOOL_BENCH_ROCKSDB;
-inline constexpr bool kHasLmdb = TIDEPOOL_BENCH_LMDB;
+// Whether this build has the library; without it Make gives null.
+bool HasRocksdb();
+bool HasLmdb();
 
 }  // namespace tidepool::bench

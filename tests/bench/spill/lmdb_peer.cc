@@ -252,7 +252,9 @@ class LmdbPeer final : public Contender {
 std::unique_ptr<Contender> MakeLmdb(const SpillSetup& setup) {
   return std::make_unique<LmdbPeer>(setup);
 }
+bool HasLmdb() { return true; }
 #else
+bool HasLmdb() { return false; }
 std::unique_ptr<Contender> MakeLmdb(const SpillSetup&) { return nullptr; }
 #endif
 

@@ -165,7 +165,9 @@ class RocksdbPeer final : public Contender {
 std::unique_ptr<Contender> MakeRocksdb(const SpillSetup& setup) {
   return std::make_unique<RocksdbPeer>(setup);
 }
+bool HasRocksdb() { return true; }
 #else
+bool HasRocksdb() { return false; }
 std::unique_ptr<Contender> MakeRocksdb(const SpillSetup&) { return nullptr; }
 #endif
 
