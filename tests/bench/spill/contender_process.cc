@@ -41,6 +41,7 @@ ContenderProcess::ContenderProcess(std::string name, std::optional<MemoryGroup> 
   }
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, ("spill-" + name_).c_str());
     close(ends[0]);
     if (group_.has_value()) {
       if (const Status entered = group_->Enter(); !entered.ok()) {
