@@ -174,6 +174,13 @@ class Bench {
     ours_.reset();
   }
 
+  bool WantsRocksdb() const {
+    return AnyWanted({"spill.zipf_read", "spill.zipf_read.one_client", "spill.zipf_read.cpu",
+                      "spill.uniform_read", "spill.uniform_read.cpu", "spill.zipf_mixed",
+                      "spill.zipf_mixed.cpu", "spill.uniform_update", "spill.uniform_update.cpu",
+                      "spill.load", "spill.memory.rocksdb"});
+  }
+
   // Each load is that of a new process; those of the last round stay.
   void LoadAll() {
     Series load;
@@ -184,7 +191,7 @@ class Bench {
       ours_.reset();
       ours_ = Start("tidepool", MakeTidepoolStore, setup_);
       const Point ours = PointOf(ours_->Do(order));
-      if (!HasRocksdb()) continue;
+      if (!HasRocksdb() || !WantsRocksdb()) continue;
       rocksdb_ = Start("rocksdb", MakeRocksdb, setup_);
       load.Add(ours.rate, PointOf(rocksdb_->Do(order)).rate);
       Settle(rocksdb_);

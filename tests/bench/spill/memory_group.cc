@@ -37,7 +37,7 @@ Result<std::string> OwnCgroup() {
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("0::/") &&
         access((kMount + std::string("/cgroup.controllers")).c_str(), R_OK) == 0) {
-      return kMount + line.substr(3);
+      return kMount + (line == "0::/" ? std::string() : line.substr(3));
     }
   }
   return Status(StatusCode::kUnimplemented,
