@@ -348,8 +348,9 @@ class Bench {
 
   void DeviceBytes(bool zipf, double goal) {
     SpillSetup setup = setup_;
-    setup.limit_bytes /= 2;
-    setup.records /= 2;
+    // Half of the rest's, as it takes five updates of each record; but what a daemon has at least.
+    setup.limit_bytes = std::max<std::uint64_t>(setup.limit_bytes / 2, 64ull << 20);
+    setup.records = setup.limit_bytes * kDataPerMemory / kSpillUserBytes;
     constexpr double kFill = 0.75;
     const auto live = static_cast<double>(setup.records * kStoredBytes);
     setup.device_bytes =
