@@ -44,11 +44,13 @@ class RocksdbPeer final : public Contender {
     options.max_background_jobs = 2;
     options.level_compaction_dynamic_level_bytes = true;
     options.avoid_flush_during_shutdown = true;
+    // Of each file that a compaction reads; 2 MiB by default.
+    options.compaction_readahead_size = setup.limit_bytes / 256;
     rocksdb::BlockBasedTableOptions table;
-    // With a sixteenth for memtables, and what compaction and malloc take beside the cache, the
-    // whole stays at the limit; an arena for each thread would double it.
+    // An arena for each thread would double what it takes.
     (void)mallopt(M_ARENA_MAX, 2);
-    table.block_cache = rocksdb::NewLRUCache(setup.limit_bytes / 4 * 3);
+    cache_ = rocksdb::NewLRUCache(CacheBytes(0));
+    table.block_cache = cache_;
     table.cache_index_and_filter_blocks = true;
     table.pin_l0_filter_and_index_blocks_in_cache = true;
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -67,6 +69,7 @@ class RocksdbPeer final : public Contender {
         result = Load();
         break;
       case SpillTask::kRun:
+        SetCache(order.write_percent);
         result = order.batch > 1 ? ReadBatches(order) : Run(order);
         break;
       default:
@@ -78,6 +81,17 @@ class RocksdbPeer final : public Contender {
   }
 
  private:
+  // Reads: a quarter is left to memtables, tables and what malloc adds. Writes: compaction takes as
+  // much again. The whole then stays at the limit.
+  std::uint64_t CacheBytes(std::uint32_t write_percent) const {
+    return write_percent > 0 ? setup_.limit_bytes / 8 * 5 : setup_.limit_bytes / 4 * 3;
+  }
+  void SetCache(std::uint32_t write_percent) {
+    if (cache_->GetCapacity() == CacheBytes(write_percent)) return;
+    cache_->SetCapacity(CacheBytes(write_percent));
+    (void)malloc_trim(0);
+  }
+
   // Until all is in files; what they still have to be compacted is not counted.
   SpillResult Load() {
     const SpillMeter meter;
@@ -154,6 +168,7 @@ class RocksdbPeer final : public Contender {
   }
 
   const SpillSetup setup_;
+  std::shared_ptr<rocksdb::Cache> cache_;
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::WriteOptions write_;
   std::atomic<std::uint64_t> runs_{0};  // Threads read ids of their own.
