@@ -30,6 +30,7 @@ const Environment kHostile = {{"UCX_TLS", "posix"},
                               {"UCX_MAX_POLL", "16"},
                               {"UCX_TCP_CONN_NB", "n"},
                               {"UCX_RESOLVE_REMOTE_EP_ID", "y"},
+                              {"UCX_ADAPTIVE_PROGRESS", "y"},
                               {"UCX_LOG_LEVEL", "fatal"}};
 
 struct Traced {
@@ -142,6 +143,14 @@ TEST_CASE("NoConnectBlocksWhateverTheEnvironmentSays") {
     });
     CHECK(connects == 2);  // One for each endpoint.
     CHECK(std::count_if(calls.begin(), calls.end(), in_progress) == connects);
+  }
+}
+
+TEST_CASE("AFrameCostsNoEpollCtlWhateverTheEnvironmentSays") {
+  SKIP_WITHOUT_STRACE();
+  for (const Environment& environment : {Environment{}, kHostile}) {
+    const Traced traced = TracePeer("epoll_ctl", {"self", "500"}, environment);
+    CHECK(traced.calls.size() < 200);  // It was one for each of the 1,000 frames.
   }
 }
 
