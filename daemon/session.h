@@ -61,6 +61,7 @@ struct Session {
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
   bool daemon = false;
   std::string client_name;
+  std::string worker_address;               // Of the client.
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
   std::uint64_t last_heard_ns = 0;
   // The same of all cores: a client that speaks to one of them is not silent to the others. Shared

@@ -10,6 +10,12 @@
 #include "proto/base/log.h"
 
 namespace tidepool::daemon {
+namespace {
+
+// The first time; then twice as long, each time. A client comes back within about half a second.
+constexpr std::uint64_t kTellAgainNs = 1'000'000'000;
+
+}  // namespace
 
 Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
                    std::uint64_t kept_bytes_max, std::function<void(SessionId)> on_shed)
@@ -20,7 +26,7 @@ Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clo
       on_shed_(std::move(on_shed)) {}
 
 Sessions::~Sessions() {
-  for (auto& [id, session] : sessions_) Disconnect(*session);
+  for (auto& [id, session] : sessions_) Close(*session);
 }
 
 Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request) {
@@ -36,7 +42,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
   if (session != nullptr && grant.connection <= session->connection) {
     return Status(StatusCode::kCancelled, "a later attach of this session came first");
   }
-  if (session != nullptr) Disconnect(*session);
+  if (session != nullptr) Close(*session);
   auto endpoint = worker_.Connect(request.worker_address);
   if (!endpoint.ok()) return endpoint.status();
   if (session == nullptr) {
@@ -51,6 +57,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     sessions_.emplace(grant.id.value(), std::move(made));
   }
   session->connection = grant.connection;
+  session->worker_address = request.worker_address;
   session->endpoint = *endpoint;
   session->endpoint->user = session;
   Touch(*session, clock_.MonotonicNs());
@@ -83,6 +90,42 @@ void Sessions::Touch(Session& session, std::uint64_t now_ns) {
 }
 
 void Sessions::Disconnect(Session& session) {
+  if (session.endpoint == nullptr) return Close(session);
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  Tell(session);
+  untold_.push_back({session.id, session.connection, kTellAgainNs, now_ns + kTellAgainNs});
+  streams_.OnDisconnect(session);
+  Touch(session, now_ns);
+}
+
+// Over the connection that there is, or a new one, which is then left.
+void Sessions::Tell(Session& session) {
+  if (session.endpoint == nullptr || !session.endpoint->alive()) {
+    Close(session);
+    // Of a client that died this one is lost, too.
+    auto fresh = worker_.Connect(session.worker_address);
+    if (!fresh.ok()) return;
+    session.endpoint = *fresh;
+  }
+  streams_.SayGoodbye(session);
+  session.endpoint->user = nullptr;
+  worker_.CloseWhenSent(std::exchange(session.endpoint, nullptr));
+}
+
+void Sessions::TellAgain(std::uint64_t now_ns) {
+  std::erase_if(untold_, [&](Untold& untold) {
+    if (now_ns < untold.again_ns) return false;
+    Session* session = Find(untold.id);
+    if (session == nullptr || session->connection != untold.connection) return true;
+    Tell(*session);
+    untold.wait_ns *= 2;
+    untold.again_ns = now_ns + untold.wait_ns;
+    return false;
+  });
+}
+
+// Without a word.
+void Sessions::Close(Session& session) {
   streams_.OnDisconnect(session);
   if (session.endpoint == nullptr) return;
   session.endpoint->user = nullptr;
@@ -128,7 +171,6 @@ void Sessions::ShedKept(const Session& but) {
   std::size_t ended = 0;
   while (ended < holders.size() && kept_bytes_ > kept_bytes_max_ / 8 * 7) {
     Session& session = *holders[ended++].session;
-    streams_.SayGoodbye(session);
     on_shed_(session.id);
     End(session, {});
   }
@@ -137,6 +179,11 @@ void Sessions::ShedKept(const Session& but) {
             " MiB of answers were kept for clients that do not go on; closed the sessions that "
             "held much and were silent longest: " +
             std::to_string(ended));
+}
+
+void Sessions::OnTimer(std::uint64_t now_ns) {
+  ExpireSilent(now_ns);
+  TellAgain(now_ns);
 }
 
 void Sessions::ExpireSilent(std::uint64_t now_ns) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "daemon/core_group.h"
 #include "daemon/session.h"
@@ -70,13 +71,17 @@ class Sessions {
       ShedKept(session);
   }
 
-  // Drops the connection; the session waits for its client.
+  // Drops the connection, which may be lost; the session waits for its client. The client is told,
+  // since its own connection to here is another one and may be well: now, and now and then until it
+  // has come back, as what tells it may be lost, too.
   void Disconnect(Session& session);
-  // Ends it: the client left, or broke the protocol (then `why` is logged). `session` is gone.
+  // Ends it: the client left, broke the protocol (then `why` is logged), or is not heard of any
+  // more. It is told. `session` is gone.
   void End(Session& session, std::string_view why);
 
-  // Ends sessions that were silent or without a connection for too long.
-  void ExpireSilent(std::uint64_t now_ns);
+  // Ends sessions that were silent or without a connection for too long, and tells again those that
+  // do not come back.
+  void OnTimer(std::uint64_t now_ns);
 
   std::size_t size() const { return sessions_.size(); }
 
@@ -85,12 +90,25 @@ class Sessions {
   // For an answer that it will get, however long that takes.
   static bool Waits(const Session& session);
   void ShedKept(const Session& but);
+  void Close(Session& session);
+  void Tell(Session& session);
+  void TellAgain(std::uint64_t now_ns);
+  void ExpireSilent(std::uint64_t now_ns);
+
+  // Of a session that was disconnected from here.
+  struct Untold {
+    SessionId id;
+    std::uint32_t connection = 0;
+    std::uint64_t wait_ns = 0;
+    std::uint64_t again_ns = 0;
+  };
 
   transport::Worker& worker_;
   Streams& streams_;
   const Clock& clock_;
   const std::uint64_t kept_bytes_max_;
   const std::function<void(SessionId)> on_shed_;
+  std::vector<Untold> untold_;
   std::uint64_t kept_bytes_ = 0;  // Of all kept answers: values and entries.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
 };

@@ -7,7 +7,7 @@ namespace tidepool::transport {
 
 void FrameBufferReturner::operator()(FrameBuffer* buffer) const {
   BufferPool* pool = buffer->pool_;
-  buffer->next_free_ = pool->free_;
+  buffer->next_ = pool->free_;
   pool->free_ = buffer;
   ++pool->free_count_;
 }
@@ -19,8 +19,8 @@ FrameBufferPtr BufferPool::Take() {
     buffer->pool_ = this;
     ++made_;
   } else {
-    free_ = buffer->next_free_;
-    buffer->next_free_ = nullptr;
+    free_ = buffer->next_;
+    buffer->next_ = nullptr;
     --free_count_;
   }
   buffer->size_ = 0;
@@ -30,7 +30,7 @@ FrameBufferPtr BufferPool::Take() {
 BufferPool::~BufferPool() {
   TP_DCHECK(free_count_ == made_);
   while (free_ != nullptr) {
-    FrameBuffer* next = free_->next_free_;
+    FrameBuffer* next = free_->next_;
     delete free_;
     free_ = next;
   }

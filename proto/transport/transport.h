@@ -20,6 +20,7 @@
 namespace tidepool::transport {
 
 class BufferPool;
+class FrameQueue;
 struct FrameBufferReturner;
 
 // A frame to send: up to kFrameBytesMax bytes of pooled memory. Whoever holds a FrameBuffer owns
@@ -36,10 +37,11 @@ class FrameBuffer {
 
  private:
   friend class BufferPool;
+  friend class FrameQueue;
   friend struct FrameBufferReturner;
   FrameBuffer() = default;
   BufferPool* pool_ = nullptr;
-  FrameBuffer* next_free_ = nullptr;
+  FrameBuffer* next_ = nullptr;  // In its pool's free list, or in a queue of the transport.
   std::size_t size_ = 0;
   alignas(64) std::byte data_[kCapacity];
 };
@@ -72,7 +74,8 @@ class BufferPool {
   std::size_t free_count_ = 0;
 };
 
-// One connection to one peer worker. Owned by the Worker that made it until Worker::Close.
+// One connection to one peer worker, for frames to it; those from it come over another one. Owned
+// by the Worker that made it until Worker::Close.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -112,10 +115,14 @@ class Worker {
   virtual Result<Endpoint*> Connect(std::string_view address) = 0;
 
   // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is
-  // dead after the call. Allowed inside the Receiver's callbacks. The peer is told by OnPeerLost,
-  // within about a second. Progress afterwards (Arm insists on it): the connection is torn down
-  // there.
+  // dead after the call. Allowed inside the Receiver's callbacks. The peer is not told: an endpoint
+  // carries frames one way, and the peer's own one to here is another connection. Progress
+  // afterwards (Arm insists on it): the connection is torn down there.
   virtual void Close(Endpoint* endpoint) = 0;
+
+  // As Close, but what was sent before still goes out, unless the peer is lost: so one can say
+  // good-bye.
+  virtual void CloseWhenSent(Endpoint* endpoint) = 0;
 
   // Sends one frame of buffer->size() bytes, in order per endpoint, and never blocks. There is no
   // back-pressure here: credits above bound what is outstanding.

@@ -1,6 +1,7 @@
 #include "proto/transport/ucx_worker.h"
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,6 +24,10 @@ namespace {
 // one of them jumps anywhere (seen). Larger ids are refused, but only after a read behind the
 // table: one more reason to keep its ports from strangers.
 constexpr unsigned kFrameMessageId = 0;
+// Polling `out_` costs a system call, and what it finds is never urgent.
+constexpr unsigned kRoundsPerPollOfOut = 8;
+// So that hundreds of peers that do not read their frames cost a round next to nothing.
+constexpr std::size_t kBacklogPerRound = 8;
 constexpr std::uint64_t kDestroyWaitMs = 1'000;
 constexpr rlim_t kDescriptorsReservedMin = 64;
 
@@ -57,7 +62,59 @@ Status CheckDescriptors(const char* what) {
                 "raise the limit with ulimit -n; each connection takes one or two");
 }
 
+// "tcp/lo,rc_mlx5/mlx5_0:1": what the endpoint's lanes go over.
+std::string LanesOf(ucp_ep_h handle) {
+  // UCX 1.13 has no other way to ask. Lines look like "# lane[0]:  1:tcp/lo.0 md[1] -> ...".
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  std::FILE* file = open_memstream(&text, &bytes);
+  if (file == nullptr) return {};
+  ucp_ep_print_info(handle, file);
+  std::fclose(file);
+  std::string lanes;
+  for (const char* at = text; (at = std::strstr(at, "lane[")) != nullptr; ++at) {
+    char name[64];
+    if (std::sscanf(at, "lane[%*d]: %*d:%63s", name) != 1) continue;
+    std::string lane(name);
+    lane.resize(std::min(lane.find_last_of('.'), lane.size()));
+    lanes.append(lanes.empty() ? "" : ",").append(lane);
+  }
+  std::free(text);
+  return lanes;
+}
+
+bool AllOverTcp(std::string_view lanes) {
+  constexpr std::string_view kTcp = "tcp/";
+  for (;;) {
+    if (lanes.substr(0, kTcp.size()) != kTcp) return false;
+    const std::size_t comma = lanes.find(',');
+    if (comma == lanes.npos) return true;
+    lanes.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
+
+void FrameQueue::Push(FrameBufferPtr buffer) {
+  bytes_ += buffer->size_;
+  FrameBuffer* added = buffer.release();
+  added->next_ = nullptr;
+  (first_ == nullptr ? first_ : last_->next_) = added;
+  last_ = added;
+}
+
+FrameBufferPtr FrameQueue::Pop() {
+  FrameBuffer* first = first_;
+  first_ = std::exchange(first->next_, nullptr);
+  bytes_ -= first->size_;
+  return FrameBufferPtr(first);
+}
+
+std::size_t FrameQueue::Clear() {
+  std::size_t count = 0;
+  for (; !empty(); ++count) Pop();
+  return count;
+}
 
 Status UnwrapAddress(std::string_view text, std::string_view* raw) {
   const bool is_plausible = text.size() > kAddressPrefixBytes && text.size() <= kAddressBytesMax &&
@@ -91,14 +148,38 @@ Result<std::unique_ptr<Worker>> UcxWorker::Create(std::shared_ptr<UcxContextHand
 
 Status UcxWorker::Start() {
   TP_RETURN_IF_ERROR(CheckDescriptors("cannot make a network worker"));
+  TP_RETURN_IF_ERROR(StartOne(&in_));
+  TP_RETURN_IF_ERROR(StartOne(&out_));
+  event_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  for (const ucp_worker_h worker : {in_, out_}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    int fd = -1;
+    if (event_fd_ < 0 || ucp_worker_get_efd(worker, &fd) != UCS_OK ||
+        epoll_ctl(event_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+      return Status(StatusCode::kUnavailable, "cannot set up a network worker's events");
+    }
+  }
+  ucp_address_t* raw = nullptr;
+  std::size_t bytes = 0;
+  const ucs_status_t status = ucp_worker_get_address(in_, &raw, &bytes);
+  if (status != UCS_OK) {
+    return UcxStatus(StatusCode::kUnavailable, "a network worker has no address", status);
+  }
+  address_ = WrapAddress({reinterpret_cast<const char*>(raw), bytes});
+  ucp_worker_release_address(in_, raw);
+  return OkStatus();
+}
+
+Status UcxWorker::StartOne(ucp_worker_h* handle) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   // Neither mode locks; the second tells UCX's transports that the thread may change.
   params.thread_mode =
       context_->workers_move() ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE;
-  ucs_status_t status = ucp_worker_create(context_->get(), &params, &handle_);
+  ucs_status_t status = ucp_worker_create(context_->get(), &params, handle);
   if (status != UCS_OK) {
-    handle_ = nullptr;
+    *handle = nullptr;
     return UcxStatus(StatusCode::kUnavailable, "cannot make a network worker", status);
   }
   ucp_am_handler_param_t handler{};
@@ -108,36 +189,28 @@ Status UcxWorker::Start() {
   handler.cb = &UcxWorker::OnMessage;
   handler.arg = this;
   handler.flags = UCP_AM_FLAG_WHOLE_MSG;
-  status = ucp_worker_set_am_recv_handler(handle_, &handler);
-  if (status == UCS_OK) status = ucp_worker_get_efd(handle_, &event_fd_);
-  if (status != UCS_OK) {
-    return UcxStatus(StatusCode::kUnavailable, "cannot set up a network worker", status);
-  }
-  ucp_address_t* raw = nullptr;
-  std::size_t bytes = 0;
-  status = ucp_worker_get_address(handle_, &raw, &bytes);
-  if (status != UCS_OK) {
-    return UcxStatus(StatusCode::kUnavailable, "a network worker has no address", status);
-  }
-  address_ = WrapAddress({reinterpret_cast<const char*>(raw), bytes});
-  ucp_worker_release_address(handle_, raw);
-  return OkStatus();
+  status = ucp_worker_set_am_recv_handler(*handle, &handler);
+  if (status == UCS_OK) return OkStatus();
+  return UcxStatus(StatusCode::kUnavailable, "cannot set up a network worker", status);
 }
 
 UcxWorker::~UcxWorker() {
   owner_.Release();
-  if (handle_ == nullptr) return;
   receiver_ = nullptr;
   for (const auto& endpoint : endpoints_) {
-    if (endpoint->state_ == UcxEndpoint::State::kOpen ||
-        endpoint->state_ == UcxEndpoint::State::kLost) {
+    using State = UcxEndpoint::State;
+    if (endpoint->state_ == State::kOpen || endpoint->state_ == State::kLost) {
       Close(endpoint.get());
+    } else if (endpoint->state_ == State::kLeaving) {
+      CloseNow(endpoint.get());
     }
   }
   // UCX tears a closed endpoint down in later rounds and completes its sends there.
   const Deadline deadline = Deadline::AfterMs(kDestroyWaitMs);
   while ((sends_in_flight_ != 0 || closes_in_flight_ != 0) && !deadline.Passed()) Progress();
-  ucp_worker_destroy(handle_);  // Completes what is left with an error.
+  if (event_fd_ >= 0) close(event_fd_);
+  if (out_ != nullptr) ucp_worker_destroy(out_);  // Completes what is left with an error.
+  if (in_ != nullptr) ucp_worker_destroy(in_);
   if (sends_in_flight_ != 0) {
     log::Warn("transport: " + std::to_string(sends_in_flight_) +
               " frames were never given back by the network");
@@ -155,7 +228,7 @@ UcxEndpoint* UcxWorker::TakeEndpoint() {
   TP_DCHECK(endpoint->state_ == UcxEndpoint::State::kUnused);
   endpoint->state_ = UcxEndpoint::State::kOpen;
   endpoint->why_ = UCS_OK;
-  endpoint->bytes_in_flight_ = 0;
+  endpoint->bytes_in_requests_ = 0;
   endpoint->user = nullptr;
   return endpoint;
 }
@@ -175,13 +248,16 @@ Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &UcxWorker::OnError;
   params.err_handler.arg = endpoint;
-  const ucs_status_t status = ucp_ep_create(handle_, &params, &endpoint->handle_);
+  const ucs_status_t status = ucp_ep_create(out_, &params, &endpoint->handle_);
   if (status != UCS_OK) {
     endpoint->handle_ = nullptr;
     endpoint->state_ = UcxEndpoint::State::kUnused;
     unused_.push_back(endpoint);
     return UcxStatus(StatusCode::kUnavailable, "cannot connect to a peer", status);
   }
+  // Any lane that is not TCP's: what UCX sends at once has its bounds there.
+  endpoint->by_requests_ = !AllOverTcp(LanesOf(endpoint->handle_));
+  polls_out_always_ |= endpoint->by_requests_;
   return static_cast<Endpoint*>(endpoint);
 }
 
@@ -196,6 +272,38 @@ Status UcxWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   if (!endpoint->alive()) {
     return UcxStatus(StatusCode::kUnavailable, "the peer is lost", endpoint->why_);
   }
+  ucs_status_t status = UCS_ERR_NO_RESOURCE;
+  if (endpoint->by_requests_) {
+    status = SendByRequest(endpoint, std::move(buffer));
+  } else {
+    if (endpoint->queue_.empty()) status = Post(endpoint, *buffer);
+    if (status == UCS_ERR_NO_RESOURCE) {
+      endpoint->queue_.Push(std::move(buffer));
+      ++sends_in_flight_;
+      if (!std::exchange(endpoint->in_backlog_, true)) backlog_.push_back(endpoint);
+      status = UCS_OK;
+    }
+  }
+  if (status == UCS_OK) return OkStatus();
+  // A frame that is missing breaks the order that was promised, so the connection is over.
+  MarkLost(endpoint, status);
+  return UcxStatus(StatusCode::kUnavailable, "the peer is lost", endpoint->why_);
+}
+
+// UCS_ERR_NO_RESOURCE: not now, and an event tells when (TCP: writable, or connected).
+ucs_status_t UcxWorker::Post(UcxEndpoint* endpoint, const FrameBuffer& buffer) {
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  const ucs_status_ptr_t sent = ucp_am_send_nbx(endpoint->handle_, kFrameMessageId, nullptr, 0,
+                                                buffer.data(), buffer.size(), &param);
+  TP_DCHECK(!UCS_PTR_IS_PTR(sent));
+  return UCS_PTR_STATUS(sent);
+}
+
+ucs_status_t UcxWorker::SendByRequest(UcxEndpoint* endpoint, FrameBufferPtr buffer) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
@@ -205,18 +313,49 @@ Status UcxWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->handle_, kFrameMessageId, nullptr, 0,
                                                    buffer->data(), buffer->size(), &param);
-  if (request == nullptr) return OkStatus();
-  if (UCS_PTR_IS_ERR(request)) {
-    // A frame that is missing breaks the order that was promised, so the connection is over.
-    MarkLost(endpoint, UCS_PTR_STATUS(request));
-    return UcxStatus(StatusCode::kUnavailable, "the peer is lost", endpoint->why_);
-  }
+  if (!UCS_PTR_IS_PTR(request)) return UCS_PTR_STATUS(request);
   // The buffer waits in the request's own space (see request_size): no allocation per send. UCX
   // runs callbacks in its progress and close calls only, so this is in time.
-  endpoint->bytes_in_flight_ += buffer->size();
+  endpoint->bytes_in_requests_ += buffer->size();
   *static_cast<FrameBuffer**>(request) = buffer.release();
   ++sends_in_flight_;
-  return OkStatus();
+  return UCS_OK;
+}
+
+// Tries the next few endpoints that have frames waiting, in turn. Returns the frames sent.
+unsigned UcxWorker::SendBacklog(std::size_t endpoints_max) {
+  using State = UcxEndpoint::State;
+  unsigned sent = 0;
+  for (std::size_t i = std::min(endpoints_max, backlog_.size()); i > 0; --i) {
+    next_in_backlog_ = next_in_backlog_ < backlog_.size() ? next_in_backlog_ : 0;
+    UcxEndpoint* endpoint = backlog_[next_in_backlog_];
+    const auto may_send = [&] {
+      return endpoint->state_ == State::kOpen || endpoint->state_ == State::kLeaving;
+    };
+    while (may_send() && !endpoint->queue_.empty()) {
+      const ucs_status_t status = Post(endpoint, endpoint->queue_.front());
+      if (status == UCS_ERR_NO_RESOURCE) break;
+      if (status != UCS_OK) {
+        MarkLost(endpoint, status);
+        break;
+      }
+      endpoint->queue_.Pop();
+      --sends_in_flight_;
+      ++sent;
+    }
+    if (may_send() && !endpoint->queue_.empty()) {
+      ++next_in_backlog_;
+      continue;
+    }
+    if (endpoint->state_ == State::kLeaving) {
+      endpoint->state_ = State::kClosing;
+      closing_.push_back(endpoint);
+    }
+    endpoint->in_backlog_ = false;
+    backlog_[next_in_backlog_] = backlog_.back();
+    backlog_.pop_back();
+  }
+  return sent;
 }
 
 void UcxWorker::OnSent(void* request, ucs_status_t, void* arg) {
@@ -225,7 +364,7 @@ void UcxWorker::OnSent(void* request, ucs_status_t, void* arg) {
   UcxWorker* worker = endpoint->worker_;
   auto* buffer = *static_cast<FrameBuffer**>(request);
   // The endpoint may have been closed and given to another peer meanwhile, which starts from 0.
-  endpoint->bytes_in_flight_ -= std::min(endpoint->bytes_in_flight_, buffer->size());
+  endpoint->bytes_in_requests_ -= std::min(endpoint->bytes_in_requests_, buffer->size());
   FrameBufferReturner()(buffer);
   TP_DCHECK(worker->sends_in_flight_ > 0);
   --worker->sends_in_flight_;
@@ -252,6 +391,10 @@ void UcxWorker::OnError(void* arg, ucp_ep_h handle, ucs_status_t why) {
 }
 
 void UcxWorker::MarkLost(UcxEndpoint* endpoint, ucs_status_t why) {
+  if (endpoint->state_ == UcxEndpoint::State::kLeaving) {
+    endpoint->state_ = UcxEndpoint::State::kClosing;
+    closing_.push_back(endpoint);
+  }
   if (endpoint->state_ != UcxEndpoint::State::kOpen) return;
   endpoint->state_ = UcxEndpoint::State::kLost;
   endpoint->why_ = why;
@@ -287,7 +430,19 @@ void UcxWorker::Close(Endpoint* which) {
   }
 }
 
+void UcxWorker::CloseWhenSent(Endpoint* which) {
+  OwnerCheck::Scope scope(owner_);
+  auto* endpoint = static_cast<UcxEndpoint*>(which);
+  if (endpoint->state_ != UcxEndpoint::State::kOpen || endpoint->queue_.empty()) {
+    return Close(which);
+  }
+  endpoint->user = nullptr;
+  endpoint->state_ = UcxEndpoint::State::kLeaving;
+}
+
 void UcxWorker::CloseNow(UcxEndpoint* endpoint) {
+  sends_in_flight_ -= endpoint->queue_.Clear();
+  if (std::exchange(endpoint->in_backlog_, false)) std::erase(backlog_, endpoint);
   must_progress_ = true;  // UCX tears the connection down in its next rounds.
   ucp_request_param_t param{};
   param.op_attr_mask =
@@ -326,54 +481,55 @@ unsigned UcxWorker::Progress() {
   TP_CHECK(!in_progress_);  // Called from a callback.
   in_progress_ = true;
   must_progress_ = false;
+  // Of `out_` nothing is awaited but that a connection is made, takes frames again, or is lost.
   unsigned events = 0;
   {
     const UcxRuns runs;
-    events = ucp_worker_progress(handle_);
+    events = ucp_worker_progress(in_);
+    if (++rounds_ % kRoundsPerPollOfOut == 0 || polls_out_always_ || !backlog_.empty()) {
+      events += ucp_worker_progress(out_);
+    }
   }
   if (!lost_.empty()) events += TellLost();
   in_progress_ = false;
+  if (!backlog_.empty()) events += SendBacklog(kBacklogPerRound);
   if (!closing_.empty()) events += CloseMarked();
   return events;
 }
 
 bool UcxWorker::Arm() {
   OwnerCheck::Scope scope(owner_);
-  // A failed Send outside Progress leaves a peer to be told of, and no event of UCX's.
-  if (must_progress_ || !lost_.empty()) return false;
-  const ucs_status_t status = ucp_worker_arm(handle_);
-  if (status == UCS_OK) return true;
-  if (status != UCS_ERR_BUSY) {
-    log::Error(std::string("transport: cannot arm the worker: ") + ucs_status_string(status));
+  unsigned events = 0;
+  {
+    const UcxRuns runs;
+    in_progress_ = true;
+    events = ucp_worker_progress(out_);
+    in_progress_ = false;
   }
-  return false;
+  events += SendBacklog(backlog_.size());
+  // A failed Send outside Progress leaves a peer to be told of, and no event of UCX's.
+  if (events > 0 || must_progress_ || !lost_.empty() || !closing_.empty()) return false;
+  for (const ucp_worker_h worker : {in_, out_}) {
+    const ucs_status_t status = ucp_worker_arm(worker);
+    if (status == UCS_OK) continue;
+    if (status != UCS_ERR_BUSY) {
+      log::Error(std::string("transport: cannot arm the worker: ") + ucs_status_string(status));
+    }
+    return false;
+  }
+  return true;
 }
 
 void UcxWorker::Wake() {
   // Fails only when the wake-up pipe is full: then a wake-up is pending already.
-  (void)ucp_worker_signal(handle_);
+  (void)ucp_worker_signal(in_);
 }
 
 std::string UcxWorker::Describe(Endpoint* which) const {
   OwnerCheck::Scope scope(owner_);
   auto* endpoint = static_cast<UcxEndpoint*>(which);
   if (!endpoint->alive()) return "lost";
-  // UCX 1.13 has no other way to ask. Lines look like "# lane[0]:  1:tcp/lo.0 md[1] -> ...".
-  char* text = nullptr;
-  std::size_t bytes = 0;
-  std::FILE* file = open_memstream(&text, &bytes);
-  if (file == nullptr) return "unknown";
-  ucp_ep_print_info(endpoint->handle_, file);
-  std::fclose(file);
-  std::string lanes;
-  for (const char* at = text; (at = std::strstr(at, "lane[")) != nullptr; ++at) {
-    char name[64];
-    if (std::sscanf(at, "lane[%*d]: %*d:%63s", name) != 1) continue;
-    std::string lane(name);
-    lane.resize(std::min(lane.find_last_of('.'), lane.size()));
-    lanes.append(lanes.empty() ? "" : ",").append(lane);
-  }
-  std::free(text);
+  const std::string lanes = LanesOf(endpoint->handle_);
   return lanes.empty() ? "unknown" : lanes;
 }
 

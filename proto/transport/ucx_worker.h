@@ -34,14 +34,37 @@ class UcxContextHandle {
 
 class UcxWorker;
 
+// Frames that an endpoint could not send yet, in order.
+class FrameQueue {
+ public:
+  FrameQueue() = default;
+  ~FrameQueue() { Clear(); }
+  FrameQueue(const FrameQueue&) = delete;
+  FrameQueue& operator=(const FrameQueue&) = delete;
+
+  bool empty() const { return first_ == nullptr; }
+  std::size_t bytes() const { return bytes_; }
+  const FrameBuffer& front() const { return *first_; }
+  void Push(FrameBufferPtr buffer);
+  FrameBufferPtr Pop();
+  // Gives all buffers back. Returns how many.
+  std::size_t Clear();
+
+ private:
+  FrameBuffer* first_ = nullptr;
+  FrameBuffer* last_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 // Lives in its worker's pool: never freed before the worker, so that a late callback of UCX meets
 // memory that is still an endpoint.
 class UcxEndpoint final : public Endpoint {
  public:
-  enum class State { kUnused, kOpen, kLost, kClosing };
+  // kLeaving: closed by its owner, and still has frames to send.
+  enum class State { kUnused, kOpen, kLost, kLeaving, kClosing };
 
   bool alive() const override { return state_ == State::kOpen; }
-  std::size_t bytes_in_flight() const override { return bytes_in_flight_; }
+  std::size_t bytes_in_flight() const override { return queue_.bytes() + bytes_in_requests_; }
 
  private:
   friend class UcxWorker;
@@ -49,14 +72,25 @@ class UcxEndpoint final : public Endpoint {
   ucp_ep_h handle_ = nullptr;
   State state_ = State::kUnused;
   ucs_status_t why_ = UCS_OK;
-  std::size_t bytes_in_flight_ = 0;
+  FrameQueue queue_;
+  bool in_backlog_ = false;
+  bool by_requests_ = false;  // UCX queues its frames: see UcxWorker::SendByRequest.
+  std::size_t bytes_in_requests_ = 0;
 };
 
+// Two workers of UCX: `in_`, whose address is given to peers and which makes no endpoint, and
+// `out_`, which makes all endpoints and whose address nobody learns. So each TCP connection of UCX
+// carries frames one way, and what UCX does when both sides connect to each other, which does not
+// survive connections that are cut, never happens (see ARCHITECTURE.md). For the same reason frames
+// that UCX cannot take at once wait here: before UCX itself queues one it makes itself known to the
+// peer, which then connects back.
+//
 // Threads: see Worker. Invariants:
 // (1) UCX is never asked to close an endpoint from inside one of its callbacks: Close puts it on
 //     closing_, Progress does it after UCX has returned.
 // (2) An endpoint is on lost_ at most once, and only while it is kLost and its owner was not told.
 // (3) A frame is either in its FrameBufferPtr or counted by sends_in_flight_, never both.
+// (4) An endpoint with frames in its queue is in the backlog, once.
 class UcxWorker final : public Worker {
  public:
   static Result<std::unique_ptr<Worker>> Create(std::shared_ptr<UcxContextHandle> context,
@@ -67,6 +101,7 @@ class UcxWorker final : public Worker {
   std::string Address() const override { return address_; }
   Result<Endpoint*> Connect(std::string_view address) override;
   void Close(Endpoint* endpoint) override;
+  void CloseWhenSent(Endpoint* endpoint) override;
   Status Send(Endpoint* endpoint, FrameBufferPtr buffer) override;
   unsigned Progress() override;
   int event_fd() const override { return event_fd_; }
@@ -79,7 +114,11 @@ class UcxWorker final : public Worker {
   UcxWorker(std::shared_ptr<UcxContextHandle> context, Receiver* receiver);
 
   Status Start();
+  Status StartOne(ucp_worker_h* handle);
   UcxEndpoint* TakeEndpoint();
+  ucs_status_t Post(UcxEndpoint* endpoint, const FrameBuffer& buffer);
+  ucs_status_t SendByRequest(UcxEndpoint* endpoint, FrameBufferPtr buffer);
+  unsigned SendBacklog(std::size_t endpoints_max);
   void MarkLost(UcxEndpoint* endpoint, ucs_status_t why);
   unsigned TellLost();
   void CloseNow(UcxEndpoint* endpoint);
@@ -93,17 +132,22 @@ class UcxWorker final : public Worker {
 
   std::shared_ptr<UcxContextHandle> context_;
   Receiver* receiver_;  // Null once the destructor runs: nobody is told any more.
-  ucp_worker_h handle_ = nullptr;
-  int event_fd_ = -1;
+  ucp_worker_h in_ = nullptr;
+  ucp_worker_h out_ = nullptr;
+  int event_fd_ = -1;  // An epoll set of the two workers' descriptors.
   std::string address_;
   std::size_t sends_in_flight_ = 0;
   std::size_t closes_in_flight_ = 0;
+  unsigned rounds_ = 0;
+  bool polls_out_always_ = false;  // Some endpoint is not TCP's.
   bool in_progress_ = false;
   bool must_progress_ = false;                           // UCX has work that no event announces.
   std::vector<std::unique_ptr<UcxEndpoint>> endpoints_;  // All ever made.
   std::vector<UcxEndpoint*> unused_;
   std::vector<UcxEndpoint*> lost_;     // To be told; an entry closed meanwhile is null.
   std::vector<UcxEndpoint*> closing_;  // To be closed when UCX has returned.
+  std::vector<UcxEndpoint*> backlog_;
+  std::size_t next_in_backlog_ = 0;
   mutable OwnerCheck owner_;
 };
 

@@ -65,6 +65,7 @@ class FakeWorker final : public transport::Worker {
   void Close(transport::Endpoint* endpoint) override {
     static_cast<FakeEndpoint*>(endpoint)->closed_ = true;
   }
+  void CloseWhenSent(transport::Endpoint* endpoint) override { Close(endpoint); }
 
   Status Send(transport::Endpoint* to, transport::FrameBufferPtr buffer) override {
     auto* endpoint = static_cast<FakeEndpoint*>(to);

@@ -90,7 +90,24 @@ PartitionId TestNode::PartitionOf(std::string_view key, NamespaceId of) const {
   return PartitionId(of, placement::PartitionIndexOf(AsBytes(key), partitions_));
 }
 
-RawClient::RawClient(TestNode& node) : node_(node) {}
+SharedWorker::SharedWorker(TestNode& node) {
+  auto worker = node.context().MakeWorker(this);
+  REQUIRE(worker.ok());
+  worker_ = *std::move(worker);
+}
+
+void SharedWorker::OnFrame(Bytes frame) {
+  wire::FrameHeader header;
+  REQUIRE(wire::DecodeHeader(frame, &header).ok());
+  const auto found = clients_.find(header.session);
+  if (found != clients_.end()) found->second->OnFrame(frame);
+}
+
+void SharedWorker::OnPeerLost(transport::Endpoint* endpoint, const Status& why) {
+  static_cast<RawClient*>(endpoint->user)->OnPeerLost(endpoint, why);
+}
+
+RawClient::RawClient(TestNode& node, SharedWorker* shared) : node_(node), shared_(shared) {}
 
 RawClient::~RawClient() = default;
 
@@ -98,19 +115,23 @@ bool RawClient::Attach() {
   lost_ = false;
   endpoint_ = nullptr;
   worker_.reset();
-  auto worker = node_.context().MakeWorker(this);
-  REQUIRE(worker.ok());
-  worker_ = *std::move(worker);
+  if (shared_ == nullptr) {
+    auto made = node_.context().MakeWorker(this);
+    REQUIRE(made.ok());
+    worker_ = *std::move(made);
+  }
   AttachRequest request;
-  request.worker_address = worker_->Address();
+  request.worker_address = worker().Address();
   request.session = attached_.session;
   request.client_name = "raw";
   auto attached = node_.cores().Attach(request, Deadline::AfterMs(10'000));
   REQUIRE(attached.ok());
   attached_ = *std::move(attached);
-  auto endpoint = worker_->Connect(attached_.worker_addresses[0]);
+  if (shared_ != nullptr) shared_->Add(attached_.session, this);
+  auto endpoint = worker().Connect(attached_.worker_addresses[0]);
   REQUIRE(endpoint.ok());
   endpoint_ = *endpoint;
+  endpoint_->user = this;
   return attached_.resumed;
 }
 
@@ -154,7 +175,7 @@ void RawClient::Send(const std::string& frame) {
   auto buffer = pool_.Take();
   std::memcpy(buffer->data(), frame.data(), frame.size());
   buffer->set_size(frame.size());
-  REQUIRE(worker_->Send(endpoint_, std::move(buffer)).ok());
+  REQUIRE(worker().Send(endpoint_, std::move(buffer)).ok());
 }
 
 std::uint64_t RawClient::Call(const std::vector<wire::Operation>& operations, NamespaceId space) {
@@ -164,6 +185,11 @@ std::uint64_t RawClient::Call(const std::vector<wire::Operation>& operations, Na
 }
 
 void RawClient::OnFrame(Bytes frame) {
+  wire::FrameHeader header;
+  if (wire::DecodeHeader(frame, &header).ok() && header.type == wire::FrameType::kDetach) {
+    lost_ = true;
+    return;
+  }
   wire::StreamFrame stream;
   if (wire::DecodeStream(frame, &stream).ok()) {
     streams_.push_back({stream, std::string(AsText(stream.data))});
@@ -202,7 +228,7 @@ void RawClient::WaitUntil(const char* what, Condition&& condition) {
   while (!condition()) {
     INFO("waiting for " << what);
     REQUIRE_FALSE(deadline.Passed());
-    worker_->Progress();
+    worker().Progress();
   }
 }
 

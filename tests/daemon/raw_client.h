@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/core_group.h"
@@ -76,9 +77,28 @@ struct OwnedAnswer {
   std::string value;
 };
 
+class RawClient;
+
+// Of many clients, each with a session of its own: workers take descriptors.
+class SharedWorker final : public transport::Receiver {
+ public:
+  explicit SharedWorker(TestNode& node);
+
+  transport::Worker& worker() { return *worker_; }
+  void Add(SessionId session, RawClient* client) { clients_[session.value()] = client; }
+
+  void OnFrame(Bytes frame) override;
+  void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
+
+ private:
+  std::unordered_map<std::uint64_t, RawClient*> clients_;
+  std::unique_ptr<transport::Worker> worker_;
+};
+
 class RawClient : public transport::Receiver {
  public:
-  explicit RawClient(TestNode& node);
+  // With `shared`, which must outlive it, it has no worker of its own.
+  explicit RawClient(TestNode& node, SharedWorker* shared = nullptr);
   ~RawClient() override;
 
   // Opens a session, or resumes the one it has on a new worker. Returns whether it was resumed.
@@ -128,6 +148,9 @@ class RawClient : public transport::Receiver {
   void WaitUntil(const char* what, Condition&& condition);
 
   TestNode& node_;
+  transport::Worker& worker() { return shared_ == nullptr ? *worker_ : shared_->worker(); }
+
+  SharedWorker* shared_;
   transport::BufferPool pool_;
   std::unique_ptr<transport::Worker> worker_;
   transport::Endpoint* endpoint_ = nullptr;

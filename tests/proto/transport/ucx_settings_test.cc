@@ -1,5 +1,6 @@
 // Proves by their effect that the settings are in force: ucp_config_modify says success to
 // anything.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -16,12 +17,21 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 
 // A user's environment that would undo every setting.
-const Environment kHostile = {{"UCX_TLS", "posix"},           {"UCX_TCP_MAX_POLL", "16"},
-                              {"UCX_TCP_PUT_ENABLE", "y"},    {"UCX_TCP_TX_SEG_SIZE", "8K"},
-                              {"UCX_TCP_RX_SEG_SIZE", "64K"}, {"UCX_RNDV_THRESH", "0"},
-                              {"UCX_NET_DEVICES", "all"},     {"UCX_KEEPALIVE_INTERVAL", "20s"},
-                              {"UCX_PROTO_ENABLE", "y"},      {"UCX_KEEPALIVE_NUM_EPS", "1"},
-                              {"UCX_MAX_POLL", "16"},         {"UCX_LOG_LEVEL", "fatal"}};
+const Environment kHostile = {{"UCX_TLS", "posix"},
+                              {"UCX_TCP_MAX_POLL", "16"},
+                              {"UCX_TCP_PUT_ENABLE", "y"},
+                              {"UCX_TCP_TX_SEG_SIZE", "8K"},
+                              {"UCX_TCP_RX_SEG_SIZE", "64K"},
+                              {"UCX_RNDV_THRESH", "0"},
+                              {"UCX_NET_DEVICES", "all"},
+                              {"UCX_KEEPALIVE_INTERVAL", "20s"},
+                              {"UCX_PROTO_ENABLE", "y"},
+                              {"UCX_KEEPALIVE_NUM_EPS", "1"},
+                              {"UCX_MAX_POLL", "16"},
+                              {"UCX_TCP_CONN_NB", "n"},
+                              {"UCX_RESOLVE_REMOTE_EP_ID", "y"},
+                              {"UCX_ADAPTIVE_PROGRESS", "y"},
+                              {"UCX_LOG_LEVEL", "fatal"}};
 
 struct Traced {
   std::string output;  // The last line that the peer printed.
@@ -117,6 +127,30 @@ TEST_CASE("AFullFrameIsSentByOneCallAndReadIntoALargeBuffer") {
     CHECK(Largest(NumbersAfter(traced, "MSG_NOSIGNAL) = ")) >
           static_cast<long>(FrameBuffer::kCapacity));
     CHECK(Largest(ArgumentFromEnd(traced, "recvfrom", 4)) >= 256 * 1024);
+  }
+}
+
+TEST_CASE("NoConnectBlocksWhateverTheEnvironmentSays") {
+  SKIP_WITHOUT_STRACE();
+  for (const Environment& environment : {Environment{}, kHostile}) {
+    const Traced traced = TracePeer("connect", {"self", "2"}, environment);
+    const auto in_progress = [](const std::string& call) {
+      return call.find("EINPROGRESS") != std::string::npos;
+    };
+    const auto& calls = traced.calls;
+    const auto connects = std::count_if(calls.begin(), calls.end(), [](const std::string& call) {
+      return call.find("connect(") == 0 && call.find("AF_INET") != std::string::npos;
+    });
+    CHECK(connects == 2);  // One for each endpoint.
+    CHECK(std::count_if(calls.begin(), calls.end(), in_progress) == connects);
+  }
+}
+
+TEST_CASE("AFrameCostsNoEpollCtlWhateverTheEnvironmentSays") {
+  SKIP_WITHOUT_STRACE();
+  for (const Environment& environment : {Environment{}, kHostile}) {
+    const Traced traced = TracePeer("epoll_ctl", {"self", "500"}, environment);
+    CHECK(traced.calls.size() < 200);  // It was one for each of the 1,000 frames.
   }
 }
 

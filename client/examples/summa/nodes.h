@@ -1,0 +1,19 @@
+// What the daemons say about themselves, over gRPC with the published messages.
+#pragma once
+
+#include <tidepool/tidepool.h>
+
+#include <cstdint>
+
+namespace summa {
+
+struct NodesUsage {
+  std::uint64_t memory_bytes = 0;  // Of DRAM, index and buffers included.
+  std::uint64_t device_bytes = 0;  // In use on devices.
+};
+
+// Of all nodes that are up. Errors: kNotFound (the job token), kUnavailable (a node that does not
+// answer).
+tidepool::Result<NodesUsage> UsageOf(const tidepool::Client& client);
+
+}  // namespace summa
