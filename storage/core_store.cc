@@ -190,7 +190,7 @@ bool CoreStore::IndexSlices(absl::FunctionRef<bool()> done) {
     fetching_index_ = false;
     const std::uint64_t end_ns = clock_.MonotonicNs() + kFetchedSliceNs;
     (void)IndexSlice([&] { return blocked() || clock_.MonotonicNs() >= end_ns; });
-    // One that cannot be read holds the work up: tags get worse, and nothing else.
+    // One that cannot be read holds the work up: tags get worse, and a filter is not made anew.
     if (log_.lost() != StatusCode::kOk) index_not_before_ns_ = end_ns + kIndexPauseNs;
     log_.Unblock();
   });

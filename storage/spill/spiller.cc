@@ -17,9 +17,7 @@ constexpr unsigned kQueueDepth = 256;
 constexpr unsigned kSubmitMax = 4;
 // 8 MiB on their way: enough for 4 GB/s at 2 ms each.
 constexpr std::uint32_t kWritesMax = 4;
-constexpr std::uint32_t kReturnsMax = 2;
 constexpr std::uint64_t kBlocksWantedMax = 64;
-constexpr std::uint32_t kReturnSampleSegments = 4096;
 // Of buffers of one core, beside --memory: 256 reads of 8 KiB are 2 MiB; of large values fewer are
 // under way at once.
 constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
@@ -467,95 +465,6 @@ unsigned Spiller::LeaveMemory() {
       std::erase_if(leaving_, [this](std::uint32_t segment) { return log_.LeaveMemory(segment); });
   log_.FreeDead();
   return static_cast<unsigned>(left);
-}
-
-// ---- Segments that come back.
-
-// By cost-benefit, as in DRAM; when hardly a slot is left, whatever has an eighth to win.
-std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
-  const SegmentTable& segments = log_.segments();
-  const auto bytes = static_cast<double>(log_.segment_bytes());
-  std::uint32_t best = 0;
-  double best_score = 0;
-  for (std::uint32_t i = std::min(segments.end() - 1, kReturnSampleSegments); i-- > 0;) {
-    if (choose_from_ >= segments.end()) choose_from_ = 1;
-    const std::uint32_t index = choose_from_++;
-    const Segment& segment = segments[index];
-    if (segment.state != SegmentState::kSpilled || segment.pins != 0 || segment.unsound ||
-        segment.extent) {
-      continue;
-    }
-    // How much of it has expired is not known: it is taken for half.
-    const double live = segment.live / bytes * (segment.expiry_min_ms <= now_ms ? 0.5 : 1.0);
-    const double dead = 1 - live;
-    if (dead < 1.0 / 8) continue;
-    const auto age = static_cast<double>(segments.next_number() - segment.number);
-    const double score = dead * age / (1 + live);
-    if (score > best_score) {
-      best_score = score;
-      best = index;
-    }
-  }
-  return best;
-}
-
-void Spiller::ReturnOne(std::uint64_t now_ms) {
-  const std::uint64_t wanted = std::max<std::uint64_t>(volume_.slot_count() / 16, 2);
-  if (broken_ || returns_ + compactor_.returned() >= kReturnsMax ||
-      volume_.slots_free() >= wanted) {
-    return;
-  }
-  const std::uint32_t segment = ChooseReturn(now_ms);
-  if (segment == 0) return;
-  const std::uint64_t frame = log_.memory().AllocateBlock(MemoryClass::kReserve);
-  if (frame == 0) return;
-  ++returns_;
-  log_.Pin(segment);
-  const std::uint32_t taken = TakeIo();
-  Io& io = ios_[taken];
-  io.what = Io::What::kReturn;
-  io.segment = segment;
-  io.bytes = UpToBlock(log_.segments()[segment].used);
-  io.frame = frame;
-  StartIo(taken);
-}
-
-void Spiller::FinishReturn(Io& io, int error) {
-  --returns_;
-  log_.Unpin(io.segment);
-  const Segment& segment = log_.segments()[io.segment];
-  // All that it had may have died meanwhile.
-  const bool wanted = segment.state == SegmentState::kSpilled;
-  counters_.read_bytes += io.bytes;
-  if (!wanted || error != 0 || !IsSound(io)) {
-    log_.memory().FreeBlock(io.frame);
-    if (!wanted) return;
-    ++counters_.failed_reads;
-    log_.segments()[io.segment].unsound = true;
-    log::Error("a segment on the device cannot be read to be compacted, and keeps its place");
-    return;
-  }
-  ++counters_.returned_segments;
-  log_.ReturnToMemory(io.segment, io.frame);
-  compactor_.Compact(io.segment);
-}
-
-// Whether each record of a segment that was read back is what was written.
-bool Spiller::IsSound(const Io& io) const {
-  const Segment& segment = log_.segments()[io.segment];
-  const std::byte* base = log_.memory().At(io.frame);
-  const auto& header = *reinterpret_cast<const SegmentHeader*>(base);
-  if (header.number != segment.number || header.crc32c != SegmentChecksum(header)) return false;
-  for (std::uint32_t at = sizeof(SegmentHeader); at < segment.used;) {
-    const auto& record = *reinterpret_cast<const RecordHeader*>(base + at);
-    const std::uint64_t left = segment.used - at;
-    if (left < sizeof record || log_.BytesOf(record) > left ||
-        record.crc32c != RecordChecksum(record, log_.BytesOf(record), segment.number)) {
-      return false;
-    }
-    at += static_cast<std::uint32_t>(log_.BytesOf(record));
-  }
-  return true;
 }
 
 }  // namespace tidepool::storage
