@@ -56,7 +56,7 @@ void Log::OpenSegment(Stream stream, std::uint32_t index) {
 bool Log::MakeCacheRoom(std::uint64_t bytes) {
   if (open_[static_cast<int>(Stream::kCache)].left >= bytes) return true;
   if (bytes > segment_bytes_ - sizeof(SegmentHeader) ||
-      memory_.BlocksAvailable() <= kBlocksLeftMax + 1) {
+      memory_.BlocksAvailable() <= kBlocksLeftMax) {
     return false;
   }
   const std::uint32_t index =
