@@ -83,7 +83,8 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   auto store = storage::CoreStore::Create(store_options, pool, &clock_);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
-  dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, lease_, clock_);
+  heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
+  dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_);
   dispatcher_->set_functions(options_.functions);
   dispatcher_->set_aggregator(options_.aggregator);
   auto worker = context->MakeWorker(dispatcher_.get());

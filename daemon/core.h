@@ -27,7 +27,8 @@ struct CoreOptions {
   wire::Aggregator* aggregator = nullptr;  // The same. Null: forwarded groups are refused.
   storage::Volume* volume = nullptr;       // The same. Null: all data stays in memory.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
-  int cpu = -1;  // To pin the thread to; -1: not pinned.
+  std::uint64_t heap_free_bytes = 0;  // See HeapCover.
+  int cpu = -1;                       // To pin the thread to; -1: not pinned.
 };
 
 // Start, Post, progress and worker_address from any thread; the accessors of parts from tasks that
@@ -70,6 +71,7 @@ class Core {
   const Clock& clock_;
   Mailbox mailbox_;
   std::unique_ptr<storage::CoreStore> store_;
+  std::unique_ptr<HeapCover> heap_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<transport::Worker> worker_;
   transport::SpinPolicy spin_;

@@ -111,6 +111,7 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
     core_options.aggregator = options.aggregator;
     core_options.volume = options.volume;
     core_options.wait_policy = options.wait_policy;
+    core_options.heap_free_bytes = HeapCover::FreeBytes(options.memory_bytes, options.cores);
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
     if (!core.ok()) return core.status();
@@ -252,7 +253,7 @@ std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
           entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
           at.store().ForEachPartition(
               [&](storage::Partition& held) { entry.records += held.store().size(); });
-          entry.used_bytes = usage.used_bytes + dispatcher.buffer_bytes();
+          entry.used_bytes = usage.used_bytes + dispatcher.heap_bytes();
           entry.live_bytes = usage.live_bytes;
           entry.index_bytes = usage.index_bytes;
           entry.limit_bytes = usage.limit_bytes;

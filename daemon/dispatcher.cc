@@ -54,10 +54,11 @@ std::string_view Dispatcher::TextFor(StatusCode code) {
   }
 }
 
-Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease,
+Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
                        const Clock& clock)
     : core_(core),
       store_(store),
+      heap_(heap),
       lease_(lease),
       clock_(clock),
       ownership_(core, store),
@@ -76,7 +77,7 @@ void Dispatcher::Start(transport::Worker* worker) {
                                          });
                                        });
   sessions_ = std::make_unique<Sessions>(
-      *worker, *streams_, clock_, KeptBytesMax(store_.usage().limit_bytes),
+      *worker, *streams_, clock_, heap_, pool_, KeptBytesMax(store_.usage().limit_bytes),
       [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
 }
 

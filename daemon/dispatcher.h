@@ -44,7 +44,8 @@ struct DispatcherCounters {
 class Dispatcher : public transport::Receiver, public Executor {
  public:
   // All must outlive the dispatcher.
-  Dispatcher(CoreId core, storage::CoreStore& store, const Lease& lease, const Clock& clock);
+  Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
+             const Clock& clock);
   ~Dispatcher() override;
   // What Apply finds; before the first frame. Must outlive the dispatcher.
   void set_functions(const Functions* functions) { functions_ = functions; }
@@ -110,7 +111,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Frame received to answer posted.
   const Histogram& latency_ns() const { return latency_ns_; }
   void ResetLatency() { latency_ns_.Clear(); }
-  std::size_t buffer_bytes() const { return pool_.bytes(); }
+  // On the heap, for clients: see heap_cover.h.
+  std::size_t heap_bytes() const { return pool_.bytes() + sessions_->kept_bytes(); }
   // Groups that wait for a map or the end of a freeze.
   std::size_t held_groups() const { return waiting_.size(); }
 
@@ -233,6 +235,7 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   const CoreId core_;
   storage::CoreStore& store_;
+  HeapCover& heap_;
   const Lease& lease_;
   const Clock& clock_;
   Ownership ownership_;

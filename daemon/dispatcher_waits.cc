@@ -269,6 +269,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   // A walk over all sessions, for a limit of a minute: once a second.
   if (now_ns < next_expiry_ns_) return;
   next_expiry_ns_ = now_ns + 1'000'000'000;
+  pool_.Trim();
   sessions_->OnTimer(now_ns);
   RecheckSuspended();
 }

@@ -14,16 +14,23 @@ namespace {
 
 // The first time; then twice as long, each time. A client comes back within about half a second.
 constexpr std::uint64_t kTellAgainNs = 1'000'000'000;
+// Set aside at once for answers that will be kept.
+constexpr std::uint64_t kHeapStepBytes = 4ull << 20;
 
 }  // namespace
 
-Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
-                   std::uint64_t kept_bytes_max, std::function<void(SessionId)> on_shed)
+Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock, HeapCover& heap,
+                   const transport::BufferPool& buffers, std::uint64_t kept_bytes_max,
+                   std::function<void(SessionId)> on_shed)
     : worker_(worker),
       streams_(streams),
       clock_(clock),
-      kept_bytes_max_(kept_bytes_max),
-      on_shed_(std::move(on_shed)) {}
+      on_shed_(std::move(on_shed)),
+      heap_(heap),
+      buffers_(buffers),
+      kept_bytes_max_(kept_bytes_max) {
+  FitHeap(0);
+}
 
 Sessions::~Sessions() {
   for (auto& [id, session] : sessions_) Close(*session);
@@ -146,6 +153,20 @@ bool Sessions::Waits(const Session& session) {
          (session.suspended_operations > 0 && session.endpoint != nullptr);
 }
 
+// Has memory set aside for so much, or as much of it as there is.
+void Sessions::FitHeap(std::uint64_t kept_bytes) {
+  heap_.Fit(kept_bytes + buffers_.bytes());
+  const std::uint64_t covered = heap_.bytes() - std::min(heap_.bytes(), buffers_.bytes());
+  // Little enough not to count: one session that has all it may have is never too much.
+  kept_bytes_limit_ =
+      std::min(std::max<std::uint64_t>(covered, limits::kKeptAnswerBytesMax), kept_bytes_max_);
+}
+
+void Sessions::KeepMore(const Session& but) {
+  FitHeap(kept_bytes_ + kHeapStepBytes);
+  if (kept_bytes_ > kept_bytes_limit_) ShedKept(but);
+}
+
 // An eighth less than there may be, so that the next frame does not look again.
 void Sessions::ShedKept(const Session& but) {
   struct Holder {
@@ -163,19 +184,19 @@ void Sessions::ShedKept(const Session& but) {
                        session->heard_ns->load(std::memory_order_relaxed), session.get()});
   }
   if (holders.empty()) return;
-  const std::uint64_t large_bytes = kept_bytes_max_ / 2 / holders.size();
+  const std::uint64_t large_bytes = kept_bytes_limit_ / 2 / holders.size();
   for (Holder& holder : holders) holder.small = holder.session->kept.held_bytes() <= large_bytes;
   std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
     return std::tie(a.busy, a.small, a.heard_ns) < std::tie(b.busy, b.small, b.heard_ns);
   });
   std::size_t ended = 0;
-  while (ended < holders.size() && kept_bytes_ > kept_bytes_max_ / 8 * 7) {
+  while (ended < holders.size() && kept_bytes_ > kept_bytes_limit_ / 8 * 7) {
     Session& session = *holders[ended++].session;
     on_shed_(session.id);
     End(session, {});
   }
   if (ended == 0) return;
-  log::Warn("more than " + std::to_string(kept_bytes_max_ >> 20) +
+  log::Warn("more than " + std::to_string(kept_bytes_limit_ >> 20) +
             " MiB of answers were kept for clients that do not go on; closed the sessions that "
             "held much and were silent longest: " +
             std::to_string(ended));
@@ -184,6 +205,7 @@ void Sessions::ShedKept(const Session& but) {
 void Sessions::OnTimer(std::uint64_t now_ns) {
   ExpireSilent(now_ns);
   TellAgain(now_ns);
+  FitHeap(kept_bytes_);
 }
 
 void Sessions::ExpireSilent(std::uint64_t now_ns) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/core_group.h"
+#include "daemon/heap_cover.h"
 #include "daemon/session.h"
 #include "daemon/streams.h"
 #include "proto/base/clock.h"
@@ -29,9 +30,9 @@ struct SessionGrant {
   std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;  // See Session.
 };
 
-// What the answers that a core keeps may take of the heap, beside the memory that holds records: of
-// a node with `memory_bytes` for these a 16th for each core, 32 to 256 MiB. The upper bound is what
-// the credits of all sessions allow to be under way at once.
+// What the answers that a core keeps may take of the heap at most, and less while records leave no
+// memory for it (heap_cover.h): of a node with `memory_bytes` a 16th for each core, 32 to 256 MiB.
+// The upper bound is what the credits of all sessions allow to be under way at once.
 constexpr std::uint64_t KeptBytesMax(std::uint64_t memory_bytes) {
   return std::clamp<std::uint64_t>(memory_bytes / 16, 4 * limits::kKeptAnswerBytesMax,
                                    limits::kCreditBytesBudget);
@@ -40,10 +41,11 @@ constexpr std::uint64_t KeptBytesMax(std::uint64_t memory_bytes) {
 // Owner core only.
 class Sessions {
  public:
-  // All must outlive it. `kept_bytes_max`: see KeptBytesMax. `on_shed` is told of each session that
-  // ends since too much is kept: to others its client is lost then.
-  Sessions(transport::Worker& worker, Streams& streams, const Clock& clock,
-           std::uint64_t kept_bytes_max, std::function<void(SessionId)> on_shed);
+  // All must outlive it; `buffers` are the core's. `kept_bytes_max`: see KeptBytesMax. `on_shed` is
+  // told of each session that ends since too much is kept: to others its client is lost then.
+  Sessions(transport::Worker& worker, Streams& streams, const Clock& clock, HeapCover& heap,
+           const transport::BufferPool& buffers, std::uint64_t kept_bytes_max,
+           std::function<void(SessionId)> on_shed);
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -67,8 +69,8 @@ class Sessions {
   // stopped, has under way on any of them ends with kUnknown.
   void Heard(Session& session, std::uint64_t now_ns) {
     Touch(session, now_ns);
-    if (kept_bytes_ > kept_bytes_max_) [[unlikely]]
-      ShedKept(session);
+    if (kept_bytes_ > kept_bytes_limit_) [[unlikely]]
+      KeepMore(session);
   }
 
   // Drops the connection, which may be lost; the session waits for its client. The client is told,
@@ -84,11 +86,14 @@ class Sessions {
   void OnTimer(std::uint64_t now_ns);
 
   std::size_t size() const { return sessions_.size(); }
+  std::uint64_t kept_bytes() const { return kept_bytes_; }
 
  private:
   static void Touch(Session& session, std::uint64_t now_ns);
   // For an answer that it will get, however long that takes.
   static bool Waits(const Session& session);
+  void FitHeap(std::uint64_t kept_bytes);
+  void KeepMore(const Session& but);
   void ShedKept(const Session& but);
   void Close(Session& session);
   void Tell(Session& session);
@@ -106,8 +111,11 @@ class Sessions {
   transport::Worker& worker_;
   Streams& streams_;
   const Clock& clock_;
-  const std::uint64_t kept_bytes_max_;
   const std::function<void(SessionId)> on_shed_;
+  HeapCover& heap_;
+  const transport::BufferPool& buffers_;
+  const std::uint64_t kept_bytes_max_;
+  std::uint64_t kept_bytes_limit_ = 0;  // The same or less: what is covered now.
   std::vector<Untold> untold_;
   std::uint64_t kept_bytes_ = 0;  // Of all kept answers: values and entries.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Session>> sessions_;

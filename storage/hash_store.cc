@@ -71,7 +71,19 @@ bool HashStore::FetchHashAt(std::uint64_t location, std::uint64_t* hash) {
   return log_.Look(location) != nullptr && HashAt(location, hash);
 }
 
-void HashStore::Touch(Bytes key, std::uint64_t hash) { (void)LookRaw(key, hash); }
+void HashStore::Touch(Bytes key, std::uint64_t hash) {
+  const Found found = LookRaw(key, hash);
+  if (found.slot != nullptr && found.record->type == RecordType::kPutExtent) {
+    (void)log_.LookExtent(*found.record);
+  }
+}
+
+void HashStore::TouchAhead(std::uint64_t hash) {
+  (void)index_.Find(hash, [this](std::uint64_t location) {
+    log_.WantAhead(location);
+    return false;
+  });
+}
 
 bool HashStore::HasKey(Bytes key) { return LookRaw(key, KeyHash(key)).slot != nullptr; }
 
@@ -112,20 +124,12 @@ HashStore::Found HashStore::LookExpiring(Found found, Bytes key, std::uint64_t h
 }
 
 void HashStore::SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome) {
-  if (record.type == RecordType::kPutExtent && !log_.LookExtent(record)) return;
+  if (record.type == RecordType::kPutExtent && !log_.LookExtent(record)) [[unlikely]]
+    return;
   SetView(record, location, outcome);
 }
 
-void HashStore::SetView(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome) {
-  outcome.version = Lsn(record.lsn);
-  outcome.value_flags = record.flags & kCounterFlags;
-  outcome.value_bytes = record.value_bytes;
-  outcome.location = location;
-  if (record.type == RecordType::kPut) [[likely]] {
-    outcome.value = {reinterpret_cast<const std::byte*>(&record + 1) + record.key_bytes,
-                     record.value_bytes};
-    return;
-  }
+void HashStore::SetExtent(const RecordHeader& record, HashOutcome& outcome) {
   log_.ExtentSegmentsOf(record, extent_segments_);
   extent_ = {record.value_bytes, extent_segments_, log_.ExtentRemainderOf(record)};
   outcome.extent = &extent_;

@@ -179,6 +179,9 @@ class HashStore : public Store {
   // Meets what an operation on this key would, so that it is wanted (Log::blocked) before anything
   // has changed.
   void Touch(Bytes key, std::uint64_t hash);
+  // For an operation to come, while another one is blocked: to be read together with what that one
+  // has met, as far as it makes sense. Not the segments of a large value.
+  void TouchAhead(std::uint64_t hash);
 
   // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning)
   // until `records_max` were accepted or the visitor refuses one by returning false. A key that is
@@ -257,6 +260,7 @@ class HashStore : public Store {
   void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
   // What is not read needs not be.
   void SetView(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
+  void SetExtent(const RecordHeader& record, HashOutcome& outcome);
   void NoteRead(Found found);
   std::uint64_t ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const;
   // The present value as the value of `change`; of an extent with its segments.

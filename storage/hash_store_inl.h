@@ -56,6 +56,21 @@ namespace tidepool::storage {
   return LookExpiring(found, key, hash, now_ms);
 }
 
+[[gnu::always_inline]] inline void HashStore::SetView(const RecordHeader& record,
+                                                      std::uint64_t location,
+                                                      HashOutcome& outcome) {
+  outcome.version = Lsn(record.lsn);
+  outcome.value_flags = record.flags & kCounterFlags;
+  outcome.value_bytes = record.value_bytes;
+  outcome.location = location;
+  if (record.type == RecordType::kPut) [[likely]] {
+    outcome.value = {reinterpret_cast<const std::byte*>(&record + 1) + record.key_bytes,
+                     record.value_bytes};
+    return;
+  }
+  SetExtent(record, outcome);
+}
+
 template <typename Decide>
 HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms,
                               Decide&& decide) {

@@ -2,7 +2,7 @@
 // nothing.
 #include <algorithm>
 
-#include "storage/hash_store.h"
+#include "storage/hash_store_inl.h"
 #include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {

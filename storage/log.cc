@@ -304,13 +304,11 @@ RecordHeader* Log::LookFetched(std::uint64_t location) {
 void Log::Want(std::uint64_t location) {
   if (std::find(wanted_.begin(), wanted_.end(), location) == wanted_.end()) {
     wanted_.push_back(location);
-    wanted_bytes_ += segments_[segments_.IndexOf(location)].record_bytes_max;
+    wanted_bytes_ += segments_[segments_.IndexOf(location)].ExpectedRecordBytes();
   }
 }
 
-void Log::BeginRun() const {
-  if (fetched_ != nullptr) fetched_->BeginRun();
-}
+void Log::ForgetUsed() const { fetched_->BeginRun(); }
 
 bool Log::MayWantMore() const {
   return wanted_.size() < kFetchedRecordsMax && wanted_bytes_ < kFetchedBytesMax;

@@ -98,7 +98,10 @@ class Log {
   // What FetchedScope has set up; null: nothing.
   const FetchedRecords* fetched() const { return fetched_; }
   // Before an operation, where others may have run since something was fetched.
-  void BeginRun() const;
+  void BeginRun() const {
+    if (fetched_ != nullptr) [[unlikely]]
+      ForgetUsed();
+  }
   // What lies behind what an operation has met, to be read with it, as far as that makes sense:
   // does not block, and tells no loss.
   void WantAhead(std::uint64_t location);
@@ -289,6 +292,7 @@ class Log {
   void Seal(std::uint32_t index);
   void MarkDead(std::uint32_t index);
   RecordHeader* LookFetched(std::uint64_t location);
+  void ForgetUsed() const;
 
   CoreMemory& memory_;
   const std::uint64_t segment_bytes_;

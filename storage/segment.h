@@ -5,6 +5,7 @@
 // operation.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -58,7 +59,7 @@ struct Segment {
   std::uint32_t tombstones = 0;            // Part of live.
   std::uint32_t pins = 0;                  // Views under way: no reuse, no change in place.
   std::uint32_t records = 0;               // That count, tombstones included; of an extent, 1.
-  std::uint32_t record_bytes_max = 0;      // No record in it is larger: what a read must fetch.
+  std::uint32_t record_bytes_max = 0;      // No record in it is larger.
   std::uint32_t slot = 0;                  // Of the device, plus 1; 0: it has none.
   SegmentState state = SegmentState::kFree;
   Stream stream = Stream::kVolatile;
@@ -66,6 +67,13 @@ struct Segment {
   bool unsound = false;  // The device does not give it back: never compacted.
   bool extent = false;
   bool read = false;  // Of an extent: since it had its last chance to leave.
+
+  // To be read of a record of unknown size at first: twice the average, and at least 4 KiB, which
+  // cost a device nothing. As much as the largest record has would be 1 MiB each for records of 100
+  // bytes beside a large one: a walk over 40 MB of such has read 16 GB.
+  std::uint32_t ExpectedRecordBytes() const {
+    return std::min(record_bytes_max, std::max(2 * (used / std::max(records, 1u)), 4096u));
+  }
 };
 
 // Owner core only. An index is used again after Free; the shared word's generation tells its lives

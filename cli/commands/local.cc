@@ -46,6 +46,7 @@ class LocalStart {
  private:
   Status CheckNoneLives();
   Status MoveOldStateAside() const;
+  Status MakeNvmFolders();
   std::string LogOf(std::size_t node) const {
     return log_folder_ + "/kvd-" + std::to_string(node) + ".log";
   }
@@ -58,6 +59,7 @@ class LocalStart {
   std::string file_;
   std::string log_folder_;
   std::vector<std::string> options_;
+  std::vector<std::string> nvm_folders_;  // One for each daemon, or none.
   std::vector<pid_t> pids_;
   bool done_ = false;
 };
@@ -113,6 +115,32 @@ Status LocalStart::MoveOldStateAside() const {
                                  error.value());
 }
 
+// Two daemons cannot share a directory. What names it by mistake must not make it.
+Status LocalStart::MakeNvmFolders() {
+  const Result<std::uint64_t> bytes = run_.args.ByteCount("--nvm-size", 0);
+  if (!bytes.ok()) return bytes.status();
+  if (!run_.args.Has("--nvm-dir")) {
+    if (*bytes == 0) return OkStatus();
+    return Status(StatusCode::kInvalidArgument, "--nvm-size without --nvm-dir",
+                  "say where it is to be taken: --nvm-dir DIR");
+  }
+  std::error_code error;
+  const std::string directory =
+      std::filesystem::absolute(run_.args.Text("--nvm-dir"), error).string();
+  if (!std::filesystem::is_directory(directory, error)) {
+    return Status(StatusCode::kNotFound, "--nvm-dir: " + Quote(directory) + " is no directory",
+                  "make it, on a local disk, or name another one");
+  }
+  for (std::uint64_t i = 0; i < nodes_; ++i) {
+    nvm_folders_.push_back(directory + "/" + std::to_string(i));
+    TP_RETURN_IF_ERROR(cluster_file::MakeFolders(nvm_folders_.back()));
+  }
+  if (*bytes > 0) {
+    options_.insert(options_.end(), {"--nvm-size", std::to_string(*bytes / nodes_)});
+  }
+  return OkStatus();
+}
+
 Status LocalStart::Prepare() {
   auto program = FindDaemonProgram();
   if (!program.ok()) return program.status();
@@ -138,13 +166,16 @@ Status LocalStart::Prepare() {
     options_.insert(options_.end(),
                     {"--memory", FormatDouble(50.0 / static_cast<double>(nodes_)) + "%"});
   }
+  TP_RETURN_IF_ERROR(MakeNvmFolders());
   options_.insert(options_.end(), passed.begin(), passed.end());
   return OkStatus();
 }
 
 Status LocalStart::Spawn() {
   for (std::uint64_t i = 0; i < nodes_; ++i) {
-    const Result<pid_t> pid = SpawnDetached(program_, options_, LogOf(i));
+    std::vector<std::string> options = options_;
+    if (!nvm_folders_.empty()) options.insert(options.end(), {"--nvm-dir", nvm_folders_[i]});
+    const Result<pid_t> pid = SpawnDetached(program_, options, LogOf(i));
     if (!pid.ok()) return pid.status();
     pids_.push_back(*pid);
   }
@@ -338,9 +369,15 @@ std::vector<Verb> LocalVerbs() {
        {{"KVD_OPTION", "options of kvd, behind --", 0, Parameter::kAnyNumber}},
        {{"--local", "[N]", "N daemons, each a node of one cluster (default 1)"},
         {"--memory", "SIZE",
-         "for all of them together (default: half of what the machine has available)"}},
+         "for all of them together (default: half of what the machine has available)"},
+        {"--nvm-dir", "DIR",
+         "what memory has no room for goes to this directory of a local disk, in a folder for each "
+         "daemon"},
+        {"--nvm-size", "SIZE", "of the disk, for all of them together (default: 4 x memory)"}},
        {{"kvctl start --local", ""},
         {"kvctl start --local 3 --memory 6GiB", "three nodes of 2 GiB"},
+        {"kvctl start --local --memory 2GiB --nvm-dir /local/me --nvm-size 40GiB",
+         "data larger than memory"},
         {"kvctl start --local 2 -- --cores 2 --log-level debug", ""}},
        Start,
        "up run launch serve"},

@@ -152,7 +152,7 @@ grpc::Status DataService::Length(grpc::ServerContext* call, const v1::LengthRequ
     if (!outcomes.ok()) return convert::ToGrpc(outcomes.status());
     records += outcomes->front().number;
   }
-  const auto internal = staging::InternalRecords(&router_, *space);
+  const auto internal = staging::InternalRecords(&router_, *space, true);
   if (!internal.ok()) return convert::ToGrpc(internal.status());
   response->set_records(records - std::min(records, *internal));
   return grpc::Status::OK;

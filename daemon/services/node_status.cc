@@ -159,11 +159,13 @@ std::map<NamespaceId, NamespaceTotals> TotalsOf(
   std::map<NamespaceId, NamespaceTotals> all;
   // Not with the answer of one node alone: the other counts are of the whole namespace.
   bool all_answered = nodes.size() == map.nodes.size();
+  bool on_devices = false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!nodes[i].ok()) {
       all_answered = all_answered && map.nodes[i].state == placement::NodeState::kLeft;
       continue;
     }
+    for (const auto& device : nodes[i]->devices()) on_devices |= device.used_bytes() > 0;
     for (const auto& space : nodes[i]->namespaces()) {
       NamespaceTotals& totals = all[NamespaceId(space.namespace_id())];
       totals.records += space.records();
@@ -175,7 +177,9 @@ std::map<NamespaceId, NamespaceTotals> TotalsOf(
   for (auto& [id, totals] : all) {
     const auto space = map.Find(id);
     if (space == nullptr || totals.records == 0) continue;
-    const auto internal = staging::InternalRecords(node->router, space);
+    // A walk over devices takes longer than anybody waits for a status: until the job is over all
+    // records count.
+    const auto internal = staging::InternalRecords(node->router, space, !on_devices);
     if (!internal.ok()) continue;
     totals.internal_records = std::min(totals.records, *internal);
     totals.records -= totals.internal_records;

@@ -248,7 +248,8 @@ Result<manifest::Mark> ClusterView::GetMark(bool* exists) const {
 }
 
 Result<std::uint64_t> InternalRecords(RequestRouter* router,
-                                      std::shared_ptr<const placement::Namespace> space) {
+                                      std::shared_ptr<const placement::Namespace> space,
+                                      bool may_walk) {
   if (space->kind != Kind::kHash) return std::uint64_t{0};
   const ClusterView view(router, nullptr, std::move(space));
   bool exists = false;
@@ -256,6 +257,7 @@ Result<std::uint64_t> InternalRecords(RequestRouter* router,
   if (!mark.ok()) return mark.status();
   if (!exists) return std::uint64_t{0};
   if (mark->exact) return mark->summary.internal_records();
+  if (!may_walk) return Status(StatusCode::kUnavailable, "a staging job is under way");
   const auto owners = view.Owners();
   if (!owners.ok()) return owners.status();
   const auto totals = view.List(*owners, v1::ListPartRequest::WHAT_TOTALS,

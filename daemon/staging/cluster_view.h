@@ -59,10 +59,12 @@ class ClusterView final : public stage::Cluster {
   const std::shared_ptr<const placement::Namespace> space_;
 };
 
-// How many records of a namespace are staging's own. Asks for one record, or all owners to count
-// while a job is under way.
+// How many records of a namespace are staging's own. Asks for one record; while a job is under way
+// all owners have to count (`may_walk`), which reads what they have on devices. Errors:
+// kUnavailable (not without a walk), those of the questions.
 Result<std::uint64_t> InternalRecords(RequestRouter* router,
-                                      std::shared_ptr<const placement::Namespace> space);
+                                      std::shared_ptr<const placement::Namespace> space,
+                                      bool may_walk);
 
 // Whether this node sees what the request describes.
 bool SeesFile(const v1::SeesFileRequest& request);

@@ -46,12 +46,14 @@ void CopyValue(storage::HashStore& store, const storage::HashOutcome& outcome, s
 void LookUpOne(storage::HashStore& store, std::uint64_t now_ms, std::size_t data_bytes_max,
                StagedRecord* record, std::string* entry_bytes) {
   const Bytes key = AsBytes(record->key);
-  const storage::HashOutcome data = store.Get(key, KeyHash(key), now_ms);
+  storage::HashOutcome data = store.Contains(key, KeyHash(key), now_ms);
   record->has_data = data.code == StatusCode::kOk;
   record->data_version = data.version;
   record->data_bytes = data.value_bytes;
+  // A large value that is not asked for stays where it is.
   if (record->has_data && data.value_bytes <= data_bytes_max) {
-    CopyValue(store, data, &record->data);
+    data = store.Get(key, KeyHash(key), now_ms);
+    if (data.code == StatusCode::kOk) CopyValue(store, data, &record->data);
   }
   const std::string manifest_key = manifest::ManifestKey(record->key);
   const Bytes about = AsBytes(manifest_key);
@@ -112,6 +114,19 @@ bool IsOver(Core& core, StatusCode* code) {
   return lost != StatusCode::kOk;
 }
 
+// The record at hand has to be read first: with it those behind it are.
+void ReadAhead(Core& core, const CoreBatch& batch) {
+  const Ownership& ownership = core.dispatcher().ownership();
+  for (std::size_t i = batch.done + 1; i < batch.records.size(); ++i) {
+    const Verdict verdict = ownership.Check(batch.partitions[i], batch.terms[i]);
+    if (verdict.kind != Verdict::Kind::kRun) return;
+    const std::string manifest_key = manifest::ManifestKey(batch.records[i].key);
+    for (const Bytes key : {AsBytes(batch.records[i].key), AsBytes(manifest_key)}) {
+      verdict.partition->hash().TouchAhead(KeyHash(key));
+    }
+  }
+}
+
 void RunBatch(Core& core, CoreBatch& batch) {
   const Ownership& ownership = core.dispatcher().ownership();
   const bool leased = core.lease().ValidAt(Clock::Real().MonotonicNs());
@@ -143,7 +158,10 @@ void RunBatch(Core& core, CoreBatch& batch) {
         LookUpOne(partition.hash(), now_ms, batch.data_bytes_max, &record, &batch.entry_bytes[i]);
       }
       batch.changes += partition.last_lsn().value() - before;
-      if (!IsOver(core, &code)) return;  // CoreGroup::Run comes back.
+      if (!IsOver(core, &code)) {
+        if (core.store().blocked()) ReadAhead(core, batch);
+        return;  // CoreGroup::Run comes back.
+      }
       record.status = StatusOfCode(code);
     }
   }

@@ -1,9 +1,19 @@
 // The pool of frame buffers: session/core take one, fill it and hand it to Worker::Send.
 #include "proto/transport/transport.h"
 
+#include <algorithm>
+
+#include "proto/base/bytes.h"
 #include "proto/base/check.h"
 
 namespace tidepool::transport {
+
+// In pages of 4 KiB, and the header's: what the kernel gives.
+void FrameBuffer::Touch() {
+  const std::size_t now = AlignUp(size_, 4096);
+  pool_->touched_bytes_ += now - touched_;
+  touched_ = now;
+}
 
 void FrameBufferReturner::operator()(FrameBuffer* buffer) const {
   BufferPool* pool = buffer->pool_;
@@ -22,18 +32,29 @@ FrameBufferPtr BufferPool::Take() {
     free_ = buffer->next_;
     buffer->next_ = nullptr;
     --free_count_;
+    free_min_ = std::min(free_min_, free_count_);
   }
   buffer->size_ = 0;
   return FrameBufferPtr(buffer);
 }
 
+void BufferPool::Trim() {
+  for (std::size_t left = free_min_ / 2; left > 0; --left) DeleteOne();
+  free_min_ = free_count_;
+}
+
+void BufferPool::DeleteOne() {
+  FrameBuffer* const buffer = free_;
+  free_ = buffer->next_;
+  touched_bytes_ -= buffer->touched_;
+  --free_count_;
+  --made_;
+  delete buffer;
+}
+
 BufferPool::~BufferPool() {
   TP_DCHECK(free_count_ == made_);
-  while (free_ != nullptr) {
-    FrameBuffer* next = free_->next_;
-    delete free_;
-    free_ = next;
-  }
+  while (free_ != nullptr) DeleteOne();
 }
 
 }  // namespace tidepool::transport

@@ -33,16 +33,22 @@ class FrameBuffer {
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  void set_size(std::size_t size) { size_ = size; }
+  void set_size(std::size_t size) {
+    size_ = size;
+    if (size > touched_) [[unlikely]]
+      Touch();
+  }
 
  private:
   friend class BufferPool;
   friend class FrameQueue;
   friend struct FrameBufferReturner;
   FrameBuffer() = default;
+  void Touch();
   BufferPool* pool_ = nullptr;
   FrameBuffer* next_ = nullptr;  // In its pool's free list, or in a queue of the transport.
   std::size_t size_ = 0;
+  std::size_t touched_ = 0;  // At least what of it has been written so far.
   alignas(64) std::byte data_[kCapacity];
 };
 
@@ -51,8 +57,8 @@ struct FrameBufferReturner {
 };
 using FrameBufferPtr = std::unique_ptr<FrameBuffer, FrameBufferReturner>;
 
-// One thread's free list of buffers; grows on demand, never shrinks, never fails. Must outlive
-// every buffer taken from it and every worker that still sends one.
+// One thread's free list of buffers; grows on demand, never fails. Must outlive every buffer taken
+// from it and every worker that still sends one.
 class BufferPool {
  public:
   BufferPool() = default;
@@ -61,17 +67,23 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
 
   FrameBufferPtr Take();
-  // Buffers ever made; for the memory ledger.
+  // Gives back half of the buffers that nobody has needed since the last call. Now and then.
+  void Trim();
   std::size_t made() const { return made_; }
-  std::size_t bytes() const { return made_ * sizeof(FrameBuffer); }
+  // Memory behind them: of a buffer what has ever been written, as the rest has no page.
+  std::size_t bytes() const { return touched_bytes_; }
   // Buffers that are not in anybody's hands; made() when nothing is outstanding.
   std::size_t free_count() const { return free_count_; }
 
  private:
+  friend class FrameBuffer;
   friend struct FrameBufferReturner;
+  void DeleteOne();
   FrameBuffer* free_ = nullptr;
   std::size_t made_ = 0;
   std::size_t free_count_ = 0;
+  std::size_t free_min_ = 0;  // Since the last Trim.
+  std::size_t touched_bytes_ = 0;
 };
 
 // One connection to one peer worker, for frames to it; those from it come over another one. Owned

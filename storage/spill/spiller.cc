@@ -177,6 +177,7 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
       log_.Pin(index);
       fetching->pinned.push_back(index);
       fetching->records.Add(record);
+      fetching->records.records().back().used = false;
     }
     for (const FetchedRecords::Extent& extent : earlier->extents()) {
       if (!extent.used) continue;
@@ -197,17 +198,7 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
       fetching->records.AddExtent(index);
       continue;
     }
-    const std::uint32_t taken = TakeIo();
-    Io& io = ios_[taken];
-    io.what = Io::What::kRecord;
-    io.segment = index;
-    io.location = location;
-    io.offset = DownToBlock(segments.OffsetOf(location));
-    io.bytes = std::min(UpToBlock(segments.OffsetOf(location) + segment.record_bytes_max),
-                        UpToBlock(segment.used)) -
-               io.offset;
-    io.fetching = fetching;
-    StartIo(taken);
+    ReadRecord(fetching, location, segment.ExpectedRecordBytes());
   }
   if (!fetching->extents.empty()) {
     returning_.push_back(std::move(fetching));
@@ -215,6 +206,23 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
   } else if (fetching->reads_left == 0) {
     fetched_.push_back(std::move(fetching));
   }
+}
+
+// `bytes`: what is expected of it; the rest is read when its header is there.
+void Spiller::ReadRecord(std::shared_ptr<Fetching> fetching, std::uint64_t location,
+                         std::uint64_t bytes) {
+  const SegmentTable& segments = log_.segments();
+  const std::uint32_t taken = TakeIo();
+  Io& io = ios_[taken];
+  io.what = Io::What::kRecord;
+  io.segment = segments.IndexOf(location);
+  io.location = location;
+  io.offset = DownToBlock(segments.OffsetOf(location));
+  io.bytes = std::min(UpToBlock(segments.OffsetOf(location) + bytes),
+                      UpToBlock(segments[io.segment].used)) -
+             io.offset;
+  io.fetching = std::move(fetching);
+  StartIo(taken);
 }
 
 void Spiller::FinishRecord(Io& io, int error) {
@@ -225,6 +233,10 @@ void Spiller::FinishRecord(Io& io, int error) {
   reading_bytes_ -= io.bytes;
   ++counters_.reads;
   counters_.read_bytes += io.bytes;
+  if (error == 0 && record->type == RecordType::kPut && log_.BytesOf(*record) > io.bytes - at &&
+      log_.BytesOf(*record) <= log_.segments()[io.segment].record_bytes_max) {
+    return ReadRecord(std::move(io.fetching), io.location, log_.BytesOf(*record));
+  }
   if (error != 0) {
     fetched.code = StatusCode::kDeviceError;
   } else if (record->type != RecordType::kPut || log_.BytesOf(*record) > io.bytes - at ||
@@ -294,7 +306,9 @@ bool Spiller::BeginOne() {
       !offered_.empty() && (cached_.empty() || offered_.front().number < cached_.front().number);
   if (older && HasSlots()) return writes_ < kWritesMax && Leave(TakeFirst(offered_));
   if (!cached_.empty() && Leave(TakeFirst(cached_))) return true;
-  return returning > 0 && !offered_.empty() && writes_ < kWritesMax && Leave(TakeFirst(offered_));
+  // Those of the cache are none, or pinned by who reads slowly.
+  const bool writes = returning > 0 || HasSlots();
+  return writes && !offered_.empty() && writes_ < kWritesMax && Leave(TakeFirst(offered_));
 }
 
 std::uint32_t Spiller::TakeFirst(std::deque<Offered>& offered) {

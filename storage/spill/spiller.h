@@ -133,6 +133,7 @@ class Spiller final : public SpillTarget {
   void StartIo(std::uint32_t io);
   void StartWaiting();
   void Finish(const DeviceCompletion& completion);
+  void ReadRecord(std::shared_ptr<Fetching> fetching, std::uint64_t location, std::uint64_t bytes);
   void FinishRecord(Io& io, int error);
   void FinishWrite(Io& io, int error);
   void FinishReturn(Io& io, int error);

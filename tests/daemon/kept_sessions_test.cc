@@ -33,7 +33,9 @@ wire::Operation Waiting(wire::Operation operation) {
 }
 
 struct Fixture {
-  Fixture() { producer.Attach(); }
+  explicit Fixture(std::uint64_t memory_bytes = kMemoryBytes) : node(1, memory_bytes) {
+    producer.Attach();
+  }
 
   // The answers to so many takes are kept for `client` from now on.
   void Fill(RawClient& client, int takes, const std::string& value) {
@@ -52,13 +54,23 @@ struct Fixture {
       Fill(*idle.back(), kTakes, std::string(32'000, 'v'));
     }
   }
+  // Records until there is no memory for more.
+  void FillMemory() {
+    const std::string value(48'000, 'v');
+    StatusCode code = StatusCode::kOk;
+    for (int i = 0; code == StatusCode::kOk; ++i) {
+      producer.finished_below = producer.Call({PutOp("record" + std::to_string(i), value)});
+      code = producer.WaitAnswer().answer.code;
+    }
+    REQUIRE(code == StatusCode::kResourceExhausted);
+  }
   int CountResumed() {
     int resumed = 0;
     for (const auto& client : idle) resumed += client->Attach() ? 1 : 0;
     return resumed;
   }
 
-  TestNode node{1, kMemoryBytes};
+  TestNode node;
   RawClient producer{node};
   std::vector<std::unique_ptr<RawClient>> idle;
 };
@@ -122,6 +134,38 @@ TEST_CASE("AGroupLearnsThatAMemberWasLostWhoseSessionHeldTooMuch") {
   const OwnedAnswer broken = other.WaitAnswer();
   CHECK(broken.answer.code == StatusCode::kAborted);
   CHECK(broken.value.find("lost its connection") != std::string::npos);
+}
+
+// The heap that kept answers take is set aside from --memory: where records have all of it, there
+// is none.
+TEST_CASE("WhereRecordsFillTheMemoryFewerAnswersAreKept") {
+  constexpr std::uint64_t kLargeBytes = 1ull << 30;
+  constexpr std::uint64_t kAllBytes = 56ull << 20;
+  static_assert(kAllBytes < KeptBytesMax(kLargeBytes));
+  static_assert(kAllBytes > HeapCover::FreeBytes(kLargeBytes, 1) * 3 / 2);
+  // Additions: their answers have no values, and the store needs no memory for them.
+  constexpr std::size_t kAdds = 256;
+  constexpr std::uint64_t kFrames = kAllBytes / kIdle / kAdds / sizeof(KeptFrame::Entry);
+  const bool full = GENERATE(false, true);
+  Fixture f(kLargeBytes);
+  f.producer.finished_below = f.producer.Call({AddOp("counter", 1)});
+  REQUIRE(f.producer.WaitAnswer().answer.code == StatusCode::kOk);
+  if (full) f.FillMemory();
+  const std::vector<wire::Operation> adds(kAdds, AddOp("counter", 1));
+  for (int i = 0; i < kIdle; ++i) {
+    f.idle.push_back(std::make_unique<RawClient>(f.node));
+    RawClient& client = *f.idle.back();
+    client.Attach();
+    for (std::uint64_t frame = 0; frame < kFrames; ++frame) {
+      client.Call(adds);
+      for (std::size_t each = 0; each < kAdds; ++each) {
+        if (client.WaitAnswer().answer.code != StatusCode::kOk) FAIL("an addition failed");
+      }
+    }
+  }
+  const int resumed = f.CountResumed();
+  CHECK(resumed > 0);
+  CHECK((resumed == kIdle) == !full);
 }
 
 }  // namespace

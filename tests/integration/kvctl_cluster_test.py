@@ -47,6 +47,19 @@ class StartAndStop(kvctl_support.KvctlTest):
         self.assertEqual(self.kvctl("status", "--json").json()["result"]["nodes"][0]["devices"], [])
         self.assertNotIn(b"MEDIUM", self.good("status"))
 
+    def test_each_daemon_of_a_start_gets_a_folder_and_its_share_of_the_disk(self):
+        with tempfile.TemporaryDirectory(prefix="nvm-", dir=os.getcwd()) as folder:
+            self.cluster.start(2, options=("--nvm-dir", folder, "--nvm-size", "80MiB"))
+            status = self.kvctl("status", "--json").json()["result"]
+            devices = sorted((device["description"], device["bytes"])
+                             for node in status["nodes"] for device in node["devices"])
+            self.assertEqual(devices, [(f"{folder}/{i}/tidepool.nvm (file, O_DIRECT, io_uring)", 40 << 20)
+                                       for i in range(2)])
+            self.cluster.kill()
+        self.bad(1, "start", "--local", "--nvm-dir", folder, says="is no directory")
+        self.assertFalse(os.path.exists(folder))
+        self.bad(2, "start", "--local", "--nvm-size", "80MiB", says="--nvm-dir DIR")
+
     def test_records_are_counted_over_all_nodes_as_users_see_them(self):
         self.cluster.start(3)
         for i in range(20):

@@ -51,11 +51,12 @@ class Cluster:
                                      timeout=PATIENCE_SECONDS, cwd=cwd or self.folder,
                                      env={**self.environment, **(environment or {})}))
 
-    def start(self, nodes, node_mib=128, within=(), more=()):
-        """A new cluster; what an earlier one of this object left is killed first."""
+    def start(self, nodes, node_mib=128, within=(), options=(), more=()):
+        """A new cluster, with `options` of kvctl start and `more` of kvd. What an earlier one of this
+        object left is killed first."""
         self.kill()
         result = self.kvctl("start", f"--local={nodes}", "--memory", f"{nodes * node_mib}MiB", "--json",
-                            "--", *QUIET, *more, within=within)
+                            *options, "--", *QUIET, *more, within=within)
         assert result.code == 0, result
         started = result.json()["result"]
         self.pids = started["pids"]

@@ -1,9 +1,13 @@
 // Memory limits with real daemons: what a namespace may take, and what a daemon takes.
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -249,6 +253,96 @@ TEST_CASE("ADaemonKeepsToItsMemoryServesReadsWhenFullAndGetsRoomFromDeletes") {
   }
   CHECK(reader.Serves());
   check();
+}
+
+// A cgroup of its own for what is started while this lives: the kernel's own count of memory.
+class MemoryGroup {
+ public:
+  MemoryGroup() {
+    for (const char* root : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
+      const std::string folder = std::string(root) + "/tidepool-test-" + std::to_string(getpid());
+      if (mkdir(folder.c_str(), 0755) != 0) continue;
+      if (Uses(folder, "memory.usage_in_bytes") || Uses(folder, "memory.current")) {
+        folder_ = folder;
+        root_ = root;
+        made_ = Move(folder_);
+        return;
+      }
+      rmdir(folder.c_str());
+    }
+  }
+  ~MemoryGroup() {
+    if (folder_.empty()) return;
+    Return();
+    (void)WaitUntil([this] { return rmdir(folder_.c_str()) == 0; });
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  bool made() const { return made_; }
+  // This process leaves the group; those that it has started stay.
+  void Return() const { (void)Move(root_); }
+  std::uint64_t bytes() const {
+    std::uint64_t bytes = 0;
+    std::ifstream(usage_) >> bytes;
+    return bytes;
+  }
+
+ private:
+  bool Uses(const std::string& folder, const std::string& file) {
+    usage_ = folder + "/" + file;
+    return std::ifstream(usage_).good();
+  }
+  static bool Move(const std::string& folder) {
+    std::ofstream file(folder + "/cgroup.procs");
+    return static_cast<bool>(file << getpid() << std::flush);
+  }
+
+  std::string root_;
+  std::string folder_;
+  std::string usage_;
+  bool made_ = false;
+};
+
+TEST_CASE("ADaemonThatSpillsKeepsToItsMemoryAsTheKernelCountsIt") {
+  constexpr std::uint64_t kLimit = 256 * kMiB;
+  MemoryGroup group;
+  if (!group.made()) {
+    WARN("no memory cgroup can be made here: not root, or none is writable");
+    return;
+  }
+  // On the build's disk: where the temporary folder is memory there is no direct I/O.
+  std::string device = "memory_test.XXXXXX";
+  REQUIRE(mkdtemp(device.data()) != nullptr);
+  device = std::filesystem::absolute(device).string();
+  {
+    TestCluster cluster({.nodes = 1,
+                         .cores = 2,
+                         .memory = "256MiB",
+                         .flags = {"--nvm-dir=" + device, "--nvm-size=2GiB"}});
+    group.Return();
+    cluster.WaitReady();
+    Caller caller(&cluster);
+    // Three times the memory, then all of it again, so that records come back.
+    const std::string value(100'000, 'v');
+    constexpr std::size_t kCount = 7'500;
+    const std::uint64_t allowed = kLimit + std::max(kLimit / 20, 64 * kMiB);
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const Status put = caller.Put("default", KeyOf(i), value);
+      INFO(put.ToString());
+      REQUIRE(put.ok());
+      most = std::max(most, group.bytes());
+    }
+    for (std::size_t i = 0; i < kCount; i += 3) {
+      REQUIRE(caller.Get("default", KeyOf(i)).ok());
+      most = std::max(most, group.bytes());
+    }
+    INFO("most: " << most / kMiB << " MiB");
+    CHECK(most <= allowed);
+    CHECK(most >= kLimit / 10 * 8);
+  }
+  std::filesystem::remove_all(device);
 }
 
 // Once a call of 4,096 reads of one value of 1 MiB made an answer of 4 GiB.

@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "client/examples/kmers/count.h"
-#include "client/examples/kmers/memory.h"
 #include "client/examples/kmers/options.h"
 #include "client/examples/kmers/reads.h"
 #include "client/examples/kmers/table.h"
 #include "client/examples/kmers/team.h"
+#include "client/examples/support/node_usage.h"
 
 namespace kmers {
 namespace {
@@ -76,9 +76,9 @@ Status RunTyped(const Options& options, tidepool::Client& client, const Place& p
   Times times;
   std::uint64_t before = 0;
   if (team->rank() == 0) {
-    const auto bytes = DaemonBytes(client);
-    if (!bytes.ok()) return bytes.status();
-    before = *bytes;
+    const auto usage = support::UsageOf(client);
+    if (!usage.ok()) return usage.status();
+    before = usage->memory_bytes;
   }
   if (options.admit || team->size() > 1) {
     for (const std::string& path : options.reads) {
@@ -115,9 +115,10 @@ Status RunTyped(const Options& options, tidepool::Client& client, const Place& p
   times.counted = Now();
   std::uint64_t held = 0;
   if (team->rank() == 0) {
-    const auto bytes = DaemonBytes(client);
-    if (!bytes.ok()) return bytes.status();
-    held = *bytes > before ? *bytes - before : 0;
+    const auto usage = support::UsageOf(client);
+    if (!usage.ok()) return usage.status();
+    // Other collections count too: what is new is this table's.
+    held = usage->memory_bytes > before ? usage->memory_bytes - before : 0;
   }
   const auto keys = WriteResults<Word>(options, *map, team);
   if (!keys.ok()) return keys.status();

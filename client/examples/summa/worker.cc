@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/examples/summa/nodes.h"
+#include "client/examples/support/node_usage.h"
 
 namespace summa {
 namespace {
@@ -201,7 +201,7 @@ class Worker {
   // With all of A, B and C stored.
   Status PrintUsage() {
     if (rank_ != 0) return {};
-    const Result<NodesUsage> usage = UsageOf(client_);
+    const Result<support::NodeUsage> usage = support::UsageOf(client_);
     if (!usage.ok()) return usage.status();
     constexpr double kMiB = 1 << 20;
     std::printf("stored      %8.0f MiB of blocks: %.0f MiB in DRAM, %.0f MiB on NVM\n",

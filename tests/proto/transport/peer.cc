@@ -6,6 +6,8 @@
 //                           prints "up" after 20 answers
 //   self N                  N round trips of 64 B and one of 60 KiB between two workers of its
 //                           own (for strace); prints the lanes
+//   idle N                  one frame over each of N endpoints between two workers of its own, a
+//                           getppid() as a mark for strace, then nothing for two seconds and a half
 //   rendezvous [NAME...]    moves 1 MiB by bare UCX with the settings of the table, without NAMEs
 //   thresholds [NAME...]    prints by which protocol bare UCX sends which sizes, same settings
 //   descriptors             connects until it is refused for lack of descriptors, prints that, then
@@ -134,6 +136,26 @@ int Self(std::size_t rounds) {
     (void)echo->Send(*back, MakeFrame(&pool, *CheckFrame(frame), frame.size()));
   };
   return PingPong(worker.get(), *to, &here, &pool, {worker.get(), echo.get()}, rounds);
+}
+
+int Idle(std::size_t endpoints) {
+  BufferPool pool;
+  auto context = MakeLoopback();
+  RecordingReceiver here;
+  RecordingReceiver there;
+  auto worker = MakeWorkerOf(context.get(), &here);
+  auto target = MakeWorkerOf(context.get(), &there);
+  for (std::size_t i = 0; i < endpoints; ++i) {
+    auto to = worker->Connect(target->Address());
+    if (!to.ok() || !worker->Send(*to, MakeFrame(&pool, i, 64)).ok()) return 1;
+  }
+  const std::vector<Worker*> workers = {worker.get(), target.get()};
+  if (!PumpUntil(workers, [&] { return there.frames == endpoints; })) return 2;
+  (void)getppid();
+  (void)PumpUntil(
+      workers, [] { return false; }, 2'500);
+  Say("idle");
+  return 0;
 }
 
 // Bare UCX, no error handling mode: the only way in which UCX 1.13 uses TCP put at all.
@@ -285,6 +307,7 @@ int Run(const std::vector<std::string>& args) {
   if (role == "echo") return Echo();
   if (role == "flood" && args.size() == 3) return Flood(args[2]);
   if (role == "self" && args.size() == 3) return Self(std::stoul(args[2]));
+  if (role == "idle" && args.size() == 3) return Idle(std::stoul(args[2]));
   if (role == "rendezvous") return MoveByRendezvous({args.begin() + 2, args.end()});
   if (role == "thresholds") return PrintThresholds({args.begin() + 2, args.end()});
   if (role == "descriptors") return UseUpDescriptors();

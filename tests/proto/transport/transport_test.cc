@@ -18,7 +18,40 @@ TEST_CASE("BufferPoolGivesDistinctBuffersOfFullCapacity") {
   }
   CHECK(places.size() == 10);
   CHECK(pool.made() == 10);
-  CHECK(pool.bytes() >= 10 * FrameBuffer::kCapacity);
+}
+
+TEST_CASE("BufferPoolCountsThePagesThatFramesHaveFilled") {
+  BufferPool pool;
+  FrameBufferPtr buffer = pool.Take();
+  CHECK(pool.bytes() == 0);
+  buffer->set_size(100);
+  CHECK(pool.bytes() == 4'096);
+  buffer->set_size(5'000);
+  CHECK(pool.bytes() == 8'192);
+  buffer.reset();
+  buffer = pool.Take();
+  buffer->set_size(6'000);
+  CHECK(pool.bytes() == 8'192);
+}
+
+TEST_CASE("BufferPoolGivesBackWhatNobodyHasNeeded") {
+  BufferPool pool;
+  std::vector<FrameBufferPtr> buffers;
+  for (int i = 0; i < 100; ++i) {
+    buffers.push_back(pool.Take());
+    buffers.back()->set_size(100);
+  }
+  pool.Trim();  // All were needed.
+  CHECK(pool.made() == 100);
+  buffers.resize(20);
+  pool.Trim();  // They were needed a moment ago.
+  CHECK(pool.made() == 100);
+  pool.Trim();
+  CHECK(pool.made() == 60);
+  buffers.clear();
+  for (int i = 0; i < 20; ++i) pool.Trim();
+  CHECK(pool.made() == 1);
+  CHECK(pool.bytes() == 4'096);
 }
 
 TEST_CASE("BufferPoolReusesReturnedBuffersWithSizeZero") {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -161,6 +162,23 @@ TEST_CASE("KeepaliveRunsOnceASecond") {
     const auto seconds = NumbersAfter(traced, "it_interval={tv_sec=");
     REQUIRE_FALSE(seconds.empty());
     CHECK(Largest(seconds) == 1);
+  }
+}
+
+TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound") {
+  SKIP_WITHOUT_STRACE();
+  constexpr std::size_t kEndpoints = 5;  // Two rounds of one endpoint each would miss three.
+  for (const Environment& environment : {Environment{}, kHostile}) {
+    const Traced traced = TracePeer("getppid,sendto,sendmsg,write,writev",
+                                    {"idle", std::to_string(kEndpoints)}, environment);
+    const auto mark = std::find_if(traced.calls.rbegin(), traced.calls.rend(),
+                                   [](const auto& call) { return call.rfind("getppid(", 0) == 0; });
+    REQUIRE(mark != traced.calls.rend());
+    std::set<std::string> sockets;  // "sendto(17"
+    for (auto call = mark.base(); call != traced.calls.end(); ++call) {
+      if (call->rfind("send", 0) == 0) sockets.insert(call->substr(0, call->find(',')));
+    }
+    CHECK(sockets.size() >= kEndpoints);
   }
 }
 

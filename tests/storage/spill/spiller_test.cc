@@ -34,6 +34,25 @@ TEST_CASE("AbsentKeysNeedNoRead") {
   CHECK(fixture.fetches < 10);
 }
 
+TEST_CASE("ASmallRecordBesideLargeOnesIsReadWithoutThem") {
+  StoreFixture fixture(Spilling());
+  const auto value = [](int i) {
+    return std::string(i % 40 == 0 ? 20'000 : 100, static_cast<char>('a' + i % 26));
+  };
+  constexpr int kCount = 20'000;
+  for (int i = 0; i < kCount; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i), value(i)).code == StatusCode::kOk);
+    if (i % 16 == 0) Work(fixture);
+  }
+  Quiesce(fixture);
+  const SpillCounters before = Counters(fixture);
+  for (int i = 1; i < 4'000; i += 40) REQUIRE(fixture.Text(KeyOf(i)) == value(i));
+  const SpillCounters after = Counters(fixture);
+  CHECK(after.reads - before.reads == 100);
+  CHECK(after.read_bytes - before.read_bytes <= 100 * 8'192);
+  for (int i = 0; i < 4'000; i += 40) REQUIRE(fixture.Text(KeyOf(i)) == value(i));
+}
+
 TEST_CASE("ADroppedPartitionGivesItsSlotsBackUnread") {
   StoreFixture fixture(Spilling());
   PutAll(fixture, 0, 8'000);

@@ -1,4 +1,4 @@
-#include "client/examples/kmers/memory.h"
+#include "client/examples/support/node_usage.h"
 
 #include <grpcpp/grpcpp.h>
 
@@ -10,7 +10,7 @@
 
 #include "tidepool/v1/cluster.grpc.pb.h"
 
-namespace kmers {
+namespace support {
 namespace {
 
 using tidepool::Result;
@@ -33,13 +33,13 @@ Result<std::string> ReadToken(const std::string& cluster_file) {
 
 }  // namespace
 
-Result<std::uint64_t> DaemonBytes(const tidepool::Client& client) {
+Result<NodeUsage> UsageOf(const tidepool::Client& client) {
   const tidepool::ClientDescription cluster = client.Describe();
   const Result<std::string> token = ReadToken(cluster.cluster_file);
   if (!token.ok()) return token.status();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // A site's proxy is not meant for the cluster.
-  std::uint64_t bytes = 0;
+  NodeUsage usage;
   for (const tidepool::NodeInfo& node : cluster.nodes) {
     if (node.state != "up") continue;
     const auto channel = grpc::CreateCustomChannel(node.control_address,
@@ -54,9 +54,10 @@ Result<std::uint64_t> DaemonBytes(const tidepool::Client& client) {
       return Status(StatusCode::kUnavailable,
                     "node " + std::to_string(node.id) + ": " + done.error_message());
     }
-    bytes += status.memory().used_bytes();
+    usage.memory_bytes += status.memory().used_bytes();
+    for (const auto& device : status.devices()) usage.device_bytes += device.used_bytes();
   }
-  return bytes;
+  return usage;
 }
 
-}  // namespace kmers
+}  // namespace support

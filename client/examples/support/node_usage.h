@@ -5,15 +5,15 @@
 
 #include <cstdint>
 
-namespace summa {
+namespace support {
 
-struct NodesUsage {
+struct NodeUsage {
   std::uint64_t memory_bytes = 0;  // Of DRAM, index and buffers included.
   std::uint64_t device_bytes = 0;  // In use on devices.
 };
 
 // Of all nodes that are up. Errors: kNotFound (the job token), kUnavailable (a node that does not
 // answer).
-tidepool::Result<NodesUsage> UsageOf(const tidepool::Client& client);
+tidepool::Result<NodeUsage> UsageOf(const tidepool::Client& client);
 
-}  // namespace summa
+}  // namespace support
