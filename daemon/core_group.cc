@@ -257,6 +257,8 @@ std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
           entry.live_bytes = usage.live_bytes;
           entry.index_bytes = usage.index_bytes;
           entry.limit_bytes = usage.limit_bytes;
+          entry.spilled_live_bytes = usage.spilled_live_bytes;
+          entry.spill = at.store().counters().spill;
         },
         deadline);
   }

@@ -20,6 +20,7 @@
 #include "proto/wire/aggregator.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
+#include "storage/spill/spiller.h"
 
 namespace tidepool::storage {
 class Volume;
@@ -74,6 +75,8 @@ struct CoreStats {
   std::uint64_t live_bytes = 0;
   std::uint64_t index_bytes = 0;
   std::uint64_t limit_bytes = 0;  // Of all cores together.
+  std::uint64_t spilled_live_bytes = 0;
+  storage::SpillCounters spill;
 };
 struct PartitionStats {
   PartitionId id;

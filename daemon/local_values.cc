@@ -146,6 +146,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
                                  .now_ms = at.store().NowMs(),
                                  .store = at.store()},
                                 &reply);
+        if (at.store().blocked()) return;  // CoreGroup::Run comes back.
         opened->outcome.code = reply.answer.code;
         opened->outcome.version = reply.answer.version;
         opened->outcome.value_kind = reply.answer.value_kind;

@@ -83,6 +83,14 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                        {"used_bytes", device.used_bytes()}});
   }
   json["devices"] = std::move(devices);
+  if (status.has_spill()) {
+    json["spill"] = {{"reads", status.spill().reads()},
+                     {"read_bytes", status.spill().read_bytes()},
+                     {"written_bytes", status.spill().written_bytes()},
+                     {"failed_reads", status.spill().failed_reads()},
+                     {"failed_writes", status.spill().failed_writes()},
+                     {"live_bytes", status.spill().live_bytes()}};
+  }
   Json cores = Json::array();
   for (const v1::CoreStatus& core : status.cores()) {
     cores.push_back({{"core", core.core()},
@@ -122,14 +130,17 @@ void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
 
 // "" if no node has a device.
 std::string DevicesText(const v1::StatusResponse& status) {
-  Table devices({"NODE", "MEDIUM", "USED", "DEVICE"});
+  Table devices({"NODE", "MEDIUM", "USED", "READ", "WRITTEN", "DEVICE"});
   bool any = false;
   for (const auto& entry : status.nodes()) {
+    const v1::SpillStatus& spill = entry.status().spill();  // Of all devices of the node.
+    std::string read = FormatBytes(spill.read_bytes());
+    std::string written = FormatBytes(spill.written_bytes());
     for (const v1::DeviceStatus& device : entry.status().devices()) {
       any = true;
       devices.Add({std::to_string(entry.node().node_id()), device.medium(),
                    FormatBytes(device.used_bytes()) + " of " + FormatBytes(device.bytes()),
-                   device.description()});
+                   std::exchange(read, ""), std::exchange(written, ""), device.description()});
     }
   }
   return any ? devices.ToString() + "\n" : "";

@@ -46,7 +46,17 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
   memory.set_rss_bytes(ResidentBytes());
 }
 
-void AddDevices(const storage::Volume& volume, v1::NodeStatusResponse* response) {
+void AddDevices(const storage::Volume& volume, const std::vector<CoreStats>& cores,
+                v1::NodeStatusResponse* response) {
+  v1::SpillStatus& spill = *response->mutable_spill();
+  for (const CoreStats& core : cores) {
+    spill.set_reads(spill.reads() + core.spill.reads);
+    spill.set_read_bytes(spill.read_bytes() + core.spill.read_bytes);
+    spill.set_written_bytes(spill.written_bytes() + core.spill.written_bytes);
+    spill.set_failed_reads(spill.failed_reads() + core.spill.failed_reads);
+    spill.set_failed_writes(spill.failed_writes() + core.spill.failed_writes);
+    spill.set_live_bytes(spill.live_bytes() + core.spilled_live_bytes);
+  }
   for (const auto& device : volume.usage().devices) {
     auto* to = response->add_devices();
     to->set_medium(device.medium == storage::DeviceMedium::kDax ? "dax" : "file");
@@ -102,9 +112,10 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
     convert::ToProto(map->nodes[node->self().value()], response.mutable_node());
     response.set_epoch(map->epoch.value());
   }
-  AddCores(node->cores->Stats(deadline), &response);
+  const std::vector<CoreStats> cores = node->cores->Stats(deadline);
+  AddCores(cores, &response);
   AddNamespaces(*node, node->cores->NamespaceStats(deadline), partitions_of, &response);
-  if (node->volume != nullptr) AddDevices(*node->volume, &response);
+  if (node->volume != nullptr) AddDevices(*node->volume, cores, &response);
   response.set_uptime_ms((Clock::Real().MonotonicNs() - node->started_ns) / 1'000'000);
   response.set_data_path(node->cores->Describe());
   return response;

@@ -1,7 +1,6 @@
 #include "storage/spill/spiller.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -21,12 +20,6 @@ constexpr std::uint64_t kBlocksWantedMax = 64;
 // Of buffers of one core, beside --memory: 256 reads of 8 KiB are 2 MiB; of large values fewer are
 // under way at once.
 constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
-
-std::shared_ptr<std::byte> AllocateBuffer(std::size_t bytes) {
-  auto* buffer = static_cast<std::byte*>(std::aligned_alloc(kDeviceBlockBytes, bytes));
-  TP_CHECK(buffer != nullptr);
-  return {buffer, [](std::byte* at) { std::free(at); }};
-}
 
 }  // namespace
 
@@ -81,7 +74,7 @@ void Spiller::StartIo(std::uint32_t index) {
       waiting_.push_back(index);
       return;
     }
-    io.buffer = AllocateBuffer(io.bytes);
+    io.buffer = buffers_.Take(io.bytes);
     reading_bytes_ += io.bytes;
   }
   const SlotPlace place = volume_.Place(log_.segments()[io.segment].slot - 1);

@@ -19,6 +19,7 @@
 #include "storage/log.h"
 #include "storage/nvm/volume.h"
 #include "storage/spill/fetched_records.h"
+#include "storage/spill/read_buffers.h"
 
 namespace tidepool::storage {
 
@@ -155,7 +156,8 @@ class Spiller final : public SpillTarget {
   std::vector<int> descriptors_;
   std::vector<Io> ios_;
   std::vector<std::uint32_t> free_ios_;
-  std::deque<std::uint32_t> waiting_;               // For a place in their queue, or memory.
+  std::deque<std::uint32_t> waiting_;  // For a place in their queue, or memory.
+  ReadBuffers buffers_;
   std::uint64_t reading_bytes_ = 0;                 // Of buffers for records that are under way.
   std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
 

@@ -8,8 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "proto/convert/grpc_channel.h"
+#include "proto/convert/grpc_status.h"
 #include "tests/client/sdk_fixture.h"
 #include "tests/client/spilling_cluster.h"
+#include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {
@@ -177,6 +180,26 @@ TEST_CASE("Values of several segments leave memory and come back", "[spill]") {
   REQUIRE(map.Get(KeyOf(3)).value().bytes == large(3) + "+");
   for (int i = 39; i >= 0; i -= 3) REQUIRE(map.Take(KeyOf(i)).value().bytes.size() >= 5'000'000);
   CHECK(map.Length().value() == 26);
+}
+
+TEST_CASE("A value of several segments on the device is read over gRPC", "[spill]") {
+  SpillingCluster spilling;
+  Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
+  const BytesMap map = Open<BytesMap>(client, "grpc");
+  const auto value = [](int i) { return std::string(5'000'000, static_cast<char>('a' + i % 26)); };
+  for (int i = 0; i < 30; ++i) RequireOk(map.Put(KeyOf(i), value(i)).status());
+  for (int i = 0; i < 30; ++i) {
+    grpc::ClientContext call;
+    convert::PrepareCall(&call, Deadline::AfterMs(kPatienceMs), (*spilling).token());
+    v1::ReadValueRequest request;
+    request.set_namespace_("grpc");
+    request.set_key(KeyOf(i));
+    const auto reader = v1::Bulk::NewStub((*spilling).channel(0))->ReadValue(&call, request);
+    std::string all;
+    for (v1::ReadValueResponse part; reader->Read(&part);) all += part.data();
+    RequireOk(convert::FromGrpc(reader->Finish(), "kvd"));
+    REQUIRE(all == value(i));
+  }
 }
 
 TEST_CASE("A chain that reads a value of several segments adds once", "[spill]") {

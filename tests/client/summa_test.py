@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
@@ -84,6 +85,27 @@ class Products(unittest.TestCase):
         # Over what an earlier run has left.
         self.check(summa("--n", 1024, "--namespace", "kept"), 1024)
         self.assertNotIn("kept", namespaces())
+
+
+class LargerThanMemory(unittest.TestCase):
+    def test_blocks_on_a_device_give_the_same_bits(self):
+        # 96 MiB of blocks. On the build's disk: the temporary folder may be memory without direct I/O.
+        small = Cluster(BUILD)
+        try:
+            with tempfile.TemporaryDirectory(prefix="nvm-", dir=os.getcwd()) as folder:
+                small.start(1, node_mib=64, options=("--nvm-dir", folder, "--nvm-size", "256MiB"))
+                result = Result(subprocess.run(
+                    [os.path.join(BUILD, "bin", "summa"), "--cluster", small.file, "--n", "2048",
+                     "--processes", "2"], capture_output=True, check=False, timeout=PATIENCE_SECONDS,
+                    env=small.environment))
+                self.assertEqual(result.code, 0, result)
+                trace, digest = EXPECTED[2048]
+                self.assertEqual(lines(result)["trace"], str(trace))
+                self.assertEqual(lines(result)["digest"], digest)
+                self.assertGreater(int(lines(result)["read"].split()[0]), 0)
+                small.kill()
+        finally:
+            small.close()
 
 
 class Failures(unittest.TestCase):

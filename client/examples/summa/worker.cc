@@ -53,6 +53,7 @@ class Worker {
   }
 
   Status Run() {
+    if (Status status = NoteUsage(); !status.ok()) return status;
     Clock::time_point begin = Clock::now();
     if (Status status = Together(Fill()); !status.ok()) return status;
     Say("filled      %8.2f s\n", SecondsSince(begin));
@@ -198,6 +199,13 @@ class Worker {
     return {};
   }
 
+  Status NoteUsage() {
+    if (rank_ != 0) return {};
+    const Result<support::NodeUsage> usage = support::UsageOf(client_);
+    if (!usage.ok()) return usage.status();
+    read_bytes_before_ = usage->read_bytes;
+    return {};
+  }
   // With all of A, B and C stored.
   Status PrintUsage() {
     if (rank_ != 0) return {};
@@ -208,6 +216,8 @@ class Worker {
                 3.0 * count_ * count_ * kBlockEntries * sizeof(double) / kMiB,
                 static_cast<double>(usage->memory_bytes) / kMiB,
                 static_cast<double>(usage->device_bytes) / kMiB);
+    std::printf("read        %8.0f MiB from NVM\n",
+                static_cast<double>(usage->read_bytes - read_bytes_before_) / kMiB);
     return {};
   }
 
@@ -224,6 +234,7 @@ class Worker {
   std::vector<int> rows_;
   std::vector<int> columns_;
   std::int64_t trace_ = 0;
+  std::uint64_t read_bytes_before_ = 0;  // Of rank 0.
 };
 
 }  // namespace

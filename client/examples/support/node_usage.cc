@@ -56,6 +56,7 @@ Result<NodeUsage> UsageOf(const tidepool::Client& client) {
     }
     usage.memory_bytes += status.memory().used_bytes();
     for (const auto& device : status.devices()) usage.device_bytes += device.used_bytes();
+    usage.read_bytes += status.spill().read_bytes();
   }
   return usage;
 }

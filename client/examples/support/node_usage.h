@@ -10,6 +10,7 @@ namespace support {
 struct NodeUsage {
   std::uint64_t memory_bytes = 0;  // Of DRAM, index and buffers included.
   std::uint64_t device_bytes = 0;  // In use on devices.
+  std::uint64_t read_bytes = 0;    // From devices since the daemons' start.
 };
 
 // Of all nodes that are up. Errors: kNotFound (the job token), kUnavailable (a node that does not
