@@ -88,6 +88,12 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
     return Status(StatusCode::kAlreadyExists,
                   "partition " + std::to_string(id.value()) + " is on this core already");
   }
+  if (options.durability != Durability::kVolatile && options_.volume == nullptr) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "partition " + std::to_string(id.value()) +
+                      " is to be durable, and this node has no device for that",
+                  "start the daemons with --nvm-dir, or make the namespace volatile");
+  }
   const Status exhausted(StatusCode::kResourceExhausted,
                          "no memory for the index of partition " + std::to_string(id.value()),
                          "delete something, or start with more --memory");

@@ -81,7 +81,8 @@ class CoreStore final : private PartitionFinder {
 
   CoreId core() const { return options_.core; }
 
-  // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted.
+  // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted,
+  // kFailedPrecondition (it is to be durable, and there is no volume).
   Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
   // Null if this core does not hold it. One hash look-up.
   Partition* Find(PartitionId id) const {
@@ -93,7 +94,7 @@ class CoreStore final : private PartitionFinder {
   void DropPartition(PartitionId id);
   // A partition that is filled from elsewhere before this core serves it: Find does not know it. It
   // lives until DropIncoming or Adopt. Returns: kAlreadyExists (held or incoming),
-  // kResourceExhausted.
+  // kResourceExhausted, kFailedPrecondition (as AddPartition).
   Result<Partition*> AddIncoming(PartitionId id, Term term, const PartitionOptions& options);
   Partition* FindIncoming(PartitionId id) const;
   // As DropPartition.

@@ -31,8 +31,17 @@ inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrd
 // Those that take the operations of QueueStore.
 inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority);
 
+// What of a partition outlives the end of its daemon, however that comes about.
+enum class Durability : std::uint8_t {
+  kVolatile = 0,  // Nothing.
+  kAsync = 1,     // All of it as it was at one moment, the last mark: some windows ago at most.
+  kSync = 2,      // Whatever was answered.
+};
+
 struct PartitionOptions {
   Kind kind = Kind::kHash;
+  // Others than kVolatile need a volume.
+  Durability durability = Durability::kVolatile;
   std::uint64_t ttl_ms = 0;           // Default time to live of the namespace; 0 is none.
   std::uint32_t partition_count = 1;  // Of the namespace, on all nodes: for checks of placement.
   // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
