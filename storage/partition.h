@@ -47,7 +47,8 @@ struct PartitionOptions {
   // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
   // namespaces: a record that a mark or a replica may need never changes.
   bool update_in_place = true;
-  // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
+  // Deletes append a tombstone. Volatile namespaces replay nothing and need none; durable ones have
+  // them anyway.
   bool tombstones = false;
   // Of kRecordKinds: the index is made for so many records ahead, in the background. 0: none.
   std::uint64_t expected_records = 0;
@@ -78,6 +79,7 @@ class Partition {
   Term term() const { return term_; }
   const PartitionOptions& options() const { return options_; }
   Kind kind() const { return options_.kind; }
+  bool is_durable() const { return options_.durability != Durability::kVolatile; }
   Store& store() { return *store_; }
   const Store& store() const { return *store_; }
   bool IsOneOf(KindMask kinds) const { return (MaskOf(options_.kind) & kinds) != 0; }
@@ -147,6 +149,8 @@ class Partition {
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);
   }
+  // For recovery: it had versions up to this one.
+  void RaiseLsn(Lsn lsn) { last_lsn_ = std::max(last_lsn_, lsn); }
   // For stores whose changes are no records.
   void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
   void CountRefused() {
