@@ -30,13 +30,13 @@ std::uint32_t Compactor::ChooseVictim(double dead_share_min, bool most_dead) {
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
     if (segment.state != SegmentState::kSealed || segment.pins != 0 ||
-        segment.stream == Stream::kCache) {
+        segment.stream == Stream::kCache || !IsAllowed(segment)) {
       continue;
     }
     const double dead = static_cast<double>(log_.WinnableBytes(segment)) / bytes;
     if (dead < dead_share_min) continue;
     const double live = segment.live / bytes;
-    const auto age = static_cast<double>(segments.next_number() - segment.number);
+    const auto age = static_cast<double>(segments.AgeOf(segment));
     const double score = most_dead ? dead : dead * age / (1 + live);
     if (score > best_score) {
       best_score = score;
@@ -67,6 +67,7 @@ double Compactor::DeadShareWanted() const {
 void Compactor::Begin(std::uint32_t victim) {
   Segment& segment = log_.segments()[victim];
   TP_CHECK(segment.state == SegmentState::kSealed);
+  TP_CHECK(IsAllowed(segment));
   segment.state = SegmentState::kCompacting;
   victim_ = victim;
   victim_at_ = sizeof(SegmentHeader);
@@ -88,11 +89,19 @@ bool Compactor::MakeRoomFor(std::uint64_t location, std::uint64_t bytes) {
          Room::kReady;
 }
 
+bool Compactor::IsNeeded(const RecordHeader& tombstone) {
+  if (tombstone.type == RecordType::kDrop) return true;
+  Partition* partition = finder_.FindLive(PartitionId(tombstone.partition));
+  if (partition == nullptr || Lsn(tombstone.lsn) < partition->tombstone_floor()) return false;
+  if (partition->store().HasKey(Log::KeyOf(tombstone))) return false;  // A newer put says more.
+  // What would have to be read to tell is taken for another key.
+  if (log_.blocked()) log_.Unblock();
+  return true;
+}
+
 bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t location) {
-  Partition* partition = finder_.FindLive(PartitionId(record.partition));
-  if (partition == nullptr || Lsn(record.lsn) < partition->tombstone_floor() ||
-      partition->store().HasKey(Log::KeyOf(record))) {
-    log_.Kill(location);  // Nobody needs it, or a newer put says more.
+  if (!IsNeeded(record)) {
+    log_.Kill(location);
     return true;
   }
   const std::uint64_t bytes = log_.BytesOf(record);
@@ -105,7 +114,10 @@ bool Compactor::HandleTombstone(const RecordHeader& record, std::uint64_t locati
 
 bool Compactor::HandleRecord(std::uint64_t location) {
   const RecordHeader& record = *log_.At(location);
-  if (record.type == RecordType::kTombstone) return HandleTombstone(record, location);
+  if (record.type == RecordType::kPad) return true;
+  if (record.type == RecordType::kTombstone || record.type == RecordType::kDrop) {
+    return HandleTombstone(record, location);
+  }
   std::uint64_t* slot = nullptr;
   bool dropped = false;
   Partition* partition = finder_.FindHolder(record, location, &slot, &dropped);
@@ -179,7 +191,10 @@ bool Compactor::Slice(absl::FunctionRef<bool()> done) {
       returned_.pop_back();
       // All that it had may have died since.
       const Segment& segment = log_.segments()[next.segment];
-      if (segment.state != SegmentState::kSealed || segment.number != next.number) continue;
+      if (segment.state != SegmentState::kSealed || segment.number != next.number ||
+          segment.pins != 0) {
+        continue;
+      }
       Begin(next.segment);
     }
     if (victim_ == 0) {

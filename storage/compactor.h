@@ -22,7 +22,7 @@ class PartitionFinder {
   // the record is dead.
   virtual Partition* FindHolder(const RecordHeader& record, std::uint64_t location,
                                 std::uint64_t** slot, bool* dropped) = 0;
-  // The live partition with this id, or null.
+  // The partition with this id, live or being filled, or null.
   virtual Partition* FindLive(PartitionId id) = 0;
   virtual std::uint64_t NowMs() = 0;
   // What NowMs() said last: compaction inside an operation must not be ahead of the operation.
@@ -70,6 +70,10 @@ class Compactor final : public Reclaimer {
  private:
   enum class Step : std::uint8_t { kDone, kMore, kNoMemory };
 
+  // Of durable streams only what is below a mark: recovery has the copies or the original then.
+  static bool IsAllowed(const Segment& segment) {
+    return !IsDurable(segment.stream) || segment.marked;
+  }
   std::uint32_t SampleSegments() const;
   std::uint32_t ChooseVictim(double dead_share_min, bool most_dead);
   std::uint32_t ChooseVictimOfAll();
@@ -81,6 +85,7 @@ class Compactor final : public Reclaimer {
   bool MakeRoomFor(std::uint64_t location, std::uint64_t bytes);
   // False: no memory to move it.
   bool HandleRecord(std::uint64_t location);
+  bool IsNeeded(const RecordHeader& tombstone);
   bool HandleTombstone(const RecordHeader& record, std::uint64_t location);
   bool RemoveExpired(Partition& partition, const RecordHeader& record);
 

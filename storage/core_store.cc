@@ -15,9 +15,15 @@ namespace {
 constexpr std::uint64_t kStepsPerClockRead = 8;
 constexpr std::uint64_t kFetchedSliceNs = 50'000;
 constexpr std::uint64_t kIndexPauseNs = 60'000'000'000;
+// Records per bucket of an index that is made for what is known to come.
+constexpr std::uint64_t kBucketRecords = 5;
 
 std::uint64_t SlotCount(const CoreStoreOptions& options) {
   return options.volume == nullptr ? 0 : options.volume->slot_count();
+}
+
+std::uint64_t Incarnation(const CoreStoreOptions& options) {
+  return options.volume == nullptr ? 0 : options.volume->incarnation();
 }
 
 }  // namespace
@@ -31,8 +37,16 @@ Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& opt
     return Status(StatusCode::kInvalidArgument, "a node's memory and devices are above 8 TiB",
                   "give less --memory, or less --nvm-size");
   }
+  // Both are parts of the numbers of segments.
+  if (Incarnation(options) >> 32 != 0) {
+    return Status(StatusCode::kInvalidArgument, "this node was started more than 2^32 times",
+                  "start it with an empty --data-dir and empty --nvm-dir");
+  }
   std::unique_ptr<CoreStore> core(new CoreStore(options, pool, clock));
-  if (core->spiller_ != nullptr) TP_RETURN_IF_ERROR(core->spiller_->Open());
+  if (core->spiller_ != nullptr) {
+    TP_RETURN_IF_ERROR(core->spiller_->Open());
+    TP_RETURN_IF_ERROR(core->marker_->Open());
+  }
   if (core->memory_.reserve_promised()) core->lease_word_ = core->AllocateWord();
   if (core->lease_word_ == nullptr) {
     return Status(StatusCode::kResourceExhausted,
@@ -48,12 +62,14 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
     : options_(options),
       clock_(*clock),
       memory_(*pool, options.reserve_blocks * (options.volume == nullptr ? 1 : 2)),
-      log_(memory_, options.core, SlotCount(options)),
+      log_(memory_, options.core, SlotCount(options), Incarnation(options)),
       compactor_(log_, *this, options.victim_sample_segments) {
   log_.set_reclaimer(&compactor_);
   if (options.volume == nullptr) return;
   PartitionFinder& finder = *this;
-  spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume);
+  marker_ = std::make_unique<Marker>(log_, *options.volume, options.core, options.mark_interval_ms);
+  log_.set_durable_target(marker_.get());
+  spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume, *marker_);
   log_.set_spill_target(spiller_.get());
 }
 
@@ -63,6 +79,7 @@ CoreStore::~CoreStore() {
   incoming_.clear();
   partitions_.clear();
   spiller_.reset();
+  marker_.reset();
   for (const std::uint64_t chunk : word_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
 }
 
@@ -83,10 +100,34 @@ std::uint64_t* CoreStore::AllocateWord() {
 }
 
 Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term term,
-                                                            const PartitionOptions& options) {
+                                                            PartitionOptions options,
+                                                            std::uint64_t records) {
   if (partitions_.contains(id.value()) || FindIncoming(id) != nullptr) {
     return Status(StatusCode::kAlreadyExists,
                   "partition " + std::to_string(id.value()) + " is on this core already");
+  }
+  if (options.durability != Durability::kVolatile && options_.volume == nullptr) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "partition " + std::to_string(id.value()) +
+                      " is to be durable, and this node has no device for that",
+                  "start the daemons with --nvm-dir, or make the namespace volatile");
+  }
+  if (options.durability != Durability::kVolatile) {
+    if (options.kind != Kind::kHash) {
+      return Status(StatusCode::kUnimplemented,
+                    "only hash namespaces can be durable so far, and partition " +
+                        std::to_string(id.value()) + " is of another kind",
+                    "make the namespace volatile");
+    }
+    if (std::find(unnoted_drops_.begin(), unnoted_drops_.end(), id) != unnoted_drops_.end()) {
+      return Status(StatusCode::kResourceExhausted,
+                    "the device has no room to note that partition " + std::to_string(id.value()) +
+                        " was dropped from this core",
+                    "delete something, or start with more --nvm-size");
+    }
+    options.tombstones = true;
+    // Their slots are published before the commit, so nobody may look at them but through here.
+    if (options.durability == Durability::kSync) options.update_in_place = false;
   }
   const Status exhausted(StatusCode::kResourceExhausted,
                          "no memory for the index of partition " + std::to_string(id.value()),
@@ -95,7 +136,8 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
   if (guard == nullptr) return exhausted;
   std::unique_ptr<Partition> partition(
       new Partition(id, term, options, log_, memory_, guard,
-                    TagIndexOptions{options_.buckets_initial, options_.hash_mask},
+                    TagIndexOptions{std::max(options_.buckets_initial, records / kBucketRecords),
+                                    options_.hash_mask},
                     TreeIndexOptions{options_.tree_page_bytes}));
   if (!partition->store().valid()) {
     free_words_.push_back(guard);
@@ -117,6 +159,29 @@ Result<Partition*> CoreStore::AddIncoming(PartitionId id, Term term,
   if (!made.ok()) return made.status();
   (*made)->Freeze();
   return incoming_.emplace_back(*std::move(made)).get();
+}
+
+Result<Partition*> CoreStore::AddFilled(const RecoverablePartition& wanted, std::uint64_t records) {
+  auto made = MakePartition(wanted.id, wanted.term, wanted.options, records);
+  if (!made.ok()) return made.status();
+  (*made)->Freeze();
+  return incoming_.emplace_back(*std::move(made)).get();
+}
+
+Result<RecoveryReport> CoreStore::Recover(std::span<const RecoverablePartition> partitions) {
+  TP_CHECK(marker_ != nullptr);
+  TP_CHECK(partitions_.empty() && incoming_.empty());
+  return Recovery(*this, clock_).Run(partitions);
+}
+
+// Its records, which stay on the device for a while, must not come back with a later partition of
+// the same id.
+void CoreStore::NoteDrop(PartitionId id) {
+  if (log_.NoteDrop(id) == Room::kNone) unnoted_drops_.push_back(id);
+}
+
+void CoreStore::NoteDropsAgain() {
+  for (PartitionId id : std::exchange(unnoted_drops_, {})) NoteDrop(id);
 }
 
 Partition* CoreStore::FindIncoming(PartitionId id) const {
@@ -141,15 +206,19 @@ Partition* CoreStore::Adopt(PartitionId id, Term term) {
 void CoreStore::DropPartition(PartitionId id) {
   const auto found = partitions_.find(id.value());
   if (found == partitions_.end()) return;
+  const bool durable = found->second->is_durable();
   Retire(std::move(found->second));
   partitions_.erase(found);
+  if (durable) NoteDrop(id);
 }
 
 void CoreStore::DropIncoming(PartitionId id) {
   for (auto& partition : incoming_) {
     if (partition->id() != id) continue;
+    const bool durable = partition->is_durable();
     Retire(std::move(partition));
     std::erase(incoming_, nullptr);
+    if (durable) NoteDrop(id);
     return;
   }
 }
@@ -212,7 +281,11 @@ void CoreStore::Fetch(std::function<void()> run) {
 }
 
 std::vector<int> CoreStore::device_descriptors() const {
-  return spiller_ == nullptr ? std::vector<int>() : spiller_->descriptors();
+  if (spiller_ == nullptr) return {};
+  std::vector<int> descriptors = spiller_->descriptors();
+  descriptors.insert(descriptors.end(), marker_->descriptors().begin(),
+                     marker_->descriptors().end());
+  return descriptors;
 }
 
 bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
@@ -226,6 +299,8 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   log_.FreeDead();
   // In the order of what hurts most when it is late: memory that puts wait for comes first.
   if (FreeDroppedSlice(done)) return true;
+  if (!unnoted_drops_.empty()) NoteDropsAgain();
+  if (marker_ != nullptr && marker_->Slice(NowMs(), done)) return true;
   if (spiller_ != nullptr && spiller_->Slice(NowMs(), done)) return true;
   if (compactor_.Slice(done)) return true;
   if (compactor_.SweepSlice(clock_, done)) return true;
@@ -294,6 +369,7 @@ StoreCounters CoreStore::counters() const {
   counters.expired_records = compactor_.counters().expired_records;
   counters.refused_for_memory = refused_before_;
   if (spiller_ != nullptr) counters.spill = spiller_->counters();
+  if (marker_ != nullptr) counters.mark = marker_->counters();
   counters.rebuilt_buckets = rebuilt_before_;
   for (const auto& [id, partition] : partitions_) {
     counters.refused_for_memory += partition->refused_for_memory_;

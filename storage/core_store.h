@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "proto/base/clock.h"
@@ -16,6 +18,8 @@
 #include "storage/arena.h"
 #include "storage/compactor.h"
 #include "storage/core_memory.h"
+#include "storage/durable/marker.h"
+#include "storage/durable/recovery.h"
 #include "storage/log.h"
 #include "storage/partition.h"
 #include "storage/spill/spiller.h"
@@ -35,6 +39,8 @@ struct CoreStoreOptions {
   // Segments looked at per choice of what to compact, at least 1: bounds a step to some 10 us
   // however large the store is. Tests only: fewer.
   std::uint32_t victim_sample_segments = 4096;
+  // Of durable partitions: how much time may pass between a change and the mark that covers it.
+  std::uint64_t mark_interval_ms = 1000;
   // Tests only: smaller pages make deep trees of few keys.
   std::uint32_t tree_page_bytes = kPageBytes;
   // Tests only: fewer hash bits make keys collide.
@@ -64,6 +70,7 @@ struct StoreCounters {
   std::uint64_t rebuilt_buckets = 0;
   std::uint64_t refused_for_memory = 0;
   SpillCounters spill;
+  MarkCounters mark;
 };
 
 // Owner core only, except Create and the destructor, which may run on another thread before and
@@ -81,7 +88,9 @@ class CoreStore final : private PartitionFinder {
 
   CoreId core() const { return options_.core; }
 
-  // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted.
+  // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted,
+  // kFailedPrecondition (it is to be durable, and there is no volume), kUnimplemented (it is to be
+  // durable, and is of another kind than hash).
   Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
   // Null if this core does not hold it. One hash look-up.
   Partition* Find(PartitionId id) const {
@@ -93,7 +102,7 @@ class CoreStore final : private PartitionFinder {
   void DropPartition(PartitionId id);
   // A partition that is filled from elsewhere before this core serves it: Find does not know it. It
   // lives until DropIncoming or Adopt. Returns: kAlreadyExists (held or incoming),
-  // kResourceExhausted.
+  // kResourceExhausted, kFailedPrecondition (as AddPartition).
   Result<Partition*> AddIncoming(PartitionId id, Term term, const PartitionOptions& options);
   Partition* FindIncoming(PartitionId id) const;
   // As DropPartition.
@@ -137,12 +146,37 @@ class CoreStore final : private PartitionFinder {
   // The same, and there will be memory.
   bool refused() const { return log_.refused() && makes_room(); }
   // Moves on what devices do. Returns how much was done. Ends the validity of views.
-  unsigned Poll() { return spiller_ == nullptr ? 0 : spiller_->Poll(); }
+  unsigned Poll() { return spiller_ == nullptr ? 0 : spiller_->Poll() + marker_->Poll(); }
   // Before the core sleeps: what Poll would hand to the devices in turns goes now. False: Poll has
   // something to do at once.
-  bool SubmitToDevices() { return spiller_ == nullptr || spiller_->Submit(); }
+  bool SubmitToDevices() {
+    if (spiller_ == nullptr) return true;
+    const bool nothing = marker_->Submit();
+    return spiller_->Submit() && nothing;
+  }
   // Readable while there is something for Poll.
   std::vector<int> device_descriptors() const;
+
+  // ---- Durable partitions.
+  // What an earlier incarnation has left on the volume: fills incoming partitions, which the caller
+  // adopts, each under a term above the one given here, or drops. To be called once, before the
+  // first partition, of a volume that keeps its slots, also if there is no partition to recover.
+  // What it has filled is durable when it returns. Waits for the devices. Errors: kDeviceError,
+  // kDataLoss (no sound mark, though there should be one), kResourceExhausted (the indexes need
+  // more memory); then the store must not be used.
+  Result<RecoveryReport> Recover(std::span<const RecoverablePartition> partitions);
+  // Forces a mark. `done` is called from Poll: all that was applied before this call outlives a
+  // crash; or kDeviceError, see commit_failed. With a volume only.
+  void Persist(std::function<void(Status)> done) { marker_->Persist(std::move(done)); }
+  // Wall time of the last mark, 0: there is none.
+  std::uint64_t last_durable_at_ms() const {
+    return marker_ == nullptr ? 0 : marker_->last_durable_at_ms();
+  }
+  // Other than kOk: the device has failed (kDeviceError). Nothing becomes durable any more, writes
+  // to durable partitions are to be refused, reads go on.
+  StatusCode commit_failed() const {
+    return marker_ == nullptr ? StatusCode::kOk : marker_->failed();
+  }
 
   // Wall time in ms that never goes back; what operations take as now_ms.
   std::uint64_t NowMs() override;
@@ -157,17 +191,25 @@ class CoreStore final : private PartitionFinder {
 
  private:
   friend class ValueWriter;
+  friend class Recovery;
   CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
   std::uint64_t* AllocateWord();
   Result<std::unique_ptr<Partition>> MakePartition(PartitionId id, Term term,
-                                                   const PartitionOptions& options);
+                                                   PartitionOptions options,
+                                                   std::uint64_t records = 0);
+  Result<Partition*> AddFilled(const RecoverablePartition& wanted, std::uint64_t records);
+  void NoteDrop(PartitionId id);
+  void NoteDropsAgain();
   void Retire(std::unique_ptr<Partition> partition);
   bool FreeDroppedSlice(absl::FunctionRef<bool()> done);
   bool IndexSlice(absl::FunctionRef<bool()> done);
   bool IndexSlices(absl::FunctionRef<bool()> done);
   Partition* FindHolder(const RecordHeader& record, std::uint64_t location, std::uint64_t** slot,
                         bool* dropped) override;
-  Partition* FindLive(PartitionId id) override { return Find(id); }
+  Partition* FindLive(PartitionId id) override {
+    Partition* const found = Find(id);
+    return found != nullptr ? found : FindIncoming(id);
+  }
   std::uint64_t LastNowMs() const override { return now_ms_; }
 
   const CoreStoreOptions options_;
@@ -176,8 +218,10 @@ class CoreStore final : private PartitionFinder {
   CoreMemory memory_;
   Log log_;
   Compactor compactor_;
+  std::unique_ptr<Marker> marker_;    // Null: there is no volume.
   std::unique_ptr<Spiller> spiller_;  // Null: nothing leaves DRAM.
-  bool fetching_index_ = false;       // Work on an index waits for records.
+  std::vector<PartitionId> unnoted_drops_;
+  bool fetching_index_ = false;  // Work on an index waits for records.
   std::uint64_t index_not_before_ns_ = 0;
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
   std::vector<std::unique_ptr<Partition>> incoming_;  // A few at most.

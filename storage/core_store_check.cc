@@ -86,12 +86,13 @@ void CoreStore::CheckInvariants() {
     if (log_.segments().Base(index) != nullptr) ++resident;
     if (segment.state == SegmentState::kSpilled) {
       // An unread record is as good as another: their number is exact, their bytes need not be.
-      TP_CHECK(segment.records == records[index]);
-      TP_CHECK(segment.records > 0);
+      TP_CHECK(segment.records - segment.tombstone_records == records[index]);
+      TP_CHECK(segment.records > 0 || segment.unsound);
       TP_CHECK(segment.live <= segment.used);
       TP_CHECK(segment.slot != 0);
       live_bytes += segment.live;
       spilled_live_bytes += segment.live;
+      tombstone_bytes += segment.tombstones;
       continue;
     }
     std::uint64_t tombstones = 0;
@@ -103,7 +104,9 @@ void CoreStore::CheckInvariants() {
         const RecordHeader& record = *log_.At(log_.segments().LocationOf(index, at));
         TP_CHECK(record.type != RecordType::kEnd);
         newest = std::max(newest, record.lsn);
-        if (record.type == RecordType::kTombstone) tombstones += log_.BytesOf(record);
+        const bool is_tombstone =
+            record.type == RecordType::kTombstone || record.type == RecordType::kDrop;
+        if (is_tombstone) tombstones += log_.BytesOf(record);
         at += static_cast<std::uint32_t>(log_.BytesOf(record));
       }
       TP_CHECK(at == segment.used);

@@ -35,6 +35,7 @@ HashStore::HashStore(Partition& partition, Log& log, CoreMemory& memory,
                                  ReservableRecords(memory, partition.options()))) {
   const PrefilterOptions& prefilter = partition.options().prefilter;
   if (log.spills() && !partition.options().tombstones) stream_ = Stream::kSpill;
+  if (partition.is_durable()) stream_ = Stream::kDurable;
   if (prefilter.kind == PrefilterKind::kAbsent) {
     auto made = AbsentFilter::Create(prefilter, memory);
     prefilter_made_ = made.ok();
@@ -147,7 +148,7 @@ HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
     return outcome;
   }
   SetValue(*found.record, found.location(), outcome);
-  if (stream_ == Stream::kSpill && !log_.blocked()) [[unlikely]]
+  if (stream_ != Stream::kVolatile && !log_.blocked()) [[unlikely]]
     NoteRead(found);
   return outcome;
 }
@@ -261,6 +262,10 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
   HashOutcome outcome;
   if (BadPut(key, value.value_bytes(), options.value_flags) || !value.Complete()) {
     outcome.code = StatusCode::kInvalidArgument;
+    return outcome;
+  }
+  if (partition_.is_durable() && !value.segments_.empty()) {
+    outcome.code = StatusCode::kUnimplemented;
     return outcome;
   }
   bool held_back = false;
@@ -479,6 +484,14 @@ void HashStore::EraseUnread(Bytes key, std::uint64_t location) {
   if (order_ != nullptr) order_->Erase(key);
   KillRecord(location, {});
   partition_.Publish(change);
+}
+
+bool HashStore::Adopt(std::uint64_t hash, std::uint64_t location, std::uint64_t payload_bytes) {
+  if (!index_.MakeRoom(hash)) return false;
+  index_.Insert(hash, location, Reader());
+  if (absent_ != nullptr) absent_->NoteAdded(hash);
+  payload_bytes_ += payload_bytes;
+  return true;
 }
 
 bool HashStore::FreeSlice(std::uint64_t* bucket, absl::FunctionRef<bool()> done) {

@@ -112,7 +112,8 @@ class HashStore : public Store {
 
   // Returns: kOk with version and previous; kAlreadyExists (if absent), kNotFound (if present, if
   // version), kFailedPrecondition (if version: `version` is the present one), kInvalidArgument,
-  // kResourceExhausted. With an admission filter a put if absent of a key that was never sighted
+  // kResourceExhausted, kUnimplemented (a value above the extent threshold to a durable partition).
+  // With an admission filter a put if absent of a key that was never sighted
   // stores nothing: kOk without a version.
   HashOutcome Put(Bytes key, std::uint64_t hash, Bytes value, const PutOptions& options,
                   std::uint64_t now_ms);
@@ -124,6 +125,14 @@ class HashStore : public Store {
   // frozen partition. False: no memory, and nothing changed; true: the writer is empty.
   bool Import(Bytes key, std::uint64_t hash, ValueWriter& value, std::uint8_t value_flags,
               std::uint64_t expiry_ms, Lsn version);
+
+  // Recovery: a record that lies where an earlier incarnation has written it, and whose key is not
+  // there yet. Needs not be in DRAM. False: no memory for the index.
+  bool Adopt(const RecordHeader& record, std::uint64_t location);
+
+  // Recovery: a record that lies where an earlier incarnation has written it, and whose key is not
+  // there yet; it needs not be in DRAM. False: no memory for the index.
+  bool Adopt(std::uint64_t hash, std::uint64_t location, std::uint64_t payload_bytes);
 
   // Returns: kOk, kNotFound, kFailedPrecondition (`if_version` is not 0 and differs). Works on a
   // full store.

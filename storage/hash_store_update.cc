@@ -183,6 +183,10 @@ HashOutcome HashStore::Append(Bytes key, std::uint64_t hash, Bytes suffix, std::
 HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
                                    std::uint64_t now_ms) {
   HashOutcome refused;
+  if (partition_.is_durable()) {
+    refused.code = StatusCode::kUnimplemented;
+    return refused;
+  }
   refused.code = StatusCode::kResourceExhausted;
   const Found found = Look(key, hash, now_ms);
   const std::uint64_t before = found.slot == nullptr ? 0 : found.record->value_bytes;

@@ -22,10 +22,11 @@ namespace tidepool::storage {
 
 enum class RecordType : std::uint8_t {
   kEnd = 0,        // Nothing follows in this segment (fresh memory is zero).
-  kPad = 1,        // Skips to a 4 KiB boundary, or covers a record that was never published.
+  kPad = 1,        // Skips `value_bytes`, to a 4 KiB boundary.
   kPut = 2,        // Key and value.
   kPutExtent = 3,  // Key, segment numbers of the extent (4 bytes each), the value's remainder.
   kTombstone = 4,  // Key only.
+  kDrop = 5,       // Of a partition: its records in segments with numbers below `lsn` are gone.
 };
 
 enum RecordFlag : std::uint8_t {
@@ -97,6 +98,13 @@ constexpr std::size_t RecordBytes(std::size_t key_bytes, std::size_t stored_byte
 }
 
 // ---- Segments.
+
+// Of the streams of a log (segment.h) those whose segments outlive their daemon on a device.
+inline constexpr std::uint8_t kFirstDurableStream = 5;
+inline constexpr std::uint8_t kLastDurableStream = 6;
+constexpr bool IsDurableStream(std::uint8_t stream) {
+  return stream >= kFirstDurableStream && stream <= kLastDurableStream;
+}
 
 enum class SegmentKind : std::uint8_t { kLog = 1, kExtent = 2 };
 

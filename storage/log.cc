@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "storage/nvm/slot_pool.h"
 #include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 
-Log::Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max)
-    : memory_(memory), segment_bytes_(memory.block_bytes()), segments_(memory, core, spilled_max) {}
+Log::Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max, std::uint64_t incarnation)
+    : memory_(memory),
+      segment_bytes_(memory.block_bytes()),
+      segments_(memory, core, spilled_max, incarnation) {}
 
 std::uint8_t Log::FlagsOf(const LogRecord& change) {
   return static_cast<std::uint8_t>((change.value_flags & kCounterFlags) |
@@ -28,12 +31,18 @@ std::uint64_t Log::BytesFor(const LogRecord& change) const {
 }
 
 Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
-  if (bytes > segment_bytes_ - sizeof(SegmentHeader)) return Room::kNone;
+  if (bytes > RoomOf(stream)) return Room::kNone;
   FreeDead();
   // Who can wait leaves the last blocks to indexes and partitions, which cannot.
   if (memory_class == MemoryClass::kUser && MaySpill(stream) && makes_room() &&
       memory_.BlocksAvailable() <= kBlocksLeftMax) {
     return Room::kNone;
+  }
+  // Its place is its own from the beginning: what was written there can always become durable.
+  std::uint64_t slot = kNoSlot;
+  if (IsDurable(stream)) {
+    slot = durable_target_->TakeSlot(memory_class);
+    if (slot == kNoSlot) return Room::kNone;
   }
   bool moved = false;
   std::uint32_t index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
@@ -41,7 +50,11 @@ Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_cla
     moved = true;
     index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
   }
-  if (index == 0) return Room::kNone;
+  if (index == 0) {
+    if (slot != kNoSlot) durable_target_->ReleaseSlot(static_cast<std::uint32_t>(slot), false);
+    return Room::kNone;
+  }
+  if (slot != kNoSlot) segments_[index].slot = static_cast<std::uint32_t>(slot + 1);
   OpenSegment(stream, index);
   return moved ? Room::kMoved : Room::kReady;
 }
@@ -50,7 +63,13 @@ void Log::OpenSegment(Stream stream, std::uint32_t index) {
   Open& open = open_[static_cast<int>(stream)];
   if (open.index != 0) Seal(open.index);
   open.index = index;
-  open.left = static_cast<std::uint32_t>(segment_bytes_ - sizeof(SegmentHeader));
+  open.left = static_cast<std::uint32_t>(RoomOf(stream));
+}
+
+// A durable segment ends with a record of its own: where it is missing, something was lost.
+std::uint64_t Log::RoomOf(Stream stream) const {
+  const std::uint64_t room = segment_bytes_ - sizeof(SegmentHeader);
+  return IsDurable(stream) ? room - sizeof(RecordHeader) : room;
 }
 
 bool Log::MakeCacheRoom(std::uint64_t bytes) {
@@ -73,8 +92,14 @@ void Log::Seal(std::uint32_t index) {
   if (segment_bytes_ - segment.used >= sizeof(RecordHeader)) {
     std::memset(segments_.Base(index) + segment.used, 0, sizeof(RecordHeader));
   }
-  if (segment.live == 0) return MarkDead(index);
-  Offer(index);
+  if (IsDurable(segment.stream)) {
+    segment.frozen_to = segment.used;
+    // What the device has of it needs an end, though nothing in it counts.
+    if (segment.live != 0 || segment.written_to != 0) durable_target_->NoteSealed(index);
+  } else if (segment.live != 0) {
+    Offer(index);
+  }
+  if (segment.live == 0) MarkDead(index);
 }
 
 std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location) {
@@ -141,7 +166,9 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
 }
 
 void Log::CountTombstone(std::uint64_t location, std::uint64_t bytes) {
-  segments_[segments_.IndexOf(location)].tombstones += static_cast<std::uint32_t>(bytes);
+  Segment& segment = segments_[segments_.IndexOf(location)];
+  segment.tombstones += static_cast<std::uint32_t>(bytes);
+  ++segment.tombstone_records;
   tombstone_bytes_ += bytes;
 }
 
@@ -152,7 +179,7 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   std::byte* to = TakeSpace(RelocationStream(location), bytes, &to_location);
   std::memcpy(to, from, bytes);
   reinterpret_cast<RecordHeader*>(to)->sequence = 0;
-  if (from->type == RecordType::kTombstone) CountTombstone(to_location, bytes);
+  if (IsTombstone(from->type)) CountTombstone(to_location, bytes);
   if (const std::uint64_t expiry_ms = ExpiryOf(*from); expiry_ms != 0) {
     NoteExpiry(to_location, expiry_ms);
   }
@@ -206,8 +233,9 @@ void Log::KillOne(std::uint64_t location, const RecordHeader* record) {
   }
   segment.live -= static_cast<std::uint32_t>(bytes);
   live_bytes_ -= bytes;
-  if (record != nullptr && record->type == RecordType::kTombstone) {
+  if (record != nullptr && IsTombstone(record->type)) {
     segment.tombstones -= static_cast<std::uint32_t>(bytes);
+    --segment.tombstone_records;
     tombstone_bytes_ -= bytes;
   }
   if (segment.records > 0) return;
@@ -246,8 +274,11 @@ void Log::FreeDead() {
     Segment& segment = segments_[index];
     if (segment.pins != 0) return false;
     const std::uint32_t slot = std::exchange(segment.slot, 0);
+    const bool durable = IsDurable(segment.stream);
+    const bool written = segment.written_to != 0;
     segments_.Free(index);
-    if (slot != 0) spill_target_->ReleaseSlot(slot - 1);
+    if (slot != 0 && durable) durable_target_->ReleaseSlot(slot - 1, written);
+    if (slot != 0 && !durable) spill_target_->ReleaseSlot(slot - 1);
     return true;
   });
 }
@@ -341,10 +372,11 @@ std::shared_ptr<const std::byte> Log::FetchedBuffer(std::uint64_t location) cons
 void Log::Freeze(std::uint32_t index, std::uint32_t slot) {
   Segment& segment = segments_[index];
   TP_CHECK(segment.state == (segment.extent ? SegmentState::kExtent : SegmentState::kSealed));
-  TP_CHECK(MaySpill(segment.stream));
+  TP_CHECK(IsSpill(segment.stream));
   TP_CHECK(segment.slot == 0);
   segment.state = SegmentState::kWriting;
   segment.slot = slot + 1;
+  segment.frozen_to = segment.used;
 }
 
 void Log::Unfreeze(std::uint32_t index) {
@@ -352,6 +384,7 @@ void Log::Unfreeze(std::uint32_t index) {
   TP_CHECK(segment.state == SegmentState::kWriting);
   segment.state = segment.extent ? SegmentState::kExtent : SegmentState::kSealed;
   spill_target_->ReleaseSlot(std::exchange(segment.slot, 0) - 1);
+  segment.frozen_to = 0;
   if (segment.records == 0) MarkDead(index);
 }
 

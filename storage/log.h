@@ -54,6 +54,22 @@ class SpillTarget {
   virtual void ReleaseSlot(std::uint32_t slot) = 0;
 };
 
+// What makes segments of durable streams durable: the marker.
+class DurableTarget {
+ public:
+  virtual ~DurableTarget() = default;
+  // For a segment that begins. kNoSlot: none is to be had.
+  virtual std::uint64_t TakeSlot(MemoryClass memory_class) = 0;
+  // Nothing in it changes any more: it goes to its slot.
+  virtual void NoteSealed(std::uint32_t segment) = 0;
+  // Its segment is gone. `written`: the device may have some of it.
+  virtual void ReleaseSlot(std::uint32_t slot, bool written) = 0;
+  // Segments are on their way to the device, and may leave DRAM then.
+  virtual bool IsWriting() const = 0;
+  // Compaction is to keep so many slots free. 0: nothing is durable.
+  virtual std::uint64_t SlotsWanted() const = 0;
+};
+
 // Owner core only.
 //
 // A record that has left DRAM is met in two steps. Look() does not find it, notes that it is wanted
@@ -65,12 +81,14 @@ class SpillTarget {
 // record change only as HashStore's in-place updates do.
 class Log {
  public:
-  // `spilled_max`: segments that may be on devices.
-  Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max);
+  // `spilled_max`, `incarnation`: as SegmentTable.
+  Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max, std::uint64_t incarnation);
 
   void set_reclaimer(Reclaimer* reclaimer) { reclaimer_ = reclaimer; }
   // Null: nothing leaves DRAM.
   void set_spill_target(SpillTarget* target) { spill_target_ = target; }
+  // With a spill target only. Null: no stream is durable.
+  void set_durable_target(DurableTarget* target) { durable_target_ = target; }
   bool spills() const { return spill_target_ != nullptr; }
   bool makes_room() const { return spills() && spill_target_->MakesRoom(); }
   CoreMemory& memory() { return memory_; }
@@ -131,7 +149,9 @@ class Log {
   std::uint64_t StoredBytes(const RecordHeader& record) const {
     if (record.type == RecordType::kPut) [[likely]]
       return record.value_bytes;
-    if (record.type != RecordType::kPutExtent) return 0;
+    if (record.type != RecordType::kPutExtent) {
+      return record.type == RecordType::kPad ? record.value_bytes : 0;
+    }
     return ShapeOfExtent(record.value_bytes, segment_bytes_).stored_bytes();
   }
   std::uint64_t BytesOf(const RecordHeader& record) const {
@@ -224,7 +244,8 @@ class Log {
   // pinned.
   bool IsChangeable(std::uint64_t location) const {
     const Segment& segment = segments_[segments_.IndexOf(location)];
-    return segment.pins == 0 && segment.slot == 0 && segment.stream != Stream::kCache;
+    return segment.pins == 0 && segment.frozen_to <= segments_.OffsetOf(location) &&
+           segment.stream != Stream::kCache;
   }
 
   // A chunk of the core's memory, reclaiming if need be. 0: memory is used up. May move records.
@@ -248,7 +269,8 @@ class Log {
   void Freeze(std::uint32_t index, std::uint32_t slot);
   // A segment that is sealed, or sealed again.
   void Offer(std::uint32_t index) {
-    if (spills() && segments_[index].stream >= Stream::kSpill) spill_target_->Offer(index);
+    if (!spills() || segments_[index].stream < Stream::kSpill) return;
+    spill_target_->Offer(index);
   }
   // It could not be written: stays here.
   void Unfreeze(std::uint32_t index);
@@ -258,6 +280,35 @@ class Log {
   bool LeaveUnwritten(std::uint32_t index);
   // It has been read back into `frame`, and is sealed again; an extent's may leave again.
   void ReturnToMemory(std::uint32_t index, std::uint64_t frame);
+  // ---- Becoming durable, as the marker does it.
+  struct OpenEnd {
+    std::uint32_t index = 0;  // 0: the stream has no open segment.
+    std::uint32_t end = 0;    // Whole blocks, or no more than the header.
+  };
+  // What a durable stream has so far never changes any more: pads its open segment to a whole
+  // block, or seals it if it is about full.
+  OpenEnd Cut(Stream stream);
+  // Whether something in the stream's open segment can still change.
+  bool IsCut(Stream stream) const;
+  // Nothing goes to durable streams from now on, and nothing changes there.
+  void EndDurable();
+  // What is on a device since an earlier incarnation: a segment, and a record in it that counts.
+  std::uint32_t AdoptSegment(std::uint64_t number, Stream stream, std::uint32_t slot);
+  void EndAdoptedSegment(std::uint32_t index, std::uint32_t used);
+  struct AdoptedRecord {
+    std::uint64_t location = 0;
+    std::uint64_t expiry_ms = 0;
+    std::uint32_t bytes = 0;
+    bool tombstone = false;
+  };
+  void AdoptRecord(const AdoptedRecord& record);
+  void DropIfDead(std::uint32_t index) {
+    if (segments_[index].records == 0) MarkDead(index);
+  }
+  // A partition is gone from this log, so that what the log has of it so far is not to come back
+  // with one of the same id. Room::kNone: it could not be noted.
+  Room NoteDrop(PartitionId id);
+
   // While set, making room never reclaims: the reclaimer itself is at work.
   void set_reclaiming(bool reclaiming) { reclaiming_ = reclaiming; }
   bool reclaiming() const { return reclaiming_; }
@@ -285,6 +336,10 @@ class Log {
   std::uint32_t BeginExtentSegment();
   Room RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class);
   void OpenSegment(Stream stream, std::uint32_t index);
+  std::uint64_t RoomOf(Stream stream) const;
+  static bool IsTombstone(RecordType type) {
+    return type == RecordType::kTombstone || type == RecordType::kDrop;
+  }
   void KillOne(std::uint64_t location, const RecordHeader* record);
   void Want(std::uint64_t location);
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
@@ -304,6 +359,7 @@ class Log {
   bool refused_ = false;
   StatusCode lost_ = StatusCode::kOk;
   SpillTarget* spill_target_ = nullptr;
+  DurableTarget* durable_target_ = nullptr;
   const FetchedRecords* fetched_ = nullptr;
   std::vector<std::uint64_t> wanted_;  // An extent's segment: with offset 0.
   std::uint64_t wanted_bytes_ = 0;

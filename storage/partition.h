@@ -31,14 +31,24 @@ inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrd
 // Those that take the operations of QueueStore.
 inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority);
 
+// What of a partition outlives the end of its daemon, however that comes about.
+enum class Durability : std::uint8_t {
+  kVolatile = 0,  // Nothing.
+  kAsync = 1,     // All of it as it was at one moment, the last mark: some windows ago at most.
+  kSync = 2,      // Whatever was answered.
+};
+
 struct PartitionOptions {
   Kind kind = Kind::kHash;
+  // Others than kVolatile need a volume.
+  Durability durability = Durability::kVolatile;
   std::uint64_t ttl_ms = 0;           // Default time to live of the namespace; 0 is none.
   std::uint32_t partition_count = 1;  // Of the namespace, on all nodes: for checks of placement.
   // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
   // namespaces: a record that a mark or a replica may need never changes.
   bool update_in_place = true;
-  // Deletes append a tombstone. Volatile namespaces replay nothing and need none.
+  // Deletes append a tombstone. Volatile namespaces replay nothing and need none; durable ones have
+  // them anyway.
   bool tombstones = false;
   // Of kRecordKinds: the index is made for so many records ahead, in the background. 0: none.
   std::uint64_t expected_records = 0;
@@ -69,6 +79,7 @@ class Partition {
   Term term() const { return term_; }
   const PartitionOptions& options() const { return options_; }
   Kind kind() const { return options_.kind; }
+  bool is_durable() const { return options_.durability != Durability::kVolatile; }
   Store& store() { return *store_; }
   const Store& store() const { return *store_; }
   bool IsOneOf(KindMask kinds) const { return (MaskOf(options_.kind) & kinds) != 0; }
@@ -138,6 +149,8 @@ class Partition {
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);
   }
+  // For recovery: it had versions up to this one.
+  void RaiseLsn(Lsn lsn) { last_lsn_ = std::max(last_lsn_, lsn); }
   // For stores whose changes are no records.
   void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
   void CountRefused() {

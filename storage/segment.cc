@@ -6,11 +6,15 @@
 
 namespace tidepool::storage {
 
-SegmentTable::SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spilled_max)
+SegmentTable::SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spilled_max,
+                           std::uint64_t incarnation)
     : memory_(memory),
       core_(core),
       offset_bits_(OffsetBits(memory.block_bytes())),
-      offset_mask_((1ull << offset_bits_) - 1) {
+      offset_mask_((1ull << offset_bits_) - 1),
+      incarnation_(incarnation),
+      first_number_((incarnation << 32) + 1),
+      next_number_(first_number_) {
   // Reserved at once: growing under an operation would copy a vector per doubling.
   const std::size_t count = memory.block_count_max() + spilled_max + 1;
   bases_.reserve(count);
@@ -68,12 +72,27 @@ std::uint32_t SegmentTable::Begin(SegmentKind kind, Stream stream, MemoryClass m
   SegmentHeader header{};
   header.magic = kSegmentMagic;
   header.number = segment.number;
+  header.incarnation = incarnation_;
   header.core = core_.value();
   header.stream = static_cast<std::uint8_t>(stream);
   header.kind = kind;
   header.index = index;
   std::memcpy(memory_.At(frame), &header, sizeof header);
   ShowMemory(index, frame);
+  return index;
+}
+
+std::uint32_t SegmentTable::AddSpilled(std::uint64_t number, Stream stream) {
+  TP_CHECK(number < first_number_);
+  const std::uint32_t index = TakeIndex();
+  if (index == 0) return 0;
+  Segment& segment = segments_[index];
+  segment = Segment{};
+  segment.number = number;
+  segment.stream = stream;
+  segment.state = SegmentState::kSpilled;
+  segment.used = sizeof(SegmentHeader);
+  ++in_use_;
   return index;
 }
 

@@ -27,12 +27,20 @@ enum class Stream : std::uint8_t {
   kSpill = 2,           // Goes to a device when DRAM gets short.
   kSpillRelocated = 3,  // The same, moved by compaction.
   kCache = 4,           // Copies of records on a device: evicted when DRAM gets short.
+  // Goes to a device soon, and outlives its daemon there; may leave DRAM.
+  kDurable = kFirstDurableStream,
+  kDurableRelocated = kLastDurableStream,  // The same, moved by compaction.
 };
-inline constexpr int kStreamCount = 5;
-constexpr bool MaySpill(Stream stream) {
+inline constexpr int kStreamCount = 7;
+static_assert(kLastDurableStream == kStreamCount - 1);
+constexpr bool IsDurable(Stream stream) { return stream >= Stream::kDurable; }
+// Goes to a device when DRAM gets short, and only then.
+constexpr bool IsSpill(Stream stream) {
   return stream == Stream::kSpill || stream == Stream::kSpillRelocated;
 }
+constexpr bool MaySpill(Stream stream) { return IsSpill(stream) || IsDurable(stream); }
 constexpr Stream RelocatedOf(Stream stream) {
+  if (IsDurable(stream)) return Stream::kDurableRelocated;
   return MaySpill(stream) ? Stream::kSpillRelocated : Stream::kRelocated;
 }
 
@@ -61,12 +69,17 @@ struct Segment {
   std::uint32_t records = 0;               // That count, tombstones included; of an extent, 1.
   std::uint32_t record_bytes_max = 0;      // No record in it is larger.
   std::uint32_t slot = 0;                  // Of the device, plus 1; 0: it has none.
+  std::uint32_t frozen_to = 0;             // What is below this offset never changes any more.
+  std::uint32_t written_to = 0;  // Of a durable stream: what is below was handed to the device,
+  std::uint32_t writes = 0;      // in so many pieces that are not there yet.
+  std::uint32_t tombstone_records = 0;  // Part of records.
   SegmentState state = SegmentState::kFree;
   Stream stream = Stream::kVolatile;
   bool guessed = false;  // `live` is about right: records were killed unread.
   bool unsound = false;  // The device does not give it back: never compacted.
   bool extent = false;
-  bool read = false;  // Of an extent: since it had its last chance to leave.
+  bool marked = false;  // Of a durable stream: sealed, and all of it is below a durable mark.
+  bool read = false;    // Of an extent: since it had its last chance to leave.
 
   // To be read of a record of unknown size at first: twice the average, and at least 4 KiB, which
   // cost a device nothing. As much as the largest record has would be 1 MiB each for records of 100
@@ -80,8 +93,10 @@ struct Segment {
 // apart. Index 0 is never given out.
 class SegmentTable {
  public:
-  // `spilled_max`: segments that may be on devices.
-  SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spilled_max);
+  // `spilled_max`: segments that may be on devices. `incarnation`: of the node, below 2^32; what it
+  // writes is told by it, and by the numbers of its segments, from what was written before.
+  SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spilled_max,
+               std::uint64_t incarnation);
   ~SegmentTable();
   SegmentTable(const SegmentTable&) = delete;
   SegmentTable& operator=(const SegmentTable&) = delete;
@@ -93,6 +108,8 @@ class SegmentTable {
 
   // A fresh segment with its header written, or 0: memory is used up.
   std::uint32_t Begin(SegmentKind kind, Stream stream, MemoryClass memory_class);
+  // A segment that is on a device since an earlier incarnation. 0: memory is used up.
+  std::uint32_t AddSpilled(std::uint64_t number, Stream stream);
   // Raises the generation, then gives the memory back, if it has any. The segment must be kDead and
   // without pins.
   void Free(std::uint32_t index);
@@ -113,6 +130,12 @@ class SegmentTable {
   std::uint64_t in_use() const { return in_use_; }      // In DRAM or not.
   std::uint64_t resident() const { return resident_; }  // Of these, in DRAM.
   std::uint64_t next_number() const { return next_number_; }
+  std::uint64_t first_number() const { return first_number_; }  // Of this incarnation.
+  // In segments begun since. Those of earlier incarnations are as old as the first of this one:
+  // between their numbers lies nothing that could be counted.
+  std::uint64_t AgeOf(const Segment& segment) const {
+    return next_number_ - std::max(segment.number, first_number_);
+  }
 
   // Null: its bytes are not in DRAM.
   std::byte* Base(std::uint32_t index) const { return bases_[index]; }
@@ -168,7 +191,9 @@ class SegmentTable {
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> free_;
   std::vector<SegmentEntry*> entries_;  // Pages in arenas; never given back before the end.
-  std::uint64_t next_number_ = 1;
+  const std::uint64_t incarnation_;
+  const std::uint64_t first_number_;
+  std::uint64_t next_number_;
   std::uint64_t in_use_ = 0;
   std::uint64_t resident_ = 0;
 };

@@ -150,6 +150,7 @@ Status Volume::Begin() {
   for (const Member& member : members_) counts.push_back(member.found.layout.slot_count);
   slots_ = std::make_unique<SlotPool>(counts);
   const std::lock_guard lock(mutex_);
+  if (options_.keep_slots) TP_RETURN_IF_ERROR(ScanSlots());
   for (Member& member : members_) {
     // What was read was perhaps written by a process that was killed, and not durable yet.
     const Status flushed = FlushDevice(member.queue.get());
@@ -160,6 +161,30 @@ Status Volume::Begin() {
     }));
   }
   return OkStatus();
+}
+
+Status Volume::ScanSlots() {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    auto found = ScanSegmentHeaders(members_[i].device.get(), members_[i].found.layout);
+    if (!found.ok()) return WithName(found.status(), NameOf(members_[i]));
+    for (FoundSegment& segment : *found) {
+      segment.slot = segment.slot * members_.size() + i;
+      TP_CHECK(slots_->Take(segment.slot));
+      found_segments_.push_back(segment);
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<FoundSegment> Volume::TakeFoundSegments(CoreId core) {
+  const std::lock_guard lock(mutex_);
+  std::vector<FoundSegment> taken;
+  std::erase_if(found_segments_, [&](const FoundSegment& segment) {
+    if (segment.core != core.value()) return false;
+    taken.push_back(segment);
+    return true;
+  });
+  return taken;
 }
 
 Result<std::uint64_t> Volume::BytesFor(const Member& member) const {

@@ -12,11 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "storage/device/device.h"
 #include "storage/nvm/directory.h"
 #include "storage/nvm/layout_plan.h"
 #include "storage/nvm/slot_pool.h"
+#include "storage/nvm/slot_scan.h"
 #include "storage/nvm/superblock.h"
 
 namespace tidepool::storage {
@@ -33,6 +35,9 @@ struct VolumeOptions {
   // what is free.
   std::uint64_t bytes = 0;
   std::uint64_t bytes_default = 0;
+  // What the last start has left in the slots is kept until each core has taken what it needs
+  // (CoreStore::Recover). Else all slots are free.
+  bool keep_slots = false;
 };
 
 struct VolumeUsage {
@@ -53,9 +58,6 @@ struct SlotPlace {
 };
 
 // Thread-safe. Outlives the queues that are opened on its devices.
-//
-// Nothing in its slots survives a restart so far: Open starts with all of them free. What does: who
-// wrote the devices, the catalog, and whether the last one ended in good order.
 //
 // 1. At most one volume of the machine has a directory.
 // 2. After a superblock could not be written nothing writes one again: what it says next time is
@@ -84,6 +86,11 @@ class Volume {
   // As this Open found it: clean_stop, incarnation and checkpoints are those of the last start. On
   // a device that was just formatted the incarnation is 0.
   const Superblock& found(std::size_t index) const { return members_[index].found; }
+  std::uint64_t incarnation() const { return options_.incarnation; }
+  bool keeps_slots() const { return options_.keep_slots; }
+  // What Open found in the slots of durable segments of this core, and took, if it was to keep
+  // them; empty when called again. The caller frees what it does not need.
+  std::vector<FoundSegment> TakeFoundSegments(CoreId core);
   std::uint64_t slot_bytes() const { return layout(0).slot_bytes; }
   std::uint64_t slot_count() const { return slots_->count(); }
   // At the moment; takes no lock.
@@ -135,6 +142,7 @@ class Volume {
   Status CheckMember(std::size_t index) const;
   Status CheckSet() const;
   Status Begin();
+  Status ScanSlots();
   Status UpdateLocked(Member* member, absl::FunctionRef<void(Superblock&)> change);
   std::string NameOf(const Member& member) const;
 
@@ -142,7 +150,8 @@ class Volume {
   mutable std::mutex mutex_;
   std::vector<Member> members_;
   std::unique_ptr<SlotPool> slots_;
-  Status failed_;  // With mutex_.
+  Status failed_;                             // With mutex_.
+  std::vector<FoundSegment> found_segments_;  // With mutex_.
   std::atomic<std::uint32_t> leaving_{0};
 };
 

@@ -6,7 +6,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/log.h"
-#include "storage/spill/record_check.h"
+#include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
 namespace {
@@ -23,8 +23,9 @@ constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
 
 }  // namespace
 
-Spiller::Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume)
-    : log_(log), compactor_(compactor), finder_(finder), volume_(volume) {}
+Spiller::Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume,
+                 const DurableTarget& durable)
+    : log_(log), compactor_(compactor), finder_(finder), volume_(volume), durable_(durable) {}
 
 Status Spiller::Open() {
   for (std::size_t i = 0; i < volume_.device_count(); ++i) {
@@ -270,7 +271,7 @@ void Spiller::DropStale(std::deque<Offered>& offered) const {
 }
 
 bool Spiller::MakesRoom() const {
-  if (volume_.leaving() > 0) return true;
+  if (volume_.leaving() > 0 || durable_.IsWriting()) return true;
   const auto any = [this](const std::deque<Offered>& offered) {
     return std::any_of(offered.begin(), offered.end(),
                        [this](const Offered& each) { return !IsStale(each); });
@@ -322,10 +323,11 @@ bool Spiller::Leave(std::uint32_t index) {
     log_.Offer(index);
     return false;
   }
-  if (segment.stream != Stream::kCache) return BeginFreezing(index);
+  if (IsSpill(segment.stream)) return BeginFreezing(index);
   volume_.NoteLeaving();
   keeping_ = {index, sizeof(SegmentHeader)};
-  segment.state = SegmentState::kCompacting;
+  const bool cached = segment.stream == Stream::kCache;
+  segment.state = cached ? SegmentState::kCompacting : SegmentState::kWriting;
   return true;
 }
 

@@ -51,7 +51,8 @@ inline std::uint32_t UpToBlock(std::uint64_t bytes) {
 class Spiller final : public SpillTarget {
  public:
   // All must outlive it. The volume's slots are of the log's segment size.
-  Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume);
+  Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume& volume,
+          const DurableTarget& durable);
   ~Spiller() override;
   Spiller(const Spiller&) = delete;
   Spiller& operator=(const Spiller&) = delete;
@@ -152,6 +153,7 @@ class Spiller final : public SpillTarget {
   Compactor& compactor_;
   PartitionFinder& finder_;
   Volume& volume_;
+  const DurableTarget& durable_;
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
   std::vector<int> descriptors_;
   std::vector<Io> ios_;
@@ -168,9 +170,10 @@ class Spiller final : public SpillTarget {
   std::uint64_t returning_since_ms_ = 0;  // The first one waits for memory; 0: it does not.
 
   std::deque<Offered> offered_;  // To be written.
-  std::deque<Offered> cached_;   // Need not be: of the read cache, and extents that came back.
-  Walk freezing_;                // On its way out: its records get their checksums first.
-  std::uint32_t writes_ = 0;     // Under way.
+  // Need not be: of the read cache, extents that came back, durable ones, which are there already.
+  std::deque<Offered> cached_;
+  Walk freezing_;                      // On its way out: its records get their checksums first.
+  std::uint32_t writes_ = 0;           // Under way.
   std::deque<std::uint32_t> written_;  // On the device, and in DRAM still.
   Walk keeping_;  // The first of them, or one of the cache: what was read since gets a copy.
   std::vector<std::uint32_t> leaving_;  // That is done; views of them are in use.

@@ -5,7 +5,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/log.h"
-#include "storage/spill/record_check.h"
+#include "storage/nvm/record_check.h"
 #include "storage/spill/spiller.h"
 
 namespace tidepool::storage {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "proto/base/log.h"
-#include "storage/spill/record_check.h"
+#include "storage/nvm/record_check.h"
 #include "storage/spill/spiller.h"
 
 namespace tidepool::storage {
@@ -24,15 +24,19 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
     if (choose_from_ >= segments.end()) choose_from_ = 1;
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
-    if (segment.state != SegmentState::kSpilled || segment.pins != 0 || segment.unsound ||
-        segment.extent) {
+    // Of a durable stream also what is in DRAM too: its slot is to be won.
+    const bool durable = IsDurable(segment.stream);
+    const bool is_there = segment.state == SegmentState::kSpilled ||
+                          (durable && segment.state == SegmentState::kSealed);
+    if (!is_there || segment.pins != 0 || segment.unsound || segment.extent ||
+        (durable && !segment.marked)) {
       continue;
     }
     // How much of it has expired is not known: it is taken for half.
     const double live = segment.live / bytes * (segment.expiry_min_ms <= now_ms ? 0.5 : 1.0);
     const double dead = 1 - live;
     if (dead < 1.0 / 8) continue;
-    const auto age = static_cast<double>(segments.next_number() - segment.number);
+    const auto age = static_cast<double>(segments.AgeOf(segment));
     const double score = dead * age / (1 + live);
     if (score > best_score) {
       best_score = score;
@@ -43,13 +47,15 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
 }
 
 void Spiller::ReturnOne(std::uint64_t now_ms) {
-  const std::uint64_t wanted = std::max<std::uint64_t>(volume_.slot_count() / 16, 2);
+  const std::uint64_t wanted =
+      std::max<std::uint64_t>({volume_.slot_count() / 16, 2, durable_.SlotsWanted()});
   if (broken_ || returns_ + compactor_.returned() >= kReturnsMax ||
       volume_.slots_free() >= wanted) {
     return;
   }
   const std::uint32_t segment = ChooseReturn(now_ms);
   if (segment == 0) return;
+  if (log_.segments()[segment].state == SegmentState::kSealed) return compactor_.Compact(segment);
   const std::uint64_t frame = log_.memory().AllocateBlock(MemoryClass::kReserve);
   if (frame == 0) return;
   ++returns_;

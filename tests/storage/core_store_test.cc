@@ -49,6 +49,18 @@ TEST_CASE("PartitionsOfOneLogKeepTheirKeysApart") {
   REQUIRE(got.version.term() == Term(4));
 }
 
+TEST_CASE("DurablePartitionsNeedADevice") {
+  StoreFixture fixture;
+  PartitionOptions options;
+  for (const Durability durability : {Durability::kAsync, Durability::kSync}) {
+    options.durability = durability;
+    REQUIRE(fixture.core->AddPartition(Id(2, 0), Term(1), options).code() ==
+            StatusCode::kFailedPrecondition);
+    REQUIRE(fixture.core->AddIncoming(Id(2, 0), Term(1), options).code() ==
+            StatusCode::kFailedPrecondition);
+  }
+}
+
 TEST_CASE("SmallPartitionsAreSmall") {
   StoreFixture fixture;
   for (std::uint32_t i = 0; i < 1'000; ++i) {

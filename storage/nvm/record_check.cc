@@ -1,4 +1,4 @@
-#include "storage/spill/record_check.h"
+#include "storage/nvm/record_check.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,0 +1,94 @@
+#include "storage/durable/mark.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/base/check.h"
+#include "storage/nvm/crc32c.h"
+
+namespace tidepool::storage {
+namespace {
+
+struct Image {
+  char magic[8];
+  std::uint32_t format;
+  std::uint32_t crc32c;  // Of the block, with zeros here.
+  std::uint64_t sequence;
+  std::uint64_t incarnation;
+  Uuid volume;
+  std::uint64_t at_ms;
+  std::uint64_t first;
+  std::uint64_t next;
+  std::uint64_t ring_commit;
+  std::uint64_t ring_offset;
+  std::uint32_t ring_checksum;
+  std::uint32_t core;
+  Mark::Open open[kMarkOpenMax];
+};
+static_assert(sizeof(Image) == 128);
+static_assert(std::has_unique_object_representations_v<Image>);
+static_assert(sizeof(Image) <= 512);
+
+constexpr char kMagic[8] = {'T', 'I', 'D', 'E', 'M', 'R', 'K', '\n'};
+constexpr std::uint32_t kFormat = 1;
+
+}  // namespace
+
+void EncodeMark(const Mark& mark, MutableBytes block) {
+  TP_CHECK(block.size() == kDeviceBlockBytes);
+  Image image{};
+  std::memcpy(image.magic, kMagic, sizeof kMagic);
+  image.format = kFormat;
+  image.sequence = mark.sequence;
+  image.incarnation = mark.incarnation;
+  image.volume = mark.volume;
+  image.at_ms = mark.at_ms;
+  image.first = mark.first;
+  image.next = mark.next;
+  image.ring_commit = mark.ring.commit;
+  image.ring_offset = mark.ring.offset;
+  image.ring_checksum = mark.ring.checksum;
+  image.core = mark.core;
+  std::copy(mark.open.begin(), mark.open.end(), image.open);
+  std::memset(block.data(), 0, block.size());
+  std::memcpy(block.data(), &image, sizeof image);
+  image.crc32c = Crc32c(block);
+  std::memcpy(block.data(), &image, sizeof image);
+}
+
+Result<Mark> DecodeMark(Bytes block) {
+  const Status damaged(StatusCode::kDataLoss, "a mark is damaged");
+  if (block.size() != kDeviceBlockBytes) return damaged;
+  if (std::all_of(block.begin(), block.end(), [](std::byte b) { return b == std::byte{0}; })) {
+    return Status(StatusCode::kNotFound, "no mark was written yet");
+  }
+  Image image;
+  std::memcpy(&image, block.data(), sizeof image);
+  if (std::memcmp(image.magic, kMagic, sizeof kMagic) != 0 || image.format != kFormat) {
+    return damaged;
+  }
+  Mark mark;
+  mark.sequence = image.sequence;
+  mark.incarnation = image.incarnation;
+  mark.volume = image.volume;
+  mark.at_ms = image.at_ms;
+  mark.first = image.first;
+  mark.next = image.next;
+  mark.ring = {image.ring_commit, image.ring_offset, image.ring_checksum};
+  mark.core = image.core;
+  std::copy(std::begin(image.open), std::end(image.open), mark.open.begin());
+  // Encoded again it must be the same: checksum, and zeros where nothing is.
+  std::array<std::byte, kDeviceBlockBytes> again;
+  EncodeMark(mark, again);
+  if (std::memcmp(again.data(), block.data(), block.size()) != 0) return damaged;
+  if (mark.sequence == 0 || mark.first > mark.next || mark.ring.commit == 0 ||
+      mark.ring.offset % kDeviceBlockBytes != 0) {
+    return damaged;
+  }
+  for (const Mark::Open& open : mark.open) {
+    if (open.end % kDeviceBlockBytes != 0) return damaged;
+  }
+  return mark;
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,55 @@
+// A mark: up to where the durable streams of one core reach, as recovery will find them.
+//
+//   marker writes it, recovery reads it -> [mark] -> bytes of one block
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "storage/nvm/superblock.h"
+
+namespace tidepool::storage {
+
+inline constexpr std::size_t kMarkOpenMax = 2;  // Durable streams.
+
+// Where the commit ring goes on behind a mark.
+struct RingPosition {
+  std::uint64_t commit = 1;    // The first one that the mark does not cover.
+  std::uint64_t offset = 0;    // Where it begins in the ring, in bytes: whole blocks.
+  std::uint32_t checksum = 0;  // Of the commit before it.
+
+  friend bool operator==(const RingPosition&, const RingPosition&) = default;
+};
+
+struct Mark {
+  struct Open {
+    std::uint64_t number = 0;  // 0: none.
+    std::uint64_t end = 0;     // From its start, in bytes: whole blocks; 0: nothing is in it.
+
+    friend bool operator==(const Open&, const Open&) = default;
+  };
+  Uuid volume{};
+  std::uint32_t core = 0;
+  std::uint64_t sequence = 0;  // From 1, grows by one: the greater one counts.
+  std::uint64_t incarnation = 0;
+  std::uint64_t at_ms = 0;  // Wall time of the cut.
+  // Segments of durable streams with numbers from `first` to below `next` count: sealed ones up to
+  // the record that ends them, those in `open` up to `end`.
+  std::uint64_t first = 0;
+  std::uint64_t next = 0;
+  std::array<Open, kMarkOpenMax> open{};
+  RingPosition ring;
+
+  friend bool operator==(const Mark&, const Mark&) = default;
+};
+
+// All of it lies in the first sector of the block, which no file device tears.
+void EncodeMark(const Mark& mark, MutableBytes block);
+// For any bytes. What is accepted gives the same bytes when it is encoded again.
+// Errors: kNotFound (zeros: never written), kDataLoss (damaged or torn).
+Result<Mark> DecodeMark(Bytes block);
+
+}  // namespace tidepool::storage

@@ -1,0 +1,422 @@
+#include "storage/durable/marker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/log.h"
+#include "storage/nvm/record_check.h"
+#include "storage/spill/spiller.h"
+
+namespace tidepool::storage {
+namespace {
+
+constexpr unsigned kQueueDepth = 16;
+constexpr unsigned kSubmitMax = 4;
+// As the spiller: 8 MiB on their way.
+constexpr std::uint32_t kWritesMax = 4;
+// Slots of each core that writes of clients leave to deletes and compaction: what compaction gives
+// back comes only behind the next mark.
+constexpr std::uint64_t kSlotsKept = 4;
+
+}  // namespace
+
+Marker::Marker(Log& log, Volume& volume, CoreId core, std::uint64_t interval_ms)
+    : log_(log),
+      volume_(volume),
+      core_(core),
+      interval_ms_(interval_ms),
+      slots_kept_(kSlotsKept * volume.layout(0).cores),
+      sequence_(volume.incarnation() << 32),
+      first_(log.segments().first_number()) {}
+
+Status Marker::Open() {
+  for (std::size_t i = 0; i < volume_.device_count(); ++i) {
+    auto queue = volume_.device(i).OpenQueue(kQueueDepth);
+    if (!queue.ok()) return queue.status();
+    if ((*queue)->descriptor() >= 0) descriptors_.push_back((*queue)->descriptor());
+    queues_.push_back(*std::move(queue));
+  }
+  return OkStatus();
+}
+
+Marker::~Marker() {
+  for (const auto& queue : queues_) {
+    while (queue->in_flight() > 0) {
+      queue->Wait(1'000);
+      queue->Reap([](const DeviceCompletion&) {});
+    }
+  }
+}
+
+void Marker::GoOn(const Mark& last, std::uint64_t block) {
+  TP_CHECK(counters_.marks == 0);
+  in_use_ = true;
+  sequence_ = std::max(sequence_, last.sequence);
+  block_ = (block + 1) % kMarkSlotsPerCore;
+  durable_at_ms_ = last.at_ms;
+  first_ = last.first;
+}
+
+// ---- Segments.
+
+std::uint64_t Marker::TakeSlot(MemoryClass memory_class) {
+  if (failed_ != StatusCode::kOk) return kNoSlot;
+  if (memory_class == MemoryClass::kUser && volume_.slots_free() <= slots_kept_) return kNoSlot;
+  in_use_ = true;
+  return volume_.AllocateSlot();
+}
+
+void Marker::ReleaseSlot(std::uint32_t slot, bool written) {
+  if (!written) return volume_.FreeSlot(slot);
+  released_.push_back({slot, sequence_ + 1, false});
+}
+
+void Marker::NoteSealed(std::uint32_t segment) {
+  const Segment& sealed = log_.segments()[segment];
+  sealed_.push_back({segment, sealed.number});
+  ++unwritten_;
+  AddPiece(segment, UpToBlock(sealed.used + sizeof(RecordHeader)), true);
+}
+
+void Marker::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
+  Segment& segment = log_.segments()[index];
+  TP_CHECK(segment.written_to < to);
+  TP_CHECK(segment.frozen_to == segment.used);
+  Piece piece;
+  piece.segment = index;
+  piece.from = segment.written_to;
+  piece.at = std::max<std::uint32_t>(piece.from, sizeof(SegmentHeader));
+  piece.to = to;
+  piece.sealed = sealed;
+  segment.written_to = to;
+  ++segment.writes;
+  log_.Pin(index);
+  pieces_.push_back(piece);
+}
+
+// True: all of it has its checksums.
+bool Marker::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
+  const Segment& segment = log_.segments()[piece.segment];
+  std::byte* const base = log_.segments().Base(piece.segment);
+  const std::uint32_t end = piece.sealed ? segment.used : piece.to;
+  while (piece.at < end) {
+    if (done()) return false;
+    RecordHeader& record = *log_.At(log_.segments().LocationOf(piece.segment, piece.at));
+    TP_CHECK(record.sequence % 2 == 0);
+    const std::uint64_t bytes = log_.BytesOf(record);
+    record.crc32c = RecordChecksum(record, bytes, segment.number);
+    piece.at += static_cast<std::uint32_t>(bytes);
+  }
+  TP_CHECK(piece.at == end);
+  if (piece.from == 0) {
+    auto* header = reinterpret_cast<SegmentHeader*>(base);
+    header->crc32c = SegmentChecksum(*header);
+  }
+  if (piece.sealed) {
+    // What an earlier life of the block left there is not for the device.
+    std::memset(base + end, 0, piece.to - end);
+    auto* last = reinterpret_cast<RecordHeader*>(base + end);
+    last->crc32c = RecordChecksum(*last, sizeof *last, segment.number);
+  }
+  return true;
+}
+
+bool Marker::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
+  if (failed_ != StatusCode::kOk) return false;
+  if (cut_.step == Step::kNone && IsDue(now_ms)) Begin(now_ms);
+  while (!pieces_.empty() && writes_ < kWritesMax && failed_ == StatusCode::kOk) {
+    if (!ChecksumOn(pieces_.front(), done)) return true;
+    Io io;
+    io.what = Io::What::kPiece;
+    io.piece = pieces_.front();
+    pieces_.pop_front();
+    ++writes_;
+    StartIo(io);
+  }
+  return false;
+}
+
+// ---- Marks.
+
+bool Marker::HasChanged() const {
+  return !sealed_.empty() || !released_.empty() || !log_.IsCut(Stream::kDurable) ||
+         !log_.IsCut(Stream::kDurableRelocated);
+}
+
+bool Marker::IsDue(std::uint64_t now_ms) const {
+  if (!persist_.empty()) return true;
+  if (!HasChanged()) return false;
+  if (now_ms - began_at_ms_ >= interval_ms_) return true;
+  return !released_.empty() && volume_.slots_free() <= 2 * slots_kept_;
+}
+
+void Marker::Begin(std::uint64_t now_ms) {
+  ++counters_.begun;
+  began_at_ms_ = now_ms;
+  Mark mark;
+  mark.volume = volume_.found(0).volume;
+  mark.core = core_.value();
+  mark.sequence = ++sequence_;
+  mark.incarnation = volume_.incarnation();
+  mark.at_ms = now_ms;
+  mark.first = first_;
+  std::size_t open = 0;
+  for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
+    const Log::OpenEnd end = log_.Cut(stream);
+    if (end.index == 0) continue;
+    const Segment& segment = log_.segments()[end.index];
+    mark.open[open++] = {segment.number, end.end};
+    if (end.end > segment.written_to && end.end % kDeviceBlockBytes == 0) {
+      AddPiece(end.index, end.end, false);
+    }
+  }
+  mark.next = log_.segments().next_number();
+  cut_.mark = mark;
+  cut_.left = pieces_.size() + writes_;
+  for (Piece& piece : pieces_) piece.in_cut = true;
+  for (Io& io : ios_) {
+    if (io.what == Io::What::kPiece) io.piece.in_cut = true;
+  }
+  cut_.sealed = std::exchange(sealed_, {});
+  cut_.done = std::exchange(persist_, {});
+  cut_.step = Step::kWriting;
+  Advance();
+}
+
+// The next step, when nothing is left of the present one.
+void Marker::Advance() {
+  while (cut_.left == 0 && failed_ == StatusCode::kOk) {
+    switch (cut_.step) {
+      case Step::kNone:
+        return;
+      case Step::kWriting:
+        cut_.step = Step::kFlushing;
+        cut_.left = queues_.size();
+        for (std::size_t device = 0; device < queues_.size(); ++device) {
+          Io io;
+          io.what = Io::What::kFlush;
+          io.device = device;
+          StartIo(io);
+        }
+        break;
+      case Step::kFlushing: {
+        cut_.step = Step::kMarking;
+        cut_.left = 1;
+        EncodeMark(cut_.mark, mark_block_.bytes());
+        Io io;
+        io.what = Io::What::kMark;
+        StartIo(io);
+        break;
+      }
+      case Step::kMarking:
+        return FinishCut();
+    }
+  }
+}
+
+void Marker::FinishCut() {
+  cut_.step = Step::kNone;
+  block_ = (block_ + 1) % kMarkSlotsPerCore;
+  durable_at_ms_ = cut_.mark.at_ms;
+  ++counters_.marks;
+  for (const SealedSegment& sealed : cut_.sealed) {
+    Segment& segment = log_.segments()[sealed.segment];
+    if (segment.number == sealed.number) segment.marked = true;
+  }
+  cut_.sealed.clear();
+  ReleaseSlots();
+  for (Done& done : cut_.done) to_call_.emplace_back(std::move(done), OkStatus());
+  cut_.done.clear();
+}
+
+void Marker::ReleaseSlots() {
+  std::erase_if(released_, [this](const Released& released) {
+    if (released.behind > cut_.mark.sequence) return false;
+    if (released.wiped) {
+      volume_.FreeSlot(released.slot);
+      return true;
+    }
+    Io io;
+    io.what = Io::What::kReadHeader;
+    io.slot = released.slot;
+    io.block = std::make_shared<BlockBuffer>(kDeviceBlockBytes);
+    StartIo(io);
+    return true;
+  });
+}
+
+void Marker::Persist(Done done) {
+  if (failed_ != StatusCode::kOk) {
+    to_call_.emplace_back(std::move(done), failure_);
+  } else {
+    persist_.push_back(std::move(done));
+  }
+}
+
+Status Marker::FinishMark(std::uint64_t now_ms) {
+  bool ended = false;
+  Status status;
+  Persist([&](Status outcome) {
+    ended = true;
+    status = std::move(outcome);
+  });
+  while (!ended) {
+    (void)Slice(now_ms, [] { return false; });
+    for (const auto& queue : queues_) queue->Wait(1'000);
+    (void)Poll();
+  }
+  return status;
+}
+
+void Marker::Fail(int error, const char* what) {
+  if (failed_ != StatusCode::kOk) return;
+  failed_ = StatusCode::kDeviceError;
+  failure_ = Status(StatusCode::kDeviceError,
+                    std::string("the device failed to ") + what + ": " + std::strerror(error),
+                    "replace the device; what is durable is as it was at the last mark");
+  log::Error(failure_.ToString() + "; nothing becomes durable any more");
+  log_.EndDurable();
+  for (Done& done : cut_.done) to_call_.emplace_back(std::move(done), failure_);
+  for (Done& done : persist_) to_call_.emplace_back(std::move(done), failure_);
+  cut_.done.clear();
+  persist_.clear();
+  for (const Piece& piece : pieces_) {
+    --log_.segments()[piece.segment].writes;
+    log_.Unpin(piece.segment);
+  }
+  pieces_.clear();
+}
+
+// ---- Requests.
+
+void Marker::StartIo(Io io) {
+  std::uint32_t index = static_cast<std::uint32_t>(ios_.size());
+  if (free_ios_.empty()) {
+    ios_.push_back(std::move(io));
+  } else {
+    index = free_ios_.back();
+    free_ios_.pop_back();
+    ios_[index] = std::move(io);
+  }
+  Start(index);
+}
+
+void Marker::Start(std::uint32_t index) {
+  Io& io = ios_[index];
+  DeviceRequest request;
+  request.tag = index;
+  switch (io.what) {
+    case Io::What::kPiece: {
+      const SlotPlace place = volume_.Place(log_.segments()[io.piece.segment].slot - 1);
+      io.device = place.device;
+      request.operation = DeviceOperation::kWrite;
+      request.offset = place.offset + io.piece.from;
+      request.data = log_.segments().Base(io.piece.segment) + io.piece.from;
+      request.bytes = io.piece.to - io.piece.from;
+      break;
+    }
+    case Io::What::kFlush:
+      request.operation = DeviceOperation::kFlush;
+      break;
+    case Io::What::kReadHeader:
+    case Io::What::kWipeHeader: {
+      const SlotPlace place = volume_.Place(io.slot);
+      io.device = place.device;
+      request.operation =
+          io.what == Io::What::kReadHeader ? DeviceOperation::kRead : DeviceOperation::kWrite;
+      request.offset = place.offset;
+      request.data = io.block->data();
+      request.bytes = kDeviceBlockBytes;
+      break;
+    }
+    case Io::What::kMark:
+      request.operation = DeviceOperation::kWriteThrough;
+      request.offset = volume_.layout(0).MarkOffset(core_.value(), block_);
+      request.data = mark_block_.data();
+      request.bytes = kDeviceBlockBytes;
+      break;
+    case Io::What::kFree:
+      TP_CHECK(false);
+  }
+  if (!queues_[io.device]->Start(request)) waiting_.push_back(index);
+}
+
+bool Marker::Submit() {
+  for (const auto& queue : queues_) (void)queue->Submit(queue->depth());
+  return to_call_.empty();
+}
+
+unsigned Marker::Poll() {
+  unsigned count = 0;
+  for (const auto& queue : queues_) {
+    count += queue->Reap([this](const DeviceCompletion& completion) { Finish(completion); });
+  }
+  for (std::size_t left = waiting_.size(); left > 0; --left) {
+    const std::uint32_t io = waiting_.front();
+    waiting_.pop_front();
+    Start(io);
+  }
+  for (const auto& queue : queues_) {
+    if (queue->Submit(kSubmitMax)) ++count;
+  }
+  auto to_call = std::exchange(to_call_, {});
+  for (auto& [done, status] : to_call) done(std::move(status));
+  return count + static_cast<unsigned>(to_call.size());
+}
+
+void Marker::Finish(const DeviceCompletion& completion) {
+  const auto index = static_cast<std::uint32_t>(completion.tag);
+  Io io = std::exchange(ios_[index], Io{});
+  free_ios_.push_back(index);
+  switch (io.what) {
+    case Io::What::kPiece:
+      --writes_;
+      FinishPiece(io.piece, completion.error);
+      if (io.piece.in_cut) --cut_.left;
+      break;
+    case Io::What::kFlush:
+      if (completion.error != 0) Fail(completion.error, "flush");
+      --cut_.left;
+      break;
+    case Io::What::kMark:
+      if (completion.error != 0) Fail(completion.error, "write a mark");
+      --cut_.left;
+      break;
+    case Io::What::kReadHeader:
+    case Io::What::kWipeHeader:
+      FinishHeader(std::move(io), completion.error);
+      break;
+    case Io::What::kFree:
+      TP_CHECK(false);
+  }
+  Advance();
+}
+
+void Marker::FinishHeader(Io io, int error) {
+  if (error != 0) return Fail(error, "wipe a header");
+  if (io.what == Io::What::kWipeHeader) {
+    released_.push_back({io.slot, sequence_ + 1, true});
+  } else if (failed_ == StatusCode::kOk) {
+    std::memset(io.block->data(), 0, sizeof(SegmentHeader));
+    io.what = Io::What::kWipeHeader;
+    StartIo(std::move(io));
+  }
+}
+
+void Marker::FinishPiece(const Piece& piece, int error) {
+  Segment& segment = log_.segments()[piece.segment];
+  --segment.writes;
+  log_.Unpin(piece.segment);
+  if (error != 0) return Fail(error, "write a segment");
+  counters_.written_bytes += piece.to - piece.from;
+  if (piece.sealed) --unwritten_;
+  // All of it is there: it may leave DRAM.
+  if (segment.state == SegmentState::kSealed && segment.writes == 0 && failed_ == StatusCode::kOk) {
+    log_.Offer(piece.segment);
+  }
+}
+
+}  // namespace tidepool::storage

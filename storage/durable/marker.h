@@ -1,0 +1,169 @@
+// Makes the durable streams of one core durable: writes their segments, and marks.
+//
+//   CoreStore -> [Marker] -> Log, DeviceQueue
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "proto/base/result.h"
+#include "storage/device/device_io.h"
+#include "storage/durable/mark.h"
+#include "storage/log.h"
+#include "storage/nvm/volume.h"
+
+namespace tidepool::storage {
+
+struct MarkCounters {
+  std::uint64_t begun = 0;
+  std::uint64_t marks = 0;          // Durable ones.
+  std::uint64_t written_bytes = 0;  // Of segments.
+};
+
+// Owner core only. Never waits for a device, but in FinishMark.
+//
+// A segment has its slot from its beginning. It is written when it is sealed; what an open one has
+// is written at a mark, which pads it to a whole block, so that no block is written twice.
+//
+// A mark: all that the durable streams have at one moment is written, flushed, and then said to be
+// there in the one of two blocks that does not hold the last mark. It is begun in Slice once per
+// interval if something has changed.
+//
+// 1. A slot that the device has something of is given back in two steps. Behind a mark that was
+//    begun after its segment was gone, and not before, as recovery may need what it holds, its
+//    header is wiped; behind the next one it is free. So a sound header always means a segment that
+//    is whole: what the next one leaves of it when it is torn could not be told from damage.
+// 2. After a write or a flush has failed nothing more becomes durable, and nothing new goes to
+//    durable streams: what the device has is the last mark.
+class Marker final : public DurableTarget {
+ public:
+  // All must outlive it.
+  Marker(Log& log, Volume& volume, CoreId core, std::uint64_t interval_ms);
+  ~Marker() override;
+  Marker(const Marker&) = delete;
+  Marker& operator=(const Marker&) = delete;
+
+  // Errors: those of Device::OpenQueue.
+  Status Open();
+
+  // As Spiller's.
+  unsigned Poll();
+  bool Submit();
+  const std::vector<int>& descriptors() const { return descriptors_; }
+  // Checksums, writes, and marks that are due, until `done()`. True: more to do now.
+  bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
+
+  // Forces a mark. `done` is called from Poll, when what there is now is durable, or with the error
+  // that ended all marks: kDeviceError.
+  using Done = std::function<void(Status)>;
+  void Persist(Done done);
+  // The same at once, for start: waits for the devices. Errors: kDeviceError.
+  Status FinishMark(std::uint64_t now_ms);
+
+  // Before anything else: goes on behind `last`, the mark that counts, which lies in this one of
+  // the core's two blocks.
+  void GoOn(const Mark& last, std::uint64_t block);
+
+  std::uint64_t last_durable_at_ms() const { return durable_at_ms_; }
+  // Other than kOk: kDeviceError.
+  StatusCode failed() const { return failed_; }
+  const MarkCounters& counters() const { return counters_; }
+
+  // DurableTarget
+  std::uint64_t TakeSlot(MemoryClass memory_class) override;
+  void NoteSealed(std::uint32_t segment) override;
+  void ReleaseSlot(std::uint32_t slot, bool written) override;
+  bool IsWriting() const override { return failed_ == StatusCode::kOk && unwritten_ > 0; }
+  std::uint64_t SlotsWanted() const override { return in_use_ ? 2 * slots_kept_ : 0; }
+
+ private:
+  // A part of a segment that goes to the device in one write. The segment is pinned.
+  struct Piece {
+    std::uint32_t segment = 0;
+    std::uint32_t from = 0;  // Whole blocks, or the segment's beginning.
+    std::uint32_t to = 0;
+    std::uint32_t at = 0;  // Its records have their checksums up to here.
+    bool in_cut = false;   // The mark under way waits for it.
+    bool sealed = false;   // The segment's last.
+  };
+  struct Io {
+    enum class What : std::uint8_t { kFree, kPiece, kFlush, kMark, kReadHeader, kWipeHeader };
+    What what = What::kFree;
+    Piece piece;
+    // kReadHeader, kWipeHeader: of this slot the first block, of which nothing but the header may
+    // change: half a write must leave the segment whole, or no segment.
+    std::uint32_t slot = 0;
+    std::shared_ptr<BlockBuffer> block;
+    std::size_t device = 0;
+  };
+  enum class Step : std::uint8_t { kNone, kWriting, kFlushing, kMarking };
+  struct SealedSegment {
+    std::uint32_t segment = 0;
+    std::uint64_t number = 0;
+  };
+  struct Cut {
+    Step step = Step::kNone;
+    Mark mark;
+    std::uint64_t left = 0;  // Requests that the step waits for.
+    std::vector<SealedSegment> sealed;
+    std::vector<Done> done;
+  };
+  struct Released {
+    std::uint32_t slot = 0;
+    std::uint64_t behind = 0;  // The mark that must be durable first.
+    bool wiped = false;
+  };
+
+  bool IsDue(std::uint64_t now_ms) const;
+  bool HasChanged() const;
+  void Begin(std::uint64_t now_ms);
+  void AddPiece(std::uint32_t segment, std::uint32_t to, bool sealed);
+  bool ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done);
+  void Advance();
+  void StartIo(Io io);
+  void Start(std::uint32_t index);
+  void Finish(const DeviceCompletion& completion);
+  void FinishPiece(const Piece& piece, int error);
+  void FinishHeader(Io io, int error);
+  void FinishCut();
+  void Fail(int error, const char* what);
+  void ReleaseSlots();
+
+  Log& log_;
+  Volume& volume_;
+  const CoreId core_;
+  const std::uint64_t interval_ms_;
+  const std::uint64_t slots_kept_;
+  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  std::vector<int> descriptors_;
+  std::vector<Io> ios_;
+  std::vector<std::uint32_t> free_ios_;
+  std::deque<std::uint32_t> waiting_;  // For a place in their queue.
+  BlockBuffer mark_block_{kDeviceBlockBytes};
+
+  std::deque<Piece> pieces_;           // To be written; the first is getting its checksums.
+  std::uint32_t writes_ = 0;           // Of pieces, under way.
+  std::uint32_t unwritten_ = 0;        // Sealed segments that are not on the device yet.
+  std::vector<SealedSegment> sealed_;  // Since the last cut.
+  std::vector<Released> released_;
+  std::vector<Done> persist_;  // Wait for the next cut.
+  std::vector<std::pair<Done, Status>> to_call_;
+  Cut cut_;
+  // Of the mark that was begun last. Greater than all of earlier incarnations from the beginning.
+  std::uint64_t sequence_;
+  std::uint64_t block_ = 0;  // That the next mark goes to.
+  std::uint64_t first_;
+  bool in_use_ = false;  // Something durable was written, or found.
+  std::uint64_t began_at_ms_ = 0;
+  std::uint64_t durable_at_ms_ = 0;
+  StatusCode failed_ = StatusCode::kOk;
+  Status failure_;
+  MarkCounters counters_;
+};
+
+}  // namespace tidepool::storage

@@ -1,0 +1,99 @@
+// Brings back the durable partitions of one core as they were at its last mark.
+//
+//   CoreStore::Recover -> [Recovery] -> Volume, replay, CoreStore
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "proto/base/clock.h"
+#include "proto/base/ids.h"
+#include "proto/base/result.h"
+#include "storage/device/device_io.h"
+#include "storage/durable/mark.h"
+#include "storage/durable/replay.h"
+#include "storage/nvm/slot_scan.h"
+#include "storage/partition.h"
+
+namespace tidepool::storage {
+
+class CoreStore;
+
+struct RecoverablePartition {
+  PartitionId id;
+  Term term;  // The greatest under which it was served.
+  PartitionOptions options;
+};
+
+struct RecoveryReport {
+  struct Of {
+    PartitionId id;
+    std::uint64_t records = 0;
+    Lsn last_lsn;
+    // Other than kOk: it has what was found, but something is missing, and nobody knows which keys.
+    // kDataLoss (a segment is damaged), kDeviceError (a segment cannot be read).
+    StatusCode lost = StatusCode::kOk;
+  };
+  std::vector<Of> partitions;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t duration_ns = 0;
+  std::uint64_t durable_at_ms = 0;  // Wall time of the mark that was found. 0: none was.
+};
+
+// Owner core only, used once. Waits for the devices.
+//
+// Segments are replayed from the one that was begun last backwards, so that a partition's drop is
+// known before what it has dropped. Nothing of them stays in DRAM; the index is made of what was
+// read. What lay beyond the mark is made unreadable before the next mark, which ends recovery: a
+// crash at any moment of it leaves the old mark and all that it needs.
+class Recovery {
+ public:
+  Recovery(CoreStore& core, const Clock& clock) : core_(core), clock_(clock) {}
+  // Errors: as CoreStore::Recover.
+  Result<RecoveryReport> Run(std::span<const RecoverablePartition> partitions);
+
+ private:
+  struct OfPartition {
+    const RecoverablePartition* wanted = nullptr;  // Null: nobody wants it.
+    std::uint64_t floor = 0;  // Of what is in segments with smaller numbers nothing counts.
+    bool unwanted_found = false;
+    StatusCode lost = StatusCode::kOk;
+    NewestRecords newest;
+  };
+  struct Damaged {
+    std::uint64_t number;
+    StatusCode code;
+  };
+
+  Status OpenQueues();
+  Status ReadMarks();
+  void SortSegments();
+  Status ReplayAll();
+  Status Replay(const FoundSegment& found, std::uint32_t end);
+  void Visit(const ReplayedRecord& record, std::uint64_t number, std::uint32_t segment);
+  Status Fill(std::span<const RecoverablePartition> partitions);
+  Status WipeBeyond();
+  Status End();
+  OfPartition& Of(std::uint32_t id) { return partitions_[id]; }
+  std::uint32_t EndOf(std::uint64_t number) const;
+
+  CoreStore& core_;
+  const Clock& clock_;
+  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  std::optional<Mark> mark_;
+  std::uint64_t mark_block_ = 0;
+  std::vector<FoundSegment> counted_;  // Below the mark, the youngest first.
+  std::vector<FoundSegment> beyond_;
+  std::vector<std::uint32_t> segments_;  // Adopted.
+  std::vector<Damaged> damaged_;
+  absl::flat_hash_map<std::uint32_t, OfPartition> partitions_;
+  BlockBuffer image_;
+  RecoveryReport report_;
+};
+
+}  // namespace tidepool::storage

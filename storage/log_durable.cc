@@ -1,0 +1,106 @@
+// What durable streams need of the log: where a mark cuts them, and how an earlier incarnation's
+// records come into its accounts.
+#include <algorithm>
+#include <cstring>
+
+#include "proto/base/check.h"
+#include "storage/device/device.h"
+#include "storage/log.h"
+
+namespace tidepool::storage {
+
+Log::OpenEnd Log::Cut(Stream stream) {
+  TP_CHECK(IsDurable(stream));
+  Open& open = open_[static_cast<int>(stream)];
+  if (open.index == 0) return {};
+  Segment& segment = segments_[open.index];
+  if (IsCut(stream)) return {open.index, segment.frozen_to};
+  const auto whole = static_cast<std::uint32_t>(AlignUp(segment.used, kDeviceBlockBytes));
+  std::uint32_t gap = whole - segment.used;
+  if (gap != 0 && gap < sizeof(RecordHeader)) gap += kDeviceBlockBytes;
+  if (gap >= open.left) {
+    Seal(open.index);
+    open = {};
+    return {};
+  }
+  if (gap != 0) {
+    std::byte* const at = segments_.Base(open.index) + segment.used;
+    std::memset(at, 0, gap);
+    auto* pad = reinterpret_cast<RecordHeader*>(at);
+    pad->type = RecordType::kPad;
+    pad->value_bytes = static_cast<std::uint32_t>(gap - sizeof(RecordHeader));
+    segment.used += gap;
+    open.left -= gap;
+  }
+  segment.frozen_to = segment.used;
+  return {open.index, segment.used};
+}
+
+bool Log::IsCut(Stream stream) const {
+  const Open& open = open_[static_cast<int>(stream)];
+  if (open.index == 0) return true;
+  const Segment& segment = segments_[open.index];
+  return segment.used == sizeof(SegmentHeader) || segment.frozen_to == segment.used;
+}
+
+void Log::EndDurable() {
+  for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
+    Open& open = open_[static_cast<int>(stream)];
+    if (open.index == 0) continue;
+    segments_[open.index].frozen_to = static_cast<std::uint32_t>(segment_bytes_);
+    open.left = 0;
+  }
+}
+
+std::uint32_t Log::AdoptSegment(std::uint64_t number, Stream stream, std::uint32_t slot) {
+  const std::uint32_t index = segments_.AddSpilled(number, stream);
+  if (index == 0) return 0;
+  segments_[index].slot = slot + 1;
+  segments_[index].marked = true;
+  return index;
+}
+
+void Log::EndAdoptedSegment(std::uint32_t index, std::uint32_t used) {
+  Segment& segment = segments_[index];
+  segment.used = used;
+  segment.frozen_to = used;
+  segment.written_to = static_cast<std::uint32_t>(AlignUp(used, kDeviceBlockBytes));
+}
+
+void Log::AdoptRecord(const AdoptedRecord& record) {
+  Segment& segment = segments_[segments_.IndexOf(record.location)];
+  TP_CHECK(segment.state == SegmentState::kSpilled);
+  segment.live += record.bytes;
+  ++segment.records;
+  segment.record_bytes_max = std::max(segment.record_bytes_max, record.bytes);
+  live_bytes_ += record.bytes;
+  spilled_live_bytes_ += record.bytes;
+  if (record.tombstone) CountTombstone(record.location, record.bytes);
+  if (record.expiry_ms != 0) NoteExpiry(record.location, record.expiry_ms);
+}
+
+Room Log::NoteDrop(PartitionId id) {
+  // What is in segments from here on is of a later partition.
+  for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
+    Open& open = open_[static_cast<int>(stream)];
+    if (open.index == 0 || segments_[open.index].used == sizeof(SegmentHeader)) continue;
+    if (open.left == 0) return Room::kNone;  // EndDurable.
+    Seal(open.index);
+    open = {};
+  }
+  const std::uint64_t below = segments_.next_number();
+  if (MakeRoom(Stream::kDurable, sizeof(RecordHeader), MemoryClass::kReserve) == Room::kNone) {
+    return Room::kNone;
+  }
+  std::uint64_t location = 0;
+  auto* drop =
+      reinterpret_cast<RecordHeader*>(TakeSpace(Stream::kDurable, sizeof(RecordHeader), &location));
+  *drop = RecordHeader{};
+  drop->type = RecordType::kDrop;
+  drop->partition = id.value();
+  drop->lsn = below;
+  CountTombstone(location, sizeof(RecordHeader));
+  return Room::kReady;
+}
+
+}  // namespace tidepool::storage

@@ -1,0 +1,325 @@
+// Random histories of one core on a device that loses, tears and reorders: after each crash exactly
+// the state at the last mark is there (Durability::kAsync), after any number of lives. One seed per
+// history; TP_TEST_SEED repeats one.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "tests/storage/durable/durable_node.h"
+
+namespace tidepool::storage {
+namespace {
+
+constexpr int kPartitions = 2;
+constexpr int kKeys = 6;
+
+struct Value {
+  std::string text;
+  std::uint64_t expiry_ms = 0;  // 0: never.
+};
+// Of each partition; none: it does not exist.
+using Content = std::map<std::string, Value>;
+using State = std::array<std::optional<Content>, kPartitions>;
+
+class History {
+ public:
+  explicit History(std::uint64_t seed)
+      : random_(seed), node_(Options(seed, random_)), seed_(seed) {}
+
+  void Run() {
+    const int lives = 2 + static_cast<int>(Below(3));
+    Begin();
+    for (int life = 0; life < lives; ++life) {
+      const std::uint64_t steps = Below(120);
+      if (Below(2) == 0) node_.device->PowerOffAfterWrites(Below(60));
+      for (std::uint64_t i = 0; i < steps && !node_.device->powered_off(); ++i) Step();
+      ++crashes;
+      node_.Crash();
+      Recover();
+    }
+    node_.core->CheckInvariants();
+  }
+
+  int crashes = 0;
+
+ private:
+  static DurableNodeOptions Options(std::uint64_t seed, std::mt19937_64& random) {
+    DurableNodeOptions options;
+    options.device_seed = seed;
+    options.block_bytes = 8192 << random() % 2;
+    options.blocks = 40 + random() % 24;
+    options.slots = 16 + random() % 16;
+    options.core.mark_interval_ms = 100;
+    options.core.victim_sample_segments = 4 + random() % 64;
+    return options;
+  }
+  std::uint64_t Below(std::uint64_t bound) { return random_() % bound; }
+  static PartitionId Id(int i) {
+    return PartitionId(NamespaceId(1), static_cast<std::uint32_t>(i));
+  }
+  std::string KeyOf(std::uint64_t i) const { return "key" + std::to_string(i); }
+  PartitionOptions Async() const {
+    PartitionOptions options;
+    options.durability = Durability::kAsync;
+    return options;
+  }
+
+  void Begin() {
+    REQUIRE(node_.Start({}).ok());
+    for (int i = 0; i < kPartitions; ++i) Add(i);
+    begun_ = node_.core->counters().mark.begun;
+    snapshots_ = {State()};
+  }
+  void Add(int i) {
+    partitions_[i] = node_.core->AddPartition(Id(i), Term(++term_), Async()).value();
+    terms_[i] = term_;
+    state_[i].emplace();
+  }
+
+  void Step() {
+    const auto i = static_cast<int>(Below(kPartitions));
+    const std::string key = KeyOf(Below(kKeys));
+    switch (Below(16)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        return Put(i, key);
+      case 6:
+      case 7:
+        return Delete(i, key);
+      case 8:
+        Check(i, key, state_);
+        return;
+      case 9:
+        node_.AdvanceMs(Below(120));
+        return;
+      case 10:
+        if (Below(8) == 0) return DropAndAdd(i);
+        if (Below(4) == 0) node_.core->Persist([](const Status&) {});
+        return;
+      default:
+        for (std::uint64_t n = Below(6); n > 0; --n) Work();
+    }
+  }
+  // Notes what the cut of a mark has seen.
+  void Work() {
+    node_.Work();
+    if (verifying_) return;  // Nothing changes then but what has expired.
+    const MarkCounters marks = node_.core->counters().mark;
+    if (marks.begun != begun_) {
+      REQUIRE(marks.begun == begun_ + 1);
+      begun_ = marks.begun;
+      snapshots_.push_back(state_);
+    }
+    // Of marks that are durable the last one counts, and the one under way may.
+    while (snapshots_.size() > 1 + (marks.begun - marks.marks)) {
+      snapshots_.erase(snapshots_.begin());
+    }
+  }
+  void Put(int i, const std::string& key) {
+    Value value;
+    const std::uint64_t sizes[] = {0, 8, 8, 100, 1'000, 2'000};
+    value.text = std::string(sizes[Below(6)], static_cast<char>('a' + Below(26)));
+    std::uint64_t ttl_ms = kTtlNone;
+    if (Below(6) == 0) {
+      ttl_ms = 1 + Below(150);
+      value.expiry_ms = node_.core->NowMs() + ttl_ms;
+    }
+    PutOptions put;
+    put.ttl_ms = ttl_ms;
+    HashOutcome outcome;
+    Operate(
+        [&] {
+          return partitions_[i]->hash().Put(AsBytes(key), DurableNode::Hash(key),
+                                            AsBytes(value.text), put, node_.core->NowMs());
+        },
+        &outcome);
+    if (outcome.code == StatusCode::kOk) (*state_[i])[key] = value;
+  }
+  void Delete(int i, const std::string& key) {
+    HashOutcome outcome;
+    Operate(
+        [&] {
+          return partitions_[i]->hash().Delete(AsBytes(key), DurableNode::Hash(key), Lsn(),
+                                               node_.core->NowMs());
+        },
+        &outcome);
+    if (outcome.code == StatusCode::kOk || outcome.code == StatusCode::kNotFound) {
+      state_[i]->erase(key);
+    }
+  }
+  // The same as DurableNode::Run, but that marks are noted.
+  template <typename Operation>
+  void Operate(Operation&& operation, HashOutcome* outcome) {
+    for (int tries = 0; tries < 30; ++tries) {
+      *outcome = operation();
+      if (node_.core->blocked()) {
+        if (const StatusCode lost = node_.core->TakeLost(); lost != StatusCode::kOk) {
+          outcome->code = lost;
+          return;
+        }
+        bool ran = false;
+        const std::function<void()> run = [&] {
+          *outcome = operation();
+          if (node_.core->blocked()) {
+            const StatusCode lost = node_.core->TakeLost();
+            if (lost == StatusCode::kOk) return node_.core->Fetch(run);
+            outcome->code = lost;
+          }
+          ran = true;
+        };
+        node_.core->Fetch(run);
+        while (!ran) Work();
+      }
+      if (outcome->code != StatusCode::kResourceExhausted) return;
+      if (!node_.core->TakeRefused() || !node_.core->makes_room()) return;
+      Work();
+    }
+  }
+  void DropAndAdd(int i) {
+    node_.core->DropPartition(Id(i));
+    state_[i].reset();
+    const auto added = node_.core->AddPartition(Id(i), Term(++term_), Async());
+    if (!added.ok()) {
+      // The device has no room to note the drop.
+      for (int n = 0; n < 200 && !node_.device->powered_off(); ++n) Work();
+      return Add(i);
+    }
+    partitions_[i] = *added;
+    terms_[i] = term_;
+    state_[i].emplace();
+  }
+
+  std::string TextOf(int i, const std::string& key) {
+    HashOutcome outcome;
+    std::string text;
+    Operate(
+        [&] {
+          HashOutcome got =
+              partitions_[i]->hash().Get(AsBytes(key), DurableNode::Hash(key), node_.core->NowMs());
+          if (!node_.core->blocked() && got.code == StatusCode::kOk) text = AsText(got.value);
+          return got;
+        },
+        &outcome);
+    if (outcome.code == StatusCode::kOk) return text;
+    return "<" + std::string(StatusCodeName(outcome.code)) + ">";
+  }
+  std::string Expected(int i, const std::string& key, const State& state) {
+    if (!state[i].has_value()) return "<NOT_FOUND>";
+    const auto found = state[i]->find(key);
+    if (found == state[i]->end()) return "<NOT_FOUND>";
+    const std::uint64_t expiry_ms = found->second.expiry_ms;
+    if (expiry_ms != 0 && expiry_ms <= node_.core->NowMs()) return "<NOT_FOUND>";
+    return found->second.text;
+  }
+  void Check(int i, const std::string& key, const State& state) {
+    const std::string text = TextOf(i, key);
+    if (node_.device->powered_off()) return;  // It could not be read.
+    INFO("seed " << seed_ << ", partition " << i << ", " << key);
+    REQUIRE(text == Expected(i, key, state));
+  }
+
+  bool IsState(const std::map<std::pair<int, std::string>, std::string>& found,
+               const State& state) {
+    for (const auto& [where, text] : found) {
+      if (text != Expected(where.first, where.second, state)) return false;
+    }
+    return true;
+  }
+
+  void Recover() {
+    std::vector<RecoverablePartition> wanted;
+    for (int i = 0; i < kPartitions; ++i) wanted.push_back({Id(i), Term(terms_[i]), Async()});
+    node_.AdvanceMs(Below(50));
+    for (;;) {
+      if (Below(3) == 0) node_.device->PowerOffAfterWrites(Below(12));
+      const Status started = node_.Start(wanted);
+      if (started.ok() && !node_.device->powered_off()) break;
+      INFO("seed " << seed_ << ": " << started.ToString());
+      REQUIRE(node_.device->powered_off());
+      ++crashes;
+      node_.Crash();
+    }
+    for (int i = 0; i < kPartitions; ++i) {
+      INFO("seed " << seed_);
+      REQUIRE(node_.report.partitions[i].lost == StatusCode::kOk);
+      partitions_[i] = node_.core->Adopt(Id(i), Term(++term_));
+      REQUIRE(partitions_[i] != nullptr);
+      terms_[i] = term_;
+    }
+    node_.core->CheckInvariants();
+    std::map<std::pair<int, std::string>, std::string> found;
+    verifying_ = true;
+    for (int i = 0; i < kPartitions; ++i) {
+      for (int k = 0; k < kKeys; ++k) found[{i, KeyOf(k)}] = TextOf(i, KeyOf(k));
+    }
+    verifying_ = false;
+    if (node_.device->powered_off()) {
+      ++crashes;
+      node_.Crash();
+      return Recover();
+    }
+    const auto is_it = [&](const State& state) { return IsState(found, state); };
+    const auto match = std::find_if(snapshots_.begin(), snapshots_.end(), is_it);
+    if (match == snapshots_.end()) {
+      for (const auto& [where, text] : found) {
+        std::cerr << "partition " << where.first << " " << where.second << " " << text.substr(0, 12)
+                  << " (" << text.size() << ")";
+        for (const State& each : snapshots_) {
+          const std::string expected = Expected(where.first, where.second, each);
+          std::cerr << " / " << expected.substr(0, 12) << " (" << expected.size() << ")";
+        }
+        std::cerr << "\n";
+      }
+    }
+    INFO("seed " << seed_);
+    REQUIRE(match != snapshots_.end());
+    state_ = *match;
+    for (auto& content : state_) {
+      if (!content.has_value()) content.emplace();
+    }
+    begun_ = node_.core->counters().mark.begun;
+    snapshots_ = {state_};
+  }
+
+  std::mt19937_64 random_;
+  DurableNode node_;
+  const std::uint64_t seed_;
+  std::uint32_t term_ = 0;
+  std::array<Partition*, kPartitions> partitions_{};
+  std::array<std::uint32_t, kPartitions> terms_{};
+  State state_;
+  // What recovery may find: of the last durable mark, and of the one under way.
+  std::vector<State> snapshots_;
+  std::uint64_t begun_ = 0;
+  bool verifying_ = false;
+};
+
+void RunHistories(int count) {
+  const char* given = std::getenv("TP_TEST_SEED");
+  const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 0)
+                                               : std::uint64_t{std::random_device{}()} << 20;
+  std::cout << "TP_TEST_SEED=" << first << " and up\n";
+  int crashes = 0;
+  for (int i = 0; i < (given != nullptr ? 1 : count); ++i) {
+    History history(first + static_cast<std::uint64_t>(i));
+    history.Run();
+    crashes += history.crashes;
+  }
+  std::cout << crashes << " crashes\n";
+}
+
+TEST_CASE("AfterEachCrashTheStateIsThatOfTheLastMark") {
+  const char* count = std::getenv("TP_TEST_HISTORIES");
+  RunHistories(count != nullptr ? std::atoi(count) : 500);
+}
+
+}  // namespace
+}  // namespace tidepool::storage

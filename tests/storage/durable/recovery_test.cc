@@ -1,0 +1,228 @@
+// What a core finds again after a crash.
+#include "storage/durable/recovery.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/storage/durable/durable_node.h"
+
+namespace tidepool::storage {
+namespace {
+
+const PartitionId kId(NamespaceId(1), 0);
+
+PartitionOptions Async() {
+  PartitionOptions options;
+  options.durability = Durability::kAsync;
+  return options;
+}
+
+std::vector<RecoverablePartition> One(std::uint32_t term) { return {{kId, Term(term), Async()}}; }
+
+std::string KeyOf(int i) { return "key" + std::to_string(i); }
+
+Partition* First(DurableNode& node) {
+  REQUIRE(node.Start({}).ok());
+  return node.core->AddPartition(kId, Term(1), Async()).value();
+}
+
+Partition* Again(DurableNode& node, std::uint32_t term = 1) {
+  const Status started = node.Start(One(term));
+  INFO(started.ToString());
+  REQUIRE(started.ok());
+  REQUIRE(node.report.partitions.size() == 1);
+  Partition* partition = node.core->Adopt(kId, Term(term + 1));
+  REQUIRE(partition != nullptr);
+  node.core->CheckInvariants();
+  return partition;
+}
+
+TEST_CASE("WhatWasMarkedIsThereAfterACrash") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  for (int i = 0; i < 500; ++i) {
+    REQUIRE(node.Put(partition, KeyOf(i), "value" + std::to_string(i)).code == StatusCode::kOk);
+  }
+  for (int i = 0; i < 500; i += 3) node.Delete(partition, KeyOf(i));
+  REQUIRE(node.Persist().ok());
+  CHECK(node.core->last_durable_at_ms() == node.core->NowMs());
+  const Lsn last = partition->last_lsn();
+  node.Crash();
+  partition = Again(node);
+  CHECK(node.report.partitions[0].records == 333);
+  CHECK(node.report.partitions[0].last_lsn == last);
+  CHECK(node.report.partitions[0].lost == StatusCode::kOk);
+  for (int i = 0; i < 500; ++i) {
+    const std::string value = "value" + std::to_string(i);
+    REQUIRE(node.Text(partition, KeyOf(i)) == (i % 3 == 0 ? "<NOT_FOUND>" : value));
+  }
+}
+
+TEST_CASE("MarksComeByThemselves") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  node.Put(partition, "key", "value");
+  const std::uint64_t put_at_ms = node.core->NowMs();
+  for (int i = 0; i < 200 && node.core->last_durable_at_ms() < put_at_ms + 1; ++i) {
+    node.AdvanceMs(10);
+    node.Work();
+  }
+  REQUIRE(node.core->last_durable_at_ms() >= put_at_ms);
+  node.Crash();
+  CHECK(node.Text(Again(node), "key") == "value");
+}
+
+TEST_CASE("WhatWasNotMarkedIsGoneForGood") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  node.Put(partition, "key", "marked");
+  REQUIRE(node.Persist().ok());
+  const std::uint64_t marks = node.core->counters().mark.marks;
+  // Some of it is written, as its segments are full.
+  for (int i = 0; i < 300; ++i) {
+    node.Put(partition, KeyOf(i), std::string(200, 'n'));
+    node.Put(partition, "key", "not marked");
+    node.Work();
+  }
+  REQUIRE(node.core->counters().mark.marks == marks);
+  node.Crash();
+  partition = Again(node, 1);
+  CHECK(node.report.partitions[0].records == 1);
+  CHECK(node.Text(partition, "key") == "marked");
+  node.Put(partition, "other", "of the second life");
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  partition = Again(node, 2);
+  CHECK(node.report.partitions[0].records == 2);
+  CHECK(node.Text(partition, "key") == "marked");
+  CHECK(node.Text(partition, "other") == "of the second life");
+}
+
+TEST_CASE("UpdatesInPlaceLeaveWhatIsMarkedAlone") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  node.Put(partition, "key", "one");
+  node.Put(partition, "key", "two");  // In place.
+  const std::uint64_t used = node.core->usage().live_bytes;
+  REQUIRE(node.Persist().ok());
+  node.Put(partition, "key", "six");  // Not in place any more.
+  CHECK(node.core->usage().live_bytes == used);
+  node.Crash();
+  CHECK(node.Text(Again(node), "key") == "two");
+}
+
+TEST_CASE("MoreThanMemoryComesBack") {
+  DurableNodeOptions options;
+  options.slots = 200;
+  options.blocks = 40;
+  DurableNode node(options);
+  Partition* partition = First(node);
+  for (int i = 0; i < 1'500; ++i) {
+    REQUIRE(node.Put(partition, KeyOf(i), std::string(1'000, 'v') + std::to_string(i)).code ==
+            StatusCode::kOk);
+    node.Work();
+  }
+  REQUIRE(node.core->usage().spilled_bytes > 0);
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  partition = Again(node);
+  for (int i = 0; i < 1'500; ++i) {
+    REQUIRE(node.Text(partition, KeyOf(i)) == std::string(1'000, 'v') + std::to_string(i));
+  }
+}
+
+TEST_CASE("ADroppedPartitionDoesNotComeBackWithItsId") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  node.Put(partition, "old", "value");
+  REQUIRE(node.Persist().ok());
+  SECTION("in one life") {
+    node.core->DropPartition(kId);
+    partition = node.core->AddPartition(kId, Term(1), Async()).value();
+  }
+  SECTION("over lives") {
+    node.Crash();
+    REQUIRE(node.Start({}).ok());
+    node.Crash();
+    REQUIRE(node.Start({}).ok());
+    partition = node.core->AddPartition(kId, Term(1), Async()).value();
+  }
+  node.Put(partition, "new", "value");
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  partition = Again(node);
+  CHECK(node.report.partitions[0].records == 1);
+  CHECK(node.Text(partition, "old") == "<NOT_FOUND>");
+  CHECK(node.Text(partition, "new") == "value");
+}
+
+TEST_CASE("VolatilePartitionsLeaveNothing") {
+  DurableNode node({});
+  REQUIRE(node.Start({}).ok());
+  Partition* partition = node.core->AddPartition(kId, Term(1), {}).value();
+  for (int i = 0; i < 200; ++i) node.Put(partition, KeyOf(i), std::string(500, 'v'));
+  REQUIRE(node.Persist().ok());
+  CHECK(node.device->counters().bytes_written < 300'000);
+  node.Crash();
+  REQUIRE(node.Start(One(1)).ok());
+  CHECK(node.report.partitions[0].records == 0);
+  CHECK(node.volume->slots_free() == node.volume->slot_count());
+}
+
+TEST_CASE("AFailedWriteEndsDurabilityAndIsTold") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  node.Put(partition, "key", "durable");
+  REQUIRE(node.Persist().ok());
+  FaultRule rule;
+  rule.operation =
+      GENERATE(DeviceOperation::kWrite, DeviceOperation::kFlush, DeviceOperation::kWriteThrough);
+  rule.error = EIO;
+  node.device->AddRule(rule);
+  node.Put(partition, "key", "not durable");
+  CHECK(node.Persist().code() == StatusCode::kDeviceError);
+  CHECK(node.core->commit_failed() == StatusCode::kDeviceError);
+  CHECK(node.Persist().code() == StatusCode::kDeviceError);
+  // Reads go on, writes do not.
+  CHECK(node.Text(partition, "key") == "not durable");
+  CHECK(node.Put(partition, "key", "refused").code == StatusCode::kResourceExhausted);
+  CHECK(node.Text(partition, "key") == "not durable");
+  node.core->CheckInvariants();
+  node.Crash();
+  const std::string text = node.Text(Again(node), "key");
+  // A mark whose write failed may be there, or not.
+  if (rule.operation == DeviceOperation::kWriteThrough && text != "durable") {
+    CHECK(text == "not durable");
+  } else {
+    CHECK(text == "durable");
+  }
+}
+
+TEST_CASE("ADamagedSegmentIsALossAndNoOlderCopy") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  for (int i = 0; i < 200; ++i) node.Put(partition, KeyOf(i), std::string(500, 'v'));
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  REQUIRE(node.Start(One(1)).ok());
+  const std::uint64_t at = node.volume->layout(0).SlotOffset(2) + 3'000;
+  node.Crash();
+  node.device->FlipBit(at, 3);
+  REQUIRE(node.Start(One(1)).ok());
+  REQUIRE(node.report.partitions.size() == 1);
+  CHECK(node.report.partitions[0].lost == StatusCode::kDataLoss);
+  // It is told again, until the partition is made anew.
+  node.Crash();
+  REQUIRE(node.Start(One(1)).ok());
+  CHECK(node.report.partitions[0].lost == StatusCode::kDataLoss);
+  node.core->DropIncoming(kId);
+  partition = node.core->AddPartition(kId, Term(2), Async()).value();
+  node.Put(partition, "new", "value");
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  partition = Again(node, 2);
+  CHECK(node.report.partitions[0].lost == StatusCode::kOk);
+  CHECK(node.report.partitions[0].records == 1);
+}
+
+}  // namespace
+}  // namespace tidepool::storage
