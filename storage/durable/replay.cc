@@ -47,6 +47,23 @@ std::uint64_t ExpiryOf(const RecordHeader& header, const std::byte* at) {
   return LoadUnaligned<std::uint64_t>(at + RecordBytes(header.key_bytes, header.value_bytes, 0));
 }
 
+// The record at `at`, of `bytes`.
+ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
+                        std::uint64_t bytes) {
+  ReplayedRecord record;
+  record.header = header;
+  record.offset = static_cast<std::uint32_t>(at);
+  record.bytes = static_cast<std::uint32_t>(bytes);
+  const bool has_key = header.type == RecordType::kPut || header.type == RecordType::kTombstone;
+  if (!has_key) return record;
+  const std::size_t key_at = at + sizeof header;
+  record.key = image.subspan(key_at, header.key_bytes);
+  if (header.type != RecordType::kPut) return record;
+  record.value = image.subspan(key_at + header.key_bytes, header.value_bytes);
+  record.expiry_ms = ExpiryOf(header, image.data() + at);
+  return record;
+}
+
 }  // namespace
 
 std::uint32_t ReplaySegment(const SegmentImage& image,
@@ -56,45 +73,53 @@ std::uint32_t ReplaySegment(const SegmentImage& image,
   std::size_t at = sizeof(SegmentHeader);
   while (image.end == 0 || at < image.end) {
     if (limit - at < sizeof(RecordHeader)) return 0;
-    const std::byte* const from = image.bytes.data() + at;
-    ReplayedRecord record;
-    std::memcpy(&record.header, from, sizeof record.header);
-    const std::uint64_t bytes = LengthOf(record.header);
-    if (bytes == 0 || bytes > limit - at) return 0;
     // The image is aligned as segments are, so that this is a record where it lies.
-    if (record.header.crc32c !=
-        RecordChecksum(*reinterpret_cast<const RecordHeader*>(from), bytes, image.number)) {
-      return 0;
-    }
-    if (record.header.type == RecordType::kEnd) break;
-    record.offset = static_cast<std::uint32_t>(at);
-    record.bytes = static_cast<std::uint32_t>(bytes);
+    const auto& header = *reinterpret_cast<const RecordHeader*>(image.bytes.data() + at);
+    const std::uint64_t bytes = LengthOf(header);
+    if (bytes == 0 || bytes > limit - at) return 0;
+    if (header.crc32c != RecordChecksum(header, bytes, image.number)) return 0;
+    if (header.type == RecordType::kEnd) break;
+    if (header.type != RecordType::kPad) visit(RecordAt(image.bytes, at, header, bytes));
     at += bytes;
-    if (record.header.type == RecordType::kPad) continue;
-    record.key = image.bytes.subspan(
-        record.offset + sizeof(RecordHeader),
-        record.header.type == RecordType::kDrop ? std::size_t{0} : record.header.key_bytes);
-    record.expiry_ms = ExpiryOf(record.header, from);
-    visit(record);
   }
   return static_cast<std::uint32_t>(at);
 }
 
-void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location) {
+bool ReplayCommit(Bytes records, absl::FunctionRef<void(const ReplayedRecord&)> visit) {
+  for (std::size_t at = 0; at < records.size();) {
+    const std::size_t left = records.size() - at;
+    if (left < sizeof(RecordHeader)) return false;
+    const auto& header = *reinterpret_cast<const RecordHeader*>(records.data() + at);
+    if (header.type == RecordType::kEnd || header.type == RecordType::kPad) return false;
+    const std::uint64_t bytes = LengthOf(header);
+    if (bytes == 0 || bytes > left) return false;
+    visit(RecordAt(records, at, header, bytes));
+    at += bytes;
+  }
+  return true;
+}
+
+void NewestRecords::Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped) {
+  absl::erase_if(entries_, [&](const auto& each) {
+    const Entry& entry = each.second;
+    if (!entry.in_ring && !is_dropped(entry.location)) return false;
+    if (!entry.tombstone) --puts_;
+    return true;
+  });
+}
+
+void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring) {
   Entry entry;
   entry.lsn = record.header.lsn;
   entry.location = location;
   entry.expiry_ms = record.expiry_ms;
   entry.bytes = record.bytes;
-  entry.payload_bytes = static_cast<std::uint32_t>(std::uint64_t{record.header.key_bytes} +
-                                                   record.header.value_bytes);
+  entry.in_ring = in_ring;
+  entry.payload_bytes = static_cast<std::uint32_t>(record.key.size() + record.value.size());
   entry.tombstone = record.header.type == RecordType::kTombstone;
-  Add(record.key, entry);
-}
-
-void NewestRecords::Add(Bytes key, const Entry& entry) {
   last_lsn_ = std::max(last_lsn_, Lsn(entry.lsn));
-  const auto [found, added] = entries_.try_emplace({KeyHash(key), SecondHash(key)}, entry);
+  const Key key{KeyHash(record.key), SecondHash(record.key)};
+  const auto [found, added] = entries_.try_emplace(key, entry);
   if (added) {
     if (!entry.tombstone) ++puts_;
     return;

@@ -25,6 +25,7 @@ struct SegmentImage {
 struct ReplayedRecord {
   RecordHeader header;
   Bytes key;
+  Bytes value;
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
   std::uint64_t expiry_ms = 0;
@@ -36,15 +37,20 @@ struct ReplayedRecord {
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit);
 
+// The same of the records of a commit, whose checksum has been found right. False: not all of it is
+// records. For any bytes, which are aligned to 8.
+bool ReplayCommit(Bytes records, absl::FunctionRef<void(const ReplayedRecord&)> visit);
+
 // The newest record of each key of one partition. Memory beside --memory: some 70 bytes for each
 // key, until recovery is done. Keys are told apart by 128 bits of hash.
 class NewestRecords {
  public:
   struct Entry {
     std::uint64_t lsn = 0;
-    std::uint64_t location = 0;
+    std::uint64_t location = 0;  // Or, if it was found in the commit ring, where there.
     std::uint64_t expiry_ms = 0;
-    std::uint32_t bytes = 0;          // 0: it is in the commit ring.
+    std::uint32_t bytes = 0;
+    bool in_ring = false;
     std::uint32_t payload_bytes = 0;  // Key and value.
     bool tombstone = false;
   };
@@ -59,8 +65,10 @@ class NewestRecords {
   };
 
   // Of two copies with one LSN the first that was added counts.
-  void Add(const ReplayedRecord& record, std::uint64_t location);
-  void Add(Bytes key, const Entry& entry);
+  void Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring);
+  // Nothing counts any more of what was found in the ring, or of which `is_dropped(location)` says
+  // so.
+  void Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped);
   Lsn last_lsn() const { return last_lsn_; }
   std::uint64_t puts() const { return puts_; }
   const absl::flat_hash_map<Key, Entry>& entries() const { return entries_; }
