@@ -307,8 +307,8 @@ class Log {
     if (segments_[index].records == 0) MarkDead(index);
   }
   // A partition is gone from this log, so that what the log has of it so far is not to come back
-  // with one of the same id: what lies in segments with numbers below the one that it returns. 0: it
-  // could not be noted.
+  // with one of the same id: what lies in segments with numbers below the one that it returns. 0:
+  // it could not be noted.
   std::uint64_t NoteDrop(PartitionId id);
 
   // While set, making room never reclaims: the reclaimer itself is at work.

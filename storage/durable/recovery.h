@@ -17,6 +17,7 @@
 #include "storage/device/device_io.h"
 #include "storage/durable/commit.h"
 #include "storage/durable/mark.h"
+#include "storage/durable/newest_records.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/slot_scan.h"
 #include "storage/partition.h"

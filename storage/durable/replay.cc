@@ -2,45 +2,10 @@
 
 #include <cstring>
 
-#include "proto/base/key_hash.h"
-#include "proto/base/limits.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
 namespace {
-
-// Independent of KeyHash: of the key's bytes in another order.
-std::uint64_t SecondHash(Bytes key) {
-  std::uint64_t hash = 0x9e3779b97f4a7c15ull ^ key.size();
-  const auto mix = [&hash](std::uint64_t word) {
-    const auto product = static_cast<unsigned __int128>(hash ^ word) * 0xa0761d6478bd642full;
-    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  };
-  std::size_t at = key.size();
-  for (; at >= 8; at -= 8) mix(LoadUnaligned<std::uint64_t>(key.data() + at - 8));
-  std::uint64_t rest = 0;
-  if (at > 0) std::memcpy(&rest, key.data(), at);
-  mix(rest);
-  return hash;
-}
-
-// Bytes of the record; 0: it cannot be one.
-std::uint64_t LengthOf(const RecordHeader& header) {
-  switch (header.type) {
-    case RecordType::kPut:
-      return RecordBytes(header.key_bytes, header.value_bytes, header.flags);
-    case RecordType::kPad:
-      return RecordBytes(0, header.value_bytes, 0);
-    case RecordType::kTombstone:
-      return RecordBytes(header.key_bytes, 0, 0);
-    case RecordType::kDrop:
-    case RecordType::kEnd:
-      return sizeof header;
-    case RecordType::kPutExtent:
-      break;
-  }
-  return 0;
-}
 
 std::uint64_t ExpiryOf(const RecordHeader& header, const std::byte* at) {
   if (header.type != RecordType::kPut || (header.flags & kRecordExpiry) == 0) return 0;
@@ -66,6 +31,23 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
 
 }  // namespace
 
+std::uint64_t ReplayedBytes(const RecordHeader& header) {
+  switch (header.type) {
+    case RecordType::kPut:
+      return RecordBytes(header.key_bytes, header.value_bytes, header.flags);
+    case RecordType::kPad:
+      return RecordBytes(0, header.value_bytes, 0);
+    case RecordType::kTombstone:
+      return RecordBytes(header.key_bytes, 0, 0);
+    case RecordType::kDrop:
+    case RecordType::kEnd:
+      return sizeof header;
+    case RecordType::kPutExtent:
+      break;
+  }
+  return 0;
+}
+
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit) {
   const std::size_t limit = image.end != 0 ? image.end : image.bytes.size();
@@ -75,7 +57,7 @@ std::uint32_t ReplaySegment(const SegmentImage& image,
     if (limit - at < sizeof(RecordHeader)) return 0;
     // The image is aligned as segments are, so that this is a record where it lies.
     const auto& header = *reinterpret_cast<const RecordHeader*>(image.bytes.data() + at);
-    const std::uint64_t bytes = LengthOf(header);
+    const std::uint64_t bytes = ReplayedBytes(header);
     if (bytes == 0 || bytes > limit - at) return 0;
     if (header.crc32c != RecordChecksum(header, bytes, image.number)) return 0;
     if (header.type == RecordType::kEnd) break;
@@ -91,43 +73,12 @@ bool ReplayCommit(Bytes records, absl::FunctionRef<void(const ReplayedRecord&)> 
     if (left < sizeof(RecordHeader)) return false;
     const auto& header = *reinterpret_cast<const RecordHeader*>(records.data() + at);
     if (header.type == RecordType::kEnd || header.type == RecordType::kPad) return false;
-    const std::uint64_t bytes = LengthOf(header);
+    const std::uint64_t bytes = ReplayedBytes(header);
     if (bytes == 0 || bytes > left) return false;
     visit(RecordAt(records, at, header, bytes));
     at += bytes;
   }
   return true;
-}
-
-void NewestRecords::Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped) {
-  absl::erase_if(entries_, [&](const auto& each) {
-    const Entry& entry = each.second;
-    if (!entry.in_ring && !is_dropped(entry.location)) return false;
-    if (!entry.tombstone) --puts_;
-    return true;
-  });
-}
-
-void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring) {
-  Entry entry;
-  entry.lsn = record.header.lsn;
-  entry.location = location;
-  entry.expiry_ms = record.expiry_ms;
-  entry.bytes = record.bytes;
-  entry.in_ring = in_ring;
-  entry.payload_bytes = static_cast<std::uint32_t>(record.key.size() + record.value.size());
-  entry.tombstone = record.header.type == RecordType::kTombstone;
-  last_lsn_ = std::max(last_lsn_, Lsn(entry.lsn));
-  const Key key{KeyHash(record.key), SecondHash(record.key)};
-  const auto [found, added] = entries_.try_emplace(key, entry);
-  if (added) {
-    if (!entry.tombstone) ++puts_;
-    return;
-  }
-  if (entry.lsn <= found->second.lsn) return;
-  if (!found->second.tombstone) --puts_;
-  if (!entry.tombstone) ++puts_;
-  found->second = entry;
 }
 
 }  // namespace tidepool::storage
