@@ -45,6 +45,7 @@ Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& opt
   std::unique_ptr<CoreStore> core(new CoreStore(options, pool, clock));
   if (core->spiller_ != nullptr) {
     TP_RETURN_IF_ERROR(core->spiller_->Open());
+    TP_RETURN_IF_ERROR(core->ring_->Open());
     TP_RETURN_IF_ERROR(core->marker_->Open());
   }
   if (core->memory_.reserve_promised()) core->lease_word_ = core->AllocateWord();
@@ -67,7 +68,9 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
   log_.set_reclaimer(&compactor_);
   if (options.volume == nullptr) return;
   PartitionFinder& finder = *this;
-  marker_ = std::make_unique<Marker>(log_, *options.volume, options.core, options.mark_interval_ms);
+  ring_ = std::make_unique<CommitRing>(*options.volume, options.core);
+  marker_ = std::make_unique<Marker>(log_, *options.volume, *ring_, options.core,
+                                     options.mark_interval_ms);
   log_.set_durable_target(marker_.get());
   spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume, *marker_);
   log_.set_spill_target(spiller_.get());
@@ -80,6 +83,7 @@ CoreStore::~CoreStore() {
   partitions_.clear();
   spiller_.reset();
   marker_.reset();
+  ring_.reset();
   for (const std::uint64_t chunk : word_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
 }
 
@@ -125,6 +129,11 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
                         " was dropped from this core",
                     "delete something, or start with more --nvm-size");
     }
+    if (options.durability == Durability::kSync && !recovered_) {
+      return Status(StatusCode::kFailedPrecondition,
+                    "partition " + std::to_string(id.value()) +
+                        " is to be durable at once, and the device was not recovered");
+    }
     options.tombstones = true;
     // Their slots are published before the commit, so nobody may look at them but through here.
     if (options.durability == Durability::kSync) options.update_in_place = false;
@@ -143,6 +152,7 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
     free_words_.push_back(guard);
     return exhausted;
   }
+  if (options.durability == Durability::kSync) partition->UseRing(ring_.get());
   return partition;
 }
 
@@ -171,17 +181,30 @@ Result<Partition*> CoreStore::AddFilled(const RecoverablePartition& wanted, std:
 Result<RecoveryReport> CoreStore::Recover(std::span<const RecoverablePartition> partitions) {
   TP_CHECK(marker_ != nullptr);
   TP_CHECK(partitions_.empty() && incoming_.empty());
+  recovered_ = true;
   return Recovery(*this, clock_).Run(partitions);
 }
 
 // Its records, which stay on the device for a while, must not come back with a later partition of
 // the same id.
 void CoreStore::NoteDrop(PartitionId id) {
-  if (log_.NoteDrop(id) == Room::kNone) unnoted_drops_.push_back(id);
+  const std::uint64_t below = log_.NoteDrop(id);
+  if (below != 0) {
+    ring_->AddDrop(id, below);
+  } else {
+    unnoted_drops_.push_back(id);
+  }
 }
 
 void CoreStore::NoteDropsAgain() {
   for (PartitionId id : std::exchange(unnoted_drops_, {})) NoteDrop(id);
+}
+
+unsigned CoreStore::PollRing() {
+  int error = 0;
+  const unsigned done = ring_->Poll(&error);
+  if (error != 0) marker_->Fail(error, "write a commit");
+  return done;
 }
 
 Partition* CoreStore::FindIncoming(PartitionId id) const {
@@ -285,6 +308,7 @@ std::vector<int> CoreStore::device_descriptors() const {
   std::vector<int> descriptors = spiller_->descriptors();
   descriptors.insert(descriptors.end(), marker_->descriptors().begin(),
                      marker_->descriptors().end());
+  if (ring_->descriptor() >= 0) descriptors.push_back(ring_->descriptor());
   return descriptors;
 }
 
@@ -370,6 +394,7 @@ StoreCounters CoreStore::counters() const {
   counters.refused_for_memory = refused_before_;
   if (spiller_ != nullptr) counters.spill = spiller_->counters();
   if (marker_ != nullptr) counters.mark = marker_->counters();
+  if (ring_ != nullptr) counters.commit = ring_->counters();
   counters.rebuilt_buckets = rebuilt_before_;
   for (const auto& [id, partition] : partitions_) {
     counters.refused_for_memory += partition->refused_for_memory_;

@@ -18,6 +18,7 @@
 #include "storage/arena.h"
 #include "storage/compactor.h"
 #include "storage/core_memory.h"
+#include "storage/durable/commit_ring.h"
 #include "storage/durable/marker.h"
 #include "storage/durable/recovery.h"
 #include "storage/log.h"
@@ -71,6 +72,7 @@ struct StoreCounters {
   std::uint64_t refused_for_memory = 0;
   SpillCounters spill;
   MarkCounters mark;
+  CommitCounters commit;
 };
 
 // Owner core only, except Create and the destructor, which may run on another thread before and
@@ -89,8 +91,8 @@ class CoreStore final : private PartitionFinder {
   CoreId core() const { return options_.core; }
 
   // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted,
-  // kFailedPrecondition (it is to be durable, and there is no volume), kUnimplemented (it is to be
-  // durable, and is of another kind than hash).
+  // kFailedPrecondition (it is to be durable, and there is no volume; or kSync, and Recover was not
+  // called), kUnimplemented (it is to be durable, and is of another kind than hash).
   Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
   // Null if this core does not hold it. One hash look-up.
   Partition* Find(PartitionId id) const {
@@ -146,11 +148,14 @@ class CoreStore final : private PartitionFinder {
   // The same, and there will be memory.
   bool refused() const { return log_.refused() && makes_room(); }
   // Moves on what devices do. Returns how much was done. Ends the validity of views.
-  unsigned Poll() { return spiller_ == nullptr ? 0 : spiller_->Poll() + marker_->Poll(); }
+  unsigned Poll() {
+    return spiller_ == nullptr ? 0 : PollRing() + spiller_->Poll() + marker_->Poll();
+  }
   // Before the core sleeps: what Poll would hand to the devices in turns goes now. False: Poll has
   // something to do at once.
   bool SubmitToDevices() {
     if (spiller_ == nullptr) return true;
+    ring_->Submit();
     const bool nothing = marker_->Submit();
     return spiller_->Submit() && nothing;
   }
@@ -171,6 +176,19 @@ class CoreStore final : private PartitionFinder {
   // Wall time of the last mark, 0: there is none.
   std::uint64_t last_durable_at_ms() const {
     return marker_ == nullptr ? 0 : marker_->last_durable_at_ms();
+  }
+  // After an operation on this partition: the position that must be durable before anybody hears of
+  // its outcome; 0: none. One compare, but for Durability::kSync. A read waits for all that was
+  // changed in its partition, whether it has met that or not.
+  std::uint64_t TakeCommitWait(const Partition& partition) const {
+    if (partition.options().durability != Durability::kSync) [[likely]]
+      return 0;
+    const std::uint64_t position = partition.commit_position();
+    return position > ring_->durable_position() ? position : 0;
+  }
+  // Moves in Poll: whoever waits for this position or a smaller one waits no more.
+  std::uint64_t durable_position() const {
+    return ring_ == nullptr ? 0 : ring_->durable_position();
   }
   // Other than kOk: the device has failed (kDeviceError). Nothing becomes durable any more, writes
   // to durable partitions are to be refused, reads go on.
@@ -198,6 +216,7 @@ class CoreStore final : private PartitionFinder {
                                                    PartitionOptions options,
                                                    std::uint64_t records = 0);
   Result<Partition*> AddFilled(const RecoverablePartition& wanted, std::uint64_t records);
+  unsigned PollRing();
   void NoteDrop(PartitionId id);
   void NoteDropsAgain();
   void Retire(std::unique_ptr<Partition> partition);
@@ -218,8 +237,10 @@ class CoreStore final : private PartitionFinder {
   CoreMemory memory_;
   Log log_;
   Compactor compactor_;
-  std::unique_ptr<Marker> marker_;    // Null: there is no volume.
+  std::unique_ptr<CommitRing> ring_;  // Null: there is no volume.
+  std::unique_ptr<Marker> marker_;    // The same.
   std::unique_ptr<Spiller> spiller_;  // Null: nothing leaves DRAM.
+  bool recovered_ = false;
   std::vector<PartitionId> unnoted_drops_;
   bool fetching_index_ = false;  // Work on an index waits for records.
   std::uint64_t index_not_before_ns_ = 0;

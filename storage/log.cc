@@ -23,11 +23,8 @@ std::uint8_t Log::FlagsOf(const LogRecord& change) {
 }
 
 std::uint64_t Log::BytesFor(const LogRecord& change) const {
-  if (change.type != LogRecordType::kPut) return RecordBytes(change.key.size(), 0, 0);
-  return RecordBytes(
-      change.key.size(),
-      change.extent_segments.size() * 4 + change.value.size() + change.value_tail.size(),
-      FlagsOf(change));
+  return EncodedBytes(
+      change, change.type == LogRecordType::kPut ? RecordType::kPut : RecordType::kTombstone);
 }
 
 Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
@@ -120,32 +117,43 @@ std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* loc
 
 std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType type, Lsn lsn) {
   const bool tombstone = type == RecordType::kTombstone;
-  const std::uint8_t flags = tombstone ? std::uint8_t{0} : FlagsOf(change);
-  const std::size_t numbers = change.extent_segments.size() * 4;
-  const std::size_t stored =
-      tombstone ? 0 : numbers + change.value.size() + change.value_tail.size();
-  const std::uint64_t bytes = RecordBytes(change.key.size(), stored, flags);
+  const std::uint64_t bytes = EncodedBytes(change, type);
   std::uint64_t location = 0;
   std::byte* at = TakeSpace(stream, bytes, &location);
+  Encode(change, type, lsn, bytes, at);
+  if (tombstone) CountTombstone(location, bytes);
+  if (!tombstone && change.expiry_ms != 0) NoteExpiry(location, change.expiry_ms);
+  return location;
+}
 
-  auto* header = reinterpret_cast<RecordHeader*>(at);
-  *header = RecordHeader{};
-  header->lsn = lsn.value();
-  header->value_bytes = tombstone ? 0 : static_cast<std::uint32_t>(change.value_bytes);
-  header->key_bytes = static_cast<std::uint16_t>(change.key.size());
-  header->type = type;
-  header->flags = flags;
-  header->partition = change.partition.value();
+std::uint64_t Log::EncodedBytes(const LogRecord& change, RecordType type) {
+  if (type == RecordType::kTombstone) return RecordBytes(change.key.size(), 0, 0);
+  return RecordBytes(
+      change.key.size(),
+      change.extent_segments.size() * 4 + change.value.size() + change.value_tail.size(),
+      FlagsOf(change));
+}
+
+void Log::Encode(const LogRecord& change, RecordType type, Lsn lsn, std::uint64_t bytes,
+                 std::byte* at) {
+  const bool tombstone = type == RecordType::kTombstone;
+  const std::uint8_t flags = tombstone ? std::uint8_t{0} : FlagsOf(change);
+  RecordHeader header{};
+  header.lsn = lsn.value();
+  header.value_bytes = tombstone ? 0 : static_cast<std::uint32_t>(change.value_bytes);
+  header.key_bytes = static_cast<std::uint16_t>(change.key.size());
+  header.type = type;
+  header.flags = flags;
+  header.partition = change.partition.value();
+  std::memcpy(at, &header, sizeof header);
   std::byte* to = at + sizeof(RecordHeader);
   const auto put = [&to](const void* from, std::size_t count) {
     if (count != 0) std::memcpy(to, from, count);
     to += count;
   };
   put(change.key.data(), change.key.size());
-  if (tombstone) {
-    CountTombstone(location, bytes);
-  } else {
-    put(change.extent_segments.data(), numbers);
+  if (!tombstone) {
+    put(change.extent_segments.data(), change.extent_segments.size() * 4);
     put(change.value.data(), change.value.size());
     put(change.value_tail.data(), change.value_tail.size());
   }
@@ -156,13 +164,11 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
   if ((flags & kRecordExpiry) != 0) {
     StoreUnaligned(to, change.expiry_ms);
     to += kExpiryTrailerBytes;
-    NoteExpiry(location, change.expiry_ms);
   }
   if ((flags & kRecordClient) != 0) {
     StoreUnaligned(to, change.session.value());
     StoreUnaligned(to + 8, change.session_sequence);
   }
-  return location;
 }
 
 void Log::CountTombstone(std::uint64_t location, std::uint64_t bytes) {

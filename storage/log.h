@@ -174,6 +174,10 @@ class Log {
   // ---- Appending.
   static std::uint8_t FlagsOf(const LogRecord& change);
   std::uint64_t BytesFor(const LogRecord& change) const;
+  // A record as bytes, without its checksum: in a segment, or in the commit ring.
+  static std::uint64_t EncodedBytes(const LogRecord& change, RecordType type);
+  static void Encode(const LogRecord& change, RecordType type, Lsn lsn, std::uint64_t bytes,
+                     std::byte* at);
   // Makes sure that a record of `bytes` can be appended to `stream`. kMoved only if it had to
   // reclaim.
   Room MakeRoom(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {
@@ -306,8 +310,9 @@ class Log {
     if (segments_[index].records == 0) MarkDead(index);
   }
   // A partition is gone from this log, so that what the log has of it so far is not to come back
-  // with one of the same id. Room::kNone: it could not be noted.
-  Room NoteDrop(PartitionId id);
+  // with one of the same id: what lies in segments with numbers below the one that it returns. 0:
+  // it could not be noted.
+  std::uint64_t NoteDrop(PartitionId id);
 
   // While set, making room never reclaims: the reclaimer itself is at work.
   void set_reclaiming(bool reclaiming) { reclaiming_ = reclaiming; }

@@ -79,18 +79,18 @@ void Log::AdoptRecord(const AdoptedRecord& record) {
   if (record.expiry_ms != 0) NoteExpiry(record.location, record.expiry_ms);
 }
 
-Room Log::NoteDrop(PartitionId id) {
+std::uint64_t Log::NoteDrop(PartitionId id) {
   // What is in segments from here on is of a later partition.
   for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
     Open& open = open_[static_cast<int>(stream)];
     if (open.index == 0 || segments_[open.index].used == sizeof(SegmentHeader)) continue;
-    if (open.left == 0) return Room::kNone;  // EndDurable.
+    if (open.left == 0) return 0;  // EndDurable.
     Seal(open.index);
     open = {};
   }
   const std::uint64_t below = segments_.next_number();
   if (MakeRoom(Stream::kDurable, sizeof(RecordHeader), MemoryClass::kReserve) == Room::kNone) {
-    return Room::kNone;
+    return 0;
   }
   std::uint64_t location = 0;
   auto* drop =
@@ -100,7 +100,7 @@ Room Log::NoteDrop(PartitionId id) {
   drop->partition = id.value();
   drop->lsn = below;
   CountTombstone(location, sizeof(RecordHeader));
-  return Room::kReady;
+  return below;
 }
 
 }  // namespace tidepool::storage

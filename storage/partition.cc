@@ -6,6 +6,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
+#include "storage/durable/commit_ring.h"
 
 namespace tidepool::storage {
 
@@ -79,6 +80,14 @@ Lsn Partition::Apply(const LogRecord& record) {
   TP_CHECK(record.partition == id_);
   return store_->Apply(record);
 }
+
+void Partition::UseRing(CommitRing* ring) {
+  ring_ = ring;
+  ring->Use();
+  commit_position_ = ring->last_position();
+}
+
+void Partition::Commit(const LogRecord& change) { commit_position_ = ring_->Add(change); }
 
 void Partition::DropTombstonesBelow(Lsn floor) {
   tombstone_floor_ = floor;

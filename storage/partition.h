@@ -26,6 +26,8 @@
 
 namespace tidepool::storage {
 
+class CommitRing;
+
 // Kinds whose partitions take the operations of HashStore.
 inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered);
 // Those that take the operations of QueueStore.
@@ -148,9 +150,16 @@ class Partition {
   }
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);
+    if (ring_ != nullptr) [[unlikely]]
+      Commit(change);
   }
   // For recovery: it had versions up to this one.
   void RaiseLsn(Lsn lsn) { last_lsn_ = std::max(last_lsn_, lsn); }
+  // Of Durability::kSync: the ring that its changes go to from now on. Must outlive it. What went
+  // there before, such as the drop of an earlier partition of this id, is to be durable first.
+  void UseRing(CommitRing* ring);
+  // Where its last change stands there.
+  std::uint64_t commit_position() const { return commit_position_; }
   // For stores whose changes are no records.
   void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
   void CountRefused() {
@@ -169,6 +178,7 @@ class Partition {
 
  private:
   friend class CoreStore;
+  void Commit(const LogRecord& change);
   Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
             CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index,
             const TreeIndexOptions& tree);
@@ -194,6 +204,8 @@ class Partition {
   std::uint64_t* const guard_;  // In an arena.
   Lsn tombstone_floor_;
   std::vector<LogSink*> sinks_;
+  CommitRing* ring_ = nullptr;
+  std::uint64_t commit_position_ = 0;
   std::uint64_t refused_for_memory_ = 0;
   Log& log_;
   std::unique_ptr<Store> store_;

@@ -23,9 +23,10 @@ constexpr std::uint64_t kSlotsKept = 4;
 
 }  // namespace
 
-Marker::Marker(Log& log, Volume& volume, CoreId core, std::uint64_t interval_ms)
+Marker::Marker(Log& log, Volume& volume, CommitRing& ring, CoreId core, std::uint64_t interval_ms)
     : log_(log),
       volume_(volume),
+      ring_(ring),
       core_(core),
       interval_ms_(interval_ms),
       slots_kept_(kSlotsKept * volume.layout(0).cores),
@@ -147,7 +148,7 @@ bool Marker::HasChanged() const {
 }
 
 bool Marker::IsDue(std::uint64_t now_ms) const {
-  if (!persist_.empty()) return true;
+  if (!persist_.empty() || ring_.WantsMark()) return true;
   if (!HasChanged()) return false;
   if (now_ms - began_at_ms_ >= interval_ms_) return true;
   return !released_.empty() && volume_.slots_free() <= 2 * slots_kept_;
@@ -174,6 +175,7 @@ void Marker::Begin(std::uint64_t now_ms) {
     }
   }
   mark.next = log_.segments().next_number();
+  mark.ring = ring_.Cut();
   cut_.mark = mark;
   cut_.left = pieces_.size() + writes_;
   for (Piece& piece : pieces_) piece.in_cut = true;
@@ -219,6 +221,7 @@ void Marker::Advance() {
 
 void Marker::FinishCut() {
   cut_.step = Step::kNone;
+  ring_.FinishCut();
   block_ = (block_ + 1) % kMarkSlotsPerCore;
   durable_at_ms_ = cut_.mark.at_ms;
   ++counters_.marks;
@@ -279,6 +282,7 @@ void Marker::Fail(int error, const char* what) {
                     "replace the device; what is durable is as it was at the last mark");
   log::Error(failure_.ToString() + "; nothing becomes durable any more");
   log_.EndDurable();
+  ring_.Stop();
   for (Done& done : cut_.done) to_call_.emplace_back(std::move(done), failure_);
   for (Done& done : persist_) to_call_.emplace_back(std::move(done), failure_);
   cut_.done.clear();

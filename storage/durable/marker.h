@@ -13,6 +13,7 @@
 
 #include "proto/base/result.h"
 #include "storage/device/device_io.h"
+#include "storage/durable/commit_ring.h"
 #include "storage/durable/mark.h"
 #include "storage/log.h"
 #include "storage/nvm/volume.h"
@@ -43,7 +44,7 @@ struct MarkCounters {
 class Marker final : public DurableTarget {
  public:
   // All must outlive it.
-  Marker(Log& log, Volume& volume, CoreId core, std::uint64_t interval_ms);
+  Marker(Log& log, Volume& volume, CommitRing& ring, CoreId core, std::uint64_t interval_ms);
   ~Marker() override;
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;
@@ -68,6 +69,9 @@ class Marker final : public DurableTarget {
   // Before anything else: goes on behind `last`, the mark that counts, which lies in this one of
   // the core's two blocks.
   void GoOn(const Mark& last, std::uint64_t block);
+
+  // A write elsewhere has failed: as if it had been one of here.
+  void Fail(int error, const char* what);
 
   std::uint64_t last_durable_at_ms() const { return durable_at_ms_; }
   // Other than kOk: kDeviceError.
@@ -131,11 +135,11 @@ class Marker final : public DurableTarget {
   void FinishPiece(const Piece& piece, int error);
   void FinishHeader(Io io, int error);
   void FinishCut();
-  void Fail(int error, const char* what);
   void ReleaseSlots();
 
   Log& log_;
   Volume& volume_;
+  CommitRing& ring_;
   const CoreId core_;
   const std::uint64_t interval_ms_;
   const std::uint64_t slots_kept_;

@@ -22,6 +22,7 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
   TP_RETURN_IF_ERROR(ReadMarks());
   SortSegments();
   TP_RETURN_IF_ERROR(ReplayAll());
+  TP_RETURN_IF_ERROR(ReplayRing());
   TP_RETURN_IF_ERROR(Fill(partitions));
   TP_RETURN_IF_ERROR(WipeBeyond());
   TP_RETURN_IF_ERROR(End());
@@ -152,6 +153,11 @@ void Recovery::Visit(const ReplayedRecord& record, std::uint64_t number, std::ui
     core_.log_.AdoptRecord({location, 0, record.bytes, true});
     return;
   }
+  // Compaction takes each tombstone that it meets for one that counts, as it counts from its
+  // beginning; it drops those that nobody needs.
+  if (record.header.type == RecordType::kTombstone) {
+    core_.log_.AdoptRecord({location, 0, record.bytes, true});
+  }
   if (number < of.floor) return;
   if (of.wanted == nullptr) {
     of.unwanted_found = true;
@@ -162,7 +168,27 @@ void Recovery::Visit(const ReplayedRecord& record, std::uint64_t number, std::ui
     of.lost = StatusCode::kDataLoss;
     return;
   }
-  of.newest.Add(record, location);
+  of.newest.Add(record, location, false);
+}
+
+Status Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
+  // Nothing may be compacted before all of it is known.
+  const ReclaimingScope scope(core_.log_);
+  for (const auto& [key, entry] : newest.entries()) {
+    bool done = true;
+    if (entry.in_ring) {
+      done = AppendCommitted(partition, key.hash, entry);
+    } else if (!entry.tombstone) {
+      core_.log_.AdoptRecord({entry.location, entry.expiry_ms, entry.bytes, false});
+      done = partition.hash().Adopt(key.hash, entry.location, entry.payload_bytes);
+    }
+    if (done) continue;
+    return Status(StatusCode::kResourceExhausted,
+                  "no memory for what partition " + std::to_string(partition.id().value()) +
+                      " has left on the device",
+                  "start with at least the --memory of the last time");
+  }
+  return OkStatus();
 }
 
 Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
@@ -174,15 +200,9 @@ Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
     const auto added = core_.AddFilled(wanted, of.newest.puts());
     if (!added.ok()) return added.status();
     Partition& partition = **added;
-    for (const auto& [key, entry] : of.newest.entries()) {
-      core_.log_.AdoptRecord({entry.location, entry.expiry_ms, entry.bytes, entry.tombstone});
-      if (entry.tombstone) continue;
-      if (!partition.hash().Adopt(key.hash, entry.location, entry.payload_bytes)) {
-        return Status(StatusCode::kResourceExhausted,
-                      "no memory for the index of partition " + std::to_string(wanted.id.value()),
-                      "start with at least the --memory of the last time");
-      }
-    }
+    // Before what the ring has of the one after it goes to the log.
+    if (of.dropped_in_ring) core_.NoteDrop(wanted.id);
+    TP_RETURN_IF_ERROR(FillOne(partition, of.newest));
     partition.RaiseLsn(of.newest.last_lsn());
     report_.partitions.push_back({wanted.id, of.newest.puts(), partition.last_lsn(), of.lost});
     of.newest = {};

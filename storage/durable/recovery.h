@@ -15,7 +15,9 @@
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "storage/device/device_io.h"
+#include "storage/durable/commit.h"
 #include "storage/durable/mark.h"
+#include "storage/durable/newest_records.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/slot_scan.h"
 #include "storage/partition.h"
@@ -62,8 +64,12 @@ class Recovery {
     const RecoverablePartition* wanted = nullptr;  // Null: nobody wants it.
     std::uint64_t floor = 0;  // Of what is in segments with smaller numbers nothing counts.
     bool unwanted_found = false;
+    bool dropped_in_ring = false;  // And only there: nothing of what is in segments counts.
     StatusCode lost = StatusCode::kOk;
     NewestRecords newest;
+    bool IsSync() const {
+      return wanted != nullptr && wanted->options.durability == Durability::kSync;
+    }
   };
   struct Damaged {
     std::uint64_t number;
@@ -76,6 +82,13 @@ class Recovery {
   Status ReplayAll();
   Status Replay(const FoundSegment& found, std::uint32_t end);
   void Visit(const ReplayedRecord& record, std::uint64_t number, std::uint32_t segment);
+  Status ReplayRing();
+  bool ReplayCommitAt(std::uint64_t offset);
+  void VisitCommitted(const ReplayedRecord& record, std::uint64_t at);
+  bool IsOurs(const CommitHeader& header) const;
+  bool HasLaterCommit() const;
+  Status FillOne(Partition& partition, const NewestRecords& newest);
+  bool AppendCommitted(Partition& partition, std::uint64_t hash, const NewestRecords::Entry& entry);
   Status Fill(std::span<const RecoverablePartition> partitions);
   Status WipeBeyond();
   Status End();
@@ -93,6 +106,8 @@ class Recovery {
   std::vector<Damaged> damaged_;
   absl::flat_hash_map<std::uint32_t, OfPartition> partitions_;
   BlockBuffer image_;
+  BlockBuffer ring_;                // Its content, if it counts.
+  std::optional<RingPosition> at_;  // Up to where it was replayed.
   RecoveryReport report_;
 };
 

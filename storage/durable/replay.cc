@@ -2,30 +2,36 @@
 
 #include <cstring>
 
-#include "proto/base/key_hash.h"
-#include "proto/base/limits.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
 namespace {
 
-// Independent of KeyHash: of the key's bytes in another order.
-std::uint64_t SecondHash(Bytes key) {
-  std::uint64_t hash = 0x9e3779b97f4a7c15ull ^ key.size();
-  const auto mix = [&hash](std::uint64_t word) {
-    const auto product = static_cast<unsigned __int128>(hash ^ word) * 0xa0761d6478bd642full;
-    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  };
-  std::size_t at = key.size();
-  for (; at >= 8; at -= 8) mix(LoadUnaligned<std::uint64_t>(key.data() + at - 8));
-  std::uint64_t rest = 0;
-  if (at > 0) std::memcpy(&rest, key.data(), at);
-  mix(rest);
-  return hash;
+std::uint64_t ExpiryOf(const RecordHeader& header, const std::byte* at) {
+  if (header.type != RecordType::kPut || (header.flags & kRecordExpiry) == 0) return 0;
+  return LoadUnaligned<std::uint64_t>(at + RecordBytes(header.key_bytes, header.value_bytes, 0));
 }
 
-// Bytes of the record; 0: it cannot be one.
-std::uint64_t LengthOf(const RecordHeader& header) {
+// The record at `at`, of `bytes`.
+ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
+                        std::uint64_t bytes) {
+  ReplayedRecord record;
+  record.header = header;
+  record.offset = static_cast<std::uint32_t>(at);
+  record.bytes = static_cast<std::uint32_t>(bytes);
+  const bool has_key = header.type == RecordType::kPut || header.type == RecordType::kTombstone;
+  if (!has_key) return record;
+  const std::size_t key_at = at + sizeof header;
+  record.key = image.subspan(key_at, header.key_bytes);
+  if (header.type != RecordType::kPut) return record;
+  record.value = image.subspan(key_at + header.key_bytes, header.value_bytes);
+  record.expiry_ms = ExpiryOf(header, image.data() + at);
+  return record;
+}
+
+}  // namespace
+
+std::uint64_t ReplayedBytes(const RecordHeader& header) {
   switch (header.type) {
     case RecordType::kPut:
       return RecordBytes(header.key_bytes, header.value_bytes, header.flags);
@@ -42,13 +48,6 @@ std::uint64_t LengthOf(const RecordHeader& header) {
   return 0;
 }
 
-std::uint64_t ExpiryOf(const RecordHeader& header, const std::byte* at) {
-  if (header.type != RecordType::kPut || (header.flags & kRecordExpiry) == 0) return 0;
-  return LoadUnaligned<std::uint64_t>(at + RecordBytes(header.key_bytes, header.value_bytes, 0));
-}
-
-}  // namespace
-
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit) {
   const std::size_t limit = image.end != 0 ? image.end : image.bytes.size();
@@ -56,53 +55,30 @@ std::uint32_t ReplaySegment(const SegmentImage& image,
   std::size_t at = sizeof(SegmentHeader);
   while (image.end == 0 || at < image.end) {
     if (limit - at < sizeof(RecordHeader)) return 0;
-    const std::byte* const from = image.bytes.data() + at;
-    ReplayedRecord record;
-    std::memcpy(&record.header, from, sizeof record.header);
-    const std::uint64_t bytes = LengthOf(record.header);
-    if (bytes == 0 || bytes > limit - at) return 0;
     // The image is aligned as segments are, so that this is a record where it lies.
-    if (record.header.crc32c !=
-        RecordChecksum(*reinterpret_cast<const RecordHeader*>(from), bytes, image.number)) {
-      return 0;
-    }
-    if (record.header.type == RecordType::kEnd) break;
-    record.offset = static_cast<std::uint32_t>(at);
-    record.bytes = static_cast<std::uint32_t>(bytes);
+    const auto& header = *reinterpret_cast<const RecordHeader*>(image.bytes.data() + at);
+    const std::uint64_t bytes = ReplayedBytes(header);
+    if (bytes == 0 || bytes > limit - at) return 0;
+    if (header.crc32c != RecordChecksum(header, bytes, image.number)) return 0;
+    if (header.type == RecordType::kEnd) break;
+    if (header.type != RecordType::kPad) visit(RecordAt(image.bytes, at, header, bytes));
     at += bytes;
-    if (record.header.type == RecordType::kPad) continue;
-    record.key = image.bytes.subspan(
-        record.offset + sizeof(RecordHeader),
-        record.header.type == RecordType::kDrop ? std::size_t{0} : record.header.key_bytes);
-    record.expiry_ms = ExpiryOf(record.header, from);
-    visit(record);
   }
   return static_cast<std::uint32_t>(at);
 }
 
-void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location) {
-  Entry entry;
-  entry.lsn = record.header.lsn;
-  entry.location = location;
-  entry.expiry_ms = record.expiry_ms;
-  entry.bytes = record.bytes;
-  entry.payload_bytes = static_cast<std::uint32_t>(std::uint64_t{record.header.key_bytes} +
-                                                   record.header.value_bytes);
-  entry.tombstone = record.header.type == RecordType::kTombstone;
-  Add(record.key, entry);
-}
-
-void NewestRecords::Add(Bytes key, const Entry& entry) {
-  last_lsn_ = std::max(last_lsn_, Lsn(entry.lsn));
-  const auto [found, added] = entries_.try_emplace({KeyHash(key), SecondHash(key)}, entry);
-  if (added) {
-    if (!entry.tombstone) ++puts_;
-    return;
+bool ReplayCommit(Bytes records, absl::FunctionRef<void(const ReplayedRecord&)> visit) {
+  for (std::size_t at = 0; at < records.size();) {
+    const std::size_t left = records.size() - at;
+    if (left < sizeof(RecordHeader)) return false;
+    const auto& header = *reinterpret_cast<const RecordHeader*>(records.data() + at);
+    if (header.type == RecordType::kEnd || header.type == RecordType::kPad) return false;
+    const std::uint64_t bytes = ReplayedBytes(header);
+    if (bytes == 0 || bytes > left) return false;
+    visit(RecordAt(records, at, header, bytes));
+    at += bytes;
   }
-  if (entry.lsn <= found->second.lsn) return;
-  if (!found->second.tombstone) --puts_;
-  if (!entry.tombstone) ++puts_;
-  found->second = entry;
+  return true;
 }
 
 }  // namespace tidepool::storage

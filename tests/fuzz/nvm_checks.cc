@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "proto/base/check.h"
+#include "storage/durable/commit.h"
+#include "storage/durable/mark.h"
+#include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
 #include "storage/nvm/crc32c.h"
+#include "storage/nvm/record_check.h"
 #include "storage/nvm/superblock.h"
 
 namespace tidepool::fuzz {
@@ -49,6 +55,67 @@ bool CheckCatalog(Bytes input) {
     return false;
   }
   TP_CHECK(Same(storage::EncodeCatalog(*decoded), input));
+  return true;
+}
+
+bool CheckMark(Bytes input) {
+  std::array<std::byte, storage::kDeviceBlockBytes> block{};
+  std::memcpy(block.data(), input.data(), std::min(input.size(), block.size()));
+  StoreUnaligned(block.data() + kCrcAt, std::uint32_t{0});
+  StoreUnaligned(block.data() + kCrcAt, storage::Crc32c(block));
+  const auto decoded = storage::DecodeMark(block);
+  if (!decoded.ok()) {
+    TP_CHECK(decoded.code() == StatusCode::kDataLoss);
+    return false;
+  }
+  for (const auto& open : decoded->open) TP_CHECK(open.end % storage::kDeviceBlockBytes == 0);
+  return true;
+}
+
+bool CheckCommit(Bytes input) {
+  // Aligned as what is read from a device, and not a byte longer, so that the sanitizer sees.
+  std::vector<std::uint64_t> words((sizeof(storage::CommitHeader) + input.size() + 7) / 8);
+  const MutableBytes all = std::as_writable_bytes(std::span(words));
+  if (!input.empty()) {
+    std::memcpy(all.data() + sizeof(storage::CommitHeader), input.data(), input.size());
+  }
+  const std::size_t bytes = sizeof(storage::CommitHeader) + input.size();
+  if (input.empty()) return false;
+  (void)storage::SealCommit(all.first(bytes), {}, 1, 2, 3, 4);
+  const auto commit = storage::ReadCommit(all);
+  TP_CHECK(commit.ok());
+  TP_CHECK(commit->records.size() == input.size());
+  std::size_t sum = 0;
+  const bool sound = storage::ReplayCommit(commit->records, [&](const storage::ReplayedRecord& r) {
+    TP_CHECK(r.offset == sum);
+    TP_CHECK(r.key.size() + r.value.size() + sizeof r.header <= r.bytes);
+    sum += r.bytes;
+  });
+  TP_CHECK(!sound || sum == input.size());
+  return sound;
+}
+
+bool CheckSegment(Bytes input) {
+  constexpr std::uint64_t kNumber = 7;
+  constexpr std::size_t kHeader = sizeof(storage::SegmentHeader);
+  std::vector<std::uint64_t> words((kHeader + input.size() + 7) / 8);
+  const MutableBytes all = std::as_writable_bytes(std::span(words));
+  if (!input.empty()) std::memcpy(all.data() + kHeader, input.data(), input.size());
+  for (std::size_t at = kHeader; at + sizeof(storage::RecordHeader) <= all.size();) {
+    auto* record = reinterpret_cast<storage::RecordHeader*>(all.data() + at);
+    const std::uint64_t bytes = storage::ReplayedBytes(*record);
+    if (bytes == 0 || bytes > all.size() - at) break;
+    record->crc32c = storage::RecordChecksum(*record, bytes, kNumber);
+    if (record->type == storage::RecordType::kEnd) break;
+    at += bytes;
+  }
+  const std::uint32_t end =
+      storage::ReplaySegment({all, kNumber, 0}, [&](const storage::ReplayedRecord& r) {
+        TP_CHECK(r.offset + r.bytes <= all.size());
+        TP_CHECK(r.key.size() + r.value.size() + sizeof r.header <= r.bytes);
+      });
+  if (end == 0) return false;
+  TP_CHECK(end <= all.size());
   return true;
 }
 

@@ -17,12 +17,23 @@ bool CheckSuperblock(Bytes input);
 // The block as it is, of any size.
 bool CheckRawSuperblock(Bytes input);
 bool CheckCatalog(Bytes input);
+// As CheckSuperblock, of a mark.
+bool CheckMark(Bytes input);
+// A commit of the ring: header and records. Its checksum and length are made right first; what is
+// accepted has records that lie within it.
+bool CheckCommit(Bytes input);
+// The content of a segment behind its header; the checksums of its records are made right as far as
+// records can be told. Accepted: it has an end, and nothing before that is refused.
+bool CheckSegment(Bytes input);
 
 struct NvmCheck {
   const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
   bool (*run)(Bytes input);
 };
 inline constexpr NvmCheck kNvmChecks[] = {{"superblock", CheckSuperblock},
-                                          {"catalog", CheckCatalog}};
+                                          {"catalog", CheckCatalog},
+                                          {"mark", CheckMark},
+                                          {"commit", CheckCommit},
+                                          {"segment", CheckSegment}};
 
 }  // namespace tidepool::fuzz

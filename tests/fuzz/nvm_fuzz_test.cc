@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "storage/durable/mark.h"
+#include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
 #include "storage/nvm/superblock.h"
 #include "tests/fuzz/guarded_room.h"
@@ -36,6 +38,54 @@ Block SampleSuperblock(Random& random) {
 Block SampleCatalog(Random& random) {
   return storage::EncodeCatalog(storage::test::RandomCatalog(random));
 }
+
+Block SampleMark(Random& random) {
+  storage::Mark mark;
+  mark.core = static_cast<std::uint32_t>(random() % 64);
+  mark.sequence = 1 + random();
+  mark.incarnation = random();
+  mark.at_ms = random();
+  mark.next = random();
+  mark.first = mark.next - random() % 1'000;
+  if (mark.first > mark.next) mark.first = mark.next;
+  for (auto& open : mark.open) {
+    if (OneIn(random, 2)) open = {random(), random() % 512 * storage::kDeviceBlockBytes};
+  }
+  mark.ring = {1 + random(), random() % 512 * storage::kDeviceBlockBytes,
+               static_cast<std::uint32_t>(random())};
+  Block block(storage::kDeviceBlockBytes);
+  storage::EncodeMark(mark, block);
+  return block;
+}
+
+Block SampleRecords(Random& random, bool segment) {
+  Block block;
+  for (std::uint64_t left = 1 + random() % 6; left > 0; --left) {
+    storage::RecordHeader header{};
+    const std::uint64_t shape = random() % 8;
+    header.type = shape == 0   ? storage::RecordType::kTombstone
+                  : shape == 1 ? storage::RecordType::kDrop
+                               : storage::RecordType::kPut;
+    if (shape == 2 && segment) header.type = storage::RecordType::kPad;
+    header.lsn = random();
+    if (header.type != storage::RecordType::kDrop && header.type != storage::RecordType::kPad) {
+      header.key_bytes = static_cast<std::uint16_t>(random() % 40);
+    }
+    if (header.type == storage::RecordType::kPut || header.type == storage::RecordType::kPad) {
+      header.value_bytes = static_cast<std::uint32_t>(random() % 100);
+    }
+    if (header.type == storage::RecordType::kPut) {
+      header.flags = static_cast<std::uint8_t>(random() % 4);
+    }
+    const std::size_t at = block.size();
+    block.resize(at + storage::ReplayedBytes(header));
+    std::memcpy(block.data() + at, &header, sizeof header);
+  }
+  if (segment) block.resize(block.size() + sizeof(storage::RecordHeader));
+  return block;
+}
+Block SampleCommit(Random& random) { return SampleRecords(random, false); }
+Block SampleSegment(Random& random) { return SampleRecords(random, true); }
 
 // One to three changes of the kinds that decoders get wrong, in the first `bytes`.
 void Mutate(Random& random, Block& block, std::size_t bytes) {
@@ -100,6 +150,9 @@ TEST_CASE("AnySignedBlockGivesASuperblockOrAStatus") {
   Fuzz(CheckSuperblock, SampleSuperblock, 600);
 }
 TEST_CASE("AnyBytesGiveACatalogOrAStatus") { Fuzz(CheckCatalog, SampleCatalog, SIZE_MAX); }
+TEST_CASE("AnySignedBlockGivesAMarkOrAStatus") { Fuzz(CheckMark, SampleMark, 128); }
+TEST_CASE("AnyCommitGivesItsRecordsOrIsRefused") { Fuzz(CheckCommit, SampleCommit, SIZE_MAX); }
+TEST_CASE("AnySegmentGivesItsRecordsOrIsRefused") { Fuzz(CheckSegment, SampleSegment, SIZE_MAX); }
 
 TEST_CASE("TheSeedCorpusOfStoredBlocksIsAcceptedOrRefusedAsItsNamesSay") {
   GuardedRoom room(kBytesMax);
@@ -123,7 +176,8 @@ TEST_CASE("TheSeedCorpusOfStoredBlocksIsAcceptedOrRefusedAsItsNamesSay") {
 // files then show as refused.
 TEST_CASE("WriteTheSeedCorpusOfStoredBlocks", "[.][write_corpus]") {
   Random random(1);
-  Block (*const samples[])(Random&) = {SampleSuperblock, SampleCatalog};
+  Block (*const samples[])(Random&) = {SampleSuperblock, SampleCatalog, SampleMark, SampleCommit,
+                                       SampleSegment};
   for (std::size_t i = 0; i < std::size(kNvmChecks); ++i) {
     const auto folder = std::filesystem::path(TIDEPOOL_CORPUS) / kNvmChecks[i].name;
     std::filesystem::remove_all(folder);

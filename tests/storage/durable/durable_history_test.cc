@@ -1,5 +1,6 @@
-// Random histories of one core on a device that loses, tears and reorders: after each crash exactly
-// the state at the last mark is there (Durability::kAsync), after any number of lives. One seed per
+// Random histories of one core on a device that loses, tears and reorders, with a partition of each
+// durability: after each crash exactly the state at the last mark is there (kAsync), and nothing
+// that was durable for those who waited is missing (kSync), after any number of lives. One seed per
 // history; TP_TEST_SEED repeats one.
 #include <catch2/catch.hpp>
 
@@ -24,6 +25,12 @@ struct Value {
 // Of each partition; none: it does not exist.
 using Content = std::map<std::string, Value>;
 using State = std::array<std::optional<Content>, kPartitions>;
+constexpr int kSyncPartition = 1;
+// What became of a key of the sync partition, and the position that says when that is durable.
+struct Change {
+  std::uint64_t position = 0;
+  std::optional<Value> value;
+};
 
 class History {
  public:
@@ -37,8 +44,7 @@ class History {
       const std::uint64_t steps = Below(120);
       if (Below(2) == 0) node_.device->PowerOffAfterWrites(Below(60));
       for (std::uint64_t i = 0; i < steps && !node_.device->powered_off(); ++i) Step();
-      ++crashes;
-      node_.Crash();
+      Crash();
       Recover();
     }
     node_.core->CheckInvariants();
@@ -53,6 +59,7 @@ class History {
     options.block_bytes = 8192 << random() % 2;
     options.blocks = 40 + random() % 24;
     options.slots = 16 + random() % 16;
+    options.ring_bytes = 4096 * (2 + random() % 6);
     options.core.mark_interval_ms = 100;
     options.core.victim_sample_segments = 4 + random() % 64;
     return options;
@@ -62,22 +69,35 @@ class History {
     return PartitionId(NamespaceId(1), static_cast<std::uint32_t>(i));
   }
   std::string KeyOf(std::uint64_t i) const { return "key" + std::to_string(i); }
-  PartitionOptions Async() const {
+  static PartitionOptions OptionsOf(int i) {
     PartitionOptions options;
-    options.durability = Durability::kAsync;
+    options.durability = i == kSyncPartition ? Durability::kSync : Durability::kAsync;
     return options;
   }
 
   void Begin() {
     REQUIRE(node_.Start({}).ok());
+    for (int k = 0; k < kKeys; ++k) changes_[KeyOf(k)] = {{0, std::nullopt}};
     for (int i = 0; i < kPartitions; ++i) Add(i);
     begun_ = node_.core->counters().mark.begun;
     snapshots_ = {State()};
   }
-  void Add(int i) {
-    partitions_[i] = node_.core->AddPartition(Id(i), Term(++term_), Async()).value();
+  void Add(int i) { Set(i, node_.core->AddPartition(Id(i), Term(++term_), OptionsOf(i)).value()); }
+  void Set(int i, Partition* partition) {
+    partitions_[i] = partition;
     terms_[i] = term_;
     state_[i].emplace();
+    for (int k = 0; k < kKeys; ++k) NoteChange(i, KeyOf(k), std::nullopt);
+  }
+  void Crash() {
+    durable_ = node_.core == nullptr ? 0 : node_.core->durable_position();
+    ++crashes;
+    node_.Crash();
+  }
+  void NoteChange(int i, const std::string& key, std::optional<Value> value) {
+    if (i == kSyncPartition) {
+      changes_[key].push_back({partitions_[i]->commit_position(), std::move(value)});
+    }
   }
 
   void Step() {
@@ -125,8 +145,9 @@ class History {
   }
   void Put(int i, const std::string& key) {
     Value value;
-    const std::uint64_t sizes[] = {0, 8, 8, 100, 1'000, 2'000};
-    value.text = std::string(sizes[Below(6)], static_cast<char>('a' + Below(26)));
+    // Each value is another one, so that it is known which one was found.
+    const std::uint64_t fillings[] = {0, 0, 8, 100, 1'000, 2'100};
+    value.text = std::to_string(10'000'000 + ++values_) + std::string(fillings[Below(6)], 'x');
     std::uint64_t ttl_ms = kTtlNone;
     if (Below(6) == 0) {
       ttl_ms = 1 + Below(150);
@@ -141,7 +162,9 @@ class History {
                                             AsBytes(value.text), put, node_.core->NowMs());
         },
         &outcome);
-    if (outcome.code == StatusCode::kOk) (*state_[i])[key] = value;
+    if (outcome.code != StatusCode::kOk) return;
+    (*state_[i])[key] = value;
+    NoteChange(i, key, value);
   }
   void Delete(int i, const std::string& key) {
     HashOutcome outcome;
@@ -154,6 +177,7 @@ class History {
     if (outcome.code == StatusCode::kOk || outcome.code == StatusCode::kNotFound) {
       state_[i]->erase(key);
     }
+    if (outcome.code == StatusCode::kOk) NoteChange(i, key, std::nullopt);
   }
   // The same as DurableNode::Run, but that marks are noted.
   template <typename Operation>
@@ -186,15 +210,13 @@ class History {
   void DropAndAdd(int i) {
     node_.core->DropPartition(Id(i));
     state_[i].reset();
-    const auto added = node_.core->AddPartition(Id(i), Term(++term_), Async());
+    const auto added = node_.core->AddPartition(Id(i), Term(++term_), OptionsOf(i));
     if (!added.ok()) {
       // The device has no room to note the drop.
       for (int n = 0; n < 200 && !node_.device->powered_off(); ++n) Work();
       return Add(i);
     }
-    partitions_[i] = *added;
-    terms_[i] = term_;
-    state_[i].emplace();
+    Set(i, *added);
   }
 
   std::string TextOf(int i, const std::string& key) {
@@ -214,10 +236,12 @@ class History {
   std::string Expected(int i, const std::string& key, const State& state) {
     if (!state[i].has_value()) return "<NOT_FOUND>";
     const auto found = state[i]->find(key);
-    if (found == state[i]->end()) return "<NOT_FOUND>";
-    const std::uint64_t expiry_ms = found->second.expiry_ms;
-    if (expiry_ms != 0 && expiry_ms <= node_.core->NowMs()) return "<NOT_FOUND>";
-    return found->second.text;
+    return TextNow(found == state[i]->end() ? std::nullopt : std::optional(found->second));
+  }
+  std::string TextNow(const std::optional<Value>& value) {
+    if (!value.has_value()) return "<NOT_FOUND>";
+    if (value->expiry_ms != 0 && value->expiry_ms <= node_.core->NowMs()) return "<NOT_FOUND>";
+    return value->text;
   }
   void Check(int i, const std::string& key, const State& state) {
     const std::string text = TextOf(i, key);
@@ -229,6 +253,7 @@ class History {
   bool IsState(const std::map<std::pair<int, std::string>, std::string>& found,
                const State& state) {
     for (const auto& [where, text] : found) {
+      if (where.first == kSyncPartition) continue;
       if (text != Expected(where.first, where.second, state)) return false;
     }
     return true;
@@ -236,7 +261,7 @@ class History {
 
   void Recover() {
     std::vector<RecoverablePartition> wanted;
-    for (int i = 0; i < kPartitions; ++i) wanted.push_back({Id(i), Term(terms_[i]), Async()});
+    for (int i = 0; i < kPartitions; ++i) wanted.push_back({Id(i), Term(terms_[i]), OptionsOf(i)});
     node_.AdvanceMs(Below(50));
     for (;;) {
       if (Below(3) == 0) node_.device->PowerOffAfterWrites(Below(12));
@@ -282,17 +307,40 @@ class History {
     INFO("seed " << seed_);
     REQUIRE(match != snapshots_.end());
     state_ = *match;
+    state_[kSyncPartition].emplace();
+    for (int k = 0; k < kKeys; ++k) CheckSync(KeyOf(k), found[{kSyncPartition, KeyOf(k)}]);
     for (auto& content : state_) {
       if (!content.has_value()) content.emplace();
     }
+    durable_ = 0;
     begun_ = node_.core->counters().mark.begun;
     snapshots_ = {state_};
+  }
+
+  // It is what the last change has left that somebody was told of, or a later one.
+  void CheckSync(const std::string& key, const std::string& text) {
+    std::vector<Change>& changes = changes_[key];
+    std::size_t at = changes.size() - 1;
+    const auto is_durable = [this](const Change& change) { return change.position <= durable_; };
+    while (at > 0 && TextNow(changes[at].value) != text && !is_durable(changes[at])) --at;
+    std::string told;
+    for (const Change& change : changes) {
+      told += " " + std::to_string(change.position) + ":" +
+              (change.value.has_value() ? change.value->text.substr(0, 8) : "-");
+    }
+    INFO("seed " << seed_ << ", " << key << ", durable " << durable_ << ", found "
+                 << text.substr(0, 11) << ", changes" << told);
+    REQUIRE((text == TextNow(changes[at].value)));
+    const std::optional<Value> now = changes[at].value;
+    changes = {{0, now}};
+    if (now.has_value()) (*state_[kSyncPartition])[key] = *now;
   }
 
   std::mt19937_64 random_;
   DurableNode node_;
   const std::uint64_t seed_;
   std::uint32_t term_ = 0;
+  int values_ = 0;
   std::array<Partition*, kPartitions> partitions_{};
   std::array<std::uint32_t, kPartitions> terms_{};
   State state_;
@@ -300,6 +348,8 @@ class History {
   std::vector<State> snapshots_;
   std::uint64_t begun_ = 0;
   bool verifying_ = false;
+  std::map<std::string, std::vector<Change>> changes_;  // Of the sync partition.
+  std::uint64_t durable_ = 0;                           // Of the last life, at its end.
 };
 
 void RunHistories(int count) {

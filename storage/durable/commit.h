@@ -1,0 +1,41 @@
+// One commit of the ring of `sync`: a header and log records, padded to whole blocks.
+//
+//   commit_ring writes it, recovery reads it -> [commit] -> bytes
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "storage/nvm/superblock.h"
+
+namespace tidepool::storage {
+
+struct CommitHeader {
+  char magic[8];
+  std::uint32_t crc32c;  // Of the header, with zeros here, and of the records.
+  std::uint32_t previous_crc32c;
+  Uuid volume;
+  std::uint64_t incarnation;
+  std::uint64_t number;         // One more than that of the commit before it.
+  std::uint32_t records_bytes;  // Behind the header.
+  std::uint32_t core;
+  std::uint64_t reserved;  // 0
+};
+static_assert(sizeof(CommitHeader) == 64);
+
+// `commit`: room for a header, then the records. Fills in the header; returns its checksum.
+std::uint32_t SealCommit(MutableBytes commit, const Uuid& volume, std::uint32_t core,
+                         std::uint64_t incarnation, std::uint64_t number,
+                         std::uint32_t previous_crc32c);
+
+// The commit that `ring` begins with, if it is one, for any bytes aligned to 8.
+// Errors: kNotFound (there is none), kDataLoss (it is torn or damaged).
+struct Commit {
+  CommitHeader header;
+  Bytes records;
+};
+Result<Commit> ReadCommit(Bytes ring);
+
+}  // namespace tidepool::storage
