@@ -246,6 +246,14 @@ Status Client::Drop(std::string_view name) {
   return AwaitMap(*engine_, epoch, deadline);
 }
 
+Status Client::Persist(std::string_view name) {
+  TP_RETURN_IF_ERROR(engine_->Usable());
+  const Deadline deadline = ControlDeadline(*engine_);
+  return AskAnyNode(*engine_, [&](const std::string& address) {
+    return engine_->control().PersistNamespace(address, std::string(name), deadline);
+  });
+}
+
 Status Client::Migrate(std::string_view name, std::string_view node,
                        std::chrono::milliseconds hold) {
   TP_RETURN_IF_ERROR(engine_->Usable());

@@ -54,6 +54,9 @@ class ControlPlane {
   // Returns: kOk (*epoch: a map of this epoch has it no more), kNotFound.
   virtual Status DropNamespace(const std::string& address, const std::string& name, Epoch* epoch,
                                Deadline deadline) = 0;
+  // What was answered before is durable when it returns.
+  virtual Status PersistNamespace(const std::string& address, const std::string& name,
+                                  Deadline deadline) = 0;
   // Moves all of it to the node of this number. Returns when it is there (*epoch: a map of this
   // epoch says so), or why it is not.
   virtual Status MigrateNamespace(const std::string& address, const std::string& name,

@@ -90,6 +90,15 @@ class GrpcControl final : public ControlPlane {
     return {};
   }
 
+  Status PersistNamespace(const std::string& address, const std::string& name,
+                          Deadline deadline) override {
+    v1::PersistRequest message;
+    message.set_name(name);
+    v1::PersistResponse answer;
+    return Call<v1::Namespaces>(address, deadline, &v1::Namespaces::Stub::Persist, message,
+                                &answer);
+  }
+
   Status MigrateNamespace(const std::string& address, const std::string& name,
                           const std::string& node, std::uint64_t hold_ms, Epoch* epoch,
                           Deadline deadline) override {

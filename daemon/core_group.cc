@@ -143,11 +143,12 @@ void CoreGroup::OnForwarded(CoreId core, std::vector<wire::ForwardedOutcome> out
   Post(core, [shared](Core& at) { at.dispatcher().OnForwarded(*shared); });
 }
 
-Status CoreGroup::InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline) {
+Status CoreGroup::InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline,
+                             bool may_grant_durable) {
   auto completion = std::make_shared<Completion>(cores_.size());
   for (auto& core : cores_) {
-    const bool posted = core->Post([map, self, completion](Core& at) {
-      completion->Done(at.dispatcher().InstallMap(map, self));
+    const bool posted = core->Post([map, self, may_grant_durable, completion](Core& at) {
+      completion->Done(at.dispatcher().InstallMap(map, self, may_grant_durable));
     });
     if (!posted) return Stopping();
   }

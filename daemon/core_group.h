@@ -115,8 +115,10 @@ class CoreGroup {
 
   // Each core takes the partitions that `map` gives to {self, core}: new ones are opened empty,
   // known ones go on under their new term, those gone are closed and freed. Returns when all cores
-  // have done so, or kDeadlineExceeded (they still will).
-  Status InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline);
+  // have done so, or kDeadlineExceeded (they still will). `may_grant_durable`: as
+  // Ownership::Install.
+  Status InstallMap(placement::PlacementMapPtr map, NodeId self, Deadline deadline,
+                    bool may_grant_durable = true);
 
   // Errors: kOverloaded (no room for another session), kInvalidArgument (address),
   // kDeadlineExceeded, kUnavailable.

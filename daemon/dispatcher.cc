@@ -42,6 +42,8 @@ std::string_view Dispatcher::TextFor(StatusCode code) {
       return "the namespace was dropped";
     case StatusCode::kResourceExhausted:
       return "no memory to open the partition";
+    case StatusCode::kDeviceError:
+      return "the node's devices did not take what it needs to serve this durably; see its log";
     case StatusCode::kUnimplemented:
       return "groups are not atomic; what belongs together is sent as a chain";
     case StatusCode::kFailedPrecondition:

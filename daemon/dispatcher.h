@@ -66,7 +66,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
 
   // Takes a newer map over and runs the groups that waited for it.
-  Status InstallMap(placement::PlacementMapPtr map, NodeId self);
+  // `may_grant_durable`: as Ownership::Install.
+  Status InstallMap(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable = true);
 
   // Ends a freeze (ownership().Freeze) of {partition, term} where nothing has moved: runs what was
   // held back, in its order. Nothing happens if a map has ended it meanwhile. What was held back

@@ -162,8 +162,8 @@ SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, boo
 
 // ---- Maps and time.
 
-Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self) {
-  const Status status = ownership_.Install(std::move(map), self);
+Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable) {
+  const Status status = ownership_.Install(std::move(map), self, may_grant_durable);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
   RecheckPending();

@@ -7,6 +7,8 @@
 
 #include "daemon/functions.h"
 #include "daemon/node_volume.h"
+#include "daemon/persist.h"
+#include "daemon/recovery.h"
 #include "daemon/services/node_status.h"
 #include "daemon/split_list.h"
 #include "proto/base/limits.h"
@@ -23,6 +25,8 @@ namespace {
 constexpr std::uint64_t kInstallMs = 5000;
 constexpr std::uint64_t kLeaveMs = 2000;
 constexpr std::uint64_t kCallsInProgressMs = 2000;
+// Of a clean stop: a window's changes at the speed of a slow disk.
+constexpr std::uint64_t kPersistMs = 20'000;
 
 // A folder name for "10.0.0.7:4410".
 std::string FolderNameOf(std::string address) {
@@ -79,9 +83,10 @@ Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSigna
 
 Status Node::Run() {
   TP_RETURN_IF_ERROR(OpenIdentity());
+  TP_RETURN_IF_ERROR(OpenDevices());  // What they keep has a say in the next.
   TP_RETURN_IF_ERROR(Decide());
-  TP_RETURN_IF_ERROR(OpenDevices());
   TP_RETURN_IF_ERROR(StartNetwork());
+  TP_RETURN_IF_ERROR(ReadBack());
   TP_RETURN_IF_ERROR(StartServices());
   if (part_.kind != Part::Kind::kJoin) {
     const Status begun = BeginCluster();
@@ -152,10 +157,14 @@ Status Node::OpenIdentity() {
 }
 
 Status Node::OpenDevices() {
-  auto volume = OpenVolume(options_, *identity_);
+  auto volume = OpenVolume(options_, &*identity_);
   if (!volume.ok()) return volume.status();
   volume_ = *std::move(volume);
   state_.volume = volume_.get();
+  if (volume_ == nullptr) return OkStatus();
+  auto catalog = NodeCatalog::Open(volume_.get());
+  if (!catalog.ok()) return catalog.status();
+  catalog_ = *std::move(catalog);
   return OkStatus();
 }
 
@@ -170,6 +179,7 @@ Status Node::Decide() {
   context.identity = &*identity_;
   context.environment = environment_;
   context.probe = convert::ProbeCluster;
+  context.keeps_durable = catalog_.has_value() && !catalog_->found().empty();
   context.stopped = [this] { return stop_.requested(); };
   auto part = DecidePart(context);
   if (!part.ok()) return part.status();
@@ -212,6 +222,16 @@ Status Node::StartNetwork() {
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);
+  return OkStatus();
+}
+
+// Before the services: who asks meanwhile finds nobody, and hears of a node that is down, never of
+// records that are not there.
+Status Node::ReadBack() {
+  if (!catalog_.has_value()) return OkStatus();
+  auto recovered = RecoverNode(cores_.get(), *catalog_);
+  if (!recovered.ok()) return recovered.status();
+  state_.recovery = *std::move(recovered);
   return OkStatus();
 }
 
@@ -279,6 +299,22 @@ v1::JoinRequest Node::MakeJoinRequest(const std::string& cluster_uuid) const {
   request.set_directory(identity_->folder());
   request.set_directory_device(identity_->device());
   request.set_directory_inode(identity_->inode());
+  request.set_nvm(volume_ != nullptr);
+  if (!catalog_.has_value()) return request;
+  request.set_kept_cluster_uuid(catalog_->cluster_uuid());
+  bool stopped_cleanly = true;
+  for (std::size_t i = 0; i < volume_->device_count(); ++i) {
+    stopped_cleanly = stopped_cleanly && volume_->found(i).clean_stop;
+  }
+  request.set_kept_complete(stopped_cleanly);
+  for (const RecoveredPartition& each : state_.recovery.partitions) {
+    if (each.lost) continue;
+    v1::KeptPartition* kept = request.add_kept();
+    kept->set_namespace_id(each.id.space().value());
+    kept->set_index(each.id.index());
+    kept->set_term(each.term.value());
+    kept->set_last_version(each.last.value());
+  }
   return request;
 }
 
@@ -395,7 +431,7 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   link_ = std::move(link);
   MemberCallbacks callbacks;
   callbacks.install = [this](placement::PlacementMapPtr map, NodeId self) {
-    return cores_->InstallMap(std::move(map), self, Deadline::AfterMs(kInstallMs));
+    return InstallMap(std::move(map), self);
   };
   callbacks.progress = [this] { return cores_->Progress(); };
   callbacks.fenced = [this](const Status& why) { stop_.Request({false, why}); };
@@ -421,6 +457,12 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   log::Info("joined cluster " + joined + " as node " + std::to_string(self->value()) + " at " +
             host_->address() + "; data path " + cores_->Describe());
   return OkStatus();
+}
+
+Status Node::InstallMap(placement::PlacementMapPtr map, NodeId self) {
+  const Status saved = catalog_.has_value() ? catalog_->Save(*map, self) : OkStatus();
+  if (!saved.ok()) log::Error("durable partitions are not served: " + saved.ToString());
+  return cores_->InstallMap(std::move(map), self, Deadline::AfterMs(kInstallMs), saved.ok());
 }
 
 void Node::RunCoordinator() {
@@ -489,16 +531,28 @@ void Node::Drain(const StopRequest& request) {
     if (!left.ok())
       log::Warn("the coordinator did not hear that this node leaves: " + left.ToString());
   }
+  // The lease is given up: nothing is answered any more that would have to be durable too.
+  if (volume_ != nullptr) CloseDevices();
   coordinator_stop_.Request({});
   if (coordinator_thread_.joinable()) coordinator_thread_.join();
   if (coordinator_ != nullptr) EndCoordinator();
   state_.map.Close();
   host_->Stop(Deadline::AfterMs(kCallsInProgressMs));
-  if (volume_ != nullptr) {
-    const Status closed = volume_->Close();
-    if (!closed.ok()) log::Error("the devices do not know of a clean stop: " + closed.ToString());
-  }
   log::Info("stopped in good order");
+}
+
+// A device that does not take all in time has had no clean stop: the next start goes by its last
+// mark.
+void Node::CloseDevices() {
+  if (!catalog_->empty()) {
+    const auto persisted = PersistNode(cores_.get(), Deadline::AfterMs(kPersistMs));
+    if (!persisted.ok()) {
+      log::Error("what changed last is not durable: " + persisted.status().ToString());
+      return;
+    }
+  }
+  const Status closed = volume_->Close();
+  if (!closed.ok()) log::Error("the devices do not know of a clean stop: " + closed.ToString());
 }
 
 // The cluster ends with its last node. If the user chose where its state lies, it can go on from

@@ -18,6 +18,7 @@
 #include "daemon/membership/identity.h"
 #include "daemon/membership/member.h"
 #include "daemon/network_interface.h"
+#include "daemon/node_catalog.h"
 #include "daemon/node_state.h"
 #include "daemon/range_splitter.h"
 #include "daemon/services/admin_service.h"
@@ -70,10 +71,12 @@ class Node {
   Status Decide();
   Status OpenDevices();
   Status StartNetwork();
+  Status ReadBack();
   Status StartServices();
   Status BeginCluster();  // kFirst, kReturn.
   Status JoinCluster();
   Status JoinWith(std::unique_ptr<CoordinatorLink> link);
+  Status InstallMap(placement::PlacementMapPtr map, NodeId self);
 
   v1::JoinRequest MakeJoinRequest(const std::string& cluster_uuid) const;
   cluster_file::ClusterFile MakeClusterFile(const placement::PlacementMap& map) const;
@@ -83,6 +86,7 @@ class Node {
   void RunCoordinator();
   std::vector<NamespaceId> NothingToLose(bool loss_agreed);
   void EndCoordinator();
+  void CloseDevices();
 
   const LoadedOptions loaded_;
   const Options& options_;
@@ -101,6 +105,7 @@ class Node {
   Lease lease_;
   // Outlives the cores, which have queues on its devices.
   std::unique_ptr<storage::Volume> volume_;
+  std::optional<NodeCatalog> catalog_;  // None: no volume.
   std::unique_ptr<transport::Context> context_;
   std::unique_ptr<wire::Aggregator> aggregator_;
   std::unique_ptr<CoreGroup> cores_;

@@ -18,6 +18,7 @@
 #include "daemon/moving/moves_under_way.h"
 #include "daemon/options.h"
 #include "daemon/peer_channels.h"
+#include "daemon/recovery.h"
 #include "daemon/saved_registry.h"
 #include "proto/base/result.h"
 #include "storage/nvm/volume.h"
@@ -41,6 +42,7 @@ struct NodeState {
   std::uint64_t started_ns = 0;  // Monotonic.
   CoreGroup* cores = nullptr;
   storage::Volume* volume = nullptr;  // Null: no --nvm-dir.
+  RecoverySummary recovery;           // What this start has read back.
   RequestRouter* router = nullptr;
   RangeSplitter* splitter = nullptr;
   // Ends the process in good order, soon after the call returns. `loss_agreed`: what this node

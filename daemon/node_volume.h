@@ -18,8 +18,8 @@ namespace tidepool::daemon {
 // it. Errors: as storage::NvmDirectory::Check.
 Result<std::string> FirstNvmDirectory(const Options& options);
 
-// Null without --nvm-dir. Errors: as storage::Volume::Open, one clear line each.
-Result<std::unique_ptr<storage::Volume>> OpenVolume(const Options& options,
-                                                    const Identity& identity);
+// Null without --nvm-dir. Errors: as storage::Volume::Open, one clear line each, and as
+// Identity::RememberDevices.
+Result<std::unique_ptr<storage::Volume>> OpenVolume(const Options& options, Identity* identity);
 
 }  // namespace tidepool::daemon

@@ -40,6 +40,8 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
       options.expected_records = space.options.expected_items / options.partition_count;
     }
   }
+  if (space.options.durability == "async") options.durability = storage::Durability::kAsync;
+  if (space.options.durability == "sync") options.durability = storage::Durability::kSync;
   if (space.kind == Kind::kBloom) {
     // The coordinator has refused options that give no shape.
     options.filter = ShapeOfFilter(space.options.expected_items, space.options.false_positive_rate,
@@ -53,7 +55,19 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
   return options;
 }
 
-Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
+// False: the store has nothing of it (any more).
+bool Ownership::AdoptRecovered(PartitionId partition, const placement::PartitionPlace& place) {
+  if (recovered_.erase(partition.value()) == 0) return false;
+  const storage::Partition* incoming = store_.FindIncoming(partition);
+  if (incoming == nullptr) return false;
+  if (incoming->term() >= place.data_from && incoming->term() < place.term) {
+    return store_.Adopt(partition, place.term) != nullptr;
+  }
+  store_.DropIncoming(partition);
+  return false;
+}
+
+Status Ownership::Install(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable) {
   if (map_ != nullptr && map->epoch <= map_->epoch && self == self_) return OkStatus();
   Status outcome;
   const auto ours = [&](const placement::PartitionPlace& place) {
@@ -81,6 +95,8 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
       const placement::PartitionPlace& place = space->partitions[i];
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
+      if (space->options.durable() && !may_grant_durable) continue;
+      if (AdoptRecovered(partition, place)) continue;
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
         if (held->term() < place.term && !importing(partition)) {
           held->SetTerm(place.term);
@@ -103,6 +119,12 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self) {
       }
     }
   }
+  if (may_grant_durable) {
+    // Dropped meanwhile, or lost.
+    for (const std::uint32_t left : recovered_) store_.DropIncoming(PartitionId(left));
+    recovered_.clear();
+  }
+  may_grant_durable_ = may_grant_durable;
   shares_.Install(*map, self, core_);
   map_ = std::move(map);
   self_ = self;
@@ -169,6 +191,9 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
   }
   if (const storage::Partition* held = store_.Find(partition); held != nullptr && held->frozen()) {
     return {Verdict::Kind::kHold, nullptr, StatusCode::kWrongEpoch};
+  }
+  if (!may_grant_durable_ && map_->Find(partition.space())->options.durable()) {
+    return {Verdict::Kind::kRefuse, nullptr, StatusCode::kDeviceError};
   }
   // The map gives it to us and the store does not hold it: there was no memory to open it.
   return {Verdict::Kind::kRefuse, nullptr, StatusCode::kResourceExhausted};

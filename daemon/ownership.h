@@ -42,9 +42,15 @@ class Ownership {
   // Opens, re-terms and closes partitions so that the store holds exactly what `map` gives to
   // {self, core}: those that have come in whole are adopted under their new term, others open
   // empty. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
-  // ignored. Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer
-  // it).
-  Status Install(placement::PlacementMapPtr map, NodeId self);
+  // ignored. `may_grant_durable`: what the map says of durable partitions is durable here. If not,
+  // they stay as they are, and answer kDeviceError under newer terms.
+  // Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer it).
+  Status Install(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable = true);
+
+  // Before the first map: the store has read this partition back, as an incoming one. The first map
+  // that may grant it decides: it is adopted if its contents are still the partition's, else
+  // dropped.
+  void NoteRecovered(PartitionId partition) { recovered_.insert(partition.value()); }
 
   // The common case is one look-up in the store.
   Verdict Check(PartitionId partition, Term term) const {
@@ -82,11 +88,14 @@ class Ownership {
 
  private:
   Verdict CheckSlow(PartitionId partition, Term term) const;
+  bool AdoptRecovered(PartitionId partition, const placement::PartitionPlace& place);
 
   const CoreId core_;
   storage::CoreStore& store_;
   MemoryShares shares_;
   std::set<std::uint32_t> importing_;
+  std::set<std::uint32_t> recovered_;  // Neither adopted nor dropped yet.
+  bool may_grant_durable_ = true;
   placement::PlacementMapPtr map_;
   NodeId self_;
 };

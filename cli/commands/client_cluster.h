@@ -22,6 +22,7 @@ class ClientCluster final : public stage::Cluster {
   static Result<std::unique_ptr<ClientCluster>> Make(Channel* channel, const std::string& space);
 
   const std::string& space_name() const override { return space_->name; }
+  Status CheckNothingLost() const override { return stage::CheckNothingLost(*space_); }
   NodeId OwnerOf(std::string_view key) const override;
   Result<std::vector<placement::Node>> Owners() const override;
   std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const override;

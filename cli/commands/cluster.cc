@@ -91,6 +91,18 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"failed_writes", status.spill().failed_writes()},
                      {"live_bytes", status.spill().live_bytes()}};
   }
+  if (status.devices_size() > 0) {
+    json["last_durable_at_ms"] =
+        status.last_durable_at_ms() == 0 ? Json(nullptr) : Json(status.last_durable_at_ms());
+    json["devices_failed"] = status.devices_failed();
+  }
+  if (status.has_recovery()) {
+    const v1::RecoveryStatus& recovery = status.recovery();
+    json["recovery"] = {
+        {"partitions", recovery.partitions()},   {"partitions_lost", recovery.partitions_lost()},
+        {"records", recovery.records()},         {"bytes_read", recovery.bytes_read()},
+        {"duration_ms", recovery.duration_ms()}, {"durable_at_ms", recovery.durable_at_ms()}};
+  }
   Json cores = Json::array();
   for (const v1::CoreStatus& core : status.cores()) {
     cores.push_back({{"core", core.core()},
@@ -146,6 +158,28 @@ std::string DevicesText(const v1::StatusResponse& status) {
   return any ? devices.ToString() + "\n" : "";
 }
 
+// A line for each node that has read something back, or whose devices have failed.
+std::string DurabilityText(const v1::StatusResponse& status) {
+  std::string text;
+  for (const auto& entry : status.nodes()) {
+    const std::string node = "node " + std::to_string(entry.node().node_id());
+    const v1::RecoveryStatus& recovery = entry.status().recovery();
+    if (entry.status().has_recovery()) {
+      text += node + " has read back " + std::to_string(recovery.records()) + " records of " +
+              std::to_string(recovery.partitions()) + " durable partitions in " +
+              FormatDurationMs(recovery.duration_ms());
+      if (recovery.partitions_lost() > 0) {
+        text += "; " + std::to_string(recovery.partitions_lost()) + " partitions are lost";
+      }
+      text += "\n";
+    }
+    if (entry.status().devices_failed()) {
+      text += node + ": a device has failed, nothing becomes durable any more\n";
+    }
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 std::string ForPeople(const v1::StatusResponse& status, const std::string& file) {
   std::size_t up = 0;
   Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "STORED", "OPERATIONS", "P99",
@@ -169,7 +203,7 @@ std::string ForPeople(const v1::StatusResponse& status, const std::string& file)
          std::to_string(status.nodes_expected()) + " nodes up" +
          (status.forming() ? " (forming)" : "") + ", epoch " + std::to_string(status.epoch()) +
          "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + DevicesText(status) +
-         spaces.ToString();
+         DurabilityText(status) + spaces.ToString();
 }
 
 Status ShowStatus(Invocation& run) {

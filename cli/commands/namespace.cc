@@ -192,6 +192,23 @@ const char* StateName(v1::PartitionState state) {
   }
 }
 
+// When it was durable last, and what it has lost.
+void AddDurability(const v1::DescribeNamespaceResponse& response, Json* result) {
+  const std::string& durability = response.namespace_().options().durability();
+  if (durability.empty() || durability == "volatile") return;
+  (*result)["last_durable_at_ms"] =
+      response.last_durable_at_ms() == 0 ? Json(nullptr) : Json(response.last_durable_at_ms());
+  Json losses = Json::array();
+  for (const v1::PartitionLoss& loss : response.namespace_().losses()) {
+    losses.push_back({{"partition", loss.partition()},
+                      {"term", loss.term()},
+                      {"lost", loss.all() ? "all" : "changes after"},
+                      {"after_version", loss.all() ? Json(nullptr) : Json(loss.after_version())},
+                      {"at_ms", loss.at_ms()}});
+  }
+  (*result)["losses"] = std::move(losses);
+}
+
 Status Describe(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
@@ -211,6 +228,7 @@ Status Describe(Invocation& run) {
     if (response.namespace_().kind() != v1::KIND_BLOOM) result["filter_keys"] = filter.keys();
     result["filter_false_positive_rate"] = filter.false_positive_rate();
   }
+  AddDurability(response, &result);
   std::string text;
   for (const auto& [name, value] : result.items()) {
     const std::string padding(name.size() < 22 ? 22 - name.size() : 1, ' ');
@@ -308,6 +326,22 @@ Status AcceptLoss(Invocation& run) {
   return OkStatus();
 }
 
+Status Persist(Invocation& run) {
+  const Result<Channel*> channel = run.Connect();
+  if (!channel.ok()) return channel.status();
+  v1::PersistRequest request;
+  request.set_name(run.args.Text("NAMESPACE"));
+  v1::PersistResponse response;
+  TP_RETURN_IF_ERROR(
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Persist, request, &response));
+  run.out.Result({{"name", request.name()},
+                  {"durable_at_ms", response.durable_at_ms()},
+                  {"nodes", response.nodes()}},
+                 request.name() + " is durable on " + std::to_string(response.nodes()) +
+                     (response.nodes() == 1 ? " node" : " nodes"));
+  return OkStatus();
+}
+
 // The line of progress, on a terminal.
 std::string MigrationLine(const v1::MigrateNamespaceProgress& progress) {
   std::string line = "moving";
@@ -393,7 +427,9 @@ std::vector<Verb> NamespaceVerbs() {
          "what a node that comes back without its data does: error (default) or empty"},
         {"--memory-share", "PERCENT",
          "at most this part of each node's memory (default: no limit)"},
-        {"--durability", "CLASS", "volatile (default); others come in later versions"},
+        {"--durability", "CLASS",
+         "volatile (default): in memory, lost with the daemons; async: of kind hash, survives them "
+         "but for the last second or so (needs kvd --nvm-dir on each node); sync comes later"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "
@@ -408,6 +444,7 @@ std::vector<Verb> NamespaceVerbs() {
         {"kvctl namespace create names --kind ordered --split-keys g,n,t", "four ranges"},
         {"kvctl namespace create jobs --kind queue --capacity 10000 --home local", ""},
         {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
+        {"kvctl namespace create results --durability async", "survives the daemons"},
         {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},
        Create,
        "create mkdir new"},
@@ -454,9 +491,18 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},
        Migrate,
        "migrate move rebalance"},
+      {"persist",
+       "make durable what was written to a durable namespace so far",
+       "When it returns, all that was answered before outlives the daemons, whatever ends them.",
+       {name},
+       {},
+       {{"kvctl persist results", ""}},
+       Persist,
+       "persist fsync sync bgsave save flush"},
       {"namespace accept-loss",
        "let partitions that lost their data serve again, empty",
-       "After a node came back without its data, what it had answers DATA_LOSS until this.",
+       "After a node came back without its data, what it had answers DATA_LOSS until this. What a "
+       "durable namespace has kept stays; that its last changes may be missing is no longer noted.",
        {name},
        {},
        {{"kvctl namespace accept-loss particles", ""}},

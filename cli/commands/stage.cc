@@ -216,6 +216,7 @@ Status StageOut(Invocation& run) {
   request.set_directory(*folder);
   request.set_checksum(run.args.Has("--checksum"));
   request.set_incomplete_ok(run.args.Has("--incomplete"));
+  request.set_partial_ok(run.args.Has("--partial"));
   Json result = {{"namespace", request.namespace_()}};
   SetBytes(&result, "directory", *folder);
   if (*by_client) return StageThroughClient(run, request, std::move(result));
@@ -351,6 +352,7 @@ std::vector<Verb> StageVerbs() {
        {NamespaceParameter(), {"DIRECTORY", "where to"}},
        {checksum,
         {"--incomplete", "", "also what a stage in left that did not end well"},
+        {"--partial", "", "also of a durable namespace that has lost something in a crash"},
         by_client,
         detach},
        {{"kvctl stage out results /scratch/results", ""}},

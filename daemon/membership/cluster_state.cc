@@ -64,6 +64,7 @@ Json EncodeNode(const placement::Node& node, const NodeRecord& record) {
           {"directory", record.directory},
           {"device", record.device},
           {"inode", record.inode},
+          {"nvm", record.nvm},
           {"nothing_to_lose", nothing_to_lose}};
 }
 
@@ -71,7 +72,12 @@ Json EncodeNamespace(const Namespace& space) {
   Json partitions = Json::array();
   for (const auto& place : space.partitions) {
     partitions.push_back({place.node.value(), place.core.value(), place.term.value(),
-                          static_cast<int>(place.state)});
+                          static_cast<int>(place.state), place.data_from.value()});
+  }
+  Json losses = Json::array();
+  for (const placement::PartitionLoss& loss : space.losses) {
+    losses.push_back(
+        {loss.partition, loss.term.value(), loss.all ? 1u : 0u, loss.after.value(), loss.at_ms});
   }
   const placement::NamespaceOptions& options = space.options;
   Json begins = Json::array();
@@ -98,7 +104,8 @@ Json EncodeNamespace(const Namespace& space) {
           {"split", options.split},
           {"split_keys", split_keys},
           {"begins", begins},
-          {"partitions", partitions}};
+          {"partitions", partitions},
+          {"losses", losses}};
 }
 
 // Reads a member and remembers whether all reads so far were sound, so that a decoder can read
@@ -191,6 +198,8 @@ Status DecodeNode(const Json& json, ClusterState* state) {
   record.directory = reader.Text("directory");
   record.device = reader.Number("device", 0, UINT64_MAX);
   record.inode = reader.Number("inode", 0, UINT64_MAX);
+  // Files written before anything was durable say nothing of devices.
+  record.nvm = json.is_object() && json.value("nvm", Json(false)) == Json(true);
   for (const Json& id : reader.List("nothing_to_lose", limits::kNamespacesMax)) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() > limits::kNamespacesMax) {
       reader.Fail("nothing_to_lose", 0);
@@ -217,6 +226,23 @@ void DecodeRanges(const Json& json, Reader* reader, Namespace* space) {
     return;
   }
   space->ranges = std::make_shared<const placement::Ranges>(*std::move(ranges));
+}
+
+void DecodeLosses(const Json& json, Reader* reader, Namespace* space) {
+  if (!json.contains("losses")) return;  // Written before anything was durable.
+  for (const Json& entry : reader->List("losses", space->partitions.size())) {
+    const std::vector<std::uint64_t> loss = Numbers(entry, 5);
+    const bool is_sound = !loss.empty() && loss[0] < space->partitions.size() &&
+                          loss[1] <= limits::kTermMax && loss[2] <= 1 &&
+                          (space->losses.empty() || loss[0] > space->losses.back().partition);
+    if (!is_sound) {
+      reader->Fail("losses", 0);
+      return;
+    }
+    space->losses.push_back({static_cast<std::uint32_t>(loss[0]),
+                             Term(static_cast<std::uint32_t>(loss[1])), loss[2] == 1, Lsn(loss[3]),
+                             loss[4]});
+  }
 }
 
 Status DecodeNamespace(const Json& json, ClusterState* state) {
@@ -246,19 +272,24 @@ Status DecodeNamespace(const Json& json, ClusterState* state) {
   // Nor bounds before there were queues.
   if (json.contains("capacity")) options.capacity = reader.Number("capacity", 0, UINT64_MAX);
   for (const Json& entry : reader.List("partitions", limits::kPartitionsPerNamespaceMax)) {
-    const std::vector<std::uint64_t> place = Numbers(entry, 4);
+    // Files written before anything was durable have four.
+    std::vector<std::uint64_t> place = Numbers(entry, 5);
+    if (place.empty()) place = Numbers(entry, 4);
+    if (place.size() == 4) place.push_back(0);
     if (place.empty() || place[0] >= state->nodes.size() || place[1] >= limits::kCoresPerNodeMax ||
-        place[2] > limits::kTermMax || place[3] < 1 || place[3] > 3) {
+        place[2] > limits::kTermMax || place[3] < 1 || place[3] > 3 || place[4] > place[2]) {
       reader.Fail("partitions", 0);
       break;
     }
     space->partitions.push_back(
         {NodeId(static_cast<std::uint16_t>(place[0])), CoreId(static_cast<std::uint16_t>(place[1])),
-         Term(static_cast<std::uint32_t>(place[2])), static_cast<PartitionState>(place[3])});
+         Term(static_cast<std::uint32_t>(place[2])), static_cast<PartitionState>(place[3]),
+         Term(static_cast<std::uint32_t>(place[4]))});
   }
   options.partitions = static_cast<std::uint32_t>(space->partitions.size());
   if (space->partitions.empty()) reader.Fail("partitions", 0);
   if (space->kind == placement::Kind::kOrdered) DecodeRanges(json, &reader, space.get());
+  DecodeLosses(json, &reader, space.get());
   if (!reader.sound()) {
     return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "' of a namespace");
   }

@@ -33,6 +33,21 @@ Status CheckJoinRequest(const v1::JoinRequest& request) {
   return Status(StatusCode::kInvalidArgument, "malformed Join request");
 }
 
+// Those of the request that cannot be are no partition of any namespace, and do nothing.
+KeptOnDevices KeptOf(const v1::JoinRequest& request) {
+  KeptOnDevices kept;
+  kept.complete = request.kept_complete();
+  for (const auto& each : request.kept()) {
+    if (each.namespace_id() > limits::kNamespacesMax ||
+        each.index() >= limits::kPartitionsPerNamespaceMax || each.term() > limits::kTermMax) {
+      continue;
+    }
+    kept.partitions.emplace(PartitionId(NamespaceId(each.namespace_id()), each.index()),
+                            KeptPartition{Term(each.term()), Lsn(each.last_version())});
+  }
+  return kept;
+}
+
 // Fields that may change from start to start.
 void TakeOver(const v1::JoinRequest& request, placement::Node* node, NodeRecord* record) {
   node->incarnation = request.incarnation();
@@ -42,6 +57,7 @@ void TakeOver(const v1::JoinRequest& request, placement::Node* node, NodeRecord*
   node->version = request.version();
   node->pid = request.pid();
   node->state = NodeState::kUp;
+  record->nvm = request.nvm();
   record->directory = request.directory();
   record->device = request.directory_device();
   record->inode = request.directory_inode();
@@ -142,9 +158,17 @@ Status Coordinator::Readmit(const v1::JoinRequest& request, NodeId id, ClusterSt
                       ") of the data folder of " + Describe(node) + " (" + record.directory + ")",
                   "start it with the original folder, or remove identity.json from the copy");
   }
+  if (const auto* space = FirstKeptOn(id, next->map); space != nullptr && !request.nvm()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  DescribeCaller(request) + " has no device, and " + Describe(node) +
+                      " keeps its part of the durable namespace '" + space->name + "' on one",
+                  "give --nvm-dir as before; if the device is gone for good, an empty directory: "
+                  "what it held is lost then");
+  }
   const NodeRecord before = record;
   TakeOver(request, &node, &record);
-  return RegrantPartitions(id, before, next->map.epoch, &next->map);
+  return RegrantPartitions(id, before, KeptOf(request), next->map.epoch, clock_.WallMs(),
+                           &next->map);
 }
 
 Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
@@ -153,6 +177,14 @@ Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
     return Status(StatusCode::kFailedPrecondition,
                   "this is cluster " + cluster_uuid_ + ", not " + request.cluster_uuid(),
                   "the address or connection file is of another service");
+  }
+  if (!request.kept_cluster_uuid().empty() && request.kept_cluster_uuid() != cluster_uuid_) {
+    return Status(
+        StatusCode::kFailedPrecondition,
+        DescribeCaller(request) + " has durable data of cluster " + request.kept_cluster_uuid() +
+            " on its devices; this is cluster " + cluster_uuid_,
+        "start it with that cluster's coordinator, which has its state in its data folder; "
+        "or give an empty --nvm-dir");
   }
   const std::lock_guard lock(state_mutex_);
   const auto& nodes = state_.map.nodes;

@@ -66,7 +66,8 @@ class Coordinator {
 
   // Admits a new node while the cluster is forming, or a known one with a greater incarnation.
   // Asking again with the same incarnation gives the same answer. Errors: kFailedPrecondition (a
-  // stranger, a copy, an incarnation that is not greater, another cluster or version),
+  // stranger, a copy, an incarnation that is not greater, another cluster or version, durable data
+  // of another cluster, or no device where it has durable data),
   // kInvalidArgument (malformed), kResourceExhausted, those of Save.
   Result<v1::JoinResponse> Join(const v1::JoinRequest& request);
 
@@ -82,14 +83,16 @@ class Coordinator {
 
   // Waits while the cluster is forming. `options.partitions` 0 means four per core.
   // Errors: kAlreadyExists (with other options or kind, naming the differences), kUnimplemented,
-  // kInvalidArgument, kUnavailable (still forming at the deadline, or no node is up),
+  // kInvalidArgument, kFailedPrecondition (it is to be durable, and a node has no device),
+  // kUnavailable (still forming at the deadline, or no node is up),
   // kResourceExhausted (ids), those of Save.
   Result<CreateOutcome> CreateNamespace(std::string_view name, placement::Kind kind,
                                         placement::NamespaceOptions options, Deadline deadline);
   // Errors: kNotFound, kFailedPrecondition (`default` always exists), those of Save.
   Result<Epoch> DropNamespace(std::string_view name);
   // Lost partitions of nodes that are up serve again, empty, under a new term.
-  // Errors: kNotFound, kResourceExhausted (terms), those of Save.
+  // Errors: kNotFound, kResourceExhausted (terms), kFailedPrecondition (it is durable, and an owner
+  // has come back without a device), those of Save.
   Result<AcceptOutcome> AcceptLoss(std::string_view name);
 
   // Gives a partition, by a new term, from one owner to another who has all that it holds; or to

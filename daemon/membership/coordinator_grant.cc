@@ -72,6 +72,7 @@ Result<v1::GrantPartitionResponse> Coordinator::GrantPartition(
     place.node = NodeId(static_cast<std::uint16_t>(request.target_node()));
     place.core = CoreId(static_cast<std::uint16_t>(request.core()));
     place.state = placement::PartitionState::kActive;
+    if (space->options.durable()) place.data_from = place.term;
   }
   auto changed = std::make_shared<placement::Namespace>(*space);
   changed->partitions[request.partition()] = place;

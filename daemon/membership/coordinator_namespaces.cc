@@ -47,10 +47,14 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
   const std::uint32_t first = HasFewPartitions(kind) ? space->id.value() : 0;
   const auto nodes = NodesFor(state_.map.nodes, options.home);
   if (!nodes.ok()) return nodes.status();
+  if (options.durable()) TP_RETURN_IF_ERROR(CheckDevices(*nodes, state_.nodes, options.durability));
   space->partitions = SpreadPartitions(*nodes, PartitionsWanted(kind, options), first);
   if (space->partitions.empty()) {
     return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
                   "see: kvctl status");
+  }
+  if (options.durable()) {
+    for (placement::PartitionPlace& place : space->partitions) place.data_from = place.term;
   }
   if (kind == Kind::kOrdered) {
     auto ranges = RangesOf(options);
@@ -97,6 +101,14 @@ Result<AcceptOutcome> Coordinator::AcceptLoss(std::string_view name) {
                   "kvctl namespace list shows those there are");
   }
   auto changed = std::make_shared<Namespace>(*space);
+  if (space->options.durable()) {
+    std::vector<placement::Node> owners;
+    for (const placement::PartitionPlace& place : space->partitions) {
+      if (place.state != placement::PartitionState::kLost) continue;
+      owners.push_back(state_.map.nodes[place.node.value()]);
+    }
+    TP_RETURN_IF_ERROR(CheckDevices(owners, state_.nodes, space->options.durability));
+  }
   auto accepted = AcceptLostPartitions(state_.map, changed.get());
   if (!accepted.ok()) return accepted.status();
   if (*accepted == 0) return AcceptOutcome{0, state_.map.epoch};

@@ -91,18 +91,18 @@ Result<std::optional<Part>> Decide(const FoundingContext& context, const Examina
                             IsMember(*found.file, *context.identity);
     const std::string job = cluster_file::JobId(context.environment);
     const bool is_of_this_job = found.file->job_id == job;
-    if (was_member && is_of_this_job) {
+    if (was_member && (is_of_this_job || context.keeps_durable)) {
       Part part;
       part.kind = Part::Kind::kJoin;
       part.file = found.file;
       log::Info("waiting for the coordinator of cluster " + found.file->cluster_uuid);
       return std::optional<Part>(std::move(part));
     }
-    if (MustWaitForFirst(context)) return std::optional<Part>();
+    if (MustWaitForFirst(context) || context.keeps_durable) return std::optional<Part>();
     log::Info("'" + context.path + "' is stale: moved aside");
     TP_RETURN_IF_ERROR(cluster_file::MoveAside(context.path, *found.file));
   }
-  if (MustWaitForFirst(context)) return std::optional<Part>();
+  if (MustWaitForFirst(context) || context.keeps_durable) return std::optional<Part>();
   return std::optional<Part>(Part());
 }
 
@@ -133,6 +133,14 @@ Result<Part> DecidePart(const FoundingContext& context) {
     if (part->has_value()) {
       if ((*part)->kind != Part::Kind::kJoin) (*part)->start_lock = *std::move(lock);
       return std::move(**part);
+    }
+    if (deadline.Passed() && context.keeps_durable) {
+      return Status(StatusCode::kDeadlineExceeded,
+                    "this node keeps durable data of cluster " + context.identity->cluster_uuid() +
+                        ", whose coordinator has not come back within " +
+                        std::to_string(timeout_ms / 1000) + " s",
+                    "start that cluster's first node too, with the --data-dir or --nvm-dir that it "
+                    "had; or give an empty --nvm-dir");
     }
     if (deadline.Passed()) {
       return Status(StatusCode::kDeadlineExceeded,

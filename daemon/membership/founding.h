@@ -5,7 +5,8 @@
 //
 // Rules: a file of a live cluster is never overwritten; the coordinator's state makes a daemon the
 // coordinator of that cluster and of no other; a former member of a cluster whose file still stands
-// waits for its coordinator and never promotes itself.
+// waits for its coordinator and never promotes itself; one whose devices keep durable data does so
+// without a file too.
 #pragma once
 
 #include <functional>
@@ -30,15 +31,17 @@ struct FoundingContext {
   std::string state_uuid;  // Of the cluster whose state lies in the data folder, or "".
   const Options* options = nullptr;
   const Identity* identity = nullptr;
+  bool keeps_durable = false;  // Of the cluster that it was a member of.
   cluster_file::Environment environment;
   cluster_file::Probe probe;
   std::function<bool()> stopped;  // Asked while waiting.
 };
 
-// Waits, within --join-timeout-ms, for other starters and, in a Slurm job on any node but its
-// first, for the file that the first one makes. Moves a stale file aside. Errors:
-// kFailedPrecondition (a live cluster has the file and this daemon has no place in it; or the
-// options contradict what is found), kDeadlineExceeded, kCancelled, those of Examine and MoveAside.
+// Waits, within --join-timeout-ms, for other starters; in a Slurm job on any node but its first,
+// for the file that the first one makes; and with durable data for its coordinator's. Moves a stale
+// file aside. Errors: kFailedPrecondition (a live cluster has the file and this daemon has no place
+// in it; or the options contradict what is found), kDeadlineExceeded, kCancelled, those of Examine
+// and MoveAside.
 Result<Part> DecidePart(const FoundingContext& context);
 
 }  // namespace tidepool::daemon

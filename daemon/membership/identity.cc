@@ -79,6 +79,7 @@ Status Identity::Load(const std::string& text) {
   uuid_ = word("uuid");
   incarnation_ = number("incarnation");
   cluster_uuid_ = word("cluster_uuid");
+  nvm_incarnation_ = number("nvm_incarnation");
   return CheckOriginal(word("host"), number("device"), number("inode"));
 }
 
@@ -98,11 +99,22 @@ Status Identity::CheckOriginal(const std::string& host, std::uint64_t device,
 }
 
 Status Identity::Save() const {
-  const Json json = {
-      {"format", kFormat}, {"uuid", uuid_},   {"incarnation", incarnation_},  {"host", host_},
-      {"device", device_}, {"inode", inode_}, {"cluster_uuid", cluster_uuid_}};
+  const Json json = {{"format", kFormat},
+                     {"uuid", uuid_},
+                     {"incarnation", incarnation_},
+                     {"host", host_},
+                     {"device", device_},
+                     {"inode", inode_},
+                     {"cluster_uuid", cluster_uuid_},
+                     {"nvm_incarnation", nvm_incarnation_}};
   return cluster_file::ReplaceFile(path(),
                                    json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Status Identity::RememberDevices() {
+  if (nvm_incarnation_ == incarnation_) return OkStatus();
+  nvm_incarnation_ = incarnation_;
+  return Save();
 }
 
 Status Identity::RememberCluster(const std::string& cluster_uuid) {

@@ -35,7 +35,13 @@ class Identity {
   // The cluster that this node was a member of, or "".
   const std::string& cluster_uuid() const { return cluster_uuid_; }
 
-  // Durable when it returns. Errors: as Open's last three.
+  // The incarnation that opened its devices last; 0: none did.
+  std::uint64_t nvm_incarnation() const { return nvm_incarnation_; }
+
+  // Each durable when it returns. Errors: as Open's last three.
+  //
+  // This incarnation has opened the devices, which say so.
+  Status RememberDevices();
   Status RememberCluster(const std::string& cluster_uuid);
 
  private:
@@ -53,6 +59,7 @@ class Identity {
   std::uint64_t device_ = 0;
   std::uint64_t inode_ = 0;
   std::string cluster_uuid_;
+  std::uint64_t nvm_incarnation_ = 0;
 };
 
 }  // namespace tidepool::daemon

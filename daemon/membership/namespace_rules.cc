@@ -14,6 +14,7 @@ using placement::Kind;
 using placement::Namespace;
 using placement::NamespaceOptions;
 using placement::NodeState;
+using placement::PartitionLoss;
 using placement::PartitionPlace;
 using placement::PartitionState;
 
@@ -34,22 +35,34 @@ Status TermsUsedUp() {
                 "move its data to a new namespace");
 }
 
-// Applies `change` to each partition of `node` in a copy of each namespace that has any, and puts
-// the copy, marked with `epoch`, into the map. `change` returns whether it changed the partition.
+// Calls `change(index, &copy)` for each partition of `node` in a copy of each namespace that has
+// any, and puts the copy, marked with `epoch`, into the map if a call has returned true.
 template <typename Change>
 void ChangePartitions(NodeId node, Epoch epoch, placement::PlacementMap* map, Change change) {
   for (auto& [id, space] : map->namespaces) {
     std::shared_ptr<Namespace> copy;
-    for (std::size_t i = 0; i < space->partitions.size(); ++i) {
+    bool changed = false;
+    for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
       if (space->partitions[i].node != node) continue;
-      PartitionPlace place = space->partitions[i];
-      if (!change(*space, &place)) continue;
       if (copy == nullptr) copy = std::make_shared<Namespace>(*space);
-      copy->partitions[i] = place;
+      changed = change(i, copy.get()) || changed;
     }
-    if (copy == nullptr) continue;
+    if (!changed) continue;
     copy->changed = epoch;
     space = std::move(copy);
+  }
+}
+
+// One for each partition: of two that lost the end the earlier one says what is surely there.
+void NoteLoss(const PartitionLoss& loss, Namespace* space) {
+  const auto at = std::lower_bound(space->losses.begin(), space->losses.end(), loss.partition,
+                                   [](const PartitionLoss& each, std::uint32_t partition) {
+                                     return each.partition < partition;
+                                   });
+  if (at == space->losses.end() || at->partition != loss.partition) {
+    space->losses.insert(at, loss);
+  } else if (!at->all && loss.all) {
+    *at = loss;
   }
 }
 
@@ -122,6 +135,32 @@ Status CheckQueueOptions(Kind kind, const NamespaceOptions& options) {
   return OkStatus();
 }
 
+// What the storage floor can read back after a crash.
+Status CheckDurability(Kind kind, const NamespaceOptions& options) {
+  if (!options.durable()) return OkStatus();
+  if (options.durability != "async" && options.durability != "sync") {
+    return Wrong("durability cannot be '" + options.durability.substr(0, 40) + "'",
+                 "give 'volatile', 'async' or 'sync'");
+  }
+  if (kind == Kind::kBloom && options.durability == "sync") {
+    return Wrong(
+        "a filter's bits are no log records that an answer could wait for: kind 'bloom' "
+        "cannot have durability 'sync'",
+        "give 'volatile'");
+  }
+  if (options.durability == "sync") {
+    return NotYet("durability 'sync'", "use 'async', and kvctl persist where it matters");
+  }
+  if (kind != Kind::kHash) {
+    return NotYet("durability of kind '" + std::string(placement::KindName(kind)) + "'",
+                  "use kind 'hash', or 'volatile' and stage out what must be kept");
+  }
+  if (options.prefilter != "none") {
+    return NotYet("durability together with a prefilter", "give prefilter 'none', or 'volatile'");
+  }
+  return OkStatus();
+}
+
 // Of kind ordered; others have no such options.
 Status CheckRangeOptions(Kind kind, const NamespaceOptions& options) {
   if (kind != Kind::kOrdered) {
@@ -175,13 +214,7 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
                  "give 1 to " + std::to_string(limits::kPartitionsPerNamespaceMax) +
                      ", or 0 for four per core");
   }
-  if (options.durability == "async" || options.durability == "sync") {
-    return NotYet("durability '" + options.durability + "'",
-                  "use 'volatile' and stage out what must be kept");
-  }
-  if (options.durability != "volatile") {
-    return Wrong("durability cannot be '" + options.durability + "'", "give 'volatile'");
-  }
+  TP_RETURN_IF_ERROR(CheckDurability(kind, options));
   if (options.replicas != 1) return NotYet("more than one replica", "use replicas 1");
   if (options.on_loss != "error" && options.on_loss != "empty") {
     return Wrong("on_loss cannot be '" + options.on_loss + "'", "give 'error' or 'empty'");
@@ -249,6 +282,11 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
 }
 
 Status CheckMovable(const Namespace& space) {
+  if (space.options.durable()) {
+    return Status(StatusCode::kUnimplemented,
+                  "'" + space.name + "' is durable, and stays on the devices where it was made",
+                  "make another namespace with --home and copy what it holds");
+  }
   if (space.kind == Kind::kQueue || space.kind == Kind::kPriority || space.kind == Kind::kBloom) {
     return OkStatus();
   }
@@ -308,7 +346,8 @@ std::vector<PartitionPlace> SpreadPartitions(const std::vector<placement::Node>&
 }
 
 void MarkPartitionsDown(NodeId node, Epoch epoch, placement::PlacementMap* map) {
-  ChangePartitions(node, epoch, map, [](const Namespace&, PartitionPlace* place) {
+  ChangePartitions(node, epoch, map, [](std::uint32_t index, Namespace* space) {
+    PartitionPlace* place = &space->partitions[index];
     if (place->state != PartitionState::kActive) return false;
     place->state = PartitionState::kDown;
     return true;
@@ -316,29 +355,69 @@ void MarkPartitionsDown(NodeId node, Epoch epoch, placement::PlacementMap* map) 
 }
 
 void MarkPartitionsBack(NodeId node, Epoch epoch, placement::PlacementMap* map) {
-  ChangePartitions(node, epoch, map, [](const Namespace&, PartitionPlace* place) {
+  ChangePartitions(node, epoch, map, [](std::uint32_t index, Namespace* space) {
+    PartitionPlace* place = &space->partitions[index];
     if (place->state != PartitionState::kDown) return false;
     place->state = PartitionState::kActive;
     return true;
   });
 }
 
-Status RegrantPartitions(NodeId node, const NodeRecord& record, Epoch epoch,
-                         placement::PlacementMap* map) {
+Status CheckDevices(const std::vector<placement::Node>& nodes,
+                    const std::vector<NodeRecord>& records, const std::string& durability) {
+  std::string without;
+  for (const placement::Node& node : nodes) {
+    if (records[node.id.value()].nvm || node.state != NodeState::kUp) continue;
+    without += (without.empty() ? "node " : ", node ") + std::to_string(node.id.value()) + " (" +
+               node.host + ")";
+  }
+  if (without.empty()) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition,
+                "durability '" + durability +
+                    "' needs a device on each node, and there is none on " + without,
+                "start the daemons with --nvm-dir, or give 'volatile'");
+}
+
+const Namespace* FirstKeptOn(NodeId node, const placement::PlacementMap& map) {
+  for (const auto& [id, space] : map.namespaces) {
+    if (!space->options.durable()) continue;
+    for (const PartitionPlace& place : space->partitions) {
+      if (place.node == node && place.state != PartitionState::kLost) return space.get();
+    }
+  }
+  return nullptr;
+}
+
+Status RegrantPartitions(NodeId node, const NodeRecord& record, const KeptOnDevices& kept,
+                         Epoch epoch, std::uint64_t now_ms, placement::PlacementMap* map) {
   for (const auto& [id, space] : map->namespaces) {
     for (const PartitionPlace& place : space->partitions) {
       if (place.node == node && place.term.value() >= limits::kTermMax) return TermsUsedUp();
     }
   }
   const std::uint32_t cores = map->nodes[node.value()].cores;
-  ChangePartitions(node, epoch, map, [&](const Namespace& space, PartitionPlace* place) {
-    place->term = Term(place->term.value() + 1);
+  ChangePartitions(node, epoch, map, [&](std::uint32_t index, Namespace* space) {
+    PartitionPlace* place = &space->partitions[index];
+    const Term before = place->term;
+    place->term = Term(before.value() + 1);
     // It may have come back with fewer cores; with nothing kept, any core will do.
     place->core = CoreId(static_cast<std::uint16_t>(place->core.value() % cores));
-    const bool loses = space.options.durability == "volatile" && space.options.on_loss == "error" &&
-                       !record.nothing_to_lose.contains(space.id);
+    const bool is_durable = space->options.durable();
+    const bool minds = space->options.on_loss == "error";
+    const auto found = kept.partitions.find(PartitionId(space->id, index));
+    const bool is_kept = is_durable && place->state != PartitionState::kLost &&
+                         found != kept.partitions.end() && found->second.term >= place->data_from;
+    const bool loses =
+        !is_kept && minds && (is_durable || !record.nothing_to_lose.contains(space->id));
     const bool is_lost = place->state == PartitionState::kLost || loses;
     place->state = is_lost ? PartitionState::kLost : PartitionState::kActive;
+    if (!is_durable) return true;
+    if (!is_kept) place->data_from = place->term;
+    if (loses) NoteLoss({index, before, true, Lsn(), now_ms}, space);
+    const bool loses_end = is_kept && !kept.complete && space->options.durability == "async";
+    if (loses_end && minds) {
+      NoteLoss({index, found->second.term, false, found->second.last, now_ms}, space);
+    }
     return true;
   });
   return OkStatus();
@@ -353,8 +432,16 @@ Result<std::uint32_t> AcceptLostPartitions(const placement::PlacementMap& map, N
     if (place.term.value() >= limits::kTermMax) return TermsUsedUp();
     place.term = Term(place.term.value() + 1);
     place.state = PartitionState::kActive;
+    // What turns up of it later has been given up.
+    if (space->options.durable()) place.data_from = place.term;
+    std::erase_if(space->losses, [&](const PartitionLoss& loss) {
+      return &space->partitions[loss.partition] == &place;
+    });
     ++accepted;
   }
+  accepted += static_cast<std::uint32_t>(std::erase_if(space->losses, [&](const auto& loss) {
+    return space->partitions[loss.partition].state != PartitionState::kLost;
+  }));
   return accepted;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,12 +51,32 @@ void MarkPartitionsDown(NodeId node, Epoch epoch, placement::PlacementMap* map);
 // The same process serves again: what was down is active, under the same term, since no other had
 // it.
 void MarkPartitionsBack(NodeId node, Epoch epoch, placement::PlacementMap* map);
-// Another process of the same node serves: every partition is granted under a new term, and what
-// may have held data is lost. Errors: kResourceExhausted (a term cannot be raised any more; map
-// unchanged).
-Status RegrantPartitions(NodeId node, const NodeRecord& record, Epoch epoch,
-                         placement::PlacementMap* map);
-// Lost partitions of nodes that are up become active under a new term. Counts them.
+// kOk if all of `nodes` that are up have devices; `records` are those of all nodes.
+// Errors: kFailedPrecondition, naming those without.
+Status CheckDevices(const std::vector<placement::Node>& nodes,
+                    const std::vector<NodeRecord>& records, const std::string& durability);
+// A durable namespace with contents on the node's devices; null: none.
+const placement::Namespace* FirstKeptOn(NodeId node, const placement::PlacementMap& map);
+
+// What a node has read back from its devices of a partition.
+struct KeptPartition {
+  Term term;  // Under which it served it last.
+  Lsn last;   // The last change that is there.
+};
+struct KeptOnDevices {
+  std::map<PartitionId, KeptPartition> partitions;
+  bool complete = false;  // The node had stopped in good order: no later change is missing.
+};
+
+// Another process of the same node serves: every partition is granted under a new term. Of durable
+// namespaces those go on that it has kept, since their contents began at the latest
+// (PartitionPlace::data_from); else what may have held data is lost. What durable namespaces lose
+// is noted, unless they were made with on_loss "empty".
+// Errors: kResourceExhausted (a term cannot be raised any more; map unchanged).
+Status RegrantPartitions(NodeId node, const NodeRecord& record, const KeptOnDevices& kept,
+                         Epoch epoch, std::uint64_t now_ms, placement::PlacementMap* map);
+// Lost partitions of nodes that are up become active under a new term, and what partitions that
+// serve have lost is forgotten. Counts the partitions.
 // Errors: kResourceExhausted.
 Result<std::uint32_t> AcceptLostPartitions(const placement::PlacementMap& map,
                                            placement::Namespace* space);

@@ -78,6 +78,10 @@ class NamespacesGate final : public v1::Namespaces::Service, private Gate {
                        v1::AcceptLossResponse* response) override {
     return Pass(context, [&] { return inner_.AcceptLoss(context, request, response); });
   }
+  RpcStatus Persist(ServerContext* context, const v1::PersistRequest* request,
+                    v1::PersistResponse* response) override {
+    return Pass(context, [&] { return inner_.Persist(context, request, response); });
+  }
   RpcStatus Migrate(ServerContext* context, const v1::MigrateNamespaceRequest* request,
                     grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) override {
     return Pass(context, [&] { return inner_.Migrate(context, request, writer); });

@@ -32,6 +32,17 @@ Result<wire::PrefilterSummary> SummaryOf(bool is_bloom, Bytes described) {
   return summary;
 }
 
+// Of the owner whose mark is oldest; 0 if one does not say.
+std::uint64_t LastDurableAtMs(const placement::Namespace& space,
+                              const std::vector<Result<v1::NodeStatusResponse>>& nodes) {
+  std::uint64_t oldest_ms = UINT64_MAX;
+  for (const placement::PartitionPlace& place : space.partitions) {
+    const auto& node = nodes[place.node.value()];
+    oldest_ms = std::min(oldest_ms, node.ok() ? node->last_durable_at_ms() : 0);
+  }
+  return oldest_ms;
+}
+
 }  // namespace
 
 void NamespacesService::WaitUntilInstalled(Epoch epoch, Deadline deadline) {
@@ -217,6 +228,8 @@ grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
       entry->set_live_bytes(partition.live_bytes());
     }
   }
+  if ((*space)->options.durable())
+    response->set_last_durable_at_ms(LastDurableAtMs(**space, nodes));
   const NamespaceTotals totals = TotalsOf(&node_, *map, nodes)[(*space)->id];
   response->set_records(totals.records);
   response->set_internal_records(totals.internal_records);

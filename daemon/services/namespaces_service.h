@@ -23,6 +23,8 @@ class NamespacesService final : public v1::Namespaces::Service {
                         v1::DescribeNamespaceResponse* response) override;
   grpc::Status AcceptLoss(grpc::ServerContext* call, const v1::AcceptLossRequest* request,
                           v1::AcceptLossResponse* response) override;
+  grpc::Status Persist(grpc::ServerContext* call, const v1::PersistRequest* request,
+                       v1::PersistResponse* response) override;
   grpc::Status Migrate(grpc::ServerContext* call, const v1::MigrateNamespaceRequest* request,
                        grpc::ServerWriter<v1::MigrateNamespaceProgress>* writer) override;
   grpc::Status Split(grpc::ServerContext* call, const v1::SplitNamespaceRequest* request,
@@ -40,6 +42,9 @@ class NamespacesService final : public v1::Namespaces::Service {
   // nobody opens one that can never serve. Errors: kResourceExhausted naming the node,
   // kInvalidArgument.
   Status CheckFilterFits(Kind kind, const placement::NamespaceOptions& options, Deadline deadline);
+  // Wall time in ms of the node's oldest mark. Errors: as PersistNode, of the node.
+  Result<std::uint64_t> PersistAt(const placement::Node& node, const std::string& name,
+                                  Deadline deadline);
   void DescribeFilter(const placement::Namespace& space, Deadline deadline,
                       v1::DescribeNamespaceResponse* response);
   Result<std::uint32_t> RangeToSplit(const placement::Namespace& space,

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "daemon/persist.h"
 #include "daemon/staging/cluster_view.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
@@ -66,6 +67,20 @@ void AddDevices(const storage::Volume& volume, const std::vector<CoreStats>& cor
   }
 }
 
+void AddDurability(const NodeState& node, Deadline deadline, v1::NodeStatusResponse* response) {
+  const NodeDurability now = DurabilityOf(node.cores, deadline);
+  response->set_last_durable_at_ms(now.last_durable_at_ms);
+  response->set_devices_failed(now.failed);
+  if (node.recovery.partitions.empty()) return;
+  v1::RecoveryStatus& recovery = *response->mutable_recovery();
+  recovery.set_partitions(static_cast<std::uint32_t>(node.recovery.partitions.size()));
+  recovery.set_partitions_lost(node.recovery.lost());
+  recovery.set_records(node.recovery.records);
+  recovery.set_bytes_read(node.recovery.bytes_read);
+  recovery.set_duration_ms(node.recovery.duration_ms);
+  recovery.set_durable_at_ms(node.recovery.durable_at_ms);
+}
+
 void AddNamespaces(const NodeState& node, const std::vector<PartitionStats>& partitions,
                    NamespaceId partitions_of, v1::NodeStatusResponse* response) {
   struct Sum {
@@ -115,7 +130,10 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
   const std::vector<CoreStats> cores = node->cores->Stats(deadline);
   AddCores(cores, &response);
   AddNamespaces(*node, node->cores->NamespaceStats(deadline), partitions_of, &response);
-  if (node->volume != nullptr) AddDevices(*node->volume, cores, &response);
+  if (node->volume != nullptr) {
+    AddDevices(*node->volume, cores, &response);
+    AddDurability(*node, deadline, &response);
+  }
   response.set_uptime_ms((Clock::Real().MonotonicNs() - node->started_ns) / 1'000'000);
   response.set_data_path(node->cores->Describe());
   return response;

@@ -24,6 +24,7 @@ class ClusterView final : public stage::Cluster {
       : router_(*router), saved_(saved), space_(std::move(space)) {}
 
   const std::string& space_name() const override { return space_->name; }
+  Status CheckNothingLost() const override { return stage::CheckNothingLost(*space_); }
   NodeId OwnerOf(std::string_view key) const override;
   Result<std::vector<placement::Node>> Owners() const override;
   std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const override {

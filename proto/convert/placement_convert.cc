@@ -60,6 +60,15 @@ void ToProto(const placement::Namespace& from, v1::NamespaceMap* to) {
     partition->set_core(place.core.value());
     partition->set_term(place.term.value());
     partition->set_state(static_cast<v1::PartitionState>(place.state));
+    partition->set_data_from(place.data_from.value());
+  }
+  for (const placement::PartitionLoss& loss : from.losses) {
+    auto* entry = to->add_losses();
+    entry->set_partition(loss.partition);
+    entry->set_term(loss.term.value());
+    entry->set_all(loss.all);
+    entry->set_after_version(loss.after.value());
+    entry->set_at_ms(loss.at_ms);
   }
 }
 
@@ -112,14 +121,23 @@ Result<placement::Namespace> FromProto(const v1::NamespaceMap& from) {
   }
   for (const auto& partition : from.partitions()) {
     if (partition.node_id() >= limits::kNodesMax || partition.core() >= limits::kCoresPerNodeMax ||
-        partition.term() > limits::kTermMax || partition.state() < v1::PARTITION_STATE_ACTIVE ||
+        partition.term() > limits::kTermMax || partition.data_from() > partition.term() ||
+        partition.state() < v1::PARTITION_STATE_ACTIVE ||
         partition.state() > v1::PARTITION_STATE_LOST) {
       return Malformed("a partition of '" + space.name + "'");
     }
-    space.partitions.push_back({NodeId(static_cast<std::uint16_t>(partition.node_id())),
-                                CoreId(static_cast<std::uint16_t>(partition.core())),
-                                Term(partition.term()),
-                                static_cast<placement::PartitionState>(partition.state())});
+    space.partitions.push_back(
+        {NodeId(static_cast<std::uint16_t>(partition.node_id())),
+         CoreId(static_cast<std::uint16_t>(partition.core())), Term(partition.term()),
+         static_cast<placement::PartitionState>(partition.state()), Term(partition.data_from())});
+  }
+  for (const auto& loss : from.losses()) {
+    const bool is_sound =
+        loss.partition() < space.partitions.size() && loss.term() <= limits::kTermMax &&
+        (space.losses.empty() || loss.partition() > space.losses.back().partition);
+    if (!is_sound) return Malformed("a loss of '" + space.name + "'");
+    space.losses.push_back(
+        {loss.partition(), Term(loss.term()), loss.all(), Lsn(loss.after_version()), loss.at_ms()});
   }
   if (space.kind == placement::Kind::kOrdered) {
     std::vector<std::string> begins;

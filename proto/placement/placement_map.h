@@ -62,6 +62,8 @@ struct NamespaceOptions {
   std::string key_type;
   std::string value_type;
 
+  bool durable() const { return durability != "volatile"; }
+
   friend bool operator==(const NamespaceOptions&, const NamespaceOptions&) = default;
 };
 
@@ -83,8 +85,22 @@ struct PartitionPlace {
   CoreId core;
   Term term;
   PartitionState state = PartitionState::kActive;
+  // Of durable namespaces: the term since which its contents go on unbroken; of others 0. What a
+  // node has kept of an older one is no part of them.
+  Term data_from{0};
 
   friend bool operator==(const PartitionPlace&, const PartitionPlace&) = default;
+};
+
+// What a partition of a durable namespace has lost and nobody has agreed to.
+struct PartitionLoss {
+  std::uint32_t partition = 0;
+  Term term{0};  // Under which it was served before.
+  bool all = false;
+  Lsn after;  // Else: the last change that is there; later ones may be missing.
+  std::uint64_t at_ms = 0;
+
+  friend bool operator==(const PartitionLoss&, const PartitionLoss&) = default;
 };
 
 struct Namespace {
@@ -96,6 +112,7 @@ struct Namespace {
   std::vector<PartitionPlace> partitions;
   // Of kind ordered, as many as partitions; null: they are places of hashes.
   std::shared_ptr<const Ranges> ranges;
+  std::vector<PartitionLoss> losses;  // In the order of partitions, each at most once.
 
   // The partition that `key` belongs to.
   std::uint32_t IndexOf(Bytes key) const {

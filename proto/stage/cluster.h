@@ -29,11 +29,16 @@ struct NodeTotals {
 // "node 2 (host 127.0.0.1:4711)", for messages.
 std::string Describe(const placement::Node& node);
 
+// kOk if nothing of a durable namespace was lost that nobody has accepted; kDataLoss.
+Status CheckNothingLost(const placement::Namespace& space);
+
 // Thread-safe. Of one namespace.
 class Cluster {
  public:
   virtual ~Cluster() = default;
   virtual const std::string& space_name() const = 0;
+  // As above, of the namespace as it was when the job began.
+  virtual Status CheckNothingLost() const = 0;
 
   virtual NodeId OwnerOf(std::string_view key) const = 0;
   // The nodes that own a partition, in order. Errors: kUnavailable and kDataLoss, naming the first

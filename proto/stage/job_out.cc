@@ -72,6 +72,7 @@ class StageOut {
   Status Run() {
     auto owners = cluster_.Owners();
     if (!owners.ok()) return owners.status();
+    if (!context_.request.partial_ok()) TP_RETURN_IF_ERROR(cluster_.CheckNothingLost());
     root_ = file_tree::UniqueFd(
         open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!root_.valid()) {

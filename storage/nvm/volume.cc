@@ -336,6 +336,13 @@ Status Volume::CheckMember(std::size_t index) const {
                        ": the node's identity is older than its data",
                    "give the node's own --data-dir, or " + remove);
   }
+  if (found.incarnation != 0 && found.incarnation < options_.incarnation_seen) {
+    return refused("it is as start " + std::to_string(found.incarnation) +
+                       " of this node left it, and start " +
+                       std::to_string(options_.incarnation_seen) + " has used it since",
+                   "put the newest file back; or, if that is gone for good, " + remove +
+                       ": what was durable is lost then");
+  }
   return OkStatus();
 }
 

@@ -28,6 +28,9 @@ struct VolumeOptions {
   // Who opens it: durable elsewhere, and an incarnation greater than any before.
   Uuid node{};
   std::uint64_t incarnation = 1;
+  // The last one that has opened these devices, as is known elsewhere; 0: none. Devices that were
+  // used and know of no such start are an older copy of themselves.
+  std::uint64_t incarnation_seen = 0;
   std::string host;
   // Of Open. One device each; the same directories in the same order at every start.
   std::vector<std::string> directories;
@@ -69,7 +72,8 @@ class Volume {
   // twice), kResourceExhausted (less free than the least), kFailedPrecondition (a file that is not
   // ours, of another format, node, set of directories or count of cores, of another size than
   // `bytes` or a copy of another directory; or `incarnation` is not greater than that of the last
-  // start), kDataLoss (damaged), kUnimplemented (no io_uring), kDeviceError.
+  // start, or that is before `incarnation_seen`), kDataLoss (damaged), kUnimplemented (no
+  // io_uring), kDeviceError.
   static Result<std::unique_ptr<Volume>> Open(const VolumeOptions& options);
   // The same on devices that are there, formatted if they are not: for simulation. `directories`
   // and sizes are not read.

@@ -188,6 +188,9 @@ class FakeControl final : public internal::ControlPlane {
     return internal::CreateReply{NamespaceId(kSpaceId), true, cluster_->published_.epoch};
   }
 
+  Status PersistNamespace(const std::string&, const std::string&, Deadline) override {
+    return Status(StatusCode::kUnimplemented, "nothing is durable here");
+  }
   Status DropNamespace(const std::string&, const std::string&, Epoch* epoch, Deadline) override {
     const auto guard = cluster_->Guard();
     cluster_->map_.namespaces.clear();

@@ -158,6 +158,12 @@ class TIDEPOOL_API Client {
   // Returns: kOk, kNotFound, kFailedPrecondition ('default' always exists), kUnavailable,
   // kDeadlineExceeded.
   Status Drop(std::string_view name);
+  // What was answered of a durable namespace before this call, to anybody, outlives a crash of any
+  // of its daemons when it returns. Flush buffered handles first: what they hold was not answered.
+  // Returns: kOk, kNotFound, kFailedPrecondition (it is volatile), kUnavailable (an owner is down),
+  // kDeviceError (a device has failed: nothing becomes durable on that node any more),
+  // kDeadlineExceeded (it may become durable all the same).
+  Status Persist(std::string_view name);
   // Moves a namespace of kind queue, priority or bloom to a node, given by its number or "local"
   // for one on this machine, while others go on using it: no item is lost, doubled or overtaken,
   // and leases stay. Operations on a partition wait while it is copied, at most for `hold`, else

@@ -34,7 +34,9 @@ TIDEPOOL_API std::string_view NamespaceKindName(NamespaceKind kind);
 struct NamespaceOptions {
   // Units of ownership, 1 to 4,096, spread over all cores of the cluster. 0: 4 per core.
   std::uint32_t partitions = 0;
-  // "volatile": in memory only, lost with the daemons.
+  // "volatile": in memory, lost with the daemons. "async", of kind hash and where each node has a
+  // device (kvd --nvm-dir): a daemon that comes back has all of it as it was at one moment, about a
+  // second before it was killed, or all of it if it was stopped. "sync" comes later.
   std::string durability = "volatile";
   // Copies of each record; 1 is the only number so far.
   std::uint32_t replicas = 1;

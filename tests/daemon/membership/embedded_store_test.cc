@@ -23,7 +23,7 @@ ClusterState Example(std::uint64_t epoch) {
   state.next_namespace = NamespaceId(9);
   state.map.nodes.push_back(
       {NodeId(0), "uuid", 7, "127.0.0.1:1", "host", placement::NodeState::kDown, 2, 0, "0.1.0", 5});
-  state.nodes.push_back({"/data", 1, 2, {NamespaceId(3), NamespaceId(8)}});
+  state.nodes.push_back({"/data", 1, 2, true, {NamespaceId(3), NamespaceId(8)}});
   auto space = std::make_shared<placement::Namespace>();
   space->id = NamespaceId(8);
   space->name = "name";
@@ -37,8 +37,10 @@ ClusterState Example(std::uint64_t epoch) {
   space->options.capacity = 88;
   space->options.value_type = "raw<Particle,48>";
   space->changed = Epoch(epoch);
-  space->partitions = {{NodeId(0), CoreId(0), Term(4), placement::PartitionState::kLost},
-                       {NodeId(0), CoreId(1), Term(5), placement::PartitionState::kActive}};
+  space->partitions = {
+      {NodeId(0), CoreId(0), Term(4), placement::PartitionState::kLost},
+      {NodeId(0), CoreId(1), Term(5), placement::PartitionState::kActive, Term(3)}};
+  space->losses = {{0, Term(3), true, Lsn(), 17}, {1, Term(4), false, Lsn(Term(4), 99), 18}};
   state.map.namespaces.emplace(space->id, space);
   return state;
 }
@@ -132,6 +134,15 @@ std::string WithHeader(const std::string& body) {
                 static_cast<unsigned long long>(KeyHash(AsBytes(body))));
   return "tidepool-cluster-state 1 " + std::string(checksum) + " " + std::to_string(body.size()) +
          "\n" + body;
+}
+
+TEST_CASE("LossesAndWhoHasDevicesAreKept") {
+  const ClusterState state = Example(3);
+  const auto read = DecodeState(EncodeState(state), "x");
+  REQUIRE(read.ok());
+  CHECK(read->nodes == state.nodes);
+  CHECK(read->map.Find("name")->losses == state.map.Find("name")->losses);
+  CHECK(read->map.Find("name")->partitions == state.map.Find("name")->partitions);
 }
 
 TEST_CASE("AStateFromBeforeThereWereTypesIsRead") {

@@ -189,5 +189,15 @@ TEST_CASE("AStopEndsTheWait") {
   CHECK(start.Decide().code() == StatusCode::kCancelled);
 }
 
+TEST_CASE("WhoKeepsDurableDataWaitsForItsCoordinatorAndBeginsNothing") {
+  FoundingFixture start;
+  start.context.keeps_durable = true;
+  SECTION("without a file") {}
+  SECTION("beside another cluster's stale file") { (void)start.Publish(start.MakeFile(1, 1)); }
+  const auto part = start.Decide();
+  CHECK(part.code() == StatusCode::kDeadlineExceeded);
+  CHECK(Says(part.status(), "durable"));
+}
+
 }  // namespace
 }  // namespace tidepool::daemon

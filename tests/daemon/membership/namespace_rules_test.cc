@@ -305,7 +305,7 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
     return CreateStatus(&cluster, "x", Kind::kHash, options).code();
   };
   CHECK(refused([](auto* o) { o->durability = "sync"; }) == StatusCode::kUnimplemented);
-  CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kFailedPrecondition);
   CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->durability = "eternal"; }) == StatusCode::kInvalidArgument);
@@ -355,7 +355,8 @@ TEST_CASE("AFilterNeedsItsSizeAndTakesNoOptionOfRecords") {
   CHECK(created([](auto* o) { o->expected_items = UINT64_MAX; }) == StatusCode::kInvalidArgument);
   CHECK(created([](auto* o) { o->ttl_ms = 5; }) == StatusCode::kInvalidArgument);
   CHECK(created([](auto* o) { o->memory_share_percent = 5; }) == StatusCode::kInvalidArgument);
-  CHECK(created([](auto* o) { o->durability = "sync"; }) == StatusCode::kUnimplemented);
+  CHECK(created([](auto* o) { o->durability = "sync"; }) == StatusCode::kInvalidArgument);
+  CHECK(created([](auto* o) { o->durability = "async"; }) == StatusCode::kUnimplemented);
   CHECK(cluster.Map()->Find("filter") == nullptr);
   CHECK(created([](auto*) {}).ok());
   CHECK(created([](auto*) {}).ok());

@@ -1,0 +1,85 @@
+// Daemons with a device each, which end and come back.
+#pragma once
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "tests/client/sdk_fixture.h"
+
+namespace tidepool::testing {
+
+// Devices on the build's disk: /tmp may be memory without direct I/O.
+class DurableCluster {
+ public:
+  explicit DurableCluster(std::uint32_t nodes = 1, std::uint32_t cores = 1) : nodes_(nodes) {
+    std::string pattern = "durable_test.XXXXXX";
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path_ = std::filesystem::absolute(pattern).string();
+    cluster_ = std::make_unique<TestCluster>(
+        TestClusterOptions{.nodes = nodes, .cores = cores, .start = false});
+    for (std::size_t i = 0; i < nodes; ++i) std::filesystem::create_directory(device_folder(i));
+    StartAll();
+  }
+  ~DurableCluster() {
+    cluster_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  DurableCluster(const DurableCluster&) = delete;
+  DurableCluster& operator=(const DurableCluster&) = delete;
+  TestCluster& operator*() { return *cluster_; }
+  TestCluster* operator->() { return cluster_.get(); }
+
+  const std::string& path() const { return path_; }
+  std::string device_folder(std::size_t index) const {
+    return path_ + "/device-" + std::to_string(index);
+  }
+  std::string device_file(std::size_t index) const {
+    return device_folder(index) + "/tidepool.nvm";
+  }
+
+  // Does not wait.
+  void Start(std::size_t index) {
+    cluster_->Start(index, {"--nvm-dir=" + device_folder(index), "--nvm-size=256MiB"});
+  }
+  void StartAll() {
+    for (std::size_t i = 0; i < nodes_; ++i) Start(i);
+    cluster_->WaitReady();
+  }
+  // SIGKILL, and the same node again.
+  void KillAndStart(std::size_t index) {
+    cluster_->Kill(index);
+    Start(index);
+    cluster_->WaitReady();
+  }
+  // Starts it where it must not serve; what it says.
+  std::string Refused(std::size_t index) {
+    Start(index);
+    const int code = cluster_->process(index).Wait();
+    const std::string log = cluster_->Log(index);
+    INFO(log);
+    CHECK(code == 1);
+    const std::size_t line = log.rfind("kvd: ");
+    return line == std::string::npos ? std::string() : log.substr(line);
+  }
+
+ private:
+  const std::uint32_t nodes_;
+  std::string path_;
+  std::unique_ptr<TestCluster> cluster_;
+};
+
+inline NamespaceOptions Durable(const std::string& durability = "async") {
+  NamespaceOptions options;
+  options.durability = durability;
+  return options;
+}
+
+}  // namespace tidepool::testing
