@@ -70,7 +70,7 @@ void Compactor::Begin(std::uint32_t victim) {
   TP_CHECK(IsAllowed(segment));
   segment.state = SegmentState::kCompacting;
   victim_ = victim;
-  victim_at_ = sizeof(SegmentHeader);
+  victim_at_ = std::max<std::uint32_t>(sizeof(SegmentHeader), segment.compacted_to);
 }
 
 bool Compactor::RemoveExpired(Partition& partition, const RecordHeader& record) {
@@ -148,6 +148,7 @@ Compactor::Step Compactor::Work(absl::FunctionRef<bool()> done) {
     const std::uint64_t bytes = log_.BytesOf(*log_.At(location));
     if (!HandleRecord(location)) {
       segment.state = SegmentState::kSealed;
+      segment.compacted_to = victim_at_;
       if (segment.slot != 0) {
         Compact(victim_);
       } else {

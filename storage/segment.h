@@ -73,6 +73,9 @@ struct Segment {
   std::uint32_t written_to = 0;  // Of a durable stream: what is below was handed to the device,
   std::uint32_t writes = 0;      // in so many pieces that are not there yet.
   std::uint32_t tombstone_records = 0;  // Part of records.
+  // Compaction was here, and ended for want of memory: nothing counts of what is below. To a second
+  // one a tombstone there would look as if it did.
+  std::uint32_t compacted_to = 0;
   SegmentState state = SegmentState::kFree;
   Stream stream = Stream::kVolatile;
   bool guessed = false;  // `live` is about right: records were killed unread.

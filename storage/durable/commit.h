@@ -8,6 +8,7 @@
 
 #include "proto/base/bytes.h"
 #include "proto/base/result.h"
+#include "storage/layout.h"
 #include "storage/nvm/superblock.h"
 
 namespace tidepool::storage {
@@ -37,5 +38,13 @@ struct Commit {
   Bytes records;
 };
 Result<Commit> ReadCommit(Bytes ring);
+
+// A record of a commit has its position where one in a segment has checksum and sequence.
+inline void SetCommitPosition(std::byte* record, std::uint64_t position) {
+  StoreUnaligned(record, position);
+}
+inline std::uint64_t CommitPosition(const RecordHeader& record) {
+  return record.crc32c | std::uint64_t{record.sequence} << 32;
+}
 
 }  // namespace tidepool::storage

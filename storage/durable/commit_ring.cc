@@ -85,7 +85,9 @@ std::uint64_t CommitRing::Add(const LogRecord& change) {
     for_marks_.push_back(position_);
     return position_;
   }
-  Log::Encode(change, type, change.lsn, bytes, TakeSpace(bytes));
+  std::byte* const at = TakeSpace(bytes);
+  Log::Encode(change, type, change.lsn, bytes, at);
+  SetCommitPosition(at, position_);
   batches_.back().last_position = position_;
   return position_;
 }
@@ -96,8 +98,10 @@ void CommitRing::AddDrop(PartitionId id, std::uint64_t below) {
   drop.type = RecordType::kDrop;
   drop.partition = id.value();
   drop.lsn = below;
-  std::memcpy(TakeSpace(sizeof drop), &drop, sizeof drop);
-  batches_.back().last_position = ++position_;
+  std::byte* const at = TakeSpace(sizeof drop);
+  std::memcpy(at, &drop, sizeof drop);
+  SetCommitPosition(at, ++position_);
+  batches_.back().last_position = position_;
 }
 
 void CommitRing::StartCommit() {
@@ -162,7 +166,7 @@ bool CommitRing::WantsMark() const {
 
 RingPosition CommitRing::Cut() {
   cut_ = {head_, position_};
-  return {next_number_, PhysicalOf(head_), last_crc32c_};
+  return {next_number_, PhysicalOf(head_), last_crc32c_, position_};
 }
 
 void CommitRing::FinishCut() {

@@ -24,8 +24,9 @@ struct Image {
   std::uint32_t ring_checksum;
   std::uint32_t core;
   Mark::Open open[kMarkOpenMax];
+  std::uint64_t ring_position;
 };
-static_assert(sizeof(Image) == 128);
+static_assert(sizeof(Image) == 136);
 static_assert(std::has_unique_object_representations_v<Image>);
 static_assert(sizeof(Image) <= 512);
 
@@ -48,6 +49,7 @@ void EncodeMark(const Mark& mark, MutableBytes block) {
   image.ring_commit = mark.ring.commit;
   image.ring_offset = mark.ring.offset;
   image.ring_checksum = mark.ring.checksum;
+  image.ring_position = mark.ring.position;
   image.core = mark.core;
   std::copy(mark.open.begin(), mark.open.end(), image.open);
   std::memset(block.data(), 0, block.size());
@@ -74,7 +76,7 @@ Result<Mark> DecodeMark(Bytes block) {
   mark.at_ms = image.at_ms;
   mark.first = image.first;
   mark.next = image.next;
-  mark.ring = {image.ring_commit, image.ring_offset, image.ring_checksum};
+  mark.ring = {image.ring_commit, image.ring_offset, image.ring_checksum, image.ring_position};
   mark.core = image.core;
   std::copy(std::begin(image.open), std::end(image.open), mark.open.begin());
   // Encoded again it must be the same: checksum, and zeros where nothing is.

@@ -20,6 +20,9 @@ struct RingPosition {
   std::uint64_t commit = 1;    // The first one that the mark does not cover.
   std::uint64_t offset = 0;    // Where it begins in the ring, in bytes: whole blocks.
   std::uint32_t checksum = 0;  // Of the commit before it.
+  // Of the last change that the mark covers, in this incarnation. Changes up to it may still come
+  // in later commits.
+  std::uint64_t position = 0;
 
   friend bool operator==(const RingPosition&, const RingPosition&) = default;
 };

@@ -70,6 +70,8 @@ void Recovery::VisitCommitted(const ReplayedRecord& record, std::uint64_t at) {
   OfPartition& of = Of(record.header.partition);
   // Of the others only what a mark covers counts, drops included.
   if (!of.IsSync()) return;
+  // The mark covers it, and what came after it: a drop would not come again.
+  if (CommitPosition(record.header) <= mark_->ring.position) return;
   if (record.header.type == RecordType::kDrop) {
     const SegmentTable& segments = core_.log_.segments();
     of.newest.Drop([&](std::uint64_t location) {

@@ -52,7 +52,7 @@ Block SampleMark(Random& random) {
     if (OneIn(random, 2)) open = {random(), random() % 512 * storage::kDeviceBlockBytes};
   }
   mark.ring = {1 + random(), random() % 512 * storage::kDeviceBlockBytes,
-               static_cast<std::uint32_t>(random())};
+               static_cast<std::uint32_t>(random()), random()};
   Block block(storage::kDeviceBlockBytes);
   storage::EncodeMark(mark, block);
   return block;
