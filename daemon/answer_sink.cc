@@ -107,6 +107,13 @@ void AnswerSink::Flush() {
   post(std::move(buffer_));
 }
 
+std::vector<transport::FrameBufferPtr> AnswerSink::Take() {
+  CloseRun();
+  if (writer_.entry_count() > 0) Close();
+  buffer_.reset();
+  return std::move(full_);
+}
+
 void AnswerSink::Discard() {
   run_count_ = 0;
   full_.clear();

@@ -34,6 +34,8 @@ class AnswerSink {
   void AddSuccess(std::uint16_t index);
   // Posts what was collected; drops it if the client is gone. The last call.
   void Flush();
+  // What was collected, to be posted later. The last call.
+  std::vector<transport::FrameBufferPtr> Take();
   // Throws away what was collected: the core may not answer any more. The last call.
   void Discard();
 

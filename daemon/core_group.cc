@@ -51,6 +51,7 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
               const std::shared_ptr<Completion>& completion) {
   storage::CoreStore& store = core.store();
   (void)store.TakeRefused();  // By somebody before.
+  (void)core.dispatcher().TakeTaskWait();
   task(core);
   const auto again = [&core, task, completion] { RunToEnd(core, task, completion); };
   if (store.blocked()) {
@@ -60,7 +61,15 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
         Status(lost, "a record on the device cannot be read", "see the daemon's log"));
   }
   if (store.TakeRefused() && store.makes_room()) return core.dispatcher().WhenRoom(again);
-  completion->Done(OkStatus());
+  const std::uint64_t position = core.dispatcher().TakeTaskWait();
+  if (position <= store.durable_position()) return completion->Done(OkStatus());
+  core.dispatcher().WhenDurable(position, [completion](bool durable) {
+    completion->Done(durable ? OkStatus()
+                             : Status(StatusCode::kUnknown,
+                                      "a device of the node has failed; what was changed may or "
+                                      "may not outlive the daemon",
+                                      "see the daemon's log"));
+  });
 }
 
 Status Stopping() { return Status(StatusCode::kUnavailable, "the daemon is stopping"); }

@@ -141,7 +141,8 @@ class CoreGroup {
   // own what it touches, since it may still run after kDeadlineExceeded.
   // A task that meets records on a device, or no memory while some is on its way, is run again from
   // its beginning when they are there: it must not change anything before it, unless it remembers
-  // how far it has come.
+  // how far it has come. One that has noted what must be durable (Dispatcher::NoteTaskWait) is over
+  // when that is so; kUnknown if it never will be.
   Status Run(CoreId core, std::function<void(Core&)> task, Deadline deadline);
 
   // The same without waiting. False if the core takes no more tasks.

@@ -86,6 +86,7 @@ void Dispatcher::Start(transport::Worker* worker) {
 void Dispatcher::Stop() {
   pending_ = {};
   waits_for_room_.clear();
+  held_answers_.clear();
   waiting_.clear();
   forwarded_.clear();
   sessions_.reset();
@@ -211,7 +212,8 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size
     sessions_->End(session, "it leaves frames unfinished whose answers are kept for it");
     return false;
   }
-  if (session.endpoint->bytes_in_flight() > session.credit_bytes + kUnreadBytesMax) {
+  if (session.endpoint->bytes_in_flight() + session.held_answer_bytes >
+      session.credit_bytes + kUnreadBytesMax) {
     sessions_->End(session, "it does not read its answers");
     return false;
   }
@@ -271,6 +273,10 @@ std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
 // were then; its reads run again, which may show the client's own later writes of a broken
 // connection. What still waits will be answered.
 void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
+  if (to.kept->commit_position > 0) [[unlikely]] {
+    if (EndedUnknown(g, to)) return;
+    NoteCommitWait(to.kept->commit_position, to);
+  }
   if (request_.groups[g].quiet) return ReplayQuiet(g, to);
   for (const KeptFrame::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
@@ -278,7 +284,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
     to.sink.Add(answer);
     if (answer.scope == wire::Answer::Scope::kGroup) return;
     if (entry.taken != nullptr) {
-      streams_->StartDownload(to.session, to.frame_id, answer.index, entry.taken);
+      Stream(to, answer.index, entry.taken);
     }
   }
   const wire::Group& group = request_.groups[g];
@@ -425,6 +431,10 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
       return wait_for;
     }
   }
+  if (planned.partition->options().durability == storage::Durability::kSync) [[unlikely]] {
+    if (const std::uint64_t wait = CommitWaitOf(*planned.partition); wait != 0)
+      NoteCommitWait(wait, to);
+  }
   // The room of answers behind this one that need it is not for the text of a failure.
   Bytes& text = reply.answer.value;
   if (reply.answer.code != StatusCode::kOk && rooms_behind_ > 0) {
@@ -454,6 +464,12 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("the key does not belong to the addressed partition");
+  } else if (partition.options().durability != storage::Durability::kVolatile && info.mutates &&
+             store_.commit_failed() != StatusCode::kOk) [[unlikely]] {
+    reply->answer.code = StatusCode::kDeviceError;
+    reply->answer.value = AsBytes(std::string_view(
+        "a device of the node has failed: nothing of a durable namespace can be changed; what is "
+        "there can be read, and staged out"));
   } else {
     ownership_.shares().Run(handler, context, reply);
   }
@@ -479,9 +495,7 @@ void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room
     to.session.kept.Add(to.kept, answer, planned.group, pinned);
   }
   to.sink.Add(answer);
-  if (pinned != nullptr) {
-    streams_->StartDownload(to.session, to.frame_id, planned.index, std::move(pinned));
-  }
+  if (pinned != nullptr) Stream(to, planned.index, std::move(pinned));
   // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
   // client lives.
   if (planned.operation->has(wire::Argument::kUpload)) {
@@ -490,7 +504,7 @@ void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room
 }
 
 void Dispatcher::PostAnswers(Reception& to) {
-  if (plan_.empty()) {
+  if (plan_.empty() && to.commit_wait == 0) {
     to.sink.Flush();
   } else {
     PostApplied(to);
@@ -505,6 +519,11 @@ void Dispatcher::PostApplied(Reception& to) {
   if (!lease_.ValidAt(clock_.MonotonicNs())) {
     to.sink.Discard();
     return sessions_->Disconnect(to.session);
+  }
+  if (to.commit_wait > 0) [[unlikely]] {
+    if (to.commit_wait > store_.durable_position()) return HoldAnswers(to);
+    to.sink.Flush();
+    return StartDownloads(to.session, to.frame_id, &to.downloads);
   }
   to.sink.Flush();
 }

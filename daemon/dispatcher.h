@@ -7,12 +7,14 @@
 // answered.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "daemon/answer_sink.h"
@@ -86,6 +88,16 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Calls `run` when there is memory again, or none will come: for who was refused while
   // CoreStore::makes_room().
   void WhenRoom(std::function<void()> run) { waits_for_room_.push_back(std::move(run)); }
+  // The position that must be durable before anybody hears of an operation on the partition that
+  // has just ended; 0: none.
+  std::uint64_t CommitWaitOf(const storage::Partition& partition) const;
+  // The same for a task of CoreGroup::Run, which ends when all that it has noted is durable.
+  void NoteTaskWait(const storage::Partition& partition) {
+    task_wait_ = std::max(task_wait_, CommitWaitOf(partition));
+  }
+  std::uint64_t TakeTaskWait() { return std::exchange(task_wait_, 0); }
+  // Calls `run` when the position is durable (true), or never will be (false).
+  void WhenDurable(std::uint64_t position, std::function<void(bool durable)> run);
   bool waits_for_room() const { return !waits_for_room_.empty(); }
 
   // Sends what the streams may send; returns the number of frames.
@@ -158,6 +170,12 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::vector<Group> groups;
   };
 
+  // A value that is streamed once its answer is out.
+  struct HeldDownload {
+    std::uint16_t index;
+    std::shared_ptr<const storage::ValueReader> value;
+  };
+
   // Whom the operations at hand belong to, and where their answers go.
   struct Reception {
     Session& session;
@@ -165,6 +183,21 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint64_t received_ns;
     KeptFrame* kept;  // Null while nothing of the frame needs to be kept.
     AnswerSink& sink;
+    std::uint64_t commit_wait =
+        0;  // The position that must be durable before they go out; 0: none.
+    std::vector<HeldDownload> downloads;  // With it.
+  };
+
+  // Answers that wait for a commit; or somebody of this node who does.
+  struct HeldAnswers {
+    std::uint64_t position = 0;
+    SessionId session;
+    std::uint32_t connection = 0;
+    std::uint64_t frame_id = 0;
+    std::uint64_t bytes = 0;  // Of frames.
+    std::vector<transport::FrameBufferPtr> frames;
+    std::vector<HeldDownload> downloads;
+    std::function<void(bool durable)> run;
   };
 
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
@@ -226,6 +259,16 @@ class Dispatcher : public transport::Receiver, public Executor {
   auto Attempts() {
     return [this](SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
   }
+  // dispatcher_commits.cc
+  static void NoteCommitWait(std::uint64_t position, Reception& to);
+  void Stream(Reception& to, std::uint16_t index,
+              std::shared_ptr<const storage::ValueReader> value);
+  void StartDownloads(Session& session, std::uint64_t frame_id,
+                      std::vector<HeldDownload>* downloads);
+  void HoldAnswers(Reception& to);
+  unsigned ReleaseDurable();
+  void SendHeld(HeldAnswers* held, bool is_durable);
+  bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
@@ -255,6 +298,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   SuspendedOperations suspended_;
   PendingOperations pending_;
   std::deque<std::function<void()>> waits_for_room_;
+  std::uint64_t task_wait_ = 0;
+  std::deque<HeldAnswers> held_answers_;  // Bounded by the sessions' credits.
   ProcessGroups groups_;
   const Functions* functions_ = nullptr;
   std::vector<ProcessGroups::Name> groups_to_wake_;

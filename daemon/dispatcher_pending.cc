@@ -231,6 +231,8 @@ void Dispatcher::RecheckPending() {
 
 unsigned Dispatcher::PollDevices() {
   unsigned done = store_.Poll();
+  if (!held_answers_.empty()) [[unlikely]]
+    done += ReleaseDurable();
   // Each once: one that finds no memory again comes back to the end.
   for (std::size_t left = waits_for_room_.size();
        left > 0 && (store_.has_room() || !store_.makes_room()); --left) {

@@ -36,6 +36,8 @@ struct KeptFrame {
   std::vector<Entry> entries;
   std::vector<std::byte> values;
   std::uint64_t value_bytes = 0;  // That it counts for.
+  // What must be durable before anybody hears of these answers; 0: nothing.
+  std::uint64_t commit_position = 0;
 
   // The answer as it was. A view of `values`.
   wire::Answer AnswerOf(const Entry& entry) const {

@@ -130,6 +130,7 @@ void RunSlice(Core& core, Slice& slice) {
     answered_bytes += slice.outcomes.back().value.size();
     if (answered_bytes >= kSliceBytes) break;
   }
+  core.dispatcher().NoteTaskWait(**partition);
   core.dispatcher().CountLocal(slice.outcomes.size() - outcomes_before);
   if (changes) core.dispatcher().Wake(slice.partition);
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
@@ -165,6 +166,11 @@ Status Run(CoreGroup& cores, CoreId core, const std::shared_ptr<Slice>& slice) {
     return Status(StatusCode::kUnknown,
                   "the owner core did not answer in time; the change may or may not have happened",
                   "read the key to find out");
+  }
+  if (status.code() == StatusCode::kUnknown && !changes) {
+    return Status(StatusCode::kDeviceError,
+                  "a device of the node has failed before what was read was durable",
+                  "read it again: it is shown as it is in memory now");
   }
   TP_RETURN_IF_ERROR(status);
   return slice->status;

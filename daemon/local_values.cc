@@ -95,6 +95,12 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
           done->status = held.status();
           return;
         }
+        if ((*held)->options().durability != storage::Durability::kVolatile &&
+            at.store().commit_failed() != StatusCode::kOk) {
+          done->status = Status(StatusCode::kDeviceError,
+                                "a device of the node has failed: nothing durable can be changed");
+          return;
+        }
         Reply reply;
         at.dispatcher().ownership().shares().Run(FindHandler(wire::Opcode::kPut),
                                                  {.partition = **held,
@@ -107,6 +113,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
         done->outcome.code = reply.answer.code;
         done->outcome.version = reply.answer.version;
         done->outcome.value.assign(AsText(reply.answer.value));
+        at.dispatcher().NoteTaskWait(**held);
       },
       deadline);
   if (status.code() == StatusCode::kDeadlineExceeded) {
@@ -147,6 +154,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
                                  .store = at.store()},
                                 &reply);
         if (at.store().blocked()) return;  // CoreGroup::Run comes back.
+        at.dispatcher().NoteTaskWait(**held);
         opened->outcome.code = reply.answer.code;
         opened->outcome.version = reply.answer.version;
         opened->outcome.value_kind = reply.answer.value_kind;

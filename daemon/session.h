@@ -74,6 +74,7 @@ struct Session {
   std::shared_ptr<std::uint64_t> held_bytes = std::make_shared<std::uint64_t>(0);
   std::uint32_t suspended_operations = 0;  // That wait in their partition,
   std::uint64_t suspended_bytes = 0;       // and their keys and values.
+  std::uint64_t held_answer_bytes = 0;     // Of answers that wait for a commit.
   KeptAnswers kept;
   std::unique_ptr<Upload> upload;
   std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.

@@ -429,7 +429,8 @@ std::vector<Verb> NamespaceVerbs() {
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS",
          "volatile (default): in memory, lost with the daemons; async: of kind hash, survives them "
-         "but for the last second or so (needs kvd --nvm-dir on each node); sync comes later"},
+         "but for the last second or so; sync: of kind hash, survives them once it is answered "
+         "(both need kvd --nvm-dir on each node)"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "

@@ -148,9 +148,6 @@ Status CheckDurability(Kind kind, const NamespaceOptions& options) {
         "cannot have durability 'sync'",
         "give 'volatile'");
   }
-  if (options.durability == "sync") {
-    return NotYet("durability 'sync'", "use 'async', and kvctl persist where it matters");
-  }
   if (kind != Kind::kHash) {
     return NotYet("durability of kind '" + std::string(placement::KindName(kind)) + "'",
                   "use kind 'hash', or 'volatile' and stage out what must be kept");

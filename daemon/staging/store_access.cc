@@ -144,6 +144,12 @@ void RunBatch(Core& core, CoreBatch& batch) {
     storage::Partition& partition = *verdict.partition;
     const std::uint64_t before = partition.last_lsn().value();
     const std::string* refusal = nullptr;
+    if (batch.store && partition.options().durability != storage::Durability::kVolatile &&
+        core.store().commit_failed() != StatusCode::kOk) {
+      record.status = Status(StatusCode::kDeviceError,
+                             "a device of the node has failed: nothing durable can be changed");
+      continue;
+    }
     if (batch.store && record.put_data) {
       refusal = core.dispatcher().ownership().shares().Refusal(
           batch.partitions[i], record.key.size() + record.data.size() + kRecordOverheadBytes);
@@ -158,6 +164,7 @@ void RunBatch(Core& core, CoreBatch& batch) {
         LookUpOne(partition.hash(), now_ms, batch.data_bytes_max, &record, &batch.entry_bytes[i]);
       }
       batch.changes += partition.last_lsn().value() - before;
+      core.dispatcher().NoteTaskWait(partition);
       if (!IsOver(core, &code)) {
         if (core.store().blocked()) ReadAhead(core, batch);
         return;  // CoreGroup::Run comes back.

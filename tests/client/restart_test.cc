@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/client/durable_cluster.h"
+#include "tidepool/v1/data.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {
@@ -51,6 +52,16 @@ v1::DescribeNamespaceResponse Describe(TestCluster& cluster, const std::string& 
   v1::DescribeNamespaceResponse response;
   REQUIRE(stub->Describe(&call, request, &response).ok());
   return response;
+}
+
+void AcceptLoss(TestCluster& cluster, const std::string& name) {
+  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::AcceptLossRequest request;
+  request.set_name(name);
+  v1::AcceptLossResponse accepted;
+  REQUIRE(stub->AcceptLoss(&call, request, &accepted).ok());
 }
 
 TEST_CASE("What was persisted survives a kill, and what was deleted stays so") {
@@ -114,6 +125,40 @@ TEST_CASE("A daemon that stops in good order keeps everything and says so") {
   CHECK(status.last_durable_at_ms() > 0);
 }
 
+TEST_CASE("What a sync namespace has answered survives a kill at once, over both ways") {
+  DurableCluster cluster(1, 2);
+  {
+    Client client = ConnectTo(*cluster);
+    const BytesMap map = Open<BytesMap>(client, "s", Durable("sync"));
+    PutAll(map, 0);
+    for (int i = 0; i < 20; ++i) {
+      RequireOk(map.Put(KeyOf(i), ValueOf(i, 1)).status());
+      CHECK(map.Get(KeyOf(i)).value().bytes == ValueOf(i, 1));
+    }
+    RequireOk(map.Put("large", std::string(300'000, 'z')).status());
+    CHECK(map.Get("large").value().bytes.size() == 300'000);
+    const BytesMap fleeting = Open<BytesMap>(client, "v");
+    RequireOk(fleeting.Put("x", "y").status());
+    const auto stub = v1::Data::NewStub(cluster->channel(0));
+    grpc::ClientContext call;
+    cluster->Prepare(&call);
+    v1::PutRequest put;
+    put.set_namespace_("s");
+    put.set_key("by grpc");
+    put.set_value("v");
+    v1::PutResponse answer;
+    REQUIRE(stub->Put(&call, put, &answer).ok());
+  }
+  cluster.KillAndStart(0);
+  Client client = ConnectTo(*cluster);
+  const BytesMap map = Open<BytesMap>(client, "s", Durable("sync"));
+  CHECK(CountOf(map, 1, 0, 20) == 20);
+  CHECK(CountOf(map, 0, 20) == kKeys - 20);
+  CHECK(map.Get("large").value().bytes == std::string(300'000, 'z'));
+  CHECK(map.Get("by grpc").value().bytes == "v");
+  CHECK(Describe(*cluster, "s").namespace_().losses_size() == 0);
+}
+
 TEST_CASE("What a kill may have taken is told until it is accepted") {
   DurableCluster cluster;
   {
@@ -131,13 +176,7 @@ TEST_CASE("What a kill may have taken is told until it is accepted") {
   REQUIRE(described.namespace_().losses_size() == described.namespace_().partitions_size());
   CHECK_FALSE(described.namespace_().losses(0).all());
   CHECK(described.namespace_().losses(0).after_version() > 0);
-  const auto stub = v1::Namespaces::NewStub(cluster->channel(0));
-  grpc::ClientContext call;
-  cluster->Prepare(&call);
-  v1::AcceptLossRequest accept;
-  accept.set_name("d");
-  v1::AcceptLossResponse accepted;
-  REQUIRE(stub->AcceptLoss(&call, accept, &accepted).ok());
+  AcceptLoss(*cluster, "d");
   CHECK(Describe(*cluster, "d").namespace_().losses_size() == 0);
   CHECK(CountOf(map, 0) + CountOf(map, 1) == kKeys);
 }
@@ -232,13 +271,7 @@ TEST_CASE("A device that is gone is a loss, which can be accepted") {
     CHECK(Open<BytesMap>(client, "d", Durable()).Get(KeyOf(1)).code() == StatusCode::kDataLoss);
   }
   CHECK(Describe(*cluster, "d").namespace_().losses(0).all());
-  const auto stub = v1::Namespaces::NewStub(cluster->channel(0));
-  grpc::ClientContext call;
-  cluster->Prepare(&call);
-  v1::AcceptLossRequest accept;
-  accept.set_name("d");
-  v1::AcceptLossResponse accepted;
-  REQUIRE(stub->AcceptLoss(&call, accept, &accepted).ok());
+  AcceptLoss(*cluster, "d");
   {
     Client client = ConnectTo(*cluster);
     const BytesMap map = Open<BytesMap>(client, "d", Durable());

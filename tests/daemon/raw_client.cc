@@ -5,14 +5,20 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/core.h"
 #include "proto/base/clock.h"
 
 namespace tidepool::daemon {
 
 TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind kind,
                    std::uint64_t capacity, std::string prefilter,
-                   std::shared_ptr<const Functions> functions, wire::Aggregator* aggregator)
-    : partitions_(partitions), kind_(kind), capacity_(capacity), prefilter_(std::move(prefilter)) {
+                   std::shared_ptr<const Functions> functions, wire::Aggregator* aggregator,
+                   storage::Volume* volume)
+    : partitions_(partitions),
+      kind_(kind),
+      capacity_(capacity),
+      prefilter_(std::move(prefilter)),
+      is_durable_(volume != nullptr) {
   lease_.ExtendTo(Clock::Real().MonotonicNs() + 3'600'000'000'000ull);
   transport::UcxSettings settings;
   settings.workers_move_between_threads = true;  // The test's clients; cores keep to their threads.
@@ -23,9 +29,15 @@ TestNode::TestNode(std::uint32_t partitions, std::uint64_t memory_bytes, Kind ki
   options.memory_bytes = memory_bytes;
   options.functions = std::move(functions);
   options.aggregator = aggregator;
+  options.volume = volume;
   auto cores = CoreGroup::Start(options, &lease_, context_.get());
   REQUIRE(cores.ok());
   cores_ = *std::move(cores);
+  if (is_durable_) {
+    const Status recovered = cores_->Run(
+        CoreId(0), [](Core& core) { (void)core.store().Recover({}); }, Deadline::AfterMs(10'000));
+    REQUIRE(recovered.ok());
+  }
   Publish();
 }
 
@@ -64,6 +76,7 @@ std::shared_ptr<const placement::Namespace> TestNode::MakeSpace(
   space->options.expected_items = expected_items;
   space->options.prefilter = prefilter_;
   space->options.capacity = capacity_;
+  if (is_durable_ && id == TestNode::space()) space->options.durability = "sync";
   space->ranges = ranges_;
   for (std::uint32_t i = 0; i < partitions_; ++i) {
     space->partitions.push_back({NodeId(0), CoreId(0), term_, state_});
@@ -77,6 +90,7 @@ void TestNode::Publish() {
   map->nodes.push_back({NodeId(0), "uuid", 1, "127.0.0.1:1", "here"});
   const bool is_filter = kind_ == Kind::kBloom;
   map->namespaces.emplace(space(), MakeSpace(space(), is_filter ? 100'000 : 0));
+  if (is_durable_) map->namespaces.emplace(like_it(), MakeSpace(like_it(), 0));
   if (is_filter) {
     map->namespaces.emplace(like_it(), MakeSpace(like_it(), 100'000));
     map->namespaces.emplace(smaller(), MakeSpace(smaller(), 1'000));

@@ -21,14 +21,15 @@ namespace tidepool::daemon {
 
 // One node with a namespace of `partitions` partitions, all on core 0, under a lease of an hour.
 // If it is a filter (for 100,000 items) there are two more: one like it, and a smaller one.
-// `capacity` is that of a queue.
+// `capacity` is that of a queue. With a `volume`, which must outlive it and keep its slots, the
+// namespace has durability sync, and like_it() is a volatile one.
 class TestNode {
  public:
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
                     Kind kind = Kind::kHash, std::uint64_t capacity = 0,
                     std::string prefilter = "none",
                     std::shared_ptr<const Functions> functions = nullptr,
-                    wire::Aggregator* aggregator = nullptr);
+                    wire::Aggregator* aggregator = nullptr, storage::Volume* volume = nullptr);
 
   CoreGroup& cores() { return *cores_; }
   transport::Context& context() { return *context_; }
@@ -62,6 +63,7 @@ class TestNode {
   const Kind kind_;
   const std::uint64_t capacity_;
   const std::string prefilter_;
+  const bool is_durable_;
   Term term_{1};
   std::uint64_t epoch_ = 0;
   std::uint32_t memory_share_percent_ = 0;

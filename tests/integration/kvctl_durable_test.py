@@ -62,13 +62,23 @@ class Durable(kvctl_support.KvctlTest):
         self.assertEqual(self.good("get", "results", "k"), b"w")
         self.good("stop")
 
+    def test_what_a_sync_namespace_has_answered_survives_a_kill(self):
+        self.start()
+        self.good("namespace", "create", "ledger", "--durability", "sync")
+        self.good("put", "ledger", "k", "v")
+        self.good("incr", "ledger", "n")
+        self.start()  # Kills first.
+        self.assertEqual(self.good("get", "ledger", "k"), b"v")
+        self.assertEqual(self.good("incr", "ledger", "n"), b"2\n")
+        self.assertEqual(self.describe("ledger")["losses"], [])
+        self.good("stop")
+
     def test_refusals_say_what_is_missing(self):
         self.cluster.start(1)
         self.bad(1, "namespace", "create", "d", "--durability", "async", says="--nvm-dir")
         self.cluster.kill()
         self.start()
         self.bad(2, "namespace", "create", "d", "--durability", "forever", says="'sync'")
-        self.bad(2, "namespace", "create", "d", "--durability", "sync", says="async")
         self.bad(2, "namespace", "create", "d", "--kind", "queue", "--durability", "async",
                  says="queue")
         self.bad(2, "namespace", "create", "d", "--kind", "bloom", "--expected-items", "9",

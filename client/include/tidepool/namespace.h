@@ -36,7 +36,9 @@ struct NamespaceOptions {
   std::uint32_t partitions = 0;
   // "volatile": in memory, lost with the daemons. "async", of kind hash and where each node has a
   // device (kvd --nvm-dir): a daemon that comes back has all of it as it was at one moment, about a
-  // second before it was killed, or all of it if it was stopped. "sync" comes later.
+  // second before it was killed, or all of it if it was stopped. "sync", likewise:
+  // whatever was answered is there; a change takes a write of the device longer, which all that
+  // come meanwhile share.
   std::string durability = "volatile";
   // Copies of each record; 1 is the only number so far.
   std::uint32_t replicas = 1;

@@ -304,7 +304,7 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
     change(&options);
     return CreateStatus(&cluster, "x", Kind::kHash, options).code();
   };
-  CHECK(refused([](auto* o) { o->durability = "sync"; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->durability = "sync"; }) == StatusCode::kFailedPrecondition);
   CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kFailedPrecondition);
   CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kUnimplemented);
   CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kInvalidArgument);

@@ -1,0 +1,188 @@
+// A daemon that is killed at random moments, again and again, while a program writes: what is there
+// afterwards is the state of one moment, not before the last one that was made durable on request.
+//
+// TP_CRASH_ROUNDS=N: so many kills of each kind (default 30).
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/client/durable_cluster.h"
+#include "tests/support/random.h"
+
+namespace tidepool::testing {
+namespace {
+
+constexpr int kKeys = 400;
+constexpr std::size_t kOperationsMax =
+    20'000;  // Of a round; one that is not killed by then is slow.
+
+std::string KeyOf(int key) { return "key" + std::to_string(key); }
+
+// What a key holds: the number of the operation that has put it, or nothing.
+using State = std::optional<std::uint64_t>;
+
+struct Operation {
+  int key = 0;
+  State result;
+};
+
+// Sizes from some bytes to pages, so that segments fill and are compacted.
+std::string ValueOf(std::uint64_t number) {
+  std::string value = std::to_string(number) + "/";
+  value.resize(value.size() + number * 7'919 % 3'000, 'v');
+  return value;
+}
+State NumberIn(const std::string& value) {
+  const std::uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
+  if (value != ValueOf(number)) throw std::runtime_error("a value that nobody has put");
+  return number;
+}
+
+// One program that writes, one operation after the other, until the daemon is gone.
+class Writer {
+ public:
+  Writer(const TestCluster& cluster, const std::string& durability, std::uint64_t first_number,
+         std::uint64_t seed)
+      : client_(ConnectTo(cluster)),
+        map_(Open<BytesMap>(client_, "d", Durable(durability))),
+        number_(first_number),
+        random_(seed) {
+    operations.reserve(kOperationsMax);
+  }
+  void Run() {
+    const bool persists = random_() % 2 == 0;
+    while (operations.size() < kOperationsMax) {
+      if (persists && random_() % 150 == 0) {
+        if (!client_.Persist("d").ok()) return;
+        durable = operations.size();
+        continue;
+      }
+      const int key = static_cast<int>(random_() % kKeys);
+      const bool deletes = random_() % 4 == 0;
+      const std::uint64_t number = ++number_;
+      // Before it is sent: it may take effect although no answer comes.
+      operations.push_back({key, deletes ? State() : State(number)});
+      const Status done =
+          deletes ? map_.Delete(KeyOf(key)) : map_.Put(KeyOf(key), ValueOf(number)).status();
+      if (!done.ok() && done != StatusCode::kNotFound) return;
+      ++answered;
+    }
+  }
+
+  std::vector<Operation> operations;
+  std::size_t durable = 0;  // So many of them, by a Persist that has returned.
+  std::atomic<std::size_t> answered{0};
+  std::uint64_t number() const { return number_; }
+
+ private:
+  Client client_;
+  BytesMap map_;
+  std::uint64_t number_;
+  std::mt19937_64 random_;
+};
+
+std::vector<State> ReadAll(const BytesMap& map) {
+  std::vector<State> states(kKeys);
+  std::uint64_t present = 0;
+  for (int key = 0; key < kKeys; ++key) {
+    const auto got = map.Get(KeyOf(key));
+    if (got.code() == StatusCode::kNotFound) continue;
+    RequireOk(got.status());
+    states[static_cast<std::size_t>(key)] = NumberIn(got->bytes);
+    ++present;
+  }
+  if (map.Length().value() != present) throw std::runtime_error("there are keys that nobody knows");
+  return states;
+}
+
+// The moments (so many operations done) at which all keys were as they are found now.
+std::vector<std::size_t> MomentsOf(const std::vector<State>& before,
+                                   const std::vector<Operation>& operations,
+                                   const std::vector<State>& found) {
+  std::vector<State> now = before;
+  int differences = 0;
+  const auto differs = [&](std::size_t key) { return now[key] == found[key] ? 0 : 1; };
+  for (std::size_t key = 0; key < found.size(); ++key) differences += differs(key);
+  std::vector<std::size_t> moments;
+  if (differences == 0) moments.push_back(0);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const auto key = static_cast<std::size_t>(operations[i].key);
+    differences -= differs(key);
+    now[key] = operations[i].result;
+    differences += differs(key);
+    if (differences == 0) moments.push_back(i + 1);
+  }
+  return moments;
+}
+
+int Rounds() {
+  const char* rounds = std::getenv("TP_CRASH_ROUNDS");
+  return rounds != nullptr ? std::atoi(rounds) : 30;
+}
+
+void KillAgainAndAgain(const std::string& durability) {
+  test::Random random(durability.c_str());
+  DurableCluster cluster;
+  std::vector<State> states(kKeys);
+  std::uint64_t number = 0;
+  std::size_t lost = 0;
+  const int rounds = Rounds();
+  for (int round = 0; round < rounds; ++round) {
+    INFO("round " << round);
+    Writer writer(*cluster, durability, number, random.Word());
+    std::thread thread([&] { writer.Run(); });
+    const std::size_t until = random.Below(1'000);
+    const bool in_time = WaitUntil([&] { return writer.answered >= until; });
+    cluster->Kill(0);
+    thread.join();
+    REQUIRE(in_time);
+    if (random.OneIn(4)) {
+      // Killed once more, while it reads back.
+      const std::size_t before = cluster->Log(0).size();
+      cluster.Start(0);
+      REQUIRE(WaitUntil(
+          [&] { return cluster->Log(0).find("reading back", before) != std::string::npos; }));
+      cluster->Kill(0);
+    }
+    cluster.StartAll();
+    Client client = ConnectTo(*cluster);
+    const std::vector<State> found = ReadAll(Open<BytesMap>(client, "d", Durable(durability)));
+    const std::vector<std::size_t> moments = MomentsOf(states, writer.operations, found);
+    REQUIRE_FALSE(moments.empty());
+    CHECK(moments.back() >= (durability == "sync" ? writer.answered.load() : writer.durable));
+    lost += writer.operations.size() - moments.back();
+    states = found;
+    number = writer.number();
+  }
+  WARN(durability << ": " << rounds << " kills, " << number << " operations, of which " << lost
+                  << " are gone");
+}
+
+TEST_CASE("A killed daemon comes back as it was at one moment, each time", "[crash]") {
+  KillAgainAndAgain("async");
+}
+
+TEST_CASE("Nothing that a sync namespace has answered is gone after a kill", "[crash]") {
+  KillAgainAndAgain("sync");
+}
+
+TEST_CASE("A history that was never is recognised", "[crash]") {
+  const std::vector<State> before = {State(), State(7)};
+  const std::vector<Operation> operations = {{0, 8}, {1, 9}, {0, State()}};
+  CHECK(MomentsOf(before, operations, {State(), State(7)}) == std::vector<std::size_t>{0});
+  CHECK(MomentsOf(before, operations, {State(8), State(9)}) == std::vector<std::size_t>{2});
+  CHECK(MomentsOf(before, operations, {State(), State(9)}) == std::vector<std::size_t>{3});
+  // The later change without the earlier one; a value that was overwritten; one from nowhere.
+  CHECK(MomentsOf(before, operations, {State(8), State()}).empty());
+  CHECK(MomentsOf(before, {{1, 9}, {0, 8}}, {State(8), State(7)}).empty());
+  CHECK(MomentsOf(before, operations, {State(5), State(7)}).empty());
+}
+
+}  // namespace
+}  // namespace tidepool::testing
