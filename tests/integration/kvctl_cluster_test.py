@@ -194,7 +194,7 @@ class BadInput(kvctl_support.KvctlTest):
         for name in ("", "a b", "x" * 201, "gr\u00fc\u00df"):
             self.bad(2, "namespace", "create", name)
         for option in (("--kind", "table"), ("--kind", "array"), ("--replicas", "2"),
-                       ("--durability", "sync"), ("--prefilter", "bloom"), ("--on-loss", "shrug"),
+                       ("--durability", "forever"), ("--prefilter", "bloom"), ("--on-loss", "shrug"),
                        ("--partitions", "4097"), ("--partitions", "-1"), ("--memory-share", "101")):
             self.bad(2, "namespace", "create", "badoption", *option)
         self.assertNotIn(b"badoption", self.good("namespace", "list"))

@@ -365,7 +365,8 @@ TEST_CASE("KindsAndOptionsOfLaterVersionsAreRefusedOverTheWire") {
     return stub->Create(&call, create, &created).error_code();
   };
   CHECK(code(v1::KIND_ARRAY, "") == grpc::StatusCode::UNIMPLEMENTED);
-  CHECK(code(v1::KIND_HASH, "sync") == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(code(v1::KIND_HASH, "sync") == grpc::StatusCode::FAILED_PRECONDITION);  // No device.
+  CHECK(code(v1::KIND_QUEUE, "sync") == grpc::StatusCode::UNIMPLEMENTED);
   CHECK(code(v1::KIND_UNSPECIFIED, "") == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(code(static_cast<v1::Kind>(99), "") == grpc::StatusCode::INVALID_ARGUMENT);
 }
