@@ -56,7 +56,7 @@ class StartAndStop(kvctl_support.KvctlTest):
             self.assertEqual(devices, [(f"{folder}/{i}/tidepool.nvm (file, O_DIRECT, io_uring)", 40 << 20)
                                        for i in range(2)])
             self.cluster.kill()
-        self.bad(1, "start", "--local", "--nvm-dir", folder, says="is no directory")
+        self.bad(2, "start", "--local", "--nvm-dir", folder, says="is no directory")
         self.assertFalse(os.path.exists(folder))
         self.bad(2, "start", "--local", "--nvm-size", "80MiB", says="--nvm-dir DIR")
 
