@@ -4,6 +4,7 @@
 // TP_CRASH_ROUNDS=N: so many kills of each kind (default 30).
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <random>
@@ -49,7 +50,8 @@ class Writer {
  public:
   Writer(const TestCluster& cluster, const std::string& durability, std::uint64_t first_number,
          std::uint64_t seed)
-      : client_(ConnectTo(cluster)),
+      // A client may miss that its daemon was killed: then its call ends here.
+      : client_(ConnectTo(cluster, {.call_timeout = std::chrono::seconds(10)})),
         map_(Open<BytesMap>(client_, "d", Durable(durability))),
         number_(first_number),
         random_(seed) {
