@@ -125,7 +125,7 @@ std::vector<std::size_t> MomentsOf(const std::vector<State>& before,
 
 int Rounds() {
   const char* rounds = std::getenv("TP_CRASH_ROUNDS");
-  return rounds != nullptr ? std::atoi(rounds) : 30;
+  return rounds != nullptr ? std::atoi(rounds) : 8;
 }
 
 void KillAgainAndAgain(const std::string& durability) {
