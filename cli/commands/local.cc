@@ -128,7 +128,8 @@ Status LocalStart::MakeNvmFolders() {
   const std::string directory =
       std::filesystem::absolute(run_.args.Text("--nvm-dir"), error).string();
   if (!std::filesystem::is_directory(directory, error)) {
-    return Status(StatusCode::kInvalidArgument, "--nvm-dir: " + Quote(directory) + " is no directory",
+    return Status(StatusCode::kInvalidArgument,
+                  "--nvm-dir: " + Quote(directory) + " is no directory",
                   "make it, on a local disk, or name another one");
   }
   for (std::uint64_t i = 0; i < nodes_; ++i) {
