@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "proto/transport/settings.h"
+#include "proto/transport/ucx_log.h"
 #include "proto/transport/ucx_worker.h"
 
 namespace tidepool::transport {
@@ -47,6 +48,7 @@ Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
                     "UCX refuses " + row.name + "=" + row.value + ": " + ucs_status_string(status));
     }
   }
+  KeepUcxQuietAboutConnections();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
                       UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_REQUEST_SIZE;

@@ -158,60 +158,79 @@ void Spiller::Finish(const DeviceCompletion& completion) {
 
 // ---- Segments that leave.
 
+bool Spiller::IsWritten(const Segment& segment) {
+  return segment.stream == Stream::kCache || segment.slot != 0;
+}
+
 void Spiller::Offer(std::uint32_t segment) {
   const Segment& full = log_.segments()[segment];
-  const bool written = full.stream == Stream::kCache || full.slot != 0;
-  (written ? cached_ : offered_).push_back({segment, full.number});
+  (IsWritten(full) ? cached_ : offered_).push_back({segment, full.number});
 }
 
-bool Spiller::IsStale(const Offered& offered) const {
+// An extent that was changed since is in both lists, and belongs to one.
+bool Spiller::IsStale(const Offered& offered, bool written) const {
   const Segment& segment = log_.segments()[offered.segment];
   const SegmentState state = segment.extent ? SegmentState::kExtent : SegmentState::kSealed;
-  return segment.number != offered.number || segment.state != state;
+  return segment.number != offered.number || segment.state != state ||
+         IsWritten(segment) != written;
 }
 
-void Spiller::DropStale(std::deque<Offered>& offered) const {
-  while (!offered.empty() && IsStale(offered.front())) offered.pop_front();
+void Spiller::DropStale() {
+  while (!offered_.empty() && IsStale(offered_.front(), false)) offered_.pop_front();
+  while (!cached_.empty() && IsStale(cached_.front(), true)) cached_.pop_front();
 }
 
 bool Spiller::MakesRoom() const {
   if (volume_.leaving() > 0 || durable_.IsWriting()) return true;
-  const auto any = [this](const std::deque<Offered>& offered) {
-    return std::any_of(offered.begin(), offered.end(),
-                       [this](const Offered& each) { return !IsStale(each); });
-  };
-  return any(cached_) || (HasSlots() && any(offered_));
+  const auto lives = [this](const Offered& each) { return !IsStale(each, false); };
+  return FindCached() != cached_.end() ||
+         (HasSlots() && std::any_of(offered_.begin(), offered_.end(), lives));
+}
+
+// The first that can go. An extent that came back may have taken the last slots by what was written
+// for it: then its memory is what the next one comes back into, and nobody else gets it.
+std::deque<Spiller::Offered>::const_iterator Spiller::FindCached() const {
+  const bool extents = !returning_.empty() || volume_.slots_free() >= SlotsKept();
+  return std::find_if(cached_.begin(), cached_.end(), [&](const Offered& each) {
+    return !IsStale(each, true) && (extents || !log_.segments()[each.segment].extent);
+  });
 }
 
 std::uint64_t Spiller::BlocksWanted() const {
   return std::clamp<std::uint64_t>(log_.memory().block_count_max() / 16, 2, kBlocksWantedMax);
 }
 
-// Slots that writes leave free: where memory and devices are full, a large value can still be
-// brought back, by what leaves memory for it. What was brought back then makes way for the next.
-bool Spiller::HasSlots() const {
-  return !broken_ && volume_.slots_free() > log_.extent_segments_max();
+// Writes leave these free: where memory and devices are full, a large value can still be brought
+// back, by what leaves memory for it, and makes way for the next. The reserve of memory is made
+// whole first by whatever leaves, so that is counted in.
+std::uint64_t Spiller::SlotsKept() const {
+  const std::uint64_t largest = log_.extent_segments_max();
+  return largest == 0 ? 0 : largest + log_.memory().reserve_blocks();
 }
+
+bool Spiller::HasSlots() const { return !broken_ && volume_.slots_free() > SlotsKept(); }
 
 // The oldest, of those that can go. False: nothing, or nothing now.
 bool Spiller::BeginOne() {
   const std::uint64_t coming = writes_ + written_.size();
   const std::uint64_t returning = returning_.empty() ? 0 : returning_.front()->extents.size();
   if (log_.memory().BlocksAvailable() + coming >= BlocksWanted() + returning) return false;
-  DropStale(offered_);
-  DropStale(cached_);
+  DropStale();
+  const auto cached = FindCached();
   const bool older =
-      !offered_.empty() && (cached_.empty() || offered_.front().number < cached_.front().number);
-  if (older && HasSlots()) return writes_ < kWritesMax && Leave(TakeFirst(offered_));
-  if (!cached_.empty() && Leave(TakeFirst(cached_))) return true;
+      !offered_.empty() && (cached == cached_.end() || offered_.front().number < cached->number);
+  if (older && HasSlots()) return writes_ < kWritesMax && Leave(Remove(offered_, offered_.begin()));
+  if (cached != cached_.end() && Leave(Remove(cached_, cached))) return true;
   // Those of the cache are none, or pinned by who reads slowly.
   const bool writes = returning > 0 || HasSlots();
-  return writes && !offered_.empty() && writes_ < kWritesMax && Leave(TakeFirst(offered_));
+  return writes && !offered_.empty() && writes_ < kWritesMax &&
+         Leave(Remove(offered_, offered_.begin()));
 }
 
-std::uint32_t Spiller::TakeFirst(std::deque<Offered>& offered) {
-  const std::uint32_t segment = offered.front().segment;
-  offered.pop_front();
+std::uint32_t Spiller::Remove(std::deque<Offered>& offered,
+                              std::deque<Offered>::const_iterator at) {
+  const std::uint32_t segment = at->segment;
+  offered.erase(at);
   return segment;
 }
 
@@ -285,6 +304,8 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
 
 bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   for (;;) {
+    // What has just left made place for them, not for the next operation that writes.
+    if (!returning_.empty()) StartExtents();
     if (keeping_.segment == 0 && !written_.empty()) {
       const std::uint32_t segment = written_.front();
       written_.pop_front();

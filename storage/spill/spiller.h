@@ -119,11 +119,15 @@ class Spiller final : public SpillTarget {
     std::uint32_t at = 0;
   };
 
-  bool IsStale(const Offered& offered) const;
-  void DropStale(std::deque<Offered>& offered) const;
+  // Whether it leaves without a slot of its own to be written to.
+  static bool IsWritten(const Segment& segment);
+  bool IsStale(const Offered& offered, bool written) const;
+  void DropStale();
   std::uint64_t BlocksWanted() const;
+  std::uint64_t SlotsKept() const;
   bool BeginOne();
-  std::uint32_t TakeFirst(std::deque<Offered>& offered);
+  std::deque<Offered>::const_iterator FindCached() const;
+  static std::uint32_t Remove(std::deque<Offered>& offered, std::deque<Offered>::const_iterator at);
   bool Leave(std::uint32_t segment);
   bool BeginFreezing(std::uint32_t segment);
   bool FreezeOn(absl::FunctionRef<bool()> done);

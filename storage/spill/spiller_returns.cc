@@ -48,7 +48,7 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
 
 void Spiller::ReturnOne(std::uint64_t now_ms) {
   const std::uint64_t wanted =
-      std::max<std::uint64_t>({volume_.slot_count() / 16, 2, durable_.SlotsWanted()});
+      std::max({volume_.slot_count() / 16, SlotsKept() + 2, durable_.SlotsWanted()});
   if (broken_ || returns_ + compactor_.returned() >= kReturnsMax ||
       volume_.slots_free() >= wanted) {
     return;

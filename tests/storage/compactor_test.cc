@@ -13,7 +13,7 @@ std::string KeyOf(int i) { return "key" + std::to_string(i); }
 TEST_CASE("OverwritesForeverFitBoundedMemory") {
   StoreFixture fixture(TinyStore(256 * 4096));
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   // Live data of about half the memory, written 60 times over; sizes differ, so nothing is in
   // place.

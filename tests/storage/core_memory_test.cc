@@ -49,7 +49,7 @@ TEST_CASE("FreedNeighboursBecomeOneLargeChunkAgain") {
 
 TEST_CASE("RandomChunksNeverOverlap") {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   MemoryFixture fixture(40);
   std::map<std::uint64_t, std::uint64_t> chunks;  // Offset -> bytes.

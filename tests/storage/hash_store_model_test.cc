@@ -306,7 +306,7 @@ class Model {
 void RunModel(const StoreOptions& options, int keys, std::size_t value_bytes_max, int steps,
               int check_every, bool expect_refused = false) {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   Model model(options, seed, keys, value_bytes_max);
   model.Run(steps, check_every);
   if (expect_refused) {
@@ -376,9 +376,9 @@ StoreOptions Spilling(StoreOptions options, std::uint64_t slots, std::uint64_t s
 }
 
 void RunSpillModel(const StoreOptions& options, std::uint64_t slots, int keys,
-                   std::size_t value_bytes_max, int steps, bool device_fills) {
-  const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+                   std::size_t value_bytes_max, int steps, bool device_fills,
+                   std::uint64_t seed = TestSeed()) {
+  INFO("TP_TEST_SEED=" << seed);
   Model model(Spilling(options, slots, seed), seed, keys, value_bytes_max);
   model.Run(steps, 1'000);
   const SpillCounters counters = model.fixture().core->counters().spill;
@@ -403,8 +403,14 @@ TEST_CASE("ModelOfRecordsThatLeaveMemoryBehindAFilter") {
   RunSpillModel(options, 4096, 4000, 1500, 60'000, false);
 }
 
+// Several, as what can go wrong here needs much to come together: of the seeds 1 to 150 a quarter
+// met a large value that never came back, while the slots kept for it were too few.
 TEST_CASE("ModelOfRecordsThatLeaveMemoryAndFillTheDevice") {
-  RunSpillModel(TinyStore(40 * 4096), 96, 3000, 1500, 60'000, true);
+  constexpr std::uint64_t kRuns = 8;
+  const std::uint64_t first = TestSeed();
+  for (std::uint64_t run = 0; run < kRuns; ++run) {
+    RunSpillModel(TinyStore(40 * 4096), 96, 3000, 1500, 60'000, true, first + run);
+  }
 }
 
 TEST_CASE("ModelOfRecordsThatLeaveMemoryWithHashOfFourBits") {
@@ -425,7 +431,7 @@ StoreOptions WithPrefilter(StoreOptions options, PrefilterKind kind) {
 // CheckInvariants finds a key that is there and not in the filter.
 void RunAbsentModel(const StoreOptions& options, int keys, int steps) {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   Model model(WithPrefilter(options, PrefilterKind::kAbsent), seed, keys, 300);
   model.Run(steps, 1'000);
   REQUIRE(model.fixture().store->absent_filter()->generation() >= 2);
@@ -446,7 +452,7 @@ TEST_CASE("ModelOfOrderedPartitionWithAbsentFilter") {
 
 void RunAdmitModel(const StoreOptions& options, int keys, int steps) {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   Model model(WithPrefilter(options, PrefilterKind::kAdmit), seed, keys, 300);
   model.Run(steps, 1'000);
   // Each key comes once; 1 % is the filter's rate, and layers may double it.

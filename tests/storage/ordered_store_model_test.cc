@@ -192,7 +192,7 @@ class Model {
 void RunModel(const StoreOptions& options, int keys, std::size_t value_bytes_max, int steps,
               int check_every, bool little_memory = false) {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   Model model(options, seed, keys, value_bytes_max);
   model.Run(steps, check_every);
   if (!little_memory) return;
@@ -217,7 +217,7 @@ TEST_CASE("RangesWithLittleMemory") {
 void RunSpillModel(StoreOptions options, std::uint64_t slots, int keys, std::size_t value_bytes_max,
                    int steps) {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   options.slots = slots;
   options.device_seed = seed;
   Model model(options, seed, keys, value_bytes_max);
@@ -250,7 +250,7 @@ TEST_CASE("RangesWithTombstones") {
 
 TEST_CASE("KeysPresentThroughoutAScanAreSeenOnceInOrder") {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   StoreOptions options = TinyStore(8 << 20);
   options.partition.kind = Kind::kOrdered;

@@ -1,6 +1,8 @@
 // A store of one core with a clock that the test moves, and short forms of its operations.
 #pragma once
 
+#include <catch2/catch.hpp>
+
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -57,6 +59,7 @@ struct StoreFixture {
 
   // Runs an operation as the daemon does: again when what it wants has been fetched, or when there
   // is room. The value of an outcome that was fetched is copied, and lives until the next call.
+  static constexpr int kPollsMax = 1'000'000;
   template <typename Operation>
   auto Run(Operation&& operation) {
     auto outcome = operation();
@@ -74,7 +77,9 @@ struct StoreFixture {
           ran = true;
         };
         core->Fetch(run);
-        while (!ran) {
+        for (int polls = 0; !ran; ++polls) {
+          // The clock stands still here: nothing that waits too long is given up.
+          REQUIRE(polls < kPollsMax);
           if (core->Poll() == 0) core->BackgroundSlice(1'000'000);
         }
         ++fetches;
@@ -187,10 +192,9 @@ struct StoreFixture {
   HashStore* store = nullptr;  // Null if the partition is of another kind.
 };
 
-// The seed of a random test: TIDEPOOL_TEST_SEED or a fresh one. The caller prints it.
+// The seed of a random test: TP_TEST_SEED or a fresh one. The caller prints it.
 inline std::uint64_t TestSeed() {
-  if (const char* given = std::getenv("TIDEPOOL_TEST_SEED"))
-    return std::strtoull(given, nullptr, 10);
+  if (const char* given = std::getenv("TP_TEST_SEED")) return std::strtoull(given, nullptr, 10);
   return std::random_device{}();
 }
 

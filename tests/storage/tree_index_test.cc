@@ -161,7 +161,7 @@ std::string AnyKey(std::mt19937_64& random) {
 // Grows to `size_wanted` keys, stays there a while, shrinks to nothing, twice.
 void RunModel(TreeFixture& fixture, const MakeKey& make_key, std::size_t size_wanted, int steps) {
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (int round = 0; round < 2; ++round) {
     for (int step = 0; step < steps || !fixture.map.empty(); ++step) {
@@ -259,7 +259,7 @@ TEST_CASE("WithoutMemoryNothingChangesAndEraseWorks") {
   // 40 pages of memory in blocks of a page: every chunk is one.
   TreeFixture fixture(kPageBytes, 40 * 4096, 4096);
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (int round = 0; round < 3; ++round) {
     int refused = 0;
@@ -329,7 +329,7 @@ TEST_CASE("QueueOfRisingKeysKeepsFewPages") {
 TEST_CASE("ErasingAtRandomGivesPagesBack") {
   TreeFixture fixture;
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 100'000; ++i) fixture.Insert(BigEndian(random()) + BigEndian(random()));
   const std::uint64_t full = fixture.memory->chunk_bytes_used();
@@ -347,7 +347,7 @@ TEST_CASE("CollectsRunsInBothDirections") {
   const std::uint32_t page_bytes = GENERATE(256u, kPageBytes);
   TreeFixture fixture(page_bytes);
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   while (fixture.map.size() < 2000) {
     const std::string key = ShortKey(random);
@@ -401,7 +401,7 @@ TEST_CASE("MedianCutsTheKeysInHalf") {
   const std::uint32_t page_bytes = GENERATE(256u, kPageBytes);
   TreeFixture fixture(page_bytes);
   const std::uint64_t seed = TestSeed();
-  INFO("TIDEPOOL_TEST_SEED=" << seed);
+  INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   while (fixture.map.size() < 60'000) {
     // Keys in order at one end and random ones at the other: pages of different fill.

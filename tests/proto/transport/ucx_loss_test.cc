@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -225,6 +226,35 @@ class Stranger {
   ucp_ep_h endpoint_ = nullptr;
 };
 
+// What this process prints while it lives.
+class CapturedOutput {
+ public:
+  CapturedOutput() : file_(std::tmpfile()), stdout_(dup(STDOUT_FILENO)) {
+    std::fflush(stdout);
+    dup2(fileno(file_), STDOUT_FILENO);
+  }
+  ~CapturedOutput() {
+    std::fflush(stdout);
+    dup2(stdout_, STDOUT_FILENO);
+    close(stdout_);
+    std::fclose(file_);
+  }
+  CapturedOutput(const CapturedOutput&) = delete;
+  CapturedOutput& operator=(const CapturedOutput&) = delete;
+
+  std::string Text() const {
+    std::fflush(stdout);
+    std::string text(4096, '\0');
+    const ssize_t bytes = pread(fileno(file_), text.data(), text.size(), 0);
+    text.resize(bytes < 0 ? 0 : static_cast<std::size_t>(bytes));
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+  int stdout_;
+};
+
 }  // namespace
 
 TEST_CASE("FiftyKilledClientsAreNoticedAndTheBystanderIsServed") { KillClients(50, 1); }
@@ -281,6 +311,22 @@ TEST_CASE("APeerThatWasNeverThereIsReportedLost") {
     CHECK(endpoint.code() == StatusCode::kUnavailable);
   }
   CHECK(server.BystanderIsServed());
+}
+
+TEST_CASE("AConnectionThatIsRefusedPrintsNothing") {
+  Server server;
+  std::string address;
+  {
+    RecordingReceiver receiver;
+    address = MakeWorkerOf(server.context.get(), &receiver)->Address();
+  }
+  const CapturedOutput output;
+  auto endpoint = server.worker->Connect(address);
+  if (endpoint.ok()) {
+    (void)server.worker->Send(*endpoint, MakeFrame(&server.pool, 1, 100));
+    REQUIRE(PumpUntil(server.all(), [&] { return server.at_server.lost.size() == 1; }));
+  }
+  CHECK(output.Text().empty());
 }
 
 TEST_CASE("AClosedEndpointIsNotReportedLost") {
