@@ -305,10 +305,13 @@ void CoreStore::Fetch(std::function<void()> run) {
 
 std::vector<int> CoreStore::device_descriptors() const {
   if (spiller_ == nullptr) return {};
-  std::vector<int> descriptors = spiller_->descriptors();
-  descriptors.insert(descriptors.end(), marker_->descriptors().begin(),
-                     marker_->descriptors().end());
-  if (ring_->descriptor() >= 0) descriptors.push_back(ring_->descriptor());
+  std::vector<int> descriptors;
+  const auto add = [&](int descriptor) {
+    if (descriptor >= 0) descriptors.push_back(descriptor);
+  };
+  for (const auto& queue : spiller_->queues()) add(queue->descriptor());
+  for (const auto& queue : marker_->queues()) add(queue->descriptor());
+  add(ring_->descriptor());
   return descriptors;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/base/result.h"
 
@@ -67,6 +68,9 @@ class DeviceQueue {
  protected:
   DeviceQueue() = default;
 };
+
+// One thread's ways to all devices of a volume, by the index of the device.
+using DeviceQueues = std::vector<std::unique_ptr<DeviceQueue>>;
 
 enum class DeviceMedium : std::uint8_t { kFile, kDax };
 

@@ -34,23 +34,13 @@ Marker::Marker(Log& log, Volume& volume, CommitRing& ring, CoreId core, std::uin
       first_(log.segments().first_number()) {}
 
 Status Marker::Open() {
-  for (std::size_t i = 0; i < volume_.device_count(); ++i) {
-    auto queue = volume_.device(i).OpenQueue(kQueueDepth);
-    if (!queue.ok()) return queue.status();
-    if ((*queue)->descriptor() >= 0) descriptors_.push_back((*queue)->descriptor());
-    queues_.push_back(*std::move(queue));
-  }
+  auto queues = volume_.OpenQueues(kQueueDepth);
+  if (!queues.ok()) return queues.status();
+  queues_ = *std::move(queues);
   return OkStatus();
 }
 
-Marker::~Marker() {
-  for (const auto& queue : queues_) {
-    while (queue->in_flight() > 0) {
-      queue->Wait(1'000);
-      queue->Reap([](const DeviceCompletion&) {});
-    }
-  }
-}
+Marker::~Marker() { queues_.clear(); }  // First: devices still use memory that goes with this.
 
 void Marker::GoOn(const Mark& last, std::uint64_t block) {
   TP_CHECK(counters_.marks == 0);

@@ -55,7 +55,7 @@ class Marker final : public DurableTarget {
   // As Spiller's.
   unsigned Poll();
   bool Submit();
-  const std::vector<int>& descriptors() const { return descriptors_; }
+  const DeviceQueues& queues() const { return queues_; }
   // Checksums, writes, and marks that are due, until `done()`. True: more to do now.
   bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
 
@@ -143,8 +143,7 @@ class Marker final : public DurableTarget {
   const CoreId core_;
   const std::uint64_t interval_ms_;
   const std::uint64_t slots_kept_;
-  std::vector<std::unique_ptr<DeviceQueue>> queues_;
-  std::vector<int> descriptors_;
+  DeviceQueues queues_;
   std::vector<Io> ios_;
   std::vector<std::uint32_t> free_ios_;
   std::deque<std::uint32_t> waiting_;  // For a place in their queue.

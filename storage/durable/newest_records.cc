@@ -34,7 +34,12 @@ void NewestRecords::Drop(absl::FunctionRef<bool(std::uint64_t location)> is_drop
   });
 }
 
-void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring) {
+NewestRecords::Key NewestRecords::KeyOf(const ReplayedRecord& record) {
+  return {KeyHash(record.key), SecondHash(record.key)};
+}
+
+void NewestRecords::Add(const Key& key, const ReplayedRecord& record, std::uint64_t location,
+                        bool in_ring) {
   Entry entry;
   entry.lsn = record.header.lsn;
   entry.location = location;
@@ -44,7 +49,6 @@ void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bo
   entry.payload_bytes = static_cast<std::uint32_t>(record.key.size() + record.value.size());
   entry.tombstone = record.header.type == RecordType::kTombstone;
   last_lsn_ = std::max(last_lsn_, Lsn(entry.lsn));
-  const Key key{KeyHash(record.key), SecondHash(record.key)};
   const auto [found, added] = entries_.try_emplace(key, entry);
   if (added) {
     if (!entry.tombstone) ++puts_;

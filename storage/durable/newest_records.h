@@ -38,8 +38,10 @@ class NewestRecords {
     }
   };
 
-  // Of two copies with one LSN the first that was added counts.
-  void Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring);
+  static Key KeyOf(const ReplayedRecord& record);
+  void Prefetch(const Key& key) const { entries_.prefetch(key); }
+  // `key`: KeyOf(record). Of two copies with one LSN the first that was added counts.
+  void Add(const Key& key, const ReplayedRecord& record, std::uint64_t location, bool in_ring);
   // Nothing counts any more of what was found in the ring, or of which `is_dropped(location)` says
   // so.
   void Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped);

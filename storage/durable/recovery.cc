@@ -9,16 +9,24 @@
 #include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "storage/core_store.h"
+#include "storage/durable/segment_reader.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
+namespace {
+
+constexpr std::size_t kPrefetched = 16;  // Buckets of an index that are being filled.
+
+}  // namespace
 
 Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> partitions) {
   const std::uint64_t began_ns = clock_.MonotonicNs();
   for (const RecoverablePartition& partition : partitions) {
     Of(partition.id.value()).wanted = &partition;
   }
-  TP_RETURN_IF_ERROR(OpenQueues());
+  auto queues = core_.options_.volume->OpenQueues(SegmentReader::kAhead);
+  if (!queues.ok()) return queues.status();
+  queues_ = *std::move(queues);
   TP_RETURN_IF_ERROR(ReadMarks());
   SortSegments();
   TP_RETURN_IF_ERROR(ReplayAll());
@@ -28,16 +36,6 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
   TP_RETURN_IF_ERROR(End());
   report_.duration_ns = clock_.MonotonicNs() - began_ns;
   return std::move(report_);
-}
-
-Status Recovery::OpenQueues() {
-  Volume& volume = *core_.options_.volume;
-  for (std::size_t i = 0; i < volume.device_count(); ++i) {
-    auto queue = volume.device(i).OpenQueue(1);
-    if (!queue.ok()) return queue.status();
-    queues_.push_back(*std::move(queue));
-  }
-  return OkStatus();
 }
 
 Status Recovery::ReadMarks() {
@@ -99,18 +97,17 @@ void Recovery::SortSegments() {
 }
 
 Status Recovery::ReplayAll() {
-  image_ = BlockBuffer(core_.log_.segment_bytes());
+  SegmentReader reader(*core_.options_.volume, queues_, counted_);
   for (const FoundSegment& found : counted_) {
-    TP_RETURN_IF_ERROR(Replay(found, EndOf(found.number)));
+    Bytes image;
+    const Status read = reader.Next(&image);
+    TP_RETURN_IF_ERROR(Replay(found, read, image));
   }
-  image_ = BlockBuffer();
   return OkStatus();
 }
 
-Status Recovery::Replay(const FoundSegment& found, std::uint32_t end) {
-  const SlotPlace place = core_.options_.volume->Place(found.slot);
-  const Status read = ReadBlocks(queues_[place.device].get(), place.offset, image_.bytes());
-  report_.bytes_read += image_.size();
+Status Recovery::Replay(const FoundSegment& found, const Status& read, Bytes image) {
+  report_.bytes_read += image.size();
   const std::uint32_t segment = core_.log_.AdoptSegment(
       found.number, static_cast<Stream>(found.stream), static_cast<std::uint32_t>(found.slot));
   if (segment == 0) {
@@ -120,11 +117,12 @@ Status Recovery::Replay(const FoundSegment& found, std::uint32_t end) {
   std::uint32_t used = 0;
   if (read.ok()) {
     SegmentHeader header;
-    std::memcpy(&header, image_.data(), sizeof header);
+    std::memcpy(&header, image.data(), sizeof header);
     if (header.crc32c == SegmentChecksum(header) && header.number == found.number) {
-      used = ReplaySegment({image_.bytes(), found.number, end}, [&](const ReplayedRecord& record) {
-        Visit(record, found.number, segment);
-      });
+      used = ReplaySegment(
+          {image, found.number, EndOf(found.number)},
+          [&](const ReplayedRecord& record) { Visit(record, found.number, segment); });
+      AddVisited();
     }
   }
   if (used != 0) {
@@ -139,7 +137,7 @@ Status Recovery::Replay(const FoundSegment& found, std::uint32_t end) {
              "; it keeps its slot, and what it had is lost");
   damaged_.push_back({found.number, code});
   // Whatever was found in it may be taken for the newest: it stays readable, as far as it is.
-  core_.log_.EndAdoptedSegment(segment, static_cast<std::uint32_t>(image_.size()));
+  core_.log_.EndAdoptedSegment(segment, static_cast<std::uint32_t>(image.size()));
   core_.log_.segments()[segment].unsound = true;
   core_.log_.Pin(segment);
   return OkStatus();
@@ -168,13 +166,31 @@ void Recovery::Visit(const ReplayedRecord& record, std::uint64_t number, std::ui
     of.lost = StatusCode::kDataLoss;
     return;
   }
-  of.newest.Add(record, location, false);
+  // Each is a miss of the cache, or two: several at once.
+  const NewestRecords::Key key = NewestRecords::KeyOf(record);
+  of.newest.Prefetch(key);
+  visited_[visited_count_++] = {record, key, location, record.header.partition};
+  if (visited_count_ == visited_.size()) AddVisited();
+}
+
+void Recovery::AddVisited() {
+  for (std::size_t i = 0; i < visited_count_; ++i) {
+    const Visited& each = visited_[i];
+    Of(each.partition).newest.Add(each.key, each.record, each.location, false);
+  }
+  visited_count_ = 0;
 }
 
 Status Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
   // Nothing may be compacted before all of it is known.
   const ReclaimingScope scope(core_.log_);
+  auto ahead = newest.entries().begin();
+  std::size_t left_behind = 0;
   for (const auto& [key, entry] : newest.entries()) {
+    for (; left_behind < kPrefetched && ahead != newest.entries().end(); ++left_behind, ++ahead) {
+      partition.hash().PrefetchBucket(ahead->first.hash);
+    }
+    --left_behind;
     bool done = true;
     if (entry.in_ring) {
       done = AppendCommitted(partition, key.hash, entry);

@@ -5,6 +5,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -71,17 +72,24 @@ class Recovery {
       return wanted != nullptr && wanted->options.durability == Durability::kSync;
     }
   };
+  struct Visited {
+    ReplayedRecord record;
+    NewestRecords::Key key{};
+    std::uint64_t location = 0;
+    std::uint32_t partition = 0;
+  };
   struct Damaged {
     std::uint64_t number;
     StatusCode code;
   };
 
-  Status OpenQueues();
   Status ReadMarks();
   void SortSegments();
   Status ReplayAll();
-  Status Replay(const FoundSegment& found, std::uint32_t end);
+  // `read`: of the image.
+  Status Replay(const FoundSegment& found, const Status& read, Bytes image);
   void Visit(const ReplayedRecord& record, std::uint64_t number, std::uint32_t segment);
+  void AddVisited();
   Status ReplayRing();
   bool ReplayCommitAt(std::uint64_t offset);
   void VisitCommitted(const ReplayedRecord& record, std::uint64_t at);
@@ -97,7 +105,7 @@ class Recovery {
 
   CoreStore& core_;
   const Clock& clock_;
-  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  DeviceQueues queues_;
   std::optional<Mark> mark_;
   std::uint64_t mark_block_ = 0;
   std::vector<FoundSegment> counted_;  // Below the mark, the youngest first.
@@ -105,7 +113,8 @@ class Recovery {
   std::vector<std::uint32_t> segments_;  // Adopted.
   std::vector<Damaged> damaged_;
   absl::flat_hash_map<std::uint32_t, OfPartition> partitions_;
-  BlockBuffer image_;
+  std::array<Visited, 16> visited_;  // Of the image at hand; on their way to their partitions.
+  std::size_t visited_count_ = 0;
   BlockBuffer ring_;                // Its content, if it counts.
   std::optional<RingPosition> at_;  // Up to where it was replayed.
   RecoveryReport report_;

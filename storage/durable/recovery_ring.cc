@@ -85,7 +85,7 @@ void Recovery::VisitCommitted(const ReplayedRecord& record, std::uint64_t at) {
     of.lost = StatusCode::kDataLoss;
     return;
   }
-  of.newest.Add(record, at, true);
+  of.newest.Add(NewestRecords::KeyOf(record), record, at, true);
 }
 
 // What only the ring has goes to the log again, so that the mark at the end covers it.

@@ -176,6 +176,16 @@ Status Volume::ScanSlots() {
   return OkStatus();
 }
 
+Result<DeviceQueues> Volume::OpenQueues(unsigned depth) const {
+  DeviceQueues queues;
+  for (const Member& member : members_) {
+    auto queue = member.device->OpenQueue(depth);
+    if (!queue.ok()) return queue.status();
+    queues.push_back(*std::move(queue));
+  }
+  return queues;
+}
+
 std::vector<FoundSegment> Volume::TakeFoundSegments(CoreId core) {
   const std::lock_guard lock(mutex_);
   std::vector<FoundSegment> taken;

@@ -86,6 +86,8 @@ class Volume {
 
   std::size_t device_count() const { return members_.size(); }
   Device& device(std::size_t index) const { return *members_[index].device; }
+  // Errors: those of Device::OpenQueue.
+  Result<DeviceQueues> OpenQueues(unsigned depth) const;
   const DeviceLayout& layout(std::size_t index) const { return members_[index].found.layout; }
   // As this Open found it: clean_stop, incarnation and checkpoints are those of the last start. On
   // a device that was just formatted the incarnation is 0.

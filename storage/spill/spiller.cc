@@ -28,23 +28,14 @@ Spiller::Spiller(Log& log, Compactor& compactor, PartitionFinder& finder, Volume
     : log_(log), compactor_(compactor), finder_(finder), volume_(volume), durable_(durable) {}
 
 Status Spiller::Open() {
-  for (std::size_t i = 0; i < volume_.device_count(); ++i) {
-    auto queue = volume_.device(i).OpenQueue(kQueueDepth);
-    if (!queue.ok()) return queue.status();
-    if ((*queue)->descriptor() >= 0) descriptors_.push_back((*queue)->descriptor());
-    queues_.push_back(*std::move(queue));
-  }
+  auto queues = volume_.OpenQueues(kQueueDepth);
+  if (!queues.ok()) return queues.status();
+  queues_ = *std::move(queues);
   return OkStatus();
 }
 
 Spiller::~Spiller() {
-  // The devices still write to, or read from, memory that goes with this object.
-  for (const auto& queue : queues_) {
-    while (queue->in_flight() > 0) {
-      queue->Wait(1'000);
-      queue->Reap([](const DeviceCompletion&) {});
-    }
-  }
+  queues_.clear();  // First: devices still use memory that goes with this object.
   for (const Io& io : ios_) {
     if (io.frame != 0) log_.memory().FreeBlock(io.frame);
     if (io.what == Io::What::kWrite) volume_.NoteLeft();

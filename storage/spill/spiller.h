@@ -75,7 +75,7 @@ class Spiller final : public SpillTarget {
   // Makes room in DRAM, and on devices, until `done()`. True: more to do now.
   bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
   // Readable while there is something for Poll.
-  const std::vector<int>& descriptors() const { return descriptors_; }
+  const DeviceQueues& queues() const { return queues_; }
 
   // SpillTarget
   bool MakesRoom() const override;
@@ -158,8 +158,7 @@ class Spiller final : public SpillTarget {
   PartitionFinder& finder_;
   Volume& volume_;
   const DurableTarget& durable_;
-  std::vector<std::unique_ptr<DeviceQueue>> queues_;
-  std::vector<int> descriptors_;
+  DeviceQueues queues_;
   std::vector<Io> ios_;
   std::vector<std::uint32_t> free_ios_;
   std::deque<std::uint32_t> waiting_;  // For a place in their queue, or memory.

@@ -53,17 +53,17 @@ Result<BenchProcess> BenchProcess::Start(const std::vector<std::string>& command
 BenchProcess::BenchProcess(BenchProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
 
 BenchProcess& BenchProcess::operator=(BenchProcess&& other) noexcept {
-  Stop();
+  Stop(SIGTERM);
   pid_ = std::exchange(other.pid_, -1);
   return *this;
 }
 
-BenchProcess::~BenchProcess() { Stop(); }
+BenchProcess::~BenchProcess() { Stop(SIGTERM); }
 
-void BenchProcess::Stop() {
+void BenchProcess::Stop(int signal) {
   if (pid_ < 0) return;
-  kill(pid_, SIGTERM);
-  const Deadline deadline = Deadline::AfterMs(5'000);
+  kill(pid_, signal);
+  const Deadline deadline = Deadline::AfterMs(60'000);
   while (Running()) {
     if (deadline.Passed()) kill(pid_, SIGKILL);
     usleep(2'000);

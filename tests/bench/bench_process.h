@@ -19,16 +19,17 @@ class BenchProcess {
                                     const std::string& output = "/dev/null");
   BenchProcess(BenchProcess&& other) noexcept;
   BenchProcess& operator=(BenchProcess&& other) noexcept;
-  ~BenchProcess();  // SIGTERM, and SIGKILL after 5 s.
+  ~BenchProcess();  // Stop(SIGTERM)
 
   pid_t pid() const { return pid_; }
   bool Running();
+  // Ends it by `signal`, and by SIGKILL if it is not gone in 60 s.
+  void Stop(int signal);
   // User and system time so far, in ns (the kernel counts in ticks of 10 ms).
   std::uint64_t CpuNs() const;
 
  private:
   explicit BenchProcess(pid_t pid) : pid_(pid) {}
-  void Stop();
   pid_t pid_ = -1;
 };
 

@@ -39,11 +39,18 @@ BenchProcess StartKvd(const std::string& folder, const std::string& memory) {
                  "kvd");
 }
 
-RedisServer::RedisServer()
-    : port_(std::to_string(FreePort())),
-      server_(Require(BenchProcess::Start(
-                          {"redis-server", "--port", port_, "--save", "", "--appendonly", "no"}),
-                      "redis-server")) {
+namespace {
+
+BenchProcess StartRedis(const std::string& port, const std::vector<std::string>& options) {
+  std::vector<std::string> command{"redis-server", "--port", port, "--save", ""};
+  command.insert(command.end(), options.begin(), options.end());
+  return Require(BenchProcess::Start(command), "redis-server");
+}
+
+}  // namespace
+
+RedisServer::RedisServer(const std::vector<std::string>& options)
+    : port_(std::to_string(FreePort())), server_(StartRedis(port_, options)) {
   const Deadline deadline = Deadline::AfterMs(10'000);
   const std::string ping = "redis-cli -p " + port_ + " ping 2>/dev/null";
   while (!RunAndRead({"sh", "-c", ping}).ok()) {

@@ -34,10 +34,10 @@ Client ConnectWhenReady(const std::string& file);
 // One kvd of one core in `folder`.
 BenchProcess StartKvd(const std::string& folder, const std::string& memory);
 
-// redis-server without persistence, on a free port.
+// redis-server on a free port; by default without persistence.
 class RedisServer {
  public:
-  RedisServer();
+  explicit RedisServer(const std::vector<std::string>& options = {"--appendonly", "no"});
   const std::string& port() const { return port_; }
   const BenchProcess& process() const { return server_; }
   // Runs redis-benchmark against it, with its output as CSV.
