@@ -189,7 +189,8 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     bool at_capacity = false;
     PushBatch outcome;
     const std::size_t taken = AddOutcome(call, Only(call), items.size(), &outcome, &at_capacity);
-    if (!at_capacity || until.Passed()) return batch->Append(std::move(outcome));
+    // The first one is told that the queue is full, and only who has waited that it stayed so.
+    if (!at_capacity || (waits && until.Passed())) return batch->Append(std::move(outcome));
     if (taken > 0) batch->AddPushed(outcome.id(0), taken, space.partitions());
     items = items.subspan(taken);
   }

@@ -6,6 +6,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "tests/client/queue_workers.h"
@@ -231,6 +233,22 @@ TEST_CASE("A daemon that comes back without its items says so", "[fault][kinds]"
   CHECK(next->id > lost->id);
   CHECK(careless.Ack(lost->lease()).code() == StatusCode::kNotFound);
   RequireOk(careless.Ack(next->lease()));
+}
+
+TEST_CASE("Who waits for room in vain hears so, however late the first answer comes",
+          "[fault][kinds]") {
+  Fixture fixture;
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.capacity = 1});
+  RequireOk(queue.Push("a").status());
+  fixture.cluster.process(0).Signal(SIGSTOP);
+  std::thread later([&] {
+    std::this_thread::sleep_for(100ms);
+    fixture.cluster.process(0).Signal(SIGCONT);
+  });
+  const std::vector<std::string_view> items{"b", "c"};
+  const PushBatch pushed = queue.MultiPush(items, {.wait = 1ms});
+  later.join();
+  CHECK(pushed.FirstFailure().code() == StatusCode::kDeadlineExceeded);
 }
 
 }  // namespace
