@@ -11,6 +11,7 @@ All blocks between "## Five-minute tour" and the next heading of that level coun
   <!-- file: NAME -->     before a block of another language: the block becomes this file
 """
 
+import ctypes
 import os
 import re
 import shutil
@@ -88,6 +89,7 @@ def run(script, folder):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("TIDEPOOL_", "SLURM_")) and "proxy" not in name.lower()}
     environment.update(HOME=home, TMPDIR=folder, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
+    adopt_orphans()
     process = subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment,
                                stdin=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -96,18 +98,35 @@ def run(script, folder):
         print(f"README: the tour did not end within {TIMEOUT_SECONDS} s", file=sys.stderr)
         return 1
     finally:
-        for entry in os.listdir("/proc"):
-            if entry.isdigit() and int(entry) != os.getpid() and belongs_to(entry, folder):
-                os.kill(int(entry), signal.SIGKILL)
+        end_children()
 
 
-def belongs_to(pid, folder):
-    """A process that the tour started has its folder as TMPDIR, whatever session it is in by now."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return b"\0TMPDIR=" + folder.encode() + b"\0" in b"\0" + file.read() + b"\0"
-    except OSError:
-        return False
+def adopt_orphans():
+    """Whatever the tour starts becomes a child of this process when its own parent is gone, whatever session
+    it is in by then: no other mark is on a process at each moment (one that is being executed has no
+    environment yet)."""
+    pr_set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def end_children():
+    while children := children_of(os.getpid()):
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def children_of(parent):
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                # Behind the name, which may have anything in it.
+                if int(file.read().rpartition(")")[2].split()[1]) == parent:
+                    found.append(int(entry))
+        except (OSError, ValueError, IndexError):
+            pass
+    return found
 
 
 def run_tour(build):
