@@ -53,7 +53,8 @@ struct RecoveryReport {
 // Segments are replayed from the one that was begun last backwards, so that a partition's drop is
 // known before what it has dropped. Nothing of them stays in DRAM; the index is made of what was
 // read. What lay beyond the mark is made unreadable before the next mark, which ends recovery: a
-// crash at any moment of it leaves the old mark and all that it needs.
+// crash at any moment of it leaves the old mark and all that it needs. Of the ring only commits of
+// the mark's incarnation count: a torn one of before lies where the next is written.
 class Recovery {
  public:
   Recovery(CoreStore& core, const Clock& clock) : core_(core), clock_(clock) {}

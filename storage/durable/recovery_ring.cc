@@ -52,9 +52,13 @@ bool Recovery::ReplayCommitAt(std::uint64_t offset) {
   return true;
 }
 
+// Each incarnation begins with a mark of its own and writes on where it found the end. A torn
+// commit of the one before may still lie there, with the next number and the right checksum before
+// it: a torn write over it can bring the very bytes that it lacked (equal sectors: values of one
+// letter, zeros), and it would be whole after the second crash.
 bool Recovery::IsOurs(const CommitHeader& header) const {
   return header.volume == core_.options_.volume->found(0).volume &&
-         header.core == core_.core().value();
+         header.core == core_.core().value() && header.incarnation == mark_->incarnation;
 }
 
 // One commit was under way at a time, so behind a torn one there is none.

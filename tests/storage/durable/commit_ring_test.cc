@@ -172,6 +172,26 @@ TEST_CASE("ADamagedCommitBeforeALaterOneIsALoss") {
   }
 }
 
+TEST_CASE("ATornCommitStaysGoneThoughItsBytesComeBack") {
+  DurableNode node(WithoutMarks());
+  Partition* partition = First(node);
+  node.Put(partition, "key", "first");
+  Commit(node, *partition);
+  node.Put(partition, "key", std::string(2'000, 'x'));
+  Commit(node, *partition);
+  const std::uint64_t sector =
+      node.volume->layout(0).RingOffset(0) + kDeviceBlockBytes + 2 * kFaultSectorBytes;
+  node.Crash();
+  node.device->FlipBit(sector, 1);
+  partition = Again(node);
+  REQUIRE(node.Text(partition, "key") == "first");
+  node.Crash();
+  // As a write of the next commit would do of which nothing but this sector is there.
+  node.device->FlipBit(sector, 1);
+  partition = Again(node);
+  CHECK(node.Text(partition, "key") == "first");
+}
+
 TEST_CASE("ADropIsNotUndoneByWhatTheRingHasOfBefore") {
   DurableNode node(WithoutMarks());
   Partition* partition = First(node);
