@@ -1,4 +1,5 @@
-// kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal.
+// kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal. Or, as
+// kvd check and kvd inspect, looks at what a node has left.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 
 #include "client/node_aggregator.h"
 #include "daemon/node.h"
+#include "daemon/nvm_tools.h"
 #include "daemon/options.h"
 #include "daemon/services/service_host.h"
 #include "daemon/stop_signal.h"
@@ -99,6 +101,9 @@ int Serve(const LoadedOptions& loaded) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && IsNvmTool(argv[1])) {
+    return RunNvmTool(std::vector<std::string>(argv + 1, argv + argc));
+  }
   // Before anything else: it may start this program again.
   const Status environment = transport::EnterUcxEnvironment(argv);
   if (!environment.ok()) Fail(environment, kFailed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "daemon/nvm_tools.h"
 #include "daemon/option_table.h"
 #include "proto/base/check.h"
 #include "proto/base/troff.h"
@@ -47,14 +48,16 @@ std::string ManualPage() {
   std::string text =
       ".TH KVD 1 \"\" \"Tidepool " TIDEPOOL_VERSION "\" \"User commands\"\n.SH NAME\n" +
       Troff(help.substr(0, help.find('\n'))) +
-      "\n.SH SYNOPSIS\n\\fBkvd\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n" +
+      "\n.SH SYNOPSIS\n\\fBkvd\\fR [\\fIOPTION\\fR]...\n.br\n\\fBkvd check\\fR|\\fBinspect\\fR "
+      "\\fIDIR\\fR...\n.SH DESCRIPTION\n" +
       TroffLines(Part(help, "Without options")) +
       ".SH OPTIONS\nEach is also a key of the TOML file and TIDEPOOL_<NAME> in the environment; a "
       "flag wins over the environment, which wins over the file.\n";
   for (const OptionRow& row : OptionTable()) text += TroffOption(row);
-  return text + ".PP\n" + AsItIs(Part(help, "  --config FILE")) + ".SH EXAMPLES\n" +
-         AsItIs(Part(help, "  kvd ")) + ".SH EXIT STATUS\n" + AsItIs(Part(help, "Exit codes:")) +
-         ".SH SEE ALSO\nkvctl(1)\n";
+  return text + ".PP\n" + AsItIs(Part(help, "  --config FILE")) +
+         ".SH OF A NODE THAT DOES NOT RUN\n" + AsItIs(NvmToolsHelp()) + ".SH EXAMPLES\n" +
+         AsItIs(Part(help, "  kvd     ")) + ".SH EXIT STATUS\n" +
+         AsItIs(Part(help, "Exit codes:")) + ".SH SEE ALSO\nkvctl(1)\n";
 }
 
 }  // namespace tidepool::daemon

@@ -1,6 +1,5 @@
 #include "daemon/node_catalog.h"
 
-#include <map>
 #include <utility>
 
 #include "daemon/ownership.h"
@@ -59,16 +58,9 @@ Status Damaged(const storage::CatalogNamespace& space) {
 
 }  // namespace
 
-Result<NodeCatalog> NodeCatalog::Open(storage::Volume* volume) {
-  NodeCatalog catalog(volume);
-  auto content = volume->ReadCatalog();
-  if (!content.ok()) return content.status();
-  catalog.saved_ = *std::move(content);
-  if (catalog.saved_.empty()) {
-    catalog.saved_ = EncodeCatalog(storage::Catalog());
-    return catalog;
-  }
-  const auto decoded = storage::DecodeCatalog(catalog.saved_);
+Result<CatalogContent> DecodeCatalogContent(Bytes content, std::uint32_t cores) {
+  CatalogContent catalog;
+  const auto decoded = storage::DecodeCatalog(content);
   if (!decoded.ok()) return decoded.status();
   std::map<NamespaceId, placement::Namespace> spaces;
   for (const storage::CatalogNamespace& stored : decoded->namespaces) {
@@ -78,9 +70,9 @@ Result<NodeCatalog> NodeCatalog::Open(storage::Volume* volume) {
     const bool is_sound = space.ok() && space->id == stored.id && space->kind == stored.kind &&
                           space->options.durable();
     if (!is_sound) return Damaged(stored);
+    catalog.names.emplace(stored.id, stored.name);
     spaces.emplace(stored.id, *std::move(space));
   }
-  const std::uint32_t cores = volume->layout(0).cores;
   for (const storage::CatalogPartition& stored : decoded->partitions) {
     const placement::Namespace& space = spaces.at(stored.id.space());
     const std::uint32_t index = stored.id.index();
@@ -92,9 +84,24 @@ Result<NodeCatalog> NodeCatalog::Open(storage::Volume* volume) {
           "restore the devices' files, or give an empty --nvm-dir: what they hold is lost "
           "then");
     }
-    catalog.found_.push_back(
+    catalog.partitions.push_back(
         {stored.id, stored.term, space.partitions[index].core, PartitionOptionsOf(space, index)});
   }
+  return catalog;
+}
+
+Result<NodeCatalog> NodeCatalog::Open(storage::Volume* volume) {
+  NodeCatalog catalog(volume);
+  auto content = volume->ReadCatalog();
+  if (!content.ok()) return content.status();
+  catalog.saved_ = *std::move(content);
+  if (catalog.saved_.empty()) {
+    catalog.saved_ = EncodeCatalog(storage::Catalog());
+    return catalog;
+  }
+  auto decoded = DecodeCatalogContent(catalog.saved_, volume->layout(0).cores);
+  if (!decoded.ok()) return decoded.status();
+  catalog.found_ = std::move(decoded->partitions);
   if (!catalog.found_.empty()) {
     catalog.cluster_uuid_ = storage::FormatUuid(volume->found(0).cluster);
   }

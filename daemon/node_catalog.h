@@ -1,14 +1,18 @@
 // What this node serves durably, as its devices say it: written before the first answer under a new
 // term, read when the node starts.
 //
-//   daemon/node, membership/member (each new map) -> [node_catalog] -> storage/nvm/volume
+//   daemon/node, membership/member (each new map), nvm_tools -> [node_catalog] ->
+//   storage/nvm/volume
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "proto/base/bytes.h"
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "proto/placement/placement_map.h"
@@ -25,6 +29,14 @@ struct CatalogedPartition {
   CoreId core;  // Whose log has its records.
   storage::PartitionOptions options;
 };
+
+// What a catalog's content names, in the order of ids. `cores`: of the node that wrote it. Errors:
+// kDataLoss.
+struct CatalogContent {
+  std::vector<CatalogedPartition> partitions;
+  std::map<NamespaceId, std::string> names;
+};
+Result<CatalogContent> DecodeCatalogContent(Bytes content, std::uint32_t cores);
 
 // Not thread-safe: maps come one at a time.
 //

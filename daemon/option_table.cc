@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "daemon/nvm_tools.h"
 #include "proto/base/limits.h"
 
 namespace tidepool::daemon {
@@ -282,7 +283,8 @@ Status SetOption(const OptionRow& row, const std::string& text, const Machine& m
 std::string HelpText() {
   std::string text =
       "kvd - a node of a Tidepool key-value service\n\n"
-      "Usage: kvd [OPTION]...\n\n"
+      "Usage: kvd [OPTION]...\n"
+      "       kvd check|inspect DIR...\n\n"
       "Without options it serves one node on loopback and writes the connection file of your "
       "default\n"
       "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order.\n\n"
@@ -309,6 +311,7 @@ std::string HelpText() {
   add("--print-config", "print each option's value and where it comes from, and exit");
   add("--version", "print the version and exit");
   add("--help", "print this and exit");
+  text += "\nOf a node that does not run:\n" + NvmToolsHelp();
   text +=
       "\nExamples:\n"
       "  kvd                                          one node for this user on this machine\n"
@@ -316,7 +319,9 @@ std::string HelpText() {
       "  srun kvd --insecure --memory 50%             one node per host of a Slurm job\n"
       "  kvd --nodes 3 --interface lo --cluster c.json   start it three times: three nodes here\n"
       "  TIDEPOOL_TOKEN=... kvd --join 10.0.0.7:4410 --insecure\n"
-      "\nExit codes: 0 ended in good order; 1 could not start or serve; 2 wrong options or file;\n"
+      "  kvd check /local/tidepool                    is what it left on its --nvm-dir sound?\n"
+      "\nExit codes: 0 ended in good order; 1 could not start or serve, or found damage; 2 wrong "
+      "options or file;\n"
       "3 a second signal ended it at once.\n";
   return text;
 }

@@ -207,9 +207,19 @@ Status RingError(int error, const std::string& description) {
 }  // namespace
 
 Result<std::unique_ptr<Device>> FileDevice::Open(const std::string& path, std::uint64_t bytes) {
+  return OpenAs(O_RDWR, path, bytes);
+}
+
+Result<std::unique_ptr<Device>> FileDevice::OpenForReading(const std::string& path,
+                                                           std::uint64_t bytes) {
+  return OpenAs(O_RDONLY, path, bytes);
+}
+
+Result<std::unique_ptr<Device>> FileDevice::OpenAs(int access, const std::string& path,
+                                                   std::uint64_t bytes) {
   TP_CHECK(bytes > 0);
   TP_CHECK(bytes % kDeviceBlockBytes == 0);
-  const int file = open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC | O_NOCTTY);
+  const int file = open(path.c_str(), access | O_DIRECT | O_CLOEXEC | O_NOCTTY);
   if (file < 0 && errno == EINVAL) {
     return Status(
         StatusCode::kFailedPrecondition,

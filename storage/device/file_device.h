@@ -18,6 +18,9 @@ class FileDevice final : public Device {
   // kFailedPrecondition (no regular file, shorter than `bytes`, or on a file system without
   // O_DIRECT), kResourceExhausted (descriptors), kDeviceError.
   static Result<std::unique_ptr<Device>> Open(const std::string& path, std::uint64_t bytes);
+  // The same for reading alone: every write ends with EBADF.
+  static Result<std::unique_ptr<Device>> OpenForReading(const std::string& path,
+                                                        std::uint64_t bytes);
   ~FileDevice() override;
 
   DeviceMedium medium() const override { return DeviceMedium::kFile; }
@@ -30,6 +33,8 @@ class FileDevice final : public Device {
   Result<std::unique_ptr<DeviceQueue>> OpenQueue(unsigned depth) override;
 
  private:
+  static Result<std::unique_ptr<Device>> OpenAs(int access, const std::string& path,
+                                                std::uint64_t bytes);
   FileDevice(int descriptor, const std::string& path, std::uint64_t bytes);
 
   const int descriptor_;

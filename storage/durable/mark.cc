@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "proto/base/check.h"
+#include "storage/device/device_io.h"
+#include "storage/layout.h"
 #include "storage/nvm/crc32c.h"
 
 namespace tidepool::storage {
@@ -91,6 +93,42 @@ Result<Mark> DecodeMark(Bytes block) {
     if (open.end % kDeviceBlockBytes != 0) return damaged;
   }
   return mark;
+}
+
+Mark::Standing Mark::StandingOf(std::uint64_t number) const {
+  if (number < first) return Standing::kBefore;
+  // Of an open segment of which nothing counts not even the header does.
+  if (number >= next || EndOf(number) == sizeof(SegmentHeader)) return Standing::kBeyond;
+  return Standing::kCounts;
+}
+
+std::uint32_t Mark::EndOf(std::uint64_t number) const {
+  for (const Open& each : open) {
+    if (each.number != number) continue;
+    if (each.end == 0) return sizeof(SegmentHeader);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(each.end, UINT32_MAX));
+  }
+  return 0;
+}
+
+Result<FoundMarks> ReadMarks(DeviceQueue* queue, const DeviceLayout& layout, CoreId core,
+                             const Uuid& volume, std::uint64_t next_max) {
+  FoundMarks found;
+  BlockBuffer block(kDeviceBlockBytes);
+  for (std::uint64_t which = 0; which < kMarkSlotsPerCore; ++which) {
+    TP_RETURN_IF_ERROR(ReadBlocks(queue, layout.MarkOffset(core.value(), which), block.bytes()));
+    const auto mark = DecodeMark(block.bytes());
+    // A volume that was made anew in the same place is blank here.
+    const bool is_ours =
+        mark.ok() && mark->volume == volume && mark->core == core.value() && mark->next <= next_max;
+    if (!is_ours) {
+      if (mark.code() != StatusCode::kNotFound) ++found.unsound;
+    } else if (!found.newest.has_value() || mark->sequence > found.newest->sequence) {
+      found.newest = *mark;
+      found.block = which;
+    }
+  }
+  return found;
 }
 
 }  // namespace tidepool::storage

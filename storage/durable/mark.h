@@ -1,14 +1,17 @@
 // A mark: up to where the durable streams of one core reach, as recovery will find them.
 //
-//   marker writes it, recovery reads it -> [mark] -> bytes of one block
+//   marker writes it, recovery and log_check read it -> [mark] -> bytes of one block
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "proto/base/bytes.h"
+#include "proto/base/ids.h"
 #include "proto/base/result.h"
+#include "storage/device/device.h"
 #include "storage/nvm/superblock.h"
 
 namespace tidepool::storage {
@@ -46,6 +49,12 @@ struct Mark {
   std::array<Open, kMarkOpenMax> open{};
   RingPosition ring;
 
+  enum class Standing : std::uint8_t { kBefore, kCounts, kBeyond };
+  // Of the segment with this number.
+  Standing StandingOf(std::uint64_t number) const;
+  // How many of its bytes count, from its start; 0: all up to the record that ends it.
+  std::uint32_t EndOf(std::uint64_t number) const;
+
   friend bool operator==(const Mark&, const Mark&) = default;
 };
 
@@ -54,5 +63,14 @@ void EncodeMark(const Mark& mark, MutableBytes block);
 // For any bytes. What is accepted gives the same bytes when it is encoded again.
 // Errors: kNotFound (zeros: never written), kDataLoss (damaged or torn).
 Result<Mark> DecodeMark(Bytes block);
+
+struct FoundMarks {
+  std::optional<Mark> newest;
+  std::uint64_t block = 0;    // Of the core's two the one in which it lies.
+  std::uint32_t unsound = 0;  // Blocks with something else than a mark of this volume's core.
+};
+// `next_max`: no sound mark of this volume goes beyond this segment number. Errors: kDeviceError.
+Result<FoundMarks> ReadMarks(DeviceQueue* queue, const DeviceLayout& layout, CoreId core,
+                             const Uuid& volume, std::uint64_t next_max);
 
 }  // namespace tidepool::storage

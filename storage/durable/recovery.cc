@@ -22,7 +22,7 @@ constexpr std::size_t kPrefetched = 16;  // Buckets of an index that are being f
 Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> partitions) {
   const std::uint64_t began_ns = clock_.MonotonicNs();
   for (const RecoverablePartition& partition : partitions) {
-    Of(partition.id.value()).wanted = &partition;
+    records_.Want(partition);
   }
   auto queues = core_.options_.volume->OpenQueues(SegmentReader::kAhead);
   if (!queues.ok()) return queues.status();
@@ -40,57 +40,30 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
 
 Status Recovery::ReadMarks() {
   const Volume& volume = *core_.options_.volume;
-  BlockBuffer block(kDeviceBlockBytes);
-  bool damaged = false;
-  for (std::uint64_t which = 0; which < kMarkSlotsPerCore; ++which) {
-    const std::uint64_t at = volume.layout(0).MarkOffset(core_.core().value(), which);
-    TP_RETURN_IF_ERROR(ReadBlocks(queues_[0].get(), at, block.bytes()));
-    const auto mark = DecodeMark(block.bytes());
-    // A volume that was made anew in the same place is blank here.
-    const bool ours = mark.ok() && mark->volume == volume.found(0).volume &&
-                      mark->core == core_.core().value() &&
-                      mark->next <= core_.log_.segments().first_number();
-    if (!ours) {
-      damaged = damaged || mark.ok() || mark.code() != StatusCode::kNotFound;
-    } else if (!mark_.has_value() || mark->sequence > mark_->sequence) {
-      mark_ = *mark;
-      mark_block_ = which;
-    }
-  }
+  const auto marks =
+      storage::ReadMarks(queues_[0].get(), volume.layout(0), core_.core(), volume.found(0).volume,
+                         core_.log_.segments().first_number());
+  if (!marks.ok()) return marks.status();
   // Slots that were not kept are written again as it comes.
-  if (!volume.keeps_slots()) {
-    mark_.reset();
-    return OkStatus();
-  }
-  if (mark_.has_value() || !damaged) return OkStatus();
+  if (!volume.keeps_slots()) return OkStatus();
+  mark_ = marks->newest;
+  mark_block_ = marks->block;
+  if (mark_.has_value() || marks->unsound == 0) return OkStatus();
   return Status(StatusCode::kDataLoss,
                 "core " + std::to_string(core_.core().value()) +
                     " finds no sound mark: it is not known what of its segments counts",
                 "start without this device's content: remove the file of each --nvm-dir");
 }
 
-// What a mark says of an open segment; 0: it was sealed.
-std::uint32_t Recovery::EndOf(std::uint64_t number) const {
-  for (const Mark::Open& open : mark_->open) {
-    if (open.number != number) continue;
-    // Nothing in it: not even its header counts.
-    if (open.end == 0) return sizeof(SegmentHeader);
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(open.end, UINT32_MAX));
-  }
-  return 0;
-}
-
 void Recovery::SortSegments() {
   Volume& volume = *core_.options_.volume;
   for (const FoundSegment& found : volume.TakeFoundSegments(core_.core())) {
     // Without a mark nothing counts; the next one begins behind all that is there.
-    if (!mark_.has_value() || found.number < mark_->first) {
-      volume.FreeSlot(found.slot);
-    } else if (found.number >= mark_->next || EndOf(found.number) == sizeof(SegmentHeader)) {
-      beyond_.push_back(found);
-    } else {
-      counted_.push_back(found);
-    }
+    const auto standing =
+        mark_.has_value() ? mark_->StandingOf(found.number) : Mark::Standing::kBefore;
+    if (standing == Mark::Standing::kBefore) volume.FreeSlot(found.slot);
+    if (standing == Mark::Standing::kBeyond) beyond_.push_back(found);
+    if (standing == Mark::Standing::kCounts) counted_.push_back(found);
   }
   std::sort(counted_.begin(), counted_.end(),
             [](const FoundSegment& a, const FoundSegment& b) { return a.number > b.number; });
@@ -116,14 +89,13 @@ Status Recovery::Replay(const FoundSegment& found, const Status& read, Bytes ima
   }
   std::uint32_t used = 0;
   if (read.ok()) {
-    SegmentHeader header;
-    std::memcpy(&header, image.data(), sizeof header);
-    if (header.crc32c == SegmentChecksum(header) && header.number == found.number) {
-      used = ReplaySegment(
-          {image, found.number, EndOf(found.number)},
-          [&](const ReplayedRecord& record) { Visit(record, found.number, segment); });
-      AddVisited();
-    }
+    used = ReplaySegment(
+        {image, found.number, mark_->EndOf(found.number)}, [&](const ReplayedRecord& record) {
+          const std::uint64_t location = core_.log_.segments().LocationOf(segment, record.offset);
+          Adopt(record, location);
+          records_.Visit(record, found.number, location);
+        });
+    records_.AddVisited();
   }
   if (used != 0) {
     core_.log_.EndAdoptedSegment(segment, used);
@@ -143,42 +115,12 @@ Status Recovery::Replay(const FoundSegment& found, const Status& read, Bytes ima
   return OkStatus();
 }
 
-void Recovery::Visit(const ReplayedRecord& record, std::uint64_t number, std::uint32_t segment) {
-  OfPartition& of = Of(record.header.partition);
-  const std::uint64_t location = core_.log_.segments().LocationOf(segment, record.offset);
-  if (record.header.type == RecordType::kDrop) {
-    of.floor = std::max(of.floor, record.header.lsn);
-    core_.log_.AdoptRecord({location, 0, record.bytes, true});
-    return;
-  }
-  // Compaction takes each tombstone that it meets for one that counts, as it counts from its
-  // beginning; it drops those that nobody needs.
-  if (record.header.type == RecordType::kTombstone) {
-    core_.log_.AdoptRecord({location, 0, record.bytes, true});
-  }
-  if (number < of.floor) return;
-  if (of.wanted == nullptr) {
-    of.unwanted_found = true;
-    return;
-  }
-  // Of a term that the catalog knows nothing of: one of the two is not what was written.
-  if (Lsn(record.header.lsn).term() > of.wanted->term) {
-    of.lost = StatusCode::kDataLoss;
-    return;
-  }
-  // Each is a miss of the cache, or two: several at once.
-  const NewestRecords::Key key = NewestRecords::KeyOf(record);
-  of.newest.Prefetch(key);
-  visited_[visited_count_++] = {record, key, location, record.header.partition};
-  if (visited_count_ == visited_.size()) AddVisited();
-}
-
-void Recovery::AddVisited() {
-  for (std::size_t i = 0; i < visited_count_; ++i) {
-    const Visited& each = visited_[i];
-    Of(each.partition).newest.Add(each.key, each.record, each.location, false);
-  }
-  visited_count_ = 0;
+// Compaction takes each drop and tombstone that it meets for one that counts, as they do from their
+// beginning; it drops those that nobody needs.
+void Recovery::Adopt(const ReplayedRecord& record, std::uint64_t location) {
+  const RecordType type = record.header.type;
+  if (type != RecordType::kDrop && type != RecordType::kTombstone) return;
+  core_.log_.AdoptRecord({location, 0, record.bytes, true});
 }
 
 Status Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
@@ -208,11 +150,9 @@ Status Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
 }
 
 Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
+  for (const Damaged& damaged : damaged_) records_.NoteDamaged(damaged.number, damaged.code);
   for (const RecoverablePartition& wanted : partitions) {
-    OfPartition& of = Of(wanted.id.value());
-    for (const Damaged& damaged : damaged_) {
-      if (damaged.number >= of.floor) of.lost = damaged.code;
-    }
+    CountedRecords::OfPartition& of = records_.Of(wanted.id);
     const auto added = core_.AddFilled(wanted, of.newest.puts());
     if (!added.ok()) return added.status();
     Partition& partition = **added;
@@ -237,7 +177,7 @@ Status Recovery::WipeBeyond() {
   };
   for (const FoundSegment& found : beyond_) TP_RETURN_IF_ERROR(write(found.slot, 0));
   for (const FoundSegment& found : counted_) {
-    const std::uint32_t end = EndOf(found.number);
+    const std::uint32_t end = mark_->EndOf(found.number);
     if (end == 0 || end + kDeviceBlockBytes > volume.slot_bytes()) continue;
     std::memset(block.data(), 0, block.size());
     auto* last = reinterpret_cast<RecordHeader*>(block.data());
@@ -257,7 +197,7 @@ Status Recovery::End() {
   }
   for (const std::uint32_t segment : segments_) core_.log_.DropIfDead(segment);
   core_.log_.FreeDead();
-  for (const auto& [id, of] : partitions_) {
+  for (const auto& [id, of] : records_.partitions()) {
     if (of.unwanted_found) core_.NoteDrop(PartitionId(id));
   }
   return core_.marker_->FinishMark(core_.NowMs());

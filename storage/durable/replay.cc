@@ -52,6 +52,9 @@ std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit) {
   const std::size_t limit = image.end != 0 ? image.end : image.bytes.size();
   if (limit > image.bytes.size() || limit < sizeof(SegmentHeader)) return 0;
+  SegmentHeader segment;
+  std::memcpy(&segment, image.bytes.data(), sizeof segment);
+  if (segment.crc32c != SegmentChecksum(segment) || segment.number != image.number) return 0;
   std::size_t at = sizeof(SegmentHeader);
   while (image.end == 0 || at < image.end) {
     if (limit - at < sizeof(RecordHeader)) return 0;

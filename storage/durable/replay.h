@@ -1,6 +1,6 @@
 // Reads back the records that a durable stream has left in one segment, or a commit in the ring.
 //
-//   recovery -> [replay] -> bytes of a segment
+//   recovery, log_check -> [replay] -> bytes of a segment
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -33,8 +33,8 @@ struct ReplayedRecord {
 std::uint64_t ReplayedBytes(const RecordHeader& header);
 
 // Calls `visit` for each record, padding left out, in their order, and returns where they end. 0:
-// one of them is damaged, of a type that this version does not write here, or the end is missing;
-// those before it were visited. For any bytes.
+// the header is not that of this number, one of them is damaged, of a type that this version does
+// not write here, or the end is missing; those before it were visited. For any bytes.
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit);
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "storage/device/device_errors.h"
+#include "storage/device/file_device.h"
 #include "storage/device/open_device.h"
 
 namespace tidepool::storage {
@@ -137,6 +138,10 @@ void NvmDirectory::DropFile() { unlink(new_path().c_str()); }
 
 Result<std::unique_ptr<Device>> NvmDirectory::OpenFile(std::uint64_t bytes) const {
   return OpenDevice(file_path(), bytes);
+}
+
+Result<std::unique_ptr<Device>> NvmDirectory::OpenFileForReading(std::uint64_t bytes) const {
+  return FileDevice::OpenForReading(file_path(), bytes);
 }
 
 }  // namespace tidepool::storage

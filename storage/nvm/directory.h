@@ -49,6 +49,8 @@ class NvmDirectory {
 
   // The device of the file, which has `bytes`. Errors: as OpenDevice.
   Result<std::unique_ptr<Device>> OpenFile(std::uint64_t bytes) const;
+  // The same, see FileDevice::OpenForReading.
+  Result<std::unique_ptr<Device>> OpenFileForReading(std::uint64_t bytes) const;
 
  private:
   NvmDirectory(const std::string& path, int descriptor) : path_(path), descriptor_(descriptor) {}

@@ -42,6 +42,59 @@ Result<std::unique_ptr<Volume>> Volume::Open(const VolumeOptions& options) {
   return volume;
 }
 
+std::unique_ptr<Volume> Volume::NewForReading(std::vector<std::string> directories) {
+  VolumeOptions options;
+  options.directories = std::move(directories);
+  options.keep_slots = true;
+  std::unique_ptr<Volume> volume(new Volume(options));
+  volume->for_reading_ = true;
+  volume->failed_ = Status(StatusCode::kFailedPrecondition, "it was opened for reading");
+  return volume;
+}
+
+Result<std::unique_ptr<Volume>> Volume::OpenForReading(std::vector<std::string> directories) {
+  std::unique_ptr<Volume> volume = NewForReading(std::move(directories));
+  TP_RETURN_IF_ERROR(volume->OpenDirectories());
+  for (Member& member : volume->members_) {
+    const auto bytes = member.directory->FileBytes();
+    if (!bytes.ok()) return bytes.status();
+    if (*bytes == 0) {
+      return Status(StatusCode::kNotFound, "there is no " + Quoted(volume->NameOf(member)),
+                    "name the --nvm-dir of a daemon");
+    }
+    TP_RETURN_IF_ERROR(volume->OpenMember(&member));
+  }
+  TP_RETURN_IF_ERROR(volume->BeginReading());
+  return volume;
+}
+
+Result<std::unique_ptr<Volume>> Volume::OpenDevicesForReading(
+    std::vector<std::shared_ptr<Device>> devices) {
+  std::unique_ptr<Volume> volume = NewForReading({});
+  for (std::shared_ptr<Device>& device : devices) {
+    Member& member = volume->members_.emplace_back();
+    member.device = std::move(device);
+    TP_RETURN_IF_ERROR(volume->OpenMember(&member));
+    if (member.is_fresh) {
+      return Status(StatusCode::kNotFound, Quoted(volume->NameOf(member)) + " was never used");
+    }
+  }
+  TP_RETURN_IF_ERROR(volume->BeginReading());
+  return volume;
+}
+
+Status Volume::BeginReading() {
+  std::vector<std::uint64_t> counts;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Status checked = CheckPlaceInSet(i);
+    if (!checked.ok()) return WithName(checked, NameOf(members_[i]));
+    counts.push_back(members_[i].found.layout.slot_count);
+  }
+  slots_ = std::make_unique<SlotPool>(counts);
+  const std::lock_guard lock(mutex_);
+  return ScanSlots();
+}
+
 Result<std::unique_ptr<Volume>> Volume::OpenDevices(std::vector<std::shared_ptr<Device>> devices,
                                                     const VolumeOptions& options) {
   std::unique_ptr<Volume> volume(new Volume(options));
@@ -93,7 +146,8 @@ Status Volume::OpenMember(Member* member) {
                          Quoted(NameOf(*member)) + " is not a file of Tidepool",
                          "remove it, or name another --nvm-dir");
     if (bytes < kSuperblockSlots * kDeviceBlockBytes) return foreign;
-    auto device = member->directory->OpenFile(bytes);
+    auto device = for_reading_ ? member->directory->OpenFileForReading(bytes)
+                               : member->directory->OpenFile(bytes);
     if (!device.ok()) return device.status();
     member->device = *std::move(device);
   }
@@ -317,12 +371,7 @@ Status Volume::CheckMember(std::size_t index) const {
                        FormatUuid(options_.node),
                    "give the --data-dir of that node, or " + remove);
   }
-  if (found.volume != members_[0].found.volume || found.device_index != index ||
-      found.device_count != members_.size()) {
-    return refused("it is device " + std::to_string(found.device_index + 1) + " of " +
-                       std::to_string(found.device_count) + " of another list of directories",
-                   "name the directories of the last start in the same order, or " + remove);
-  }
+  TP_RETURN_IF_ERROR(CheckPlaceInSet(index));
   const std::uint32_t cores = found.layout.cores;
   if (cores != options_.layout.cores) {
     return refused("it was written with " + std::to_string(cores) + " cores, and this start has " +
@@ -354,6 +403,19 @@ Status Volume::CheckMember(std::size_t index) const {
                        ": what was durable is lost then");
   }
   return OkStatus();
+}
+
+Status Volume::CheckPlaceInSet(std::size_t index) const {
+  const Superblock& found = members_[index].found;
+  if (found.volume == members_[0].found.volume && found.device_index == index &&
+      found.device_count == members_.size()) {
+    return OkStatus();
+  }
+  return Status(StatusCode::kFailedPrecondition,
+                "it is device " + std::to_string(found.device_index + 1) + " of " +
+                    std::to_string(found.device_count) + " of another list of directories",
+                "name the directories of the last start in the same order" +
+                    (for_reading_ ? "" : ", or " + RemoveText(NameOf(members_[index]))));
 }
 
 SlotPlace Volume::Place(std::uint64_t slot) const {

@@ -1,6 +1,6 @@
 // The devices of a node as one: opened, checked and locked at start, and cut into segment slots.
 //
-//   daemon/node opens it -> [volume] -> cores take slots and open queues on its devices
+//   daemon/node, nvm_tools open it -> [volume] -> cores take slots and open queues on its devices
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -79,6 +79,12 @@ class Volume {
   // and sizes are not read.
   static Result<std::unique_ptr<Volume>> OpenDevices(std::vector<std::shared_ptr<Device>> devices,
                                                      const VolumeOptions& options);
+  // What is there, whosever it is and however often it was used since, with its slots kept; nothing
+  // is made or written, and every call that would ends with kFailedPrecondition. Errors: as Open's
+  // about directories and files; kNotFound (no daemon has used a directory).
+  static Result<std::unique_ptr<Volume>> OpenForReading(std::vector<std::string> directories);
+  static Result<std::unique_ptr<Volume>> OpenDevicesForReading(
+      std::vector<std::shared_ptr<Device>> devices);
   // Without Close() the next one finds that the stop was no clean one.
   ~Volume();
   Volume(const Volume&) = delete;
@@ -138,6 +144,8 @@ class Volume {
     bool is_fresh = false;
   };
   explicit Volume(const VolumeOptions& options) : options_(options) {}
+  static std::unique_ptr<Volume> NewForReading(std::vector<std::string> directories);
+  Status BeginReading();
 
   Status OpenDirectories();
   Status OpenMember(Member* member);
@@ -146,6 +154,7 @@ class Volume {
   Status FormatMember(Member* member, Superblock superblock) const;
   Status FormatDevice(Device* device, const Superblock& superblock) const;
   Status CheckMember(std::size_t index) const;
+  Status CheckPlaceInSet(std::size_t index) const;
   Status CheckSet() const;
   Status Begin();
   Status ScanSlots();
@@ -159,6 +168,7 @@ class Volume {
   Status failed_;                             // With mutex_.
   std::vector<FoundSegment> found_segments_;  // With mutex_.
   std::atomic<std::uint32_t> leaving_{0};
+  bool for_reading_ = false;
 };
 
 }  // namespace tidepool::storage

@@ -101,6 +101,9 @@ bool CheckSegment(Bytes input) {
   std::vector<std::uint64_t> words((kHeader + input.size() + 7) / 8);
   const MutableBytes all = std::as_writable_bytes(std::span(words));
   if (!input.empty()) std::memcpy(all.data() + kHeader, input.data(), input.size());
+  auto* segment = reinterpret_cast<storage::SegmentHeader*>(all.data());
+  segment->number = kNumber;
+  segment->crc32c = storage::SegmentChecksum(*segment);
   for (std::size_t at = kHeader; at + sizeof(storage::RecordHeader) <= all.size();) {
     auto* record = reinterpret_cast<storage::RecordHeader*>(all.data() + at);
     const std::uint64_t bytes = storage::ReplayedBytes(*record);

@@ -7,6 +7,7 @@
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 
 import kvctl_support
@@ -72,6 +73,49 @@ class Durable(kvctl_support.KvctlTest):
         self.assertEqual(self.good("incr", "ledger", "n"), b"2\n")
         self.assertEqual(self.describe("ledger")["losses"], [])
         self.good("stop")
+
+    def kvd(self, *arguments):
+        done = subprocess.run([os.path.join(self.build, "bin", "kvd"), *arguments], capture_output=True, timeout=60)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def test_what_a_node_has_left_can_be_checked(self):
+        self.start()
+        self.good("namespace", "create", "ledger", "--durability", "sync")
+        self.good("namespace", "create", "results", "--durability", "async")
+        for key in ("k1", "k2"):
+            self.good("put", "ledger", key, "v")
+        self.good("put", "results", "r", "w")
+        self.good("persist", "results")
+        code, _, errors = self.kvd("check", self.device)
+        self.assertEqual(code, 1)
+        self.assertIn("stop it first", errors)
+        self.cluster.kill()
+        code, output, _ = self.kvd("check", self.device)
+        self.assertEqual(code, 0, output)
+        self.assertIn("did not end in good order", output)
+        self.assertIn("sound: a start brings all of this back", output)
+        records = {}
+        for line in output.splitlines():
+            words = line.split()
+            if len(words) > 3 and words[2] in ("sync", "async"):
+                space = words[0].split("/")[0]
+                records[space] = records.get(space, 0) + int(words[3])
+        self.assertEqual(records, {"ledger": 2, "results": 1})
+        code, output, _ = self.kvd("inspect", "--records", self.device)
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"put ledger/\d+ 'k1' version \d+, 1 bytes")
+        # In the key of the first record of a segment.
+        with open(os.path.join(self.device, "tidepool.nvm"), "r+b") as file:
+            file.seek(file.read().index(b"1TPS") + 64 + 33)
+            file.write(b"?")
+        code, output, _ = self.kvd("check", self.device)
+        self.assertEqual(code, 1, output)
+        self.assertIn("it is damaged behind 0 records", output)
+        self.assertIn("kvctl namespace accept-loss", output)
+        code, _, errors = self.kvd("check", os.path.join(self.device, "missing"))
+        self.assertEqual(code, 1)
+        self.assertIn("is not there", errors)
+        self.assertEqual(self.kvd("inspect")[0], 2)
 
     def test_refusals_say_what_is_missing(self):
         self.cluster.start(1)

@@ -282,6 +282,7 @@ class History {
       if (gone_ == kSyncPartition) ForgetChanges();
     }
     node_.AdvanceMs(Below(50));
+    const auto checked = node_.Check(wanted);
     for (;;) {
       if (Below(3) == 0) node_.device->PowerOffAfterWrites(Below(12));
       const Status started = node_.Start(wanted);
@@ -291,6 +292,7 @@ class History {
       ++crashes;
       node_.Crash();
     }
+    CompareWith(checked);
     for (int i = 0; i < kPartitions; ++i) {
       INFO("seed " << seed_);
       if (i == gone_) {
@@ -343,6 +345,17 @@ class History {
     snapshots_ = {state_};
   }
 
+  // `checked` was said before the start of what it would find, however often that was tried.
+  void CompareWith(const Result<CoreCheck>& checked) {
+    INFO("seed " << seed_);
+    REQUIRE(checked.ok());
+    REQUIRE(checked->partitions.size() == node_.report.partitions.size());
+    for (std::size_t i = 0; i < checked->partitions.size(); ++i) {
+      REQUIRE(checked->partitions[i].id == node_.report.partitions[i].id);
+      REQUIRE(checked->partitions[i].records == node_.report.partitions[i].records);
+      REQUIRE(checked->partitions[i].lost == node_.report.partitions[i].lost);
+    }
+  }
   // It is what the last change has left that somebody was told of, or a later one.
   void CheckSync(const std::string& key, const std::string& text) {
     std::vector<Change>& changes = changes_[key];

@@ -12,6 +12,7 @@
 #include "proto/base/key_hash.h"
 #include "storage/core_store.h"
 #include "storage/device/fault_device.h"
+#include "storage/durable/log_check.h"
 #include "storage/nvm/volume.h"
 
 namespace tidepool::storage {
@@ -59,6 +60,13 @@ class DurableNode {
     if (!recovered.ok()) return recovered.status();
     report = *std::move(recovered);
     return OkStatus();
+  }
+  // While it is stopped: what `kvd check` says of its core.
+  Result<CoreCheck> Check(const std::vector<RecoverablePartition>& partitions) const {
+    const auto opened = Volume::OpenDevicesForReading({device});
+    if (!opened.ok()) return opened.status();
+    return CheckCore(opened->get(), CoreId(0), partitions,
+                     [](const FoundSegment*, const ReplayedRecord&) {});
   }
   // Without a clean stop.
   void Stop() {

@@ -1,0 +1,75 @@
+#include "storage/durable/counted_records.h"
+
+#include <algorithm>
+
+namespace tidepool::storage {
+
+bool CountedRecords::WantsSync() const {
+  return std::any_of(partitions_.begin(), partitions_.end(),
+                     [](const auto& each) { return each.second.IsSync(); });
+}
+
+void CountedRecords::Visit(const ReplayedRecord& record, std::uint64_t number,
+                           std::uint64_t location) {
+  OfPartition& of = partitions_[record.header.partition];
+  if (record.header.type == RecordType::kDrop) {
+    of.floor = std::max(of.floor, record.header.lsn);
+    return;
+  }
+  if (number < of.floor) return;
+  if (of.wanted == nullptr) {
+    of.unwanted_found = true;
+    return;
+  }
+  // Of a term that the catalog knows nothing of: one of the two is not what was written.
+  if (Lsn(record.header.lsn).term() > of.wanted->term) {
+    of.lost = StatusCode::kDataLoss;
+    return;
+  }
+  // Each is a miss of the cache, or two: several at once.
+  const NewestRecords::Key key = NewestRecords::KeyOf(record);
+  of.newest.Prefetch(key);
+  visited_[visited_count_++] = {record, key, location};
+  if (visited_count_ == visited_.size()) AddVisited();
+}
+
+void CountedRecords::AddVisited() {
+  for (std::size_t i = 0; i < visited_count_; ++i) {
+    const Visited& each = visited_[i];
+    NewestRecords& newest = partitions_[each.record.header.partition].newest;
+    newest.Add(each.key, each.record, each.location, false);
+  }
+  visited_count_ = 0;
+}
+
+void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t at,
+                                    absl::FunctionRef<std::uint64_t(std::uint64_t)> number_of) {
+  OfPartition& of = partitions_[record.header.partition];
+  // Of the others only what a mark covers counts, drops included.
+  if (!of.IsSync()) return;
+  if (record.header.type == RecordType::kDrop) {
+    of.newest.Drop([&](std::uint64_t location) { return number_of(location) < record.header.lsn; });
+    // Else the mark has covered it.
+    of.dropped_in_ring = of.dropped_in_ring || of.floor < record.header.lsn;
+    return;
+  }
+  if (Lsn(record.header.lsn).term() > of.wanted->term) {
+    of.lost = StatusCode::kDataLoss;
+    return;
+  }
+  of.newest.Add(NewestRecords::KeyOf(record), record, at, true);
+}
+
+void CountedRecords::NoteDamaged(std::uint64_t number, StatusCode code) {
+  for (auto& [id, of] : partitions_) {
+    if (of.wanted != nullptr && number >= of.floor) of.lost = code;
+  }
+}
+
+void CountedRecords::NoteRingDamaged() {
+  for (auto& [id, of] : partitions_) {
+    if (of.IsSync()) of.lost = StatusCode::kDataLoss;
+  }
+}
+
+}  // namespace tidepool::storage
