@@ -48,7 +48,7 @@ std::string ManualPage() {
   std::string text =
       ".TH KVD 1 \"\" \"Tidepool " TIDEPOOL_VERSION "\" \"User commands\"\n.SH NAME\n" +
       Troff(help.substr(0, help.find('\n'))) +
-      "\n.SH SYNOPSIS\n\\fBkvd\\fR [\\fIOPTION\\fR]...\n.br\n\\fBkvd check\\fR|\\fBinspect\\fR "
+      "\n.SH SYNOPSIS\n\\fBkvd\\fR [\\fIOPTION\\fR]...\n.PP\n\\fBkvd check\\fR|\\fBinspect\\fR "
       "\\fIDIR\\fR...\n.SH DESCRIPTION\n" +
       TroffLines(Part(help, "Without options")) +
       ".SH OPTIONS\nEach is also a key of the TOML file and TIDEPOOL_<NAME> in the environment; a "

@@ -249,6 +249,7 @@ Status Node::StartServices() {
     return state_.peers.Get(node.control_address);
   };
   router.authorize = [this](grpc::ClientContext& call) { state_.peers.Authorize(call); };
+  router.check_answers = [this](NodeId node) { return state_.CheckAnswers(node); };
   router.refresh_map = [this](Epoch known, Deadline deadline) {
     if (Member* member = state_.member.load(); member != nullptr) member->Refresh(known, deadline);
   };

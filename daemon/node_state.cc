@@ -27,6 +27,13 @@ Result<std::shared_ptr<const placement::Namespace>> NodeState::FindNamespace(
                 "kvctl namespace list shows those there are");
 }
 
+Status NodeState::CheckAnswers(NodeId other) const {
+  // The embedded coordinator is the first node for ever.
+  if (other != NodeId(0) || coordinator.load() != nullptr) return OkStatus();
+  const Member* joined = member.load();
+  return joined == nullptr ? OkStatus() : joined->CheckCoordinator();
+}
+
 std::string NodeText(const placement::Node& node) {
   return "node " + std::to_string(node.id.value()) + " (" + node.host + ", " +
          node.control_address + ")";

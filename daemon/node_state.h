@@ -68,6 +68,9 @@ struct NodeState {
   MapHolder& NewestHolder();
   // kOk, or kUnavailable: the node is still starting.
   Status CheckJoined() const;
+  // Why this other node cannot be asked though the map has it for up, see Member::CheckCoordinator;
+  // or kOk.
+  Status CheckAnswers(NodeId other) const;
 
   // Looks again at the coordinator's newest map before it says no.
   // Errors: kNotFound, kUnavailable (not joined).

@@ -49,11 +49,20 @@ NodeTotals TotalsOf(const v1::NodeStatusResponse& status) {
   return totals;
 }
 
+// The coordinator itself may be gone, and then nobody calls it down.
+bool IsSilent(const v1::StatusResponse::NodeEntry& entry) {
+  return entry.node().state() == v1::NODE_STATE_UP && !entry.has_status();
+}
+
+std::string StateOf(const v1::StatusResponse::NodeEntry& entry) {
+  return IsSilent(entry) ? "silent" : StateName(entry.node().state());
+}
+
 Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
   const v1::Node& node = entry.node();
   Json json;
   json["node_id"] = node.node_id();
-  json["state"] = StateName(node.state());
+  json["state"] = StateOf(entry);
   json["host"] = node.host();
   json["control_address"] = node.control_address();
   json["pid"] = node.pid();
@@ -122,7 +131,7 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
 
 void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
   const v1::Node& node = entry.node();
-  std::vector<std::string> row = {std::to_string(node.node_id()), StateName(node.state()),
+  std::vector<std::string> row = {std::to_string(node.node_id()), StateOf(entry),
                                   node.host() + " " + node.control_address(),
                                   std::to_string(node.pid()), std::to_string(node.cores())};
   if (entry.has_status()) {
@@ -134,8 +143,7 @@ void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
                            FormatCount(static_cast<double>(totals.operations)),
                            FormatNs(totals.p99_ns), FormatDurationMs(status.uptime_ms())});
   } else {
-    row.insert(row.end(),
-               {entry.error().empty() ? "no answer" : entry.error(), "-", "-", "-", "-"});
+    row.insert(row.end(), {"-", "-", "-", "-", "-"});
   }
   table->Add(std::move(row));
 }
@@ -180,30 +188,46 @@ std::string DurabilityText(const v1::StatusResponse& status) {
   return text.empty() ? text : text + "\n";
 }
 
+// Why nodes that should have answered did not.
+std::string SilenceText(const v1::StatusResponse& status) {
+  std::string text;
+  for (const auto& entry : status.nodes()) {
+    if (IsSilent(entry)) text += "silent: " + entry.error() + "\n";
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+std::string StateOf(const v1::StatusResponse::NamespaceEntry& space) {
+  std::string state;
+  const auto add = [&state](std::uint32_t partitions, const char* what) {
+    if (partitions == 0) return;
+    state += (state.empty() ? "" : ", ") + std::to_string(partitions) + " " + what;
+  };
+  add(space.partitions_down(), "down");
+  add(space.partitions_lost(), "lost");
+  add(space.partitions_silent(), "silent");
+  return state.empty() ? "ok" : state;
+}
+
 std::string ForPeople(const v1::StatusResponse& status, const std::string& file) {
   std::size_t up = 0;
   Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "STORED", "OPERATIONS", "P99",
                "UP FOR"});
   for (const auto& entry : status.nodes()) {
-    up += entry.node().state() == v1::NODE_STATE_UP;
+    up += StateOf(entry) == "up" ? 1 : 0;
     AddRow(entry, &nodes);
   }
   Table spaces({"NAMESPACE", "RECORDS", "BYTES", "PARTITIONS", "DURABILITY", "STATE"});
   for (const auto& space : status.namespaces()) {
-    std::string state;
-    if (space.partitions_down() > 0) state = std::to_string(space.partitions_down()) + " down";
-    if (space.partitions_lost() > 0) {
-      state += (state.empty() ? "" : ", ") + std::to_string(space.partitions_lost()) + " lost";
-    }
     spaces.Add({space.name(), std::to_string(space.records()), FormatBytes(space.live_bytes()),
                 std::to_string(space.partitions()), OrVolatile(space.durability()),
-                state.empty() ? "ok" : state});
+                StateOf(space)});
   }
   return "cluster " + status.cluster_uuid() + ", " + std::to_string(up) + " of " +
          std::to_string(status.nodes_expected()) + " nodes up" +
          (status.forming() ? " (forming)" : "") + ", epoch " + std::to_string(status.epoch()) +
-         "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + DevicesText(status) +
-         DurabilityText(status) + spaces.ToString();
+         "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + SilenceText(status) +
+         DevicesText(status) + DurabilityText(status) + spaces.ToString();
 }
 
 Status ShowStatus(Invocation& run) {
@@ -227,6 +251,7 @@ Status ShowStatus(Invocation& run) {
                       {"partitions", space.partitions()},
                       {"partitions_down", space.partitions_down()},
                       {"partitions_lost", space.partitions_lost()},
+                      {"partitions_silent", space.partitions_silent()},
                       {"durability", OrVolatile(space.durability())}});
   }
   run.out.Result({{"cluster_uuid", status.cluster_uuid()},

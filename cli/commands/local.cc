@@ -384,7 +384,9 @@ std::vector<Verb> LocalVerbs() {
        "up run launch serve"},
       {"stop",
        "stop the daemons, unless something would be lost",
-       "Refuses and names the namespaces that are neither staged out nor durable nor empty.",
+       "Refuses and names the namespaces that are neither staged out nor durable nor empty. One "
+       "that "
+       "has not changed since all of it was staged in counts as staged out: its files are there.",
        {},
        {{"--discard", "", "stop also if that loses data"}},
        {{"kvctl stop", ""}, {"kvctl stop --discard", ""}},

@@ -70,7 +70,7 @@ Status Watch(Invocation& run) {
     if (value.ok() || deleted) {
       Print(run, value);
       known = value.ok() ? value->version : 0;
-      ++seen;
+      seen += value.ok() ? 1 : 0;
     } else if (value.code() != StatusCode::kDeadlineExceeded || deadline.Passed()) {
       return value.status();
     }
@@ -84,12 +84,13 @@ std::vector<Verb> WatchVerbs() {
   return {
       {"watch",
        "print a key's value, and again each time it changes",
-       "Waits for the key if it is not there. The owner answers when something changes; nothing is "
-       "polled. Of several changes in quick succession only the last is seen; that the key is "
+       "Waits for the key if it is not there. The owner answers when something changes, and is "
+       "told once per second that the wait goes on. Of several changes in quick succession only "
+       "the last is seen; that the key is "
        "deleted or has expired is said on standard error. Ends after --count values, after "
        "--timeout (with the exit code of a timeout), or when it is interrupted.",
        {NamespaceParameter(), KeyParameter()},
-       {{"-c,--count", "N", "end after N values (default: never)"}},
+       {{"-c,--count", "N", "end after N values; a deletion is none (default: never)"}},
        {{"kvctl watch default progress", ""},
         {"kvctl watch jobs done --count 1 --timeout 1h", "wait for a key"}},
        Watch,

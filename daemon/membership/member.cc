@@ -84,7 +84,19 @@ Status Member::Install(const v1::PlacementMap& message) {
   return OkStatus();
 }
 
+Status Member::CheckCoordinator() const {
+  const std::uint64_t silent_ms = (Clock::Real().MonotonicNs() - heard_ns_.load()) / 1'000'000;
+  if (silent_ms <= lease_ms_) return OkStatus();
+  const placement::Node coordinator = map_.Get()->nodes.front();
+  return Status(StatusCode::kUnavailable,
+                "the coordinator, node " + std::to_string(coordinator.id.value()) + " (" +
+                    coordinator.host + ", " + coordinator.control_address +
+                    "), has not answered for " + std::to_string(silent_ms / 1'000) + " s",
+                "restart it there, or see: kvctl status");
+}
+
 void Member::Start() {
+  heard_ns_ = Clock::Real().MonotonicNs();
   heartbeats_ = std::thread([this] { RunHeartbeats(); });
   maps_ = std::thread([this] { RunMaps(); });
 }
@@ -115,6 +127,7 @@ void Member::SendHeartbeat() {
   auto answer = link_.Heartbeat(request, Deadline::AfterMs(lease_ms_ / 3));
   if (answer.ok()) {
     lease_.ExtendTo(sent_ns + answer->lease_ms() * 1'000'000);
+    heard_ns_ = sent_ns;
     if (!is_reached_) log::Info("the coordinator is reached again");
     is_reached_ = true;
     if (answer->has_map()) {

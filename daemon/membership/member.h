@@ -9,6 +9,7 @@
 // superseded stops serving at once.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -69,6 +70,10 @@ class Member {
 
   NodeId self() const { return self_; }  // After Join.
 
+  // kOk, or kUnavailable: the coordinator, which it names, has answered no heartbeat for longer
+  // than a lease. The map then still says that its node is up, as nobody else may change the map.
+  Status CheckCoordinator() const;
+
  private:
   Status Install(const v1::PlacementMap& message);
   void RunHeartbeats();
@@ -85,8 +90,9 @@ class Member {
   std::uint64_t incarnation_ = 0;
   std::uint64_t lease_ms_ = 0;
   std::uint64_t heartbeat_ms_ = 0;
-  bool is_reached_ = true;  // Of the heartbeats' thread: to log changes only.
-  bool is_fenced_ = false;  // The same.
+  std::atomic<std::uint64_t> heard_ns_{0};  // When the last one that was answered was sent.
+  bool is_reached_ = true;                  // Of the heartbeats' thread: to log changes only.
+  bool is_fenced_ = false;                  // The same.
 
   std::mutex install_mutex_;
   std::mutex stop_mutex_;

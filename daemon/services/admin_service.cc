@@ -142,7 +142,8 @@ Status AdminService::StopCluster(const v1::StopRequest& request, Deadline deadli
                                  v1::StopResponse* response) {
   const placement::PlacementMapPtr map = node_.NewestMap();
   const placement::Node& first = map->nodes.front();
-  if (node_.coordinator.load() == nullptr && first.state == placement::NodeState::kUp) {
+  if (node_.coordinator.load() == nullptr && first.state == placement::NodeState::kUp &&
+      node_.CheckAnswers(first.id).ok()) {
     // The coordinator goes last: it takes the connection file away when the others have left.
     grpc::ClientContext context;
     node_.peers.Prepare(&context, deadline);

@@ -34,6 +34,7 @@ ErrorStatus NotCoordinator(const NodeState& node) {
 
 // Sums over the nodes, and the partitions' states from the map.
 void AddNamespaces(const placement::PlacementMap& map,
+                   const std::vector<Result<v1::NodeStatusResponse>>& nodes,
                    std::map<NamespaceId, NamespaceTotals> totals, v1::StatusResponse* response) {
   for (const auto& [id, space] : map.namespaces) {
     auto* entry = response->add_namespaces();
@@ -52,6 +53,11 @@ void AddNamespaces(const placement::PlacementMap& map,
     };
     entry->set_partitions_down(count(placement::PartitionState::kDown));
     entry->set_partitions_lost(count(placement::PartitionState::kLost));
+    entry->set_partitions_silent(static_cast<std::uint32_t>(
+        std::count_if(space->partitions.begin(), space->partitions.end(), [&](const auto& place) {
+          return place.state == placement::PartitionState::kActive &&
+                 !nodes[place.node.value()].ok();
+        })));
   }
 }
 
@@ -132,7 +138,7 @@ grpc::Status ClusterService::Status(grpc::ServerContext* call, const v1::StatusR
       entry->set_error(nodes[i].status().ToString());
     }
   }
-  AddNamespaces(*map, TotalsOf(&node_, *map, nodes), response);
+  AddNamespaces(*map, nodes, TotalsOf(&node_, *map, nodes), response);
   return grpc::Status::OK;
 }
 

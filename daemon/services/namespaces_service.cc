@@ -55,7 +55,11 @@ template <typename Request, typename Response, typename Method>
 grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request& request,
                                         Response* response, Method method) {
   const Deadline deadline = DeadlineOf(*call);
-  const placement::Node& coordinator = node_.map.Get()->nodes.front();
+  const placement::PlacementMapPtr map = node_.map.Get();
+  const placement::Node& coordinator = map->nodes.front();
+  if (const Status answers = node_.CheckAnswers(coordinator.id); !answers.ok()) {
+    return ToGrpc(answers);
+  }
   grpc::ClientContext context;
   node_.peers.Prepare(&context, deadline);
   const auto stub = v1::Namespaces::NewStub(node_.peers.Get(coordinator.control_address));

@@ -62,7 +62,10 @@ Status RequestRouter::CheckPlace(const placement::Namespace& space,
   }
   const placement::PlacementMapPtr map = context_.map();
   const placement::Node* node = map->FindNode(place.node);
-  if (node == nullptr || node->state == placement::NodeState::kUp) return OkStatus();
+  if (node == nullptr) return OkStatus();
+  if (node->state == placement::NodeState::kUp) {
+    return context_.check_answers == nullptr ? OkStatus() : context_.check_answers(node->id);
+  }
   return Status(StatusCode::kUnavailable,
                 "node " + std::to_string(place.node.value()) + " (" + node->host + " " +
                     node->control_address + "), which owns this part of '" + space.name + "', is " +

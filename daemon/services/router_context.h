@@ -22,6 +22,8 @@ struct RouterContext {
   // A channel to a peer, and what makes a call on it authentic.
   std::function<std::shared_ptr<grpc::Channel>(const placement::Node&)> channel;
   std::function<void(grpc::ClientContext&)> authorize;
+  // Why a node that the map has for up is known not to answer, or kOk. May be empty.
+  std::function<Status(NodeId)> check_answers;
   // Asks the coordinator for a newer map than `known`; returns at the deadline at the latest.
   std::function<void(Epoch known, Deadline deadline)> refresh_map;
   // Brings the map that the coordinator has now, without waiting for a newer one. May be empty.

@@ -279,6 +279,36 @@ TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState") {
   CHECK(Get(&cluster, asked, "data", here).ok());
 }
 
+TEST_CASE("ACoordinatorThatIsStoppedIsSaidToBeSilent") {
+  TestCluster cluster({.nodes = 3});
+  const std::size_t first = cluster.coordinator_index();
+  const std::size_t asked = OtherThan(cluster, {first});
+  REQUIRE(Create(&cluster, asked, "data").ok());
+  const std::string there = KeyOn(&cluster, asked, "data", 0);
+  REQUIRE(Put(&cluster, asked, "data", there).ok());
+  CHECK(cluster.StatusFrom(asked).namespaces(0).partitions_silent() == 0);
+  cluster.Suspend(first);
+  // Far before the call's own deadline, once a lease has passed.
+  Status refused;
+  CHECK(WaitUntil([&] {
+    refused = Get(&cluster, asked, "data", there);
+    return refused == StatusCode::kUnavailable;
+  }));
+  INFO(refused.ToString());
+  CHECK(refused.ToString().find("the coordinator, node 0") != std::string::npos);
+  const Status unmade = Create(&cluster, asked, "later");
+  INFO(unmade.ToString());
+  CHECK(unmade == StatusCode::kUnavailable);
+  CHECK(unmade.ToString().find("has not answered for") != std::string::npos);
+  const v1::StatusResponse status = cluster.StatusFrom(asked);
+  CHECK_FALSE(status.nodes(0).has_status());
+  std::uint32_t silent = 0;
+  for (const auto& space : status.namespaces()) silent += space.partitions_silent();
+  CHECK(silent > 0);
+  cluster.Resume(first);
+  CHECK(WaitUntil([&] { return Get(&cluster, asked, "data", there).ok(); }));
+}
+
 TEST_CASE("AStrangerIsRefusedByName") {
   TestCluster cluster({.nodes = 1});
   Process by_file(KvdArguments(cluster, cluster.folder() + "/other", {}), {},

@@ -311,6 +311,12 @@ class Trouble(kvctl_support.KvctlTest):
         self.bad(5, "get", "default", dead, says="node 1")
         self.good("put", "default", stopped, "y")
         self.assertIn(b"down", self.good("status"))
+        # Nobody calls the coordinator down, but nobody says that it is up.
+        os.kill(pids[0], signal.SIGKILL)
+        kvctl_support.wait_until(lambda: state()[0] == "silent")
+        status = self.good("status")
+        self.assertIn(b"1 of 3 nodes up", status)
+        self.assertIn(b"silent: ", status)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,16 @@ class Watch(kvctl_support.KvctlTest):
         self.assertEqual(result["values"][0]["value"], "yes")
         self.assertEqual(watch.wait(), 0)
 
+    def test_a_deletion_is_no_value_that_counts(self):
+        self.good("put", "default", "counted", "first")
+        watch = self.start_watch("default", "counted", "--count", "2")
+        self.assertEqual(watch.stdout.readline(), "first\n")
+        self.good("delete", "default", "counted")
+        self.assertIn("not there any more", watch.stderr.readline())
+        self.good("put", "default", "counted", "second")
+        self.assertEqual(watch.stdout.readline(), "second\n")
+        self.assertEqual(watch.wait(), 0)
+
     def test_it_ends_at_its_time(self):
         self.bad(4, "watch", "default", "never-put", "--timeout", "100ms")
 

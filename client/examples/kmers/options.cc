@@ -55,6 +55,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->required();
   try {
     app.parse(argc, argv);
+    if (!options->table.empty() && options->table == options->histogram) {
+      throw CLI::ValidationError("--out and --histogram name the same file");
+    }
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
