@@ -36,8 +36,16 @@ bool NamesOption(const Option& option, std::string_view name) {
          (comma != std::string_view::npos && name == option.name.substr(0, comma));
 }
 
-bool LooksLikeOption(std::string_view argument) {
+const Option* FindOption(const std::vector<Option>& options, std::string_view name) {
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const Option& option) { return NamesOption(option, name); });
+  return found == options.end() ? nullptr : &*found;
+}
+
+// Negative numbers are values, unless one is the name of an option: "-0".
+bool LooksLikeOption(std::string_view argument, const std::vector<Option>& options) {
   if (argument.size() < 2 || argument[0] != '-') return false;
+  if (FindOption(options, argument) != nullptr) return true;
   const auto second = static_cast<unsigned char>(argument[1]);
   const bool number = std::isdigit(second) || (second == '.' && argument.size() > 2);
   return !number && argument != "-inf" && argument != "-nan";
@@ -47,12 +55,6 @@ std::vector<Option> OptionsOf(const Verb& verb) {
   std::vector<Option> options = GlobalOptions();
   options.insert(options.end(), verb.options.begin(), verb.options.end());
   return options;
-}
-
-const Option* FindOption(const std::vector<Option>& options, std::string_view name) {
-  const auto found = std::find_if(options.begin(), options.end(),
-                                  [&](const Option& option) { return NamesOption(option, name); });
-  return found == options.end() ? nullptr : &*found;
 }
 
 Status CheckOptionName(const std::string& argument, const std::vector<Option>& options,
@@ -84,7 +86,7 @@ std::vector<std::string> MarkValues(const std::vector<std::string>& arguments,
       marked.push_back(argument);
       continue;
     }
-    if (only_values || !LooksLikeOption(argument)) {
+    if (only_values || !LooksLikeOption(argument, options)) {
       marked.push_back(kValueMark + argument);
       continue;
     }
@@ -123,7 +125,7 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
   const std::vector<Option> options = OptionsOf(verb);
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
-    if (LooksLikeOption(argument)) {
+    if (LooksLikeOption(argument, options)) {
       TP_RETURN_IF_ERROR(CheckOptionName(argument, options, verb.name));
     }
   }
@@ -166,9 +168,10 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
 
 // Where the verb's words stand in `arguments`: behind global options and their values.
 std::size_t FirstWord(const std::vector<std::string>& arguments) {
+  const std::vector<Option> options = GlobalOptions();
   std::size_t at = 0;
-  while (at < arguments.size() && LooksLikeOption(arguments[at])) {
-    const Option* option = FindOption(GlobalOptions(), arguments[at]);
+  while (at < arguments.size() && LooksLikeOption(arguments[at], options)) {
+    const Option* option = FindOption(options, arguments[at]);
     at += option != nullptr && !option->value.empty() ? 2 : 1;
   }
   return std::min(at, arguments.size());
@@ -248,7 +251,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
   if (at < rest.size() && rest[at] != "--") {
     name = rest[at];
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
-    if (IsFamily(name) && at < rest.size() && !LooksLikeOption(rest[at])) {
+    if (IsFamily(name) && at < rest.size() && !LooksLikeOption(rest[at], GlobalOptions())) {
       name += " " + rest[at];
       rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
     }

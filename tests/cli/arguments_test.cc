@@ -51,6 +51,21 @@ TEST_CASE("ValuesArriveAsTheyWereGiven") {
   }
 }
 
+TEST_CASE("AShortOptionThatIsADigitIsNoValue") {
+  for (const Words& words : {Words{"keys", "ns", "-0"}, Words{"keys", "-0", "ns", "a*"},
+                             Words{"scan", "ns", "a", "b", "-0"}, Words{"scan", "ns", "-k", "-0"},
+                             Words{"pop", "ns", "-0"}, Words{"peek", "-0", "ns"}}) {
+    const CommandLine line = Parse(words);
+    CAPTURE(words);
+    CHECK(line.arguments.Has("--null"));
+    CHECK(line.arguments.Text("NAMESPACE") == "ns");
+  }
+  CHECK_FALSE(Parse({"keys", "ns"}).arguments.Has("--null"));
+  CHECK(Parse({"keys", "ns", "-5"}).arguments.Text("GLOB") == "-5");
+  CHECK(Parse({"keys", "ns", "--", "-0"}).arguments.Text("GLOB") == "-0");
+  CHECK(Parse({"put", "ns", "k", "-0"}).arguments.Text("VALUE") == "-0");
+}
+
 TEST_CASE("BehindDashesNothingIsAnOption") {
   CHECK(Parse({"put", "ns", "k", "--", "--ttl"}).arguments.Text("VALUE") == "--ttl");
   CHECK(Parse({"put", "ns", "--", "-h", "--help"}).arguments.Text("KEY") == "-h");

@@ -31,7 +31,7 @@ class Queues(kvctl_support.KvctlTest):
         self.assertEqual(self.good("peek", "fifo"), b"a")
         self.assertEqual(self.good("peek", "fifo", "-n", "3"), b"a\nb\nc\n")
         self.assertEqual(self.good("pop", "fifo"), b"a")
-        self.assertEqual(self.good("pop", "fifo", "-n", "2", "--null"), b"b\0c\0")
+        self.assertEqual(self.good("pop", "fifo", "-n", "2", "-0"), b"b\0c\0")
         self.assertEqual(self.good("pop", "fifo", "--all"), b"d\n\ne\n")
         self.assertIn("no item", self.bad(3, "pop", "fifo"))
         self.bad(3, "peek", "fifo")
