@@ -26,6 +26,13 @@ Status AsUnreachable(const Status& failure) {
                 "start one: kvctl start --local; or name its connection file with --cluster");
 }
 
+Status AsOtherCluster(const Status& failure) {
+  if (failure.code() != StatusCode::kUnauthenticated) return failure;
+  return Status(failure.code(), std::string(failure.what()),
+                "the connection file is of another cluster, or its token of an earlier one: name "
+                "the right file with --cluster");
+}
+
 StallGuard::StallGuard(grpc::ClientContext* context, std::uint64_t timeout_ms)
     : context_(context), timeout_ms_(timeout_ms), thread_([this] { Watch(); }) {}
 
@@ -145,7 +152,7 @@ Status Channel::StreamEnd(const grpc::Status& status, const StallGuard& guard) c
 }
 
 Status Channel::FromGrpc(const grpc::Status& status) const {
-  return convert::FromGrpc(status, address_);
+  return AsOtherCluster(convert::FromGrpc(status, address_));
 }
 
 }  // namespace tidepool::cli

@@ -31,6 +31,9 @@ struct ChannelOptions {
 // "Not found" is what a missing key is called; a missing cluster is unreachable. Other failures of
 // looking for the connection file stay what they are.
 Status AsUnreachable(const Status& failure);
+// A daemon that does not know the token tells a program what to send; who types commands named the
+// wrong file.
+Status AsOtherCluster(const Status& failure);
 
 // Cancels a call when its peer makes no progress: streams of any length have no deadline as a
 // whole, but nothing may wait for ever. Thread-safe.

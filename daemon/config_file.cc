@@ -36,7 +36,8 @@ bool AllTexts(const toml::array& array) {
 Result<std::vector<std::pair<std::string, std::string>>> ReadConfigFile(const std::string& path) {
   auto text = cluster_file::ReadSmallFile(path, kConfigBytesMax);
   if (!text.ok()) {
-    return Status(text.code(), "--config: " + std::string(text.status().what()));
+    return Status(text.code(), "--config: " + std::string(text.status().what()),
+                  std::string(text.status().remedy()));
   }
   try {
     const toml::table table = toml::parse(*text, path);

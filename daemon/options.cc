@@ -177,14 +177,15 @@ std::string MemoryWarning(const Options& options, const Machine& machine) {
          " are free now: the kernel may end this daemon when they are used up";
 }
 
-std::string SourceText(OptionSource source, std::string_view option) {
+// `file`: of --config.
+std::string SourceText(OptionSource source, std::string_view option, const std::string& file) {
   switch (source) {
     case OptionSource::kFlag:
       return "--" + std::string(option);
     case OptionSource::kEnvironment:
       return EnvironmentName(option);
     case OptionSource::kFile:
-      return "the option file";
+      return file;
     case OptionSource::kDefault:
       return "its default";
   }
@@ -228,8 +229,10 @@ Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
                             : Given{DefaultText(row, machine, environment), OptionSource::kDefault};
     const Status set = SetOption(row, value.text, machine, &loaded.options);
     if (!set.ok()) {
-      return Status(set.code(), SourceText(value.source, row.name) + ": " + std::string(set.what()),
-                    std::string(set.remedy()));
+      return Status(
+          set.code(),
+          SourceText(value.source, row.name, flags->config) + ": " + std::string(set.what()),
+          std::string(set.remedy()));
     }
     loaded.values.push_back({row.name, value.text, value.source, row.help});
     if (const auto* size = std::get_if<SizeField>(&row.field)) {
@@ -243,7 +246,7 @@ Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
     return Status(
         fits.code(),
         SourceText(given.contains("memory") ? given["memory"].source : OptionSource::kDefault,
-                   "memory") +
+                   "memory", flags->config) +
             ": " + std::string(fits.what()),
         std::string(fits.remedy()));
   }

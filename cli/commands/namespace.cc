@@ -71,6 +71,11 @@ Json ToJson(const v1::NamespaceMap& space) {
   return json;
 }
 
+Status OutOfRange(const std::string& option, std::uint64_t value, std::string allowed) {
+  return Status(StatusCode::kInvalidArgument, option + " cannot be " + std::to_string(value),
+                std::move(allowed));
+}
+
 Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   v1::NamespaceOptions options;
   const auto partitions = args.Number("--partitions", 0);
@@ -81,11 +86,12 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   if (!share.ok()) return share.status();
   const auto ttl_ms = args.DurationMs("--ttl", 0);
   if (!ttl_ms.ok()) return ttl_ms.status();
-  if (*partitions > UINT32_MAX || *replicas > UINT32_MAX || *share > 100) {
-    return Status(StatusCode::kInvalidArgument,
-                  "--partitions, --replicas or --memory-share is out of range",
-                  "partitions go from 1 to 4096, the share is a percentage");
+  if (*partitions > limits::kPartitionsPerNamespaceMax) {
+    return OutOfRange("--partitions", *partitions,
+                      "give 1 to " + std::to_string(limits::kPartitionsPerNamespaceMax));
   }
+  if (*replicas > UINT32_MAX) return OutOfRange("--replicas", *replicas, "this version keeps 1");
+  if (*share > 100) return OutOfRange("--memory-share", *share, "give a percentage, 1 to 100");
   options.set_partitions(static_cast<std::uint32_t>(*partitions));
   options.set_replicas(static_cast<std::uint32_t>(*replicas));
   options.set_memory_share_percent(static_cast<std::uint32_t>(*share));

@@ -20,6 +20,11 @@ bool Changes(v1::OperationKind kind) {
          kind != v1::OPERATION_KIND_TTL;
 }
 
+Status NoNumber(std::string_view name, const Status& failure) {
+  return Invalid(std::string(name) + ": " + std::string(failure.what()),
+                 "give a number, or bytes without --int and --f64");
+}
+
 StatusCode CodeOf(std::uint32_t number) {
   return number < kStatusCodeCount ? static_cast<StatusCode>(number) : StatusCode::kUnknown;
 }
@@ -86,11 +91,11 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name,
   if (text.ends_with('\n')) text.remove_suffix(1);  // Of `echo 5 | kvctl put ... -`.
   if (kind == v1::VALUE_KIND_I64) {
     const Result<std::int64_t> number = ParseSigned(text);
-    if (!number.ok()) return number.status();
+    if (!number.ok()) return NoNumber(name, number.status());
     return CounterBytes(*number);
   }
   const Result<double> number = ParseDouble(text);
-  if (!number.ok()) return number.status();
+  if (!number.ok()) return NoNumber(name, number.status());
   return CounterBytes(*number);
 }
 
@@ -175,11 +180,17 @@ Status StatusOf(const v1::OperationStatus& status, const v1::Operation& operatio
       if (!status.message().empty()) break;
       return Status(code, "whether the change of " + key + " took effect is not known",
                     "read the key to find out");
-    default:
-      if (status.message().empty()) {
-        return Status(code, key + ": " + std::string(StatusCodeName(code)));
+    case StatusCode::kInvalidArgument:
+      if (status.message().empty()) break;
+      // What is wrong with the record rather than with the namespace does not say whose it is.
+      if (status.message().find("'" + std::string(space.substr(0, 60))) == std::string::npos) {
+        return SplitRemedy(code, key + ": " + status.message());
       }
+      break;
+    default:
+      break;
   }
+  if (status.message().empty()) return Status(code, key + ": " + std::string(StatusCodeName(code)));
   return SplitRemedy(code, status.message());
 }
 

@@ -108,7 +108,6 @@ class Coordinator {
   std::vector<std::uint64_t> LastHeartbeatsMs() const;
 
  private:
-  static constexpr const char* kDefaultNamespace = "default";
   static Epoch After(Epoch epoch) { return Epoch(epoch.value() + 1); }
 
   // What heartbeats touch, apart from the state so that they never wait for a disk.

@@ -272,10 +272,11 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
   compare("false_positive_rate", is.false_positive_rate, wanted.false_positive_rate);
   compare("capacity", is.capacity, wanted.capacity);
   if (differences.empty()) return OkStatus();
-  return Status(
-      StatusCode::kAlreadyExists,
-      "namespace '" + existing.name + "' exists with other options: " + differences,
-      "use these options or another name, or drop it first: kvctl namespace drop " + existing.name);
+  const bool stays = existing.name == kDefaultNamespace;
+  return Status(StatusCode::kAlreadyExists,
+                "namespace '" + existing.name + "' exists with other options: " + differences,
+                "use these options or another name" +
+                    (stays ? "" : ", or drop it first: kvctl namespace drop " + existing.name));
 }
 
 Status CheckMovable(const Namespace& space) {

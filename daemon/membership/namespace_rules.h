@@ -11,6 +11,9 @@
 
 namespace tidepool::daemon {
 
+// Made with the cluster, and never dropped.
+inline constexpr const char* kDefaultNamespace = "default";
+
 // Errors: kUnimplemented (kinds and options of later versions), kInvalidArgument.
 Status CheckNamespaceOptions(placement::Kind kind, const placement::NamespaceOptions& options);
 

@@ -81,10 +81,12 @@ Result<wire::Operation> FromProto(const v1::Operation& from) {
                          from.kind() == v1::OPERATION_KIND_COMPARE_AND_SWAP ||
                          from.kind() == v1::OPERATION_KIND_APPLY;
   if (one_piece && bytes > limits::kUnstreamedValueBytesMax) {
+    const std::string name(wire::InfoOf(static_cast<Opcode>(from.kind())).name);
     return Status(StatusCode::kInvalidArgument,
-                  std::to_string(bytes) + " bytes in one " +
-                      std::string(wire::InfoOf(static_cast<Opcode>(from.kind())).name),
-                  "these take at most 32 KiB; put takes 1 GiB, if wanted with a version");
+                  std::to_string(bytes) + " bytes in one " + name + ", which takes at most 32 KiB",
+                  from.kind() == v1::OPERATION_KIND_APPEND
+                      ? "append several times, or put the whole value, up to 1 GiB"
+                      : "put takes up to 1 GiB, also with the version that is to be replaced");
   }
   auto kind = KindFromProto(from.value_kind());
   if (!kind.ok()) return kind.status();
