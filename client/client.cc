@@ -102,7 +102,8 @@ Result<Namespace> OpenById(const std::shared_ptr<Engine>& engine, internal::Spac
     return Status(StatusCode::kFailedPrecondition,
                   "namespace '" + state->name + "' is of kind " +
                       std::string(placement::KindName(state->kind)) + ", not " +
-                      std::string(NamespaceKindName(kind)));
+                      std::string(NamespaceKindName(kind)),
+                  "open it as what it is, or another");
   }
   TP_RETURN_IF_ERROR(placement::CheckTypesAgree(state->name, state->options, ToPlacement(wanted)));
   return Namespace(std::make_shared<internal::Space>(engine, state));

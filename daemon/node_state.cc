@@ -18,12 +18,13 @@ Status NodeState::CheckJoined() const {
 Result<std::shared_ptr<const placement::Namespace>> NodeState::FindNamespace(
     const std::string& name, Deadline deadline) {
   TP_RETURN_IF_ERROR(CheckJoined());
+  TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   if (auto space = NewestMap()->Find(name); space != nullptr) return space;
   if (coordinator.load() == nullptr) {
     member.load()->Sync(deadline);
     if (auto space = map.Get()->Find(name); space != nullptr) return space;
   }
-  return Status(StatusCode::kNotFound, "no namespace '" + name.substr(0, 200) + "'",
+  return Status(StatusCode::kNotFound, "no namespace '" + name + "'",
                 "kvctl namespace list shows those there are");
 }
 

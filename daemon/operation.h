@@ -94,9 +94,10 @@ struct HandlerEntry {
   Handler handler;
 };
 
-// The text of an operation on a namespace whose kind does not take it.
+// The text of an operation on a namespace whose kind does not take it, for those who did not look
+// at the kind before.
 inline constexpr std::string_view kWrongKind =
-    "this operation is not one of the namespace's kind; see kvctl namespace describe";
+    "this operation is not one of the namespace's kind; see: kvctl namespace list";
 
 // Null if this daemon has no handler for the operation.
 Handler FindHandler(wire::Opcode opcode);

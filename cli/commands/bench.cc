@@ -275,7 +275,7 @@ Status Bench(Invocation& run) {
     map = client->OpenOrCreate<BytesMap>(name);
     if (map.ok()) run.out.Note("created namespace " + name);
   }
-  if (!map.ok()) return map.status();
+  if (!map.ok()) return OpenFailure(*client, name, map.status(), "bench", MaskOf(Kind::kHash));
   const std::string value = MakeValue(*options);
   if (!run.args.Has("--no-fill")) TP_RETURN_IF_ERROR(Fill(*map, *options, value));
   const auto start = SteadyClock::now();

@@ -7,18 +7,22 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "cli/invocation.h"
 #include "cli/spawn.h"
 #include "cli/text.h"
+#include "proto/base/kind.h"
 #include "proto/base/limits.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/published_file.h"
 #include "proto/convert/probe_cluster.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
 namespace {
@@ -290,6 +294,30 @@ Json ToJson(const v1::CheckStopResponse& check) {
   return {{"losses", std::move(losses)}, {"nodes_unknown", std::move(unknown)}};
 }
 
+// How what would be lost is saved, which its namespaces' kinds decide.
+Result<std::string> SavingAdvice(Channel& channel, const v1::CheckStopResponse& check) {
+  v1::ListNamespacesResponse all;
+  TP_RETURN_IF_ERROR(channel.Call<v1::Namespaces>(&v1::Namespaces::Stub::List, {}, &all));
+  std::set<std::string> lost;
+  for (const auto& loss : check.losses()) lost.insert(loss.namespace_());
+  KindMask kinds = 0;
+  for (const v1::NamespaceMap& space : all.namespaces()) {
+    if (lost.contains(space.name())) kinds |= MaskOf(static_cast<Kind>(space.kind()));
+  }
+  std::string advice;
+  const auto add = [&](KindMask any, std::string_view text) {
+    if ((kinds & any) == 0) return;
+    if (!advice.empty()) advice += ", ";
+    advice += text;
+  };
+  add(MaskOf(Kind::kHash), "save records with kvctl stage out or kvctl dump");
+  add(MaskOf(Kind::kOrdered), "save those of kind ordered with kvctl dump");
+  add(MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority),
+      "take items out of queues with kvctl pop --all");
+  add(MaskOf(Kind::kBloom), "filters cannot be saved");
+  return advice + (advice.empty() ? "" : "; or ") + "give --discard";
+}
+
 // The daemons of the cluster. Errors: kUnimplemented if some are on other machines.
 Result<std::vector<pid_t>> DaemonsHere(Channel& channel) {
   v1::StatusResponse status;
@@ -339,10 +367,12 @@ Status Stop(Invocation& run) {
   const std::string losses = ForPeople(check);
   Json result = ToJson(check);
   if (!losses.empty() && !discard) {
+    Result<std::string> advice = SavingAdvice(channel, check);
+    if (!advice.ok()) return advice.status();
     run.out.Result(result, "");
     return Status(StatusCode::kFailedPrecondition,
                   "stopping would lose what is neither staged out nor durable: " + losses,
-                  "save it with kvctl stage out or kvctl dump, or give --discard");
+                  *std::move(advice));
   }
   v1::StopRequest request;
   request.set_discard(discard);

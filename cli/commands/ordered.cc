@@ -50,8 +50,11 @@ Result<KeyRange> RangeOf(const Arguments& args) {
   return range;
 }
 
-Result<BytesOrderedMap> OpenMap(Client& client, const Arguments& args) {
-  return client.Open<BytesOrderedMap>(args.Text("NAMESPACE"));
+Result<BytesOrderedMap> OpenMap(Client& client, const Arguments& args, std::string_view verb) {
+  const std::string& name = args.Text("NAMESPACE");
+  auto map = client.Open<BytesOrderedMap>(name);
+  if (map.ok()) return map;
+  return OpenFailure(client, name, map.status(), verb, MaskOf(Kind::kOrdered));
 }
 
 v1::Record ToProto(const Record& from, std::uint64_t now_ms) {
@@ -96,7 +99,7 @@ Status Scan(Invocation& run) {
   }
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<BytesOrderedMap> map = OpenMap(*client, run.args);
+  const Result<BytesOrderedMap> map = OpenMap(*client, run.args, "scan");
   if (!map.ok()) return map.status();
   ScanIterator scan = map->NewScan(
       *range, {.reverse = run.args.Has("--reverse"), .keys_only = keys_only, .limit = *limit});
@@ -128,7 +131,7 @@ Status Erase(Invocation& run) {
   if (!range.ok()) return range.status();
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<BytesOrderedMap> map = OpenMap(*client, args);
+  const Result<BytesOrderedMap> map = OpenMap(*client, args, "erase");
   if (!map.ok()) return map.status();
   const Result<std::uint64_t> erased = map->EraseRange(*range);
   if (!erased.ok()) return erased.status();
@@ -146,7 +149,7 @@ Result<std::uint64_t> CountPrefix(Invocation& run) {
   if (!range.ok()) return range.status();
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<BytesOrderedMap> map = OpenMap(*client, run.args);
+  const Result<BytesOrderedMap> map = OpenMap(*client, run.args, "count --prefix");
   if (!map.ok()) return map.status();
   return map->CountRange(*range);
 }

@@ -28,7 +28,7 @@ constexpr std::size_t kItemsPerCall = 256;
 using AnyQueue = std::variant<BytesQueue, BytesPriorityQueue>;
 
 // Of either kind.
-Result<AnyQueue> OpenQueue(Client& client, const Arguments& args) {
+Result<AnyQueue> OpenQueue(Client& client, const Arguments& args, std::string_view verb) {
   const std::string& name = args.Text("NAMESPACE");
   auto by_arrival = client.Open<BytesQueue>(name);
   if (by_arrival.ok()) return AnyQueue(*std::move(by_arrival));
@@ -36,7 +36,8 @@ Result<AnyQueue> OpenQueue(Client& client, const Arguments& args) {
     auto by_priority = client.Open<BytesPriorityQueue>(name);
     if (by_priority.ok()) return AnyQueue(*std::move(by_priority));
   }
-  return by_arrival.status();
+  return OpenFailure(client, name, by_arrival.status(), verb,
+                     MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority));
 }
 
 const BytesItems& ItemsOf(const AnyQueue& queue) {
@@ -137,7 +138,7 @@ Status Push(Invocation& run) {
   if (!wait.ok()) return wait.status();
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args, "push");
   if (!queue.ok()) return queue.status();
   if (run.args.Has("--priority") && std::holds_alternative<BytesQueue>(*queue)) {
     return Status(StatusCode::kInvalidArgument, "this queue goes by arrival: it has no priorities",
@@ -208,7 +209,7 @@ Status Pop(Invocation& run) {
   if (!wait.ok()) return wait.status();
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args, "pop");
   if (!queue.ok()) return queue.status();
   const BytesItems& items = ItemsOf(*queue);
   PopOptions options;
@@ -248,7 +249,7 @@ Status Peek(Invocation& run) {
   if (*limit == 0) return Status(StatusCode::kInvalidArgument, "--limit: 0 items are none");
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args, "peek");
   if (!queue.ok()) return queue.status();
   const Result<ItemBatch> batch = ItemsOf(*queue).PeekMany(*limit);
   if (!batch.ok()) return batch.status();
@@ -280,7 +281,7 @@ Status EndLeases(Invocation& run, bool ack) {
   }
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const Result<AnyQueue> queue = OpenQueue(*client, run.args);
+  const Result<AnyQueue> queue = OpenQueue(*client, run.args, ack ? "ack" : "nack");
   if (!queue.ok()) return queue.status();
   const BytesItems& items = ItemsOf(*queue);
   std::size_t done = 0;

@@ -1,6 +1,9 @@
 #include "cli/commands/sdk_client.h"
 
 #include <chrono>
+#include <vector>
+
+#include "proto/base/wrong_kind.h"
 
 namespace tidepool::cli {
 
@@ -15,7 +18,21 @@ Result<Client> ConnectSdk(Invocation& run) {
   options.connect_timeout = options.call_timeout;
   Result<Client> client = Client::Connect(options);
   if (client.ok()) return client;
-  return AsUnreachable(client.status());
+  return AsOtherCluster(AsUnreachable(client.status()));
+}
+
+Status OpenFailure(Client& client, const std::string& space, const Status& failure,
+                   std::string_view verb, KindMask needs) {
+  if (failure.code() != StatusCode::kFailedPrecondition) return failure;
+  const Result<std::vector<NamespaceInfo>> all = client.List();
+  if (!all.ok()) return failure;
+  for (const NamespaceInfo& info : *all) {
+    const Kind kind = static_cast<Kind>(info.kind);
+    if (info.name == space && (MaskOf(kind) & needs) == 0) {
+      return WrongKind(space, kind, verb, needs);
+    }
+  }
+  return failure;
 }
 
 }  // namespace tidepool::cli

@@ -4,12 +4,21 @@
 
 #include <tidepool/client.h>
 
+#include <string>
+#include <string_view>
+
 #include "cli/invocation.h"
+#include "proto/base/kind.h"
 
 namespace tidepool::cli {
 
 // Connects as --cluster and --timeout say. Errors: as Client::Connect, but a missing connection
 // file is kUnavailable as everywhere in kvctl; kInvalidArgument (--timeout).
 Result<Client> ConnectSdk(Invocation& run);
+
+// How a verb says that `client` could not open `space` as one of the kinds that it needs: of
+// another kind as WrongKind, which the daemons say too; else `failure`.
+Status OpenFailure(Client& client, const std::string& space, const Status& failure,
+                   std::string_view verb, KindMask needs);
 
 }  // namespace tidepool::cli

@@ -25,7 +25,9 @@ Result<BytesMap> OpenRecords(Client& client, const std::string& name) {
   Result<BytesMap> map = client.Open<BytesMap>(name);
   if (map.ok() || map.code() != StatusCode::kFailedPrecondition) return map;
   Result<BytesOrderedMap> ordered = client.Open<BytesOrderedMap>(name);
-  if (!ordered.ok()) return map.status();
+  if (!ordered.ok())
+    return OpenFailure(client, name, map.status(), "watch",
+                       MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered));
   return static_cast<BytesMap>(*std::move(ordered));
 }
 

@@ -74,10 +74,11 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
 }
 
 Result<Epoch> Coordinator::DropNamespace(std::string_view name) {
+  TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   const std::lock_guard lock(state_mutex_);
   const auto space = state_.map.Find(name);
   if (space == nullptr) {
-    return Status(StatusCode::kNotFound, "no namespace '" + std::string(name.substr(0, 200)) + "'",
+    return Status(StatusCode::kNotFound, "no namespace '" + std::string(name) + "'",
                   "kvctl namespace list shows those there are");
   }
   if (name == kDefaultNamespace) {

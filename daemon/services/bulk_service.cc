@@ -160,7 +160,7 @@ grpc::Status BulkService::Load(
   std::string space;
   while (stream->Read(&request)) {
     if (!request.namespace_().empty()) space = request.namespace_();
-    const auto found = router_.FindNamespace(space);
+    const auto found = router_.FindNamespaceFor(space, "load", wire::kRecordKinds);
     if (!found.ok()) return convert::ToGrpc(found.status());
     if (static_cast<std::size_t>(request.records_size()) > kLoadRecordsMax) {
       return convert::ToGrpc(
@@ -302,7 +302,7 @@ grpc::Status BulkService::ScanPartition(grpc::ServerContext* call,
 
 grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest* request,
                                grpc::ServerWriter<v1::ScanResponse>* writer) {
-  auto space = router_.FindNamespace(request->namespace_());
+  auto space = router_.FindNamespaceFor(request->namespace_(), "a scan", wire::kRecordKinds);
   if (!space.ok()) return convert::ToGrpc(space.status());
   ScanCursor cursor;
   if (const Status status = DecodeCursor(request->cursor(), **space, &cursor); !status.ok()) {

@@ -111,7 +111,7 @@ grpc::Status BulkService::WriteValue(grpc::ServerContext* call,
                                   "key, value, kind or condition is out of bounds",
                                   "keys have at most 16384 bytes, values 1 GiB"));
   }
-  const auto space = router_.FindNamespace(start.namespace_());
+  const auto space = router_.FindNamespaceFor(start.namespace_(), "put", wire::kRecordKinds);
   if (!space.ok()) return convert::ToGrpc(space.status());
   const std::uint32_t partition = PartitionOf(**space, start.key());
   const placement::PartitionPlace& place = (*space)->partitions[partition];
@@ -173,7 +173,7 @@ Status BulkService::ReadRemote(grpc::ServerContext* call, const placement::Node&
 
 grpc::Status BulkService::ReadValue(grpc::ServerContext* call, const v1::ReadValueRequest* request,
                                     grpc::ServerWriter<v1::ReadValueResponse>* writer) {
-  const auto space = router_.FindNamespace(request->namespace_());
+  const auto space = router_.FindNamespaceFor(request->namespace_(), "get", wire::kRecordKinds);
   if (!space.ok()) return convert::ToGrpc(space.status());
   const std::uint32_t partition = PartitionOf(**space, request->key());
   const placement::PartitionPlace& place = (*space)->partitions[partition];

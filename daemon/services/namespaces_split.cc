@@ -4,21 +4,19 @@
 #include "daemon/services/namespaces_service.h"
 #include "daemon/services/node_status.h"
 #include "proto/base/limits.h"
+#include "proto/base/wrong_kind.h"
 #include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {
 
 using convert::ToGrpc;
 
-// The partition that is to be split. Errors: kFailedPrecondition, kInvalidArgument, kUnavailable.
+// The partition that is to be split. Errors: kInvalidArgument, kUnavailable.
 Result<std::uint32_t> NamespacesService::RangeToSplit(const placement::Namespace& space,
                                                       const v1::SplitNamespaceRequest& request,
                                                       Deadline deadline) {
   if (space.ranges == nullptr) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "'" + space.name + "' is of kind " + std::string(KindName(space.kind)) +
-                      ", which has no ranges of keys",
-                  "only ordered namespaces are split");
+    return WrongKind(space.name, space.kind, "a split", MaskOf(Kind::kOrdered));
   }
   if (request.has_key()) return space.IndexOf(AsBytes(request.key()));
   if (request.has_partition()) {

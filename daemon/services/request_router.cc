@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/services/peer_calls.h"
+#include "proto/base/wrong_kind.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -31,6 +32,7 @@ bool AnswersOnce(const wire::Operation& operation) {
 
 Result<std::shared_ptr<const placement::Namespace>> RequestRouter::FindNamespace(
     std::string_view name) const {
+  TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   placement::PlacementMapPtr map = context_.map();
   const bool may_be_old = map != nullptr && (map->forming() || map->Find(name) == nullptr);
   if (may_be_old && context_.sync_map) {
@@ -48,9 +50,16 @@ Result<std::shared_ptr<const placement::Namespace>> RequestRouter::FindNamespace
     known += (known.empty() ? "" : ", ") + space->name;
     if (known.size() > 200) break;
   }
-  return Status(StatusCode::kNotFound, "no namespace '" + std::string(name.substr(0, 200)) + "'",
-                "create it with: kvctl namespace create " + std::string(name.substr(0, 200)) +
-                    "; there are: " + known);
+  return Status(
+      StatusCode::kNotFound, "no namespace '" + std::string(name) + "'",
+      "create it with: kvctl namespace create " + std::string(name) + "; there are: " + known);
+}
+
+Result<std::shared_ptr<const placement::Namespace>> RequestRouter::FindNamespaceFor(
+    std::string_view name, std::string_view doing, KindMask needs) const {
+  auto space = FindNamespace(name);
+  if (!space.ok() || (MaskOf((*space)->kind) & needs) != 0) return space;
+  return WrongKind(name, (*space)->kind, doing, needs);
 }
 
 Status RequestRouter::CheckPlace(const placement::Namespace& space,
@@ -204,7 +213,17 @@ void RequestRouter::StartAll(Batch* batch) {
   auto found = FindNamespace(batch->name);
   if (!found.ok()) return batch->EndAll(indices, found.status());
   batch->space = *std::move(found);
-  if (batch->space->kind == Kind::kQueue && batch->space->partitions.size() > 1) {
+  const Kind kind = batch->space->kind;
+  const auto refused = std::stable_partition(indices.begin(), indices.end(), [&](std::size_t i) {
+    return (wire::InfoOf(batch->operations[i].opcode).kinds & MaskOf(kind)) != 0;
+  });
+  for (auto index = refused; index != indices.end(); ++index) {
+    const wire::OpcodeInfo& info = wire::InfoOf(batch->operations[*index].opcode);
+    batch->EndAll({*index}, WrongKind(batch->name, kind, info.name, info.kinds));
+  }
+  indices.erase(refused, indices.end());
+  if (indices.empty()) return;
+  if (kind == Kind::kQueue && batch->space->partitions.size() > 1) {
     return batch->EndAll(indices, Status(StatusCode::kUnimplemented,
                                          "'" + batch->space->name +
                                              "' is a queue with lanes, which share their work "

@@ -19,8 +19,13 @@ class RequestRouter {
  public:
   explicit RequestRouter(RouterContext context) : context_(std::move(context)) {}
 
-  // Errors: kNotFound (no such namespace, naming those that there are), kUnavailable (forming).
+  // Errors: kInvalidArgument (no namespace can have this name), kNotFound (no such namespace,
+  // naming those that there are), kUnavailable (forming).
   Result<std::shared_ptr<const placement::Namespace>> FindNamespace(std::string_view name) const;
+  // The same for what only the kinds `needs` have. Errors: also as WrongKind.
+  Result<std::shared_ptr<const placement::Namespace>> FindNamespaceFor(std::string_view name,
+                                                                       std::string_view doing,
+                                                                       KindMask needs) const;
 
   // Runs operations on any keys of one namespace, in order per key; each gets an outcome. All
   // owners work at once; one that does not answer costs only its own keys, which end a little

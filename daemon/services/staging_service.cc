@@ -73,17 +73,14 @@ std::unique_ptr<grpc::Service> MakeStagingGate(const Authenticator* authenticato
 
 Result<std::shared_ptr<const placement::Namespace>> StagingService::FindNamespace(
     const std::string& name) const {
-  auto found = router_.FindNamespace(name);
+  // It works on records, and keeps some of its own: scans of other kinds would show those.
+  const auto find = [&] {
+    return router_.FindNamespaceFor(name, "staging of files", MaskOf(Kind::kHash));
+  };
+  auto found = find();
   if (found.code() == StatusCode::kNotFound) {
     router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kNewMapMs));
-    found = router_.FindNamespace(name);
-  }
-  // What follows works on records, and keeps some of its own: scans would show those.
-  if (found.ok() && (*found)->kind != Kind::kHash) {
-    return Status(StatusCode::kInvalidArgument,
-                  "'" + name + "' is of kind " + std::string(KindName((*found)->kind)),
-                  "files are staged into and out of hash namespaces; kvctl dump and load save "
-                  "and restore the records of others");
+    found = find();
   }
   return found;
 }

@@ -122,7 +122,7 @@ class Ordered(kvctl_support.KvctlTest):
         self.assertEqual(found["records"], 100)
         self.assertEqual(self.keys("halves"), keys)
         self.bad(1, "namespace", "split", "halves", "k120", says="begins with it")
-        self.bad(1, "namespace", "split", "default", says="hash")
+        self.bad(2, "namespace", "split", "default", says="hash")
         self.bad(3, "namespace", "split", "nowhere", says="nowhere")
 
     def test_what_cannot_be_is_refused(self):
@@ -139,9 +139,9 @@ class Ordered(kvctl_support.KvctlTest):
                       ("scan", "refused", "a", "--prefix", "a"), ("scan", "refused", "--limit", "0"),
                       ("scan", "refused", "--null"), ("scan", "refused", "%", "--base64")):
             self.bad(2, *wrong)
-        self.assertIn("hash", self.bad(1, "scan", "default"))
-        self.bad(1, "erase", "default", "--all")
-        self.bad(1, "count", "default", "--prefix", "a")
+        self.assertIn("hash", self.bad(2, "scan", "default"))
+        self.bad(2, "erase", "default", "--all")
+        self.bad(2, "count", "default", "--prefix", "a")
         self.bad(3, "scan", "nowhere", says="nowhere")
         self.assertEqual(self.keys("refused"), ["a"])
 

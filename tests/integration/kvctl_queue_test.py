@@ -167,7 +167,7 @@ class Queues(kvctl_support.KvctlTest):
                       ("push", "refused", "--base64", "%")):
             self.bad(2, *wrong)
         self.bad(3, "pop", "nowhere", says="nowhere")
-        self.bad(1, "pop", "default", says="hash")
+        self.bad(2, "pop", "default", says="hash")
         self.bad(2, "get", "refused", "a", says="kind")
         self.bad(2, "stage", "in", "/etc/apt", "refused", says="queue")
         self.assertEqual(json.loads(self.kvctl("peek", "refused", "--json").out)["result"]["items"][0]["value"],

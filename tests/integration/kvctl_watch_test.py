@@ -70,7 +70,7 @@ class Watch(kvctl_support.KvctlTest):
     def test_what_cannot_be_watched_is_refused(self):
         self.bad(3, "watch", "no-such-namespace", "k", says="no-such-namespace")
         self.good("namespace", "create", "watch-bloom", "--kind", "bloom", "--expected-items", "1000")
-        self.bad(1, "watch", "watch-bloom", "k", says="bloom")
+        self.bad(2, "watch", "watch-bloom", "k", says="bloom")
         self.bad(2, "watch", "default", "k", "--count", "0", says="--count")
 
 

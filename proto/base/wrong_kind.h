@@ -1,0 +1,15 @@
+// What every part says of a namespace whose kind does not do what is asked of it.
+#pragma once
+
+#include <string_view>
+
+#include "proto/base/kind.h"
+#include "proto/base/status.h"
+
+namespace tidepool {
+
+// kInvalidArgument: "namespace 'jobs' is of kind queue; get needs hash or ordered", and which verbs
+// of kvctl namespaces of kind `is` have. `doing` is an operation or a verb, `needs` its kinds.
+Status WrongKind(std::string_view space, Kind is, std::string_view doing, KindMask needs);
+
+}  // namespace tidepool
