@@ -24,7 +24,7 @@ Result<std::size_t> ReadSome(int fd, char* to, std::size_t bytes, const std::str
   for (;;) {
     const ssize_t got = read(fd, to, bytes);
     if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EINTR) return cluster_file::FileError("read", name, errno);
+    if (errno != EINTR) return cluster_file::FileReadError("read", name, errno);
   }
 }
 
@@ -57,14 +57,14 @@ Result<ValueSource> ValueSource::Open(const std::string& argument, bool literal)
   if (from_file) {
     source.file_ = cluster_file::Descriptor(open(source.name_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!source.file_.is_open()) {
-      Status failure = cluster_file::FileError("read", source.name_, errno);
+      Status failure = cluster_file::FileReadError("read", source.name_, errno);
       return Status(failure.code(), std::string(failure.what()),
                     "@ means a file; for a value that begins with @ give --literal");
     }
   }
   struct stat info {};
   const int fd = from_stdin ? STDIN_FILENO : source.file_.get();
-  if (fstat(fd, &info) != 0) return cluster_file::FileError("read", source.name_, errno);
+  if (fstat(fd, &info) != 0) return cluster_file::FileReadError("read", source.name_, errno);
   if (from_file && S_ISREG(info.st_mode)) {
     source.bytes_ = static_cast<std::uint64_t>(info.st_size);
     if (source.bytes_ > limits::kValueBytesMax) return TooLarge("'" + source.name_ + "'");

@@ -86,7 +86,9 @@ int Serve(const LoadedOptions& loaded) {
     log::Flush();
     // A start that was interrupted has ended as asked.
     if (node.code() == StatusCode::kCancelled && stop.requested()) return kEnded;
-    return Fail(node.status(), kFailed);
+    // Options and files that only the machine shows to be wrong: a network interface, the
+    // connection file.
+    return Fail(node.status(), node.code() == StatusCode::kInvalidArgument ? kWrongUsage : kFailed);
   }
   if ((*node)->WaitFormed()) {
     std::printf("kvd ready: %s\n", (*node)->Describe().c_str());

@@ -1,6 +1,7 @@
 #include "cli/commands/load.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -105,7 +106,7 @@ Status LoadLines(LineReader* lines, LoadOptions options, Loader* loader) {
       loader->AddFailure(number, std::string(record.status().what()));
     }
   }
-  if (lines->failed()) return cluster_file::FileError("read", options.file, errno);
+  if (lines->failed()) return cluster_file::FileReadError("read", options.file, errno);
   return loader->Finish();
 }
 
@@ -142,11 +143,23 @@ Status Report(Invocation& run, const Loader& loader, const Status& end, bool cre
                 "correct the lines that are named and load them again");
 }
 
+Result<File> OpenInput(const std::string& name) {
+  if (name == "-") return File(stdin);
+  File file(std::fopen(name.c_str(), "rbe"));
+  if (file == nullptr) return cluster_file::FileReadError("read", name, errno);
+  struct stat info {};
+  if (fstat(fileno(file.get()), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return Status(StatusCode::kInvalidArgument, Quote(name) + " is a folder",
+                  "for folders use: kvctl stage in");
+  }
+  return file;
+}
+
 Status Load(Invocation& run) {
   const Result<LoadOptions> options = OptionsFrom(run.args);
   if (!options.ok()) return options.status();
-  File file(options->file == "-" ? stdin : std::fopen(options->file.c_str(), "rbe"));
-  if (file == nullptr) return cluster_file::FileError("read", options->file, errno);
+  Result<File> file = OpenInput(options->file);
+  if (!file.ok()) return file.status();
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   const std::string& space = run.args.Text("NAMESPACE");
@@ -154,7 +167,7 @@ Status Load(Invocation& run) {
   if (!created.ok()) return created.status();
   const auto start = std::chrono::steady_clock::now();
   Loader loader(**channel, space);
-  LineReader lines(std::move(file));
+  LineReader lines(*std::move(file));
   const Status end = LoadLines(&lines, *options, &loader);
   return Report(run, loader, end, *created, std::chrono::steady_clock::now() - start);
 }

@@ -71,7 +71,7 @@ Result<v1::StageProgress> Watch(Channel& channel, const std::string& job,
 Result<std::string> AbsoluteFolder(const std::string& folder) {
   char resolved[PATH_MAX];
   if (realpath(folder.c_str(), resolved) == nullptr) {
-    return cluster_file::FileError("open the folder", folder, errno);
+    return cluster_file::FileReadError("open the folder", folder, errno);
   }
   struct stat info {};
   if (stat(resolved, &info) == 0 && !S_ISDIR(info.st_mode)) {
@@ -79,6 +79,14 @@ Result<std::string> AbsoluteFolder(const std::string& folder) {
                   "for one file use: kvctl put NAMESPACE KEY @FILE");
   }
   return std::string(resolved);
+}
+
+// Asked before anything is made for its sake: what this process may not read the daemons, which run
+// for the same user, may not either.
+Status CheckReadable(const std::string& folder) {
+  const cluster_file::Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.is_open()) return OkStatus();
+  return cluster_file::FileReadError("open the folder", folder, errno);
 }
 
 // A file of random name in a folder, by which daemons prove that they see the same folder.
@@ -175,6 +183,7 @@ Status StageIn(Invocation& run) {
   if (!by_client.ok()) return by_client.status();
   const Result<std::string> folder = AbsoluteFolder(run.args.Text("DIRECTORY"));
   if (!folder.ok()) return folder.status();
+  TP_RETURN_IF_ERROR(CheckReadable(*folder));
   Request request;
   request.set_direction(Request::DIRECTION_IN);
   request.set_namespace_(run.args.Text("NAMESPACE"));
@@ -186,7 +195,7 @@ Status StageIn(Invocation& run) {
   if (*by_client) return StageThroughClient(run, request, std::move(result));
   struct stat info {};
   if (stat(folder->c_str(), &info) != 0) {
-    return cluster_file::FileError("look at the folder", *folder, errno);
+    return cluster_file::FileReadError("look at the folder", *folder, errno);
   }
   request.set_inode(info.st_ino);
   request.set_mtime_ns(std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec);

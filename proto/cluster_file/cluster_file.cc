@@ -118,7 +118,7 @@ Result<ClusterFile> Read(const std::string& path) {
   auto text = ReadSmallFile(path, kFileBytesMax);
   if (!text.ok()) return text.status();
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return FileError("read", path, errno);
+  if (stat(path.c_str(), &info) != 0) return FileReadError("read", path, errno);
   if ((info.st_uid != geteuid() && info.st_uid != 0) || (info.st_mode & 022) != 0) {
     return Status(StatusCode::kPermissionDenied,
                   "the connection file '" + path + "' could have been written by another user",

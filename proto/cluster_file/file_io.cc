@@ -8,11 +8,40 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "proto/cluster_file/random.h"
 
 namespace tidepool::cluster_file {
 namespace {
+
+StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return StatusCode::kNotFound;
+    case EISDIR:
+      return StatusCode::kInvalidArgument;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return StatusCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+      return StatusCode::kResourceExhausted;
+    case EEXIST:
+      return StatusCode::kAlreadyExists;
+    default:
+      return StatusCode::kInternal;
+  }
+}
+
+Status ErrnoStatus(std::string_view doing, std::string_view path, int error, std::string remedy) {
+  return Status(
+      CodeOf(error),
+      "cannot " + std::string(doing) + " '" + std::string(path) + "': " + std::strerror(error),
+      std::move(remedy));
+}
 
 Status WriteAll(int fd, std::string_view content, const std::string& path) {
   while (!content.empty()) {
@@ -31,35 +60,52 @@ Descriptor::~Descriptor() {
 }
 
 Status FileError(std::string_view doing, std::string_view path, int error) {
-  StatusCode code = StatusCode::kInternal;
   std::string remedy;
   switch (error) {
     case ENOENT:
-    case ENOTDIR:
-      code = StatusCode::kNotFound;
       remedy = "create '" + FolderOf(path) + "' or name another place";
+      break;
+    case ENOTDIR:
+      remedy = "that, or what stands for a folder above it, is a file: name another place";
+      break;
+    case EISDIR:
+      remedy = "it is a folder: name another place";
       break;
     case EACCES:
     case EPERM:
     case EROFS:
-      code = StatusCode::kPermissionDenied;
       remedy = "name a place that you may write to";
       break;
     case ENOSPC:
     case EDQUOT:
-      code = StatusCode::kResourceExhausted;
       remedy = "free some space there or name another place";
-      break;
-    case EEXIST:
-      code = StatusCode::kAlreadyExists;
       break;
     default:
       break;
   }
-  return Status(
-      code,
-      "cannot " + std::string(doing) + " '" + std::string(path) + "': " + std::strerror(error),
-      std::move(remedy));
+  return ErrnoStatus(doing, path, error, std::move(remedy));
+}
+
+Status FileReadError(std::string_view doing, std::string_view path, int error) {
+  std::string remedy;
+  switch (error) {
+    case ENOENT:
+      remedy = "name one that is there";
+      break;
+    case ENOTDIR:
+      remedy = "that, or what stands for a folder above it, is a file: check the path";
+      break;
+    case EISDIR:
+      remedy = "it is a folder: name a file";
+      break;
+    case EACCES:
+    case EPERM:
+      remedy = "ask its owner for the right to read it, or name another";
+      break;
+    default:
+      break;
+  }
+  return ErrnoStatus(doing, path, error, std::move(remedy));
 }
 
 std::string FolderOf(std::string_view path) {
@@ -78,26 +124,24 @@ Status CheckFolderOf(const std::string& path, std::string_view doing) {
 Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max) {
   // Not blocking: a fifo of that name must not hold the caller for ever.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.is_open()) {
-    const Status failed = FileError("read", path, errno);
-    return Status(failed.code(), std::string(failed.what()));
-  }
+  if (!file.is_open()) return FileReadError("read", path, errno);
   struct stat info {};
-  if (fstat(file.get(), &info) != 0) return FileError("read", path, errno);
+  if (fstat(file.get(), &info) != 0) return FileReadError("read", path, errno);
   if (!S_ISREG(info.st_mode)) {
-    return Status(StatusCode::kInvalidArgument, "'" + path + "' is not a file");
+    return Status(StatusCode::kInvalidArgument, "'" + path + "' is not a file", "name a file");
   }
   std::string content;
   char buffer[16 * 1024];
   while (true) {
     const ssize_t got = read(file.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError("read", path, errno);
+    if (got < 0) return FileReadError("read", path, errno);
     if (got == 0) return content;
     content.append(buffer, static_cast<std::size_t>(got));
     if (content.size() > bytes_max) {
       return Status(StatusCode::kInvalidArgument,
-                    "'" + path + "' is larger than " + std::to_string(bytes_max) + " bytes");
+                    "'" + path + "' is larger than " + std::to_string(bytes_max) + " bytes",
+                    "name another file: this cannot be what is looked for");
     }
   }
 }

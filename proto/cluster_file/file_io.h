@@ -31,9 +31,12 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// The Status of errno `error` on `path`: "cannot <doing> '<path>': <reason>", with kNotFound,
-// kPermissionDenied, kResourceExhausted (disk or quota), kAlreadyExists, else kInternal.
+// The Status of errno `error` on `path`, which was to be made or changed: "cannot <doing> '<path>':
+// <reason>", with kNotFound, kPermissionDenied, kResourceExhausted (disk or quota), kAlreadyExists,
+// kInvalidArgument (a folder in place of a file), else kInternal.
 Status FileError(std::string_view doing, std::string_view path, int error);
+// The same of what should be there already and was to be read.
+Status FileReadError(std::string_view doing, std::string_view path, int error);
 
 // The folder part of `path` ("." if it has none).
 std::string FolderOf(std::string_view path);

@@ -48,7 +48,7 @@ Result<std::string> ReadTokenFile(const std::string& path) {
                   "only the user who started the service can use it, where it shares this file");
   }
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return FileError("read", path, errno);
+  if (stat(path.c_str(), &info) != 0) return FileReadError("read", path, errno);
   if ((info.st_mode & 077) != 0) {
     return Status(StatusCode::kPermissionDenied,
                   "others than its owner can read the token file '" + path + "'",
