@@ -1,5 +1,6 @@
 #include "cli/commands/scan.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
 namespace {
@@ -90,11 +92,22 @@ class KeyPrinter {
   const char end_;
 };
 
+// Whether a scan of keys alone says all that is printed. Of an ordered namespace it reads no
+// record, and so knows neither size nor kind nor time to live.
+Result<bool> MayLeaveRecords(const Invocation& run, Channel& channel) {
+  if (!run.args.Has("--long")) return true;
+  v1::ListNamespacesResponse all;
+  TP_RETURN_IF_ERROR(channel.Call<v1::Namespaces>(&v1::Namespaces::Stub::List, {}, &all));
+  return std::none_of(
+      all.namespaces().begin(), all.namespaces().end(), [&](const v1::NamespaceMap& space) {
+        return space.name() == run.args.Text("NAMESPACE") && space.kind() == v1::KIND_ORDERED;
+      });
+}
+
 Status Keys(Invocation& run) {
   v1::ScanRequest request;
   request.set_namespace_(run.args.Text("NAMESPACE"));
   request.set_glob(run.args.Text("GLOB"));
-  request.set_keys_only(true);
   request.set_include_internal(run.args.Has("--all"));
   if (!IsUtf8(request.glob())) {
     return Status(StatusCode::kInvalidArgument, "GLOB is not UTF-8",
@@ -106,6 +119,9 @@ Status Keys(Invocation& run) {
   if (*limit == 0) return Status(StatusCode::kInvalidArgument, "--limit: 0 keys make no list");
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
+  const Result<bool> keys_only = MayLeaveRecords(run, **channel);
+  if (!keys_only.ok()) return keys_only.status();
+  request.set_keys_only(*keys_only);
   KeyPrinter printer(run, *limit);
   bool wants_more = true;
   const auto take = [&](const v1::Record& record) { return wants_more = printer.Take(record); };
