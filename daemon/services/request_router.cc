@@ -214,6 +214,7 @@ void RequestRouter::StartAll(Batch* batch) {
   if (!found.ok()) return batch->EndAll(indices, found.status());
   batch->space = *std::move(found);
   const Kind kind = batch->space->kind;
+  // Their owners would refuse them too, but know neither the namespace's name nor what to advise.
   const auto refused = std::stable_partition(indices.begin(), indices.end(), [&](std::size_t i) {
     return (wire::InfoOf(batch->operations[i].opcode).kinds & MaskOf(kind)) != 0;
   });
