@@ -81,6 +81,7 @@ Status Put(Invocation& run) {
   if (!key.ok()) return key.status();
   put.set_key(*key);
   TP_RETURN_IF_ERROR(SetCondition(run.args, &put));
+  TP_RETURN_IF_ERROR(CheckNotStagedFile(run, *key));
   const Result<std::uint64_t> ttl_ms = run.args.DurationMs("--ttl", 0);
   if (!ttl_ms.ok()) return ttl_ms.status();
   if (run.args.Has("--ttl")) put.set_ttl_ms(*ttl_ms);
@@ -182,15 +183,18 @@ Status Delete(Invocation& run) {
   }
   const auto results = ExecuteAll(run, deletes);
   if (!results.ok()) return results.status();
+  // What a user calls by its path may be a staged file in parts, or a record that has hidden one,
+  // which must not come back.
+  const auto files = FindStagedFiles(run, *keys);
+  if (!files.ok()) return files.status();
   std::size_t deleted = 0;
   Status failure;
   for (std::size_t i = 0; i < deletes.size(); ++i) {
     const v1::OperationStatus& outcome = (*results)[i].status();
     Status status = StatusOf(outcome, deletes[i], run.args.Text("NAMESPACE"));
-    if (status.code() == StatusCode::kNotFound && outcome.message().empty()) {
-      // What a user calls by its path may be a staged file in parts.
-      const Result<v1::StageEntry> file = FindStagedFile(run, deletes[i].key());
-      if (file.ok()) status = DeleteStagedFile(run, *file);
+    const bool is_absent = status.code() == StatusCode::kNotFound && outcome.message().empty();
+    if ((status.ok() || is_absent) && (*files)[i].ok()) {
+      status = DeleteStagedFile(run, *(*files)[i]);
     }
     if (status.ok()) {
       ++deleted;
@@ -238,8 +242,9 @@ Status Ttl(Invocation& run) {
   if (!key.ok()) return key.status();
   ttl.set_key(*key);
   const Result<v1::OperationResult> answer = ExecuteOne(run, ttl);
-  if (!answer.ok()) return answer.status();
-  const bool for_ever = answer->number() < 0;
+  const bool is_file = answer.code() == StatusCode::kNotFound && FindStagedFile(run, *key).ok();
+  if (!answer.ok() && !is_file) return answer.status();
+  const bool for_ever = is_file || answer->number() < 0;
   Json result = KeyObject(*key);
   result["ttl_ms"] = for_ever ? Json(nullptr) : Json(answer->number());
   run.out.Result(
@@ -254,7 +259,9 @@ std::vector<Verb> DataVerbs() {
       {"put",
        "store a value under a key",
        "Values have at most 1 GiB; those above 1 MiB are streamed. --int and --f64 make a counter, "
-       "which prints as a number. A value that begins with a dash needs -- before it.",
+       "which prints as a number. A value that begins with a dash needs -- before it. A staged "
+       "file "
+       "above 64 MiB is no record to be changed: delete it first.",
        {NamespaceParameter(), KeyParameter(), ValueParameter()},
        {{"--ttl", "DURATION", "let the record expire after this long; 0: never"},
         {"--int", "", "VALUE is a whole number: store a counter"},

@@ -13,17 +13,53 @@
 
 namespace tidepool::cli {
 
-Result<v1::StageEntry> FindStagedFile(Invocation& run, std::string_view path) {
+namespace {
+
+v1::Operation GetHead(std::string_view path) {
   v1::Operation get;
   get.set_kind(v1::OPERATION_KIND_GET);
   get.set_key(convert::StagedFileKey(path));
-  const Result<v1::OperationResult> head = ExecuteOne(run, get);
-  if (!head.ok()) return head.status();
+  return get;
+}
+
+Result<v1::StageEntry> DecodeHead(std::string_view path, const v1::OperationResult& head) {
   v1::StageEntry file;
-  if (file.ParseFromString(head->value()) && file.path() == path) return file;
+  if (file.ParseFromString(head.value()) && file.path() == path) return file;
   return Status(StatusCode::kDataLoss,
                 "what is known of the staged file " + Quote(path) + " cannot be read",
                 "stage it in again");
+}
+
+}  // namespace
+
+Result<v1::StageEntry> FindStagedFile(Invocation& run, std::string_view path) {
+  const Result<v1::OperationResult> head = ExecuteOne(run, GetHead(path));
+  if (!head.ok()) return head.status();
+  return DecodeHead(path, *head);
+}
+
+Result<std::vector<Result<v1::StageEntry>>> FindStagedFiles(Invocation& run,
+                                                            const std::vector<std::string>& paths) {
+  std::vector<v1::Operation> gets;
+  for (const std::string& path : paths) gets.push_back(GetHead(path));
+  const auto heads = ExecuteAll(run, gets);
+  if (!heads.ok()) return heads.status();
+  std::vector<Result<v1::StageEntry>> files;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const v1::OperationResult& head = (*heads)[i];
+    const Status status = StatusOf(head.status(), gets[i], run.args.Text("NAMESPACE"));
+    files.push_back(status.ok() ? DecodeHead(paths[i], head) : Result<v1::StageEntry>(status));
+  }
+  return files;
+}
+
+Status CheckNotStagedFile(Invocation& run, std::string_view path) {
+  const Result<v1::StageEntry> file = FindStagedFile(run, path);
+  if (!file.ok()) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition,
+                Quote(path) + " is a staged file of " + FormatBytes(file->size()) +
+                    ", which is kept in parts and is no record to be changed",
+                "delete it first: kvctl delete");
 }
 
 Status ReadStagedFile(Invocation& run, const v1::StageEntry& file,

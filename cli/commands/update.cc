@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/commands/record_call.h"
+#include "cli/commands/staged_file.h"
 #include "cli/record_text.h"
 #include "cli/text.h"
 
@@ -13,10 +14,11 @@ namespace {
 // In place of the version: a prefilter has only marked the key.
 constexpr std::uint64_t kNothingStored = 0;
 
-// An operation of `kind` on KEY.
+// An operation of `kind`, a change, on KEY.
 Result<v1::Operation> OnKey(Invocation& run, v1::OperationKind kind) {
   Result<std::string> key = KeyArgument(run.args);
   if (!key.ok()) return key.status();
+  TP_RETURN_IF_ERROR(CheckNotStagedFile(run, *key));
   v1::Operation operation;
   operation.set_kind(kind);
   operation.set_key(*std::move(key));

@@ -180,7 +180,10 @@ class Lister {
     item->set_path(key);
     item->set_fresh(!unchanged);
     item->set_bytes(held.has_data ? held.bytes : 0);
-    if (!unchanged) {
+    // A record beside a file in parts may be all of a new content, or what an append has begun, so
+    // nobody can say which of the two is meant: the entry goes out as it is, and fresh.
+    const bool hides_parts = held.has_data && !held.entry.parts.empty();
+    if (!unchanged && !hides_parts) {
       const bool was_file = held.has_entry && held.entry.type == EntryType::kFile;
       Entry entry;
       entry.mode = was_file ? held.entry.mode : 0644;

@@ -163,6 +163,13 @@ class StageOut {
     for (OutItem& item : items_) {
       Status status =
           item.path == manifest::kRootPath ? OkStatus() : file_tree::CheckPath(item.path);
+      if (status.ok() && item.fresh && !item.entry.parts.empty()) {
+        status = Status(StatusCode::kFailedPrecondition,
+                        "somebody has stored a record under its key beside the staged file, which "
+                        "is kept in parts",
+                        "keep one: kvctl delete removes both; then put the record again, or stage "
+                        "the file in again");
+      }
       for (std::string_view up = file_tree::ParentOf(item.path); status.ok() && !up.empty();
            up = file_tree::ParentOf(up)) {
         if (files.contains(up)) {

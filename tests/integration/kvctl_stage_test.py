@@ -182,6 +182,34 @@ class Staging(StagingTest):
                               capture_output=True)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
 
+    def test_a_large_file_is_not_hidden_by_a_record(self):
+        source = os.path.join(self.cluster.folder, "hidden from")
+        target = os.path.join(self.cluster.folder, "hidden out")
+        make_tree(source)
+        self.addCleanup(self.kvctl, "namespace", "drop", "hidden")
+        self.good("stage", "in", source, "hidden")
+        for change in (("append", "large.bin", "x"), ("incr", "large.bin"), ("cas", "large.bin", "a", "b"),
+                       ("expire", "large.bin", "1h"), ("put", "large.bin", "x"),
+                       ("put", "large.bin", "x", "--if-absent"), ("put", "large.bin", "x", "--if-present")):
+            self.bad(1, change[0], "hidden", *change[1:], says="is a staged file of")
+        self.assertEqual(self.good("ttl", "hidden", "large.bin"), b"never\n")
+        self.good("stage", "out", "hidden", target)
+        self.assertTrue(filecmp.cmp(os.path.join(target, "large.bin"), os.path.join(source, "large.bin"),
+                                    shallow=False))
+        # A program may have stored one all the same: nobody can say which of the two is meant.
+        lines = os.path.join(self.cluster.folder, "hiding.tsv")
+        with open(lines, "w", encoding="ascii") as file:
+            file.write("large.bin\tx\n")
+        self.good("load", "hidden", lines)
+        other = os.path.join(self.cluster.folder, "hidden again")
+        result = self.kvctl("stage", "out", "hidden", other)
+        self.assertNotEqual(result.code, 0, result)
+        self.assertIn(b"large.bin", result.err)
+        self.assertFalse(os.path.exists(os.path.join(other, "large.bin")))
+        self.assertTrue(os.path.exists(os.path.join(other, "run1/a.txt")))
+        self.good("delete", "hidden", "large.bin")
+        self.bad(3, "get", "hidden", "large.bin", says="large.bin")
+
     def test_directories_and_namespaces_that_cannot_be(self):
         self.bad(3, "stage", "in", "/no/such/folder", "inputs", says="/no/such/folder")
         self.bad(2, "stage", "in", os.path.join(self.source, "-dash"), "inputs", says="not a folder")
