@@ -147,17 +147,16 @@ Status Push(Invocation& run) {
   Pusher pusher{*queue, *priority, {}, {}};
   if (run.args.Has("--ttl")) pusher.options.ttl_ms = *ttl_ms;
   pusher.options.wait = *wait;
-  Status status = PushFrom(run.args, &pusher);
-  if (!status.ok()) {
-    if (pusher.ids.empty()) return status;
-    return Status(status.code(),
-                  std::to_string(pusher.ids.size()) +
-                      " items were pushed, then: " + std::string(status.what()),
-                  std::string(status.remedy()));
-  }
+  const Status status = PushFrom(run.args, &pusher);
+  if (!status.ok() && pusher.ids.empty()) return status;
   run.out.Result({{"pushed", pusher.ids.size()}, {"ids", pusher.ids}},
                  std::to_string(pusher.ids.size()));
-  return OkStatus();
+  if (status.ok()) return status;
+  run.out.SetPartial();
+  return Status(
+      status.code(),
+      std::to_string(pusher.ids.size()) + " items were pushed, then: " + std::string(status.what()),
+      std::string(status.remedy()));
 }
 
 // ---- pop and peek
@@ -285,16 +284,22 @@ Status EndLeases(Invocation& run, bool ack) {
   if (!queue.ok()) return queue.status();
   const BytesItems& items = ItemsOf(*queue);
   std::size_t done = 0;
-  for (const ItemLease& lease : leases) {
-    const Status status = ack ? items.Ack(lease) : items.Nack(lease);
-    if (!status.ok()) {
-      return Status(status.code(), "lease " + LeaseText(lease) + ": " + std::string(status.what()),
-                    std::string(status.remedy()));
+  Status status;
+  while (done < leases.size() && status.ok()) {
+    const ItemLease& lease = leases[done];
+    status = ack ? items.Ack(lease) : items.Nack(lease);
+    if (status.ok()) {
+      ++done;
+    } else {
+      status =
+          Status(status.code(), "lease " + LeaseText(lease) + ": " + std::string(status.what()),
+                 std::string(status.remedy()));
     }
-    ++done;
   }
-  run.out.Result({{ack ? "acked" : "nacked", done}}, "");
-  return OkStatus();
+  if (!status.ok() && done == 0) return status;
+  run.out.Result({{ack ? "acked" : "nacked", done}, {"asked", leases.size()}}, "");
+  if (!status.ok()) run.out.SetPartial();
+  return status;
 }
 
 Status Ack(Invocation& run) { return EndLeases(run, true); }
@@ -304,7 +309,8 @@ Verb PushVerb() {
   return {"push",
           "append items to a queue",
           "For namespaces of kind queue and priority. Prints how many were pushed. A queue at its "
-          "capacity refuses an item, or, with --wait, takes it when there is room.",
+          "capacity refuses an item, or, with --wait, takes it when there is room. Of --lanes each "
+          "has its part of the capacity. Ends with exit code 6 if only some were pushed.",
           {NamespaceParameter(),
            {"VALUE", "the items; a single - takes the lines of standard input", 0,
             Parameter::kAnyNumber}},
@@ -361,7 +367,7 @@ std::vector<Verb> QueueVerbs() {
       {"ack",
        "remove items that were popped under a lease",
        "A lease that has ended is refused: the item is ready again, or with another consumer. "
-       "Stops at the first that is.",
+       "Stops at the first that is, with exit code 6 if others were acked before.",
        {NamespaceParameter(), lease},
        {},
        {{"kvctl ack jobs 17:1", ""}},

@@ -71,6 +71,11 @@ class Queues(kvctl_support.KvctlTest):
         self.bad(1, "ack", "jobs", "1:1", says="has ended")
         self.good("ack", "jobs", "1:2", "2:1")
         self.bad(3, "ack", "jobs", "1:2", says="not leased")
+        self.good("push", "jobs", "c")
+        self.good("pop", "jobs", "--lease", "1m")
+        partly = self.kvctl("ack", "jobs", "3:1", "1:2", "--json")
+        self.assertEqual(partly.code, 6, partly)
+        self.assertEqual(partly.json()["result"], {"acked": 1, "asked": 2})
         self.bad(2, "ack", "jobs", "1", says="kvctl pop --lease")
         self.assertEqual(self.good("count", "jobs"), b"0\n")
 
@@ -99,7 +104,10 @@ class Queues(kvctl_support.KvctlTest):
         self.assertEqual(waiter.communicate(timeout=60)[0], b"1\n")
         self.assertEqual(self.items("pop", "full", "--all"), ["b", "c"])
         self.good("push", "full", "d")
-        self.bad(1, "push", "full", "e", "f", says="1 items were pushed, then: item 1 of 2")
+        partly = self.kvctl("push", "full", "e", "f", "--json")
+        self.assertEqual(partly.code, 6, partly)
+        self.assertEqual(partly.json()["result"]["pushed"], 1)
+        self.assertIn("1 items were pushed, then: item 1 of 2", partly.json()["error"])
 
     def test_a_queue_has_its_home(self):
         for node in ("0", "1"):
