@@ -195,7 +195,7 @@ TEST_CASE("BuffersThatWereFilledBeforeASplitAreTakenApart", "[kinds]") {
 TEST_CASE("WhatCannotBeSplitIsRefused", "[kinds]") {
   Fixture fixture;
   PutAll(fixture.map, Many(10));
-  CHECK(Split(fixture.cluster, "default", std::nullopt).code() == StatusCode::kFailedPrecondition);
+  CHECK(Split(fixture.cluster, "default", std::nullopt).code() == StatusCode::kInvalidArgument);
   CHECK(Split(fixture.cluster, "nowhere", std::nullopt).code() == StatusCode::kNotFound);
   CHECK(Split(fixture.cluster, "split", "").code() == StatusCode::kFailedPrecondition);
   CHECK(Split(fixture.cluster, "split", std::string(2'000, 'x')).code() ==

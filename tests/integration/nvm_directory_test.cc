@@ -50,10 +50,10 @@ class Disk {
     daemon->Signal(SIGTERM);
     REQUIRE(daemon->Wait() == 0);
   }
-  // One line that has `says`, and exit code 1.
-  void CheckRefused(std::vector<std::string> flags, const std::string& says) {
+  // One line that has `says`, and this exit code.
+  void CheckRefused(std::vector<std::string> flags, const std::string& says, int exit_code = 1) {
     const auto daemon = Start(std::move(flags));
-    CHECK(daemon->Wait() == 1);
+    CHECK(daemon->Wait() == exit_code);
     const std::string errors = daemon->Errors();
     INFO(errors);
     const std::size_t line = errors.rfind("kvd: ");
@@ -144,8 +144,9 @@ TEST_CASE("ADirectoryWithoutPermissionIsRefused") {
 
 TEST_CASE("TooLittleForADeviceIsRefused") {
   Disk disk;
-  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=30MiB"}, "at least 36MiB");
-  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=60MiB", "--cores=2"}, "at least 70MiB");
+  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=30MiB"}, "at least 36MiB", 2);
+  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=60MiB", "--cores=2"}, "at least 70MiB",
+                    2);
   disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=900T"}, "MiB are free");
   CHECK_FALSE(fs::exists(disk / "a/tidepool.nvm"));
   CHECK_FALSE(fs::exists(disk / "a/tidepool.nvm.new"));

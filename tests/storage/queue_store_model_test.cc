@@ -156,6 +156,8 @@ class Model {
       for (int i = 0; i < 50; ++i) Pop();
       return;
     }
+    // A queue that had no item yet begins where its term does.
+    if (last_id_ == 0) last_id_ = (fixture().partition->term().value() - 1ull) << 40;
     REQUIRE(outcome.id == ++last_id_);
     const std::uint64_t expiry_ms = options.ttl_ms == kTtlDefault ? 0 : now_ms() + options.ttl_ms;
     items_[{by_priority_ ? options.priority : 0, outcome.id}] = {value, expiry_ms, 0, 0};
