@@ -1,6 +1,7 @@
 // What each promise buys, in messages counted, and that a broken one harms nothing, against a real
 // daemon.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <map>
 #include <string>
 #include <string_view>
@@ -330,6 +331,59 @@ TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   const std::uint64_t plain = work(map, queue);
   CHECK(work(local, pushes) == plain);
   CHECK(queue.Length()->ready == 402);
+}
+
+TEST_CASE("ABrokenPromiseOfLocalKeysFindsThemWhereTheyAre", "[kinds]") {
+  TestCluster cluster({.nodes = 2, .memory = "128MiB"});
+  cluster.WaitReady();
+  Client client = ConnectTo(cluster);
+  const auto map = Open<BytesMap>(client, "promise.elsewhere");
+  const BytesMap local = WithPromise(map, Promise::kLocal);
+  const KeyList keys(200);
+  std::vector<int> of_node(2);
+  for (const std::string_view key : keys.views) ++of_node.at(map.space().OwnerOf(key));
+  REQUIRE(of_node[0] > 0);
+  REQUIRE(of_node[1] > 0);
+  REQUIRE(local.MultiPut(keys.With("v")).AllOk());
+  for (const std::string& key : keys.texts) {
+    REQUIRE(local.Put(key, "w").ok());
+    CHECK(local.Get(key).value().bytes == "w");
+    CHECK(map.Get(key).value().bytes == "w");
+  }
+  REQUIRE(local.Delete(keys.texts[0]).ok());
+  CHECK(map.Get(keys.texts[0]).code() == StatusCode::kNotFound);
+  CHECK(map.Length().value() == keys.texts.size() - 1);
+}
+
+TEST_CASE("ABrokenPromiseOfPushesAloneLosesAndDoublesNoItem", "[kinds]") {
+  constexpr int kItems = 2'000;
+  Client client = ConnectTo(Cluster());
+  const auto queue = Open<BytesQueue>(client, "promise.popped");
+  const BytesQueue pushes = WithPromise(queue, Promise::kPushOnly);
+  Client other = ConnectTo(Cluster());
+  const auto theirs = *other.Open<BytesQueue>("promise.popped");
+  // What others pop meanwhile, though the promise says that nobody does; on this thread, as Catch's
+  // macros are for one.
+  Status failure;
+  std::thread pusher([&] {
+    for (int i = 0; i < kItems && failure.ok(); ++i) {
+      const std::string value = std::to_string(i);
+      const std::vector<std::string_view> one = {value};
+      failure = i % 2 == 0 ? pushes.Push(value).status() : pushes.MultiPush(one).FirstFailure();
+    }
+  });
+  std::vector<std::string> popped;
+  while (popped.size() < kItems) {
+    const auto item = theirs.Pop({.wait = std::chrono::seconds(20)});
+    if (!item.ok()) break;
+    popped.push_back(item->value);
+  }
+  pusher.join();
+  REQUIRE(failure.ok());
+  REQUIRE(popped.size() == kItems);
+  for (int i = 0; i < kItems; ++i)
+    REQUIRE(popped[static_cast<std::size_t>(i)] == std::to_string(i));
+  CHECK(queue.Length()->ready == 0);
 }
 
 }  // namespace
