@@ -77,5 +77,38 @@ TEST_CASE("300 clients killed in mid-traffic cost nobody else anything", "[clien
   }
 }
 
+TEST_CASE("Clients killed while they wait for keys take nothing from others who do",
+          "[client][fault]") {
+  constexpr int kWaiters = 60;
+  TestCluster cluster({.nodes = 1, .memory = "128MiB"});
+  cluster.WaitReady();
+  ConnectOptions options;
+  options.cluster_file = cluster.file();
+  auto client = Client::Connect(options);
+  REQUIRE(client.ok());
+  const auto map = client->OpenOrCreate<BytesMap>("traffic");
+  REQUIRE(map.ok());
+  const auto version = map->Put("changed", "before");
+  REQUIRE(version.ok());
+  const CallOptions patient = {.timeout = std::chrono::milliseconds(kPatienceMs)};
+  auto key = map->WaitForKeyAsync("waited-7", patient);
+  auto change = map->WaitForChangeAsync("changed", *version, patient);
+  for (int i = 0; i < kWaiters; ++i) {
+    const std::string stem = cluster.folder() + "/waiter-" + std::to_string(i);
+    Process waiter({ProgramPath("traffic_client"), cluster.file(), std::to_string(i), "waiting"},
+                   {}, stem);
+    REQUIRE(WaitUntil([&] { return !waiter.Output().empty(); }));
+    waiter.Signal(SIGKILL);
+    CHECK(waiter.Wait() == 128 + SIGKILL);
+    CHECK(map->FetchAdd("waiters", 0).value() == i + 1);
+  }
+  // What the dead waited for comes, to the living alone.
+  for (int i = 0; i < 20; ++i) REQUIRE(map->Put("waited-" + std::to_string(i), "there").ok());
+  REQUIRE(map->Put("changed", "after").ok());
+  CHECK(key.Wait().value().bytes == "there");
+  CHECK(change.Wait().value().bytes == "after");
+  CHECK(map->FetchAdd("waiters", 0).value() == kWaiters);
+}
+
 }  // namespace
 }  // namespace tidepool::testing

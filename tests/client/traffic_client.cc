@@ -8,10 +8,15 @@
 //                                      buffered adds of 1 to "ID-0", "ID-1", ..., each once, that a
 //                                      daemon of the machine sends on; a byte on stdout after each
 //                                      flush of 40; ends never
+//   traffic_client CLUSTER_FILE ID waiting
+//                                      waits for the keys "waited-0" to "waited-19" and for changes
+//                                      of "changed"; a byte on stdout when the daemon has all of
+//                                      these waits; ends when one does
 //
 // Exit code 1: an operation failed.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -23,6 +28,7 @@ namespace {
 constexpr std::size_t kLargeBytes = 3'000'000;
 constexpr int kBufferedAdds = 3'000;
 constexpr int kForwardedAdds = 40;
+constexpr int kWaitedKeys = 20;
 
 int Fail(const char* what, const tidepool::Status& status) {
   std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
@@ -37,6 +43,23 @@ int Forward(const tidepool::BytesMap& map, const std::string& id) {
     if (buffered.counts().forwarded != buffered.counts().buffers) return 1;
     if (write(STDOUT_FILENO, ".", 1) != 1) return 1;
   }
+}
+
+int AwaitKeys(const tidepool::BytesMap& map, const std::string& id) {
+  const auto now = map.Get("changed");
+  if (!now.ok()) return Fail("get", now.status());
+  std::vector<tidepool::Future<tidepool::Value>> waits;
+  for (int i = 0; i < kWaitedKeys; ++i) {
+    waits.push_back(
+        map.WaitForKeyAsync("waited-" + std::to_string(i), {.timeout = std::chrono::minutes(10)}));
+    waits.push_back(
+        map.WaitForChangeAsync("changed", now->version, {.timeout = std::chrono::minutes(10)}));
+  }
+  // Behind them on the way.
+  if (const auto add = map.FetchAdd("waiters", 1); !add.ok()) return Fail("add", add.status());
+  if (write(STDOUT_FILENO, ".", 1) != 1) return 1;
+  const auto first = waits.front().Wait();
+  return first.ok() ? 0 : Fail(("wait of " + id).c_str(), first.status());
 }
 
 }  // namespace
@@ -56,6 +79,7 @@ int main(int argc, char** argv) {
   const tidepool::BytesMap all(*std::move(space));
   const tidepool::BytesMap* map = &all;
   if (mode == "forwarded") return Forward(all, id);
+  if (mode == "waiting") return AwaitKeys(all, id);
 
   const std::string large(kLargeBytes, 'x');
   const std::string small(1'000, 'y');
