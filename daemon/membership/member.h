@@ -71,7 +71,8 @@ class Member {
   NodeId self() const { return self_; }  // After Join.
 
   // kOk, or kUnavailable: the coordinator, which it names, has answered no heartbeat for longer
-  // than a lease. The map then still says that its node is up, as nobody else may change the map.
+  // than two leases. The map then still says that its node is up, as nobody else may change the
+  // map.
   Status CheckCoordinator() const;
 
  private:

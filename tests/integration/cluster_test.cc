@@ -288,7 +288,7 @@ TEST_CASE("ACoordinatorThatIsStoppedIsSaidToBeSilent") {
   REQUIRE(Put(&cluster, asked, "data", there).ok());
   CHECK(cluster.StatusFrom(asked).namespaces(0).partitions_silent() == 0);
   cluster.Suspend(first);
-  // Far before the call's own deadline, once a lease has passed.
+  // Far before the call's own deadline, once two leases have passed.
   Status refused;
   CHECK(WaitUntil([&] {
     refused = Get(&cluster, asked, "data", there);
