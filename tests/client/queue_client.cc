@@ -5,8 +5,11 @@
 //   queue_client CLUSTER_FILE NAME work LEASE_MS    the same, and acks each before its line
 //   queue_client CLUSTER_FILE NAME drain LEASE_MS   takes items where they are, slowly, a line each
 //   queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
+//   queue_client CLUSTER_FILE NAME push-buffered    the same by the hundreds; each 300th value goes
+//                                                   on behind its number, too long for a buffer.
+//                                                   After each flush a line: how many it has pushed
 //
-// NAME: a queue, and for who pops also one by priority.
+// NAME: a queue, or but for "push" one by priority, where all items are equal.
 // Exit code 1: an operation failed.
 #include <unistd.h>
 
@@ -18,6 +21,10 @@
 #include "tidepool/tidepool.h"
 
 namespace {
+
+constexpr int kPushesPerFlush = 1'000;
+constexpr int kLongEvery = 300;
+constexpr std::size_t kLongBytes = 40'000;  // Not buffered, but sent by itself, in parts.
 
 int Fail(const char* what, const tidepool::Status& status) {
   std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
@@ -34,6 +41,26 @@ int Push(const tidepool::BytesQueue& queue) {
     const auto pushed = queue.Push(std::to_string(i), {.wait = std::chrono::hours(1)});
     if (!pushed.ok()) return Fail("push", pushed.status());
     if (!Print(std::to_string(i))) return 1;
+  }
+}
+
+void PushTo(tidepool::BufferedBytesQueue* buffered, const std::string& value) {
+  buffered->Push(value);
+}
+void PushTo(tidepool::BufferedBytesPriorityQueue* buffered, const std::string& value) {
+  buffered->Push(7, value);
+}
+
+template <typename Buffered>
+int PushBuffered(Buffered buffered) {
+  for (int pushed = 0;;) {
+    for (int i = 0; i < kPushesPerFlush; ++i, ++pushed) {
+      std::string value = std::to_string(pushed);
+      if (pushed % kLongEvery == kLongEvery - 1) value.resize(kLongBytes, ' ');
+      PushTo(&buffered, value);
+    }
+    if (const auto end = buffered.Flush(); !end.ok()) return Fail("flush", end);
+    if (!Print(std::to_string(pushed))) return 1;
   }
 }
 
@@ -75,12 +102,13 @@ int main(int argc, char** argv) {
   if (!client.ok()) return Fail("connect", client.status());
   const std::string what = argv[3];
   const std::chrono::milliseconds lease(argc > 4 ? std::atoi(argv[4]) : 0);
-  const auto take = [&](const tidepool::BytesItems& items) {
+  const auto work_on = [&](const auto& items) {
+    if (what == "push-buffered") return PushBuffered(items.Buffered({.operations_max = 100}));
     return what == "drain" ? Drain(items, lease) : Pop(items, lease, what == "work");
   };
   const auto queue = client->Open<tidepool::BytesQueue>(argv[2]);
-  if (queue.ok()) return what == "push" ? Push(*queue) : take(*queue);
+  if (queue.ok()) return what == "push" ? Push(*queue) : work_on(*queue);
   const auto by_priority = client->Open<tidepool::BytesPriorityQueue>(argv[2]);
   if (!by_priority.ok() || what == "push") return Fail("open", queue.status());
-  return take(*by_priority);
+  return work_on(*by_priority);
 }

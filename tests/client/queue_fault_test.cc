@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -164,6 +165,58 @@ TEST_CASE("What a killed producer was told is there, in its order", "[fault][kin
   CHECK(items->size() <= told + 1);
   for (std::size_t i = 0; i < items->size(); ++i) CHECK((*items)[i].value == std::to_string(i));
   CHECK(queue.Push("next").ok());
+}
+
+// The numbers of all items that are there, which it takes.
+template <typename Handle>
+void TakeNumbers(const Handle& queue, std::vector<int>* numbers) {
+  for (;;) {
+    const auto items = queue.PopMany(1'000);
+    RequireOk(items.status());
+    if (items->empty()) return;
+    for (const ItemBatch::View& item : *items) {
+      numbers->push_back(std::stoi(std::string(item.value)));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("Of a producer killed in the middle of buffered pushes a prefix has come",
+                   "[fault][kinds]", BytesQueue, BytesPriorityQueue) {
+  constexpr int kKills = 20;
+  struct Round {
+    TestType queue;
+    int told = 0;
+    std::vector<int> numbers;
+  };
+  Fixture fixture;
+  std::vector<Round> rounds;
+  for (int kill = 0; kill < kKills; ++kill) {
+    const std::string name = "q" + std::to_string(kill);
+    Round round{Open<TestType>(fixture.client, name), 0, {}};
+    auto producer = fixture.Run(name, "push-buffered");
+    // At another moment of its flush each time: as many items as the queue may hold by then.
+    const auto items = static_cast<std::uint64_t>(1'000 + 337 * kill);
+    REQUIRE(WaitUntil([&] { return round.queue.Length().value_or(QueueLength{}).ready > items; }));
+    producer->Signal(SIGKILL);
+    producer->Wait();
+    INFO(producer->Errors());
+    const std::vector<std::string> lines = LinesOf(*producer);
+    if (!lines.empty()) round.told = std::stoi(lines.back());
+    TakeNumbers(round.queue, &round.numbers);
+    rounds.push_back(std::move(round));
+  }
+  std::size_t in_mid_flush = 0;
+  for (Round& round : rounds) {
+    // What was still on its way when its sender had gone.
+    TakeNumbers(round.queue, &round.numbers);
+    std::vector<int> prefix(round.numbers.size());
+    std::iota(prefix.begin(), prefix.end(), 0);
+    CHECK(round.numbers == prefix);
+    CHECK(prefix.size() >= static_cast<std::size_t>(round.told));
+    in_mid_flush += prefix.size() % 1'000 != 0 ? 1 : 0;
+    RequireOk(PushTo(round.queue, "next").status());
+  }
+  CHECK(in_mid_flush > 0);
 }
 
 // What their last answers take of the daemon's heap is more than it keeps: their sessions end.
