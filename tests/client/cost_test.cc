@@ -5,11 +5,14 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <regex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "proto/base/limits.h"
 #include "tests/client/copy_counter.h"
 #include "tests/client/sdk_fixture.h"
 
@@ -26,6 +29,14 @@ namespace {
 constexpr std::size_t kValueBytes = 5'003;  // Of no other thing that is copied.
 constexpr std::size_t kItems = 10;          // n, of the rows that have one: they fit a message.
 constexpr int kRepeats = 8;
+// A value that travels in parts, each of which is copied by itself.
+constexpr std::size_t kPartBytes = limits::kStreamPartBytesMax;
+constexpr std::size_t kParts = 10;
+// A filter that is downloaded in pieces, and for how many keys it is made. Above 64 KiB they are
+// asked for several at a time, and then no two downloads need take the same number of messages.
+constexpr std::size_t kPieceBytes = limits::kUnstreamedValueBytesMax;
+constexpr std::size_t kPieces = 2;
+constexpr std::uint64_t kFilterItems = 45'000;
 
 // What one row says, and what is measured.
 struct Cost {
@@ -44,16 +55,20 @@ std::map<std::string, Cost> TableRows() {
   std::map<std::string, Cost> rows;
   std::ifstream file(TIDEPOOL_ARCHITECTURE);
   REQUIRE(file);
-  // | `name` ... | cost | requests + answers | client + daemon | ...
-  const std::regex row(R"(\| `([^`]+)`[^|]*\|[^|]*\| (\d+) \+ (\d+) \| (\d+) \+ (\d+) \|.*)");
+  // | `name`, `name` ... | cost | requests + answers | client + daemon | ...
+  const std::regex row(R"(\| (`[^|]+)\|[^|]*\| (\d+) \+ (\d+) \| (\d+) \+ (\d+) \|.*)");
+  const std::regex name("`([^`]+)`");
   for (std::string line; std::getline(file, line);) {
     std::smatch match;
     if (!std::regex_match(line, match, row)) continue;
     const auto number = [&](std::size_t i) { return std::stoull(match[i].str()); };
-    const bool is_new =
-        rows.emplace(match[1], Cost{number(2), number(3), number(4), number(5)}).second;
-    INFO(match[1]);
-    CHECK(is_new);
+    const std::string names = match[1];
+    for (std::sregex_iterator each(names.begin(), names.end(), name), end; each != end; ++each) {
+      const bool is_new =
+          rows.emplace((*each)[1], Cost{number(2), number(3), number(4), number(5)}).second;
+      INFO((*each)[1]);
+      CHECK(is_new);
+    }
   }
   return rows;
 }
@@ -62,13 +77,14 @@ struct Row {
   std::string name;
   std::size_t values = 1;  // That are copied.
   std::function<void(int)> operation;
+  std::size_t value_bytes = kValueBytes;  // Of what is copied at once.
 };
 
 class Costs {
  public:
-  Costs()
+  explicit Costs(std::uint32_t nodes)
       : counts_path_(MakeCountsFile()),
-        cluster_({.nodes = 1,
+        cluster_({.nodes = nodes,
                   .cores = 1,
                   .memory = "256MiB",
                   .environment = {std::string("LD_PRELOAD=") + TIDEPOOL_COPY_COUNTER,
@@ -85,7 +101,7 @@ class Costs {
   Cost Measure(const Row& row) {
     int number = 0;
     for (; number < 3; ++number) row.operation(number);
-    daemon_->watched_bytes = OwnCopyCounts().watched_bytes = kValueBytes;
+    daemon_->watched_bytes = OwnCopyCounts().watched_bytes = row.value_bytes;
     daemon_->copies = OwnCopyCounts().copies = 0;
     const ClientStats before = client_.Stats();
     for (int i = 0; i < kRepeats; ++i) row.operation(number++);
@@ -131,6 +147,21 @@ struct Keys : KeyList {
 
 #define TP_OK(expression) RequireOk((expression).status())
 
+// For operations, which are copied.
+template <typename T>
+std::shared_ptr<T> Shared(T handle) {
+  return std::make_shared<T>(std::move(handle));
+}
+
+// Adds of one kind to n keys, buffered and flushed.
+Row BufferedAddRow(const std::string& name, const BytesMap& map,
+                   const std::function<void(BufferedBytesMap&, int)>& add) {
+  return {name, 1, [add, buffered = Shared(map.Buffered())](int i) {
+            add(*buffered, i);
+            RequireOk(buffered->Flush());
+          }};
+}
+
 std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
   const std::string other(kValueBytes, 'o');
   const auto fill = [=](int number) { REQUIRE(map.MultiPut(Keys(number).With(value)).AllOk()); };
@@ -163,6 +194,12 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
       {"FetchMin", 1, [=](int i) { TP_OK(map.FetchMin("n" + KeyOf(i), 1)); }},
       {"FetchMax", 1, [=](int i) { TP_OK(map.FetchMax("n" + KeyOf(i), 1)); }},
       {"FetchOr", 1, [=](int i) { TP_OK(map.FetchOr("n" + KeyOf(i), 1)); }},
+      {"FetchAnd", 1, [=](int i) { TP_OK(map.FetchAnd("n" + KeyOf(i), 1)); }},
+      {"FetchXor", 1, [=](int i) { TP_OK(map.FetchXor("n" + KeyOf(i), 1)); }},
+      {"FetchAddIfPresent", 1, [=](int i) { TP_OK(map.FetchAddIfPresent("n" + KeyOf(i), 1)); }},
+      {"FetchAddF64", 1, [=](int i) { TP_OK(map.FetchAddF64("f" + KeyOf(i), 1)); }},
+      {"FetchMinF64", 1, [=](int i) { TP_OK(map.FetchMinF64("f" + KeyOf(i), 1)); }},
+      {"FetchMaxF64", 1, [=](int i) { TP_OK(map.FetchMaxF64("f" + KeyOf(i), 1)); }},
       {"Append", 1, [=](int i) { TP_OK(map.Append("longer" + KeyOf(i), value)); }},
       {"Expire", 1, [=](int i) { RequireOk(map.Expire("mortal" + KeyOf(i), 3'600'000)); }},
       {"Ttl", 1, [=](int i) { TP_OK(map.Ttl("mortal" + KeyOf(i))); }},
@@ -191,14 +228,73 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
          TP_OK(map.Execute(chain));
        }},
       {"Buffered Put", kItems,
-       [map, value, buffered = std::make_shared<BufferedBytesMap>(map.Buffered())](int i) {
+       [map, value, buffered = Shared(map.Buffered())](int i) {
          for (const std::string& key : Keys(3'000 + i).texts) buffered->Put(key, value);
          RequireOk(buffered->Flush());
        }},
-      {"Buffered Add", 1,
-       [buffered = std::make_shared<BufferedBytesMap>(map.Buffered())](int i) {
-         for (const std::string& key : Keys(4'000 + i).texts) buffered->Add(key, 1);
+      {"Buffered Insert", kItems,
+       [map, value, buffered = Shared(map.Buffered())](int i) {
+         for (const std::string& key : Keys(6'000 + i).texts) buffered->Insert(key, value);
          RequireOk(buffered->Flush());
+       }},
+      BufferedAddRow("Buffered Add", map,
+                     [](BufferedBytesMap& buffered, int i) {
+                       for (const std::string& key : Keys(4'000 + i).texts) buffered.Add(key, 1);
+                     }),
+      BufferedAddRow("Buffered AddF64", map,
+                     [](BufferedBytesMap& buffered, int i) {
+                       for (const std::string& key : Keys(7'000 + i).texts) buffered.AddF64(key, 1);
+                     }),
+      BufferedAddRow("Buffered AddIfPresent", map,
+                     [](BufferedBytesMap& buffered, int i) {
+                       for (const std::string& key : Keys(4'000 + i).texts)
+                         buffered.AddIfPresent(key, 1);
+                     }),
+  };
+}
+
+std::vector<Row> StreamRows(const BytesMap& map) {
+  const std::string value(kParts * kPartBytes, 'p');
+  TP_OK(map.Put("streamed", value));
+  return {
+      {"Put, 560 KiB", kParts, [=](int i) { TP_OK(map.Put("streamed" + KeyOf(i), value)); },
+       kPartBytes},
+      {"Get, 560 KiB", kParts, [=](int) { TP_OK(map.Get("streamed")); }, kPartBytes},
+  };
+}
+
+std::vector<Row> SetRows(const HashSet<std::uint64_t>& set) {
+  return {
+      {"Buffered set Insert", 1,
+       [buffered = Shared(set.Buffered())](int i) {
+         for (std::uint64_t n = 0; n < kItems; ++n) {
+           buffered->Insert(static_cast<std::uint64_t>(i) * kItems + n);
+         }
+         RequireOk(buffered->Flush());
+       }},
+  };
+}
+
+// Of a map whose keys are two nodes', which take a message each without the daemon in between.
+std::vector<Row> NodeAggregationRows(const BytesMap& map, const std::string& value) {
+  std::map<std::uint32_t, int> owners;
+  for (const std::string& key : Keys(0).texts) ++owners[map.space().OwnerOf(key)];
+  REQUIRE(owners.size() == 2);
+  const auto make = [=] { return Shared(map.Buffered({.aggregation = Aggregation::kNode})); };
+  const auto flush = [](BufferedBytesMap& buffered) {
+    RequireOk(buffered.Flush());
+    REQUIRE(buffered.counts().forwarded == buffered.counts().buffers);
+  };
+  return {
+      {"Buffered Put, kNode", kItems,
+       [=, buffered = make()](int) {
+         for (const std::string& key : Keys(0).texts) buffered->Put(key, value);
+         flush(*buffered);
+       }},
+      {"Buffered Add, kNode", 1,
+       [=, buffered = make()](int) {
+         for (const std::string& key : Keys(1).texts) buffered->Add(key, 1);
+         flush(*buffered);
        }},
   };
 }
@@ -208,10 +304,14 @@ std::vector<Row> LocalRows(const BytesMap& map, const std::string& value) {
   REQUIRE(map.MultiPut(Keys(0).With(value)).AllOk());
   const auto copy = WithPrefilter(map);
   RequireOk(copy.status());
+  REQUIRE(copy->space().prefilter_stats().bytes == kPieces * kPieceBytes);
   const auto of_copy = [fast = *copy](int i) {
     REQUIRE(fast.Get("absent" + KeyOf(i)).code() == StatusCode::kNotFound);
   };
   return {
+      {"WithPrefilter", kPieces, [=](int) { TP_OK(WithPrefilter(map)); }, kPieceBytes},
+      {"RefreshPrefilter", kPieces,
+       [fast = *copy](int) { RequireOk(fast.space().RefreshPrefilter()); }, kPieceBytes},
       {"Get, absent, copy of the prefilter", 1, of_copy},
       {"Contains, absent, copy of the prefilter", 1,
        [fast = *copy](int i) { REQUIRE_FALSE(fast.Contains("absent" + KeyOf(i)).value()); }},
@@ -256,7 +356,9 @@ std::vector<Row> OrderedRows(const BytesOrderedMap& map, const std::string& valu
 }
 
 std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& priorities,
-                           const std::string& value) {
+                           const BytesQueue& empty, const std::string& value) {
+  const BytesQueue pops = WithPromise(queue, Promise::kPopOnly);
+  const BytesQueue none = WithPromise(empty, Promise::kPopOnly);
   const std::vector<std::string_view> values(kItems, value);
   const std::vector<PrioritizedValue> prioritized(kItems, PrioritizedValue{7, value});
   for (std::size_t i = 0; i < 90; ++i) {
@@ -280,6 +382,15 @@ std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& pr
       {"Push", 1, [=](int) { TP_OK(queue.Push(value)); }},
       {"Pop", 1, [=](int) { TP_OK(queue.Pop()); }},
       {"Peek", 1, [=](int) { TP_OK(queue.Peek()); }},
+      {"PeekMany", kItems,
+       [=](int) {
+         const auto items = queue.PeekMany(kItems);
+         RequireOk(items.status());
+         REQUIRE(items->size() == kItems);
+       }},
+      {"Pop, kPopOnly", 1, [=](int) { TP_OK(pops.Pop()); }},
+      {"Pop, kPopOnly, empty, again", 1,
+       [=](int) { REQUIRE(none.Pop().code() == StatusCode::kNotFound); }},
       {"MultiPush", kItems, [=](int) { REQUIRE(queue.MultiPush(values).AllOk()); }},
       {"PopMany", kItems,
        [=](int) {
@@ -304,8 +415,13 @@ std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& pr
          REQUIRE(taken.value() == kItems);
        }},
       {"Buffered Push", kItems,
-       [value, buffered = std::make_shared<BufferedBytesQueue>(queue.Buffered())](int) {
+       [value, buffered = Shared(queue.Buffered())](int) {
          for (std::size_t i = 0; i < kItems; ++i) buffered->Push(value);
+         RequireOk(buffered->Flush());
+       }},
+      {"Buffered priority Push", kItems,
+       [value, buffered = Shared(priorities.Buffered())](int) {
+         for (std::size_t i = 0; i < kItems; ++i) buffered->Push(7, value);
          RequireOk(buffered->Flush());
        }},
       {"priority MultiPush", kItems,
@@ -327,8 +443,10 @@ std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& pr
 std::vector<Row> BloomRows(const BytesBloom& filter, const BytesBloom& other) {
   auto copy = filter.Download();
   RequireOk(copy.status());
-  const auto local = std::make_shared<BloomCopy>(*std::move(copy));
+  REQUIRE(copy->bytes() == kPieces * kPieceBytes);
+  const auto local = Shared(*std::move(copy));
   return {
+      {"Download", kPieces, [=](int) { TP_OK(filter.Download()); }, kPieceBytes},
       {"bloom Insert", 1, [=](int i) { TP_OK(filter.Insert(KeyOf(i))); }},
       {"bloom Contains", 1, [=](int i) { TP_OK(filter.Contains(KeyOf(i))); }},
       {"bloom Contains, downloaded", 1,
@@ -338,7 +456,7 @@ std::vector<Row> BloomRows(const BytesBloom& filter, const BytesBloom& other) {
       {"bloom MultiContains", 1,
        [=](int i) { RequireOk(filter.MultiContains(Keys(i).views).FirstFailure()); }},
       {"Buffered bloom Insert", 1,
-       [buffered = std::make_shared<BufferedBytesBloom>(filter.Buffered())](int i) {
+       [buffered = Shared(filter.Buffered())](int i) {
          for (const std::string& key : Keys(5'000 + i).texts) buffered->Insert(key);
          RequireOk(buffered->Flush());
        }},
@@ -367,31 +485,36 @@ std::vector<Row> GroupRows(Client& client) {
 }
 
 TEST_CASE("TheTableOfCostsIsTrue") {
-  Costs costs;
-  Client& client = costs.client();
-  const std::string value(kValueBytes, 'v');
-  std::vector<Row> rows;
-  const auto add = [&](std::vector<Row> more) {
-    rows.insert(rows.end(), std::make_move_iterator(more.begin()),
-                std::make_move_iterator(more.end()));
-  };
-  add(RecordRows(Open<BytesMap>(client, "hash", {.partitions = 1}), value));
-  add(OrderedRows(Open<BytesOrderedMap>(client, "ordered"), value));
-  add(QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
-                value));
-  add(LocalRows(Open<BytesMap>(client, "local", {.partitions = 1, .prefilter = "absent"}), value));
-  const NamespaceOptions of_filters = {.partitions = 1, .expected_items = 10'000};
-  add(BloomRows(Open<BytesBloom>(client, "filter", of_filters),
-                Open<BytesBloom>(client, "other", of_filters)));
-  add(GroupRows(client));
   std::map<std::string, Cost> table = TableRows();
-  for (const Row& row : rows) {
-    const Cost measured = costs.Measure(row);
-    INFO(row.name);
-    const auto said = table.find(row.name);
-    CHECK((said == table.end() ? "no row" : said->second.Text()) == measured.Text());
-    if (said != table.end()) table.erase(said);
-  }
+  const auto check = [&](Costs& costs, const std::vector<Row>& rows) {
+    for (const Row& row : rows) {
+      const Cost measured = costs.Measure(row);
+      INFO(row.name);
+      const auto said = table.find(row.name);
+      CHECK((said == table.end() ? "no row" : said->second.Text()) == measured.Text());
+      if (said != table.end()) table.erase(said);
+    }
+  };
+  const std::string value(kValueBytes, 'v');
+  Costs costs(1);
+  Client& client = costs.client();
+  check(costs, RecordRows(Open<BytesMap>(client, "hash", {.partitions = 1}), value));
+  check(costs, StreamRows(Open<BytesMap>(client, "large", {.partitions = 1})));
+  check(costs, SetRows(Open<HashSet<std::uint64_t>>(client, "set", {.partitions = 1})));
+  check(costs, OrderedRows(Open<BytesOrderedMap>(client, "ordered"), value));
+  check(costs,
+        QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
+                  Open<BytesQueue>(client, "empty"), value));
+  const NamespaceOptions with_prefilter = {
+      .partitions = 1, .prefilter = "absent", .expected_items = kFilterItems};
+  check(costs, LocalRows(Open<BytesMap>(client, "local", with_prefilter), value));
+  const NamespaceOptions of_filters = {.partitions = 1, .expected_items = kFilterItems};
+  check(costs, BloomRows(Open<BytesBloom>(client, "filter", of_filters),
+                         Open<BytesBloom>(client, "other", of_filters)));
+  check(costs, GroupRows(client));
+  Costs of_two(2);
+  check(of_two,
+        NodeAggregationRows(Open<BytesMap>(of_two.client(), "spread", {.partitions = 8}), value));
   for (const auto& [name, cost] : table) FAIL_CHECK("'" << name << "' is not measured");
 }
 
