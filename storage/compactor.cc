@@ -71,6 +71,8 @@ void Compactor::Begin(std::uint32_t victim) {
   segment.state = SegmentState::kCompacting;
   victim_ = victim;
   victim_at_ = std::max<std::uint32_t>(sizeof(SegmentHeader), segment.compacted_to);
+  const bool may_go = IsDurable(segment.stream) && segment.tombstone_records > 0;
+  oldest_ = may_go ? log_.OldestDurable(victim) : 0;
 }
 
 bool Compactor::RemoveExpired(Partition& partition, const RecordHeader& record) {
@@ -89,8 +91,10 @@ bool Compactor::MakeRoomFor(std::uint64_t location, std::uint64_t bytes) {
          Room::kReady;
 }
 
+// What is in the victim itself goes with it.
 bool Compactor::IsNeeded(const RecordHeader& tombstone) {
-  if (tombstone.type == RecordType::kDrop) return true;
+  if (tombstone.type == RecordType::kDrop) return oldest_ < tombstone.lsn;
+  if (oldest_ >= TombstoneBelow(tombstone)) return false;
   Partition* partition = finder_.FindLive(PartitionId(tombstone.partition));
   if (partition == nullptr || Lsn(tombstone.lsn) < partition->tombstone_floor()) return false;
   if (partition->store().HasKey(Log::KeyOf(tombstone))) return false;  // A newer put says more.

@@ -101,6 +101,7 @@ class Compactor final : public Reclaimer {
   std::vector<Returned> returned_;
   std::uint32_t victim_ = 0;  // 0: none.
   std::uint32_t victim_at_ = 0;
+  std::uint64_t oldest_ = 0;  // Of the durable segments beside it; 0: all it has is kept.
   std::uint32_t choose_from_ = 1;
   // A round over all segments: how many were looked at in vain, how many bytes were dead when it
   // began, and the largest share asked for on the way.

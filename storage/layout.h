@@ -25,7 +25,7 @@ enum class RecordType : std::uint8_t {
   kPad = 1,        // Skips `value_bytes`, to a 4 KiB boundary.
   kPut = 2,        // Key and value.
   kPutExtent = 3,  // Key, segment numbers of the extent (4 bytes each), the value's remainder.
-  kTombstone = 4,  // Key only.
+  kTombstone = 4,  // Key only; see TombstoneBelow.
   kDrop = 5,       // Of a partition: its records in segments with numbers below `lsn` are gone.
 };
 
@@ -47,12 +47,12 @@ struct RecordHeader {
                          // Of a copy in the read cache this and `reserved` are its home's location.
   std::uint32_t sequence;     // Odd while the record is being changed in place; see kSequenceRead.
   std::uint64_t lsn;          // Version: Lsn::value().
-  std::uint32_t value_bytes;  // Of the whole value, extents included.
+  std::uint32_t value_bytes;  // Of the whole value, extents included; see TombstoneBelow.
   std::uint16_t key_bytes;
   RecordType type;
   std::uint8_t flags;
   std::uint32_t partition;  // PartitionId::value().
-  std::uint32_t reserved;   // 0.
+  std::uint32_t reserved;   // 0, but for copies and tombstones.
 };
 static_assert(sizeof(RecordHeader) == 32);
 static_assert(alignof(RecordHeader) == 8);
@@ -79,6 +79,16 @@ constexpr std::uint64_t HomeOf(const RecordHeader& copy) {
 constexpr void SetHome(RecordHeader& copy, std::uint64_t home) {
   copy.crc32c = static_cast<std::uint32_t>(home);
   copy.reserved = static_cast<std::uint32_t>(home >> 32);
+}
+
+// What a tombstone is kept for lies in segments with numbers below this one; when these are gone it
+// says nothing any more. Where a value has its size, and in `reserved`.
+constexpr std::uint64_t TombstoneBelow(const RecordHeader& tombstone) {
+  return tombstone.reserved | std::uint64_t{tombstone.value_bytes} << 32;
+}
+constexpr void SetTombstoneBelow(RecordHeader& tombstone, std::uint64_t number) {
+  tombstone.reserved = static_cast<std::uint32_t>(number);
+  tombstone.value_bytes = static_cast<std::uint32_t>(number >> 32);
 }
 
 inline constexpr std::size_t kRecordAlign = 8;

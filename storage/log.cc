@@ -48,7 +48,7 @@ Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_cla
     index = segments_.Begin(SegmentKind::kLog, stream, memory_class);
   }
   if (index == 0) {
-    if (slot != kNoSlot) durable_target_->ReleaseSlot(static_cast<std::uint32_t>(slot), false);
+    if (slot != kNoSlot) durable_target_->ReleaseSlot(static_cast<std::uint32_t>(slot), 0);
     return Room::kNone;
   }
   if (slot != kNoSlot) segments_[index].slot = static_cast<std::uint32_t>(slot + 1);
@@ -121,8 +121,12 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
   std::uint64_t location = 0;
   std::byte* at = TakeSpace(stream, bytes, &location);
   Encode(change, type, lsn, bytes, at);
-  if (tombstone) CountTombstone(location, bytes);
-  if (!tombstone && change.expiry_ms != 0) NoteExpiry(location, change.expiry_ms);
+  if (tombstone) {
+    CountTombstone(location, bytes);
+    SetTombstoneBelow(*reinterpret_cast<RecordHeader*>(at), segments_.next_number());
+  } else if (change.expiry_ms != 0) {
+    NoteExpiry(location, change.expiry_ms);
+  }
   return location;
 }
 
@@ -282,8 +286,9 @@ void Log::FreeDead() {
     const std::uint32_t slot = std::exchange(segment.slot, 0);
     const bool durable = IsDurable(segment.stream);
     const bool written = segment.written_to != 0;
+    const std::uint64_t number = segment.number;
     segments_.Free(index);
-    if (slot != 0 && durable) durable_target_->ReleaseSlot(slot - 1, written);
+    if (slot != 0 && durable) durable_target_->ReleaseSlot(slot - 1, written ? number : 0);
     if (slot != 0 && !durable) spill_target_->ReleaseSlot(slot - 1);
     return true;
   });

@@ -23,6 +23,8 @@ class FetchedRecords;
 
 // Blocks that puts which can wait leave to indexes and partitions, which cannot.
 inline constexpr std::uint64_t kBlocksLeftMax = 1;
+// Of a segment; above all that there are.
+inline constexpr std::uint64_t kNoNumber = ~0ull;
 
 // What making room did.
 enum class Room : std::uint8_t {
@@ -62,8 +64,10 @@ class DurableTarget {
   virtual std::uint64_t TakeSlot(MemoryClass memory_class) = 0;
   // Nothing in it changes any more: it goes to its slot.
   virtual void NoteSealed(std::uint32_t segment) = 0;
-  // Its segment is gone. `written`: the device may have some of it.
-  virtual void ReleaseSlot(std::uint32_t slot, bool written) = 0;
+  // Its segment is gone. `number`: of that segment, if the device may have some of it; else 0.
+  virtual void ReleaseSlot(std::uint32_t slot, std::uint64_t number) = 0;
+  // The least number of a segment that is gone and may still count after a crash; kNoNumber: none.
+  virtual std::uint64_t OldestReleased() const = 0;
   // Segments are on their way to the device, and may leave DRAM then.
   virtual bool IsWriting() const = 0;
   // Compaction is to keep so many slots free. 0: nothing is durable.
@@ -313,6 +317,15 @@ class Log {
   // with one of the same id: what lies in segments with numbers below the one that it returns. 0:
   // it could not be noted.
   std::uint64_t NoteDrop(PartitionId id);
+
+  // ---- What tombstones are kept for.
+  // The least number of a durable segment, `but` left out, that may count after a crash; kNoNumber:
+  // there is none.
+  std::uint64_t OldestDurable(std::uint32_t but) const;
+  // The segment to be compacted next so that tombstones can go: the oldest durable one, once they
+  // are more than four segments and than a quarter of what durable streams have: then 160 bytes are
+  // moved for a tombstone of 40 that goes. 0: none, or not now. Looks at all segments.
+  std::uint32_t OldestForTombstones();
 
   // While set, making room never reclaims: the reclaimer itself is at work.
   void set_reclaiming(bool reclaiming) { reclaiming_ = reclaiming; }

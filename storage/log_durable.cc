@@ -8,6 +8,13 @@
 #include "storage/log.h"
 
 namespace tidepool::storage {
+namespace {
+
+constexpr std::uint64_t kTombstoneSegments = 4;
+// Segments begun since an open one, which is then sealed if tombstones are kept for what it has.
+constexpr std::uint64_t kOpenAgeMax = 4;
+
+}  // namespace
 
 Log::OpenEnd Log::Cut(Stream stream) {
   TP_CHECK(IsDurable(stream));
@@ -101,6 +108,44 @@ std::uint64_t Log::NoteDrop(PartitionId id) {
   drop->lsn = below;
   CountTombstone(location, sizeof(RecordHeader));
   return below;
+}
+
+std::uint64_t Log::OldestDurable(std::uint32_t but) const {
+  std::uint64_t oldest = durable_target_ == nullptr ? kNoNumber : durable_target_->OldestReleased();
+  for (std::uint32_t index = 1; index < segments_.end(); ++index) {
+    const Segment& segment = segments_[index];
+    if (segment.state == SegmentState::kFree || !IsDurable(segment.stream) || index == but)
+      continue;
+    oldest = std::min(oldest, segment.number);
+  }
+  return oldest;
+}
+
+std::uint32_t Log::OldestForTombstones() {
+  if (tombstone_bytes_ <= kTombstoneSegments * segment_bytes_) return 0;
+  std::uint64_t durable_bytes = 0;
+  std::uint32_t oldest = 0;
+  for (std::uint32_t index = 1; index < segments_.end(); ++index) {
+    const Segment& segment = segments_[index];
+    if (segment.state == SegmentState::kFree || !IsDurable(segment.stream)) continue;
+    durable_bytes += segment.live;
+    if (oldest == 0 || segment.number < segments_[oldest].number) oldest = index;
+  }
+  if (oldest == 0 || tombstone_bytes_ <= durable_bytes / 4) return 0;
+  const Segment& segment = segments_[oldest];
+  if (segment.state == SegmentState::kOpen) {
+    // Where little is appended it would stay the oldest for ever.
+    Open& open = open_[static_cast<int>(segment.stream)];
+    if (open.left != 0 && segment.used != sizeof(SegmentHeader) &&
+        segments_.AgeOf(segment) > kOpenAgeMax) {
+      Seal(oldest);
+      open = {};
+    }
+    return 0;
+  }
+  const bool is_whole =
+      segment.state == SegmentState::kSealed || segment.state == SegmentState::kSpilled;
+  return is_whole && segment.marked && segment.pins == 0 && !segment.unsound ? oldest : 0;
 }
 
 }  // namespace tidepool::storage

@@ -60,9 +60,20 @@ std::uint64_t Marker::TakeSlot(MemoryClass memory_class) {
   return volume_.AllocateSlot();
 }
 
-void Marker::ReleaseSlot(std::uint32_t slot, bool written) {
-  if (!written) return volume_.FreeSlot(slot);
-  released_.push_back({slot, sequence_ + 1, false});
+void Marker::ReleaseSlot(std::uint32_t slot, std::uint64_t number) {
+  if (number == 0) return volume_.FreeSlot(slot);
+  released_.push_back({slot, number, sequence_ + 1, false});
+}
+
+std::uint64_t Marker::OldestReleased() const {
+  std::uint64_t oldest = kNoNumber;
+  for (const Released& released : released_) oldest = std::min(oldest, released.number);
+  for (const Io& io : ios_) {
+    if (io.what == Io::What::kReadHeader || io.what == Io::What::kWipeHeader) {
+      oldest = std::min(oldest, io.number);
+    }
+  }
+  return oldest;
 }
 
 void Marker::NoteSealed(std::uint32_t segment) {
@@ -235,6 +246,7 @@ void Marker::ReleaseSlots() {
     Io io;
     io.what = Io::What::kReadHeader;
     io.slot = released.slot;
+    io.number = released.number;
     io.block = std::make_shared<BlockBuffer>(kDeviceBlockBytes);
     StartIo(io);
     return true;
@@ -392,7 +404,7 @@ void Marker::Finish(const DeviceCompletion& completion) {
 void Marker::FinishHeader(Io io, int error) {
   if (error != 0) return Fail(error, "wipe a header");
   if (io.what == Io::What::kWipeHeader) {
-    released_.push_back({io.slot, sequence_ + 1, true});
+    released_.push_back({io.slot, io.number, sequence_ + 1, true});
   } else if (failed_ == StatusCode::kOk) {
     std::memset(io.block->data(), 0, sizeof(SegmentHeader));
     io.what = Io::What::kWipeHeader;

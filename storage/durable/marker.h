@@ -81,7 +81,8 @@ class Marker final : public DurableTarget {
   // DurableTarget
   std::uint64_t TakeSlot(MemoryClass memory_class) override;
   void NoteSealed(std::uint32_t segment) override;
-  void ReleaseSlot(std::uint32_t slot, bool written) override;
+  void ReleaseSlot(std::uint32_t slot, std::uint64_t number) override;
+  std::uint64_t OldestReleased() const override;
   bool IsWriting() const override { return failed_ == StatusCode::kOk && unwritten_ > 0; }
   std::uint64_t SlotsWanted() const override { return in_use_ ? 2 * slots_kept_ : 0; }
 
@@ -102,6 +103,7 @@ class Marker final : public DurableTarget {
     // kReadHeader, kWipeHeader: of this slot the first block, of which nothing but the header may
     // change: half a write must leave the segment whole, or no segment.
     std::uint32_t slot = 0;
+    std::uint64_t number = 0;  // Of the segment that was there.
     std::shared_ptr<BlockBuffer> block;
     std::size_t device = 0;
   };
@@ -119,6 +121,7 @@ class Marker final : public DurableTarget {
   };
   struct Released {
     std::uint32_t slot = 0;
+    std::uint64_t number = 0;  // Of the segment that was there.
     std::uint64_t behind = 0;  // The mark that must be durable first.
     bool wiped = false;
   };

@@ -134,6 +134,7 @@ class Spiller final : public SpillTarget {
   bool KeepOn(absl::FunctionRef<bool()> done);
   void Keep(const RecordHeader& record, std::uint64_t location, bool copy);
   std::uint32_t ChooseReturn(std::uint64_t now_ms);
+  std::uint32_t ChooseOldest(std::uint64_t now_ms);
   void ReturnOne(std::uint64_t now_ms);
   std::uint32_t TakeIo();
   void StartIo(std::uint32_t io);
@@ -182,6 +183,7 @@ class Spiller final : public SpillTarget {
   std::vector<std::uint32_t> leaving_;  // That is done; views of them are in use.
   std::uint32_t returns_ = 0;           // Under way.
   std::uint32_t choose_from_ = 1;
+  std::uint64_t oldest_not_before_ms_ = 0;
   bool broken_ = false;  // A write has failed.
   SpillCounters counters_;
 };

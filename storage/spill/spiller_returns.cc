@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kReturnsMax = 2;
 constexpr std::uint32_t kReturnSampleSegments = 4096;
+constexpr std::uint64_t kOldestPauseMs = 1000;
 
 }  // namespace
 
@@ -46,14 +47,21 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
   return best;
 }
 
+// What holds tombstones back goes first: it is looked for once per second, and then until none
+// does.
+std::uint32_t Spiller::ChooseOldest(std::uint64_t now_ms) {
+  if (now_ms < oldest_not_before_ms_) return 0;
+  const std::uint32_t oldest = log_.OldestForTombstones();
+  if (oldest == 0) oldest_not_before_ms_ = now_ms + kOldestPauseMs;
+  return oldest;
+}
+
 void Spiller::ReturnOne(std::uint64_t now_ms) {
+  if (broken_ || returns_ + compactor_.returned() >= kReturnsMax) return;
   const std::uint64_t wanted =
       std::max({volume_.slot_count() / 16, SlotsKept() + 2, durable_.SlotsWanted()});
-  if (broken_ || returns_ + compactor_.returned() >= kReturnsMax ||
-      volume_.slots_free() >= wanted) {
-    return;
-  }
-  const std::uint32_t segment = ChooseReturn(now_ms);
+  std::uint32_t segment = ChooseOldest(now_ms);
+  if (segment == 0 && volume_.slots_free() < wanted) segment = ChooseReturn(now_ms);
   if (segment == 0) return;
   if (log_.segments()[segment].state == SegmentState::kSealed) return compactor_.Compact(segment);
   const std::uint64_t frame = log_.memory().AllocateBlock(MemoryClass::kReserve);

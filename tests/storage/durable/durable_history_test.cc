@@ -36,7 +36,10 @@ struct Change {
 class History {
  public:
   explicit History(std::uint64_t seed)
-      : random_(seed), node_(Options(seed, random_)), seed_(seed) {}
+      : random_(seed),
+        node_(Options(seed, random_)),
+        seed_(seed),
+        key_filling_(Below(3) == 0 ? 900 : 0, 'k') {}
 
   void Run() {
     const int lives = 2 + static_cast<int>(Below(3));
@@ -69,7 +72,7 @@ class History {
   static PartitionId Id(int i) {
     return PartitionId(NamespaceId(1), static_cast<std::uint32_t>(i));
   }
-  std::string KeyOf(std::uint64_t i) const { return "key" + std::to_string(i); }
+  std::string KeyOf(std::uint64_t i) const { return "key" + std::to_string(i) + key_filling_; }
   static PartitionOptions OptionsOf(int i) {
     PartitionOptions options;
     options.durability = i == kSyncPartition ? Durability::kSync : Durability::kAsync;
@@ -378,6 +381,7 @@ class History {
   std::mt19937_64 random_;
   DurableNode node_;
   const std::uint64_t seed_;
+  const std::string key_filling_;  // Large tombstones, so that there are enough to be worth a move.
   std::uint32_t term_ = 0;
   int values_ = 0;
   std::array<Partition*, kPartitions> partitions_{};

@@ -97,6 +97,31 @@ TEST_CASE("WhatWasNotMarkedIsGoneForGood") {
   CHECK(node.Text(partition, "other") == "of the second life");
 }
 
+// Keys that come once, among some that stay: else deletes would fill the device.
+TEST_CASE("TombstonesGoWhenWhatTheyAreKeptForIsGone") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  const std::string value(300, 'v');
+  for (int i = 0; i < 100; ++i) node.Put(partition, "stays" + KeyOf(i), value);
+  const std::string long_key(200, 'k');
+  std::uint64_t largest = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    REQUIRE(node.Put(partition, long_key + KeyOf(i), value).code == StatusCode::kOk);
+    REQUIRE(node.Delete(partition, long_key + KeyOf(i)).code == StatusCode::kOk);
+    node.AdvanceMs(20);
+    for (int n = 0; n < 4; ++n) node.Work();
+    largest = std::max(largest, node.core->usage().tombstone_bytes);
+  }
+  // All of them would be 1.2 MB.
+  CHECK(largest > 0);
+  CHECK(largest < 200'000);
+  node.core->CheckInvariants();
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  partition = Again(node);
+  CHECK(node.report.partitions[0].records == 100);
+}
+
 TEST_CASE("UpdatesInPlaceLeaveWhatIsMarkedAlone") {
   DurableNode node({});
   Partition* partition = First(node);
