@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "cli/text.h"
 #include "proto/cluster_file/file_io.h"
@@ -21,6 +23,13 @@ namespace tidepool::cli {
 namespace {
 
 constexpr const char* kDaemon = "kvd";
+
+std::string FirstLine(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
 
 Status SpawnError(const std::string& program, int error) {
   StatusCode code = StatusCode::kInternal;
@@ -85,11 +94,19 @@ bool ChildHasEnded(pid_t pid) { return waitpid(pid, nullptr, WNOHANG) == pid; }
 bool IsDaemonAlive(pid_t pid) {
   if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
   // The number may belong to another program by now, or to one that ended and was not waited for.
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string stat;
-  std::getline(file, stat);
-  const std::size_t name = stat.find(std::string("(") + kDaemon + ") ");
-  return name != std::string::npos && stat[stat.find(") ", name) + 2] != 'Z';
+  const std::string folder = "/proc/" + std::to_string(pid);
+  if (FirstLine(folder + "/stat").find(std::string("(") + kDaemon + ") ") == std::string::npos) {
+    return false;
+  }
+  // Of a process that ends the first thread may be gone while another still holds its port.
+  std::error_code error;
+  std::filesystem::directory_iterator thread(folder + "/task", error);
+  for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
+    const std::string stat = FirstLine(thread->path() / "stat");
+    const std::size_t state = stat.rfind(") ");  // Behind a name, which may be anything.
+    if (state != std::string::npos && stat[state + 2] != 'Z' && stat[state + 2] != 'X') return true;
+  }
+  return false;
 }
 
 std::string LastLine(const std::string& path) {
