@@ -117,10 +117,10 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
                   "start the daemons with --nvm-dir, or make the namespace volatile");
   }
   if (options.durability != Durability::kVolatile) {
-    if (options.kind != Kind::kHash) {
+    if (options.kind == Kind::kBloom) {
       return Status(StatusCode::kUnimplemented,
-                    "only hash namespaces can be durable so far, and partition " +
-                        std::to_string(id.value()) + " is of another kind",
+                    "filters cannot be durable so far, and partition " +
+                        std::to_string(id.value()) + " is one",
                     "make the namespace volatile");
     }
     if (std::find(unnoted_drops_.begin(), unnoted_drops_.end(), id) != unnoted_drops_.end()) {

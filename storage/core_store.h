@@ -92,7 +92,7 @@ class CoreStore final : private PartitionFinder {
 
   // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted,
   // kFailedPrecondition (it is to be durable, and there is no volume; or kSync, and Recover was not
-  // called), kUnimplemented (it is to be durable, and is of another kind than hash).
+  // called), kUnimplemented (it is to be durable, and is of kind bloom).
   Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
   // Null if this core does not hold it. One hash look-up.
   Partition* Find(PartitionId id) const {

@@ -194,8 +194,8 @@ HashOutcome HashStore::Ttl(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
   return outcome;
 }
 
-bool HashStore::BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags) {
-  return key.size() > limits::kKeyBytesMax || value_bytes > limits::kValueBytesMax ||
+bool HashStore::BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags) const {
+  return key.size() > key_bytes_max_ || value_bytes > limits::kValueBytesMax ||
          (value_flags & ~kCounterFlags) != 0 || value_flags == kCounterFlags ||
          (value_flags != 0 && value_bytes != 8);
 }
@@ -486,11 +486,13 @@ void HashStore::EraseUnread(Bytes key, std::uint64_t location) {
   partition_.Publish(change);
 }
 
-bool HashStore::Adopt(std::uint64_t hash, std::uint64_t location, std::uint64_t payload_bytes) {
-  if (!index_.MakeRoom(hash)) return false;
-  index_.Insert(hash, location, Reader());
-  if (absent_ != nullptr) absent_->NoteAdded(hash);
-  payload_bytes_ += payload_bytes;
+bool HashStore::Adopt(const AdoptedRecord& record) {
+  if (!index_.MakeRoom(record.hash)) return false;
+  if (order_ != nullptr && !order_->MakeRoom(record.key)) return false;
+  index_.Insert(record.hash, record.location, Reader());
+  if (absent_ != nullptr) absent_->NoteAdded(record.hash);
+  if (order_ != nullptr) order_->Insert(record.key, record.location, record.expires);
+  payload_bytes_ += record.payload_bytes;
   return true;
 }
 

@@ -12,6 +12,7 @@
 
 #include "proto/base/bytes.h"
 #include "proto/base/ids.h"
+#include "proto/base/limits.h"
 #include "proto/base/status.h"
 #include "storage/layout.h"
 #include "storage/log.h"
@@ -127,12 +128,16 @@ class HashStore : public Store {
               std::uint64_t expiry_ms, Lsn version);
 
   // Recovery: a record that lies where an earlier incarnation has written it, and whose key is not
-  // there yet. Needs not be in DRAM. False: no memory for the index.
-  bool Adopt(const RecordHeader& record, std::uint64_t location);
-
-  // Recovery: a record that lies where an earlier incarnation has written it, and whose key is not
-  // there yet; it needs not be in DRAM. False: no memory for the index.
-  bool Adopt(std::uint64_t hash, std::uint64_t location, std::uint64_t payload_bytes);
+  // there yet; it needs not be in DRAM.
+  struct AdoptedRecord {
+    std::uint64_t hash = 0;
+    std::uint64_t location = 0;
+    std::uint64_t payload_bytes = 0;  // Key and value.
+    Bytes key;                        // Of an ordered partition.
+    bool expires = false;
+  };
+  // False: no memory for the index.
+  bool Adopt(const AdoptedRecord& record);
 
   // Returns: kOk, kNotFound, kFailedPrecondition (`if_version` is not 0 and differs). Works on a
   // full store.
@@ -212,7 +217,10 @@ class HashStore : public Store {
   HashStore(Partition& partition, Log& log, CoreMemory& memory, const TagIndexOptions& options);
 
   // From now on `order` leads to every record too, in the order of keys. Before the first record.
-  void KeepOrder(TreeIndex* order) { order_ = order; }
+  void KeepOrder(TreeIndex* order, std::size_t key_bytes_max) {
+    order_ = order;
+    key_bytes_max_ = key_bytes_max;
+  }
   RecordView ViewOf(std::uint64_t location);
   // Of a record that cannot be read any more; its key is known otherwise.
   void EraseUnread(Bytes key, std::uint64_t location);
@@ -264,7 +272,7 @@ class HashStore : public Store {
   bool AddChainAgain(std::uint64_t bucket);
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
-  static bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags);
+  bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags) const;
   // Of a large value all must be in DRAM: else it is wanted, and nothing is set.
   void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
   // What is not read needs not be.
@@ -308,6 +316,7 @@ class HashStore : public Store {
   TagIndex index_;
   std::uint64_t expected_records_;  // For which the index still has to be made ready.
   TreeIndex* order_ = nullptr;      // Of an ordered partition: refers to the same records.
+  std::size_t key_bytes_max_ = limits::kKeyBytesMax;
   // At most one of them.
   std::unique_ptr<AbsentFilter> absent_;
   std::unique_ptr<AdmissionFilter> admission_;

@@ -27,6 +27,7 @@ enum class RecordType : std::uint8_t {
   kPutExtent = 3,  // Key, segment numbers of the extent (4 bytes each), the value's remainder.
   kTombstone = 4,  // Key only; see TombstoneBelow.
   kDrop = 5,       // Of a partition: its records in segments with numbers below `lsn` are gone.
+  kLease = 6,      // Key of an item that was delivered, and its LeaseNote.
 };
 
 enum RecordFlag : std::uint8_t {
@@ -90,6 +91,17 @@ constexpr void SetTombstoneBelow(RecordHeader& tombstone, std::uint64_t number) 
   tombstone.reserved = static_cast<std::uint32_t>(number);
   tombstone.value_bytes = static_cast<std::uint32_t>(number >> 32);
 }
+
+// What a queue remembers of an item that was delivered under a lease.
+struct LeaseNote {
+  std::uint64_t deadline_ms = 0;    // By the owner's wall time; 0: it is ready again.
+  std::uint64_t visibility_ms = 0;  // What a lease gets again under a new owner.
+  std::uint64_t consumer = 0;       // Whatever the caller knows the consumer by.
+  std::uint64_t deliveries = 0;     // This one included.
+  std::uint64_t value_bytes = 0;    // Of the item, whose record may not be in DRAM.
+};
+static_assert(sizeof(LeaseNote) == 40);
+static_assert(std::has_unique_object_representations_v<LeaseNote>);
 
 inline constexpr std::size_t kRecordAlign = 8;
 inline constexpr std::size_t kExpiryTrailerBytes = 8;

@@ -23,8 +23,7 @@ std::uint8_t Log::FlagsOf(const LogRecord& change) {
 }
 
 std::uint64_t Log::BytesFor(const LogRecord& change) const {
-  return EncodedBytes(
-      change, change.type == LogRecordType::kPut ? RecordType::kPut : RecordType::kTombstone);
+  return EncodedBytes(change, RecordTypeOf(change.type));
 }
 
 Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_class) {

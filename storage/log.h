@@ -154,7 +154,8 @@ class Log {
     if (record.type == RecordType::kPut) [[likely]]
       return record.value_bytes;
     if (record.type != RecordType::kPutExtent) {
-      return record.type == RecordType::kPad ? record.value_bytes : 0;
+      const bool has_value = record.type == RecordType::kPad || record.type == RecordType::kLease;
+      return has_value ? record.value_bytes : 0;
     }
     return ShapeOfExtent(record.value_bytes, segment_bytes_).stored_bytes();
   }
@@ -188,6 +189,9 @@ class Log {
     if (open_[static_cast<int>(stream)].left >= bytes) [[likely]]
       return Room::kReady;
     return RollSegment(stream, bytes, memory_class);
+  }
+  bool HasRoom(Stream stream, std::uint64_t bytes) const {
+    return open_[static_cast<int>(stream)].left >= bytes;
   }
   // Room must have been made. Returns its location; the record is not yet referred to by anything.
   std::uint64_t Append(Stream stream, const LogRecord& change, RecordType type, Lsn lsn);

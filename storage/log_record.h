@@ -19,9 +19,26 @@ enum class LogRecordType : std::uint8_t {
   kDelete = 2,  // The key is gone, if it was there.
   kExpire = 3,  // As kDelete, because its time had passed: decided by the owner, obeyed by others.
   // ---- Of items in queues, whose pushes are puts, and whose pops and acks are deletes.
-  kLease = 4,    // The item is its consumer's now; `value` is a LeaseNote (queue_store.h).
-  kRelease = 5,  // The item is ready again, at its old place: refused by its consumer, or overdue.
+  kLease = 4,  // The item is its consumer's now; `value` is a LeaseNote.
+  // The item is ready again, at its old place: refused by its consumer, or overdue. With what stays
+  // of its LeaseNote.
+  kRelease = 5,
 };
+
+// What of it goes to a log.
+constexpr RecordType RecordTypeOf(LogRecordType type) {
+  switch (type) {
+    case LogRecordType::kPut:
+      return RecordType::kPut;
+    case LogRecordType::kDelete:
+    case LogRecordType::kExpire:
+      return RecordType::kTombstone;
+    case LogRecordType::kLease:
+    case LogRecordType::kRelease:
+      break;
+  }
+  return RecordType::kLease;
+}
 
 // Self-contained. The views must live until Apply returns; a sink that needs more copies them.
 struct LogRecord {

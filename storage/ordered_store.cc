@@ -6,6 +6,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/key_hash.h"
+#include "storage/partition.h"
 #include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
@@ -29,7 +30,11 @@ constexpr std::uint64_t kCountLeaves = 4;
 OrderedStore::OrderedStore(Partition& partition, Log& log, CoreMemory& memory,
                            const TagIndexOptions& options, const TreeIndexOptions& tree)
     : HashStore(partition, log, memory, options), keys_(log), tree_(memory, &keys_, tree) {
-  KeepOrder(&tree_);
+  KeepOrder(&tree_,
+            partition.is_durable() ? limits::kDurableOrderedKeyBytesMax : limits::kKeyBytesMax);
+  // With the pages of tests they would stay in DRAM, and be lost.
+  TP_CHECK(!partition.is_durable() ||
+           tree_.whole_key_bytes_max() >= limits::kDurableOrderedKeyBytesMax);
 }
 
 // In place: a view that is returned is stored in words and copied in pairs of them, which the

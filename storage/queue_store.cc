@@ -69,6 +69,8 @@ QueueStore::QueueStore(Partition& partition, Log& log, CoreMemory& memory,
       fresh_(memory) {
   if (partition.kind() == Kind::kPriority) tree_.emplace(memory, nullptr, tree);
   if (log.spills() && !partition.options().tombstones) stream_ = Stream::kSpill;
+  is_durable_ = partition.is_durable();
+  if (is_durable_) stream_ = Stream::kDurable;
 }
 
 // ---- Looking.
@@ -140,9 +142,8 @@ void QueueStore::VisitReady(absl::FunctionRef<bool(const Ref&)> visit) const {
     return;
   }
   if (!visit_returned(~0ull, ~0ull)) return;
-  for (std::uint64_t id = fresh_.begin(); id < fresh_.end(); ++id) {
-    const std::uint64_t* word = fresh_.Find(id);
-    if (word != nullptr && !visit({ItemKey::Make(false, 0, id), *word})) return;
+  for (std::uint64_t id = fresh_.begin(); id < fresh_.end(); id = fresh_.Next(id + 1)) {
+    if (!visit({ItemKey::Make(false, 0, id), *fresh_.Find(id)})) return;
   }
 }
 
@@ -227,6 +228,10 @@ PushOutcome QueueStore::Push(Bytes value, const PushOptions& options, std::uint6
     return refused;
   }
   if (value.size() > log_.extent_threshold_bytes()) {
+    if (is_durable_) {
+      refused.code = StatusCode::kUnimplemented;
+      return refused;
+    }
     ValueWriter writer(&log_, value.size());
     refused.code = writer.Write(0, value);
     if (refused.code != StatusCode::kOk) return refused;
@@ -242,6 +247,10 @@ PushOutcome QueueStore::Push(ValueWriter& value, const PushOptions& options, std
   PushOutcome outcome;
   if (value.value_bytes() > limits::kValueBytesMax || !value.Complete()) {
     outcome.code = StatusCode::kInvalidArgument;
+    return outcome;
+  }
+  if (is_durable_ && !value.segments_.empty()) {
+    outcome.code = StatusCode::kUnimplemented;
     return outcome;
   }
   LogRecord change;

@@ -46,17 +46,6 @@ struct ItemKey {
   std::uint64_t priority() const;  // 0 without one.
 };
 
-// The value of a LogRecord of type kLease.
-struct LeaseNote {
-  std::uint64_t deadline_ms = 0;    // By the owner's wall time.
-  std::uint64_t visibility_ms = 0;  // What a lease gets again under a new owner.
-  std::uint64_t consumer = 0;       // Whatever the caller knows the consumer by.
-  std::uint64_t deliveries = 0;     // This one included.
-  std::uint64_t value_bytes = 0;    // Of the item, whose record may not be in DRAM.
-};
-static_assert(sizeof(LeaseNote) == 40);
-static_assert(std::has_unique_object_representations_v<LeaseNote>);
-
 // An item as it is delivered. Views as StoredValue has them.
 struct QueueItem : StoredValue {
   std::uint64_t id = 0;
@@ -124,6 +113,9 @@ struct MovedItem {
 // Expired items are never delivered. One that expires while it is leased can still be acked.
 //
 // Every change is a LogRecord of one item, so that whoever obeys them in order has the same queue.
+// In a durable queue each is a record in the log too. A lease that has ended is one too many to
+// keep: where the log has no room for that it is left out, and after a crash the item is leased
+// again, for the time that its lease was for.
 //
 // Where Log::blocked() says so after an operation, it has met an item that must be fetched first:
 // what it returned means nothing, and it has changed nothing but what it does before anything else
@@ -141,7 +133,7 @@ class QueueStore final : public Store {
   using Visitor = absl::FunctionRef<bool(const QueueItem&)>;
 
   // Returns: kOk with id and version, kInvalidArgument (above 1 GiB), kResourceExhausted (see
-  // at_capacity).
+  // at_capacity), kUnimplemented (above Log::extent_threshold_bytes, in a durable queue).
   PushOutcome Push(Bytes value, const PushOptions& options, std::uint64_t now_ms);
   // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
   PushOutcome Push(ValueWriter& value, const PushOptions& options, std::uint64_t now_ms);
@@ -202,6 +194,18 @@ class QueueStore final : public Store {
   // The writer is empty after kOk and untouched else.
   StatusCode Import(const MovedItem& item, ValueWriter& value, std::uint64_t now_ms);
 
+  // ---- Recovery: into an empty queue, before anything else, in the order of their keys.
+  struct AdoptedItem {
+    ItemKey key;
+    std::uint64_t location = 0;  // Of its record, and of what tells of its lease; 0: none does.
+    std::uint64_t value_bytes = 0;
+    bool expires = false;
+    std::uint64_t note_location = 0;
+    LeaseNote note;
+  };
+  // A lease that was out gets its full time again. False: no memory.
+  bool Adopt(const AdoptedItem& item, std::uint64_t now_ms);
+
   // Of the heap, about: what leases cost beside the core's memory.
   std::uint64_t delivered_bytes() const;
 
@@ -238,6 +242,8 @@ class QueueStore final : public Store {
     std::uint64_t deliveries = 0;
     std::uint64_t deadline_ms = 0;
     std::uint64_t consumer = 0;
+    std::uint64_t note = 0;  // Of a durable queue: where the log has all this. 0: nowhere.
+    std::uint64_t visibility_ms = 0;
     bool leased() const { return deadline_ms != 0; }
   };
 
@@ -302,6 +308,8 @@ class QueueStore final : public Store {
   void ApplyPush(const LogRecord& change);
   void ApplyRemoval(const LogRecord& change);
   void ApplyLease(const LogRecord& change);
+  std::uint64_t AppendNote(const LogRecord& change, std::uint64_t before);
+  LeaseNote NoteReleased(std::uint64_t id) const;
   void ApplyRelease(const LogRecord& change);
   void EraseFresh(const ItemKey& key);
   // Nothing refers to the item any more, and its bytes count no more. Returns its location, or 0.
@@ -319,6 +327,7 @@ class QueueStore final : public Store {
   std::optional<TreeIndex> tree_;
   LocationDeque fresh_;
   Stream stream_ = Stream::kVolatile;
+  bool is_durable_ = false;
   // The other ready ones, as (priority, id). On the heap, so that a lease can always end: a page of
   // the tree may find no memory. They all stand in delivered_, which bounds them.
   std::set<std::pair<std::uint64_t, std::uint64_t>> returned_;

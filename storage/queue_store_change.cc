@@ -7,6 +7,13 @@
 #include "storage/queue_store.h"
 
 namespace tidepool::storage {
+namespace {
+
+// Of a note in the log, at most.
+constexpr std::uint64_t kNoteRecordBytes =
+    RecordBytes(sizeof(ItemKey::bytes), sizeof(LeaseNote), 0);
+
+}  // namespace
 
 Lsn QueueStore::Apply(const LogRecord& record) {
   if (record.type == LogRecordType::kExpire) {
@@ -46,16 +53,24 @@ Room QueueStore::MakeRoom(const LogRecord& change) {
     case LogRecordType::kDelete:
     case LogRecordType::kExpire:
       if (!partition_.options().tombstones || !HasKey(change.key)) return Room::kReady;
-      return log_.MakeRoom(Stream::kVolatile, log_.BytesFor(change), MemoryClass::kReserve);
+      return log_.MakeRoom(stream_, log_.BytesFor(change), MemoryClass::kReserve);
     case LogRecordType::kLease:
+      if (!is_durable_) break;  // On the heap.
+      // On a full store a queue is still emptied under leases.
+      return log_.MakeRoom(stream_, log_.BytesFor(change), MemoryClass::kReserve);
     case LogRecordType::kRelease:
-      break;  // On the heap.
+      if (!is_durable_) break;
+      if (log_.MakeRoom(stream_, kNoteRecordBytes, MemoryClass::kReserve) == Room::kMoved) {
+        return Room::kMoved;
+      }
+      break;  // Room or not.
   }
   return Room::kReady;
 }
 
 Lsn QueueStore::ApplyRoomed(LogRecord& change) {
   partition_.Stamp(change);
+  LeaseNote released;
   switch (change.type) {
     case LogRecordType::kPut:
       ApplyPush(change);
@@ -68,6 +83,9 @@ Lsn QueueStore::ApplyRoomed(LogRecord& change) {
       ApplyLease(change);
       break;
     case LogRecordType::kRelease:
+      released = NoteReleased(ItemKey::Of(change.key).id());
+      change.value = std::as_bytes(std::span(&released, 1));
+      change.value_bytes = change.value.size();
       ApplyRelease(change);
       break;
   }
@@ -109,9 +127,17 @@ void QueueStore::ApplyRemoval(const LogRecord& change) {
   const ItemKey key = ItemKey::Of(change.key);
   if (Locate(key) == 0) return;
   if (partition_.options().tombstones) {
-    log_.Append(Stream::kVolatile, change, RecordType::kTombstone, change.lsn);
+    log_.Append(stream_, change, RecordType::kTombstone, change.lsn);
   }
   Remove(key);
+}
+
+// What the log has of a lease, for which room was made; 0: it has nothing. What it had before
+// counts no more.
+std::uint64_t QueueStore::AppendNote(const LogRecord& change, std::uint64_t before) {
+  if (!is_durable_ || !log_.HasRoom(stream_, log_.BytesFor(change))) return before;
+  if (before != 0) log_.Kill(before);
+  return log_.Append(stream_, change, RecordType::kLease, change.lsn);
 }
 
 void QueueStore::ApplyLease(const LogRecord& change) {
@@ -134,8 +160,17 @@ void QueueStore::ApplyLease(const LogRecord& change) {
                .value_bytes = note.value_bytes,
                .deliveries = note.deliveries,
                .deadline_ms = note.deadline_ms,
-               .consumer = note.consumer};
+               .consumer = note.consumer,
+               .note = AppendNote(change, delivered.note),
+               .visibility_ms = note.visibility_ms};
   deadlines_.emplace(note.deadline_ms, key.id());
+}
+
+LeaseNote QueueStore::NoteReleased(std::uint64_t id) const {
+  const auto found = delivered_.find(id);
+  if (found == delivered_.end()) return {};
+  const Delivered& delivered = found->second;
+  return {0, delivered.visibility_ms, 0, delivered.deliveries, delivered.value_bytes};
 }
 
 void QueueStore::ApplyRelease(const LogRecord& change) {
@@ -146,6 +181,7 @@ void QueueStore::ApplyRelease(const LogRecord& change) {
   TP_CHECK(deadlines_.erase({delivered.deadline_ms, key.id()}) == 1);
   delivered.deadline_ms = 0;
   delivered.consumer = 0;
+  delivered.note = AppendNote(change, delivered.note);
   returned_.emplace(key.priority(), key.id());
 }
 
@@ -195,6 +231,7 @@ std::uint64_t QueueStore::Unlink(const ItemKey& key) {
   } else {
     TP_CHECK(returned_.erase({key.priority(), id}) == 1);
   }
+  if (found->second.note != 0) log_.Kill(found->second.note);
   delivered_.erase(found);
   return location;
 }
@@ -217,6 +254,11 @@ bool QueueStore::HasKey(Bytes key) { return Locate(ItemKey::Of(key)) != 0; }
 
 std::uint64_t* QueueStore::FindSlot(const RecordHeader& record, std::uint64_t location) {
   const ItemKey key = ItemKey::Of(Log::KeyOf(record));
+  if (record.type == RecordType::kLease) {
+    const auto noted = delivered_.find(key.id());
+    return noted != delivered_.end() && noted->second.note == location ? &noted->second.note
+                                                                       : nullptr;
+  }
   if (Locate(key) != location) return nullptr;
   if (const auto found = delivered_.find(key.id()); found != delivered_.end()) {
     return &found->second.location;
@@ -260,6 +302,7 @@ void QueueStore::VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) cons
   });
   for (const auto& [id, delivered] : delivered_) {
     if (delivered.leased()) visit(delivered.location);
+    if (delivered.note != 0) visit(delivered.note);
   }
 }
 
@@ -284,7 +327,7 @@ void QueueStore::CheckInvariants() const {
   };
   VisitReady([&](const Ref& ref) {
     TP_CHECK(AsText(last.view()) < AsText(ref.key.view()));
-    TP_CHECK(ref.key.id() < next_id_);
+    TP_CHECK(ref.key.id() < NextId());
     TP_CHECK(Locate(ref.key) == ref.location);
     if (delivered_.contains(ref.key.id())) ready_again.insert(ref.key.id());
     check_record(ref.key, ref.location);
@@ -295,7 +338,7 @@ void QueueStore::CheckInvariants() const {
   std::uint64_t leased = 0;
   for (const auto& [id, delivered] : delivered_) {
     const ItemKey key = KeyOf(id, delivered);
-    TP_CHECK(id < next_id_);
+    TP_CHECK(id < NextId());
     TP_CHECK(delivered.deliveries > 0);
     TP_CHECK(ready_again.contains(id) != delivered.leased());
     TP_CHECK(returned_.contains({key.priority(), id}) != delivered.leased());

@@ -48,12 +48,8 @@ QueueStore::Ref QueueStore::PassImage(ImagePlace* place) const {
     return next;
   }
   std::uint64_t& id = place->last.second;
-  for (id = std::max(id + 1, fresh_.begin()); id < fresh_.end(); ++id) {
-    if (const std::uint64_t* word = fresh_.Find(id); word != nullptr) {
-      return {ItemKey::Make(false, 0, id), *word};
-    }
-  }
-  return {};
+  id = fresh_.Next(id + 1);
+  return id < fresh_.end() ? Ref{ItemKey::Make(false, 0, id), *fresh_.Find(id)} : Ref{};
 }
 
 // What comes next is fetched together.
@@ -172,6 +168,42 @@ StatusCode QueueStore::ImportChange(const MovedItem& item, LogRecord& change,
     fresh_.Append(item.id, location);
   }
   return StatusCode::kOk;
+}
+
+// Ids go on with those of the term under which it is served again, so that none is given twice.
+bool QueueStore::Adopt(const AdoptedItem& item, std::uint64_t now_ms) {
+  const std::uint64_t id = item.key.id();
+  expires_ = expires_ || item.expires;
+  if (item.note_location == 0) {
+    if (by_priority()) {
+      if (!tree_->MakeRoom(item.key.view())) return false;
+      tree_->Insert(item.key.view(), item.location, false);
+    } else {
+      if (!fresh_.MakeRoom(id)) return false;
+      fresh_.Append(id, item.location);
+    }
+  } else {
+    const bool leased = item.note.deadline_ms != 0;
+    const std::uint64_t visibility_ms = item.note.visibility_ms;
+    const std::uint64_t deadline_ms = !leased                           ? 0
+                                      : now_ms + visibility_ms < now_ms ? kNeverMs
+                                                                        : now_ms + visibility_ms;
+    delivered_[id] = {.location = item.location,
+                      .priority = item.key.priority(),
+                      .value_bytes = item.value_bytes,
+                      .deliveries = item.note.deliveries,
+                      .deadline_ms = deadline_ms,
+                      .consumer = item.note.consumer,
+                      .note = item.note_location,
+                      .visibility_ms = item.note.visibility_ms};
+    if (leased) {
+      deadlines_.emplace(deadline_ms, id);
+    } else {
+      returned_.emplace(item.key.priority(), id);
+    }
+  }
+  payload_bytes_ += item.key.size + item.value_bytes;
+  return true;
 }
 
 }  // namespace tidepool::storage

@@ -12,6 +12,9 @@ namespace tidepool::limits {
 
 // Keys, values, names.
 inline constexpr std::size_t kKeyBytesMax = 16'384;
+// Of a durable namespace of kind ordered: the order of its keys is held in memory, where a record,
+// with the rest of a longer key, need not be.
+inline constexpr std::size_t kDurableOrderedKeyBytesMax = 400;
 inline constexpr std::uint64_t kValueBytesMax = 1ull << 30;
 inline constexpr std::size_t kNamespaceNameBytesMax = 200;
 inline constexpr std::size_t kTypeNameBytesMax = 1'024;

@@ -72,8 +72,7 @@ std::byte* CommitRing::TakeSpace(std::size_t bytes) {
 
 std::uint64_t CommitRing::Add(const LogRecord& change) {
   ++position_;
-  const RecordType type =
-      change.type == LogRecordType::kPut ? RecordType::kPut : RecordType::kTombstone;
+  const RecordType type = RecordTypeOf(change.type);
   const std::uint64_t bytes = Log::EncodedBytes(change, type);
   if (bytes > std::min(kRecordBytesMax, ring_bytes_ / 4)) {
     for_marks_.push_back(position_);

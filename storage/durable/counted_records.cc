@@ -4,6 +4,12 @@
 
 namespace tidepool::storage {
 
+void CountedRecords::Want(const RecoverablePartition& partition) {
+  OfPartition& of = Of(partition.id);
+  of.wanted = &partition;
+  if (partition.options.kind != Kind::kHash) of.newest.KeepKeys();
+}
+
 bool CountedRecords::WantsSync() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
                      [](const auto& each) { return each.second.IsSync(); });

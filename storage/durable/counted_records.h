@@ -42,7 +42,7 @@ class CountedRecords {
   };
 
   // It must outlive this.
-  void Want(const RecoverablePartition& partition) { Of(partition.id).wanted = &partition; }
+  void Want(const RecoverablePartition& partition);
   bool WantsSync() const;
 
   // A record of the segment with this number. `location`: of the caller's choice, other than that

@@ -19,7 +19,7 @@ std::uint64_t LocationOf(std::size_t index, std::uint32_t offset) {
 std::uint64_t PayloadBytes(const NewestRecords& newest) {
   std::uint64_t bytes = 0;
   for (const auto& [key, entry] : newest.entries()) {
-    if (!entry.tombstone) bytes += entry.payload_bytes;
+    if (entry.type == RecordType::kPut) bytes += entry.payload_bytes;
   }
   return bytes;
 }

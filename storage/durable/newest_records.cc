@@ -23,19 +23,45 @@ std::uint64_t SecondHash(Bytes key) {
   return hash;
 }
 
+// Beside an item of the same key.
+constexpr std::uint64_t kOfNotes = 0x2545f4914f6cdd1dull;
+constexpr std::size_t kChunkBytes = 1 << 20;
+
+NewestRecords::Key KeyOf(Bytes key, RecordType type) {
+  const std::uint64_t second = SecondHash(key);
+  return {KeyHash(key), type == RecordType::kLease ? second ^ kOfNotes : second};
+}
+
 }  // namespace
 
 void NewestRecords::Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped) {
   absl::erase_if(entries_, [&](const auto& each) {
     const Entry& entry = each.second;
     if (!entry.in_ring && !is_dropped(entry.location)) return false;
-    if (!entry.tombstone) --puts_;
+    if (entry.type == RecordType::kPut) --puts_;
     return true;
   });
 }
 
 NewestRecords::Key NewestRecords::KeyOf(const ReplayedRecord& record) {
-  return {KeyHash(record.key), SecondHash(record.key)};
+  return storage::KeyOf(record.key, record.header.type);
+}
+
+const NewestRecords::Entry* NewestRecords::NoteOf(Bytes key) const {
+  const auto found = entries_.find(storage::KeyOf(key, RecordType::kLease));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+const std::byte* NewestRecords::Keep(Bytes bytes) {
+  if (chunks_.empty() || left_ < bytes.size()) {
+    left_ = std::max(kChunkBytes, bytes.size());
+    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(left_));
+    end_ = chunks_.back().get() + left_;
+  }
+  std::byte* const at = end_ - left_;
+  if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());
+  left_ -= bytes.size();
+  return at;
 }
 
 void NewestRecords::Add(const Key& key, const ReplayedRecord& record, std::uint64_t location,
@@ -47,16 +73,22 @@ void NewestRecords::Add(const Key& key, const ReplayedRecord& record, std::uint6
   entry.bytes = record.bytes;
   entry.in_ring = in_ring;
   entry.payload_bytes = static_cast<std::uint32_t>(record.key.size() + record.value.size());
-  entry.tombstone = record.header.type == RecordType::kTombstone;
+  entry.type = record.header.type;
   last_lsn_ = std::max(last_lsn_, Lsn(entry.lsn));
   const auto [found, added] = entries_.try_emplace(key, entry);
-  if (added) {
-    if (!entry.tombstone) ++puts_;
-    return;
+  if (!added && entry.lsn <= found->second.lsn) return;
+  if (!added && found->second.type == RecordType::kPut) --puts_;
+  if (entry.type == RecordType::kPut) ++puts_;
+  // The key of a record that is replaced is its own.
+  entry.kept = found->second.kept;
+  entry.key_bytes = found->second.key_bytes;
+  if (entry.type == RecordType::kLease) {
+    entry.kept = Keep(record.value);
+    entry.key_bytes = static_cast<std::uint16_t>(record.value.size());
+  } else if (keeps_keys_ && entry.kept == nullptr && entry.type == RecordType::kPut) {
+    entry.kept = Keep(record.key);
+    entry.key_bytes = static_cast<std::uint16_t>(record.key.size());
   }
-  if (entry.lsn <= found->second.lsn) return;
-  if (!found->second.tombstone) --puts_;
-  if (!entry.tombstone) ++puts_;
   found->second = entry;
 }
 

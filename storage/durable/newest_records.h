@@ -6,8 +6,11 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/functional/function_ref.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "proto/base/bytes.h"
 #include "proto/base/ids.h"
@@ -15,18 +18,23 @@
 
 namespace tidepool::storage {
 
-// The newest record of each key of one partition. Memory beside --memory: some 70 bytes for each
-// key, until recovery is done. Keys are told apart by 128 bits of hash.
+// The newest record of each key of one partition, and beside it of each item the newest note of its
+// lease. Memory beside --memory: some 80 bytes for each key, and the keys and notes that are kept,
+// until recovery is done. Keys are told apart by 128 bits of hash.
 class NewestRecords {
  public:
   struct Entry {
     std::uint64_t lsn = 0;
     std::uint64_t location = 0;  // Or, if it was found in the commit ring, where there.
     std::uint64_t expiry_ms = 0;
+    const std::byte* kept = nullptr;  // The key, if keys are kept; of a note all of it.
     std::uint32_t bytes = 0;
-    bool in_ring = false;
     std::uint32_t payload_bytes = 0;  // Key and value.
-    bool tombstone = false;
+    std::uint16_t key_bytes = 0;
+    RecordType type = RecordType::kPut;  // kPut, kTombstone, kLease.
+    bool in_ring = false;
+
+    Bytes key() const { return {kept, key_bytes}; }
   };
   struct Key {
     std::uint64_t hash;  // KeyHash.
@@ -38,6 +46,13 @@ class NewestRecords {
     }
   };
 
+  NewestRecords() = default;
+  NewestRecords(NewestRecords&&) = default;
+  NewestRecords& operator=(NewestRecords&&) = default;
+
+  // Before anything is added: what fills its index needs keys, not only their hashes.
+  void KeepKeys() { keeps_keys_ = true; }
+
   static Key KeyOf(const ReplayedRecord& record);
   void Prefetch(const Key& key) const { entries_.prefetch(key); }
   // `key`: KeyOf(record). Of two copies with one LSN the first that was added counts.
@@ -47,12 +62,20 @@ class NewestRecords {
   void Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped);
   Lsn last_lsn() const { return last_lsn_; }
   std::uint64_t puts() const { return puts_; }
+  // The note of the lease of this item; null: there is none.
+  const Entry* NoteOf(Bytes key) const;
   const absl::flat_hash_map<Key, Entry>& entries() const { return entries_; }
 
  private:
+  const std::byte* Keep(Bytes bytes);
+
   absl::flat_hash_map<Key, Entry> entries_;
   Lsn last_lsn_;
   std::uint64_t puts_ = 0;
+  bool keeps_keys_ = false;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;  // Of what is kept.
+  std::byte* end_ = nullptr;                          // Of the last one.
+  std::size_t left_ = 0;                              // There.
 };
 
 }  // namespace tidepool::storage

@@ -13,12 +13,6 @@
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
-namespace {
-
-constexpr std::size_t kPrefetched = 16;  // Buckets of an index that are being filled.
-
-}  // namespace
-
 Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> partitions) {
   const std::uint64_t began_ns = clock_.MonotonicNs();
   for (const RecoverablePartition& partition : partitions) {
@@ -121,49 +115,6 @@ void Recovery::Adopt(const ReplayedRecord& record, std::uint64_t location) {
   const RecordType type = record.header.type;
   if (type != RecordType::kDrop && type != RecordType::kTombstone) return;
   core_.log_.AdoptRecord({location, 0, record.bytes, true});
-}
-
-Status Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
-  // Nothing may be compacted before all of it is known.
-  const ReclaimingScope scope(core_.log_);
-  auto ahead = newest.entries().begin();
-  std::size_t left_behind = 0;
-  for (const auto& [key, entry] : newest.entries()) {
-    for (; left_behind < kPrefetched && ahead != newest.entries().end(); ++left_behind, ++ahead) {
-      partition.hash().PrefetchBucket(ahead->first.hash);
-    }
-    --left_behind;
-    bool done = true;
-    if (entry.in_ring) {
-      done = AppendCommitted(partition, key.hash, entry);
-    } else if (!entry.tombstone) {
-      core_.log_.AdoptRecord({entry.location, entry.expiry_ms, entry.bytes, false});
-      done = partition.hash().Adopt(key.hash, entry.location, entry.payload_bytes);
-    }
-    if (done) continue;
-    return Status(StatusCode::kResourceExhausted,
-                  "no memory for what partition " + std::to_string(partition.id().value()) +
-                      " has left on the device",
-                  "start with at least the --memory of the last time");
-  }
-  return OkStatus();
-}
-
-Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
-  for (const Damaged& damaged : damaged_) records_.NoteDamaged(damaged.number, damaged.code);
-  for (const RecoverablePartition& wanted : partitions) {
-    CountedRecords::OfPartition& of = records_.Of(wanted.id);
-    const auto added = core_.AddFilled(wanted, of.newest.puts());
-    if (!added.ok()) return added.status();
-    Partition& partition = **added;
-    // Before what the ring has of the one after it goes to the log.
-    if (of.dropped_in_ring) core_.NoteDrop(wanted.id);
-    TP_RETURN_IF_ERROR(FillOne(partition, of.newest));
-    partition.RaiseLsn(of.newest.last_lsn());
-    report_.partitions.push_back({wanted.id, of.newest.puts(), partition.last_lsn(), of.lost});
-    of.newest = {};
-  }
-  return OkStatus();
 }
 
 // What lies beyond the mark must not count for the next recovery: segments lose their headers, and

@@ -63,9 +63,14 @@ class Recovery {
   Status Replay(const FoundSegment& found, const Status& read, Bytes image);
   void Adopt(const ReplayedRecord& record, std::uint64_t location);
   Status ReplayRing();
-  Status FillOne(Partition& partition, const NewestRecords& newest);
-  bool AppendCommitted(Partition& partition, std::uint64_t hash, const NewestRecords::Entry& entry);
+  std::uint64_t AppendCommitted(PartitionId id, const NewestRecords::Entry& entry);
   Status Fill(std::span<const RecoverablePartition> partitions);
+  bool FillOne(Partition& partition, const NewestRecords& newest);
+  bool FillInOrder(Partition& partition, const NewestRecords& newest);
+  bool FillItems(Partition& partition, const NewestRecords& newest);
+  bool FillRecord(Partition& partition, std::uint64_t hash, const NewestRecords::Entry& entry);
+  std::uint64_t Settle(PartitionId id, const NewestRecords::Entry& entry);
+  bool SettleTombstone(PartitionId id, const NewestRecords::Entry& entry);
   Status WipeBeyond();
   Status End();
 

@@ -32,28 +32,23 @@ Status Recovery::ReplayRing() {
   return OkStatus();
 }
 
-// What only the ring has goes to the log again, so that the mark at the end covers it.
-bool Recovery::AppendCommitted(Partition& partition, std::uint64_t hash,
-                               const NewestRecords::Entry& entry) {
+// What only the ring has goes to the log again, so that the mark at the end covers it. Returns
+// where; 0: no memory.
+std::uint64_t Recovery::AppendCommitted(PartitionId id, const NewestRecords::Entry& entry) {
   const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data() + entry.location);
   LogRecord change;
-  change.partition = partition.id();
+  change.partition = id;
   change.lsn = Lsn(entry.lsn);
   change.key = Log::KeyOf(*header);
-  change.hash = hash;
-  change.expiry_ms = entry.expiry_ms;
-  if (!entry.tombstone) {
+  if (entry.type != RecordType::kTombstone) {
+    change.expiry_ms = entry.expiry_ms;
     change.value = core_.log_.StoredOf(*header);
     change.value_bytes = header->value_bytes;
     change.value_flags = header->flags & kCounterFlags;
   }
-  const RecordType type = entry.tombstone ? RecordType::kTombstone : RecordType::kPut;
-  const std::uint64_t bytes = Log::EncodedBytes(change, type);
-  if (core_.log_.MakeRoom(Stream::kDurable, bytes, MemoryClass::kReserve) != Room::kReady) {
-    return false;
-  }
-  const std::uint64_t location = core_.log_.Append(Stream::kDurable, change, type, change.lsn);
-  return entry.tombstone || partition.hash().Adopt(hash, location, entry.payload_bytes);
+  const std::uint64_t bytes = Log::EncodedBytes(change, entry.type);
+  if (core_.log_.MakeRoom(Stream::kDurable, bytes, MemoryClass::kReserve) != Room::kReady) return 0;
+  return core_.log_.Append(Stream::kDurable, change, entry.type, change.lsn);
 }
 
 }  // namespace tidepool::storage

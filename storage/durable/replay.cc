@@ -19,11 +19,10 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
   record.header = header;
   record.offset = static_cast<std::uint32_t>(at);
   record.bytes = static_cast<std::uint32_t>(bytes);
-  const bool has_key = header.type == RecordType::kPut || header.type == RecordType::kTombstone;
-  if (!has_key) return record;
+  if (header.type == RecordType::kPad || header.type == RecordType::kDrop) return record;
   const std::size_t key_at = at + sizeof header;
   record.key = image.subspan(key_at, header.key_bytes);
-  if (header.type != RecordType::kPut) return record;
+  if (header.type == RecordType::kTombstone) return record;
   record.value = image.subspan(key_at + header.key_bytes, header.value_bytes);
   record.expiry_ms = ExpiryOf(header, image.data() + at);
   return record;
@@ -34,6 +33,7 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
 std::uint64_t ReplayedBytes(const RecordHeader& header) {
   switch (header.type) {
     case RecordType::kPut:
+    case RecordType::kLease:
       return RecordBytes(header.key_bytes, header.value_bytes, header.flags);
     case RecordType::kPad:
       return RecordBytes(0, header.value_bytes, 0);

@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
+#include <random>
+
 #include "storage/arena.h"
 
 namespace tidepool::storage {
@@ -83,6 +86,48 @@ TEST_CASE("DequeThatWasEmptiedGoesOnAnywhere") {
     fixture.deque->Erase(id + 2);
     REQUIRE(fixture.deque->empty());
     fixture.deque->CheckInvariants();
+  }
+}
+
+TEST_CASE("DequeIsAsAMapWhereIdsJump") {
+  const std::uint64_t seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int history = 0; history < 50; ++history) {
+    DequeFixture fixture;
+    std::map<std::uint64_t, std::uint64_t> model;
+    std::uint64_t next_id = random() % 1'000;
+    for (int step = 0; step < 2'000; ++step) {
+      if (random() % 100 == 0) next_id += 1ull << (random() % 45);
+      if (random() % 5 < 3) {
+        if (!fixture.Append(next_id)) continue;
+        model[next_id] = next_id + 1;
+        next_id += 1 + (random() % 10 == 0 ? random() % 3 : 0);
+      } else if (!model.empty()) {
+        // Mostly the first one.
+        auto erased = model.begin();
+        if (random() % 4 == 0) erased = model.lower_bound(random() % next_id);
+        if (erased == model.end()) continue;
+        fixture.deque->Erase(erased->first);
+        model.erase(erased);
+      }
+      REQUIRE(fixture.deque->size() == model.size());
+      if (!model.empty()) REQUIRE(fixture.deque->begin() == model.begin()->first);
+      const std::uint64_t from = random() % (next_id + 2);
+      const auto found = model.lower_bound(from);
+      const std::uint64_t next = fixture.deque->Next(from);
+      REQUIRE(next == (found == model.end() ? fixture.deque->end() : found->first));
+      REQUIRE((fixture.deque->Find(from) != nullptr) == model.contains(from));
+      if (next < fixture.deque->end()) REQUIRE(*fixture.deque->Find(next) == found->second);
+    }
+    fixture.deque->CheckInvariants();
+    std::uint64_t at = fixture.deque->begin();
+    for (const auto& [id, location] : model) {
+      REQUIRE(at == id);
+      at = fixture.deque->Next(at + 1);
+    }
+    while (!fixture.deque->empty()) fixture.deque->Erase(fixture.deque->begin());
+    REQUIRE(fixture.deque->allocated_bytes() <= 2 * kChunkBytesMin);
   }
 }
 

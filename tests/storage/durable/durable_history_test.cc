@@ -39,7 +39,9 @@ class History {
       : random_(seed),
         node_(Options(seed, random_)),
         seed_(seed),
-        key_filling_(Below(3) == 0 ? 900 : 0, 'k') {}
+        key_filling_(Below(3) == 0 ? 380 : 0, 'k'),
+        kind_(Below(2) == 0 ? Kind::kHash : Kind::kOrdered),
+        prefilter_(Below(4) == 0 ? PrefilterKind::kAbsent : PrefilterKind::kNone) {}
 
   void Run() {
     const int lives = 2 + static_cast<int>(Below(3));
@@ -73,8 +75,10 @@ class History {
     return PartitionId(NamespaceId(1), static_cast<std::uint32_t>(i));
   }
   std::string KeyOf(std::uint64_t i) const { return "key" + std::to_string(i) + key_filling_; }
-  static PartitionOptions OptionsOf(int i) {
+  PartitionOptions OptionsOf(int i) const {
     PartitionOptions options;
+    options.kind = kind_;
+    options.prefilter.kind = prefilter_;
     options.durability = i == kSyncPartition ? Durability::kSync : Durability::kAsync;
     return options;
   }
@@ -257,6 +261,38 @@ class History {
     REQUIRE(text == Expected(i, key, state));
   }
 
+  // That its order has the keys that it finds one by one.
+  void CheckOrder(int i, const std::map<std::pair<int, std::string>, std::string>& found) {
+    if (kind_ != Kind::kOrdered) return;
+    std::vector<std::string> keys;
+    for (const auto& [where, text] : found) {
+      if (where.first == i && text[0] != '<') keys.push_back(where.second);
+    }
+    std::vector<std::string> scanned;
+    std::string last;
+    for (bool done = false; !done && !node_.device->powered_off();) {
+      ScanOptions scan;
+      scan.keys_only = true;
+      scan.range = {AsBytes(last), !last.empty(), {}};
+      std::vector<std::string> run;
+      HashOutcome outcome;
+      Operate(
+          [&] {
+            run.clear();
+            const RangeProgress progress = partitions_[i]->ordered().Scan(
+                scan, node_.core->NowMs(), [&](const RecordView& view) {
+                  run.emplace_back(AsText(view.key));
+                  return true;
+                });
+            done = progress.done;
+            return HashOutcome();
+          },
+          &outcome);
+      scanned.insert(scanned.end(), run.begin(), run.end());
+      if (!scanned.empty()) last = scanned.back();
+    }
+    if (!node_.device->powered_off()) REQUIRE(scanned == keys);
+  }
   bool IsState(const std::map<std::pair<int, std::string>, std::string>& found,
                const State& state) {
     for (const auto& [where, text] : found) {
@@ -318,6 +354,7 @@ class History {
     verifying_ = true;
     for (int i = 0; i < kPartitions; ++i) {
       for (int k = 0; k < kKeys; ++k) found[{i, KeyOf(k)}] = TextOf(i, KeyOf(k));
+      CheckOrder(i, found);
     }
     verifying_ = false;
     if (node_.device->powered_off()) return AfterFailedStart();
@@ -382,6 +419,8 @@ class History {
   DurableNode node_;
   const std::uint64_t seed_;
   const std::string key_filling_;  // Large tombstones, so that there are enough to be worth a move.
+  const Kind kind_;
+  const PrefilterKind prefilter_;
   std::uint32_t term_ = 0;
   int values_ = 0;
   std::array<Partition*, kPartitions> partitions_{};

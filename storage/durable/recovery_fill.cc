@@ -1,0 +1,133 @@
+// Recovery: partitions and their indexes, made of what counts.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "proto/base/check.h"
+#include "storage/core_store.h"
+#include "storage/durable/recovery.h"
+
+namespace tidepool::storage {
+namespace {
+
+constexpr std::size_t kPrefetched = 16;  // Buckets of an index that are being filled.
+
+bool IsItemKey(Bytes key) { return key.size() == 8 || key.size() == 16; }
+
+}  // namespace
+
+Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
+  for (const Damaged& damaged : damaged_) records_.NoteDamaged(damaged.number, damaged.code);
+  for (const RecoverablePartition& wanted : partitions) {
+    CountedRecords::OfPartition& of = records_.Of(wanted.id);
+    const auto added = core_.AddFilled(wanted, of.newest.puts());
+    if (!added.ok()) return added.status();
+    Partition& partition = **added;
+    // Before what the ring has of the one after it goes to the log.
+    if (of.dropped_in_ring) core_.NoteDrop(wanted.id);
+    if (!FillOne(partition, of.newest)) {
+      return Status(StatusCode::kResourceExhausted,
+                    "no memory for what partition " + std::to_string(wanted.id.value()) +
+                        " has left on the device",
+                    "start with at least the --memory of the last time");
+    }
+    partition.RaiseLsn(of.newest.last_lsn());
+    report_.partitions.push_back({wanted.id, of.newest.puts(), partition.last_lsn(), of.lost});
+    of.newest = {};
+  }
+  return OkStatus();
+}
+
+// False: no memory.
+bool Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
+  // Nothing may be compacted before all of it is known.
+  const ReclaimingScope scope(core_.log_);
+  if (partition.IsOneOf(kItemKinds)) return FillItems(partition, newest);
+  if (partition.kind() == Kind::kOrdered) return FillInOrder(partition, newest);
+  auto ahead = newest.entries().begin();
+  std::size_t left_behind = 0;
+  for (const auto& [key, entry] : newest.entries()) {
+    for (; left_behind < kPrefetched && ahead != newest.entries().end(); ++left_behind, ++ahead) {
+      partition.hash().PrefetchBucket(ahead->first.hash);
+    }
+    --left_behind;
+    if (!FillRecord(partition, key.hash, entry)) return false;
+  }
+  return true;
+}
+
+// Where it is from now on: what only the ring has goes to the log. 0: no memory.
+std::uint64_t Recovery::Settle(PartitionId id, const NewestRecords::Entry& entry) {
+  if (entry.in_ring) return AppendCommitted(id, entry);
+  core_.log_.AdoptRecord({entry.location, entry.expiry_ms, entry.bytes, false});
+  return entry.location;
+}
+
+bool Recovery::FillRecord(Partition& partition, std::uint64_t hash,
+                          const NewestRecords::Entry& entry) {
+  if (entry.type != RecordType::kPut) return SettleTombstone(partition.id(), entry);
+  const std::uint64_t location = Settle(partition.id(), entry);
+  return location != 0 && partition.hash().Adopt({.hash = hash,
+                                                  .location = location,
+                                                  .payload_bytes = entry.payload_bytes,
+                                                  .key = entry.key(),
+                                                  .expires = entry.expiry_ms != 0});
+}
+
+// Those of segments were adopted as they were met.
+bool Recovery::SettleTombstone(PartitionId id, const NewestRecords::Entry& entry) {
+  return entry.type != RecordType::kTombstone || !entry.in_ring || AppendCommitted(id, entry) != 0;
+}
+
+// A tree that is filled in order costs a third of one that is filled at random.
+bool Recovery::FillInOrder(Partition& partition, const NewestRecords& newest) {
+  using Each = std::pair<const NewestRecords::Key, NewestRecords::Entry>;
+  std::vector<const Each*> puts;
+  puts.reserve(newest.puts());
+  for (const auto& each : newest.entries()) {
+    if (each.second.type == RecordType::kPut) {
+      puts.push_back(&each);
+    } else if (!SettleTombstone(partition.id(), each.second)) {
+      return false;
+    }
+  }
+  std::sort(puts.begin(), puts.end(), [](const Each* a, const Each* b) {
+    return AsText(a->second.key()) < AsText(b->second.key());
+  });
+  return std::all_of(puts.begin(), puts.end(), [&](const Each* each) {
+    return FillRecord(partition, each->first.hash, each->second);
+  });
+}
+
+bool Recovery::FillItems(Partition& partition, const NewestRecords& newest) {
+  std::vector<const NewestRecords::Entry*> items;
+  items.reserve(newest.puts());
+  for (const auto& [key, entry] : newest.entries()) {
+    if (entry.type == RecordType::kPut && IsItemKey(entry.key())) {
+      items.push_back(&entry);
+    } else if (!SettleTombstone(partition.id(), entry)) {
+      return false;
+    }
+  }
+  std::sort(items.begin(), items.end(),
+            [](const auto* a, const auto* b) { return AsText(a->key()) < AsText(b->key()); });
+  const std::uint64_t now_ms = core_.NowMs();
+  for (const NewestRecords::Entry* item : items) {
+    QueueStore::AdoptedItem adopted;
+    adopted.key = ItemKey::Of(item->key());
+    adopted.value_bytes = item->payload_bytes - adopted.key.size;
+    adopted.expires = item->expiry_ms != 0;
+    adopted.location = Settle(partition.id(), *item);
+    if (adopted.location == 0) return false;
+    const NewestRecords::Entry* note = newest.NoteOf(item->key());
+    if (note != nullptr && note->key_bytes == sizeof(LeaseNote)) {
+      adopted.note = LoadUnaligned<LeaseNote>(note->kept);
+      adopted.note_location = Settle(partition.id(), *note);
+      if (adopted.note_location == 0) return false;
+    }
+    if (!partition.queue().Adopt(adopted, now_ms)) return false;
+  }
+  return true;
+}
+
+}  // namespace tidepool::storage
