@@ -450,6 +450,26 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
   return WaitFor::kNothing;
 }
 
+// What a durable partition does not take.
+bool Dispatcher::RefusesDurable(const OperationContext& context, Reply* reply) const {
+  if (store_.commit_failed() != StatusCode::kOk) {
+    reply->answer.code = StatusCode::kDeviceError;
+    reply->answer.value = AsBytes(std::string_view(
+        "a device of the node has failed: nothing of a durable namespace can be changed; what is "
+        "there can be read, and staged out"));
+    return true;
+  }
+  if (context.partition.kind() == Kind::kOrdered && wire::InfoOf(context.operation.opcode).keyed &&
+      context.operation.key.size() > limits::kDurableOrderedKeyBytesMax) {
+    static_assert(limits::kDurableOrderedKeyBytesMax == 400);
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes(
+        std::string_view("keys of a durable namespace of kind ordered have at most 400 bytes"));
+    return true;
+  }
+  return false;
+}
+
 // The checks that every operation passes, whoever asks for it, and its handler.
 void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
@@ -464,12 +484,8 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("the key does not belong to the addressed partition");
-  } else if (partition.options().durability != storage::Durability::kVolatile && info.mutates &&
-             store_.commit_failed() != StatusCode::kOk) [[unlikely]] {
-    reply->answer.code = StatusCode::kDeviceError;
-    reply->answer.value = AsBytes(std::string_view(
-        "a device of the node has failed: nothing of a durable namespace can be changed; what is "
-        "there can be read, and staged out"));
+  } else if (partition.is_durable() && info.mutates && RefusesDurable(context, reply)) {
+    return;
   } else {
     ownership_.shares().Run(handler, context, reply);
   }

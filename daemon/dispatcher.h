@@ -90,6 +90,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void WhenRoom(std::function<void()> run) { waits_for_room_.push_back(std::move(run)); }
   // The position that must be durable before anybody hears of an operation on the partition that
   // has just ended; 0: none.
+  bool RefusesDurable(const OperationContext& context, Reply* reply) const;
   std::uint64_t CommitWaitOf(const storage::Partition& partition) const;
   // The same for a task of CoreGroup::Run, which ends when all that it has noted is durable.
   void NoteTaskWait(const storage::Partition& partition) {

@@ -48,7 +48,8 @@ std::string TextOf(const NvmReport& report, const storage::FoundSegment* segment
     return text + "drop " + NameOf(report, id) + " below segment " + std::to_string(header.lsn);
   }
   const bool is_put = header.type == storage::RecordType::kPut;
-  text += is_put ? "put " : "delete ";
+  const bool is_lease = header.type == storage::RecordType::kLease;
+  text += is_put ? "put " : is_lease ? "lease " : "delete ";
   text += NameOf(report, id) + " '" + file_tree::Printable(AsText(record.key)) + "' version " +
           std::to_string(header.lsn);
   if (is_put) text += ", " + std::to_string(record.value.size()) + " bytes";

@@ -56,12 +56,16 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
 }
 
 // False: the store has nothing of it (any more).
-bool Ownership::AdoptRecovered(PartitionId partition, const placement::PartitionPlace& place) {
+bool Ownership::AdoptRecovered(const placement::Namespace& space, PartitionId partition) {
+  const placement::PartitionPlace& place = space.partitions[partition.index()];
   if (recovered_.erase(partition.value()) == 0) return false;
   const storage::Partition* incoming = store_.FindIncoming(partition);
   if (incoming == nullptr) return false;
   if (incoming->term() >= place.data_from && incoming->term() < place.term) {
-    return store_.Adopt(partition, place.term) != nullptr;
+    storage::Partition* adopted = store_.Adopt(partition, place.term);
+    if (adopted == nullptr) return false;
+    adopted->SetBounds(BoundsOf(space, partition.index()));
+    return true;
   }
   store_.DropIncoming(partition);
   return false;
@@ -96,7 +100,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self, bool may_
       if (!ours(place)) continue;
       const PartitionId partition(id, i);
       if (space->options.durable() && !may_grant_durable) continue;
-      if (AdoptRecovered(partition, place)) continue;
+      if (AdoptRecovered(*space, partition)) continue;
       if (storage::Partition* held = store_.Find(partition); held != nullptr) {
         if (held->term() < place.term && !importing(partition)) {
           held->SetTerm(place.term);

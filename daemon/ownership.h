@@ -88,7 +88,7 @@ class Ownership {
 
  private:
   Verdict CheckSlow(PartitionId partition, Term term) const;
-  bool AdoptRecovered(PartitionId partition, const placement::PartitionPlace& place);
+  bool AdoptRecovered(const placement::Namespace& space, PartitionId partition);
 
   const CoreId core_;
   storage::CoreStore& store_;

@@ -185,6 +185,11 @@ Result<SplitOutcome> RangeSplitter::TryOne(NamespaceId id, std::uint32_t partiti
   if (place.node != node_.self() || place.state != placement::PartitionState::kActive) {
     return Status(StatusCode::kFailedPrecondition, "the range is not served here", "try again");
   }
+  if (space->options.durable()) {
+    return Status(StatusCode::kUnimplemented,
+                  "'" + space->name + "' is durable: its ranges stay as they were made",
+                  "give split keys when it is made");
+  }
   if (space->options.prefilter == "admit") {
     return Status(StatusCode::kFailedPrecondition,
                   "'" + space->name +

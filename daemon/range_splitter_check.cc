@@ -74,7 +74,8 @@ std::optional<PartitionId> RangeSplitter::ChooseRange(const placement::Placement
     operations[stats.id] = stats.operations;
     const auto space = map.Find(stats.id.space());
     if (space == nullptr || space->ranges == nullptr || space->options.split != "auto" ||
-        space->options.prefilter == "admit" || stats.id.index() >= space->partitions.size()) {
+        space->options.prefilter == "admit" || space->options.durable() ||
+        stats.id.index() >= space->partitions.size()) {
       continue;
     }
     const placement::PartitionPlace& place = space->partitions[stats.id.index()];

@@ -417,8 +417,8 @@ std::vector<Verb> NamespaceVerbs() {
         {"--split-keys", "KEYS",
          "of kind ordered: where its ranges beside the first begin, separated by commas"},
         {"--split", "WHEN",
-         "of kind ordered: auto (default) splits ranges that grow, but with --prefilter admit; "
-         "manual: only namespace split does"},
+         "of kind ordered: auto (default) splits ranges that grow, but with --prefilter admit "
+         "or a --durability; manual: only namespace split does"},
         {"--base64", "", "the split keys are given as base64"},
         {"--capacity", "N",
          "of kinds queue and priority: so many items at most (default: as memory allows)"},
@@ -434,9 +434,9 @@ std::vector<Verb> NamespaceVerbs() {
         {"--memory-share", "PERCENT",
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS",
-         "volatile (default): in memory, lost with the daemons; async: of kind hash, survives them "
-         "but for the last second or so; sync: of kind hash, survives them once it is answered "
-         "(both need kvd --nvm-dir on each node)"},
+         "volatile (default): in memory, lost with the daemons; async: survives them but for "
+         "the last second or so; sync: survives them once it is answered (both of all kinds but "
+         "bloom, and with kvd --nvm-dir on each node; values of 1 MiB at most)"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "

@@ -148,12 +148,14 @@ Status CheckDurability(Kind kind, const NamespaceOptions& options) {
         "cannot have durability 'sync'",
         "give 'volatile'");
   }
-  if (kind != Kind::kHash) {
-    return NotYet("durability of kind '" + std::string(placement::KindName(kind)) + "'",
-                  "use kind 'hash', or 'volatile' and stage out what must be kept");
+  if (kind == Kind::kBloom) {
+    return NotYet("durability of kind 'bloom'", "give 'volatile'");
   }
-  if (options.prefilter != "none") {
-    return NotYet("durability together with a prefilter", "give prefilter 'none', or 'volatile'");
+  if (options.prefilter == "admit") {
+    return Wrong(
+        "what prefilter 'admit' has only marked is no record, and would be lost where records "
+        "are not: it cannot be durable",
+        "give prefilter 'none' or 'absent', or durability 'volatile'");
   }
   return OkStatus();
 }

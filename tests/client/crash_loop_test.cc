@@ -9,10 +9,9 @@
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tests/client/durable_cluster.h"
+#include "tests/client/crash_rounds.h"
 #include "tests/support/random.h"
 
 namespace tidepool::testing {
@@ -45,12 +44,13 @@ State NumberIn(const std::string& value) {
 }
 
 // One program that writes, one operation after the other, until the daemon is gone.
+template <typename Map>
 class Writer {
  public:
   Writer(const TestCluster& cluster, const std::string& durability, std::uint64_t first_number,
          std::uint64_t seed)
       : client_(ConnectTo(cluster)),
-        map_(Open<BytesMap>(client_, "d", Durable(durability))),
+        map_(Open<Map>(client_, "d", Durable(durability))),
         number_(first_number),
         random_(seed) {
     operations.reserve(kOperationsMax);
@@ -86,12 +86,13 @@ class Writer {
 
  private:
   Client client_;
-  BytesMap map_;
+  Map map_;
   std::uint64_t number_;
   std::mt19937_64 random_;
 };
 
-std::vector<State> ReadAll(const BytesMap& map) {
+template <typename Map>
+std::vector<State> ReadAll(const Map& map) {
   std::vector<State> states(kKeys);
   std::uint64_t present = 0;
   for (int key = 0; key < kKeys; ++key) {
@@ -125,46 +126,20 @@ std::vector<std::size_t> MomentsOf(const std::vector<State>& before,
   return moments;
 }
 
-int FromEnvironment(const char* name, int otherwise) {
-  const char* number = std::getenv(name);
-  return number != nullptr ? std::atoi(number) : otherwise;
-}
-
-// Answers before each kill, at least: with fewer a round has hardly a mark. Where each waits for a
-// slow disk, 30 rounds of so many take minutes, so by default only a long run has them.
-std::size_t AnswersMin(const std::string& durability) {
-  const int otherwise = durability == "sync" ? 0 : 1'000;
-  return static_cast<std::size_t>(FromEnvironment("TP_CRASH_ANSWERS", otherwise));
-}
-
+template <typename Map>
 void KillAgainAndAgain(const std::string& durability) {
   test::Random random(durability.c_str());
   DurableCluster cluster;
   std::vector<State> states(kKeys);
   std::uint64_t number = 0;
   std::size_t lost = 0;
-  const int rounds = FromEnvironment("TP_CRASH_ROUNDS", 30);
+  const int rounds = CrashRounds();
   for (int round = 0; round < rounds; ++round) {
     INFO("round " << round);
-    Writer writer(*cluster, durability, number, random.Word());
-    std::thread thread([&] { writer.Run(); });
-    const std::size_t until = AnswersMin(durability) + random.Below(1'000);
-    const bool in_time = WaitUntil([&] { return writer.answered >= until; });
-    cluster->Kill(0);
-    writer.Stop();
-    thread.join();
-    REQUIRE(in_time);
-    if (random.OneIn(4)) {
-      // Killed once more, while it reads back.
-      const std::size_t before = cluster->Log(0).size();
-      cluster.Start(0);
-      REQUIRE(WaitUntil(
-          [&] { return cluster->Log(0).find("reading back", before) != std::string::npos; }));
-      cluster->Kill(0);
-    }
-    cluster.StartAll();
+    Writer<Map> writer(*cluster, durability, number, random.Word());
+    KillInMidWork(&cluster, &writer, AnswersMin(durability) + random.Below(1'000), random.OneIn(4));
     Client client = ConnectTo(*cluster);
-    const std::vector<State> found = ReadAll(Open<BytesMap>(client, "d", Durable(durability)));
+    const std::vector<State> found = ReadAll(Open<Map>(client, "d", Durable(durability)));
     const std::vector<std::size_t> moments = MomentsOf(states, writer.operations, found);
     REQUIRE_FALSE(moments.empty());
     CHECK(moments.back() >= (durability == "sync" ? writer.answered.load() : writer.durable));
@@ -177,11 +152,15 @@ void KillAgainAndAgain(const std::string& durability) {
 }
 
 TEST_CASE("A killed daemon comes back as it was at one moment, each time", "[crash]") {
-  KillAgainAndAgain("async");
+  KillAgainAndAgain<BytesMap>("async");
 }
 
 TEST_CASE("Nothing that a sync namespace has answered is gone after a kill", "[crash]") {
-  KillAgainAndAgain("sync");
+  KillAgainAndAgain<BytesMap>("sync");
+}
+
+TEST_CASE("Nor of an ordered one, which is in order again", "[crash]") {
+  KillAgainAndAgain<BytesOrderedMap>("sync");
 }
 
 TEST_CASE("A history that was never is recognised", "[crash]") {

@@ -74,6 +74,40 @@ class Durable(kvctl_support.KvctlTest):
         self.assertEqual(self.describe("ledger")["losses"], [])
         self.good("stop")
 
+    def test_queues_and_ranges_survive_a_kill(self):
+        self.start()
+        self.good("namespace", "create", "jobs", "--kind", "queue", "--durability", "sync")
+        self.good("namespace", "create", "steps", "--kind", "priority", "--durability", "sync")
+        self.good("namespace", "create", "sorted", "--kind", "ordered", "--durability", "sync",
+                  "--split-keys", "m")
+        self.good("push", "jobs", "a", "b", "c")
+        self.assertEqual(self.good("pop", "jobs", "--lease", "1h"), b"1:1\ta\n")
+        self.good("push", "steps", "late", "--priority", "9")
+        self.good("push", "steps", "early", "--priority", "1")
+        for key in ("z", "a", "n", "l"):
+            self.good("put", "sorted", key, "of " + key)
+        self.start()  # Kills first.
+        # Its consumer has it still, and only its lease is acked.
+        self.assertEqual(self.good("peek", "jobs", "-n", "9"), b"b\nc\n")
+        self.bad(1, "ack", "jobs", "1:2", says="this lease of the item has ended")
+        self.good("ack", "jobs", "1:1")
+        self.assertEqual(self.good("pop", "jobs", "--all"), b"b\nc\n")
+        self.assertEqual(self.good("pop", "steps"), b"early")
+        self.assertEqual(self.good("keys", "sorted"), b"a\nl\nn\nz\n")
+        self.assertEqual(self.good("count", "sorted", "--prefix", "n"), b"1\n")
+        self.good("put", "sorted", "k" * 400, "v")
+        self.bad(2, "put", "sorted", "k" * 401, "v", says="at most 400 bytes")
+        large = os.path.join(self.device, "large")
+        with open(large, "wb") as file:
+            file.write(bytes(2 << 20))
+        self.bad(2, "put", "sorted", "large", "@" + large, says="no values above 1 MiB")
+        self.bad(2, "push", "jobs", "--file", large, says="no values above 1 MiB")
+        self.start()
+        self.assertEqual(self.good("count", "jobs"), b"0\n")
+        self.assertEqual(self.good("pop", "steps"), b"late")
+        self.assertIn(b"k" * 400, self.good("keys", "sorted"))
+        self.good("stop")
+
     def kvd(self, *arguments):
         done = subprocess.run([os.path.join(self.build, "bin", "kvd"), *arguments], capture_output=True, timeout=60)
         return done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -123,8 +157,9 @@ class Durable(kvctl_support.KvctlTest):
         self.cluster.kill()
         self.start()
         self.bad(2, "namespace", "create", "d", "--durability", "forever", says="'sync'")
-        self.bad(2, "namespace", "create", "d", "--kind", "queue", "--durability", "async",
-                 says="queue")
+        self.bad(2, "namespace", "create", "d", "--durability", "async", "--prefilter", "admit", says="admit")
+        self.bad(2, "namespace", "create", "d", "--kind", "bloom", "--expected-items", "9",
+                 "--durability", "async", says="bloom")
         self.bad(2, "namespace", "create", "d", "--kind", "bloom", "--expected-items", "9",
                  "--durability", "sync", says="bloom")
         self.good("stop")

@@ -34,11 +34,13 @@ TIDEPOOL_API std::string_view NamespaceKindName(NamespaceKind kind);
 struct NamespaceOptions {
   // Units of ownership, 1 to 4,096, spread over all cores of the cluster. 0: 4 per core.
   std::uint32_t partitions = 0;
-  // "volatile": in memory, lost with the daemons. "async", of kind hash and where each node has a
-  // device (kvd --nvm-dir): a daemon that comes back has all of it as it was at one moment, about a
-  // second before it was killed, or all of it if it was stopped. "sync", likewise:
+  // "volatile": in memory, lost with the daemons. "async", of all kinds but bloom and where each
+  // node has a device (kvd --nvm-dir): a daemon that comes back has all of it as it was at one
+  // moment, about a second before it was killed, or all of it if it was stopped. "sync", likewise:
   // whatever was answered is there; a change takes a write of the device longer, which all that
-  // come meanwhile share.
+  // come meanwhile share. An item that was leased then is leased again, for the full time of its
+  // lease and under the same count. What is durable takes no values above 1 MiB, does not move, and
+  // in kind ordered keeps the ranges that it was made with and takes no keys above 400 bytes.
   std::string durability = "volatile";
   // Copies of each record; 1 is the only number so far.
   std::uint32_t replicas = 1;
