@@ -110,6 +110,12 @@ class Residence(kvctl_support.KvctlTest):
         self.assertGreaterEqual(found["device_record_bytes"], found["live_bytes"])
         self.assertGreaterEqual(found["device_written_bytes"], 2 * found["live_bytes"])
         self.assertGreaterEqual(found["write_amplification"], 1.9)
+        self.good("stop", "--discard")
+        self.start()
+        found = self.describe("ledger")
+        self.assertEqual((found["memory_records"], found["device_records"]), (0, 2_000))
+        self.assertEqual((found["memory_bytes"], found["device_bytes"]), (0, found["live_bytes"]))
+        self.assertIsNone(found["hit_rate"])
 
     def test_without_devices_nothing_is_said_of_them(self):
         self.cluster.start(1)
