@@ -23,7 +23,7 @@ using wire::Opcode;
 
 Result<ItemId> TakeId(CallRef call) {
   const Operation& operation = Only(call);
-  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  if (operation.code != StatusCode::kOk) return internal::PushFailure(call, operation);
   return ItemId{internal::ItemIdOf(operation, operation.number)};
 }
 

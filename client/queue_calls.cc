@@ -40,8 +40,16 @@ CallRef StartLook(const Space& space, const OperationSpec& spec, Mode mode) {
   return call;
 }
 
-Status RestRefused(const CallRef& call, bool at_capacity) {
+Status RestRefused(const CallRef& call, std::size_t lanes, bool at_capacity) {
   const std::string where = "queue '" + std::string(call.get()->space_name) + "'";
+  if (at_capacity && lanes > 1) {
+    return Status(
+        StatusCode::kResourceExhausted,
+        "the lane of " + where + " that this push goes to is full: each of the " +
+            std::to_string(lanes) + " lanes holds its part of the capacity",
+        "pop first, push with a wait, or open the queue again (kvctl: push again): another "
+        "lane may have room");
+  }
   if (at_capacity) {
     return Status(StatusCode::kResourceExhausted, where + " is full: it holds its capacity",
                   "pop first, or push with a wait");
@@ -109,11 +117,16 @@ std::size_t ItemsIn(const Operation& operation) {
   return count;
 }
 
+Status PushFailure(const CallRef& call, const Operation& operation) {
+  if (!IsAtCapacity(operation)) return call.get()->StatusOf(operation);
+  return RestRefused(call, operation.queue->space->queues.size(), true);
+}
+
 PushedItems PushedBy(const CallRef& call, const Operation& operation, std::size_t count) {
   PushedItems pushed;
   pushed.at_capacity = IsAtCapacity(operation);
   if (operation.code != StatusCode::kOk) {
-    pushed.why = call.get()->StatusOf(operation);
+    pushed.why = PushFailure(call, operation);
     return pushed;
   }
   pushed.step = operation.queue->space->queues.size();
@@ -131,7 +144,7 @@ PushedItems PushedBy(const CallRef& call, const Operation& operation, std::size_
   pushed.first_id = ItemIdOf(operation, rest->first_id);
   if (pushed.taken == count) return pushed;
   pushed.at_capacity = rest->at_capacity;
-  pushed.why = RestRefused(call, rest->at_capacity);
+  pushed.why = RestRefused(call, pushed.step, rest->at_capacity);
   return pushed;
 }
 

@@ -41,5 +41,8 @@ struct PushedItems {
 PushedItems PushedBy(const CallRef& call, const Operation& operation, std::size_t count);
 // It was refused as a whole for the queue's capacity, not for memory.
 bool IsAtCapacity(const Operation& operation);
+// Why an operation that pushes has failed: at capacity by the queue's name, and of one with lanes
+// that it is this lane.
+Status PushFailure(const CallRef& call, const Operation& operation);
 
 }  // namespace tidepool::internal

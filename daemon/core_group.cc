@@ -268,7 +268,10 @@ std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
           entry.index_bytes = usage.index_bytes;
           entry.limit_bytes = usage.limit_bytes;
           entry.spilled_live_bytes = usage.spilled_live_bytes;
-          entry.spill = at.store().counters().spill;
+          const storage::StoreCounters counters = at.store().counters();
+          entry.spill = counters.spill;
+          entry.durable_written_bytes = counters.mark.written_bytes + counters.commit.written_bytes;
+          entry.durable_bytes = counters.durable_bytes;
         },
         deadline);
   }

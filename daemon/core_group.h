@@ -77,6 +77,8 @@ struct CoreStats {
   std::uint64_t limit_bytes = 0;  // Of all cores together.
   std::uint64_t spilled_live_bytes = 0;
   storage::SpillCounters spill;
+  std::uint64_t durable_written_bytes = 0;  // To devices: segments and commits of durable ones.
+  std::uint64_t durable_bytes = 0;          // Of changes of durable partitions, each once.
 };
 struct PartitionStats {
   PartitionId id;

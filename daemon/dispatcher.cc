@@ -306,12 +306,15 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
 
 void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) {
   const wire::Group& group = request_.groups[g];
-  partition->CountOperations(group.operation_count);
+  std::uint32_t reads = 0;
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
+    reads += ReadsRecords(request_.operations[index].opcode) ? 1 : 0;
     plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
                      g, group.quiet});
   }
+  partition->CountOperations(group.operation_count);
+  partition->CountReads(reads);
 }
 
 void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {

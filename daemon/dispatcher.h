@@ -236,6 +236,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void Pend(const Planned& planned, WaitFor wait_for, Reception& to);
   void AddPending(std::unique_ptr<PendingOperation> pending, WaitFor wait_for, Session& session);
   void WaitForStore(std::uint64_t id, WaitFor wait_for);
+  void CountDeviceRead(PendingOperation* pending);
   void RunPending(std::uint64_t id);
   void RemovePending(std::uint64_t id, std::vector<std::uint64_t>* next);
   WaitFor AttemptPending(PendingOperation& pending);

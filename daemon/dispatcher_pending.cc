@@ -98,8 +98,18 @@ void Dispatcher::AddPending(std::unique_ptr<PendingOperation> pending, WaitFor w
 void Dispatcher::WaitForStore(std::uint64_t id, WaitFor wait_for) {
   PendingOperation* pending = pending_.Find(id);
   pending->parked = !WaitsForStore(wait_for);
+  if (wait_for == WaitFor::kDevice) CountDeviceRead(pending);
   if (wait_for == WaitFor::kDevice) store_.Fetch([this, id] { RunPending(id); });
   if (wait_for == WaitFor::kMemory) WhenRoom([this, id] { RunPending(id); });
+}
+
+// Once for each operation, however often it meets more.
+void Dispatcher::CountDeviceRead(PendingOperation* pending) {
+  if (std::exchange(pending->counted, true)) return;
+  storage::Partition* partition = store_.Find(pending->operation.partition);
+  if (partition != nullptr && ReadsRecords(pending->operation.operation.opcode)) {
+    partition->CountDeviceRead();
+  }
 }
 
 // What it waited for has come; and then all that waited for it have their turn.

@@ -9,6 +9,7 @@
 #include "daemon/core.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
+#include "proto/convert/staged_keys.h"
 #include "proto/wire/queue_ops.h"
 
 namespace tidepool::daemon {
@@ -25,6 +26,7 @@ struct Slice {
   std::vector<std::string> storage;  // What the operations' views point to.
   // Fewer than operations if they are many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
+  std::size_t counted = 0;  // Operations up to the last one that has waited for a device.
   Status status;
 };
 
@@ -85,6 +87,20 @@ Result<storage::Partition*> PartitionOf(Core& core, const Slice& slice) {
                     " is not served here under this term");
 }
 
+// Not what staging keeps beside the files: a status looks at that too.
+bool IsUsersRead(const wire::Operation& operation) {
+  return ReadsRecords(operation.opcode) &&
+         convert::ParseStagedKey(AsText(operation.key)).role == convert::StagedRole::kPlain;
+}
+
+// Of the operation whose turn it is, once.
+void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
+  const std::size_t at = slice->outcomes.size();
+  if (!core.store().blocked() || slice->counted > at) return;
+  slice->counted = at + 1;
+  if (IsUsersRead(slice->operations[at])) partition.CountDeviceRead();
+}
+
 void RunSlice(Core& core, Slice& slice) {
   const auto partition = PartitionOf(core, slice);
   if (!partition.ok()) {
@@ -121,11 +137,15 @@ void RunSlice(Core& core, Slice& slice) {
     }
     if (core.store().blocked() || core.store().refused()) {
       const StatusCode lost = core.store().TakeLost();
-      if (lost == StatusCode::kOk) break;  // CoreGroup::Run comes back.
+      if (lost == StatusCode::kOk) {  // CoreGroup::Run comes back.
+        CountDeviceRead(core, **partition, &slice);
+        break;
+      }
       reply = Reply();
       Refuse(&reply, lost, "the record cannot be read from the device");
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
+    (*partition)->CountReads(IsUsersRead(operation) ? 1 : 0);
     slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
     answered_bytes += slice.outcomes.back().value.size();
     if (answered_bytes >= kSliceBytes) break;

@@ -101,6 +101,26 @@ inline constexpr std::string_view kTooLargeToBeDurable =
 inline constexpr std::string_view kWrongKind =
     "this operation is not one of the namespace's kind; see: kvctl namespace list";
 
+// Whether it answers what records hold, so that it may have to wait for a device: what hit rates
+// are of. Of changes only those that give away what they remove.
+constexpr bool ReadsRecords(wire::Opcode opcode) {
+  switch (opcode) {
+    case wire::Opcode::kGet:
+    case wire::Opcode::kContains:
+    case wire::Opcode::kTake:
+    case wire::Opcode::kTtl:
+    case wire::Opcode::kIterate:
+    case wire::Opcode::kWait:
+    case wire::Opcode::kScan:
+    case wire::Opcode::kCountRange:
+    case wire::Opcode::kPop:
+    case wire::Opcode::kPeek:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Null if this daemon has no handler for the operation.
 Handler FindHandler(wire::Opcode opcode);
 

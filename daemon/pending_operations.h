@@ -28,6 +28,7 @@ struct PendingOperation {
   std::shared_ptr<const HeldBytes> held;  // What it takes of its session's credit in bytes.
   // It has neither a device nor memory to wait for but its turn, or its partition's thaw.
   bool parked = false;
+  bool counted = false;  // It has waited for a device before.
 };
 
 // Owner core only. A line per key, first come, first served: an operation is in the line of each of

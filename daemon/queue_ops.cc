@@ -25,7 +25,8 @@ void RefuseFull(const OperationContext& context, Reply* reply) {
   if (context.may_wait) {
     reply->wait_for = WaitFor::kRoom;
   } else if (context.operation.has(Argument::kWaitMs)) {
-    Refuse(reply, StatusCode::kDeadlineExceeded, "the queue stayed full");
+    Refuse(reply, StatusCode::kDeadlineExceeded,
+           "no room came in time: the queue, or of one with lanes this lane, stayed full");
   } else {
     Refuse(reply, StatusCode::kResourceExhausted, kFull);
     reply->answer.has_number = true;

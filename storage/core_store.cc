@@ -398,6 +398,7 @@ StoreCounters CoreStore::counters() const {
   if (spiller_ != nullptr) counters.spill = spiller_->counters();
   if (marker_ != nullptr) counters.mark = marker_->counters();
   if (ring_ != nullptr) counters.commit = ring_->counters();
+  counters.durable_bytes = log_.durable_bytes();
   counters.rebuilt_buckets = rebuilt_before_;
   for (const auto& [id, partition] : partitions_) {
     counters.refused_for_memory += partition->refused_for_memory_;

@@ -70,6 +70,7 @@ struct StoreCounters {
   std::uint64_t expired_records = 0;
   std::uint64_t rebuilt_buckets = 0;
   std::uint64_t refused_for_memory = 0;
+  std::uint64_t durable_bytes = 0;  // Of changes of durable partitions, each once.
   SpillCounters spill;
   MarkCounters mark;
   CommitCounters commit;

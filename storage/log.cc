@@ -89,6 +89,7 @@ void Log::Seal(std::uint32_t index) {
     std::memset(segments_.Base(index) + segment.used, 0, sizeof(RecordHeader));
   }
   if (IsDurable(segment.stream)) {
+    CountDurable(segment);
     segment.frozen_to = segment.used;
     // What the device has of it needs an end, though nothing in it counts.
     if (segment.live != 0 || segment.written_to != 0) durable_target_->NoteSealed(index);
@@ -188,6 +189,9 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   std::byte* to = TakeSpace(RelocationStream(location), bytes, &to_location);
   std::memcpy(to, from, bytes);
   reinterpret_cast<RecordHeader*>(to)->sequence = 0;
+  if (segments_[segments_.IndexOf(location)].slot != 0) {
+    segments_[segments_.IndexOf(to_location)].rewritten += static_cast<std::uint32_t>(bytes);
+  }
   if (IsTombstone(from->type)) CountTombstone(to_location, bytes);
   if (const std::uint64_t expiry_ms = ExpiryOf(*from); expiry_ms != 0) {
     NoteExpiry(to_location, expiry_ms);

@@ -339,6 +339,8 @@ class Log {
   std::uint64_t spilled_live_bytes() const { return spilled_live_bytes_; }  // Part of live_bytes.
   std::uint64_t spilled_segments() const { return segments_.in_use() - segments_.resident(); }
   std::uint64_t tombstone_bytes() const { return tombstone_bytes_; }
+  // Of changes that durable streams have taken up to where they were cut or sealed last, each once.
+  std::uint64_t durable_bytes() const { return durable_bytes_; }
   // Of sealed segments in DRAM that may leave it. Looks at all segments.
   std::uint64_t SpillableBytes() const;
   // Of segments in DRAM, without what open ones can still take and what uploads under way have.
@@ -367,6 +369,7 @@ class Log {
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
   void Seal(std::uint32_t index);
+  void CountDurable(const Segment& segment);
   void MarkDead(std::uint32_t index);
   RecordHeader* LookFetched(std::uint64_t location);
   void ForgetUsed() const;
@@ -390,6 +393,7 @@ class Log {
   std::uint64_t live_bytes_ = 0;
   std::uint64_t spilled_live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;
+  std::uint64_t durable_bytes_ = 0;
   std::uint64_t unpublished_segments_ = 0;
   std::uint64_t extent_segments_max_ = 0;
   std::uint64_t next_expiry_ms_ = kNeverMs;

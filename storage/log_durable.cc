@@ -30,6 +30,7 @@ Log::OpenEnd Log::Cut(Stream stream) {
     open = {};
     return {};
   }
+  CountDurable(segment);
   if (gap != 0) {
     std::byte* const at = segments_.Base(open.index) + segment.used;
     std::memset(at, 0, gap);
@@ -41,6 +42,13 @@ Log::OpenEnd Log::Cut(Stream stream) {
   }
   segment.frozen_to = segment.used;
   return {open.index, segment.used};
+}
+
+// What is behind the last cut, before it is padded. What compaction has moved was counted before.
+void Log::CountDurable(const Segment& segment) {
+  if (segment.stream != Stream::kDurable) return;
+  const auto counted = std::max<std::uint32_t>(segment.frozen_to, sizeof(SegmentHeader));
+  durable_bytes_ += segment.used - std::min(counted, segment.used);
 }
 
 bool Log::IsCut(Stream stream) const {

@@ -117,6 +117,12 @@ class Partition {
   // Operations so far, for who looks how busy it is.
   std::uint64_t operations() const { return operations_; }
   void CountOperations(std::uint64_t count) { operations_ += count; }
+  // Of operations that answer what records hold, and of those that had to wait for a device.
+  std::uint64_t reads() const { return reads_; }
+  std::uint64_t device_reads() const { return device_reads_; }
+  void CountReads(std::uint64_t count) { reads_ += count; }
+  void CountDeviceRead() { ++device_reads_; }
+  class ResidenceWalk;  // Where its records are: residence.h.
 
   // Whether operations under this term may run now. Never while it is frozen.
   bool Serves(Term term) const { return serving_ == term; }
@@ -200,6 +206,8 @@ class Partition {
   KeyBounds bounds_;
   std::optional<std::uint64_t> leavings_;
   std::uint64_t operations_ = 0;
+  std::uint64_t reads_ = 0;
+  std::uint64_t device_reads_ = 0;
   const PartitionOptions options_;
   std::uint64_t* const guard_;  // In an arena.
   Lsn tombstone_floor_;

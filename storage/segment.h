@@ -73,6 +73,7 @@ struct Segment {
   std::uint32_t written_to = 0;  // Of a durable stream: what is below was handed to the device,
   std::uint32_t writes = 0;      // in so many pieces that are not there yet.
   std::uint32_t tombstone_records = 0;  // Part of records.
+  std::uint32_t rewritten = 0;          // Bytes that came here from a device, live or not.
   // Compaction was here, and ended for want of memory: nothing counts of what is below. To a second
   // one a tombstone there would look as if it did.
   std::uint32_t compacted_to = 0;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/commands/ensure_namespace.h"
 #include "cli/commands/record_call.h"
 #include "cli/record_text.h"
 #include "proto/base/limits.h"
@@ -37,6 +38,7 @@ Result<std::vector<std::string>> Values(const Arguments& args) {
 
 // What the two verbs differ in.
 struct Question {
+  const char* verb;
   v1::OperationKind kind;
   StatusCode no;     // How an operation ends whose answer is no.
   const char* name;  // Of the answer in JSON.
@@ -48,6 +50,10 @@ struct Question {
 Status Ask(Invocation& run, const Question& question) {
   const Result<std::vector<std::string>> values = Values(run.args);
   if (!values.ok()) return values.status();
+  if (values->empty()) {
+    TP_RETURN_IF_ERROR(
+        CheckNamespace(run, run.args.Text("NAMESPACE"), question.verb, MaskOf(Kind::kBloom)));
+  }
   std::string text;
   Json answers = Json::array();
   std::size_t yes = 0;
@@ -83,13 +89,13 @@ Status Ask(Invocation& run, const Question& question) {
 }
 
 Status Add(Invocation& run) {
-  return Ask(run, {v1::OPERATION_KIND_BLOOM_INSERT, StatusCode::kAlreadyExists, "new", "new",
-                   "known", "were there before, or the filter errs"});
+  return Ask(run, {"bloom add", v1::OPERATION_KIND_BLOOM_INSERT, StatusCode::kAlreadyExists, "new",
+                   "new", "known", "were there before, or the filter errs"});
 }
 
 Status Has(Invocation& run) {
-  return Ask(run, {v1::OPERATION_KIND_BLOOM_CONTAINS, StatusCode::kNotFound, "exists", "true",
-                   "false", "are not there"});
+  return Ask(run, {"bloom has", v1::OPERATION_KIND_BLOOM_CONTAINS, StatusCode::kNotFound, "exists",
+                   "true", "false", "are not there"});
 }
 
 std::vector<Parameter> BloomParameters() {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/commands/device_use.h"
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
 #include "tidepool/v1/admin.grpc.pb.h"
@@ -58,6 +59,10 @@ std::string StateOf(const v1::StatusResponse::NodeEntry& entry) {
   return IsSilent(entry) ? "silent" : StateName(entry.node().state());
 }
 
+std::uint64_t WrittenBytes(const v1::NodeStatusResponse& status) {
+  return status.spill().written_bytes() + status.spill().durable_written_bytes();
+}
+
 Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
   const v1::Node& node = entry.node();
   Json json;
@@ -98,7 +103,11 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"written_bytes", status.spill().written_bytes()},
                      {"failed_reads", status.spill().failed_reads()},
                      {"failed_writes", status.spill().failed_writes()},
-                     {"live_bytes", status.spill().live_bytes()}};
+                     {"live_bytes", status.spill().live_bytes()},
+                     {"durable_written_bytes", status.spill().durable_written_bytes()},
+                     {"record_bytes", status.spill().record_bytes()},
+                     {"write_amplification",
+                      WriteAmplification(WrittenBytes(status), status.spill().record_bytes())}};
   }
   if (status.devices_size() > 0) {
     json["last_durable_at_ms"] =
@@ -150,17 +159,20 @@ void AddRow(const v1::StatusResponse::NodeEntry& entry, Table* table) {
 
 // "" if no node has a device.
 std::string DevicesText(const v1::StatusResponse& status) {
-  Table devices({"NODE", "MEDIUM", "USED", "READ", "WRITTEN", "DEVICE"});
+  Table devices({"NODE", "MEDIUM", "USED", "READ", "WRITTEN", "AMPLIFIED", "DEVICE"});
   bool any = false;
   for (const auto& entry : status.nodes()) {
     const v1::SpillStatus& spill = entry.status().spill();  // Of all devices of the node.
     std::string read = FormatBytes(spill.read_bytes());
-    std::string written = FormatBytes(spill.written_bytes());
+    std::string written = FormatBytes(WrittenBytes(entry.status()));
+    std::string amplified =
+        WriteAmplificationText(WrittenBytes(entry.status()), spill.record_bytes());
     for (const v1::DeviceStatus& device : entry.status().devices()) {
       any = true;
       devices.Add({std::to_string(entry.node().node_id()), device.medium(),
                    FormatBytes(device.used_bytes()) + " of " + FormatBytes(device.bytes()),
-                   std::exchange(read, ""), std::exchange(written, ""), device.description()});
+                   std::exchange(read, ""), std::exchange(written, ""),
+                   std::exchange(amplified, ""), device.description()});
     }
   }
   return any ? devices.ToString() + "\n" : "";

@@ -163,7 +163,8 @@ Status Load(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   const std::string& space = run.args.Text("NAMESPACE");
-  const Result<bool> created = EnsureNamespace(run, space);
+  const Result<bool> created =
+      EnsureNamespace(run, space, "load", MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered));
   if (!created.ok()) return created.status();
   const auto start = std::chrono::steady_clock::now();
   Loader loader(**channel, space);

@@ -189,7 +189,8 @@ Status StageIn(Invocation& run) {
   request.set_namespace_(run.args.Text("NAMESPACE"));
   request.set_directory(*folder);
   request.set_checksum(run.args.Has("--checksum"));
-  const Result<bool> created = EnsureNamespace(run, request.namespace_());
+  const Result<bool> created =
+      EnsureNamespace(run, request.namespace_(), "stage in", MaskOf(Kind::kHash));
   if (!created.ok()) return created.status();
   Json result = {{"namespace", request.namespace_()}, {"created", *created}};
   if (*by_client) return StageThroughClient(run, request, std::move(result));

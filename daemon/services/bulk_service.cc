@@ -302,7 +302,7 @@ grpc::Status BulkService::ScanPartition(grpc::ServerContext* call,
 
 grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest* request,
                                grpc::ServerWriter<v1::ScanResponse>* writer) {
-  auto space = router_.FindNamespaceFor(request->namespace_(), "a scan", wire::kRecordKinds);
+  auto space = router_.FindNamespaceFor(request->namespace_(), "this", wire::kRecordKinds);
   if (!space.ok()) return convert::ToGrpc(space.status());
   ScanCursor cursor;
   if (const Status status = DecodeCursor(request->cursor(), **space, &cursor); !status.ok()) {

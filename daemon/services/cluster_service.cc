@@ -176,7 +176,8 @@ grpc::Status ClusterService::NodeStatus(grpc::ServerContext* call,
   if (const auto joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
   const Deadline deadline(
       std::min(DeadlineOf(*call).at_ns(), Deadline::AfterMs(kNodeStatusTimeoutMs).at_ns()));
-  *response = LocalNodeStatus(&node_, NamespaceId(request->partitions_of()), deadline);
+  *response = LocalNodeStatus(&node_, NamespaceId(request->partitions_of()), deadline,
+                              request->residence());
   return grpc::Status::OK;
 }
 

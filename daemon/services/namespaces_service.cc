@@ -43,6 +43,35 @@ std::uint64_t LastDurableAtMs(const placement::Namespace& space,
   return oldest_ms;
 }
 
+// Of the owners that have answered; nothing if none of them has devices.
+void AddResidence(const std::vector<Result<v1::NodeStatusResponse>>& nodes,
+                  v1::DescribeNamespaceResponse* response) {
+  v1::Residence sum;
+  bool any = false;
+  for (const auto& node : nodes) {
+    if (!node.ok() || node->partitions_size() == 0) continue;
+    response->set_written_bytes(response->written_bytes() + node->spill().written_bytes() +
+                                node->spill().durable_written_bytes());
+    response->set_record_bytes(response->record_bytes() + node->spill().record_bytes());
+    for (const v1::PartitionStatus& partition : node->partitions()) {
+      const v1::Residence& where = partition.residence();
+      any = any || partition.has_residence();
+      const bool all = !partition.has_residence();  // In memory.
+      sum.set_memory_records(sum.memory_records() +
+                             (all ? partition.records() : where.memory_records()));
+      sum.set_memory_bytes(sum.memory_bytes() +
+                           (all ? partition.live_bytes() : where.memory_bytes()));
+      sum.set_device_records(sum.device_records() + where.device_records());
+      sum.set_device_bytes(sum.device_bytes() + where.device_bytes());
+      sum.set_cached_records(sum.cached_records() + where.cached_records());
+      sum.set_sampled(sum.sampled() || where.sampled());
+      sum.set_reads(sum.reads() + where.reads());
+      sum.set_device_reads(sum.device_reads() + where.device_reads());
+    }
+  }
+  if (any) *response->mutable_residence() = sum;
+}
+
 }  // namespace
 
 void NamespacesService::WaitUntilInstalled(Epoch epoch, Deadline deadline) {
@@ -222,7 +251,8 @@ grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
     *entry->mutable_partition() = response->namespace_().partitions(static_cast<int>(i));
   }
   const placement::PlacementMapPtr map = node_.NewestMap();
-  const auto nodes = CollectNodeStatus(&node_, *map, (*space)->id, deadline);
+  const auto nodes = CollectNodeStatus(&node_, *map, (*space)->id, deadline, /*residence=*/true);
+  AddResidence(nodes, response);
   for (const auto& node : nodes) {
     if (!node.ok()) continue;  // Its partitions show as down; what they hold is not known.
     for (const auto& partition : node->partitions()) {

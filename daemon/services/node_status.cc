@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "daemon/persist.h"
+#include "daemon/residence.h"
 #include "daemon/staging/cluster_view.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
@@ -57,6 +58,8 @@ void AddDevices(const storage::Volume& volume, const std::vector<CoreStats>& cor
     spill.set_failed_reads(spill.failed_reads() + core.spill.failed_reads);
     spill.set_failed_writes(spill.failed_writes() + core.spill.failed_writes);
     spill.set_live_bytes(spill.live_bytes() + core.spilled_live_bytes);
+    spill.set_durable_written_bytes(spill.durable_written_bytes() + core.durable_written_bytes);
+    spill.set_record_bytes(spill.record_bytes() + core.spill.record_bytes + core.durable_bytes);
   }
   for (const auto& device : volume.usage().devices) {
     auto* to = response->add_devices();
@@ -109,6 +112,26 @@ void AddNamespaces(const NodeState& node, const std::vector<PartitionStats>& par
   }
 }
 
+void AddResidence(CoreGroup* cores, NamespaceId space, Deadline deadline,
+                  v1::NodeStatusResponse* response) {
+  const Deadline soon = Deadline::AfterMs(deadline.LeftMs() / 2);  // The rest is to arrive.
+  const auto found = ResidenceOf(cores, space, soon);
+  for (v1::PartitionStatus& partition : *response->mutable_partitions()) {
+    const auto entry = found.find(partition.index());
+    if (entry == found.end()) continue;
+    const storage::Residence& where = entry->second.where;
+    v1::Residence& to = *partition.mutable_residence();
+    to.set_memory_records(where.memory_records);
+    to.set_memory_bytes(where.memory_bytes);
+    to.set_device_records(where.device_records);
+    to.set_device_bytes(where.device_bytes);
+    to.set_cached_records(where.cached_records);
+    to.set_sampled(where.sampled);
+    to.set_reads(entry->second.reads);
+    to.set_device_reads(entry->second.device_reads);
+  }
+}
+
 // One call in progress.
 struct Asked {
   std::size_t node = 0;
@@ -120,7 +143,7 @@ struct Asked {
 }  // namespace
 
 v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_of,
-                                       Deadline deadline) {
+                                       Deadline deadline, bool residence) {
   v1::NodeStatusResponse response;
   const placement::PlacementMapPtr map = node->map.Get();
   if (map != nullptr && node->joined()) {
@@ -133,6 +156,7 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
   if (node->volume != nullptr) {
     AddDevices(*node->volume, cores, &response);
     AddDurability(*node, deadline, &response);
+    if (residence) AddResidence(node->cores, partitions_of, deadline, &response);
   }
   response.set_uptime_ms((Clock::Real().MonotonicNs() - node->started_ns) / 1'000'000);
   response.set_data_path(node->cores->Describe());
@@ -142,11 +166,12 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
 std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
                                                               const placement::PlacementMap& map,
                                                               NamespaceId partitions_of,
-                                                              Deadline deadline) {
+                                                              Deadline deadline, bool residence) {
   const Deadline soon(std::min(deadline.at_ns(), Deadline::AfterMs(kNodeStatusTimeoutMs).at_ns()));
   std::vector<Result<v1::NodeStatusResponse>> results;
   v1::NodeStatusRequest request;
   request.set_partitions_of(partitions_of.value());
+  request.set_residence(residence);
   grpc::CompletionQueue queue;
   std::vector<std::unique_ptr<Asked>> calls;
   for (const placement::Node& each : map.nodes) {
@@ -162,7 +187,7 @@ std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
     reader->Finish(&asked->response, &asked->status, asked.get());
     calls.push_back(std::move(asked));
   }
-  results[node->self().value()] = LocalNodeStatus(node, partitions_of, soon);
+  results[node->self().value()] = LocalNodeStatus(node, partitions_of, soon, residence);
   for (std::size_t left = calls.size(); left > 0; --left) {
     void* tag = nullptr;
     bool ok = false;

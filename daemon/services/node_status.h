@@ -15,16 +15,17 @@ namespace tidepool::daemon {
 
 inline constexpr std::uint64_t kNodeStatusTimeoutMs = 1000;
 
-// `partitions_of` 0: no list of partitions.
+// `partitions_of` 0: no list of partitions. `residence`: with where their records are.
 v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_of,
-                                       Deadline deadline);
+                                       Deadline deadline, bool residence = false);
 
 // Index = NodeId of `map`. Nodes that the map says are not up are not asked: kUnavailable.
 // Errors: kUnavailable, kDeadlineExceeded and others of the call, each naming the node.
 std::vector<Result<v1::NodeStatusResponse>> CollectNodeStatus(NodeState* node,
                                                               const placement::PlacementMap& map,
                                                               NamespaceId partitions_of,
-                                                              Deadline deadline);
+                                                              Deadline deadline,
+                                                              bool residence = false);
 
 // A namespace on all nodes that answered.
 struct NamespaceTotals {

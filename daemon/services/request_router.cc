@@ -220,7 +220,8 @@ void RequestRouter::StartAll(Batch* batch) {
   });
   for (auto index = refused; index != indices.end(); ++index) {
     const wire::OpcodeInfo& info = wire::InfoOf(batch->operations[*index].opcode);
-    batch->EndAll({*index}, WrongKind(batch->name, kind, info.name, info.kinds));
+    // Its name is that of the wire and the SDK: kvctl and others that ask call it otherwise.
+    batch->EndAll({*index}, WrongKind(batch->name, kind, "this", info.kinds));
   }
   indices.erase(refused, indices.end());
   if (indices.empty()) return;

@@ -324,6 +324,8 @@ void Spiller::FinishWrite(Io& io, int error) {
   if (error == 0) {
     ++counters_.spilled_segments;
     counters_.written_bytes += io.bytes;
+    const Segment& segment = log_.segments()[io.segment];
+    counters_.record_bytes += segment.live - std::min(segment.rewritten, segment.live);
     written_.push_back(io.segment);
     return;
   }

@@ -6,6 +6,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -45,21 +46,28 @@ class Messages(kvctl_support.KvctlTest):
 
     def refused_kind(self, name, needs, *arguments):
         line = self.bad(2, *arguments, says=f"namespace '{name}' is of kind {KINDS.get(name, 'hash')}; ")
-        self.assertIn(f" needs {needs} ", line)
+        # By no other name than the user's.
+        verbs = {arguments[0], " ".join(arguments[:2]), "this", "count --prefix", "staging of files", "a split"}
+        doing = re.search(f"; ([^;]*) needs {needs} ", line)
+        self.assertTrue(doing and doing[1] in verbs, line)
         self.assertTrue(line.endswith(HAS[KINDS.get(name, "hash")]), line)
 
     def test_a_wrong_kind_is_named_with_what_the_namespace_has(self):
         folder = self.folder("kinds")
         for name in ("q", "p", "b"):
-            for verb in (("get",), ("exists",), ("ttl",), ("incr",), ("delete",)):
-                self.refused_kind(name, "hash or ordered", *verb, name, "k")
+            for verb in ("get", "exists", "ttl", "incr", "delete"):
+                self.refused_kind(name, "hash or ordered", verb, name, "k")
+            for verb, *more in (("append", "v"), ("cas", "a", "b"), ("expire", "1m"), ("apply", "exchange", "v")):
+                self.refused_kind(name, "hash or ordered", verb, name, "k", *more)
             self.refused_kind(name, "hash or ordered", "put", name, "k", "v")
             self.refused_kind(name, "hash or ordered", "put", name, "k", "@" + self.large())
             self.refused_kind(name, "hash or ordered", "watch", name, "k")
             self.refused_kind(name, "hash or ordered", "keys", name)
             self.refused_kind(name, "hash or ordered", "dump", name)
         for name in ("q", "o", "default"):
-            self.refused_kind(name, "bloom", "bloom", "add", name, "x")
+            for verb in ("add", "has"):
+                self.refused_kind(name, "bloom", "bloom", verb, name, "x")
+                self.refused_kind(name, "bloom", "bloom", verb, name, "-")
         for name in ("q", "p", "o", "b"):
             self.refused_kind(name, "hash", "stage", "out", name, folder)
             self.refused_kind(name, "hash", "stage", "in", folder, name)
@@ -81,7 +89,38 @@ class Messages(kvctl_support.KvctlTest):
 
     def test_a_queue_with_lanes_refuses_what_no_queue_has_as_other_queues_do(self):
         self.good("namespace", "create", "lanes", "--kind", "queue", "--lanes", "2")
-        self.bad(2, "get", "lanes", "k", says="namespace 'lanes' is of kind queue; get needs hash or ordered")
+        for verb in (("get", "lanes", "k"), ("apply", "lanes", "k", "exchange", "v")):
+            self.bad(2, *verb, says="namespace 'lanes' is of kind queue; this needs hash or ordered (queues: ")
+
+    def test_a_full_lane_is_told_from_a_full_queue(self):
+        self.good("namespace", "create", "narrow", "--kind", "queue", "--lanes", "2", "--capacity", "2")
+        self.good("namespace", "create", "full", "--kind", "queue", "--capacity", "2")
+        many = self.kvctl("push", "full", "a", "b", "c")
+        self.assertEqual(many.code, 6, many)
+        self.assertIn(b"queue 'full' is full: it holds its capacity (pop first", many.err)
+        self.bad(1, "push", "full", "c", says="queue 'full' is full: it holds its capacity (pop first, or push with")
+        lane = "the lane of queue 'narrow' that this push goes to is full: each of the 2 lanes holds its part"
+        many = self.kvctl("push", "narrow", "a", "b")
+        self.assertEqual(many.code, 6, many)
+        self.assertIn(lane.encode(), many.err)
+        # Each push goes to either lane, and fills one.
+        for _ in range(64):
+            if self.kvctl("count", "narrow").out.strip() == b"2":
+                break
+            self.kvctl("push", "narrow", "x")
+        line = self.bad(1, "push", "narrow", "c", says=lane)
+        self.assertIn("(pop first, push with a wait, or open the queue again (kvctl: push again): another lane", line)
+        self.bad(4, "push", "narrow", "c", "--wait", "10ms", says="or of one with lanes this lane, stayed full")
+
+    def test_nothing_to_do_is_done_in_a_namespace_that_is_there(self):
+        for verb in (("bloom", "has"), ("bloom", "add"), ("push",)):
+            self.bad(3, *verb, "absent", "-", says="no namespace 'absent' (")
+        self.good("bloom", "has", "b", "-")
+        for name in ("q", "b"):
+            line = self.bad(2, "load", name, "-", says=f"namespace '{name}' is of kind {KINDS[name]}; load needs ")
+            self.assertNotIn("loaded", line)
+        self.good("load", "filled", "-")
+        self.assertIn("filled", self.namespaces())
 
     def test_what_cannot_be_loaded_into_a_queue_is_said_once(self):
         result = self.kvctl("load", "q", "-", stdin=b'{"key":"a","value":"b"}\n')

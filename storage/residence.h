@@ -1,0 +1,67 @@
+// Where the records of a partition are, in DRAM or on a device only: found by looking at them when
+// somebody asks, so that no operation and no move of a record pays for the account.
+//
+//   daemon/residence -> [Partition::ResidenceWalk] -> index of the partition's kind, SegmentTable
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "storage/partition.h"
+
+namespace tidepool::storage {
+
+// A read of a record in DRAM waits for no device. A copy in the read cache is in DRAM, whatever its
+// home; so is a durable record until it leaves. A large value is in DRAM if all its segments are.
+struct Residence {
+  std::uint64_t memory_records = 0;
+  std::uint64_t device_records = 0;
+  std::uint64_t cached_records = 0;  // Part of memory_records: copies in the read cache.
+  // Keys and values, with what is in DRAM of large ones. Of what is on a device about: an unread
+  // record counts with the average of its segment.
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t device_bytes = 0;
+  bool sampled = false;  // Not all records were looked at.
+
+  // The same of a partition that has so many records and bytes: shares become counts that add up.
+  Residence ScaledTo(std::uint64_t records, std::uint64_t payload_bytes) const;
+};
+
+// Looks at about `looks_max` records, or at all if there are no more: evenly spread ones of kinds
+// hash, ordered and queue. A priority queue's tree has no middle to begin at: it is passed from its
+// front, at most 2^24 items of it, and each n-th is looked at.
+//
+// Owner core only. What comes, goes or moves between two slices may be met twice or not at all.
+class Partition::ResidenceWalk {
+ public:
+  explicit ResidenceWalk(std::uint64_t looks_max) : looks_max_(looks_max) {}
+
+  // Goes on until `done()`, which is asked every 16 buckets or 64 items: some us. True: more to do.
+  // Always with the same partition; a filter's has no records. Reads no device.
+  bool Slice(Partition& partition, absl::FunctionRef<bool()> done);
+  // Counts of what was looked at.
+  const Residence& found() const { return found_; }
+
+ private:
+  void Begin(std::uint64_t places, std::uint64_t records_per_place);
+  std::uint64_t NextPlace() { return next_++ * places_ / wanted_; }
+  bool HashSlice(HashStore& hash, const Log& log, absl::FunctionRef<bool()> done);
+  bool ArrivalSlice(const QueueStore& queue, const Log& log, absl::FunctionRef<bool()> done);
+  bool PrioritySlice(const QueueStore& queue, const Log& log, absl::FunctionRef<bool()> done);
+  void LookAtDelivered(const QueueStore& queue, const Log& log);
+  void Look(const Log& log, std::uint64_t location);
+
+  const std::uint64_t looks_max_;
+  bool begun_ = false;
+  std::uint64_t places_ = 0;  // Buckets, ids or items, as they were when it began;
+  std::uint64_t wanted_ = 0;  // of these,
+  std::uint64_t next_ = 0;    // and how many were passed.
+  std::uint64_t first_id_ = 0;
+  std::vector<std::byte> from_;  // Of a priority queue: the key to go on at.
+  std::vector<std::uint32_t> segments_;
+  Residence found_;
+};
+
+}  // namespace tidepool::storage
