@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "proto/base/check.h"
+#include "proto/base/failpoint.h"
 #include "proto/base/key_hash.h"
 
 namespace tidepool::storage {
@@ -163,6 +164,7 @@ Compactor::Step Compactor::Work(absl::FunctionRef<bool()> done) {
     }
     victim_at_ += static_cast<std::uint32_t>(bytes);
   }
+  TP_FAILPOINT("compact.moved");
   log_.FinishCompacted(victim_);
   victim_ = 0;
   ++counters_.compacted_segments;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/failpoint.h"
 #include "storage/durable/commit.h"
 #include "storage/log.h"
 
@@ -121,7 +122,9 @@ void CommitRing::StartCommit() {
 
 void CommitRing::Submit() {
   StartCommit();
-  if (queue_->in_flight() > 0) (void)queue_->Submit(kQueueDepth);
+  if (queue_->in_flight() == 0) return;
+  (void)queue_->Submit(kQueueDepth);
+  TP_FAILPOINT("commit.started");
 }
 
 unsigned CommitRing::Poll(int* error) {
@@ -135,6 +138,7 @@ unsigned CommitRing::Poll(int* error) {
       stopped_ = true;
       return;
     }
+    TP_FAILPOINT("commit.durable");
     ++counters_.commits;
     counters_.records += batch.records;
     counters_.written_bytes += AlignUp(batch.bytes, kDeviceBlockBytes);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/failpoint.h"
 #include "proto/base/log.h"
 #include "storage/nvm/record_check.h"
 #include "storage/spill/spiller.h"
@@ -196,6 +197,7 @@ void Marker::Advance() {
       case Step::kNone:
         return;
       case Step::kWriting:
+        TP_FAILPOINT("mark.written");
         cut_.step = Step::kFlushing;
         cut_.left = queues_.size();
         for (std::size_t device = 0; device < queues_.size(); ++device) {
@@ -206,6 +208,7 @@ void Marker::Advance() {
         }
         break;
       case Step::kFlushing: {
+        TP_FAILPOINT("mark.flushed");
         cut_.step = Step::kMarking;
         cut_.left = 1;
         EncodeMark(cut_.mark, mark_block_.bytes());
@@ -221,6 +224,7 @@ void Marker::Advance() {
 }
 
 void Marker::FinishCut() {
+  TP_FAILPOINT("mark.durable");
   cut_.step = Step::kNone;
   ring_.FinishCut();
   block_ = (block_ + 1) % kMarkSlotsPerCore;
@@ -404,6 +408,7 @@ void Marker::Finish(const DeviceCompletion& completion) {
 void Marker::FinishHeader(Io io, int error) {
   if (error != 0) return Fail(error, "wipe a header");
   if (io.what == Io::What::kWipeHeader) {
+    TP_FAILPOINT("slot.wiped");
     released_.push_back({io.slot, io.number, sequence_ + 1, true});
   } else if (failed_ == StatusCode::kOk) {
     std::memset(io.block->data(), 0, sizeof(SegmentHeader));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/failpoint.h"
 #include "proto/base/log.h"
 #include "storage/core_store.h"
 #include "storage/durable/segment_reader.h"
@@ -26,7 +27,9 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
   TP_RETURN_IF_ERROR(ReplayAll());
   TP_RETURN_IF_ERROR(ReplayRing());
   TP_RETURN_IF_ERROR(Fill(partitions));
+  TP_FAILPOINT("recovery.filled");
   TP_RETURN_IF_ERROR(WipeBeyond());
+  TP_FAILPOINT("recovery.wiped");
   TP_RETURN_IF_ERROR(End());
   report_.duration_ns = clock_.MonotonicNs() - began_ns;
   return std::move(report_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/failpoint.h"
 #include "storage/device/device_io.h"
 #include "storage/nvm/crc32c.h"
 
@@ -195,7 +196,9 @@ Status WriteCatalog(DeviceQueue* queue, Bytes content, Superblock* superblock) {
   if (!content.empty()) std::memcpy(image.data() + sizeof header, content.data(), content.size());
   TP_RETURN_IF_ERROR(WriteBlocks(queue, layout.CatalogOffset(next.catalog_area), image.bytes()));
   TP_RETURN_IF_ERROR(FlushDevice(queue));  // Before the superblock that names it.
+  TP_FAILPOINT("catalog.written");
   TP_RETURN_IF_ERROR(WriteSuperblock(queue, next));
+  TP_FAILPOINT("catalog.flipped");
   *superblock = next;
   return OkStatus();
 }

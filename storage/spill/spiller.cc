@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/base/failpoint.h"
 #include "proto/base/log.h"
 #include "storage/nvm/record_check.h"
 
@@ -256,6 +257,7 @@ bool Spiller::BeginFreezing(std::uint32_t index) {
                static_cast<std::uint32_t>(extent ? kExtentHeaderBytes : sizeof(SegmentHeader))};
   volume_.NoteLeaving();
   log_.Freeze(index, static_cast<std::uint32_t>(slot));
+  TP_FAILPOINT("spill.frozen");
   return true;
 }
 
@@ -322,6 +324,7 @@ bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
 void Spiller::FinishWrite(Io& io, int error) {
   --writes_;
   if (error == 0) {
+    TP_FAILPOINT("spill.written");
     ++counters_.spilled_segments;
     counters_.written_bytes += io.bytes;
     const Segment& segment = log_.segments()[io.segment];

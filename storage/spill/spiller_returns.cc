@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/base/failpoint.h"
 #include "proto/base/log.h"
 #include "storage/nvm/record_check.h"
 #include "storage/spill/spiller.h"
@@ -92,6 +93,7 @@ void Spiller::FinishReturn(Io& io, int error) {
     log::Error("a segment on the device cannot be read to be compacted, and keeps its place");
     return;
   }
+  TP_FAILPOINT("spill.returned");
   ++counters_.returned_segments;
   log_.ReturnToMemory(io.segment, io.frame);
   compactor_.Compact(io.segment);

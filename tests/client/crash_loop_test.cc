@@ -4,13 +4,17 @@
 // TP_CRASH_ROUNDS=N: so many kills of each kind (default 30).
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
+#include "proto/base/failpoint.h"
 #include "tests/client/crash_rounds.h"
 #include "tests/support/random.h"
 
@@ -126,29 +130,128 @@ std::vector<std::size_t> MomentsOf(const std::vector<State>& before,
   return moments;
 }
 
+// What is known of the keys after each crash.
+struct Known {
+  std::vector<State> states = std::vector<State>(kKeys);
+  std::uint64_t number = 0;
+  std::size_t lost = 0;
+
+  // The daemon serves again. `writer`: null, if there was none.
+  template <typename Map>
+  void Compare(const TestCluster& cluster, const std::string& durability,
+               const Writer<Map>* writer) {
+    Client client = ConnectTo(cluster);
+    const std::vector<State> found = ReadAll(Open<Map>(client, "d", Durable(durability)));
+    if (writer == nullptr) {
+      REQUIRE(found == states);
+      return;
+    }
+    const std::vector<std::size_t> moments = MomentsOf(states, writer->operations, found);
+    REQUIRE_FALSE(moments.empty());
+    CHECK(moments.back() >= (durability == "sync" ? writer->answered.load() : writer->durable));
+    lost += writer->operations.size() - moments.back();
+    states = found;
+    number = writer->number();
+  }
+};
+
 template <typename Map>
 void KillAgainAndAgain(const std::string& durability) {
   test::Random random(durability.c_str());
   DurableCluster cluster;
-  std::vector<State> states(kKeys);
-  std::uint64_t number = 0;
-  std::size_t lost = 0;
+  Known known;
   const int rounds = CrashRounds();
   for (int round = 0; round < rounds; ++round) {
     INFO("round " << round);
-    Writer<Map> writer(*cluster, durability, number, random.Word());
+    Writer<Map> writer(*cluster, durability, known.number, random.Word());
     KillInMidWork(&cluster, &writer, AnswersMin(durability) + random.Below(1'000), random.OneIn(4));
-    Client client = ConnectTo(*cluster);
-    const std::vector<State> found = ReadAll(Open<Map>(client, "d", Durable(durability)));
-    const std::vector<std::size_t> moments = MomentsOf(states, writer.operations, found);
-    REQUIRE_FALSE(moments.empty());
-    CHECK(moments.back() >= (durability == "sync" ? writer.answered.load() : writer.durable));
-    lost += writer.operations.size() - moments.back();
-    states = found;
-    number = writer.number();
+    known.Compare(*cluster, durability, &writer);
   }
-  WARN(durability << ": " << rounds << " kills, " << number << " operations, of which " << lost
-                  << " are gone");
+  WARN(durability << ": " << rounds << " kills, " << known.number << " operations, of which "
+                  << known.lost << " are gone");
+}
+
+// Beside the one whose keys are compared, until the daemon is gone: fills memory and device with
+// values that come and go, or makes one namespace after the other.
+void MakeTrouble(Client& client, bool catalog) {
+  std::mt19937_64 random(1);
+  const std::string value(4'000, 'v');
+  constexpr std::size_t kBatch = 64;
+  for (int i = 0;; ++i) {
+    if (catalog) {
+      if (!client.OpenOrCreate<BytesMap>("extra" + std::to_string(i), Durable()).ok()) return;
+      continue;
+    }
+    const auto map = client.OpenOrCreate<BytesMap>("trouble", {.on_loss = "empty"});
+    if (!map.ok()) return;
+    std::vector<std::string> keys;
+    std::vector<KeyValue> batch;
+    keys.reserve(kBatch);
+    for (std::size_t k = 0; k < kBatch; ++k) {
+      keys.push_back(std::to_string(random() % 30'000));
+      batch.push_back({keys.back(), value});
+    }
+    const Status put = map->MultiPut(batch).FirstFailure();
+    if (!put.ok() && put != StatusCode::kResourceExhausted) return;
+  }
+}
+
+// Until the daemon has killed itself.
+template <typename Map>
+void WriteUntilItDies(DurableCluster* cluster, Writer<Map>* writer, bool catalog) {
+  Client client = ConnectTo(**cluster);
+  std::thread trouble([&] { MakeTrouble(client, catalog); });
+  std::thread thread([&] { writer->Run(); });
+  const int code = (*cluster)->process(0).Wait();
+  writer->Stop();
+  client.Close();
+  thread.join();
+  trouble.join();
+  REQUIRE(code == 128 + SIGKILL);
+}
+
+// False: it has died before it served.
+bool StartsWith(DurableCluster* cluster, const std::string& failpoint) {
+  (*cluster)->Kill(0);
+  const std::size_t before = (*cluster)->Log(0).size();
+  cluster->Start(0, failpoint);
+  REQUIRE(WaitUntil([&] {
+    return !(*cluster)->process(0).running() ||
+           (*cluster)->Log(0).find("joined cluster", before) != std::string::npos;
+  }));
+  return (*cluster)->process(0).running();
+}
+
+TEST_CASE("A daemon that dies between two writes that belong together loses nothing", "[crash]") {
+  test::Random random("failpoints");
+  DurableCluster cluster;
+  Known known;
+  {
+    Client client = ConnectTo(*cluster);  // Without it there is no catalog.
+    (void)Open<BytesMap>(client, "d", Durable("sync"));
+  }
+  for (const std::string_view name : failpoint::kNames) {
+    const bool recovers = name.starts_with("recovery.");
+    bool died_in_start = false;
+    // What a start passes too it passes there first.
+    for (std::uint64_t nth = recovers ? 1 : 1 + random.Below(2);
+         !StartsWith(&cluster, std::string(name) + ":" + std::to_string(nth)); nth += 2) {
+      INFO(name << ", time " << nth);
+      died_in_start = true;
+      REQUIRE(cluster->process(0).Wait() == 128 + SIGKILL);
+      cluster.StartAll();
+      known.Compare<BytesMap>(*cluster, "sync", nullptr);
+      if (recovers) break;
+    }
+    INFO(name);
+    REQUIRE((died_in_start || !recovers));
+    if (recovers) continue;
+    cluster->WaitReady();
+    Writer<BytesMap> writer(*cluster, "sync", known.number, random.Word());
+    WriteUntilItDies(&cluster, &writer, name.starts_with("catalog."));
+    cluster.StartAll();
+    known.Compare(*cluster, "sync", &writer);
+  }
 }
 
 TEST_CASE("A killed daemon comes back as it was at one moment, each time", "[crash]") {

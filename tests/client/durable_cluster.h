@@ -45,9 +45,11 @@ class DurableCluster {
     return device_folder(index) + "/tidepool.nvm";
   }
 
-  // Does not wait.
-  void Start(std::size_t index) {
-    cluster_->Start(index, {"--nvm-dir=" + device_folder(index), "--nvm-size=256MiB"});
+  // Does not wait. `failpoint`: where it kills itself, see proto/base/failpoint.h.
+  void Start(std::size_t index, const std::string& failpoint = {}) {
+    std::vector<std::string> environment;
+    if (!failpoint.empty()) environment.push_back("TIDEPOOL_TEST_FAILPOINT=" + failpoint);
+    cluster_->Start(index, {"--nvm-dir=" + device_folder(index), "--nvm-size=256MiB"}, environment);
   }
   void StartAll() {
     for (std::size_t i = 0; i < nodes_; ++i) Start(i);

@@ -65,6 +65,7 @@ Block SampleRecords(Random& random, bool segment) {
     const std::uint64_t shape = random() % 8;
     header.type = shape == 0   ? storage::RecordType::kTombstone
                   : shape == 1 ? storage::RecordType::kDrop
+                  : shape == 3 ? storage::RecordType::kLease
                                : storage::RecordType::kPut;
     if (shape == 2 && segment) header.type = storage::RecordType::kPad;
     header.lsn = random();
@@ -73,6 +74,9 @@ Block SampleRecords(Random& random, bool segment) {
     }
     if (header.type == storage::RecordType::kPut || header.type == storage::RecordType::kPad) {
       header.value_bytes = static_cast<std::uint32_t>(random() % 100);
+    }
+    if (header.type == storage::RecordType::kLease) {
+      header.value_bytes = sizeof(storage::LeaseNote);
     }
     if (header.type == storage::RecordType::kPut) {
       header.flags = static_cast<std::uint8_t>(random() % 4);

@@ -182,7 +182,8 @@ TestCluster::~TestCluster() {
   }
 }
 
-void TestCluster::Start(std::size_t index, std::vector<std::string> more_flags) {
+void TestCluster::Start(std::size_t index, std::vector<std::string> more_flags,
+                        std::vector<std::string> more_environment) {
   std::vector<std::string> arguments = {ProgramPath("kvd"),
                                         "--nodes=" + std::to_string(options_.nodes),
                                         "--cluster=" + file(),
@@ -198,7 +199,10 @@ void TestCluster::Start(std::size_t index, std::vector<std::string> more_flags) 
   processes_.at(index).reset();
   // The ready line of an earlier start would be taken for that of this one; the log goes on.
   std::filesystem::remove(stem + ".out");
-  processes_[index] = std::make_unique<Process>(std::move(arguments), options_.environment, stem);
+  more_environment.insert(more_environment.begin(), options_.environment.begin(),
+                          options_.environment.end());
+  processes_[index] =
+      std::make_unique<Process>(std::move(arguments), std::move(more_environment), stem);
 }
 
 void TestCluster::WaitReady() {

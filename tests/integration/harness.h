@@ -101,7 +101,8 @@ class TestCluster {
   TestCluster& operator=(const TestCluster&) = delete;
 
   // Starts daemon `index` (again). Its data folder stays the same, so it is the same node.
-  void Start(std::size_t index, std::vector<std::string> more_flags = {});
+  void Start(std::size_t index, std::vector<std::string> more_flags = {},
+             std::vector<std::string> more_environment = {});
   // Waits until every running daemon's health says SERVING, that is until the cluster has formed.
   void WaitReady();
   void Kill(std::size_t index);      // SIGKILL, and waits for the end.
