@@ -14,6 +14,7 @@
 #include "cli/commands/ping.h"
 #include "cli/commands/queue.h"
 #include "cli/commands/scan.h"
+#include "cli/commands/snapshot.h"
 #include "cli/commands/stage.h"
 #include "cli/commands/update.h"
 #include "cli/commands/watch.h"
@@ -24,9 +25,10 @@ namespace tidepool::cli {
 const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
-    for (const auto& family : {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs,
-                               WatchVerbs, BloomVerbs, ScanVerbs, OrderedVerbs, QueueVerbs,
-                               LoadVerbs, StageVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+    for (const auto& family :
+         {LocalVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs, WatchVerbs, BloomVerbs,
+          ScanVerbs, OrderedVerbs, QueueVerbs, LoadVerbs, StageVerbs, SnapshotVerbs, PingVerbs,
+          BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

@@ -262,6 +262,7 @@ Status Node::StartServices() {
   data_service_ = std::make_unique<DataService>(router_.get());
   bulk_service_ = std::make_unique<BulkService>(router_.get());
   staging_service_ = std::make_unique<StagingService>(router_.get(), &state_.saved);
+  snapshots_service_ = std::make_unique<SnapshotsService>(router_.get());
 
   GatedServices services;
   services.cluster = &cluster_service_;
@@ -280,6 +281,7 @@ Status Node::StartServices() {
   }
   std::vector<std::unique_ptr<grpc::Service>> more;
   more.push_back(MakeStagingGate(&authenticator_, staging_service_.get()));
+  more.push_back(MakeSnapshotsGate(&authenticator_, snapshots_service_.get()));
   more.push_back(MakeMovesGate(&authenticator_, &moves_service_));
   auto host = ServiceHost::Start(interface_, port, &authenticator_, services, std::move(more));
   if (!host.ok()) return host.status();

@@ -30,6 +30,7 @@
 #include "daemon/services/namespaces_service.h"
 #include "daemon/services/request_router.h"
 #include "daemon/services/service_host.h"
+#include "daemon/services/snapshots_service.h"
 #include "daemon/services/staging_service.h"
 #include "daemon/stop_signal.h"
 #include "proto/cluster_file/published_file.h"
@@ -118,6 +119,7 @@ class Node {
   std::unique_ptr<DataService> data_service_;
   std::unique_ptr<BulkService> bulk_service_;
   std::unique_ptr<StagingService> staging_service_;
+  std::unique_ptr<SnapshotsService> snapshots_service_;
   std::unique_ptr<Coordinator> coordinator_;
   std::optional<cluster_file::PublishedFile> published_;
   std::string token_file_;

@@ -1,0 +1,37 @@
+// manifest.json of a snapshot: what it is of, and which files it consists of. It is written last,
+// so a directory without it is no snapshot.
+//
+//   snapshot create -> [snapshot_manifest] -> DIR/manifest.json => snapshot restore, check
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/output.h"
+#include "proto/base/result.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/snapshots.pb.h"
+
+namespace tidepool::cli {
+
+struct SnapshotManifest {
+  std::string name;  // Of the namespace.
+  v1::Kind kind = v1::KIND_UNSPECIFIED;
+  v1::NamespaceOptions options;
+  std::string cluster_uuid;
+  std::uint64_t made_at_ms = 0;
+  std::vector<v1::ImageFile> files;  // In the order of their partitions.
+
+  std::uint64_t bytes() const;
+};
+
+Json ToJson(const SnapshotManifest& manifest);
+
+// Durable when this returns. Errors: as cluster_file::FileError.
+Status WriteManifest(const std::string& folder, const SnapshotManifest& manifest);
+// Errors: kNotFound (no snapshot, or one that was not completed), kDataLoss (damaged),
+// kUnimplemented (of another format), as cluster_file::FileError.
+Result<SnapshotManifest> ReadManifest(const std::string& folder);
+
+}  // namespace tidepool::cli
