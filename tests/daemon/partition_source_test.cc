@@ -23,8 +23,9 @@ struct Held {
 using Model = std::map<std::string, Held>;
 
 // Takes the image; `between` runs behind each slice but the last.
-SourceSlice Take(StoreFixture& fixture, PartitionSource* source, std::string* image,
-                 const std::function<void()>& between = [] {}) {
+SourceSlice Take(
+    StoreFixture& fixture, PartitionSource* source, std::string* image,
+    const std::function<void()>& between = [] {}) {
   *image = ImagePreface();
   for (;;) {
     SourceSlice slice;

@@ -13,6 +13,7 @@
 #include "tidepool/v1/bulk.grpc.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
 #include "tidepool/v1/moves.grpc.pb.h"
+#include "tidepool/v1/snapshots.grpc.pb.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::testing {
@@ -59,6 +60,7 @@ std::vector<std::string> AllMethods() {
       v1::StartStageRequest::descriptor()->file(),
       v1::DropNamespaceRequest::descriptor()->file(),
       v1::MovePartitionRequest::descriptor()->file(),
+      v1::WriteImagesRequest::descriptor()->file(),
   };
   std::vector<std::string> methods;
   for (const auto* file : files) {
