@@ -368,7 +368,7 @@ TEST_CASE("KindsAndOptionsOfLaterVersionsAreRefusedOverTheWire") {
   };
   CHECK(code(v1::KIND_ARRAY, "") == grpc::StatusCode::UNIMPLEMENTED);
   CHECK(code(v1::KIND_HASH, "sync") == grpc::StatusCode::FAILED_PRECONDITION);  // No device.
-  CHECK(code(v1::KIND_QUEUE, "sync") == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(code(v1::KIND_QUEUE, "sync") == grpc::StatusCode::FAILED_PRECONDITION);
   CHECK(code(v1::KIND_UNSPECIFIED, "") == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(code(static_cast<v1::Kind>(99), "") == grpc::StatusCode::INVALID_ARGUMENT);
 }

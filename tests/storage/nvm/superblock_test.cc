@@ -114,7 +114,7 @@ TEST_CASE("ANewerFormatInOneOfTwoIsEnoughToRefuse") {
   const auto queue = QueueOf(device);
   REQUIRE(WriteSuperblock(queue.get(), SmallSuperblock(1)).ok());
   BlockBuffer newer = Encoded(SmallSuperblock(2));
-  StoreUnaligned(newer.data() + kFormatAt, std::uint32_t{2});
+  StoreUnaligned(newer.data() + kFormatAt, kSuperblockFormat + 1);
   Sign(newer);
   REQUIRE(WriteBlocksThrough(queue.get(), 0, newer.bytes()).ok());
   CHECK(ReadSuperblock(queue.get()).code() == StatusCode::kFailedPrecondition);
