@@ -14,6 +14,8 @@ namespace {
 
 using stage::StagedRecord;
 
+constexpr const char* kMakeRoom = "delete something, or start the daemons with more --memory";
+
 Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 Status StatusOfCode(StatusCode code) {
@@ -21,8 +23,7 @@ Status StatusOfCode(StatusCode code) {
     case StatusCode::kOk:
       return OkStatus();
     case StatusCode::kResourceExhausted:
-      return Status(code, "the store is full",
-                    "delete something, or start the daemons with more --memory");
+      return Status(code, "the store is full", kMakeRoom);
     default:
       return Status(code, "the store refused it");
   }
@@ -216,7 +217,7 @@ Result<Lsn> StoreAccess::Write(const StagedRecord& record, std::uint64_t bytes, 
   if (!outcome.ok()) return outcome.status();
   if (outcome->code != StatusCode::kOk) {
     return Status(outcome->code, "the store refused it: " + outcome->value,
-                  "delete something, or start the daemons with more --memory");
+                  outcome->code == StatusCode::kResourceExhausted ? kMakeRoom : "");
   }
   own_changes_.fetch_add(1);
   return outcome->version;
