@@ -73,7 +73,6 @@ void HandlePut(const OperationContext& context, Reply* reply) {
     reply->answer.code = StatusCode::kFailedPrecondition;
     reply->answer.value = AsBytes("the streamed value is not complete here; send it again");
   }
-  Explain(reply, StatusCode::kUnimplemented, kTooLargeToBeDurable);
   Explain(reply, StatusCode::kInvalidArgument, "a counter has a value of 8 bytes");
 }
 static_assert(static_cast<int>(wire::PutCondition::kIfVersion) ==
@@ -158,7 +157,6 @@ void HandleAppend(const OperationContext& context, Reply* reply) {
       context.operation.key, context.hash, context.operation.value, context.now_ms);
   ConcludeWithNumber(outcome, outcome.value_bytes, reply);
   Explain(reply, StatusCode::kOutOfRange, "the value would exceed 1 GiB; value unchanged");
-  Explain(reply, StatusCode::kUnimplemented, kTooLargeToBeDurable);
 }
 
 void HandleExpire(const OperationContext& context, Reply* reply) {

@@ -107,6 +107,12 @@ std::string_view DurabilityText(storage::Durability durability) {
   return durability == storage::Durability::kSync ? "sync" : "async";
 }
 
+std::string StateText(const storage::CheckedPartition& partition) {
+  if (partition.lost != StatusCode::kOk) return "has lost something";
+  if (partition.lost_values == 0) return "whole";
+  return "has lost " + Counted(partition.lost_values, "large value");
+}
+
 void PrintPartitions(const NvmReport& report, std::ostream& out) {
   if (report.catalog.partitions.empty()) return;
   out << std::left << std::setw(24) << "PARTITION" << std::right << std::setw(5) << "CORE"
@@ -121,8 +127,7 @@ void PrintPartitions(const NvmReport& report, std::ostream& out) {
       out << std::left << std::setw(24) << name << std::right << std::setw(5) << each.core.value()
           << std::setw(11) << DurabilityText(each.options.durability) << std::setw(12)
           << checked.records << std::setw(15) << checked.bytes << std::setw(22)
-          << checked.last_lsn.value() << "  "
-          << (checked.lost == StatusCode::kOk ? "whole" : "has lost something") << "\n";
+          << checked.last_lsn.value() << "  " << StateText(checked) << "\n";
     }
   }
 }
@@ -148,6 +153,10 @@ void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
     out << "sound: a start brings all of this back\n";
   } else if (!report.catalog_status.ok()) {
     out << "not sound: kvd does not start on it; remove the files if nothing in them is needed\n";
+  } else if (report.lost() == 0 && report.lost_values() > 0) {
+    out << "not sound: a start brings all of the above back but "
+        << Counted(report.lost_values(), "large value")
+        << ", whose keys answer DATA_LOSS until they are put or deleted\n";
   } else if (report.lost() == 0) {
     out << "not sound, but a start brings all of the above back\n";
   } else {

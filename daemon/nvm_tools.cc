@@ -47,12 +47,17 @@ std::string TextOf(const NvmReport& report, const storage::FoundSegment* segment
   if (header.type == storage::RecordType::kDrop) {
     return text + "drop " + NameOf(report, id) + " below segment " + std::to_string(header.lsn);
   }
-  const bool is_put = header.type == storage::RecordType::kPut;
+  const bool is_large = header.type == storage::RecordType::kPutExtent;
+  const bool is_put = header.type == storage::RecordType::kPut || is_large;
   const bool is_lease = header.type == storage::RecordType::kLease;
   text += is_put ? "put " : is_lease ? "lease " : "delete ";
   text += NameOf(report, id) + " '" + file_tree::Printable(AsText(record.key)) + "' version " +
           std::to_string(header.lsn);
-  if (is_put) text += ", " + std::to_string(record.value.size()) + " bytes";
+  if (is_put) text += ", " + std::to_string(header.value_bytes) + " bytes";
+  for (std::size_t at = 0; at < record.link_bytes; at += storage::kExtentLinkBytes) {
+    text += (at == 0 ? ", segments " : ", ") +
+            std::to_string(storage::LoadExtentLink(record.value.data() + at).number);
+  }
   if (record.expiry_ms != 0) text += ", expires at " + std::to_string(record.expiry_ms) + " ms";
   return text;
 }
@@ -65,6 +70,14 @@ std::uint64_t NvmReport::lost() const {
     lost += static_cast<std::uint64_t>(
         std::count_if(core.partitions.begin(), core.partitions.end(),
                       [](const auto& each) { return each.lost != StatusCode::kOk; }));
+  }
+  return lost;
+}
+
+std::uint64_t NvmReport::lost_values() const {
+  std::uint64_t lost = 0;
+  for (const storage::CoreCheck& core : cores) {
+    for (const storage::CheckedPartition& each : core.partitions) lost += each.lost_values;
   }
   return lost;
 }
@@ -82,7 +95,7 @@ bool NvmReport::is_sound() const {
                     [](const storage::CheckedSegment& each) { return !each.status.ok(); });
     if (core.marks.unsound > 0 || core.damaged_commit != 0 || has_bad_segment) return false;
   }
-  return catalog_status.ok() && lost() == 0;
+  return catalog_status.ok() && lost() == 0 && lost_values() == 0;
 }
 
 Result<NvmReport> ReadVolume(storage::Volume* volume, const RecordFilter& filter,

@@ -36,7 +36,8 @@ struct NvmReport {
   CatalogContent catalog;  // Empty if that is not kOk.
   std::vector<storage::CoreCheck> cores;
 
-  std::uint64_t lost() const;  // Partitions.
+  std::uint64_t lost() const;         // Partitions.
+  std::uint64_t lost_values() const;  // Keys of others, whose large values cannot be read.
   // What a daemon would serve again is all that was durable, and nothing is damaged.
   bool is_sound() const;
 };

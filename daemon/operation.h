@@ -96,8 +96,6 @@ struct HandlerEntry {
 
 // The text of an operation on a namespace whose kind does not take it, for those who did not look
 // at the kind before.
-inline constexpr std::string_view kTooLargeToBeDurable =
-    "a durable namespace takes no values above 1 MiB yet: cut it into parts, or use a volatile one";
 inline constexpr std::string_view kWrongKind =
     "this operation is not one of the namespace's kind; see: kvctl namespace list";
 

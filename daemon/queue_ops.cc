@@ -51,9 +51,6 @@ void HandlePush(const OperationContext& context, Reply* reply) {
   }
   if (context.store.blocked()) return;
   if (outcome.at_capacity) return RefuseFull(context, reply);
-  if (outcome.code == StatusCode::kUnimplemented) {
-    return Refuse(reply, outcome.code, kTooLargeToBeDurable);
-  }
   reply->answer.code = outcome.code;
   reply->answer.version = outcome.version;
   reply->answer.has_version = reply->answer.has_number = outcome.code == StatusCode::kOk;

@@ -13,6 +13,18 @@ void CoreStore::CheckInvariants() {
   absl::flat_hash_map<std::uint32_t, std::uint64_t> live;     // Segment index -> bytes.
   absl::flat_hash_map<std::uint32_t, std::uint64_t> records;  // The same -> records.
   std::vector<std::uint32_t> extents;
+  const auto visit_extent = [&](std::uint64_t location) {
+    if (!log_.FindExtent(location, extents)) return;
+    for (const std::uint32_t each : extents) {
+      if (each == 0) continue;  // Lost.
+      TP_CHECK(log_.segments()[each].extent);
+      TP_CHECK(log_.segments()[each].records == 1);
+      ++records[each];
+      TP_CHECK(!live.contains(each));  // An extent segment belongs to one record.
+      live[each] = log_.segments()[each].live;
+      TP_CHECK(live[each] != 0);
+    }
+  };
   const auto visit_record = [&](const Partition& partition, std::uint64_t location) {
     const std::uint32_t index = log_.segments().IndexOf(location);
     const Segment& segment = log_.segments()[index];
@@ -24,6 +36,7 @@ void CoreStore::CheckInvariants() {
     TP_CHECK(resident == ((log_.segments().Entry(index).word & kSegmentResident) != 0));
     TP_CHECK(log_.segments().OffsetOf(location) < segment.used);
     ++records[index];
+    visit_extent(location);
     if (!resident) return;
     const RecordHeader& record = *log_.At(location);
     TP_CHECK(IsCopy(record) == (segment.stream == Stream::kCache));
@@ -43,16 +56,6 @@ void CoreStore::CheckInvariants() {
     const std::uint64_t expiry_ms = log_.ExpiryOf(record);
     TP_CHECK(expiry_ms == 0 || segment.expiry_min_ms <= expiry_ms || compactor_.IsSweeping(index));
     live[index] += log_.BytesOf(record);
-    if (record.type != RecordType::kPutExtent) return;
-    log_.ExtentSegmentsOf(record, extents);
-    for (const std::uint32_t each : extents) {
-      TP_CHECK(log_.segments()[each].extent);
-      TP_CHECK(log_.segments()[each].records == 1);
-      ++records[each];
-      TP_CHECK(!live.contains(each));  // An extent segment belongs to one record.
-      live[each] = log_.segments()[each].live;
-      TP_CHECK(live[each] != 0);
-    }
   };
   const auto check_partition = [&](const Partition& partition) {
     const Store& store = partition.store();
@@ -79,10 +82,12 @@ void CoreStore::CheckInvariants() {
   std::uint64_t resident = 0;
   std::uint64_t spilled_live_bytes = 0;
   std::uint64_t unpublished = 0;
+  std::uint64_t slots = marker_ == nullptr ? 0 : marker_->slots_released();
   for (std::uint32_t index = 1; index < log_.segments().end(); ++index) {
     const Segment& segment = log_.segments()[index];
     if (segment.state == SegmentState::kFree) continue;
     ++in_use;
+    if (segment.slot != 0) ++slots;
     if (log_.segments().Base(index) != nullptr) ++resident;
     if (segment.state == SegmentState::kSpilled) {
       // An unread record is as good as another: their number is exact, their bytes need not be.
@@ -129,6 +134,11 @@ void CoreStore::CheckInvariants() {
   TP_CHECK(unpublished == log_.unpublished_segments());
   TP_CHECK(live_bytes == log_.live_bytes());
   TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
+
+  // Else other cores have some.
+  if (options_.volume != nullptr && options_.volume->layout(0).cores == 1) {
+    TP_CHECK(slots + options_.volume->slots_free() == options_.volume->slot_count());
+  }
 
   // The ledger: every block is a segment, a piece of index or tables, or at hand.
   const std::uint64_t accounted = resident + memory_.blocks_chunked() + memory_.blocks_ready() +

@@ -75,7 +75,7 @@ bool HashStore::FetchHashAt(std::uint64_t location, std::uint64_t* hash) {
 void HashStore::Touch(Bytes key, std::uint64_t hash) {
   const Found found = LookRaw(key, hash);
   if (found.slot != nullptr && found.record->type == RecordType::kPutExtent) {
-    (void)log_.LookExtent(*found.record);
+    (void)log_.LookExtent(found.location(), *found.record);
   }
 }
 
@@ -125,13 +125,14 @@ HashStore::Found HashStore::LookExpiring(Found found, Bytes key, std::uint64_t h
 }
 
 void HashStore::SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome) {
-  if (record.type == RecordType::kPutExtent && !log_.LookExtent(record)) [[unlikely]]
+  if (record.type == RecordType::kPutExtent && !log_.LookExtent(location, record)) [[unlikely]]
     return;
   SetView(record, location, outcome);
 }
 
-void HashStore::SetExtent(const RecordHeader& record, HashOutcome& outcome) {
-  log_.ExtentSegmentsOf(record, extent_segments_);
+void HashStore::SetExtent(std::uint64_t location, const RecordHeader& record,
+                          HashOutcome& outcome) {
+  log_.ExtentSegmentsOf(location, record, extent_segments_);
   extent_ = {record.value_bytes, extent_segments_, log_.ExtentRemainderOf(record)};
   outcome.extent = &extent_;
 }
@@ -161,7 +162,7 @@ void HashStore::NoteRead(Found found) {
     const std::atomic_ref<std::uint32_t> sequence(record.sequence);
     const std::uint32_t read = record.sequence | kSequenceRead;
     if (read != record.sequence) sequence.store(read, std::memory_order_relaxed);
-  } else if (log_.MakeCacheRoom(log_.BytesOf(record))) {
+  } else if (record.type == RecordType::kPut && log_.MakeCacheRoom(log_.BytesOf(record))) {
     Refer(found.slot, record, log_.AppendCopy(record, found.location()));
   }
 }
@@ -264,10 +265,6 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
     outcome.code = StatusCode::kInvalidArgument;
     return outcome;
   }
-  if (partition_.is_durable() && !value.segments_.empty()) {
-    outcome.code = StatusCode::kUnimplemented;
-    return outcome;
-  }
   bool held_back = false;
   outcome = Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
     if (!ConditionHolds(options, found, out)) return false;
@@ -350,6 +347,7 @@ Room HashStore::MakeRoom(const LogRecord& change, Found found) {
     if (log_.reclaiming()) return Room::kNone;
     return log_.Reclaim() && MakeIndexRoom(change) ? Room::kMoved : Room::kNone;
   }
+  if (IsDurable(stream_) && !log_.MakeExtentDurable(change.extent_segments)) return Room::kNone;
   return log_.MakeRoom(StreamOf(change), log_.BytesFor(change), MemoryClass::kUser);
 }
 

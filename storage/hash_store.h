@@ -113,8 +113,7 @@ class HashStore : public Store {
 
   // Returns: kOk with version and previous; kAlreadyExists (if absent), kNotFound (if present, if
   // version), kFailedPrecondition (if version: `version` is the present one), kInvalidArgument,
-  // kResourceExhausted, kUnimplemented (a value above the extent threshold to a durable partition).
-  // With an admission filter a put if absent of a key that was never sighted
+  // kResourceExhausted. With an admission filter a put if absent of a key that was never sighted
   // stores nothing: kOk without a version.
   HashOutcome Put(Bytes key, std::uint64_t hash, Bytes value, const PutOptions& options,
                   std::uint64_t now_ms);
@@ -187,7 +186,7 @@ class HashStore : public Store {
 
   // Before the value of a view is pinned: false, if it must be fetched first (Log::blocked).
   bool IsReadable(const RecordView& view) {
-    return view.extent == nullptr || log_.LookExtent(*log_.Peek(view.location));
+    return view.extent == nullptr || log_.LookExtent(view.location, *log_.Peek(view.location));
   }
 
   // Meets what an operation on this key would, so that it is wanted (Log::blocked) before anything
@@ -277,7 +276,7 @@ class HashStore : public Store {
   void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
   // What is not read needs not be.
   void SetView(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
-  void SetExtent(const RecordHeader& record, HashOutcome& outcome);
+  void SetExtent(std::uint64_t location, const RecordHeader& record, HashOutcome& outcome);
   void NoteRead(Found found);
   std::uint64_t ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64_t now_ms) const;
   // The present value as the value of `change`; of an extent with its segments.
@@ -304,14 +303,14 @@ class HashStore : public Store {
   // Index and order refer to the record at `moved` from now on.
   void Refer(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved);
   Stream StreamOf(const LogRecord& change) const {
-    const bool stays = !change.extent_segments.empty() ||
+    const bool stays = (!change.extent_segments.empty() && !IsDurable(stream_)) ||
                        (order_ != nullptr && change.key.size() > order_->whole_key_bytes_max());
     return stays ? Stream::kVolatile : stream_;
   }
 
   Partition& partition_;
   const SegmentTable::Locator locator_;
-  // Extents stay in DRAM with the records that name them; so do keys that an order reads there.
+  // Records that name extents stay in DRAM, but durable ones; so do keys that an order reads there.
   Stream stream_ = Stream::kVolatile;
   TagIndex index_;
   std::uint64_t expected_records_;  // For which the index still has to be made ready.

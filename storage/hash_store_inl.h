@@ -68,7 +68,7 @@ namespace tidepool::storage {
                      record.value_bytes};
     return;
   }
-  SetExtent(record, outcome);
+  SetExtent(location, record, outcome);
 }
 
 template <typename Decide>

@@ -143,7 +143,7 @@ void HashStore::TakeOverValue(Found found, LogRecord& change) {
     change.value = log_.StoredOf(record);
     return;
   }
-  log_.ExtentSegmentsOf(record, extent_segments_);
+  log_.ExtentSegmentsOf(found.location(), record, extent_segments_);
   change.extent_segments = extent_segments_;
   change.value = log_.ExtentRemainderOf(record);
 }
@@ -183,10 +183,6 @@ HashOutcome HashStore::Append(Bytes key, std::uint64_t hash, Bytes suffix, std::
 HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
                                    std::uint64_t now_ms) {
   HashOutcome refused;
-  if (partition_.is_durable()) {
-    refused.code = StatusCode::kUnimplemented;
-    return refused;
-  }
   refused.code = StatusCode::kResourceExhausted;
   const Found found = Look(key, hash, now_ms);
   const std::uint64_t before = found.slot == nullptr ? 0 : found.record->value_bytes;
@@ -204,11 +200,15 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
     version = present.version;
     reader = ValueReader::Pin(*this, present);
   }
-  const std::size_t kept = reader.extent_segments().size();
-  // The suffix may go behind what the last segment has.
-  if (before < kept * capacity && !log_.ThawExtent(reader.extent_segments().back())) {
-    log_.NoteRefused();
-    return refused;
+  std::span<const std::uint32_t> kept = reader.extent_segments();
+  if (before < kept.size() * capacity) {
+    // The suffix may go behind what the last segment has, if that is nowhere else.
+    if (IsDurable(stream_)) {
+      kept = kept.first(kept.size() - 1);
+    } else if (!log_.ThawExtent(kept.back())) {
+      log_.NoteRefused();
+      return refused;
+    }
   }
   ValueWriter writer(&log_, after);
   if (!writer.Prepare()) {
@@ -216,10 +216,10 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
     return refused;
   }
   // The segments that the extent has stay; bytes beyond its present end are nobody's yet.
-  writer.ShareSegments(reader.extent_segments());
-  const std::uint64_t copied_from = std::min<std::uint64_t>(kept * capacity, before);
+  writer.ShareSegments(kept);
+  const std::uint64_t copied_from = std::min<std::uint64_t>(kept.size() * capacity, before);
   const auto give_up = [&] {
-    writer.UnshareSegments(kept);
+    writer.UnshareSegments(kept.size());
     return refused;
   };
   for (std::uint64_t at = copied_from; at < before;) {

@@ -24,7 +24,7 @@ enum class RecordType : std::uint8_t {
   kEnd = 0,        // Nothing follows in this segment (fresh memory is zero).
   kPad = 1,        // Skips `value_bytes`, to a 4 KiB boundary.
   kPut = 2,        // Key and value.
-  kPutExtent = 3,  // Key, segment numbers of the extent (4 bytes each), the value's remainder.
+  kPutExtent = 3,  // Key, links to the extent's segments (ExtentLink), the value's remainder.
   kTombstone = 4,  // Key only; see TombstoneBelow.
   kDrop = 5,       // Of a partition: its records in segments with numbers below `lsn` are gone.
   kLease = 6,      // Key of an item that was delivered, and its LeaseNote.
@@ -159,12 +159,29 @@ static_assert(sizeof(SegmentEntry) == 16);
 inline constexpr std::uint64_t kSegmentResident = 1;
 inline constexpr std::uint64_t kSegmentGenerationStep = 2;
 
+// How a record names a segment of its extent, packed: the number is given once, so that whoever
+// finds another one under the index knows that the record is older than the segment. Of a record
+// that was recovered only the number counts.
+struct ExtentLink {
+  std::uint64_t number;
+  std::uint32_t index;
+};
+inline constexpr std::size_t kExtentLinkBytes = 12;
+inline ExtentLink LoadExtentLink(const std::byte* at) {
+  return {LoadUnaligned<std::uint64_t>(at), LoadUnaligned<std::uint32_t>(at + 8)};
+}
+inline void StoreExtentLink(std::byte* at, const ExtentLink& link) {
+  StoreUnaligned(at, link.number);
+  StoreUnaligned(at + 8, link.index);
+}
+
 // How a value above the extent threshold is spread over dedicated segments and its log record.
 struct ExtentShape {
   std::uint64_t segments;         // Dedicated ones, all full but possibly the last.
-  std::uint64_t remainder_bytes;  // In the log record, after the segment numbers.
+  std::uint64_t remainder_bytes;  // In the log record, after the links.
+  constexpr std::uint64_t link_bytes() const { return segments * kExtentLinkBytes; }
   // Bytes that the record itself stores.
-  constexpr std::uint64_t stored_bytes() const { return segments * 4 + remainder_bytes; }
+  constexpr std::uint64_t stored_bytes() const { return link_bytes() + remainder_bytes; }
 };
 
 constexpr std::uint64_t ExtentThresholdBytes(std::uint64_t segment_bytes) {

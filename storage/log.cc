@@ -127,15 +127,16 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
   } else if (change.expiry_ms != 0) {
     NoteExpiry(location, change.expiry_ms);
   }
+  if (type == RecordType::kPutExtent) LinkExtent(location, at, change.extent_segments);
   return location;
 }
 
 std::uint64_t Log::EncodedBytes(const LogRecord& change, RecordType type) {
   if (type == RecordType::kTombstone) return RecordBytes(change.key.size(), 0, 0);
-  return RecordBytes(
-      change.key.size(),
-      change.extent_segments.size() * 4 + change.value.size() + change.value_tail.size(),
-      FlagsOf(change));
+  return RecordBytes(change.key.size(),
+                     change.extent_segments.size() * kExtentLinkBytes + change.value.size() +
+                         change.value_tail.size(),
+                     FlagsOf(change));
 }
 
 void Log::Encode(const LogRecord& change, RecordType type, Lsn lsn, std::uint64_t bytes,
@@ -157,7 +158,7 @@ void Log::Encode(const LogRecord& change, RecordType type, Lsn lsn, std::uint64_
   };
   put(change.key.data(), change.key.size());
   if (!tombstone) {
-    put(change.extent_segments.data(), change.extent_segments.size() * 4);
+    to += change.extent_segments.size() * kExtentLinkBytes;  // See Append.
     put(change.value.data(), change.value.size());
     put(change.value_tail.data(), change.value_tail.size());
   }
@@ -193,6 +194,7 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
     segments_[segments_.IndexOf(to_location)].rewritten += static_cast<std::uint32_t>(bytes);
   }
   if (IsTombstone(from->type)) CountTombstone(to_location, bytes);
+  if (from->type == RecordType::kPutExtent) MoveExtent(location, to_location);
   if (const std::uint64_t expiry_ms = ExpiryOf(*from); expiry_ms != 0) {
     NoteExpiry(to_location, expiry_ms);
   }
@@ -289,7 +291,8 @@ void Log::FreeDead() {
     const std::uint32_t slot = std::exchange(segment.slot, 0);
     const bool durable = IsDurable(segment.stream);
     const bool written = segment.written_to != 0;
-    const std::uint64_t number = segment.number;
+    // No tombstone is kept for what an extent's has: without its record it says nothing.
+    const std::uint64_t number = segment.extent ? kNoNumber : segment.number;
     segments_.Free(index);
     if (slot != 0 && durable) durable_target_->ReleaseSlot(slot - 1, written ? number : 0);
     if (slot != 0 && !durable) spill_target_->ReleaseSlot(slot - 1);

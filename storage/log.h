@@ -4,6 +4,8 @@
 // records of all partitions of its core.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -62,7 +64,7 @@ class DurableTarget {
   virtual ~DurableTarget() = default;
   // For a segment that begins. kNoSlot: none is to be had.
   virtual std::uint64_t TakeSlot(MemoryClass memory_class) = 0;
-  // Nothing in it changes any more: it goes to its slot.
+  // Nothing in it changes any more, be it sealed or of a published extent: it goes to its slot.
   virtual void NoteSealed(std::uint32_t segment) = 0;
   // Its segment is gone. `number`: of that segment, if the device may have some of it; else 0.
   virtual void ReleaseSlot(std::uint32_t slot, std::uint64_t number) = 0;
@@ -145,7 +147,7 @@ class Log {
   static Bytes KeyOf(const RecordHeader& record) {
     return {reinterpret_cast<const std::byte*>(&record + 1), record.key_bytes};
   }
-  // What of the value the record itself stores (for an extent: numbers, then the remainder).
+  // What of the value the record itself stores (for an extent: links, then the remainder).
   Bytes StoredOf(const RecordHeader& record) const {
     return {reinterpret_cast<const std::byte*>(&record + 1) + record.key_bytes,
             static_cast<std::size_t>(StoredBytes(record))};
@@ -172,9 +174,13 @@ class Log {
   std::uint64_t ExpiryOffset(const RecordHeader& record) const {
     return RecordBytes(record.key_bytes, StoredBytes(record), 0);
   }
-  // The extent's segments are copied: in the record they are not aligned.
-  void ExtentSegmentsOf(const RecordHeader& record, std::vector<std::uint32_t>& segments) const;
+  // Of the extent that the record at `location` names. 0: that one was lost with an earlier
+  // incarnation's device.
+  void ExtentSegmentsOf(std::uint64_t location, const RecordHeader& record,
+                        std::vector<std::uint32_t>& segments) const;
   Bytes ExtentRemainderOf(const RecordHeader& record) const;
+  // The same of a record that need not be in DRAM. False: it names none.
+  bool FindExtent(std::uint64_t location, std::vector<std::uint32_t>& segments) const;
 
   // ---- Appending.
   static std::uint8_t FlagsOf(const LogRecord& change);
@@ -221,7 +227,8 @@ class Log {
   }
 
   // ---- Dying.
-  // The record at `location` counts no more. Extent segments are the caller's matter. One that is
+  // The record at `location` counts no more. Extent segments are the caller's matter, who forgets
+  // where they are (ForgetExtent) if they were not moved with a copy. One that is
   // on a device need not be fetched for that: its size is then taken for its segment's average.
   // With a copy goes its home.
   void Kill(std::uint64_t location);
@@ -233,13 +240,17 @@ class Log {
   // ---- Extents.
   // A fresh extent segment, or 0. May move records.
   std::uint32_t AllocateExtentSegment();
+  // Each has a place on the device from now on, before anything is said of it in a durable stream.
+  // False: there are not so many.
+  bool MakeExtentDurable(std::span<const std::uint32_t> segments);
   // The published extent now consists of these: sets what is live in each. `stream`: kSpill, if
-  // they may leave DRAM.
+  // they may leave DRAM; kDurable, if they go to their places (MakeExtentDurable).
   void AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes,
                    Stream stream);
   void KillExtentSegment(std::uint32_t index);
+  void ForgetExtent(std::uint64_t location) { durable_extents_.erase(location); }
   // True: all of the value is in DRAM, and may be pinned. False: what is not is wanted, as by Look.
-  bool LookExtent(const RecordHeader& record);
+  bool LookExtent(std::uint64_t location, const RecordHeader& record);
   // What is behind the value's end may be written: a copy on a device counts no more. The segment
   // must be in DRAM. False: it is just being written.
   bool ThawExtent(std::uint32_t index);
@@ -314,6 +325,10 @@ class Log {
     bool tombstone = false;
   };
   void AdoptRecord(const AdoptedRecord& record);
+  // The extent of the record at this location: segments that were adopted, 0 for those that are
+  // lost.
+  void AdoptExtentOf(std::uint64_t location, std::vector<std::uint32_t> segments,
+                     std::uint64_t value_bytes);
   void DropIfDead(std::uint32_t index) {
     if (segments_[index].records == 0) MarkDead(index);
   }
@@ -368,6 +383,9 @@ class Log {
   void Want(std::uint64_t location);
   std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
+  void LinkExtent(std::uint64_t location, std::byte* record,
+                  std::span<const std::uint32_t> segments);
+  void MoveExtent(std::uint64_t from, std::uint64_t to);
   void Seal(std::uint32_t index);
   void CountDurable(const Segment& segment);
   void MarkDead(std::uint32_t index);
@@ -389,6 +407,8 @@ class Log {
   std::vector<std::uint64_t> wanted_;  // An extent's segment: with offset 0.
   std::uint64_t wanted_bytes_ = 0;
   std::vector<std::uint32_t> looked_segments_;
+  // Of records in durable streams, which may leave DRAM, and are killed there unread.
+  absl::flat_hash_map<std::uint64_t, std::vector<std::uint32_t>> durable_extents_;
   std::vector<std::uint32_t> dead_;
   std::uint64_t live_bytes_ = 0;
   std::uint64_t spilled_live_bytes_ = 0;

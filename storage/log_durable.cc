@@ -94,6 +94,26 @@ void Log::AdoptRecord(const AdoptedRecord& record) {
   if (record.expiry_ms != 0) NoteExpiry(record.location, record.expiry_ms);
 }
 
+void Log::AdoptExtentOf(std::uint64_t location, std::vector<std::uint32_t> segments,
+                        std::uint64_t value_bytes) {
+  const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes_);
+  extent_segments_max_ = std::max<std::uint64_t>(extent_segments_max_, segments.size());
+  std::uint64_t left = value_bytes;
+  for (const std::uint32_t index : segments) {
+    const auto live = static_cast<std::uint32_t>(std::min(left, capacity));
+    left -= live;
+    if (index == 0) continue;
+    Segment& segment = segments_[index];
+    segment.extent = true;
+    segment.records = 1;
+    segment.live = live;
+    live_bytes_ += live;
+    spilled_live_bytes_ += live;
+    EndAdoptedSegment(index, static_cast<std::uint32_t>(kExtentHeaderBytes + live));
+  }
+  durable_extents_[location] = std::move(segments);
+}
+
 std::uint64_t Log::NoteDrop(PartitionId id) {
   // What is in segments from here on is of a later partition.
   for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
@@ -122,8 +142,10 @@ std::uint64_t Log::OldestDurable(std::uint32_t but) const {
   std::uint64_t oldest = durable_target_ == nullptr ? kNoNumber : durable_target_->OldestReleased();
   for (std::uint32_t index = 1; index < segments_.end(); ++index) {
     const Segment& segment = segments_[index];
-    if (segment.state == SegmentState::kFree || !IsDurable(segment.stream) || index == but)
+    if (segment.state == SegmentState::kFree || !IsDurable(segment.stream) || segment.extent ||
+        index == but) {
       continue;
+    }
     oldest = std::min(oldest, segment.number);
   }
   return oldest;
@@ -135,7 +157,9 @@ std::uint32_t Log::OldestForTombstones() {
   std::uint32_t oldest = 0;
   for (std::uint32_t index = 1; index < segments_.end(); ++index) {
     const Segment& segment = segments_[index];
-    if (segment.state == SegmentState::kFree || !IsDurable(segment.stream)) continue;
+    if (segment.state == SegmentState::kFree || !IsDurable(segment.stream) || segment.extent) {
+      continue;
+    }
     durable_bytes += segment.live;
     if (oldest == 0 || segment.number < segments_[oldest].number) oldest = index;
   }

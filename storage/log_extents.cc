@@ -5,18 +5,62 @@
 
 #include "proto/base/check.h"
 #include "storage/log.h"
+#include "storage/nvm/slot_pool.h"
 #include "storage/spill/fetched_records.h"
 
 namespace tidepool::storage {
 
-void Log::ExtentSegmentsOf(const RecordHeader& record, std::vector<std::uint32_t>& segments) const {
+void Log::ExtentSegmentsOf(std::uint64_t location, const RecordHeader& record,
+                           std::vector<std::uint32_t>& segments) const {
   TP_DCHECK(record.type == RecordType::kPutExtent);
+  if (IsDurable(segments_[segments_.IndexOf(location)].stream)) {
+    segments = durable_extents_.at(location);
+    return;
+  }
   segments.resize(ShapeOfExtent(record.value_bytes, segment_bytes_).segments);
-  std::memcpy(segments.data(), StoredOf(record).data(), segments.size() * 4);
+  const std::byte* link = StoredOf(record).data();
+  for (std::uint32_t& segment : segments) {
+    segment = LoadExtentLink(link).index;
+    link += kExtentLinkBytes;
+  }
 }
 
 Bytes Log::ExtentRemainderOf(const RecordHeader& record) const {
-  return StoredOf(record).subspan(ShapeOfExtent(record.value_bytes, segment_bytes_).segments * 4);
+  return StoredOf(record).subspan(ShapeOfExtent(record.value_bytes, segment_bytes_).link_bytes());
+}
+
+bool Log::FindExtent(std::uint64_t location, std::vector<std::uint32_t>& segments) const {
+  if (IsDurable(segments_[segments_.IndexOf(location)].stream)) {
+    const auto found = durable_extents_.find(location);
+    if (found == durable_extents_.end()) return false;
+    segments = found->second;
+    return true;
+  }
+  // What is on a device, and not durable, names none: such records stay in DRAM.
+  const RecordHeader* const record = Peek(location);
+  if (record == nullptr || record->type != RecordType::kPutExtent) return false;
+  ExtentSegmentsOf(location, *record, segments);
+  return true;
+}
+
+void Log::LinkExtent(std::uint64_t location, std::byte* record,
+                     std::span<const std::uint32_t> segments) {
+  std::byte* link =
+      record + sizeof(RecordHeader) + reinterpret_cast<const RecordHeader*>(record)->key_bytes;
+  for (const std::uint32_t index : segments) {
+    StoreExtentLink(link, {segments_[index].number, index});
+    link += kExtentLinkBytes;
+  }
+  if (IsDurable(segments_[segments_.IndexOf(location)].stream)) {
+    durable_extents_[location].assign(segments.begin(), segments.end());
+  }
+}
+
+void Log::MoveExtent(std::uint64_t from, std::uint64_t to) {
+  auto moved = durable_extents_.extract(from);
+  if (moved.empty()) return;
+  moved.key() = to;
+  durable_extents_.insert(std::move(moved));
 }
 
 std::uint32_t Log::BeginExtentSegment() {
@@ -35,6 +79,20 @@ std::uint32_t Log::AllocateExtentSegment() {
   return BeginExtentSegment();
 }
 
+bool Log::MakeExtentDurable(std::span<const std::uint32_t> segments) {
+  for (const std::uint32_t index : segments) {
+    Segment& segment = segments_[index];
+    if (IsDurable(segment.stream)) continue;  // Published before, or tried before.
+    const std::uint64_t slot = durable_target_->TakeSlot(MemoryClass::kUser);
+    if (slot == kNoSlot) return false;
+    segment.slot = static_cast<std::uint32_t>(slot + 1);
+    segment.stream = Stream::kDurable;
+    auto* header = reinterpret_cast<SegmentHeader*>(segments_.Base(index));
+    header->stream = static_cast<std::uint8_t>(segment.stream);
+  }
+  return true;
+}
+
 void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes,
                       Stream stream) {
   const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes_);
@@ -48,17 +106,25 @@ void Log::AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t val
     TP_DCHECK(live > 0);
     // What an append has kept may be on its way to the device.
     TP_CHECK(segment.state == SegmentState::kExtent || segment.live == live);
+    left -= live;
+    if (segment.live == live) continue;
     if (segment.live == 0) {
       --unpublished_segments_;
       segment.records = 1;
       segment.stream = stream;
     }
-    if (segment.live != live) Offer(index);
     live_bytes_ += live;
     live_bytes_ -= segment.live;
     segment.live = live;
     segment.used = static_cast<std::uint32_t>(kExtentHeaderBytes + live);
-    left -= live;
+    if (!IsDurable(stream)) {
+      Offer(index);
+      continue;
+    }
+    TP_CHECK(segment.slot != 0);
+    segment.frozen_to = segment.used;
+    durable_bytes_ += live;
+    durable_target_->NoteSealed(index);
   }
 }
 
@@ -74,19 +140,24 @@ void Log::KillExtentSegment(std::uint32_t index) {
   if (segment.state != SegmentState::kWriting) MarkDead(index);
 }
 
-bool Log::LookExtent(const RecordHeader& record) {
-  ExtentSegmentsOf(record, looked_segments_);
+bool Log::LookExtent(std::uint64_t location, const RecordHeader& record) {
+  ExtentSegmentsOf(location, record, looked_segments_);
   bool all = true;
   for (const std::uint32_t index : looked_segments_) {
+    if (index == 0) {
+      blocked_ = true;
+      lost_ = StatusCode::kDataLoss;
+      return false;
+    }
     Segment& segment = segments_[index];
     segment.read = true;
     if (fetched_ != nullptr) fetched_->UseExtent(index);
     if (segment.state != SegmentState::kSpilled) continue;
     all = false;
     blocked_ = true;
-    const std::uint64_t location = segments_.LocationOf(index, 0);
-    const FetchedRecords::Record* found = fetched_ == nullptr ? nullptr : fetched_->Find(location);
-    found != nullptr ? void(lost_ = found->code) : Want(location);
+    const std::uint64_t at = segments_.LocationOf(index, 0);
+    const FetchedRecords::Record* found = fetched_ == nullptr ? nullptr : fetched_->Find(at);
+    found != nullptr ? void(lost_ = found->code) : Want(at);
   }
   return all;
 }

@@ -177,7 +177,7 @@ QueueItem QueueStore::ViewOf(const Ref& ref, const RecordHeader& record, std::ui
     item.value = log_.StoredOf(record);
     return item;
   }
-  log_.ExtentSegmentsOf(record, extent_segments_);
+  log_.ExtentSegmentsOf(ref.location, record, extent_segments_);
   extent_ = {record.value_bytes, extent_segments_, log_.ExtentRemainderOf(record)};
   item.extent = &extent_;
   return item;
@@ -228,10 +228,6 @@ PushOutcome QueueStore::Push(Bytes value, const PushOptions& options, std::uint6
     return refused;
   }
   if (value.size() > log_.extent_threshold_bytes()) {
-    if (is_durable_) {
-      refused.code = StatusCode::kUnimplemented;
-      return refused;
-    }
     ValueWriter writer(&log_, value.size());
     refused.code = writer.Write(0, value);
     if (refused.code != StatusCode::kOk) return refused;
@@ -247,10 +243,6 @@ PushOutcome QueueStore::Push(ValueWriter& value, const PushOptions& options, std
   PushOutcome outcome;
   if (value.value_bytes() > limits::kValueBytesMax || !value.Complete()) {
     outcome.code = StatusCode::kInvalidArgument;
-    return outcome;
-  }
-  if (is_durable_ && !value.segments_.empty()) {
-    outcome.code = StatusCode::kUnimplemented;
     return outcome;
   }
   LogRecord change;

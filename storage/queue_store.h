@@ -133,7 +133,7 @@ class QueueStore final : public Store {
   using Visitor = absl::FunctionRef<bool(const QueueItem&)>;
 
   // Returns: kOk with id and version, kInvalidArgument (above 1 GiB), kResourceExhausted (see
-  // at_capacity), kUnimplemented (above Log::extent_threshold_bytes, in a durable queue).
+  // at_capacity).
   PushOutcome Push(Bytes value, const PushOptions& options, std::uint64_t now_ms);
   // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
   PushOutcome Push(ValueWriter& value, const PushOptions& options, std::uint64_t now_ms);
@@ -280,9 +280,8 @@ class QueueStore final : public Store {
   // With all of its value. Null: it must be fetched first.
   const RecordHeader* LookItem(const Ref& ref) {
     const RecordHeader* const record = log_.Look(ref.location);
-    if (record == nullptr || record->type != RecordType::kPutExtent || log_.LookExtent(*record))
-      return record;
-    return nullptr;
+    const bool is_large = record != nullptr && record->type == RecordType::kPutExtent;
+    return !is_large || log_.LookExtent(ref.location, *record) ? record : nullptr;
   }
   void WantAhead(std::uint64_t items);
   void StopAtBlocked(QueueProgress* progress, std::uint64_t items_max);
@@ -301,6 +300,7 @@ class QueueStore final : public Store {
                       std::uint64_t now_ms);
   bool MakeIndexRoom(const LogRecord& change);
   Room MakeRoom(const LogRecord& change);
+  Stream StreamOf(const LogRecord& change) const;
   Room MakeRecordRoom(const LogRecord& change);
   std::uint64_t AppendRecord(const LogRecord& change);
   // Room is made: gives it its version and applies it.

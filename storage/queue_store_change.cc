@@ -105,21 +105,23 @@ void QueueStore::ApplyPush(const LogRecord& change) {
   }
 }
 
-// Extents stay in DRAM with the records that name them.
+// Records that name extents stay in DRAM, but durable ones.
+Stream QueueStore::StreamOf(const LogRecord& change) const {
+  return change.extent_segments.empty() || is_durable_ ? stream_ : Stream::kVolatile;
+}
+
 Room QueueStore::MakeRecordRoom(const LogRecord& change) {
-  const Stream stream = change.extent_segments.empty() ? stream_ : Stream::kVolatile;
-  return log_.MakeRoom(stream, log_.BytesFor(change), MemoryClass::kUser);
+  if (is_durable_ && !log_.MakeExtentDurable(change.extent_segments)) return Room::kNone;
+  return log_.MakeRoom(StreamOf(change), log_.BytesFor(change), MemoryClass::kUser);
 }
 
 // Room must have been made.
 std::uint64_t QueueStore::AppendRecord(const LogRecord& change) {
   payload_bytes_ += change.key.size() + change.value_bytes;
-  if (change.extent_segments.empty()) {
-    return log_.Append(stream_, change, RecordType::kPut, change.lsn);
-  }
-  const std::uint64_t location =
-      log_.Append(Stream::kVolatile, change, RecordType::kPutExtent, change.lsn);
-  log_.AdoptExtent(change.extent_segments, change.value_bytes, stream_);
+  const bool extent = !change.extent_segments.empty();
+  const std::uint64_t location = log_.Append(
+      StreamOf(change), change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
+  if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes, stream_);
   return location;
 }
 

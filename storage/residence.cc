@@ -127,13 +127,16 @@ void Partition::ResidenceWalk::Look(const Log& log, std::uint64_t location) {
     const std::uint64_t average = segment.live / std::max(segment.records, 1u);
     ++found_.device_records;
     found_.device_bytes += average - std::min<std::uint64_t>(average, sizeof(RecordHeader));
+    if (log.FindExtent(location, segments_)) {
+      for (const std::uint32_t index : segments_) found_.device_bytes += segments[index].live;
+    }
     return;
   }
   const RecordHeader& record = *segments.At(location);
   const std::uint64_t bytes = std::uint64_t{record.key_bytes} + record.value_bytes;
   std::uint64_t away = 0;
   if (record.type == RecordType::kPutExtent) {
-    log.ExtentSegmentsOf(record, segments_);
+    log.ExtentSegmentsOf(location, record, segments_);
     for (const std::uint32_t index : segments_) {
       if (segments.Base(index) == nullptr) away += segments[index].live;
     }

@@ -440,7 +440,7 @@ std::vector<Verb> NamespaceVerbs() {
         {"--durability", "CLASS",
          "volatile (default): in memory, lost with the daemons; async: survives them but for "
          "the last second or so; sync: survives them once it is answered (both of all kinds but "
-         "bloom, and with kvd --nvm-dir on each node; values of 1 MiB at most)"},
+         "bloom, and with kvd --nvm-dir on each node)"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "

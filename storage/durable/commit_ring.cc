@@ -75,7 +75,7 @@ std::uint64_t CommitRing::Add(const LogRecord& change) {
   ++position_;
   const RecordType type = RecordTypeOf(change.type);
   const std::uint64_t bytes = Log::EncodedBytes(change, type);
-  if (bytes > std::min(kRecordBytesMax, ring_bytes_ / 4)) {
+  if (!change.extent_segments.empty() || bytes > std::min(kRecordBytesMax, ring_bytes_ / 4)) {
     for_marks_.push_back(position_);
     return position_;
   }

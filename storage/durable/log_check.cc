@@ -1,5 +1,7 @@
 #include "storage/durable/log_check.h"
 
+#include <absl/container/flat_hash_map.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "storage/device/device_io.h"
 #include "storage/durable/ring_replay.h"
 #include "storage/durable/segment_reader.h"
+#include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
 namespace {
@@ -19,7 +22,7 @@ std::uint64_t LocationOf(std::size_t index, std::uint32_t offset) {
 std::uint64_t PayloadBytes(const NewestRecords& newest) {
   std::uint64_t bytes = 0;
   for (const auto& [key, entry] : newest.entries()) {
-    if (entry.type == RecordType::kPut) bytes += entry.payload_bytes;
+    if (entry.is_put()) bytes += entry.payload_bytes;
   }
   return bytes;
 }
@@ -42,11 +45,14 @@ class CoreChecker {
     check_.marks = *std::move(marks);
     CheckSegments();
     TP_RETURN_IF_ERROR(CheckRing());
+    CheckExtents(wanted);
+    std::sort(check_.segments.begin(), check_.segments.end(),
+              [](const auto& a, const auto& b) { return a.found.number < b.found.number; });
     for (const RecoverablePartition& partition : wanted) {
       const CountedRecords::OfPartition& of = records_.Of(partition.id);
       const bool is_unknown = !check_.marks.newest.has_value() && check_.marks.unsound > 0;
       check_.partitions.push_back({partition.id, of.newest.puts(), PayloadBytes(of.newest),
-                                   of.newest.last_lsn(),
+                                   LostValues(of.newest), of.newest.last_lsn(),
                                    is_unknown ? StatusCode::kDataLoss : of.lost});
     }
     return std::move(check_);
@@ -59,7 +65,9 @@ class CoreChecker {
     for (const FoundSegment& found : volume_.TakeFoundSegments(core_)) {
       const auto standing =
           mark.has_value() ? mark->StandingOf(found.number) : Mark::Standing::kBefore;
-      if (standing == Mark::Standing::kCounts) {
+      if (standing == Mark::Standing::kCounts && found.kind == SegmentKind::kExtent) {
+        extents_.emplace(found.number, Extent{found, 0, false});
+      } else if (standing == Mark::Standing::kCounts) {
         counted.push_back(found);
       } else {
         check_.segments.push_back({found, standing, 0, 0, OkStatus()});
@@ -76,8 +84,6 @@ class CoreChecker {
     for (const CheckedSegment& each : check_.segments) {
       if (!each.status.ok()) records_.NoteDamaged(each.found.number, each.status.code());
     }
-    std::sort(check_.segments.begin(), check_.segments.end(),
-              [](const auto& a, const auto& b) { return a.found.number < b.found.number; });
   }
 
   CheckedSegment CheckSegment(const FoundSegment& found, const Status& read, Bytes image) {
@@ -123,11 +129,77 @@ class CoreChecker {
     return OkStatus();
   }
 
+  // Calls `visit` for each segment that a large value which counts is to have, with how much of it.
+  template <typename Visit>
+  void VisitLinks(const NewestRecords::Entry& entry, Visit&& visit) const {
+    const std::uint64_t segment_bytes = volume_.slot_bytes();
+    const std::uint64_t capacity = ExtentSegmentCapacity(segment_bytes);
+    const ExtentShape shape = ShapeOfExtent(entry.extent_bytes, segment_bytes);
+    std::uint64_t left = entry.extent_bytes;
+    for (std::uint64_t i = 0; i < shape.segments; ++i) {
+      const std::uint64_t held = std::min(left, capacity);
+      left -= held;
+      visit(LoadExtentLink(entry.links() + i * kExtentLinkBytes).number,
+            static_cast<std::uint32_t>(kExtentHeaderBytes + held));
+    }
+  }
+
+  void CheckExtents(std::span<const RecoverablePartition> wanted) {
+    for (const RecoverablePartition& partition : wanted) {
+      for (const auto& [key, entry] : records_.Of(partition.id).newest.entries()) {
+        if (entry.type != RecordType::kPutExtent) continue;
+        VisitLinks(entry, [&](std::uint64_t number, std::uint32_t used) {
+          const auto found = extents_.find(number);
+          if (found != extents_.end()) found->second.used = used;
+        });
+      }
+    }
+    std::vector<FoundSegment> linked;
+    for (const auto& [number, extent] : extents_) {
+      if (extent.used != 0) {
+        linked.push_back(extent.found);
+      } else {  // Of a value that was not marked any more, or is gone.
+        check_.segments.push_back({extent.found, Mark::Standing::kBefore, 0, 0, OkStatus()});
+      }
+    }
+    SegmentReader reader(volume_, queues_, linked);
+    for (const FoundSegment& found : linked) {
+      Bytes image;
+      Status read = reader.Next(&image);
+      check_.bytes_read += image.size();
+      Extent& extent = extents_.at(found.number);
+      extent.is_sound = read.ok() && IsSoundExtent(image.data(), found.number, extent.used);
+      if (read.ok() && !extent.is_sound) read = Status(StatusCode::kDataLoss, "it is damaged");
+      check_.segments.push_back({found, Mark::Standing::kCounts, extent.used, 0, std::move(read)});
+    }
+  }
+
+  std::uint64_t LostValues(const NewestRecords& newest) const {
+    std::uint64_t lost = 0;
+    for (const auto& [key, entry] : newest.entries()) {
+      if (entry.type != RecordType::kPutExtent) continue;
+      bool is_sound = true;
+      VisitLinks(entry, [&](std::uint64_t number, std::uint32_t /*used*/) {
+        const auto found = extents_.find(number);
+        is_sound = is_sound && found != extents_.end() && found->second.is_sound;
+      });
+      if (!is_sound) ++lost;
+    }
+    return lost;
+  }
+
+  struct Extent {
+    FoundSegment found;
+    std::uint32_t used = 0;  // 0: no record that counts names it.
+    bool is_sound = false;
+  };
+
   Volume& volume_;
   const CoreId core_;
   const CheckVisit visit_;
   DeviceQueues queues_;
   CountedRecords records_;
+  absl::flat_hash_map<std::uint64_t, Extent> extents_;  // Those that may count, by number.
   std::vector<std::uint64_t> numbers_;  // Of the segments that were read, in that order.
   CoreCheck check_;
 };

@@ -24,14 +24,15 @@ struct CheckedSegment {
   FoundSegment found;
   Mark::Standing standing = Mark::Standing::kBefore;  // Without a mark nothing counts.
   std::uint32_t used = 0;                             // Bytes, up to the end of its records.
-  std::uint64_t records = 0;
+  std::uint64_t records = 0;                          // Of one of a large value, none.
   Status status;  // kDataLoss: damaged; kDeviceError: it cannot be read.
 };
 
 struct CheckedPartition {
   PartitionId id;
-  std::uint64_t records = 0;  // Keys that are there; of one that is lost those that were found.
-  std::uint64_t bytes = 0;    // Of these keys and their values.
+  std::uint64_t records = 0;      // Keys that are there; of one that is lost those that were found.
+  std::uint64_t bytes = 0;        // Of these keys and their values.
+  std::uint64_t lost_values = 0;  // Of these keys, those with large values that cannot be read.
   Lsn last_lsn;
   StatusCode lost = StatusCode::kOk;  // As RecoveryReport::Of::lost.
 };

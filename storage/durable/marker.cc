@@ -77,11 +77,20 @@ std::uint64_t Marker::OldestReleased() const {
   return oldest;
 }
 
+std::uint64_t Marker::slots_released() const {
+  const auto is_released = [](const Io& io) {
+    return io.what == Io::What::kReadHeader || io.what == Io::What::kWipeHeader;
+  };
+  return released_.size() +
+         static_cast<std::uint64_t>(std::count_if(ios_.begin(), ios_.end(), is_released));
+}
+
 void Marker::NoteSealed(std::uint32_t segment) {
   const Segment& sealed = log_.segments()[segment];
   sealed_.push_back({segment, sealed.number});
   ++unwritten_;
-  AddPiece(segment, UpToBlock(sealed.used + sizeof(RecordHeader)), true);
+  const std::size_t end = sealed.extent ? 0 : sizeof(RecordHeader);
+  AddPiece(segment, UpToBlock(sealed.used + end), true);
 }
 
 void Marker::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
@@ -91,7 +100,8 @@ void Marker::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
   Piece piece;
   piece.segment = index;
   piece.from = segment.written_to;
-  piece.at = std::max<std::uint32_t>(piece.from, sizeof(SegmentHeader));
+  piece.at = std::max<std::uint32_t>(piece.from,
+                                     segment.extent ? kExtentHeaderBytes : sizeof(SegmentHeader));
   piece.to = to;
   piece.sealed = sealed;
   segment.written_to = to;
@@ -107,6 +117,12 @@ bool Marker::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
   const std::uint32_t end = piece.sealed ? segment.used : piece.to;
   while (piece.at < end) {
     if (done()) return false;
+    if (segment.extent) {
+      StoreUnaligned(base + ExtentPieceSlot(piece.at),
+                     ExtentChecksum(base, piece.at, segment.used, segment.number));
+      piece.at = std::min(piece.at + static_cast<std::uint32_t>(kExtentPieceBytes), end);
+      continue;
+    }
     RecordHeader& record = *log_.At(log_.segments().LocationOf(piece.segment, piece.at));
     TP_CHECK(record.sequence % 2 == 0);
     const std::uint64_t bytes = log_.BytesOf(record);
@@ -121,6 +137,7 @@ bool Marker::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
   if (piece.sealed) {
     // What an earlier life of the block left there is not for the device.
     std::memset(base + end, 0, piece.to - end);
+    if (segment.extent) return true;
     auto* last = reinterpret_cast<RecordHeader*>(base + end);
     last->crc32c = RecordChecksum(*last, sizeof *last, segment.number);
   }
@@ -425,7 +442,8 @@ void Marker::FinishPiece(const Piece& piece, int error) {
   counters_.written_bytes += piece.to - piece.from;
   if (piece.sealed) --unwritten_;
   // All of it is there: it may leave DRAM.
-  if (segment.state == SegmentState::kSealed && segment.writes == 0 && failed_ == StatusCode::kOk) {
+  const auto whole = segment.extent ? SegmentState::kExtent : SegmentState::kSealed;
+  if (segment.state == whole && segment.writes == 0 && failed_ == StatusCode::kOk) {
     log_.Offer(piece.segment);
   }
 }

@@ -29,7 +29,8 @@ struct MarkCounters {
 // Owner core only. Never waits for a device, but in FinishMark.
 //
 // A segment has its slot from its beginning. It is written when it is sealed; what an open one has
-// is written at a mark, which pads it to a whole block, so that no block is written twice.
+// is written at a mark, which pads it to a whole block, so that no block is written twice. One of
+// an extent is written when it is published.
 //
 // A mark: all that the durable streams have at one moment is written, flushed, and then said to be
 // there in the one of two blocks that does not hold the last mark. It is begun in Slice once per
@@ -73,6 +74,8 @@ class Marker final : public DurableTarget {
   // A write elsewhere has failed: as if it had been one of here.
   void Fail(int error, const char* what);
 
+  // Slots whose segments are gone, and that are not free yet.
+  std::uint64_t slots_released() const;
   std::uint64_t last_durable_at_ms() const { return durable_at_ms_; }
   // Other than kOk: kDeviceError.
   StatusCode failed() const { return failed_; }

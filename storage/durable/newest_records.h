@@ -27,14 +27,18 @@ class NewestRecords {
     std::uint64_t lsn = 0;
     std::uint64_t location = 0;  // Or, if it was found in the commit ring, where there.
     std::uint64_t expiry_ms = 0;
-    const std::byte* kept = nullptr;  // The key, if keys are kept; of a note all of it.
+    // The key, if keys are kept; of a note all of it; behind the key the links of an extent.
+    const std::byte* kept = nullptr;
     std::uint32_t bytes = 0;
     std::uint32_t payload_bytes = 0;  // Key and value.
+    std::uint32_t extent_bytes = 0;   // Of the value, if it is an extent.
     std::uint16_t key_bytes = 0;
-    RecordType type = RecordType::kPut;  // kPut, kTombstone, kLease.
+    RecordType type = RecordType::kPut;  // kPut, kPutExtent, kTombstone, kLease.
     bool in_ring = false;
 
     Bytes key() const { return {kept, key_bytes}; }
+    const std::byte* links() const { return kept + key_bytes; }
+    bool is_put() const { return type == RecordType::kPut || type == RecordType::kPutExtent; }
   };
   struct Key {
     std::uint64_t hash;  // KeyHash.
@@ -67,7 +71,7 @@ class NewestRecords {
   const absl::flat_hash_map<Key, Entry>& entries() const { return entries_; }
 
  private:
-  const std::byte* Keep(Bytes bytes);
+  const std::byte* Keep(Bytes bytes, Bytes more = {});
 
   absl::flat_hash_map<Key, Entry> entries_;
   Lsn last_lsn_;

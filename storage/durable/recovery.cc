@@ -60,7 +60,12 @@ void Recovery::SortSegments() {
         mark_.has_value() ? mark_->StandingOf(found.number) : Mark::Standing::kBefore;
     if (standing == Mark::Standing::kBefore) volume.FreeSlot(found.slot);
     if (standing == Mark::Standing::kBeyond) beyond_.push_back(found);
-    if (standing == Mark::Standing::kCounts) counted_.push_back(found);
+    if (standing != Mark::Standing::kCounts) continue;
+    if (found.kind == SegmentKind::kExtent) {
+      extents_.emplace(found.number, found);
+    } else {
+      counted_.push_back(found);
+    }
   }
   std::sort(counted_.begin(), counted_.end(),
             [](const FoundSegment& a, const FoundSegment& b) { return a.number > b.number; });
@@ -124,6 +129,7 @@ void Recovery::Adopt(const ReplayedRecord& record, std::uint64_t location) {
 // those that were open end where the mark says.
 Status Recovery::WipeBeyond() {
   const Volume& volume = *core_.options_.volume;
+  for (const auto& [number, found] : extents_) beyond_.push_back(found);
   BlockBuffer block(kDeviceBlockBytes);
   const auto write = [&](std::uint64_t slot, std::uint64_t at) {
     const SlotPlace place = volume.Place(slot);

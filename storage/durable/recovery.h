@@ -3,6 +3,8 @@
 //   CoreStore::Recover -> [Recovery] -> Volume, replay, CoreStore
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,8 +44,10 @@ struct RecoveryReport {
 //
 // Segments are replayed from the one that was begun last backwards, so that a partition's drop is
 // known before what it has dropped. Nothing of them stays in DRAM; the index is made of what was
-// read. What lay beyond the mark is made unreadable before the next mark, which ends recovery: a
-// crash at any moment of it leaves the old mark and all that it needs.
+// read. What lay beyond the mark, and extents that no record names which counts, are made
+// unreadable before the next mark, which ends recovery: a crash at any moment of it leaves the old
+// mark and all that it needs. Extents themselves are not read: one is whole if a record that counts
+// names it.
 class Recovery {
  public:
   Recovery(CoreStore& core, const Clock& clock) : core_(core), clock_(clock) {}
@@ -70,6 +74,7 @@ class Recovery {
   bool FillItems(Partition& partition, const NewestRecords& newest);
   bool FillRecord(Partition& partition, std::uint64_t hash, const NewestRecords::Entry& entry);
   std::uint64_t Settle(PartitionId id, const NewestRecords::Entry& entry);
+  bool SettleExtent(PartitionId id, const NewestRecords::Entry& entry);
   bool SettleTombstone(PartitionId id, const NewestRecords::Entry& entry);
   Status WipeBeyond();
   Status End();
@@ -81,6 +86,8 @@ class Recovery {
   std::uint64_t mark_block_ = 0;
   std::vector<FoundSegment> counted_;  // Below the mark, the youngest first.
   std::vector<FoundSegment> beyond_;
+  // Those of extents that may count, by number, and in the end those that do not.
+  absl::flat_hash_map<std::uint64_t, FoundSegment> extents_;
   std::vector<std::uint32_t> segments_;  // Adopted.
   std::vector<Damaged> damaged_;
   CountedRecords records_;

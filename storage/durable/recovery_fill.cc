@@ -1,9 +1,11 @@
 // Recovery: partitions and their indexes, made of what counts.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/base/check.h"
+#include "proto/base/log.h"
 #include "storage/core_store.h"
 #include "storage/durable/recovery.h"
 
@@ -60,12 +62,38 @@ bool Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
 std::uint64_t Recovery::Settle(PartitionId id, const NewestRecords::Entry& entry) {
   if (entry.in_ring) return AppendCommitted(id, entry);
   core_.log_.AdoptRecord({entry.location, entry.expiry_ms, entry.bytes, false});
+  if (entry.type == RecordType::kPutExtent && !SettleExtent(id, entry)) return 0;
   return entry.location;
+}
+
+// A value whose segments are not all there is a key that cannot be read, rather than none, or an
+// older one. False: no memory.
+bool Recovery::SettleExtent(PartitionId id, const NewestRecords::Entry& entry) {
+  std::vector<std::uint32_t> segments(
+      ShapeOfExtent(entry.extent_bytes, core_.log_.segment_bytes()).segments);
+  const std::byte* link = entry.links();
+  for (std::uint32_t& segment : segments) {
+    const std::uint64_t number = LoadExtentLink(link).number;
+    link += kExtentLinkBytes;
+    const auto found = extents_.find(number);
+    if (found == extents_.end()) {
+      log::Error("a large value of partition " + std::to_string(id.value()) +
+                 " is lost: its segment (number " + std::to_string(number) +
+                 ") is not on the device; its key answers so until it is put or deleted");
+      continue;
+    }
+    segment = core_.log_.AdoptSegment(number, static_cast<Stream>(found->second.stream),
+                                      static_cast<std::uint32_t>(found->second.slot));
+    if (segment == 0) return false;
+    extents_.erase(found);
+  }
+  core_.log_.AdoptExtentOf(entry.location, std::move(segments), entry.extent_bytes);
+  return true;
 }
 
 bool Recovery::FillRecord(Partition& partition, std::uint64_t hash,
                           const NewestRecords::Entry& entry) {
-  if (entry.type != RecordType::kPut) return SettleTombstone(partition.id(), entry);
+  if (!entry.is_put()) return SettleTombstone(partition.id(), entry);
   const std::uint64_t location = Settle(partition.id(), entry);
   return location != 0 && partition.hash().Adopt({.hash = hash,
                                                   .location = location,
@@ -85,7 +113,7 @@ bool Recovery::FillInOrder(Partition& partition, const NewestRecords& newest) {
   std::vector<const Each*> puts;
   puts.reserve(newest.puts());
   for (const auto& each : newest.entries()) {
-    if (each.second.type == RecordType::kPut) {
+    if (each.second.is_put()) {
       puts.push_back(&each);
     } else if (!SettleTombstone(partition.id(), each.second)) {
       return false;
@@ -103,7 +131,7 @@ bool Recovery::FillItems(Partition& partition, const NewestRecords& newest) {
   std::vector<const NewestRecords::Entry*> items;
   items.reserve(newest.puts());
   for (const auto& [key, entry] : newest.entries()) {
-    if (entry.type == RecordType::kPut && IsItemKey(entry.key())) {
+    if (entry.is_put() && IsItemKey(entry.key())) {
       items.push_back(&entry);
     } else if (!SettleTombstone(partition.id(), entry)) {
       return false;

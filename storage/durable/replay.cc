@@ -7,9 +7,15 @@
 namespace tidepool::storage {
 namespace {
 
-std::uint64_t ExpiryOf(const RecordHeader& header, const std::byte* at) {
-  if (header.type != RecordType::kPut || (header.flags & kRecordExpiry) == 0) return 0;
-  return LoadUnaligned<std::uint64_t>(at + RecordBytes(header.key_bytes, header.value_bytes, 0));
+std::uint64_t StoredBytes(const RecordHeader& header, std::uint64_t segment_bytes) {
+  if (header.type != RecordType::kPutExtent) return header.value_bytes;
+  return ShapeOfExtent(header.value_bytes, segment_bytes).stored_bytes();
+}
+
+std::uint64_t ExpiryOf(const RecordHeader& header, std::size_t stored_bytes, const std::byte* at) {
+  const bool is_put = header.type == RecordType::kPut || header.type == RecordType::kPutExtent;
+  if (!is_put || (header.flags & kRecordExpiry) == 0) return 0;
+  return LoadUnaligned<std::uint64_t>(at + RecordBytes(header.key_bytes, stored_bytes, 0));
 }
 
 // The record at `at`, of `bytes`.
@@ -23,18 +29,29 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
   const std::size_t key_at = at + sizeof header;
   record.key = image.subspan(key_at, header.key_bytes);
   if (header.type == RecordType::kTombstone) return record;
-  record.value = image.subspan(key_at + header.key_bytes, header.value_bytes);
-  record.expiry_ms = ExpiryOf(header, image.data() + at);
+  const std::uint64_t stored = StoredBytes(header, image.size());
+  record.value = image.subspan(key_at + header.key_bytes, stored);
+  if (header.type == RecordType::kPutExtent) {
+    record.link_bytes =
+        static_cast<std::uint32_t>(ShapeOfExtent(header.value_bytes, image.size()).link_bytes());
+  }
+  record.expiry_ms = ExpiryOf(header, stored, image.data() + at);
   return record;
 }
 
 }  // namespace
 
-std::uint64_t ReplayedBytes(const RecordHeader& header) {
+std::uint64_t ReplayedBytes(const RecordHeader& header, std::uint64_t segment_bytes) {
   switch (header.type) {
     case RecordType::kPut:
     case RecordType::kLease:
       return RecordBytes(header.key_bytes, header.value_bytes, header.flags);
+    case RecordType::kPutExtent:
+      if (segment_bytes <= 2 * kExtentHeaderBytes ||
+          header.value_bytes <= ExtentThresholdBytes(segment_bytes)) {
+        return 0;
+      }
+      return RecordBytes(header.key_bytes, StoredBytes(header, segment_bytes), header.flags);
     case RecordType::kPad:
       return RecordBytes(0, header.value_bytes, 0);
     case RecordType::kTombstone:
@@ -42,8 +59,6 @@ std::uint64_t ReplayedBytes(const RecordHeader& header) {
     case RecordType::kDrop:
     case RecordType::kEnd:
       return sizeof header;
-    case RecordType::kPutExtent:
-      break;
   }
   return 0;
 }
@@ -60,7 +75,7 @@ std::uint32_t ReplaySegment(const SegmentImage& image,
     if (limit - at < sizeof(RecordHeader)) return 0;
     // The image is aligned as segments are, so that this is a record where it lies.
     const auto& header = *reinterpret_cast<const RecordHeader*>(image.bytes.data() + at);
-    const std::uint64_t bytes = ReplayedBytes(header);
+    const std::uint64_t bytes = ReplayedBytes(header, image.bytes.size());
     if (bytes == 0 || bytes > limit - at) return 0;
     if (header.crc32c != RecordChecksum(header, bytes, image.number)) return 0;
     if (header.type == RecordType::kEnd) break;
@@ -76,7 +91,7 @@ bool ReplayCommit(Bytes records, absl::FunctionRef<void(const ReplayedRecord&)> 
     if (left < sizeof(RecordHeader)) return false;
     const auto& header = *reinterpret_cast<const RecordHeader*>(records.data() + at);
     if (header.type == RecordType::kEnd || header.type == RecordType::kPad) return false;
-    const std::uint64_t bytes = ReplayedBytes(header);
+    const std::uint64_t bytes = ReplayedBytes(header, 0);
     if (bytes == 0 || bytes > left) return false;
     visit(RecordAt(records, at, header, bytes));
     at += bytes;

@@ -23,14 +23,16 @@ struct SegmentImage {
 struct ReplayedRecord {
   RecordHeader header;
   Bytes key;
-  Bytes value;
+  Bytes value;  // What the record stores of it; of a large one links, and the remainder.
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
+  std::uint32_t link_bytes = 0;  // Of `value`, at its beginning.
   std::uint64_t expiry_ms = 0;
 };
 
-// How long a record with this header is, whatever it has; 0: it cannot be one.
-std::uint64_t ReplayedBytes(const RecordHeader& header);
+// How long a record with this header is, whatever it has; 0: it cannot be one. `segment_bytes`: of
+// the segments of large values; 0: it cannot be of such, as in a commit.
+std::uint64_t ReplayedBytes(const RecordHeader& header, std::uint64_t segment_bytes);
 
 // Calls `visit` for each record, padding left out, in their order, and returns where they end. 0:
 // the header is not that of this number, one of them is damaged, of a type that this version does

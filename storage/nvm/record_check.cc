@@ -22,9 +22,21 @@ std::uint32_t ExtentChecksum(const std::byte* segment, std::uint32_t at, std::ui
   return Crc32c({segment + at, std::min<std::size_t>(kExtentPieceBytes, used - at)}, seed);
 }
 
-std::byte* ExtentPieceSlot(std::byte* segment, std::uint32_t at) {
+std::size_t ExtentPieceSlot(std::uint32_t at) {
   const std::size_t piece = (at - kExtentHeaderBytes) / kExtentPieceBytes;
-  return segment + sizeof(SegmentHeader) + piece * sizeof(std::uint32_t);
+  return sizeof(SegmentHeader) + piece * sizeof(std::uint32_t);
+}
+
+bool IsSoundExtent(const std::byte* segment, std::uint64_t number, std::uint32_t used) {
+  const auto& header = *reinterpret_cast<const SegmentHeader*>(segment);
+  if (header.number != number || header.crc32c != SegmentChecksum(header)) return false;
+  for (std::uint32_t at = kExtentHeaderBytes; at < used; at += kExtentPieceBytes) {
+    if (LoadUnaligned<std::uint32_t>(segment + ExtentPieceSlot(at)) !=
+        ExtentChecksum(segment, at, used, number)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::uint32_t SegmentChecksum(const SegmentHeader& header) {

@@ -17,7 +17,8 @@ constexpr std::uint64_t kWaitMs = 1'000;  // Between two looks; no limit.
 
 bool IsDurableHeader(const SegmentHeader& header) {
   return header.magic == kSegmentMagic && header.crc32c == SegmentChecksum(header) &&
-         header.kind == SegmentKind::kLog && IsDurableStream(header.stream);
+         (header.kind == SegmentKind::kLog || header.kind == SegmentKind::kExtent) &&
+         IsDurableStream(header.stream);
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ Result<std::vector<FoundSegment>> ScanSegmentHeaders(Device* device, const Devic
       SegmentHeader header;
       std::memcpy(&header, blocks.data() + completion.tag * kDeviceBlockBytes, sizeof header);
       if (IsDurableHeader(header)) {
-        found.push_back({slot_of[completion.tag], header.number, header.core, header.stream});
+        found.push_back(
+            {slot_of[completion.tag], header.number, header.core, header.stream, header.kind});
       }
       start(completion.tag);
     });

@@ -8,6 +8,7 @@
 
 #include "proto/base/result.h"
 #include "storage/device/device.h"
+#include "storage/layout.h"
 #include "storage/nvm/layout_plan.h"
 
 namespace tidepool::storage {
@@ -18,6 +19,7 @@ struct FoundSegment {
   std::uint64_t number = 0;
   std::uint16_t core = 0;
   std::uint8_t stream = 0;
+  SegmentKind kind = SegmentKind::kLog;
 };
 
 // Of all slots those with a sound header of a durable stream, read with many requests under way:

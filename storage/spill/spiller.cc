@@ -269,7 +269,7 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
   while (freezing_.at < segment.used) {
     if (done()) return false;
     if (segment.extent) {
-      StoreUnaligned(ExtentPieceSlot(base, freezing_.at),
+      StoreUnaligned(base + ExtentPieceSlot(freezing_.at),
                      ExtentChecksum(base, freezing_.at, segment.used, segment.number));
       freezing_.at += kExtentPieceBytes;
       continue;

@@ -150,7 +150,6 @@ class Spiller final : public SpillTarget {
   void EndRead(const std::shared_ptr<Fetching>& fetching);
   void AddLostExtent(Fetching& fetching, std::uint32_t segment, StatusCode code);
   void ExpireExtents(std::uint64_t now_ms);
-  bool IsSoundExtent(const Io& io) const;
   bool IsSound(const Io& io) const;
   void LeaveSoon(std::uint32_t segment);
   unsigned LeaveMemory();

@@ -60,8 +60,10 @@ void Spiller::FinishExtent(Io& io, int error) {
   --extent_reads_;
   counters_.read_bytes += io.bytes;
   ++counters_.reads;
-  const bool wanted = log_.segments()[io.segment].state == SegmentState::kSpilled;
-  if (wanted && error == 0 && IsSoundExtent(io)) {
+  const Segment& segment = log_.segments()[io.segment];
+  const bool wanted = segment.state == SegmentState::kSpilled;
+  if (wanted && error == 0 &&
+      IsSoundExtent(log_.memory().At(io.frame), segment.number, segment.used)) {
     log_.ReturnToMemory(io.segment, io.frame);
   } else {
     log_.memory().FreeBlock(io.frame);
@@ -96,21 +98,6 @@ void Spiller::ExpireExtents(std::uint64_t now_ms) {
     AddLostExtent(*first, segment, StatusCode::kResourceExhausted);
     EndRead(first);
   }
-}
-
-// Whether a segment that was read back is what was written.
-bool Spiller::IsSoundExtent(const Io& io) const {
-  const Segment& segment = log_.segments()[io.segment];
-  std::byte* const base = log_.memory().At(io.frame);
-  const auto& header = *reinterpret_cast<const SegmentHeader*>(base);
-  if (header.number != segment.number || header.crc32c != SegmentChecksum(header)) return false;
-  for (std::uint32_t at = kExtentHeaderBytes; at < segment.used; at += kExtentPieceBytes) {
-    if (LoadUnaligned<std::uint32_t>(ExtentPieceSlot(base, at)) !=
-        ExtentChecksum(base, at, segment.used, segment.number)) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace tidepool::storage

@@ -79,13 +79,14 @@ void Spiller::FinishRecord(Io& io, int error) {
   reading_bytes_ -= io.bytes;
   ++counters_.reads;
   counters_.read_bytes += io.bytes;
-  if (error == 0 && record->type == RecordType::kPut && log_.BytesOf(*record) > io.bytes - at &&
+  const bool is_put = record->type == RecordType::kPut || record->type == RecordType::kPutExtent;
+  if (error == 0 && is_put && log_.BytesOf(*record) > io.bytes - at &&
       log_.BytesOf(*record) <= log_.segments()[io.segment].record_bytes_max) {
     return ReadRecord(std::move(io.fetching), io.location, log_.BytesOf(*record));
   }
   if (error != 0) {
     fetched.code = StatusCode::kDeviceError;
-  } else if (record->type != RecordType::kPut || log_.BytesOf(*record) > io.bytes - at ||
+  } else if (!is_put || log_.BytesOf(*record) > io.bytes - at ||
              record->crc32c != RecordChecksum(*record, log_.BytesOf(*record),
                                               log_.segments()[io.segment].number)) {
     fetched.code = StatusCode::kDataLoss;

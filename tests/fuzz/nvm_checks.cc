@@ -106,7 +106,7 @@ bool CheckSegment(Bytes input) {
   segment->crc32c = storage::SegmentChecksum(*segment);
   for (std::size_t at = kHeader; at + sizeof(storage::RecordHeader) <= all.size();) {
     auto* record = reinterpret_cast<storage::RecordHeader*>(all.data() + at);
-    const std::uint64_t bytes = storage::ReplayedBytes(*record);
+    const std::uint64_t bytes = storage::ReplayedBytes(*record, all.size());
     if (bytes == 0 || bytes > all.size() - at) break;
     record->crc32c = storage::RecordChecksum(*record, bytes, kNumber);
     if (record->type == storage::RecordType::kEnd) break;

@@ -82,7 +82,7 @@ Block SampleRecords(Random& random, bool segment) {
       header.flags = static_cast<std::uint8_t>(random() % 4);
     }
     const std::size_t at = block.size();
-    block.resize(at + storage::ReplayedBytes(header));
+    block.resize(at + storage::ReplayedBytes(header, 0));
     std::memcpy(block.data() + at, &header, sizeof header);
   }
   if (segment) block.resize(block.size() + sizeof(storage::RecordHeader));

@@ -6,6 +6,7 @@
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import tempfile
@@ -21,8 +22,8 @@ class Durable(kvctl_support.KvctlTest):
         self.device = tempfile.mkdtemp(prefix="kvctl_durable.", dir=os.getcwd())
         self.addCleanup(shutil.rmtree, self.device, ignore_errors=True)
 
-    def start(self):
-        self.cluster.start(1, more=("--nvm-dir", self.device, "--nvm-size", "128MiB"))
+    def start(self, nvm_size="128MiB"):
+        self.cluster.start(1, more=("--nvm-dir", self.device, "--nvm-size", nvm_size))
 
     def describe(self, name):
         return json.loads(self.good("namespace", "describe", name, "--json"))["result"]
@@ -97,25 +98,51 @@ class Durable(kvctl_support.KvctlTest):
         self.assertEqual(self.good("count", "sorted", "--prefix", "n"), b"1\n")
         self.good("put", "sorted", "k" * 400, "v")
         self.bad(2, "put", "sorted", "k" * 401, "v", says="at most 400 bytes")
-        os.mkdir(os.path.join(self.device, "tree"))
-        large = os.path.join(self.device, "tree", "large")
-        with open(large, "wb") as file:
-            file.write(bytes(2 << 20))
-        with open(os.path.join(self.device, "tree", "small"), "wb") as file:
-            file.write(b"x")
-        self.bad(2, "put", "sorted", "large", "@" + large, says="no values above 1 MiB")
-        self.bad(2, "push", "jobs", "--file", large, says="no values above 1 MiB")
-        self.good("namespace", "create", "files", "--durability", "async")
-        staged = self.kvctl("stage", "in", os.path.join(self.device, "tree"), "files")
-        self.assertEqual(staged.code, 6, staged)
-        self.assertIn(b"large: ", staged.err)
-        self.assertIn(b"no values above 1 MiB", staged.err)
-        self.assertNotIn(b"--memory", staged.err)
         self.start()
         self.assertEqual(self.good("count", "jobs"), b"0\n")
         self.assertEqual(self.good("pop", "steps"), b"late")
         self.assertIn(b"k" * 400, self.good("keys", "sorted"))
         self.good("stop")
+
+    def test_large_values_survive_a_kill(self):
+        self.start("512MiB")
+        tree = os.path.join(self.device, "tree")
+        os.mkdir(tree)
+        sizes = {"small": 1, "inline": 1 << 20, "large": (5 << 20) + 12345, "parts": (70 << 20) + 1}
+        for name, size in sizes.items():
+            with open(os.path.join(tree, name), "wb") as file:
+                file.write(random.Random(size).randbytes(size))
+        large = os.path.join(tree, "large")
+        with open(large, "rb") as file:
+            content = file.read()
+        self.good("namespace", "create", "files", "--durability", "async")
+        self.good("namespace", "create", "ledger", "--durability", "sync")
+        self.good("namespace", "create", "jobs", "--kind", "queue", "--durability", "sync")
+        self.good("namespace", "create", "sorted", "--kind", "ordered", "--durability", "sync")
+        self.good("stage", "in", tree, "files")
+        self.good("persist", "files")
+        self.good("put", "ledger", "k", "@" + large)
+        self.good("append", "ledger", "k", "tail")
+        self.good("put", "sorted", "k", "@" + large)
+        self.good("expire", "sorted", "k", "1h")
+        self.good("push", "jobs", "--file", large)
+        for _ in range(2):
+            self.start("512MiB")  # Kills first.
+            self.assertEqual(self.good("get", "ledger", "k"), content + b"tail")
+            self.assertEqual(self.good("get", "sorted", "k"), content)
+            self.assertEqual(self.good("peek", "jobs"), content)
+            target = os.path.join(self.device, "target")
+            self.good("stage", "out", "files", target, "--partial")  # As it may have been written since.
+            subprocess.run(["diff", "-r", tree, target], check=True, timeout=60)
+            shutil.rmtree(target)
+        self.assertEqual(self.good("pop", "jobs"), content)
+        self.good("delete", "ledger", "k")
+        self.start("512MiB")
+        self.bad(3, "get", "ledger", "k")
+        self.assertEqual(self.good("count", "jobs"), b"0\n")
+        self.good("stop")
+        code, output, _ = self.kvd("check", self.device)
+        self.assertEqual(code, 0, output)
 
     def kvd(self, *arguments):
         done = subprocess.run([os.path.join(self.build, "bin", "kvd"), *arguments], capture_output=True, timeout=60)

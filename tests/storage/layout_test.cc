@@ -58,8 +58,7 @@ TEST_CASE("ExtentShapeCoversEveryValueSize") {
 
 TEST_CASE("LargestRecordFitsASegment") {
   const ExtentShape largest = ShapeOfExtent(limits::kValueBytesMax, limits::kSegmentBytes);
-  const std::uint64_t numbers = largest.segments * 4;
-  const std::uint64_t stored = numbers + ExtentThresholdBytes(limits::kSegmentBytes);
+  const std::uint64_t stored = largest.link_bytes() + ExtentThresholdBytes(limits::kSegmentBytes);
   REQUIRE(RecordBytes(limits::kKeyBytesMax, stored, 0xFF) <=
           limits::kSegmentBytes - sizeof(SegmentHeader));
 }

@@ -41,7 +41,8 @@ class History {
         seed_(seed),
         key_filling_(Below(3) == 0 ? 380 : 0, 'k'),
         kind_(Below(2) == 0 ? Kind::kHash : Kind::kOrdered),
-        prefilter_(Below(4) == 0 ? PrefilterKind::kAbsent : PrefilterKind::kNone) {}
+        prefilter_(Below(4) == 0 ? PrefilterKind::kAbsent : PrefilterKind::kNone),
+        has_large_(Below(2) == 0) {}
 
   void Run() {
     const int lives = 2 + static_cast<int>(Below(3));
@@ -125,6 +126,8 @@ class History {
       case 8:
         Check(i, key, state_);
         return;
+      case 11:
+        return Below(2) == 0 ? Append(i, key) : Expire(i, key);
       case 9:
         node_.AdvanceMs(Below(120));
         return;
@@ -155,9 +158,8 @@ class History {
   }
   void Put(int i, const std::string& key) {
     Value value;
-    // Each value is another one, so that it is known which one was found.
     const std::uint64_t fillings[] = {0, 0, 8, 100, 1'000, 2'100};
-    value.text = std::to_string(10'000'000 + ++values_) + std::string(fillings[Below(6)], 'x');
+    value.text = NewText(has_large_ && Below(3) == 0 ? LargeBytes() : fillings[Below(6)]);
     std::uint64_t ttl_ms = kTtlNone;
     if (Below(6) == 0) {
       ttl_ms = 1 + Below(150);
@@ -174,6 +176,45 @@ class History {
         &outcome);
     if (outcome.code != StatusCode::kOk) return;
     (*state_[i])[key] = value;
+    NoteChange(i, key, value);
+  }
+  // Each is another one, so that it is known which one was found.
+  std::string NewText(std::uint64_t filling) {
+    ++values_;
+    return std::to_string(10'000'000 + values_) +
+           std::string(filling, static_cast<char>('a' + values_ % 26));
+  }
+  std::uint64_t LargeBytes() { return node_.LargeBytes(Below(DurableNode::kLargeShapes)); }
+  void Append(int i, const std::string& key) {
+    const std::string suffix = NewText(has_large_ && Below(2) == 0 ? LargeBytes() / 2 : Below(600));
+    HashOutcome outcome;
+    std::uint64_t at_ms = 0;
+    Operate(
+        [&] {
+          at_ms = node_.core->NowMs();
+          return partitions_[i]->hash().Append(AsBytes(key), DurableNode::Hash(key),
+                                               AsBytes(suffix), at_ms);
+        },
+        &outcome);
+    if (outcome.code != StatusCode::kOk) return;
+    Value& value = (*state_[i])[key];
+    if (value.expiry_ms != 0 && value.expiry_ms <= at_ms) value = Value();
+    value.text += suffix;
+    NoteChange(i, key, value);
+  }
+  void Expire(int i, const std::string& key) {
+    const std::uint64_t ttl_ms = Below(2) == 0 ? kTtlNone : 1 + Below(150);
+    HashOutcome outcome;
+    std::uint64_t at_ms = 0;
+    Operate(
+        [&] {
+          at_ms = node_.core->NowMs();
+          return partitions_[i]->hash().Expire(AsBytes(key), DurableNode::Hash(key), ttl_ms, at_ms);
+        },
+        &outcome);
+    if (outcome.code != StatusCode::kOk) return;
+    Value& value = (*state_[i])[key];
+    value.expiry_ms = ttl_ms == kTtlNone ? 0 : at_ms + ttl_ms;
     NoteChange(i, key, value);
   }
   void Delete(int i, const std::string& key) {
@@ -237,7 +278,12 @@ class History {
         [&] {
           HashOutcome got =
               partitions_[i]->hash().Get(AsBytes(key), DurableNode::Hash(key), node_.core->NowMs());
-          if (!node_.core->blocked() && got.code == StatusCode::kOk) text = AsText(got.value);
+          if (node_.core->blocked() || got.code != StatusCode::kOk) return got;
+          text = DurableNode::WholeText(partitions_[i]->store(), got);
+          const std::uint64_t now_ms = node_.core->NowMs();
+          const HashOutcome ttl =
+              partitions_[i]->hash().Ttl(AsBytes(key), DurableNode::Hash(key), now_ms);
+          text += ExpiryText(ttl.result == kTtlNone ? 0 : now_ms + ttl.result);
           return got;
         },
         &outcome);
@@ -252,7 +298,10 @@ class History {
   std::string TextNow(const std::optional<Value>& value) {
     if (!value.has_value()) return "<NOT_FOUND>";
     if (value->expiry_ms != 0 && value->expiry_ms <= node_.core->NowMs()) return "<NOT_FOUND>";
-    return value->text;
+    return value->text + ExpiryText(value->expiry_ms);
+  }
+  static std::string ExpiryText(std::uint64_t expiry_ms) {
+    return expiry_ms == 0 ? "" : " until " + std::to_string(expiry_ms);
   }
   void Check(int i, const std::string& key, const State& state) {
     const std::string text = TextOf(i, key);
@@ -291,6 +340,9 @@ class History {
       scanned.insert(scanned.end(), run.begin(), run.end());
       if (!scanned.empty()) last = scanned.back();
     }
+    std::string told;
+    for (const auto& [where, text] : found) told += " " + where.second + "=" + Short(text);
+    INFO("found" << told);
     if (!node_.device->powered_off()) REQUIRE(scanned == keys);
   }
   bool IsState(const std::map<std::pair<int, std::string>, std::string>& found,
@@ -396,6 +448,9 @@ class History {
       REQUIRE(checked->partitions[i].lost == node_.report.partitions[i].lost);
     }
   }
+  static std::string Short(const std::string& text) {
+    return text.substr(0, 8) + "(" + std::to_string(text.size()) + ")";
+  }
   // It is what the last change has left that somebody was told of, or a later one.
   void CheckSync(const std::string& key, const std::string& text) {
     std::vector<Change>& changes = changes_[key];
@@ -405,10 +460,10 @@ class History {
     std::string told;
     for (const Change& change : changes) {
       told += " " + std::to_string(change.position) + ":" +
-              (change.value.has_value() ? change.value->text.substr(0, 8) : "-");
+              (change.value.has_value() ? Short(change.value->text) : "-");
     }
-    INFO("seed " << seed_ << ", " << key << ", durable " << durable_ << ", found "
-                 << text.substr(0, 11) << ", changes" << told);
+    INFO("seed " << seed_ << ", " << key << ", durable " << durable_ << ", found " << Short(text)
+                 << ", changes" << told);
     REQUIRE((text == TextNow(changes[at].value)));
     const std::optional<Value> now = changes[at].value;
     changes = {{0, now}};
@@ -421,6 +476,7 @@ class History {
   const std::string key_filling_;  // Large tombstones, so that there are enough to be worth a move.
   const Kind kind_;
   const PrefilterKind prefilter_;
+  const bool has_large_;
   std::uint32_t term_ = 0;
   int values_ = 0;
   std::array<Partition*, kPartitions> partitions_{};
@@ -442,7 +498,7 @@ void RunHistories(int count) {
                                                : std::uint64_t{std::random_device{}()} << 20;
   std::cout << "TP_TEST_SEED=" << first << " and up\n";
   const log::Level level = log::GetLevel();
-  log::SetLevel(log::Level::kOff);  // Each crash is an error of the device.
+  if (!given) log::SetLevel(log::Level::kOff);  // Each crash is an error of the device.
   int crashes = 0;
   for (int i = 0; i < count; ++i) {
     INFO("TP_TEST_SEED=" << first + static_cast<std::uint64_t>(i));

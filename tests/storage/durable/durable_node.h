@@ -41,6 +41,7 @@ class DurableNode {
   }
   ~DurableNode() { Stop(); }
 
+  const DurableNodeOptions& options() const { return options_; }
   // A new incarnation, with what the last one has left.
   Status Start(const std::vector<RecoverablePartition>& partitions) {
     ++volume_options_.incarnation;
@@ -125,10 +126,30 @@ class DurableNode {
     std::string text;
     const HashOutcome got = Run([&] {
       const HashOutcome each = partition->hash().Get(AsBytes(key), Hash(key), core->NowMs());
-      if (!core->blocked() && each.code == StatusCode::kOk) text = AsText(each.value);
+      if (!core->blocked() && each.code == StatusCode::kOk) {
+        text = WholeText(partition->store(), each);
+      }
       return each;
     });
     return got.code == StatusCode::kOk ? text : "<" + std::string(StatusCodeName(got.code)) + ">";
+  }
+  // Of values that have segments of their own: with and without a remainder, the last one full or
+  // not.
+  static constexpr std::uint64_t kLargeShapes = 5;
+  std::uint64_t LargeBytes(std::uint64_t shape) const {
+    const std::uint64_t segment = options_.block_bytes;
+    const std::uint64_t bytes[kLargeShapes] = {segment / 2 + 100, segment - 300, segment + 500,
+                                               2 * segment, 2 * segment + segment / 3};
+    return bytes[shape];
+  }
+  // Large or not.
+  static std::string WholeText(Store& store, const StoredValue& stored) {
+    const ValueReader reader = ValueReader::Pin(store, stored);
+    std::string text;
+    for (Bytes part; !(part = reader.Part(text.size(), stored.value_bytes)).empty();) {
+      text += AsText(part);
+    }
+    return text;
   }
   static std::uint64_t Hash(std::string_view key) { return KeyHash(AsBytes(key)); }
   void AdvanceMs(std::uint64_t by_ms) { clock.AdvanceNs(by_ms * 1'000'000); }

@@ -34,14 +34,20 @@ struct Change {
   Content content;
 };
 
+// Tells texts apart, and those whose parts come from several.
+std::string Short(const std::string& text) {
+  const std::size_t of_last = text.size() - text.find_last_not_of(text.back()) - 1;
+  return text.substr(0, 8) + text.back() + "(" + std::to_string(text.size()) + "/" +
+         std::to_string(of_last) + ")";
+}
+
 // What a client can see.
 std::string TextOf(const Content& content, std::uint64_t now_ms) {
   std::string ready;
   std::string leased;
   for (const auto& [name, item] : content) {
     const std::string text = std::to_string(name.second) + "/" + std::to_string(item.deliveries) +
-                             ":" + item.text.substr(0, 8) + "(" + std::to_string(item.text.size()) +
-                             ") ";
+                             ":" + Short(item.text) + " ";
     if (item.consumer != 0) {
       leased += std::to_string(name.second) + " of " + std::to_string(item.consumer) + " ";
     } else if (item.expiry_ms == 0 || item.expiry_ms > now_ms) {
@@ -56,6 +62,7 @@ class QueueHistory {
   explicit QueueHistory(std::uint64_t seed)
       : seed_(seed), random_(seed), node_(Options(seed, random_)) {
     for (Kind& kind : kinds_) kind = Below(2) == 0 ? Kind::kQueue : Kind::kPriority;
+    has_large_ = Below(2) == 0;
   }
 
   void Run() {
@@ -212,7 +219,13 @@ class QueueHistory {
   void Push(int i) {
     Item item;
     const std::uint64_t fillings[] = {0, 0, 8, 100, 1'000, 2'100};
-    item.text = std::to_string(10'000'000 + ++values_) + std::string(fillings[Below(6)], 'x');
+    // Of a sync queue one would wait for a mark, and what comes later may be there without it.
+    const bool is_large = has_large_ && i != kSyncQueue && Below(4) == 0;
+    const std::uint64_t filling =
+        is_large ? node_.LargeBytes(Below(DurableNode::kLargeShapes)) : fillings[Below(6)];
+    ++values_;
+    item.text = std::to_string(10'000'000 + values_) +
+                std::string(filling, static_cast<char>('a' + values_ % 26));
     PushOptions push;
     push.priority = kinds_[i] == Kind::kPriority ? Below(3) : 0;
     push.ttl_ms = kTtlNone;
@@ -305,8 +318,7 @@ class QueueHistory {
           .Peek(1'000, NowMs(),
                 [&](const QueueItem& item) {
                   ready += std::to_string(item.id) + "/" + std::to_string(item.deliveries) + ":" +
-                           std::string(AsText(item.value)).substr(0, 8) + "(" +
-                           std::to_string(item.value_bytes) + ") ";
+                           Short(DurableNode::WholeText(QueueOf(i), item)) + " ";
                   return true;
                 })
           .code;
@@ -410,6 +422,7 @@ class QueueHistory {
   DurableNode node_;
   std::array<Kind, kQueues> kinds_{};
   std::uint32_t term_ = 0;
+  bool has_large_ = false;
   int values_ = 0;
   std::uint64_t consumers_ = 0;
   std::array<Partition*, kQueues> partitions_{};

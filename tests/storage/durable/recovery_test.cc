@@ -155,6 +155,95 @@ TEST_CASE("MoreThanMemoryComesBack") {
   }
 }
 
+TEST_CASE("LargeValuesComeBack") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  std::vector<std::string> texts;
+  for (std::uint64_t shape = 0; shape < DurableNode::kLargeShapes; ++shape) {
+    texts.emplace_back(node.LargeBytes(shape), static_cast<char>('a' + shape));
+    REQUIRE(node.Put(partition, KeyOf(static_cast<int>(shape)), texts.back()).code ==
+            StatusCode::kOk);
+  }
+  node.Put(partition, "deleted", texts.back());
+  REQUIRE(node.Persist().ok());
+  const std::uint64_t slots_free = node.volume->slots_free();
+  node.Delete(partition, "deleted");
+  // In pieces that none of the marked ones may be changed for.
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string suffix(700, static_cast<char>('A' + i));
+    const std::string key = KeyOf(static_cast<int>(i));
+    REQUIRE(node.Run([&] {
+                  return partition->hash().Append(AsBytes(key), DurableNode::Hash(key),
+                                                  AsBytes(suffix), node.core->NowMs());
+                })
+                .code == StatusCode::kOk);
+  }
+  SECTION("as they were marked") {
+    for (int i = 0; i < 100; ++i) node.Work();
+    node.Crash();
+    partition = Again(node);
+    CHECK(node.Text(partition, "deleted") == texts.back());
+    CHECK(node.volume->slots_free() == slots_free);
+  }
+  SECTION("as they were changed before the mark") {
+    REQUIRE(node.Persist().ok());
+    node.Crash();
+    partition = Again(node);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      texts[i] += std::string(700, static_cast<char>('A' + i));
+    CHECK(node.Text(partition, "deleted") == "<NOT_FOUND>");
+  }
+  for (int life = 2; life < 4; ++life) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      CHECK(node.Text(partition, KeyOf(static_cast<int>(i))) == texts[i]);
+    }
+    node.Crash();
+    partition = Again(node, static_cast<std::uint32_t>(life));
+  }
+}
+
+TEST_CASE("ALargeValueWhoseSegmentIsGoneIsLostByItsKey") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  node.Put(partition, "large", "older");
+  const std::string text(node.LargeBytes(0), 'v');
+  node.Put(partition, "large", text);
+  node.Put(partition, "small", "value");
+  REQUIRE(node.Persist().ok());
+  const DeviceLayout layout = node.volume->layout(0);
+  node.Crash();
+  const auto kind_at = [&](std::uint64_t slot) {
+    return node.device->content()[layout.SlotOffset(slot) + offsetof(SegmentHeader, kind)];
+  };
+  std::uint64_t slot = 0;
+  while (kind_at(slot) != static_cast<std::byte>(SegmentKind::kExtent)) ++slot;
+  node.device->FlipBit(layout.SlotOffset(slot) + GENERATE(0u, 5'000u), 3);
+  const auto checked = node.Check(One(1));
+  REQUIRE(checked.ok());
+  CHECK(checked->partitions[0].lost_values == 1);
+  for (int life = 1; life < 3; ++life) {
+    partition = Again(node, static_cast<std::uint32_t>(life));
+    CHECK(node.report.partitions[0].lost == StatusCode::kOk);
+    CHECK(node.Text(partition, "large") == "<DATA_LOSS>");
+    CHECK(node.Text(partition, "small") == "value");
+    REQUIRE(node.Persist().ok());
+    node.Crash();
+  }
+  partition = Again(node, 3);
+  SECTION("until it is put") {
+    REQUIRE(node.Put(partition, "large", "newer").code == StatusCode::kOk);
+    CHECK(node.Text(partition, "large") == "newer");
+  }
+  SECTION("until it is deleted") {
+    node.Delete(partition, "large");
+    CHECK(node.Text(partition, "large") == "<NOT_FOUND>");
+  }
+  const std::string now = node.Text(partition, "large");
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  CHECK(node.Text(Again(node, 4), "large") == now);
+}
+
 TEST_CASE("ADroppedPartitionDoesNotComeBackWithItsId") {
   DurableNode node({});
   Partition* partition = First(node);
