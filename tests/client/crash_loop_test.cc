@@ -35,10 +35,13 @@ struct Operation {
   State result;
 };
 
-// Sizes from some bytes to pages, so that segments fill and are compacted.
+// Sizes from some bytes to pages, so that segments fill and are compacted, and a few that have
+// segments of their own.
 std::string ValueOf(std::uint64_t number) {
+  const std::uint64_t more = number * 7'919;
   std::string value = std::to_string(number) + "/";
-  value.resize(value.size() + number * 7'919 % 3'000, 'v');
+  value.resize(value.size() + (number % 97 == 0 ? (1 << 20) + more % (4 << 20) : more % 3'000),
+               static_cast<char>('a' + number % 26));
   return value;
 }
 State NumberIn(const std::string& value) {
