@@ -137,6 +137,29 @@ void HashStore::SetExtent(std::uint64_t location, const RecordHeader& record,
   outcome.extent = &extent_;
 }
 
+// One that has the key's tag and is damaged is taken for the key's own: it is another's once in
+// 2^24, and then that one was lost before; where a device has failed to read, it may not be. An
+// order has the key itself. A record without a value stands for it.
+HashStore::Found HashStore::FindUnreadable(Bytes key, std::uint64_t hash) {
+  const StatusCode lost = log_.lost();
+  const bool is_gone =
+      lost == StatusCode::kDataLoss || (lost == StatusCode::kDeviceError && order_ != nullptr);
+  // It may be among what is wanted, and readable.
+  if (!is_gone || !log_.wanted().empty()) return {};
+  std::uint64_t ordered_at = 0;
+  if (order_ != nullptr) {
+    const TreeIndex::Place at = order_->Find(key);
+    if (at.valid()) ordered_at = order_->At(at).location;
+  }
+  std::uint64_t* slot = index_.Find(hash, [&](std::uint64_t location) {
+    return log_.Peek(location) == nullptr && (order_ == nullptr || ordered_at == location);
+  });
+  if (slot == nullptr) return {};
+  unreadable_.type = RecordType::kTombstone;
+  unreadable_.key_bytes = static_cast<std::uint16_t>(key.size());
+  return {slot, &unreadable_};
+}
+
 HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) {
   HashOutcome outcome;
   if (SurelyAbsent(hash)) {
@@ -246,7 +269,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, Bytes value, const Put
     if (refused.code != StatusCode::kOk) return refused;
     return Put(key, hash, writer, options, now_ms);
   }
-  return Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& outcome) {
+  const auto decide = [&](Found found, LogRecord& change, HashOutcome& outcome) {
     if (!ConditionHolds(options, found, outcome)) return false;
     if (options.condition == PutCondition::kIfAbsent && HeldBack(found, hash)) return false;
     outcome.previous = outcome.version.value();
@@ -255,7 +278,8 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, Bytes value, const Put
     change.value_flags = options.value_flags;
     change.expiry_ms = ExpiryAt(options.ttl_ms, found, now_ms);
     return true;
-  });
+  };
+  return Change(key, hash, now_ms, decide, options.condition == PutCondition::kAlways);
 }
 
 HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
@@ -266,7 +290,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
     return outcome;
   }
   bool held_back = false;
-  outcome = Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
+  const auto decide = [&](Found found, LogRecord& change, HashOutcome& out) {
     if (!ConditionHolds(options, found, out)) return false;
     held_back = options.condition == PutCondition::kIfAbsent && HeldBack(found, hash);
     if (held_back) return false;
@@ -277,7 +301,8 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
     change.value_flags = options.value_flags;
     change.expiry_ms = ExpiryAt(options.ttl_ms, found, now_ms);
     return true;
-  });
+  };
+  outcome = Change(key, hash, now_ms, decide, options.condition == PutCondition::kAlways);
   if (outcome.code == StatusCode::kOk) {
     if (!held_back) value.segments_.clear();  // They are the record's now.
     value.Release();
@@ -315,23 +340,24 @@ HashOutcome HashStore::Take(Bytes key, std::uint64_t hash, std::uint64_t now_ms)
 HashOutcome HashStore::DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
                                    std::uint64_t now_ms) {
   Lsn deleted;
-  HashOutcome outcome =
-      Change(key, hash, now_ms, [&](Found found, LogRecord& change, HashOutcome& out) {
-        if (found.slot == nullptr) {
-          out.code = StatusCode::kNotFound;
-          return false;
-        }
-        deleted = Lsn(found.record->lsn);
-        if (if_version.value() != 0 && if_version != deleted) {
-          out.code = StatusCode::kFailedPrecondition;
-          out.version = deleted;
-          return false;
-        }
-        // The bytes of a dead record stay until the next change, so the view outlives the deletion.
-        if (take) SetValue(*found.record, found.location(), out);
-        change.type = LogRecordType::kDelete;
-        return true;
-      });
+  const auto decide = [&](Found found, LogRecord& change, HashOutcome& out) {
+    if (found.slot == nullptr) {
+      out.code = StatusCode::kNotFound;
+      return false;
+    }
+    deleted = Lsn(found.record->lsn);
+    if (if_version.value() != 0 && if_version != deleted) {
+      out.code = StatusCode::kFailedPrecondition;
+      out.version = deleted;
+      return false;
+    }
+    // The bytes of a dead record stay until the next change, so the view outlives the deletion.
+    if (take) SetValue(*found.record, found.location(), out);
+    change.type = LogRecordType::kDelete;
+    return true;
+  };
+  const bool blind = !take && if_version.value() == 0;
+  HashOutcome outcome = Change(key, hash, now_ms, decide, blind);
   if (outcome.code == StatusCode::kOk) outcome.version = deleted;
   return outcome;
 }
@@ -464,24 +490,6 @@ void HashStore::ApplyDelete(const LogRecord& change, Found found, Lsn lsn) {
   if (absent_ != nullptr) absent_->NoteRemoved();
   if (order_ != nullptr) order_->Erase(change.key);
   KillRecord(deleted, {});
-}
-
-void HashStore::EraseUnread(Bytes key, std::uint64_t location) {
-  LogRecord change;
-  change.partition = partition_.id();
-  change.type = LogRecordType::kDelete;
-  change.key = key;
-  change.hash = KeyHash(key);
-  std::uint64_t* slot =
-      index_.Find(change.hash, [location](std::uint64_t at) { return at == location; });
-  TP_CHECK(slot != nullptr);
-  partition_.Stamp(change);
-  payload_bytes_ -= key.size();  // How large its value was is not known.
-  index_.Erase(slot);
-  if (absent_ != nullptr) absent_->NoteRemoved();
-  if (order_ != nullptr) order_->Erase(key);
-  KillRecord(location, {});
-  partition_.Publish(change);
 }
 
 bool HashStore::Adopt(const AdoptedRecord& record) {

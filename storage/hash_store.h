@@ -221,8 +221,6 @@ class HashStore : public Store {
     key_bytes_max_ = key_bytes_max;
   }
   RecordView ViewOf(std::uint64_t location);
-  // Of a record that cannot be read any more; its key is known otherwise.
-  void EraseUnread(Bytes key, std::uint64_t location);
 
  private:
   friend class Partition;
@@ -248,8 +246,12 @@ class HashStore : public Store {
 
   // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome
   // stands without a change, make room, apply. Decides again when making room has moved records.
+  // `blind`: what the key has now is of no matter, and need not be readable.
   template <typename Decide>
-  HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide);
+  HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide,
+                     bool blind = false);
+  // What a look-up of this key has met that cannot be read.
+  Found FindUnreadable(Bytes key, std::uint64_t hash);
   // What an operation returns that has met a record which must be fetched.
   static HashOutcome Blocked() {
     HashOutcome outcome;
@@ -321,6 +323,7 @@ class HashStore : public Store {
   std::unique_ptr<AdmissionFilter> admission_;
   bool prefilter_made_ = true;  // Or none is wanted.
   std::uint64_t payload_bytes_ = 0;
+  RecordHeader unreadable_{};                   // What Found::record of such a one points at.
   Extent extent_;                               // What HashOutcome::extent points at.
   std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.
   struct Visit {

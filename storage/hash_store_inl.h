@@ -72,13 +72,16 @@ namespace tidepool::storage {
 }
 
 template <typename Decide>
-HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms,
-                              Decide&& decide) {
+HashOutcome HashStore::Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide,
+                              bool blind) {
   for (;;) {
-    const Found found = Look(key, hash, now_ms);
+    Found found = Look(key, hash, now_ms);
     HashOutcome outcome;
-    if (log_.blocked()) [[unlikely]]
-      return Blocked();
+    if (log_.blocked()) [[unlikely]] {
+      if (blind) found = FindUnreadable(key, hash);
+      if (found.slot == nullptr) return Blocked();
+      log_.Unblock();
+    }
     LogRecord change;
     change.partition = partition_.id();
     change.key = key;

@@ -249,12 +249,7 @@ RangeProgress OrderedStore::EraseRange(const KeyRange& range, std::uint64_t reco
       return progress;
     }
     erase_key_.assign(key.begin(), key.end());
-    StatusCode erased = Delete(erase_key_, KeyHash(erase_key_), Lsn(), now_ms).code;
-    if (log_.lost() != StatusCode::kOk) [[unlikely]] {
-      log_.Unblock();
-      EraseUnread(erase_key_, tree_.At(at).location);
-      erased = StatusCode::kOk;
-    }
+    const StatusCode erased = Delete(erase_key_, KeyHash(erase_key_), Lsn(), now_ms).code;
     if (log_.blocked()) [[unlikely]] {
       // What was erased before stands; the next call begins here.
       progress.last.has_value() ? log_.Unblock() : WantFrom(at, range);

@@ -128,6 +128,46 @@ TEST_CASE("ADamagedRecordIsNeverServed") {
   CHECK(lost > 50);
 }
 
+TEST_CASE("APutOrADeleteHealsADamagedKey") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  const std::vector<std::byte> content = fixture.device->content();
+  std::vector<int> damaged;
+  for (int i = 0; i < 20; ++i) {
+    const std::string record = KeyOf(i) + ValueOf(i);
+    const auto at = AsText(content).find(record);
+    if (at == std::string_view::npos) continue;  // It stayed in memory.
+    fixture.device->FlipBit(at + KeyOf(i).size(), 1);
+    damaged.push_back(i);
+  }
+  REQUIRE(damaged.size() > 10);
+  const std::uint64_t size = fixture.partition->hash().size();
+  std::uint64_t deleted = 0;
+  for (const int i : damaged) {
+    REQUIRE(fixture.Text(KeyOf(i)) != ValueOf(i));
+    REQUIRE(fixture.lost == StatusCode::kDataLoss);
+    fixture.lost = StatusCode::kOk;
+    // What depends on the present value cannot be done.
+    fixture.Put(KeyOf(i), "conditional", {.condition = PutCondition::kIfAbsent});
+    REQUIRE(fixture.lost == StatusCode::kDataLoss);
+    fixture.lost = StatusCode::kOk;
+    if (i % 2 == 0) {
+      REQUIRE(fixture.Put(KeyOf(i), "healed").code == StatusCode::kOk);
+      REQUIRE(fixture.Text(KeyOf(i)) == "healed");
+    } else {
+      REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
+      REQUIRE(fixture.Text(KeyOf(i)) == "<NOT_FOUND>");
+      ++deleted;
+    }
+    REQUIRE(fixture.lost == StatusCode::kOk);
+  }
+  CHECK(fixture.partition->hash().size() == size - deleted);
+  for (int i = 20; i < 8'000; ++i) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  Quiesce(fixture);
+  fixture.core->CheckInvariants();
+}
+
 TEST_CASE("AWriteThatFailsKeepsItsSegmentInMemory") {
   StoreFixture fixture(Spilling());
   FaultRule rule;
