@@ -110,7 +110,7 @@ std::string_view DurabilityText(storage::Durability durability) {
 std::string StateText(const storage::CheckedPartition& partition) {
   if (partition.lost != StatusCode::kOk) return "has lost something";
   if (partition.lost_values == 0) return "whole";
-  return "has lost " + Counted(partition.lost_values, "large value");
+  return "has lost " + Counted(partition.lost_values, "value");
 }
 
 void PrintPartitions(const NvmReport& report, std::ostream& out) {
@@ -155,7 +155,7 @@ void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
     out << "not sound: kvd does not start on it; remove the files if nothing in them is needed\n";
   } else if (report.lost() == 0 && report.lost_values() > 0) {
     out << "not sound: a start brings all of the above back but "
-        << Counted(report.lost_values(), "large value")
+        << Counted(report.lost_values(), "value")
         << ", whose keys answer DATA_LOSS until they are put or deleted\n";
   } else if (report.lost() == 0) {
     out << "not sound, but a start brings all of the above back\n";

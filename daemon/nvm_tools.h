@@ -37,7 +37,7 @@ struct NvmReport {
   std::vector<storage::CoreCheck> cores;
 
   std::uint64_t lost() const;         // Partitions.
-  std::uint64_t lost_values() const;  // Keys of others, whose large values cannot be read.
+  std::uint64_t lost_values() const;  // Keys of others, whose values cannot be read.
   // What a daemon would serve again is all that was durable, and nothing is damaged.
   bool is_sound() const;
 };

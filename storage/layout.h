@@ -149,6 +149,11 @@ inline constexpr std::uint32_t kSegmentMagic = 0x53505431;  // "1TPS"
 inline constexpr std::size_t kExtentHeaderBytes = 256;
 inline constexpr std::size_t kExtentPieceBytes = 64 * 1024;
 
+// A sealed segment of a durable stream ends with a footer (durable/footer.h): an entry for each
+// record, then a trailer.
+inline constexpr std::size_t kFooterEntryBytes = 32;
+inline constexpr std::size_t kFooterTrailerBytes = 64;
+
 // One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset
 // of the segment's memory while it is resident.
 struct SegmentEntry {

@@ -62,10 +62,12 @@ void Log::OpenSegment(Stream stream, std::uint32_t index) {
   open.left = static_cast<std::uint32_t>(RoomOf(stream));
 }
 
-// A durable segment ends with a record of its own: where it is missing, something was lost.
+// A durable segment ends with a record of its own: where it is missing, something was lost; and
+// then with a footer, of which the last entry always has room.
 std::uint64_t Log::RoomOf(Stream stream) const {
   const std::uint64_t room = segment_bytes_ - sizeof(SegmentHeader);
-  return IsDurable(stream) ? room - sizeof(RecordHeader) : room;
+  if (!IsDurable(stream)) return room;
+  return room - sizeof(RecordHeader) - kFooterEntryBytes - kFooterTrailerBytes;
 }
 
 bool Log::MakeCacheRoom(std::uint64_t bytes) {
@@ -110,7 +112,8 @@ std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* loc
   segment.live += static_cast<std::uint32_t>(bytes);
   ++segment.records;
   segment.record_bytes_max = std::max(segment.record_bytes_max, static_cast<std::uint32_t>(bytes));
-  open.left -= static_cast<std::uint32_t>(bytes);
+  const std::uint64_t taken = IsDurable(stream) ? bytes + kFooterEntryBytes : bytes;
+  open.left -= static_cast<std::uint32_t>(std::min<std::uint64_t>(taken, open.left));
   live_bytes_ += bytes;
   return at;
 }

@@ -10,6 +10,12 @@ void CountedRecords::Want(const RecoverablePartition& partition) {
   if (partition.options.kind != Kind::kHash) of.newest.KeepKeys();
 }
 
+bool CountedRecords::WantsKeys() const {
+  return std::any_of(partitions_.begin(), partitions_.end(), [](const auto& each) {
+    return each.second.wanted != nullptr && each.second.wanted->options.kind != Kind::kHash;
+  });
+}
+
 bool CountedRecords::WantsSync() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
                      [](const auto& each) { return each.second.IsSync(); });
@@ -33,9 +39,8 @@ void CountedRecords::Visit(const ReplayedRecord& record, std::uint64_t number,
     return;
   }
   // Each is a miss of the cache, or two: several at once.
-  const NewestRecords::Key key = NewestRecords::KeyOf(record);
-  of.newest.Prefetch(key);
-  visited_[visited_count_++] = {record, key, location};
+  of.newest.Prefetch(record.identity);
+  visited_[visited_count_++] = {record, location};
   if (visited_count_ == visited_.size()) AddVisited();
 }
 
@@ -43,7 +48,7 @@ void CountedRecords::AddVisited() {
   for (std::size_t i = 0; i < visited_count_; ++i) {
     const Visited& each = visited_[i];
     NewestRecords& newest = partitions_[each.record.header.partition].newest;
-    newest.Add(each.key, each.record, each.location, false);
+    newest.Add(each.record, each.location, false);
   }
   visited_count_ = 0;
 }
@@ -63,7 +68,7 @@ void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t 
     of.lost = StatusCode::kDataLoss;
     return;
   }
-  of.newest.Add(NewestRecords::KeyOf(record), record, at, true);
+  of.newest.Add(record, at, true);
 }
 
 void CountedRecords::NoteDamaged(std::uint64_t number, StatusCode code) {

@@ -44,6 +44,8 @@ class CountedRecords {
   // It must outlive this.
   void Want(const RecoverablePartition& partition);
   bool WantsSync() const;
+  // Some partition has an order that is made of its keys, so that hashes do not do.
+  bool WantsKeys() const;
 
   // A record of the segment with this number. `location`: of the caller's choice, other than that
   // of any other. It may be added to its partition only by AddVisited, before which the image that
@@ -64,7 +66,6 @@ class CountedRecords {
  private:
   struct Visited {
     ReplayedRecord record;
-    NewestRecords::Key key{};
     std::uint64_t location = 0;
   };
 

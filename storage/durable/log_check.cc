@@ -1,12 +1,14 @@
 #include "storage/durable/log_check.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "storage/device/device_io.h"
+#include "storage/durable/footer.h"
 #include "storage/durable/ring_replay.h"
 #include "storage/durable/segment_reader.h"
 #include "storage/nvm/record_check.h"
@@ -81,30 +83,90 @@ class CoreChecker {
       const Status read = reader.Next(&image);
       check_.segments.push_back(CheckSegment(found, read, image));
     }
-    for (const CheckedSegment& each : check_.segments) {
-      if (!each.status.ok()) records_.NoteDamaged(each.found.number, each.status.code());
+    for (const std::size_t each : unreplayed_) {
+      const CheckedSegment& segment = check_.segments[each];
+      records_.NoteDamaged(segment.found.number, segment.status.code());
     }
   }
 
   CheckedSegment CheckSegment(const FoundSegment& found, const Status& read, Bytes image) {
     CheckedSegment checked{found, Mark::Standing::kCounts, 0, 0, read};
     check_.bytes_read += image.size();
-    if (!read.ok()) return checked;
-    checked.used = ReplaySegment({image, found.number, check_.marks.newest->EndOf(found.number)},
-                                 [&](const ReplayedRecord& record) {
-                                   ++checked.records;
-                                   visit_(&found, record);
-                                   records_.Visit(record, found.number,
-                                                  LocationOf(numbers_.size(), record.offset));
-                                 });
-    records_.AddVisited();
-    numbers_.push_back(found.number);
-    if (checked.used == 0) {
-      checked.status =
-          Status(StatusCode::kDataLoss,
-                 "it is damaged behind " + std::to_string(checked.records) + " records");
+    const std::uint32_t end = check_.marks.newest->EndOf(found.number);
+    std::vector<ReplayedRecord> entries;
+    std::uint32_t footer_used = 0;
+    if (read.ok()) {
+      if (end == 0) footer_used = ReadFooter(image, found.number, &entries);
+      std::size_t next = 0;
+      bool is_told = true;  // By the footer, all that was found.
+      checked.used = ReplaySegment({image, found.number, end}, [&](const ReplayedRecord& record) {
+        is_told = is_told && next < entries.size() && Same(record, entries[next]);
+        ++next;
+        visit_(&found, record);
+        if (footer_used == 0) Count(record, found);
+      });
+      checked.records = next;
+      if (footer_used != 0 && (!is_told || (checked.used != 0 && next != entries.size()))) {
+        checked.status = Status(StatusCode::kDataLoss, "its footer does not tell what it has");
+      }
+      if (footer_used != 0) CheckEntries(found, image, entries, &checked);
+      records_.AddVisited();
     }
+    numbers_.push_back(found.number);
+    if (checked.used == 0 && footer_used == 0) {
+      unreplayed_.push_back(check_.segments.size());
+      if (checked.status.ok()) {
+        checked.status =
+            Status(StatusCode::kDataLoss,
+                   "it is damaged behind " + std::to_string(checked.records) + " records");
+      }
+    }
+    if (footer_used != 0) checked.used = footer_used;
     return checked;
+  }
+
+  // As recovery does, which reads records where it must. 0: it does not go by it.
+  std::uint32_t ReadFooter(Bytes image, std::uint64_t number,
+                           std::vector<ReplayedRecord>* entries) const {
+    if (records_.WantsKeys()) return 0;
+    const std::uint32_t used = ReplayFooter(
+        image, number, [&](const ReplayedRecord& entry) { entries->push_back(entry); });
+    return std::all_of(entries->begin(), entries->end(), IsToldByFooter) ? used : 0;
+  }
+
+  static bool Same(const ReplayedRecord& record, const ReplayedRecord& entry) {
+    return record.offset == entry.offset && record.bytes == entry.bytes &&
+           record.identity == entry.identity && record.payload_bytes == entry.payload_bytes &&
+           record.header.lsn == entry.header.lsn && record.header.type == entry.header.type &&
+           record.header.flags == entry.header.flags &&
+           record.header.partition == entry.header.partition;
+  }
+
+  // Counts them, and finds those whose records cannot be read.
+  void CheckEntries(const FoundSegment& found, Bytes image,
+                    const std::vector<ReplayedRecord>& entries, CheckedSegment* checked) {
+    std::uint64_t damaged = 0;
+    for (const ReplayedRecord& entry : entries) {
+      Count(entry, found);
+      if (entry.offset < image.size() && entry.bytes <= image.size() - entry.offset &&
+          IsSoundRecord(image.data() + entry.offset, entry.bytes, found.number)) {
+        continue;
+      }
+      ++damaged;
+      damaged_.insert(LocationOf(numbers_.size(), entry.offset));
+    }
+    if (damaged == 0) return;
+    checked->status =
+        Status(StatusCode::kDataLoss, std::to_string(damaged) + " of its records are damaged");
+  }
+
+  static bool IsSoundRecord(const std::byte* at, std::uint64_t bytes, std::uint64_t number) {
+    const auto& header = *reinterpret_cast<const RecordHeader*>(at);
+    return header.crc32c == RecordChecksum(header, bytes, number);
+  }
+
+  void Count(const ReplayedRecord& record, const FoundSegment& found) {
+    records_.Visit(record, found.number, LocationOf(numbers_.size(), record.offset));
   }
 
   Status CheckRing() {
@@ -177,8 +239,8 @@ class CoreChecker {
   std::uint64_t LostValues(const NewestRecords& newest) const {
     std::uint64_t lost = 0;
     for (const auto& [key, entry] : newest.entries()) {
-      if (entry.type != RecordType::kPutExtent) continue;
-      bool is_sound = true;
+      if (!entry.is_put()) continue;
+      bool is_sound = entry.in_ring || !damaged_.contains(entry.location);
       VisitLinks(entry, [&](std::uint64_t number, std::uint32_t /*used*/) {
         const auto found = extents_.find(number);
         is_sound = is_sound && found != extents_.end() && found->second.is_sound;
@@ -200,7 +262,9 @@ class CoreChecker {
   DeviceQueues queues_;
   CountedRecords records_;
   absl::flat_hash_map<std::uint64_t, Extent> extents_;  // Those that may count, by number.
-  std::vector<std::uint64_t> numbers_;  // Of the segments that were read, in that order.
+  std::vector<std::size_t> unreplayed_;  // Of check_.segments, those that are not known whole.
+  absl::flat_hash_set<std::uint64_t> damaged_;  // Locations of records.
+  std::vector<std::uint64_t> numbers_;          // Of the segments that were read, in that order.
   CoreCheck check_;
 };
 

@@ -32,7 +32,7 @@ struct CheckedPartition {
   PartitionId id;
   std::uint64_t records = 0;      // Keys that are there; of one that is lost those that were found.
   std::uint64_t bytes = 0;        // Of these keys and their values.
-  std::uint64_t lost_values = 0;  // Of these keys, those with large values that cannot be read.
+  std::uint64_t lost_values = 0;  // Of these keys, those whose values cannot be read.
   Lsn last_lsn;
   StatusCode lost = StatusCode::kOk;  // As RecoveryReport::Of::lost.
 };

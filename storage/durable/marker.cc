@@ -89,8 +89,9 @@ void Marker::NoteSealed(std::uint32_t segment) {
   const Segment& sealed = log_.segments()[segment];
   sealed_.push_back({segment, sealed.number});
   ++unwritten_;
-  const std::size_t end = sealed.extent ? 0 : sizeof(RecordHeader);
-  AddPiece(segment, UpToBlock(sealed.used + end), true);
+  // A footer stands at the end. Hardly anything lies between, but in what is sealed before it is
+  // full, which is rare.
+  AddPiece(segment, UpToBlock(sealed.extent ? sealed.used : log_.segment_bytes()), true);
 }
 
 void Marker::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
@@ -134,13 +135,33 @@ bool Marker::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
     auto* header = reinterpret_cast<SegmentHeader*>(base);
     header->crc32c = SegmentChecksum(*header);
   }
-  if (piece.sealed) {
-    // What an earlier life of the block left there is not for the device.
-    std::memset(base + end, 0, piece.to - end);
-    if (segment.extent) return true;
-    auto* last = reinterpret_cast<RecordHeader*>(base + end);
-    last->crc32c = RecordChecksum(*last, sizeof *last, segment.number);
+  if (!piece.sealed) return true;
+  if (!segment.extent) return WriteFooterOn(piece, done);
+  // What an earlier life of the block left there is not for the device.
+  std::memset(base + end, 0, piece.to - end);
+  return true;
+}
+
+// The same of the footer, and of what lies between.
+bool Marker::WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done) {
+  const Segment& segment = log_.segments()[piece.segment];
+  std::byte* const base = log_.segments().Base(piece.segment);
+  if (!piece.footer.has_value()) {
+    piece.footer.emplace(MutableBytes(base, log_.segment_bytes()), segment.number);
   }
+  while (piece.footer_at < segment.used) {
+    if (done()) return false;
+    const RecordHeader& record =
+        *log_.At(log_.segments().LocationOf(piece.segment, piece.footer_at));
+    piece.footer->Add(record, piece.footer_at);
+    piece.footer_at += static_cast<std::uint32_t>(log_.BytesOf(record));
+  }
+  const std::size_t end = piece.footer->begin();
+  TP_CHECK(end >= segment.used + sizeof(RecordHeader));
+  std::memset(base + segment.used, 0, end - segment.used);
+  auto* last = reinterpret_cast<RecordHeader*>(base + segment.used);
+  last->crc32c = RecordChecksum(*last, sizeof *last, segment.number);
+  piece.footer->Finish(segment.used, segment.expiry_min_ms);
   return true;
 }
 

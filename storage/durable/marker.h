@@ -9,11 +9,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "proto/base/result.h"
 #include "storage/device/device_io.h"
 #include "storage/durable/commit_ring.h"
+#include "storage/durable/footer.h"
 #include "storage/durable/mark.h"
 #include "storage/log.h"
 #include "storage/nvm/volume.h"
@@ -30,7 +32,7 @@ struct MarkCounters {
 //
 // A segment has its slot from its beginning. It is written when it is sealed; what an open one has
 // is written at a mark, which pads it to a whole block, so that no block is written twice. One of
-// an extent is written when it is published.
+// an extent is written when it is published. With a sealed one of records goes its footer.
 //
 // A mark: all that the durable streams have at one moment is written, flushed, and then said to be
 // there in the one of two blocks that does not hold the last mark. It is begun in Slice once per
@@ -98,6 +100,9 @@ class Marker final : public DurableTarget {
     std::uint32_t at = 0;  // Its records have their checksums up to here.
     bool in_cut = false;   // The mark under way waits for it.
     bool sealed = false;   // The segment's last.
+    // Of a sealed segment of records: its footer has those up to here.
+    std::uint32_t footer_at = sizeof(SegmentHeader);
+    std::optional<FooterWriter> footer;
   };
   struct Io {
     enum class What : std::uint8_t { kFree, kPiece, kFlush, kMark, kReadHeader, kWipeHeader };
@@ -134,6 +139,7 @@ class Marker final : public DurableTarget {
   void Begin(std::uint64_t now_ms);
   void AddPiece(std::uint32_t segment, std::uint32_t to, bool sealed);
   bool ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done);
+  bool WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done);
   void Advance();
   void StartIo(Io io);
   void Start(std::uint32_t index);

@@ -3,34 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "proto/base/key_hash.h"
-
 namespace tidepool::storage {
 namespace {
 
-// Independent of KeyHash: of the key's bytes in another order.
-std::uint64_t SecondHash(Bytes key) {
-  std::uint64_t hash = 0x9e3779b97f4a7c15ull ^ key.size();
-  const auto mix = [&hash](std::uint64_t word) {
-    const auto product = static_cast<unsigned __int128>(hash ^ word) * 0xa0761d6478bd642full;
-    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  };
-  std::size_t at = key.size();
-  for (; at >= 8; at -= 8) mix(LoadUnaligned<std::uint64_t>(key.data() + at - 8));
-  std::uint64_t rest = 0;
-  if (at > 0) std::memcpy(&rest, key.data(), at);
-  mix(rest);
-  return hash;
-}
-
-// Beside an item of the same key.
-constexpr std::uint64_t kOfNotes = 0x2545f4914f6cdd1dull;
 constexpr std::size_t kChunkBytes = 1 << 20;
-
-NewestRecords::Key KeyOf(Bytes key, RecordType type) {
-  const std::uint64_t second = SecondHash(key);
-  return {KeyHash(key), type == RecordType::kLease ? second ^ kOfNotes : second};
-}
 
 }  // namespace
 
@@ -43,12 +19,8 @@ void NewestRecords::Drop(absl::FunctionRef<bool(std::uint64_t location)> is_drop
   });
 }
 
-NewestRecords::Key NewestRecords::KeyOf(const ReplayedRecord& record) {
-  return storage::KeyOf(record.key, record.header.type);
-}
-
 const NewestRecords::Entry* NewestRecords::NoteOf(Bytes key) const {
-  const auto found = entries_.find(storage::KeyOf(key, RecordType::kLease));
+  const auto found = entries_.find(IdentityOf(key, RecordType::kLease));
   return found == entries_.end() ? nullptr : &found->second;
 }
 
@@ -66,8 +38,7 @@ const std::byte* NewestRecords::Keep(Bytes bytes, Bytes more) {
   return at;
 }
 
-void NewestRecords::Add(const Key& key, const ReplayedRecord& record, std::uint64_t location,
-                        bool in_ring) {
+void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring) {
   Entry entry;
   entry.lsn = record.header.lsn;
   entry.location = location;
@@ -77,10 +48,9 @@ void NewestRecords::Add(const Key& key, const ReplayedRecord& record, std::uint6
   entry.type = record.header.type;
   const bool is_large = entry.type == RecordType::kPutExtent;
   if (is_large) entry.extent_bytes = record.header.value_bytes;
-  entry.payload_bytes = static_cast<std::uint32_t>(
-      record.key.size() + (is_large ? entry.extent_bytes : record.value.size()));
+  entry.payload_bytes = record.payload_bytes;
   last_lsn_ = std::max(last_lsn_, Lsn(entry.lsn));
-  const auto [found, added] = entries_.try_emplace(key, entry);
+  const auto [found, added] = entries_.try_emplace(record.identity, entry);
   if (!added && entry.lsn <= found->second.lsn) return;
   if (!added && found->second.is_put()) --puts_;
   if (entry.is_put()) ++puts_;

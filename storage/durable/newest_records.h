@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "proto/base/bytes.h"
@@ -20,7 +19,7 @@ namespace tidepool::storage {
 
 // The newest record of each key of one partition, and beside it of each item the newest note of its
 // lease. Memory beside --memory: some 80 bytes for each key, and the keys and notes that are kept,
-// until recovery is done. Keys are told apart by 128 bits of hash.
+// until recovery is done. Keys are told apart by 96 bits of hash.
 class NewestRecords {
  public:
   struct Entry {
@@ -40,16 +39,6 @@ class NewestRecords {
     const std::byte* links() const { return kept + key_bytes; }
     bool is_put() const { return type == RecordType::kPut || type == RecordType::kPutExtent; }
   };
-  struct Key {
-    std::uint64_t hash;  // KeyHash.
-    std::uint64_t second;
-    friend bool operator==(const Key&, const Key&) = default;
-    template <typename H>
-    friend H AbslHashValue(H state, const Key& key) {
-      return H::combine(std::move(state), key.second);
-    }
-  };
-
   NewestRecords() = default;
   NewestRecords(NewestRecords&&) = default;
   NewestRecords& operator=(NewestRecords&&) = default;
@@ -57,10 +46,9 @@ class NewestRecords {
   // Before anything is added: what fills its index needs keys, not only their hashes.
   void KeepKeys() { keeps_keys_ = true; }
 
-  static Key KeyOf(const ReplayedRecord& record);
-  void Prefetch(const Key& key) const { entries_.prefetch(key); }
-  // `key`: KeyOf(record). Of two copies with one LSN the first that was added counts.
-  void Add(const Key& key, const ReplayedRecord& record, std::uint64_t location, bool in_ring);
+  void Prefetch(const KeyIdentity& key) const { entries_.prefetch(key); }
+  // Of two copies with one LSN the first that was added counts.
+  void Add(const ReplayedRecord& record, std::uint64_t location, bool in_ring);
   // Nothing counts any more of what was found in the ring, or of which `is_dropped(location)` says
   // so.
   void Drop(absl::FunctionRef<bool(std::uint64_t location)> is_dropped);
@@ -68,12 +56,12 @@ class NewestRecords {
   std::uint64_t puts() const { return puts_; }
   // The note of the lease of this item; null: there is none.
   const Entry* NoteOf(Bytes key) const;
-  const absl::flat_hash_map<Key, Entry>& entries() const { return entries_; }
+  const absl::flat_hash_map<KeyIdentity, Entry>& entries() const { return entries_; }
 
  private:
   const std::byte* Keep(Bytes bytes, Bytes more = {});
 
-  absl::flat_hash_map<Key, Entry> entries_;
+  absl::flat_hash_map<KeyIdentity, Entry> entries_;
   Lsn last_lsn_;
   std::uint64_t puts_ = 0;
   bool keeps_keys_ = false;

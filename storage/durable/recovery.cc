@@ -10,10 +10,17 @@
 #include "proto/base/failpoint.h"
 #include "proto/base/log.h"
 #include "storage/core_store.h"
-#include "storage/durable/segment_reader.h"
+#include "storage/durable/footer.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
+namespace {
+
+// Read of each segment at first: the footer of one with 2,046 records.
+constexpr std::uint64_t kTailBytes = 64 * 1024;
+
+}  // namespace
+
 Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> partitions) {
   const std::uint64_t began_ns = clock_.MonotonicNs();
   for (const RecoverablePartition& partition : partitions) {
@@ -72,38 +79,77 @@ void Recovery::SortSegments() {
 }
 
 Status Recovery::ReplayAll() {
+  const std::uint64_t slot_bytes = core_.options_.volume->slot_bytes();
   SegmentReader reader(*core_.options_.volume, queues_, counted_);
+  const bool by_footers = !records_.WantsKeys();
+  if (by_footers) reader.set_bytes(std::min(kTailBytes, slot_bytes));
+  report_.segments = counted_.size();
   for (const FoundSegment& found : counted_) {
     Bytes image;
-    const Status read = reader.Next(&image);
-    TP_RETURN_IF_ERROR(Replay(found, read, image));
+    Status read = reader.Next(&image);
+    report_.bytes_read += image.size();
+    const std::uint32_t segment = core_.log_.AdoptSegment(
+        found.number, static_cast<Stream>(found.stream), static_cast<std::uint32_t>(found.slot));
+    if (segment == 0) {
+      return Status(StatusCode::kResourceExhausted, "no memory for the table of segments",
+                    "start with more --memory");
+    }
+    const std::uint32_t end = mark_->EndOf(found.number);
+    std::uint32_t used = 0;
+    // What is behind a mark in an open one, its footer may have too.
+    if (by_footers && read.ok() && end == 0) used = ReplayByFooter(found, segment, &reader, image);
+    if (used != 0) {
+      ++report_.from_footers;
+    } else {
+      if (image.size() < slot_bytes) {
+        read = reader.Again(slot_bytes, &image);
+        report_.bytes_read += image.size();
+      }
+      if (read.ok()) {
+        used = ReplaySegment({image, found.number, end},
+                             [&](const ReplayedRecord& record) { Visit(record, found, segment); });
+      }
+      records_.AddVisited();
+    }
+    core_.log_.EndAdoptedSegment(segment,
+                                 used != 0 ? used : static_cast<std::uint32_t>(slot_bytes));
+    if (used != 0) {
+      segments_.push_back(segment);
+    } else {
+      NoteDamaged(found, read, segment);
+    }
   }
   return OkStatus();
 }
 
-Status Recovery::Replay(const FoundSegment& found, const Status& read, Bytes image) {
-  report_.bytes_read += image.size();
-  const std::uint32_t segment = core_.log_.AdoptSegment(
-      found.number, static_cast<Stream>(found.stream), static_cast<std::uint32_t>(found.slot));
-  if (segment == 0) {
-    return Status(StatusCode::kResourceExhausted, "no memory for the table of segments",
-                  "start with more --memory");
+std::uint32_t Recovery::ReplayByFooter(const FoundSegment& found, std::uint32_t segment,
+                                       SegmentReader* reader, Bytes tail) {
+  const std::uint64_t bytes = FooterBytes(tail, found.number);
+  if (bytes > core_.options_.volume->slot_bytes()) return 0;
+  if (bytes > tail.size()) {
+    // The next ones will hardly be smaller.
+    const std::uint64_t whole = AlignUp(bytes, kDeviceBlockBytes);
+    reader->set_bytes(whole);
+    if (!reader->Again(whole, &tail).ok()) return 0;
+    report_.bytes_read += tail.size();
   }
-  std::uint32_t used = 0;
-  if (read.ok()) {
-    used = ReplaySegment(
-        {image, found.number, mark_->EndOf(found.number)}, [&](const ReplayedRecord& record) {
-          const std::uint64_t location = core_.log_.segments().LocationOf(segment, record.offset);
-          Adopt(record, location);
-          records_.Visit(record, found.number, location);
-        });
-    records_.AddVisited();
-  }
-  if (used != 0) {
-    core_.log_.EndAdoptedSegment(segment, used);
-    segments_.push_back(segment);
-    return OkStatus();
-  }
+  footer_.clear();
+  const std::uint32_t used = ReplayFooter(
+      tail, found.number, [&](const ReplayedRecord& record) { footer_.push_back(record); });
+  if (used == 0 || !std::all_of(footer_.begin(), footer_.end(), IsToldByFooter)) return 0;
+  for (const ReplayedRecord& record : footer_) Visit(record, found, segment);
+  records_.AddVisited();
+  return used;
+}
+
+void Recovery::Visit(const ReplayedRecord& record, const FoundSegment& found,
+                     std::uint32_t segment) {
+  const std::uint64_t location = core_.log_.segments().LocationOf(segment, record.offset);
+  Adopt(record, location);
+  records_.Visit(record, found.number, location);
+}
+
+void Recovery::NoteDamaged(const FoundSegment& found, const Status& read, std::uint32_t segment) {
   const StatusCode code = read.ok() ? StatusCode::kDataLoss : StatusCode::kDeviceError;
   log::Error("a durable segment (number " + std::to_string(found.number) + ", slot " +
              std::to_string(found.slot) + ") " +
@@ -111,10 +157,8 @@ Status Recovery::Replay(const FoundSegment& found, const Status& read, Bytes ima
              "; it keeps its slot, and what it had is lost");
   damaged_.push_back({found.number, code});
   // Whatever was found in it may be taken for the newest: it stays readable, as far as it is.
-  core_.log_.EndAdoptedSegment(segment, static_cast<std::uint32_t>(image.size()));
   core_.log_.segments()[segment].unsound = true;
   core_.log_.Pin(segment);
-  return OkStatus();
 }
 
 // Compaction takes each drop and tombstone that it meets for one that counts, as they do from their
@@ -138,8 +182,10 @@ Status Recovery::WipeBeyond() {
   for (const FoundSegment& found : beyond_) TP_RETURN_IF_ERROR(write(found.slot, 0));
   for (const FoundSegment& found : counted_) {
     const std::uint32_t end = mark_->EndOf(found.number);
-    if (end == 0 || end + kDeviceBlockBytes > volume.slot_bytes()) continue;
+    const std::uint64_t last_block = volume.slot_bytes() - kDeviceBlockBytes;
+    if (end == 0 || end > last_block) continue;
     std::memset(block.data(), 0, block.size());
+    TP_RETURN_IF_ERROR(write(found.slot, last_block));  // A footer of more than counts.
     auto* last = reinterpret_cast<RecordHeader*>(block.data());
     last->crc32c = RecordChecksum(*last, sizeof *last, found.number);
     TP_RETURN_IF_ERROR(write(found.slot, end));

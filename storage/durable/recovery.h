@@ -18,6 +18,7 @@
 #include "storage/durable/counted_records.h"
 #include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
+#include "storage/durable/segment_reader.h"
 #include "storage/nvm/slot_scan.h"
 #include "storage/partition.h"
 
@@ -36,6 +37,8 @@ struct RecoveryReport {
   };
   std::vector<Of> partitions;
   std::uint64_t bytes_read = 0;
+  std::uint64_t segments = 0;      // Of records.
+  std::uint64_t from_footers = 0;  // Of these, those of which only the footer was read.
   std::uint64_t duration_ns = 0;
   std::uint64_t durable_at_ms = 0;  // Wall time of the mark that was found. 0: none was.
 };
@@ -43,11 +46,11 @@ struct RecoveryReport {
 // Owner core only, used once. Waits for the devices.
 //
 // Segments are replayed from the one that was begun last backwards, so that a partition's drop is
-// known before what it has dropped. Nothing of them stays in DRAM; the index is made of what was
-// read. What lay beyond the mark, and extents that no record names which counts, are made
-// unreadable before the next mark, which ends recovery: a crash at any moment of it leaves the old
-// mark and all that it needs. Extents themselves are not read: one is whole if a record that counts
-// names it.
+// known before what it has dropped; of a sealed one its footer says what is needed, unless keys or
+// extents are. Nothing of them stays in DRAM; the index is made of what was read. What lay beyond
+// the mark, and extents that no record names which counts, are made unreadable before the next
+// mark, which ends recovery: a crash at any moment of it leaves the old mark and all that it needs.
+// Extents themselves are not read: one is whole if a record that counts names it.
 class Recovery {
  public:
   Recovery(CoreStore& core, const Clock& clock) : core_(core), clock_(clock) {}
@@ -63,8 +66,11 @@ class Recovery {
   Status ReadMarks();
   void SortSegments();
   Status ReplayAll();
-  // `read`: of the image.
-  Status Replay(const FoundSegment& found, const Status& read, Bytes image);
+  // Where the records end; 0: not all of it could be replayed.
+  std::uint32_t ReplayByFooter(const FoundSegment& found, std::uint32_t segment,
+                               SegmentReader* reader, Bytes tail);
+  void Visit(const ReplayedRecord& record, const FoundSegment& found, std::uint32_t segment);
+  void NoteDamaged(const FoundSegment& found, const Status& read, std::uint32_t segment);
   void Adopt(const ReplayedRecord& record, std::uint64_t location);
   Status ReplayRing();
   std::uint64_t AppendCommitted(PartitionId id, const NewestRecords::Entry& entry);
@@ -88,7 +94,8 @@ class Recovery {
   std::vector<FoundSegment> beyond_;
   // Those of extents that may count, by number, and in the end those that do not.
   absl::flat_hash_map<std::uint64_t, FoundSegment> extents_;
-  std::vector<std::uint32_t> segments_;  // Adopted.
+  std::vector<std::uint32_t> segments_;  // Adopted, and sound.
+  std::vector<ReplayedRecord> footer_;   // Of the segment at hand.
   std::vector<Damaged> damaged_;
   CountedRecords records_;
   BlockBuffer ring_;                // Its content, if it counts.

@@ -109,7 +109,7 @@ bool Recovery::SettleTombstone(PartitionId id, const NewestRecords::Entry& entry
 
 // A tree that is filled in order costs a third of one that is filled at random.
 bool Recovery::FillInOrder(Partition& partition, const NewestRecords& newest) {
-  using Each = std::pair<const NewestRecords::Key, NewestRecords::Entry>;
+  using Each = std::pair<const KeyIdentity, NewestRecords::Entry>;
   std::vector<const Each*> puts;
   puts.reserve(newest.puts());
   for (const auto& each : newest.entries()) {

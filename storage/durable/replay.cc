@@ -2,10 +2,29 @@
 
 #include <cstring>
 
+#include "proto/base/key_hash.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
 namespace {
+
+// Independent of KeyHash: of the key's bytes in another order.
+std::uint32_t SecondHash(Bytes key) {
+  std::uint64_t hash = 0x9e3779b97f4a7c15ull ^ key.size();
+  const auto mix = [&hash](std::uint64_t word) {
+    const auto product = static_cast<unsigned __int128>(hash ^ word) * 0xa0761d6478bd642full;
+    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+  };
+  std::size_t at = key.size();
+  for (; at >= 8; at -= 8) mix(LoadUnaligned<std::uint64_t>(key.data() + at - 8));
+  std::uint64_t rest = 0;
+  if (at > 0) std::memcpy(&rest, key.data(), at);
+  mix(rest);
+  return static_cast<std::uint32_t>(hash >> 32);
+}
+
+// Beside an item of the same key.
+constexpr std::uint32_t kOfNotes = 0x4f6cdd1d;
 
 std::uint64_t StoredBytes(const RecordHeader& header, std::uint64_t segment_bytes) {
   if (header.type != RecordType::kPutExtent) return header.value_bytes;
@@ -28,9 +47,12 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
   if (header.type == RecordType::kPad || header.type == RecordType::kDrop) return record;
   const std::size_t key_at = at + sizeof header;
   record.key = image.subspan(key_at, header.key_bytes);
+  record.identity = IdentityOf(record.key, header.type);
+  record.payload_bytes = header.key_bytes;
   if (header.type == RecordType::kTombstone) return record;
   const std::uint64_t stored = StoredBytes(header, image.size());
   record.value = image.subspan(key_at + header.key_bytes, stored);
+  record.payload_bytes += header.value_bytes;
   if (header.type == RecordType::kPutExtent) {
     record.link_bytes =
         static_cast<std::uint32_t>(ShapeOfExtent(header.value_bytes, image.size()).link_bytes());
@@ -40,6 +62,11 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
 }
 
 }  // namespace
+
+KeyIdentity IdentityOf(Bytes key, RecordType type) {
+  const std::uint32_t second = SecondHash(key);
+  return {KeyHash(key), type == RecordType::kLease ? second ^ kOfNotes : second};
+}
 
 std::uint64_t ReplayedBytes(const RecordHeader& header, std::uint64_t segment_bytes) {
   switch (header.type) {

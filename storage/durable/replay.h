@@ -6,6 +6,7 @@
 #include <absl/functional/function_ref.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "proto/base/bytes.h"
 #include "storage/layout.h"
@@ -20,13 +21,28 @@ struct SegmentImage {
   std::uint32_t end = 0;
 };
 
+// Tells the keys of a partition apart, and leases from the items that they are of: 96 bits of two
+// hashes, of which the first is KeyHash. Of 10^9 keys two are the same once in 10^11.
+struct KeyIdentity {
+  std::uint64_t hash = 0;
+  std::uint32_t second = 0;
+  friend bool operator==(const KeyIdentity&, const KeyIdentity&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const KeyIdentity& identity) {
+    return H::combine(std::move(state), identity.hash ^ identity.second);
+  }
+};
+KeyIdentity IdentityOf(Bytes key, RecordType type);
+
 struct ReplayedRecord {
   RecordHeader header;
+  KeyIdentity identity;  // Of its key, if it has one.
   Bytes key;
   Bytes value;  // What the record stores of it; of a large one links, and the remainder.
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
-  std::uint32_t link_bytes = 0;  // Of `value`, at its beginning.
+  std::uint32_t link_bytes = 0;     // Of `value`, at its beginning.
+  std::uint32_t payload_bytes = 0;  // Of the key, and of the whole value.
   std::uint64_t expiry_ms = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "proto/base/check.h"
 
@@ -15,7 +16,10 @@ constexpr std::uint64_t kWaitMs = 1'000;  // Between two looks; no limit.
 
 SegmentReader::SegmentReader(const Volume& volume, DeviceQueues& queues,
                              std::span<const FoundSegment> segments)
-    : volume_(volume), queues_(queues), segments_(segments) {
+    : volume_(volume),
+      queues_(queues),
+      segments_(segments),
+      bytes_(static_cast<std::uint32_t>(volume.slot_bytes())) {
   const std::size_t count = std::min<std::size_t>(kAhead, segments_.size());
   for (std::size_t i = 0; i < count; ++i) buffers_[i].memory = BlockBuffer(volume.slot_bytes());
 }
@@ -32,10 +36,12 @@ void SegmentReader::Start(std::size_t which) {
   Buffer& buffer = buffers_[which % kAhead];
   buffer.under_way = true;
   buffer.error = 0;
+  buffer.bytes = bytes_;
   DeviceRequest request;
-  request.offset = volume_.Place(segments_[which].slot).offset;
+  request.offset =
+      volume_.Place(segments_[which].slot).offset + volume_.slot_bytes() - buffer.bytes;
   request.data = buffer.memory.data();
-  request.bytes = static_cast<std::uint32_t>(buffer.memory.size());
+  request.bytes = buffer.bytes;
   request.tag = which % kAhead;
   TP_CHECK(QueueOf(which).Start(request));
   (void)QueueOf(which).Submit(kAhead);
@@ -56,10 +62,21 @@ Status SegmentReader::Next(Bytes* image) {
   // The buffer of the one before serves again from here on.
   const std::size_t end = std::min<std::size_t>(segments_.size(), next_ + kAhead);
   while (started_ < end) Start(started_++);
-  const std::size_t which = next_++;
+  return Taken(next_++, image);
+}
+
+Status SegmentReader::Again(std::uint64_t bytes, Bytes* image) {
+  TP_CHECK(next_ > 0 && bytes <= volume_.slot_bytes());
+  const std::uint32_t others = std::exchange(bytes_, static_cast<std::uint32_t>(bytes));
+  Start(next_ - 1);
+  bytes_ = others;
+  return Taken(next_ - 1, image);
+}
+
+Status SegmentReader::Taken(std::size_t which, Bytes* image) {
   Await(which);
   const Buffer& buffer = buffers_[which % kAhead];
-  *image = buffer.memory.bytes();
+  *image = buffer.memory.bytes().first(buffer.bytes);
   if (buffer.error == 0) return OkStatus();
   return Status(StatusCode::kDeviceError,
                 "the device failed to read at offset " +

@@ -1,4 +1,5 @@
-// Whole segments of a core, read one behind the other, the next few on their way meanwhile.
+// Segments of a core, or their ends, read one behind the other, the next few on their way
+// meanwhile.
 //
 //   recovery -> [segment_reader] -> device
 #pragma once
@@ -31,23 +32,31 @@ class SegmentReader {
   SegmentReader(const SegmentReader&) = delete;
   SegmentReader& operator=(const SegmentReader&) = delete;
 
+  // From here on so many bytes of each are read, whole blocks from its end; what is on its way has
+  // as many as before.
+  void set_bytes(std::uint64_t bytes) { bytes_ = static_cast<std::uint32_t>(bytes); }
   // The next one of `segments`, of which there is one: its bytes live until the next call. Errors:
   // kDeviceError; what follows can be read all the same.
   Status Next(Bytes* image);
+  // The last so many bytes of the same one again; more of it, where that was too little.
+  Status Again(std::uint64_t bytes, Bytes* image);
 
  private:
   struct Buffer {
     BlockBuffer memory;
+    std::uint32_t bytes = 0;  // Of the segment's end.
     bool under_way = false;
     int error = 0;
   };
   void Start(std::size_t which);
   void Await(std::size_t which);
+  Status Taken(std::size_t which, Bytes* image);
   DeviceQueue& QueueOf(std::size_t which) const;
 
   const Volume& volume_;
   DeviceQueues& queues_;
   const std::span<const FoundSegment> segments_;
+  std::uint32_t bytes_;
   std::array<Buffer, kAhead> buffers_;
   std::size_t started_ = 0;
   std::size_t next_ = 0;

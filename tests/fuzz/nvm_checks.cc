@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <span>
 #include <vector>
 
 #include "proto/base/check.h"
 #include "storage/durable/commit.h"
+#include "storage/durable/footer.h"
 #include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
@@ -120,6 +122,28 @@ bool CheckSegment(Bytes input) {
   if (end == 0) return false;
   TP_CHECK(end <= all.size());
   return true;
+}
+
+bool CheckFooter(Bytes input) {
+  constexpr std::uint64_t kNumber = 7;
+  if (input.size() < sizeof(storage::FooterTrailer)) return false;
+  std::vector<std::byte> tail(input.begin(), input.end());
+  std::byte* const trailer = tail.data() + tail.size() - sizeof(storage::FooterTrailer);
+  StoreUnaligned(trailer + offsetof(storage::FooterTrailer, number), kNumber);
+  const std::uint64_t bytes = storage::FooterBytes(tail, kNumber);
+  if (bytes != 0 && bytes <= tail.size()) {
+    StoreUnaligned(trailer + offsetof(storage::FooterTrailer, crc32c),
+                   storage::FooterChecksum(Bytes(tail).last(bytes), kNumber));
+  }
+  std::uint64_t entries = 0;
+  const std::uint32_t used =
+      storage::ReplayFooter(tail, kNumber, [&](const storage::ReplayedRecord& r) {
+        ++entries;
+        TP_CHECK(r.key.empty() && r.value.empty());
+      });
+  TP_CHECK(used == 0 ||
+           bytes == sizeof(storage::FooterTrailer) + entries * sizeof(storage::FooterEntry));
+  return used != 0;
 }
 
 }  // namespace tidepool::fuzz

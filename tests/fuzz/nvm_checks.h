@@ -25,15 +25,15 @@ bool CheckCommit(Bytes input);
 // The content of a segment behind its header; the checksums of its records are made right as far as
 // records can be told. Accepted: it has an end, and nothing before that is refused.
 bool CheckSegment(Bytes input);
+// The end of a segment; number and checksum of its footer are made right first.
+bool CheckFooter(Bytes input);
 
 struct NvmCheck {
   const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
   bool (*run)(Bytes input);
 };
-inline constexpr NvmCheck kNvmChecks[] = {{"superblock", CheckSuperblock},
-                                          {"catalog", CheckCatalog},
-                                          {"mark", CheckMark},
-                                          {"commit", CheckCommit},
-                                          {"segment", CheckSegment}};
+inline constexpr NvmCheck kNvmChecks[] = {
+    {"superblock", CheckSuperblock}, {"catalog", CheckCatalog}, {"mark", CheckMark},
+    {"commit", CheckCommit},         {"segment", CheckSegment}, {"footer", CheckFooter}};
 
 }  // namespace tidepool::fuzz

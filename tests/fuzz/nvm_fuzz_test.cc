@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "storage/durable/footer.h"
 #include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
@@ -90,6 +91,20 @@ Block SampleRecords(Random& random, bool segment) {
 }
 Block SampleCommit(Random& random) { return SampleRecords(random, false); }
 Block SampleSegment(Random& random) { return SampleRecords(random, true); }
+Block SampleFooter(Random& random) {
+  const Block records = SampleRecords(random, true);
+  Block segment(kBytesMax);
+  storage::FooterWriter footer(segment, 7);
+  std::uint32_t at = 0;
+  for (;;) {
+    const auto& header = *reinterpret_cast<const storage::RecordHeader*>(records.data() + at);
+    if (header.type == storage::RecordType::kEnd) break;
+    footer.Add(header, at);
+    at += static_cast<std::uint32_t>(storage::ReplayedBytes(header, 0));
+  }
+  footer.Finish(at, random());
+  return {segment.begin() + static_cast<std::ptrdiff_t>(footer.begin()), segment.end()};
+}
 
 // One to three changes of the kinds that decoders get wrong, in the first `bytes`.
 void Mutate(Random& random, Block& block, std::size_t bytes) {
@@ -157,6 +172,7 @@ TEST_CASE("AnyBytesGiveACatalogOrAStatus") { Fuzz(CheckCatalog, SampleCatalog, S
 TEST_CASE("AnySignedBlockGivesAMarkOrAStatus") { Fuzz(CheckMark, SampleMark, 128); }
 TEST_CASE("AnyCommitGivesItsRecordsOrIsRefused") { Fuzz(CheckCommit, SampleCommit, SIZE_MAX); }
 TEST_CASE("AnySegmentGivesItsRecordsOrIsRefused") { Fuzz(CheckSegment, SampleSegment, SIZE_MAX); }
+TEST_CASE("AnyFooterGivesItsEntriesOrIsRefused") { Fuzz(CheckFooter, SampleFooter, SIZE_MAX); }
 
 TEST_CASE("TheSeedCorpusOfStoredBlocksIsAcceptedOrRefusedAsItsNamesSay") {
   GuardedRoom room(kBytesMax);
@@ -180,8 +196,8 @@ TEST_CASE("TheSeedCorpusOfStoredBlocksIsAcceptedOrRefusedAsItsNamesSay") {
 // files then show as refused.
 TEST_CASE("WriteTheSeedCorpusOfStoredBlocks", "[.][write_corpus]") {
   Random random(1);
-  Block (*const samples[])(Random&) = {SampleSuperblock, SampleCatalog, SampleMark, SampleCommit,
-                                       SampleSegment};
+  Block (*const samples[])(Random&) = {SampleSuperblock, SampleCatalog, SampleMark,
+                                       SampleCommit,     SampleSegment, SampleFooter};
   for (std::size_t i = 0; i < std::size(kNvmChecks); ++i) {
     const auto folder = std::filesystem::path(TIDEPOOL_CORPUS) / kNvmChecks[i].name;
     std::filesystem::remove_all(folder);

@@ -58,6 +58,8 @@ class History {
   }
 
   int crashes = 0;
+  std::uint64_t segments = 0;      // Recovered.
+  std::uint64_t from_footers = 0;  // Of these.
 
  private:
   static DurableNodeOptions Options(std::uint64_t seed, std::mt19937_64& random) {
@@ -384,6 +386,8 @@ class History {
       node_.Crash();
     }
     CompareWith(checked);
+    segments += node_.report.segments;
+    from_footers += node_.report.from_footers;
     for (int i = 0; i < kPartitions; ++i) {
       INFO("seed " << seed_);
       if (i == gone_) {
@@ -500,14 +504,20 @@ void RunHistories(int count) {
   const log::Level level = log::GetLevel();
   if (!given) log::SetLevel(log::Level::kOff);  // Each crash is an error of the device.
   int crashes = 0;
+  std::uint64_t segments = 0;
+  std::uint64_t from_footers = 0;
   for (int i = 0; i < count; ++i) {
     INFO("TP_TEST_SEED=" << first + static_cast<std::uint64_t>(i));
     History history(first + static_cast<std::uint64_t>(i));
     history.Run();
     crashes += history.crashes;
+    segments += history.segments;
+    from_footers += history.from_footers;
   }
   log::SetLevel(level);
-  std::cout << crashes << " crashes\n";
+  std::cout << crashes << " crashes; of " << from_footers << " of " << segments
+            << " segments the footer was read\n";
+  if (count > 100) REQUIRE(from_footers > segments / 8);
 }
 
 TEST_CASE("AfterEachCrashTheStateIsThatOfTheLastMark") {

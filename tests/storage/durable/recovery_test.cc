@@ -311,6 +311,104 @@ TEST_CASE("AFailedWriteEndsDurabilityAndIsTold") {
   }
 }
 
+// The first place of `text` on the device.
+std::uint64_t Find(const DurableNode& node, const std::string& text) {
+  const std::vector<std::byte> content = node.device->content();
+  const std::size_t at = AsText(content).find(text);
+  REQUIRE(at != std::string_view::npos);
+  return at;
+}
+
+// So many values, of which each fills a thirtieth of a segment, and older ones of the same keys.
+void PutTwice(DurableNode& node, Partition* partition, int keys) {
+  for (const char letter : {'o', 'v'}) {
+    for (int i = 0; i < keys; ++i) {
+      const std::string value = KeyOf(i) + std::string(500, letter);
+      REQUIRE(node.Put(partition, KeyOf(i), value).code == StatusCode::kOk);
+    }
+  }
+  REQUIRE(node.Persist().ok());
+}
+
+TEST_CASE("OfSealedSegmentsFootersAreRead") {
+  DurableNodeOptions options;
+  options.block_bytes = 256 * 1024;
+  DurableNode node(options);
+  Partition* partition = First(node);
+  PutTwice(node, partition, 2'000);
+  for (int i = 0; i < 2'000; i += 7)
+    REQUIRE(node.Delete(partition, KeyOf(i)).code == StatusCode::kOk);
+  REQUIRE(node.Put(partition, "expires", "soon", 1'000).code == StatusCode::kOk);
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  for (std::uint32_t life = 1; life < 4; ++life) {
+    partition = Again(node, life);
+    CHECK(node.report.segments >= 4);
+    CHECK(node.report.from_footers >= node.report.segments - 2);
+    CHECK(node.report.bytes_read < node.report.segments * options.block_bytes / 2);
+    CHECK(node.report.partitions[0].records == 2'000 - 286 + 1);
+    for (int i = 0; i < 2'000; ++i) {
+      const std::string value = KeyOf(i) + std::string(500, 'v');
+      REQUIRE(node.Text(partition, KeyOf(i)) == (i % 7 == 0 ? "<NOT_FOUND>" : value));
+    }
+    CHECK(node.Text(partition, "expires") == "soon");
+    node.Crash();
+  }
+  node.AdvanceMs(1'000);
+  CHECK(node.Text(Again(node, 4), "expires") == "<NOT_FOUND>");
+}
+
+TEST_CASE("ADamagedFooterCostsTimeOnly") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  PutTwice(node, partition, 200);
+  node.Crash();
+  const std::uint64_t segment =
+      Find(node, KeyOf(3) + std::string(500, 'v')) & ~std::uint64_t{16'383};
+  const auto from = GENERATE(std::uint64_t{8}, std::uint64_t{200});  // The end: trailer, entries.
+  node.device->FlipBit(segment + 16 * 1024 - from, 2);
+  const auto checked = node.Check(One(1));
+  REQUIRE(checked.ok());
+  CHECK(checked->partitions[0].lost_values == 0);
+  CHECK(checked->partitions[0].records == 200);
+  partition = Again(node);
+  CHECK(node.report.partitions[0].lost == StatusCode::kOk);
+  CHECK(node.report.from_footers > 0);
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(node.Text(partition, KeyOf(i)) == KeyOf(i) + std::string(500, 'v'));
+  }
+}
+
+TEST_CASE("ADamagedRecordIsALossOfItsKeyAndNoOlderCopy") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  PutTwice(node, partition, 200);
+  node.Crash();
+  node.device->FlipBit(Find(node, KeyOf(3) + std::string(500, 'v')) + GENERATE(0u, 100u), 3);
+  const auto checked = node.Check(One(1));
+  REQUIRE(checked.ok());
+  CHECK(checked->partitions[0].lost == StatusCode::kOk);
+  CHECK(checked->partitions[0].lost_values == 1);
+  for (std::uint32_t life = 1; life < 3; ++life) {
+    partition = Again(node, life);
+    CHECK(node.report.partitions[0].lost == StatusCode::kOk);
+    CHECK(node.Text(partition, KeyOf(3)) == "<DATA_LOSS>");
+    CHECK(node.Text(partition, KeyOf(4)) == KeyOf(4) + std::string(500, 'v'));
+    node.Crash();
+  }
+  partition = Again(node, 3);
+  const bool deletes = GENERATE(false, true);
+  if (deletes) {
+    REQUIRE(node.Delete(partition, KeyOf(3)).code == StatusCode::kOk);
+  } else {
+    REQUIRE(node.Put(partition, KeyOf(3), "healed").code == StatusCode::kOk);
+  }
+  REQUIRE(node.Persist().ok());
+  node.Crash();
+  CHECK(node.Text(Again(node, 4), KeyOf(3)) == (deletes ? "<NOT_FOUND>" : "healed"));
+}
+
+// Neither its records nor its footer can be trusted.
 TEST_CASE("ADamagedSegmentIsALossAndNoOlderCopy") {
   DurableNode node({});
   Partition* partition = First(node);
@@ -318,9 +416,11 @@ TEST_CASE("ADamagedSegmentIsALossAndNoOlderCopy") {
   REQUIRE(node.Persist().ok());
   node.Crash();
   REQUIRE(node.Start(One(1)).ok());
-  const std::uint64_t at = node.volume->layout(0).SlotOffset(2) + 3'000;
+  const std::uint64_t at = node.volume->layout(0).SlotOffset(2);
+  const std::uint64_t bytes = node.options().block_bytes;
   node.Crash();
-  node.device->FlipBit(at, 3);
+  node.device->FlipBit(at + 3'000, 3);
+  node.device->FlipBit(at + bytes - 8, 3);
   REQUIRE(node.Start(One(1)).ok());
   REQUIRE(node.report.partitions.size() == 1);
   CHECK(node.report.partitions[0].lost == StatusCode::kDataLoss);

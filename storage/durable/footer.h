@@ -1,0 +1,82 @@
+// What a sealed durable segment says of its records at its end, so that recovery need not read
+// them.
+//
+//   marker writes it, recovery and log_check read it -> [footer] -> replay
+#pragma once
+
+#include <absl/functional/function_ref.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/base/bytes.h"
+#include "storage/durable/replay.h"
+#include "storage/layout.h"
+
+namespace tidepool::storage {
+
+// Of each record but padding, in their order from the trailer backwards.
+struct FooterEntry {
+  std::uint64_t hash = 0;    // KeyIdentity.
+  std::uint64_t lsn = 0;     // As in the record.
+  std::uint32_t second = 0;  // KeyIdentity.
+  std::uint32_t partition = 0;
+  std::uint32_t payload_bytes = 0;  // ReplayedRecord.
+  std::uint32_t place = 0;          // Offset in units of 8 bytes, type << 20, flags << 24.
+};
+static_assert(sizeof(FooterEntry) == kFooterEntryBytes);
+static_assert(std::has_unique_object_representations_v<FooterEntry>);
+
+// The last bytes of the segment.
+struct FooterTrailer {
+  std::uint32_t magic = 0;
+  std::uint32_t crc32c = 0;  // Of all but this and the magic, seeded as those of records are.
+  std::uint64_t number = 0;  // Of the segment.
+  std::uint32_t entries = 0;
+  std::uint32_t used = 0;           // Where the records end.
+  std::uint64_t expiry_min_ms = 0;  // No record in it expires earlier; all ones: none does.
+  std::uint64_t reserved[4] = {};
+};
+static_assert(sizeof(FooterTrailer) == kFooterTrailerBytes);
+static_assert(std::has_unique_object_representations_v<FooterTrailer>);
+
+// Writes one entry behind the other, then the trailer. `segment`: all of it; nothing else may use
+// what Log::RoomOf has set aside there.
+class FooterWriter {
+ public:
+  FooterWriter(MutableBytes segment, std::uint64_t number) : segment_(segment), number_(number) {}
+  void Add(const RecordHeader& record, std::uint32_t offset);
+  void Finish(std::uint32_t used, std::uint64_t expiry_min_ms);
+  // From where to the segment's end it reaches.
+  std::size_t begin() const {
+    return segment_.size() - kFooterTrailerBytes - entries_ * kFooterEntryBytes;
+  }
+
+ private:
+  MutableBytes segment_;
+  std::uint64_t number_;
+  std::uint32_t entries_ = 0;
+};
+
+// What stands in its trailer. `footer`: entries and trailer.
+std::uint32_t FooterChecksum(Bytes footer, std::uint64_t number);
+
+// Whether a footer says of a record of this type what recovery needs to know.
+inline bool IsToldByFooter(const ReplayedRecord& entry) {
+  const RecordType type = entry.header.type;
+  return type == RecordType::kPut || type == RecordType::kTombstone || type == RecordType::kDrop;
+}
+
+// How many bytes the footer of the segment with this number has, by what stands at its end. `tail`:
+// its last bytes, at least a trailer. 0: there is none.
+std::uint64_t FooterBytes(Bytes tail, std::uint64_t number);
+
+// Calls `visit` for each record, as ReplaySegment does, without its key, its value and its
+// checksum; `expiry_ms` of one that expires is the least of the segment. Returns where the records
+// end. 0: what is there is not the footer of this number, or `tail` has not all of it; then what
+// was visited does not count. For any bytes.
+std::uint32_t ReplayFooter(Bytes tail, std::uint64_t number,
+                           absl::FunctionRef<void(const ReplayedRecord&)> visit);
+
+}  // namespace tidepool::storage
