@@ -299,12 +299,13 @@ class Bench {
     std::vector<double> times, raws, ratios;
     for (int run = 0; run < options_.runs; ++run) {
       daemon.Restart(signal);
-      const double gib = daemon.Recovery("bytes_read") / (1ull << 30);
-      times.push_back(daemon.Recovery("duration_ms") / 1e3 / std::max(gib, 1e-9));
+      const double gib = static_cast<double>(bytes) / (1ull << 30);  // Of the log, read or not.
+      times.push_back(daemon.Recovery("duration_ms") / 1e3 / gib);
       raws.push_back(device.ReadSecondsPerGiB());
       ratios.push_back(times.back() / raws.back());
-      std::fprintf(stderr, "%.2f GiB read back in %.0f ms, %.0f records\n", gib,
-                   daemon.Recovery("duration_ms"), daemon.Recovery("records"));
+      std::fprintf(stderr, "%.2f GiB of log in %.0f ms, of which %.0f MiB were read, %.0f records\n",
+                   gib, daemon.Recovery("duration_ms"), daemon.Recovery("bytes_read") / (1 << 20),
+                   daemon.Recovery("records"));
     }
     const double time = MedianOf(times);
     Print({row, time, "s/GiB", "sequential read", MedianOf(raws), MedianOf(ratios), goal,
