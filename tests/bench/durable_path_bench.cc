@@ -303,8 +303,9 @@ class Bench {
       times.push_back(daemon.Recovery("duration_ms") / 1e3 / gib);
       raws.push_back(device.ReadSecondsPerGiB());
       ratios.push_back(times.back() / raws.back());
-      std::fprintf(stderr, "%.2f GiB of log in %.0f ms, of which %.0f MiB were read, %.0f records\n",
-                   gib, daemon.Recovery("duration_ms"), daemon.Recovery("bytes_read") / (1 << 20),
+      std::fprintf(stderr,
+                   "%.2f GiB of log in %.0f ms, of which %.0f MiB were read, %.0f records\n", gib,
+                   daemon.Recovery("duration_ms"), daemon.Recovery("bytes_read") / (1 << 20),
                    daemon.Recovery("records"));
     }
     const double time = MedianOf(times);
