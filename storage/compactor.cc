@@ -196,12 +196,10 @@ bool Compactor::Slice(absl::FunctionRef<bool()> done) {
     if (victim_ == 0 && !returned_.empty()) {
       const Returned next = returned_.back();
       returned_.pop_back();
-      // All that it had may have died since.
+      // All that it had may have died since. Pins are no matter: who wanted a record of it while it
+      // was read back holds one, and it is not chosen a second time.
       const Segment& segment = log_.segments()[next.segment];
-      if (segment.state != SegmentState::kSealed || segment.number != next.number ||
-          segment.pins != 0) {
-        continue;
-      }
+      if (segment.state != SegmentState::kSealed || segment.number != next.number) continue;
       Begin(next.segment);
     }
     if (victim_ == 0) {

@@ -91,6 +91,34 @@ TEST_CASE("MostlyDeadSegmentsComeBackWhenTheDeviceFills") {
   fixture.core->CheckInvariants();
 }
 
+TEST_CASE("WhatIsWantedOfASegmentThatComesBackDoesNotKeepItThere") {
+  StoreFixture fixture(Spilling(48, 128));
+  PutAll(fixture, 0, 8'000);
+  for (int i = 0; i < 8'000; ++i) {
+    if (i % 3 != 0) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
+  }
+  // Many clients at once, so that some ask for what is just being read back as a whole.
+  int reading = 0;
+  for (int i = 10'000; i < 14'000; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i), ValueOf(i)).code == StatusCode::kOk);
+    for (int client = 0; client < 8; ++client) {
+      const std::string wanted = KeyOf((i * 8 + client) * 7 % 8'000 / 3 * 3);
+      (void)fixture.store->Get(AsBytes(wanted), StoreFixture::Hash(wanted), fixture.core->NowMs());
+      if (!fixture.core->blocked() || fixture.core->TakeLost() != StatusCode::kOk) continue;
+      ++reading;
+      fixture.core->Fetch([&reading] { --reading; });
+    }
+    if (i % 16 == 0) Work(fixture);
+  }
+  Quiesce(fixture);
+  REQUIRE(reading == 0);
+  CHECK(Counters(fixture).returned_segments > 0);
+  // Else it is in DRAM, holds its slot too, and is never looked at again.
+  const std::uint64_t on_device = fixture.core->usage().spilled_bytes / kBlockBytes;
+  CHECK(fixture.volume->usage().slots_used <= on_device + 4);
+  fixture.core->CheckInvariants();
+}
+
 TEST_CASE("AReadThatFailsIsAnErrorOfItsKeyAlone") {
   StoreFixture fixture(Spilling());
   PutAll(fixture, 0, 8'000);
