@@ -121,6 +121,11 @@ void Output::Result(const Json& result, std::string_view text) {
   if (!text.empty() && text.back() != '\n') Raw("\n");
 }
 
+void Output::Beside(const std::string& name, const Json& value, std::string text) {
+  std::erase_if(asides_, [&](const Aside& each) { return each.name == name; });
+  asides_.push_back({name, std::make_unique<Json>(value), std::move(text)});
+}
+
 void Output::BeginList(std::string_view name) {
   TP_CHECK(!in_list_);
   in_list_ = true;
@@ -152,6 +157,11 @@ int Output::Finish(const Status& status) {
   if (partial_) exit_code = ExitCode::kPartial;
   const bool failed = exit_code != ExitCode::kOk;
 
+  if (json_ && in_list_ && result_ == nullptr) result_ = std::make_unique<Json>(Json::object());
+  for (const Aside& each : asides_) {
+    if (json_ && result_ != nullptr && result_->is_object()) (*result_)[each.name] = *each.value;
+    if (!json_ && !failed) Note(each.text);
+  }
   if (json_) {
     Json envelope;
     envelope["ok"] = !failed;

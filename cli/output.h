@@ -55,6 +55,9 @@ class Output {
   // most once; may follow a list, whose object then gets the members of `result` as well.
   void Result(const Json& result, std::string_view text);
 
+  // A member beside those of the result, which is an object; for people a line on standard error at
+  // the end. The last one of a name counts; a failure without a result has none.
+  void Beside(const std::string& name, const Json& value, std::string text);
   // A list of any length, for verbs that print as they go: result.<name> is an array of the items.
   void BeginList(std::string_view name);
   void Item(const Json& item);
@@ -87,6 +90,12 @@ class Output {
   std::uint64_t items_ = 0;
   std::string buffer_;
   std::unique_ptr<Json> result_;
+  struct Aside {
+    std::string name;
+    std::unique_ptr<Json> value;
+    std::string text;
+  };
+  std::vector<Aside> asides_;
   int write_error_ = 0;
 };
 

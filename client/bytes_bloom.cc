@@ -168,26 +168,25 @@ Future<bool> BytesBloom::ContainsAsync(std::string_view value, const CallOptions
 
 BloomBatch BytesBloom::MultiInsert(std::span<const std::string_view> values,
                                    const CallOptions& options) const {
-  return BloomBatch(internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kSync,
-                                        options.timeout));
+  return BloomBatch(
+      internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kSync, options));
 }
 Future<BloomBatch> BytesBloom::MultiInsertAsync(std::span<const std::string_view> values,
                                                 const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kAsync,
-                              options.timeout),
+  return {internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kAsync, options),
           &TakeBatch};
 }
 
 BloomBatch BytesBloom::MultiContains(std::span<const std::string_view> values,
                                      const CallOptions& options) const {
-  return BloomBatch(internal::StartKeys(*space_.space(), Opcode::kBloomContains, values,
-                                        Mode::kSync, options.timeout));
+  return BloomBatch(
+      internal::StartKeys(*space_.space(), Opcode::kBloomContains, values, Mode::kSync, options));
 }
 Future<BloomBatch> BytesBloom::MultiContainsAsync(std::span<const std::string_view> values,
                                                   const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kBloomContains, values, Mode::kAsync,
-                              options.timeout),
-          &TakeBatch};
+  return {
+      internal::StartKeys(*space_.space(), Opcode::kBloomContains, values, Mode::kAsync, options),
+      &TakeBatch};
 }
 
 Status BytesBloom::Union(const BytesBloom& other, const CallOptions& options) const {

@@ -61,11 +61,13 @@ OperationSpec Spec(Opcode opcode, std::string_view key, const CallOptions& optio
   spec.key = key;
   spec.timeout = options.timeout;
   spec.promise = options.promise;
+  spec.receipt = options.receipt;
   return spec;
 }
 
 OperationSpec PutSpec(std::string_view key, std::string_view value, const PutOptions& options) {
   OperationSpec spec = Spec(Opcode::kPut, key, {options.timeout});
+  spec.receipt = options.receipt;
   spec.value = value;
   spec.condition = static_cast<wire::PutCondition>(options.condition);
   spec.value_kind = static_cast<wire::ValueKind>(options.kind);
@@ -81,6 +83,7 @@ static_assert(static_cast<int>(ValueKind::kF64) == static_cast<int>(wire::ValueK
 
 OperationSpec DeleteSpec(std::string_view key, const DeleteOptions& options) {
   OperationSpec spec = Spec(Opcode::kDelete, key, {options.timeout});
+  spec.receipt = options.receipt;
   if (options.if_version != 0) spec.Add(Argument::kVersion, options.if_version);
   return spec;
 }

@@ -23,6 +23,7 @@ CallRef StartEachPut(const internal::Space& space, std::span<const KeyValue> rec
   std::size_t bytes = 0;
   for (const KeyValue& record : records) bytes += record.key.size() + record.value.size();
   Call* call = Call::Make(records.size(), mode == Mode::kAsync ? bytes : 0);
+  call->set_receipt(options.receipt);
   const std::span<Operation> operations = call->operations();
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (i + internal::kPrefetchAhead < records.size()) {
@@ -73,13 +74,12 @@ CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mo
 
 BatchResult BytesMap::MultiGet(std::span<const std::string_view> keys,
                                const CallOptions& options) const {
-  return BatchResult(internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kSync,
-                                         options.timeout, options.promise));
+  return BatchResult(
+      internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kSync, options));
 }
 Future<BatchResult> BytesMap::MultiGetAsync(std::span<const std::string_view> keys,
                                             const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kAsync, options.timeout,
-                              options.promise),
+  return {internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kAsync, options),
           &TakeBatch};
 }
 
@@ -94,13 +94,12 @@ Future<BatchResult> BytesMap::MultiPutAsync(std::span<const KeyValue> records,
 BatchResult BytesMap::MultiDelete(std::span<const std::string_view> keys,
                                   const CallOptions& options) const {
   return BatchResult(
-      internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kSync, options.timeout));
+      internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kSync, options));
 }
 Future<BatchResult> BytesMap::MultiDeleteAsync(std::span<const std::string_view> keys,
                                                const CallOptions& options) const {
-  return {
-      internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kAsync, options.timeout),
-      &TakeBatch};
+  return {internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kAsync, options),
+          &TakeBatch};
 }
 
 }  // namespace tidepool

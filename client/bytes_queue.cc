@@ -53,6 +53,7 @@ CallRef StartLeaseEnd(const Namespace& space, Opcode opcode, const ItemLease& le
   spec.Add(Argument::kOperand, internal::NumberOfItem(state, lease.id));
   spec.Add(Argument::kCursor, lease.deliveries);
   spec.timeout = options.timeout;
+  spec.receipt = options.receipt;
   const internal::PushNotice notice(space);  // Nack gives the item back.
   return internal::StartOne(*space.space(), spec, mode);
 }

@@ -33,6 +33,7 @@ OperationSpec PushSpec(const Namespace& space, const PrioritizedValue& item,
   OperationSpec spec;
   spec.lane = space.space()->lane();
   spec.opcode = Opcode::kPush;
+  spec.receipt = options.receipt;
   spec.value = item.value;
   if (options.ttl_ms.has_value()) spec.Add(Argument::kTtlMs, *options.ttl_ms);
   if (item.priority != 0) spec.Add(Argument::kOperand, item.priority);
@@ -139,6 +140,7 @@ CallRef StartPieces(const Namespace& handle, std::span<const PrioritizedValue> i
     }
   }
   Call* call = Call::Make(pieces.size(), copied);
+  call->set_receipt(options.receipt);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     Operation& operation = call->operations()[i];
     operation.queue = internal::QueueOfLane(space.state(), space.lane());

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "client/pack_pieces.h"
+#include "client/partition_queue.h"
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
@@ -101,6 +102,25 @@ std::byte* Call::Reserve(std::size_t bytes) {
   copy_at_ += bytes;
   return copy_at_ - bytes;
 }
+
+void Call::NoteReceipt(const Operation& operation, const wire::MarkStamp& mark) {
+  if (!operation.mutates()) return;
+  using Level = wire::ReceiptLevel;
+  const std::string& durability = operation.queue->space->options.durability;
+  const Level level = durability == "sync"    ? Level::kDevice
+                      : durability == "async" ? Level::kNextMark
+                                              : Level::kMemory;
+  receipt_.Add({level, mark});
+}
+
+void Call::TellReceipt() const {
+  if (!wants_receipt()) return;
+  receipt_to_->level = static_cast<Receipt::Level>(receipt_.level);
+  receipt_to_->answered_at_ms = receipt_.mark.at_ms;
+  receipt_to_->durable_at_ms = receipt_.mark.durable_at_ms;
+}
+static_assert(static_cast<int>(Receipt::Level::kDevice) ==
+              static_cast<int>(wire::ReceiptLevel::kDevice));
 
 void Call::SetResult(Operation& operation, Bytes bytes) {
   if (operation_count_ == 1) {

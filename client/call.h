@@ -22,7 +22,9 @@
 #include "proto/base/status.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
+#include "proto/wire/receipt.h"
 #include "tidepool/future.h"
+#include "tidepool/receipt.h"
 
 namespace tidepool::wire {
 class Pack;
@@ -188,6 +190,14 @@ class Call {
     return static_cast<std::size_t>(&operation - operations_);
   }
 
+  // Where the program wants to be told how safe its changes are; null: nowhere.
+  void set_receipt(Receipt* to) { receipt_to_ = to; }
+  bool wants_receipt() const { return receipt_to_ != nullptr; }
+  // A change of this call has succeeded; the answer's frame had `mark`.
+  void NoteReceipt(const Operation& operation, const wire::MarkStamp& mark);
+  // In the program's own thread, once the call is done.
+  void TellReceipt() const;
+
   // Null after the handle is gone; keeps the engine alive as long as somebody may wait.
   std::shared_ptr<Engine> keeps_engine;
   Engine* engine = nullptr;
@@ -232,6 +242,8 @@ class Call {
   std::vector<Chunk> chunks_;
   std::unordered_map<std::size_t, Status> failures_;  // By index; rare.
   std::vector<PackFailure> pack_failures_;
+  Receipt* receipt_to_ = nullptr;
+  wire::Receipt receipt_;
 
  public:
   // The value of the one operation, moved out. REQUIRES: done(), one operation.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proto/base/limits.h"
+#include "tidepool/bytes_map.h"
 
 namespace tidepool::internal {
 namespace {
@@ -92,6 +93,7 @@ CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::millis
   } else {
     engine.Submit(call, true, packed_by);
     engine.Wait(call, ~0ull);
+    call->TellReceipt();
   }
   return handle;
 }
@@ -141,6 +143,7 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
   const bool copies = mode == Mode::kAsync;
   const bool joins = !spec.value_tail.empty();
   Call* call = Call::Make(1, (copies ? spec.key.size() : 0) + (copies || joins ? value_bytes : 0));
+  call->set_receipt(spec.receipt);
   Operation& operation = call->operations()[0];
   if (local.any()) {
     if (local.Answer(space, spec.key, call, &operation, mode == Mode::kSync ? &timeout : nullptr)) {
@@ -196,12 +199,14 @@ bool SetKey(const Space& space, Call* call, Operation* operation, std::string_vi
 }
 
 CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
-                  Mode mode, std::chrono::milliseconds timeout, Promise promise) {
+                  Mode mode, const CallOptions& options) {
   std::size_t bytes = 0;
   for (const std::string_view key : keys) bytes += key.size();
   Call* call = Call::Make(keys.size(), mode == Mode::kAsync ? bytes : 0);
   const std::span<Operation> operations = call->operations();
-  const LocalAnswers local(space, opcode, promise);
+  call->set_receipt(options.receipt);
+  std::chrono::milliseconds timeout = options.timeout;
+  const LocalAnswers local(space, opcode, options.promise);
   local.Remember(call);
   // As one WriteNotice for each key.
   const auto note_writes = [&] {

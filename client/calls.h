@@ -14,6 +14,11 @@
 #include "proto/placement/owner.h"
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
+#include "tidepool/receipt.h"
+
+namespace tidepool {
+struct CallOptions;  // bytes_map.h
+}  // namespace tidepool
 
 namespace tidepool::internal {
 
@@ -39,6 +44,7 @@ struct OperationSpec {
   // Whether it waits in the daemon for what it asks, until its time is up.
   bool waits = false;
   Promise promise = Promise::kNone;  // Of this call, beside those of the handle.
+  Receipt* receipt = nullptr;        // As CallOptions::receipt.
   std::uint32_t lane = 0;            // Of operations on queues, which have no key.
 
   void Add(wire::Argument argument, std::uint64_t word) { words[word_count++] = {argument, word}; }
@@ -118,7 +124,7 @@ inline constexpr std::size_t kPrefetchAhead = 8;
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode);
 // Starts a call with one operation for each key, which takes nothing else.
 CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
-                  Mode mode, std::chrono::milliseconds timeout, Promise promise = Promise::kNone);
+                  Mode mode, const CallOptions& options);
 // Of a look-up that has ended, if that was promised: its keys still are where they were.
 void RememberReads(Call* call);
 // Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves; `packed_by`:

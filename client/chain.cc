@@ -94,6 +94,7 @@ class ChainCodec {
     spec.key = chain.steps_[0].key;
     spec.value = encoded;
     spec.timeout = options.timeout;
+    spec.receipt = options.receipt;
     // As a WriteNotice for each step.
     const auto note_writes = [&] {
       if (!space.minds_writes()) return;

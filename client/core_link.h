@@ -238,6 +238,7 @@ class CoreLink {
     std::uint64_t stream = 0;
   };
   std::deque<Cancelled> cancelled_;
+  wire::MarkStamp mark_;  // Of the frame of answers at hand.
 
   Upload upload_;
   std::uint64_t next_upload_ = 1;

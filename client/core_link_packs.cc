@@ -43,6 +43,9 @@ std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::u
     pack->call->AddPackFailure(*pack, begin - pack->index, count,
                                engine_.Explain(*pack, answer.code, AsText(answer.value)));
   }
+  if (answer.code == StatusCode::kOk && pack->call->wants_receipt()) {
+    pack->call->NoteReceipt(*pack, mark_);
+  }
   pack->pack_left = static_cast<std::uint16_t>(pack->pack_left - count);
   if (pack->pack_left == 0) {
     OperationLeft(pack->queue);

@@ -18,7 +18,12 @@ CallRef::~CallRef() {
 bool CallRef::Done() const { return call_->done(); }
 
 bool CallRef::Wait(TimePoint until) const {
-  if (call_->done()) return true;
+  if (!call_->done() && !WaitForIt(until)) return false;
+  call_->TellReceipt();
+  return true;
+}
+
+bool CallRef::WaitForIt(TimePoint until) const {
   // steady_clock and Clock::Real() both read CLOCK_MONOTONIC.
   const auto since = until.time_since_epoch();
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
@@ -27,6 +32,12 @@ bool CallRef::Wait(TimePoint until) const {
 
 void CallRef::Then(std::function<void(CallRef)> next) && {
   Call* call = std::exchange(call_, nullptr);
+  if (call->wants_receipt()) {
+    next = [next = std::move(next)](CallRef done) {
+      done.call_->TellReceipt();
+      next(std::move(done));
+    };
+  }
   call->engine->Then(call, std::move(next));
 }
 

@@ -75,6 +75,7 @@ CallRef StartPop(const Namespace& space, std::uint32_t lane, std::size_t items_m
   OperationSpec spec;
   spec.opcode = Opcode::kPop;
   spec.promise = options.promise;
+  spec.receipt = options.receipt;
   if (options.lease.count() > 0) {
     spec.Add(Argument::kTtlMs, static_cast<std::uint64_t>(options.lease.count()));
   }

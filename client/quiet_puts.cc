@@ -82,6 +82,7 @@ class Plan {
     // What a synchronous call sends is this object's and the caller's for as long as it lasts.
     const bool copies = mode == Mode::kAsync;
     Call* call = Call::Make(operations_.size(), copies ? bytes_ : 0);
+    call->set_receipt(options.receipt);
     call->items = std::move(items);
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       const Planned& planned = operations_[i];

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "tidepool/receipt.h"
+
 namespace tidepool {
 
 ExitCode ExitCodeOf(StatusCode code) {
@@ -27,6 +29,20 @@ ExitCode ExitCodeOf(StatusCode code) {
 int Report(const Status& status) {
   if (!status.ok()) std::fprintf(stderr, "tidepool: %s\n", status.ToString().c_str());
   return static_cast<int>(ExitCodeOf(status.code()));
+}
+
+std::string_view LevelName(Receipt::Level level) {
+  switch (level) {
+    case Receipt::Level::kNone:
+      return "none";
+    case Receipt::Level::kMemory:
+      return "memory";
+    case Receipt::Level::kNextMark:
+      return "next-mark";
+    case Receipt::Level::kDevice:
+      return "device";
+  }
+  return "none";
 }
 
 }  // namespace tidepool

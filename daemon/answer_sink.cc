@@ -22,10 +22,11 @@ MutableBytes WholeOf(transport::FrameBuffer& buffer) {
 }  // namespace
 
 AnswerSink::AnswerSink(transport::Worker& worker, transport::BufferPool& pool,
-                       const Session& session, std::uint16_t core, std::uint64_t frame_id,
-                       std::uint64_t epoch, std::size_t reply_bytes_max)
+                       const storage::CoreStore& store, const Session& session, std::uint16_t core,
+                       std::uint64_t frame_id, std::uint64_t epoch, std::size_t reply_bytes_max)
     : worker_(worker),
       pool_(pool),
+      store_(store),
       session_(session),
       allowance_bytes_(reply_bytes_max),
       buffer_(pool.Take()),
@@ -89,8 +90,17 @@ void AnswerSink::Begin() {
   writer_ = wire::AnswerWriter(WholeOf(*buffer_));
 }
 
-void AnswerSink::Close() {
+// The time is the one that the frame's operations, and marks, have last looked at: no clock is read
+// here. A mark that begins later than a change has another, or the change is in it.
+void AnswerSink::Finish() {
+  if (store_.marks()) {
+    header_.mark = wire::MarkStamp{store_.LastNowMs(), store_.last_durable_at_ms()}.Pack();
+  }
   buffer_->set_size(writer_.Finish(header_));
+}
+
+void AnswerSink::Close() {
+  Finish();
   full_.push_back(std::move(buffer_));
 }
 
@@ -103,7 +113,7 @@ void AnswerSink::Flush() {
   for (auto& frame : full_) post(std::move(frame));
   full_.clear();
   if (writer_.entry_count() == 0) return;
-  buffer_->set_size(writer_.Finish(header_));
+  Finish();
   post(std::move(buffer_));
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/session.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/answer.h"
+#include "storage/core_store.h"
 
 namespace tidepool::daemon {
 
@@ -17,9 +18,9 @@ namespace tidepool::daemon {
 class AnswerSink {
  public:
   // `reply_bytes_max`: what the client set aside for the answers of this request.
-  AnswerSink(transport::Worker& worker, transport::BufferPool& pool, const Session& session,
-             std::uint16_t core, std::uint64_t frame_id, std::uint64_t epoch,
-             std::size_t reply_bytes_max);
+  AnswerSink(transport::Worker& worker, transport::BufferPool& pool,
+             const storage::CoreStore& store, const Session& session, std::uint16_t core,
+             std::uint64_t frame_id, std::uint64_t epoch, std::size_t reply_bytes_max);
 
   // Of forwarded groups: wire::FrameHeader::group_count.
   void SetCompanions(std::uint32_t companions) { header_.group_count = companions; }
@@ -44,9 +45,11 @@ class AnswerSink {
   void CloseRun();
   void Begin();
   void Close();
+  void Finish();
 
   transport::Worker& worker_;
   transport::BufferPool& pool_;
+  const storage::CoreStore& store_;
   const Session& session_;
   wire::FrameHeader header_;
   std::size_t allowance_bytes_;

@@ -20,6 +20,7 @@
 #include "proto/wire/aggregator.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
+#include "proto/wire/receipt.h"
 #include "storage/spill/spiller.h"
 
 namespace tidepool::storage {
@@ -98,6 +99,7 @@ struct OperationOutcome {
   std::string value;         // The value; for failures a text; Iterate: a record list.
   // The value is above the limit that the caller set: only its size is in `number`.
   bool value_omitted = false;
+  wire::Receipt receipt;  // Of a change that has succeeded.
 };
 
 // Thread-safe, but for Start and destruction. Blocking calls take a deadline and may be made from

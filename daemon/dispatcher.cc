@@ -132,8 +132,8 @@ void Dispatcher::OnFrame(Bytes frame) {
 
 AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,
                                std::uint32_t reply_bytes_max) {
-  return AnswerSink(*worker_, pool_, session, core_.value(), frame_id, ownership_.epoch().value(),
-                    std::min(reply_bytes_max, session.credit_bytes));
+  return AnswerSink(*worker_, pool_, store_, session, core_.value(), frame_id,
+                    ownership_.epoch().value(), std::min(reply_bytes_max, session.credit_bytes));
 }
 
 void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {

@@ -63,6 +63,18 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
   return outcome;
 }
 
+wire::ReceiptLevel LevelOf(storage::Durability durability) {
+  switch (durability) {
+    case storage::Durability::kVolatile:
+      return wire::ReceiptLevel::kMemory;
+    case storage::Durability::kAsync:
+      return wire::ReceiptLevel::kNextMark;
+    case storage::Durability::kSync:
+      return wire::ReceiptLevel::kDevice;  // Who asked hears of it when it is there.
+  }
+  return wire::ReceiptLevel::kMemory;
+}
+
 // Items are delivered in lists only, so the list has room for the largest one that is wanted.
 std::size_t ScratchBytes(const Slice& slice) {
   const bool delivers =
@@ -147,6 +159,9 @@ void RunSlice(Core& core, Slice& slice) {
     changes = changes || wire::InfoOf(operation.opcode).mutates;
     (*partition)->CountReads(IsUsersRead(operation) ? 1 : 0);
     slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
+    if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
+      slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);
+    }
     answered_bytes += slice.outcomes.back().value.size();
     if (answered_bytes >= kSliceBytes) break;
   }
@@ -209,6 +224,13 @@ void EndRest(const Status& why, std::size_t slice_operations, std::size_t operat
 }
 
 }  // namespace
+
+wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition) {
+  wire::Receipt receipt;
+  receipt.level = LevelOf(partition.options().durability);
+  if (store.marks()) receipt.mark = {store.LastNowMs(), store.last_durable_at_ms()};
+  return receipt;
+}
 
 Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core,
                                                    PartitionId partition, Term term,

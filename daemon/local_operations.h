@@ -17,4 +17,7 @@ Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core
                                                    std::size_t value_bytes_max, Deadline deadline,
                                                    std::size_t answer_bytes_max);
 
+// Of a change of `partition` that has just succeeded: what is true when its answer may be told.
+wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition);
+
 }  // namespace tidepool::daemon

@@ -5,6 +5,7 @@
 
 #include "daemon/core.h"
 #include "daemon/hash_ops.h"
+#include "daemon/local_operations.h"
 #include "daemon/owned_by_core.h"
 #include "proto/base/key_hash.h"
 
@@ -112,6 +113,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
                                                  &reply);
         done->outcome.code = reply.answer.code;
         done->outcome.version = reply.answer.version;
+        done->outcome.receipt = ReceiptOf(at.store(), **held);
         done->outcome.value.assign(AsText(reply.answer.value));
         at.dispatcher().NoteTaskWait(**held);
       },

@@ -66,6 +66,7 @@ double Compactor::DeadShareWanted() const {
 }
 
 void Compactor::Begin(std::uint32_t victim) {
+  TP_CHECK(!has_victim());
   Segment& segment = log_.segments()[victim];
   TP_CHECK(segment.state == SegmentState::kSealed);
   TP_CHECK(IsAllowed(segment));
@@ -151,7 +152,8 @@ Compactor::Step Compactor::Work(absl::FunctionRef<bool()> done) {
     if (done()) return Step::kMore;
     const std::uint64_t location = log_.segments().LocationOf(victim_, victim_at_);
     const std::uint64_t bytes = log_.BytesOf(*log_.At(location));
-    if (!HandleRecord(location)) {
+    starves_ = !HandleRecord(location);
+    if (starves_) {
       segment.state = SegmentState::kSealed;
       segment.compacted_to = victim_at_;
       if (segment.slot != 0) {

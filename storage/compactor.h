@@ -55,6 +55,13 @@ class Compactor final : public Reclaimer {
   void Compact(std::uint32_t segment) {
     returned_.push_back({segment, log_.segments()[segment].number});
   }
+  // The next slices compact this one, which is sealed. There must be no victim under way.
+  void Begin(std::uint32_t victim);
+  bool has_victim() const { return victim_ != 0; }
+  // There is one, and its memory comes free then.
+  bool WinsMemory() const { return has_victim() && log_.segments()[victim_].slot == 0; }
+  // The last step has found no memory to move records to.
+  bool starves() const { return starves_; }
   std::uint32_t returned() const { return static_cast<std::uint32_t>(returned_.size()); }
   // Compacts whole victims, the most dead of each sample first, until a block is free; false only
   // after a round over all segments. Only victims that are at least an eighth dead: at most 8
@@ -80,7 +87,6 @@ class Compactor final : public Reclaimer {
   double DeadShareWanted() const;
   bool MayFind(double wanted);
   void NoteNothingFound(double wanted);
-  void Begin(std::uint32_t victim);
   Step Work(absl::FunctionRef<bool()> done);
   bool MakeRoomFor(std::uint64_t location, std::uint64_t bytes);
   // False: no memory to move it.
@@ -101,6 +107,7 @@ class Compactor final : public Reclaimer {
   std::vector<Returned> returned_;
   std::uint32_t victim_ = 0;  // 0: none.
   std::uint32_t victim_at_ = 0;
+  bool starves_ = false;
   std::uint64_t oldest_ = 0;  // Of the durable segments beside it; 0: all it has is kept.
   std::uint32_t choose_from_ = 1;
   // A round over all segments: how many were looked at in vain, how many bytes were dead when it

@@ -174,6 +174,8 @@ class CoreStore final : private PartitionFinder {
   // Forces a mark. `done` is called from Poll: all that was applied before this call outlives a
   // crash; or kDeviceError, see commit_failed. With a volume only.
   void Persist(std::function<void(Status)> done) { marker_->Persist(std::move(done)); }
+  // It has devices, and so may have durable partitions.
+  bool marks() const { return marker_ != nullptr; }
   // Wall time of the last mark, 0: there is none.
   std::uint64_t last_durable_at_ms() const {
     return marker_ == nullptr ? 0 : marker_->last_durable_at_ms();
@@ -199,6 +201,8 @@ class CoreStore final : private PartitionFinder {
 
   // Wall time in ms that never goes back; what operations take as now_ms.
   std::uint64_t NowMs() override;
+  // What it has said last; no clock is read.
+  std::uint64_t LastNowMs() const override { return now_ms_; }
 
   MemoryUsage usage() const;
   StoreCounters counters() const;
@@ -230,7 +234,6 @@ class CoreStore final : private PartitionFinder {
     Partition* const found = Find(id);
     return found != nullptr ? found : FindIncoming(id);
   }
-  std::uint64_t LastNowMs() const override { return now_ms_; }
 
   const CoreStoreOptions options_;
   const Clock& clock_;

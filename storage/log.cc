@@ -192,8 +192,10 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   std::uint64_t to_location = 0;
   std::byte* to = TakeSpace(RelocationStream(location), bytes, &to_location);
   std::memcpy(to, from, bytes);
-  reinterpret_cast<RecordHeader*>(to)->sequence = 0;
-  if (segments_[segments_.IndexOf(location)].slot != 0) {
+  const bool written = segments_[segments_.IndexOf(location)].slot != 0;
+  // What was read since it came has its second chance still to come.
+  reinterpret_cast<RecordHeader*>(to)->sequence = written ? 0 : from->sequence & kSequenceRead;
+  if (written) {
     segments_[segments_.IndexOf(to_location)].rewritten += static_cast<std::uint32_t>(bytes);
   }
   if (IsTombstone(from->type)) CountTombstone(to_location, bytes);

@@ -208,6 +208,8 @@ class QueueStore final : public Store {
 
   // Of the heap, about: what leases cost beside the core's memory.
   std::uint64_t delivered_bytes() const;
+  // Ends of leases of a durable queue that the log has not been told of, for want of room.
+  std::uint64_t releases_left_out() const { return releases_left_out_; }
 
   // ---- Store
   bool valid() const override { return !tree_.has_value() || tree_->valid(); }
@@ -318,6 +320,7 @@ class QueueStore final : public Store {
 
   Partition& partition_;
   const std::uint32_t delivered_max_;
+  std::uint64_t releases_left_out_ = 0;
   std::uint64_t next_id_ = 0;  // 0: there was no item yet.
   std::uint64_t payload_bytes_ = 0;
   bool payload_is_exact_ = true;

@@ -86,6 +86,7 @@ Lsn QueueStore::ApplyRoomed(LogRecord& change) {
       released = NoteReleased(ItemKey::Of(change.key).id());
       change.value = std::as_bytes(std::span(&released, 1));
       change.value_bytes = change.value.size();
+      if (is_durable_ && !log_.HasRoom(stream_, log_.BytesFor(change))) ++releases_left_out_;
       ApplyRelease(change);
       break;
   }

@@ -161,14 +161,14 @@ Result<Lsn> ClientStore::Write(const StagedRecord& record, std::uint64_t bytes, 
     return OkStatus();
   };
   TP_RETURN_IF_ERROR(advance());
-  auto version = WriteLargeValue(channel_, start, [&]() -> Result<std::string_view> {
+  const auto written = WriteLargeValue(channel_, start, [&]() -> Result<std::string_view> {
     sent = std::exchange(held, {});
     if (!ended) TP_RETURN_IF_ERROR(advance());
     return std::string_view(sent);
   });
-  if (!version.ok()) return version.status();
+  if (!written.ok()) return written.status();
   counts_.Add(OwnerOf(*space_, record.key));
-  return Lsn(*version);
+  return Lsn(written->version());
 }
 
 Status ClientStore::Read(const StagedRecord& record, const Take& take) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/commands/large_value.h"
+#include "cli/commands/receipt.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/staged_file.h"
 #include "cli/record_text.h"
@@ -51,7 +52,11 @@ Result<std::uint64_t> PutLarge(Invocation& run, const v1::Operation& put, ValueS
   if (put.has_ttl_ms()) start.set_ttl_ms(put.ttl_ms());
   start.set_condition(put.condition());
   start.set_version(put.version());
-  return WriteLargeValue(**channel, start, [&] { return value.Next(kLargeValuePartBytes); });
+  const auto written =
+      WriteLargeValue(**channel, start, [&] { return value.Next(kLargeValuePartBytes); });
+  if (!written.ok()) return written.status();
+  TellReceipt(run, written->receipt());
+  return written->version();
 }
 
 Result<std::uint64_t> PutValue(Invocation& run, v1::Operation put, v1::ValueKind kind) {
@@ -269,9 +274,11 @@ std::vector<Verb> DataVerbs() {
         {"--if-absent", "", "only if the key does not exist (else exit code 1)"},
         {"--if-present", "", "only if the key exists (else exit code 3)"},
         {"--if-version", "N", "only if the record has this version (else exit code 1)"},
+        ReceiptOption(),
         LiteralOption(),
         Base64Option()},
        {{"kvctl put default greeting hello", ""},
+        {"kvctl put state step 17 --receipt", "says whether it is on a device yet"},
         {"kvctl put default image @photo.jpg", "a file's content"},
         {"date | kvctl put default now - --ttl 10m", "standard input, gone after ten minutes"},
         {"kvctl put default visits 0 --int --if-absent", "a counter, unless it is there"}},
@@ -292,7 +299,7 @@ std::vector<Verb> DataVerbs() {
        "delete records",
        "A staged file above 64 MiB is deleted by its path like any other.",
        {NamespaceParameter(), {"KEY", "the keys", 1, Parameter::kAnyNumber}},
-       {Base64Option()},
+       {ReceiptOption(), Base64Option()},
        {{"kvctl delete default greeting", ""}, {"kvctl delete default a b c", ""}},
        Delete,
        "rm del remove"},

@@ -4,8 +4,9 @@
 
 namespace tidepool::cli {
 
-Result<std::uint64_t> WriteLargeValue(Channel& channel, const v1::WriteValueRequest::Start& start,
-                                      const std::function<Result<std::string_view>()>& next) {
+Result<v1::WriteValueResponse> WriteLargeValue(
+    Channel& channel, const v1::WriteValueRequest::Start& start,
+    const std::function<Result<std::string_view>()>& next) {
   grpc::ClientContext context;
   channel.PrepareStream(&context);
   StallGuard guard(&context, channel.stall_ms());
@@ -34,7 +35,7 @@ Result<std::uint64_t> WriteLargeValue(Channel& channel, const v1::WriteValueRequ
   const Status end = channel.StreamEnd(writer->Finish(), guard);
   if (!failure.ok()) return failure;
   if (!end.ok()) return end;
-  return response.version();
+  return response;
 }
 
 Status ReadLargeValue(Channel& channel, const v1::ReadValueRequest& request,

@@ -15,9 +15,11 @@ namespace tidepool::cli {
 inline constexpr std::size_t kLargeValuePartBytes = 1024 * 1024;
 
 // `next` gives the parts, at most kLargeValuePartBytes each, and an empty one at the end. Nothing
-// is written unless all arrives. Returns: the new version. Errors: of `next`, and of the service.
-Result<std::uint64_t> WriteLargeValue(Channel& channel, const v1::WriteValueRequest::Start& start,
-                                      const std::function<Result<std::string_view>()>& next);
+// is written unless all arrives. Returns: the new version, with the receipt. Errors: of `next`, and
+// of the service.
+Result<v1::WriteValueResponse> WriteLargeValue(
+    Channel& channel, const v1::WriteValueRequest::Start& start,
+    const std::function<Result<std::string_view>()>& next);
 
 // Calls `take` with each part in order; those before a failure have been taken. Errors: of the
 // service; kDataLoss (the stream ended before the value did).

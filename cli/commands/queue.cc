@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/commands/receipt.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/sdk_client.h"
 #include "cli/record_text.h"
@@ -147,7 +148,10 @@ Status Push(Invocation& run) {
   Pusher pusher{*queue, *priority, {}, {}};
   if (run.args.Has("--ttl")) pusher.options.ttl_ms = *ttl_ms;
   pusher.options.wait = *wait;
+  Receipt receipt;
+  pusher.options.receipt = &receipt;
   const Status status = PushFrom(run.args, &pusher);
+  TellReceipt(run, receipt);
   if (!status.ok() && pusher.ids.empty()) return status;
   run.out.Result({{"pushed", pusher.ids.size()}, {"ids", pusher.ids}},
                  std::to_string(pusher.ids.size()));
@@ -214,6 +218,8 @@ Status Pop(Invocation& run) {
   PopOptions options;
   options.lease = *lease;
   options.wait = *wait;
+  Receipt receipt;
+  options.receipt = &receipt;
   std::uint64_t popped = 0;
   const bool leased = options.lease.count() > 0;
   const bool alone = *limit == 1;
@@ -227,6 +233,7 @@ Status Pop(Invocation& run) {
     }
     if (!batch.ok()) return batch.status();
     for (const ItemBatch::View& item : *batch) PrintItem(run, item, leased, alone);
+    if (!batch->empty()) TellReceipt(run, receipt);
     // What is popped is to be seen, whatever comes then.
     if (!run.out.json()) run.out.Flush();
     popped += batch->size();
@@ -285,11 +292,14 @@ Status EndLeases(Invocation& run, bool ack) {
   const BytesItems& items = ItemsOf(*queue);
   std::size_t done = 0;
   Status status;
+  Receipt receipt;
+  const CallOptions options{.receipt = &receipt};
   while (done < leases.size() && status.ok()) {
     const ItemLease& lease = leases[done];
-    status = ack ? items.Ack(lease) : items.Nack(lease);
+    status = ack ? items.Ack(lease, options) : items.Nack(lease, options);
     if (status.ok()) {
       ++done;
+      TellReceipt(run, receipt);
     } else {
       status =
           Status(status.code(), "lease " + LeaseText(lease) + ": " + std::string(status.what()),
@@ -318,6 +328,7 @@ Verb PushVerb() {
            {"-f,--file", "FILE", "the item is the content of FILE, or, with -, of standard input"},
            {"--ttl", "DURATION", "time to live (default: as the namespace says)"},
            {"-w,--wait", "DURATION", "how long to wait for room"},
+           ReceiptOption(),
            {"--literal", "", "take VALUE as it is, also -"},
            {"--base64", "", "VALUE is given as base64"}},
           {{"kvctl push jobs 'convert a.tif'", ""},
@@ -339,6 +350,7 @@ Verb PopVerb() {
            {"--all", "", "until the queue is empty"},
            {"-l,--lease", "DURATION", "lease the items for so long instead of removing them"},
            {"-w,--wait", "DURATION", "how long to wait for the first item"},
+           ReceiptOption(),
            {"-0,--null", "", "end each item with NUL, for xargs -0"}},
           {{"kvctl pop jobs", ""},
            {"kvctl pop jobs --wait 1h", "waits for an item"},
@@ -369,7 +381,7 @@ std::vector<Verb> QueueVerbs() {
        "A lease that has ended is refused: the item is ready again, or with another consumer. "
        "Stops at the first that is, with exit code 6 if others were acked before.",
        {NamespaceParameter(), lease},
-       {},
+       {ReceiptOption()},
        {{"kvctl ack jobs 17:1", ""}},
        Ack,
        "acknowledge done commit"},
@@ -377,7 +389,7 @@ std::vector<Verb> QueueVerbs() {
        "give items back that were popped under a lease",
        "They are ready again at once, at their old place.",
        {NamespaceParameter(), lease},
-       {},
+       {ReceiptOption()},
        {{"kvctl nack jobs 17:1", ""}},
        Nack,
        "reject release requeue"},

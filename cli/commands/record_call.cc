@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cli/commands/receipt.h"
 #include "cli/record_text.h"
 #include "cli/text.h"
 #include "cli/value_source.h"
@@ -100,9 +101,11 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name,
 }
 
 Result<std::vector<v1::OperationResult>> ExecuteOn(Channel& channel, const std::string& space,
-                                                   std::vector<v1::Operation> operations) {
+                                                   std::vector<v1::Operation> operations,
+                                                   v1::Receipt* receipt) {
   v1::ExecuteRequest request;
   request.set_namespace_(space);
+  request.set_tell_receipt(receipt != nullptr);
   const auto count = operations.size();
   bool changes = false;
   for (v1::Operation& operation : operations) {
@@ -121,18 +124,19 @@ Result<std::vector<v1::OperationResult>> ExecuteOn(Channel& channel, const std::
   if (static_cast<std::size_t>(response.results_size()) != count) {
     return Status(StatusCode::kInternal, "the daemon answered another number of operations");
   }
+  if (receipt != nullptr) *receipt = response.receipt();
   return std::vector<v1::OperationResult>(response.results().begin(), response.results().end());
 }
 
 Result<v1::OperationResult> ExecuteOneOn(Channel& channel, const std::string& space,
-                                         v1::Operation operation) {
+                                         v1::Operation operation, v1::Receipt* receipt) {
   v1::Operation asked;  // Without the value, for the failure's text.
   asked.set_kind(operation.kind());
   asked.set_key(operation.key());
   std::vector<v1::Operation> operations;
   operations.push_back(std::move(operation));
   Result<std::vector<v1::OperationResult>> results =
-      ExecuteOn(channel, space, std::move(operations));
+      ExecuteOn(channel, space, std::move(operations), receipt);
   if (!results.ok()) return results.status();
   v1::OperationResult& result = results->front();
   Status status = StatusOf(result.status(), asked, space);
@@ -144,13 +148,21 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
                                                     std::vector<v1::Operation> operations) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
-  return ExecuteOn(**channel, run.args.Text("NAMESPACE"), std::move(operations));
+  v1::Receipt receipt;
+  auto results = ExecuteOn(**channel, run.args.Text("NAMESPACE"), std::move(operations),
+                           WantsReceipt(run.args) ? &receipt : nullptr);
+  if (results.ok()) TellReceipt(run, receipt);
+  return results;
 }
 
 Result<v1::OperationResult> ExecuteOne(Invocation& run, v1::Operation operation) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
-  return ExecuteOneOn(**channel, run.args.Text("NAMESPACE"), std::move(operation));
+  v1::Receipt receipt;
+  auto result = ExecuteOneOn(**channel, run.args.Text("NAMESPACE"), std::move(operation),
+                             WantsReceipt(run.args) ? &receipt : nullptr);
+  if (result.ok()) TellReceipt(run, receipt);
+  return result;
 }
 
 Status StatusOf(const v1::OperationStatus& status, const v1::Operation& operation,

@@ -40,14 +40,16 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name, 
 Result<v1::ValueKind> KindArgument(const Arguments& args);
 
 // Executes `operations` on `space` and gives one result for each, whatever their statuses. Several
-// threads may use one channel so. Errors: of the call as a whole.
+// threads may use one channel so. `receipt`: where to tell how safe the changes are; null: nowhere.
+// Errors: of the call as a whole.
 Result<std::vector<v1::OperationResult>> ExecuteOn(Channel& channel, const std::string& space,
-                                                   std::vector<v1::Operation> operations);
+                                                   std::vector<v1::Operation> operations,
+                                                   v1::Receipt* receipt = nullptr);
 // One operation; its failure is the call's.
 Result<v1::OperationResult> ExecuteOneOn(Channel& channel, const std::string& space,
-                                         v1::Operation operation);
-// Executes `operations` on NAMESPACE and gives one result for each, whatever their statuses.
-// Errors: of the call as a whole.
+                                         v1::Operation operation, v1::Receipt* receipt = nullptr);
+// Executes `operations` on NAMESPACE, tells their receipt (receipt.h), and gives one result for
+// each, whatever their statuses. Errors: of the call as a whole.
 Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
                                                     std::vector<v1::Operation> operations);
 // One operation; its failure is the call's.

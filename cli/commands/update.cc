@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/commands/receipt.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/staged_file.h"
 #include "cli/record_text.h"
@@ -159,6 +160,7 @@ std::vector<Verb> UpdateVerbs() {
        {NamespaceParameter(), KeyParameter(), {"BY", "what to add (default 1)", 0, 1}},
        {{"--f64", "", "a floating-point counter"},
         {"--if-present", "", "only if the key exists (else exit code 3)"},
+        ReceiptOption(),
         Base64Option()},
        {{"kvctl incr default visits", "prints 1, then 2, ..."},
         {"kvctl incr default visits -5", ""},
@@ -169,7 +171,7 @@ std::vector<Verb> UpdateVerbs() {
        "append bytes to a value",
        "At most 32 KiB at a time, as in the SDK. An absent key is created.",
        {NamespaceParameter(), KeyParameter(), ValueParameter()},
-       {LiteralOption(), Base64Option()},
+       {LiteralOption(), ReceiptOption(), Base64Option()},
        {{"kvctl append default log 'one more line'", ""}},
        Append},
       {"apply",
@@ -183,6 +185,7 @@ std::vector<Verb> UpdateVerbs() {
        {{"--int", "", "the argument is a whole number: its 8 bytes"},
         {"--f64", "", "the argument is a floating-point number: its 8 bytes"},
         LiteralOption(),
+        ReceiptOption(),
         Base64Option()},
        {{"kvctl apply default greeting exchange welcome", "prints what it was"},
         {"kvctl apply default sums add-i64s 5 --int", ""}},
@@ -199,6 +202,7 @@ std::vector<Verb> UpdateVerbs() {
        {{"--int", "", "both are whole numbers of a counter"},
         {"--f64", "", "both are numbers of a floating-point counter"},
         LiteralOption(),
+        ReceiptOption(),
         Base64Option()},
        {{"kvctl cas default leader none alice", ""}, {"kvctl cas default visits 1 0 --int", ""}},
        Cas,
@@ -207,7 +211,7 @@ std::vector<Verb> UpdateVerbs() {
        "let a record expire, or not",
        "",
        {NamespaceParameter(), KeyParameter(), {"DURATION", "from now on, or never"}},
-       {Base64Option()},
+       {ReceiptOption(), Base64Option()},
        {{"kvctl expire default greeting 10m", ""}, {"kvctl expire default greeting never", ""}},
        Expire,
        "persist touch"},

@@ -76,6 +76,7 @@ Status BulkService::WriteLocal(const placement::Namespace& space, std::uint32_t 
   auto outcome = writer->Put(PartitionId(space.id, partition), place.term, put, StepDeadline());
   if (!outcome.ok()) return outcome.status();
   response->set_version(outcome->version.value());
+  ToProto(outcome->receipt, response->mutable_receipt());
   return StatusOf(*outcome, space.name, start.key());
 }
 

@@ -56,6 +56,7 @@ grpc::Status DataService::Put(grpc::ServerContext* call, const v1::PutRequest* r
   const OperationOutcome outcome =
       router_.ExecuteOne(request->namespace_(), *operation, 0, DeadlineOf(*call));
   response->set_version(outcome.version.value());
+  if (request->tell_receipt()) ToProto(outcome.receipt, response->mutable_receipt());
   return convert::ToGrpc(StatusOf(outcome, request->namespace_(), request->key()));
 }
 
@@ -65,6 +66,7 @@ grpc::Status DataService::Delete(grpc::ServerContext* call, const v1::DeleteRequ
       router_.ExecuteOne(request->namespace_(), KeyOperation(wire::Opcode::kDelete, request->key()),
                          0, DeadlineOf(*call));
   response->set_version(outcome.version.value());
+  if (request->tell_receipt()) ToProto(outcome.receipt, response->mutable_receipt());
   return convert::ToGrpc(StatusOf(outcome, request->namespace_(), request->key()));
 }
 
@@ -124,8 +126,13 @@ grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRe
     outcomes =
         router_.Execute(request->namespace_(), operations, kCallValueBytesMax, DeadlineOf(*call));
   }
+  wire::Receipt receipt;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    receipt.Add(outcomes[i].receipt);
     ToProto(outcomes[i], operations[i].opcode, response->add_results());
+  }
+  if (request->tell_receipt() && receipt.level != wire::ReceiptLevel::kNone) {
+    ToProto(receipt, response->mutable_receipt());
   }
   return grpc::Status::OK;
 }

@@ -18,6 +18,9 @@ void ToProto(const wire::Operation& from, v1::Operation* to);
 void ToProto(const OperationOutcome& from, wire::Opcode opcode, v1::OperationResult* to);
 OperationOutcome FromProto(const v1::OperationResult& from, wire::Opcode opcode);
 
+void ToProto(const wire::Receipt& from, v1::Receipt* to);
+wire::Receipt FromProto(const v1::Receipt& from);
+
 // A put of a record, as Bulk loads it. Errors: kInvalidArgument.
 Result<wire::Operation> PutOf(const v1::Record& from);
 

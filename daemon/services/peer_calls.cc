@@ -35,6 +35,7 @@ Status PeerCalls::Start(const placement::Namespace& space, std::uint32_t partiti
   request.mutable_addressed()->set_term(place.term.value());
   request.set_value_bytes_max(value_bytes_max);
   request.set_answer_bytes_max(answer_bytes_max);
+  request.set_tell_receipt(true);
   auto call = std::make_unique<Call>();
   call->tag = tag;
   call->node = "node " + std::to_string(place.node.value()) + " (" + node->host + " " +
@@ -75,8 +76,11 @@ PeerCalls::Outcome PeerCalls::OutcomeOf(const Call& call) {
     return Status(StatusCode::kInternal, "a peer answered another number of operations");
   }
   std::vector<OperationOutcome> outcomes;
+  const wire::Receipt receipt = FromProto(call.response.receipt());
   for (std::size_t i = 0; i < call.opcodes.size(); ++i) {
     outcomes.push_back(FromProto(call.response.results(static_cast<int>(i)), call.opcodes[i]));
+    // All are of one partition.
+    if (outcomes.back().code == StatusCode::kOk) outcomes.back().receipt = receipt;
   }
   return outcomes;
 }

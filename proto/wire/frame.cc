@@ -1,6 +1,28 @@
 #include "proto/wire/frame.h"
 
+#include <algorithm>
+
 namespace tidepool::wire {
+namespace {
+
+// What a MarkStamp has for the age of the mark: 17 minutes. The rest tells the time until 2527.
+constexpr int kMarkAgeBits = 20;
+constexpr std::uint64_t kMarkAgeMax = (1u << kMarkAgeBits) - 1;
+
+}  // namespace
+
+std::uint64_t MarkStamp::Pack() const {
+  const std::uint64_t age_ms = durable_at_ms == 0 ? kMarkAgeMax : at_ms - durable_at_ms;
+  return at_ms << kMarkAgeBits | std::min(age_ms, kMarkAgeMax);
+}
+
+MarkStamp MarkStamp::Unpack(std::uint64_t packed) {
+  MarkStamp stamp;
+  stamp.at_ms = packed >> kMarkAgeBits;
+  const std::uint64_t age_ms = packed & kMarkAgeMax;
+  if (age_ms < kMarkAgeMax && age_ms <= stamp.at_ms) stamp.durable_at_ms = stamp.at_ms - age_ms;
+  return stamp;
+}
 
 Status DecodeHeader(Bytes frame, FrameHeader* header) {
   if (frame.size() < limits::kFrameHeaderBytes || frame.size() > limits::kFrameBytesMax) {

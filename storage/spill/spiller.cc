@@ -156,7 +156,8 @@ bool Spiller::IsWritten(const Segment& segment) {
 
 void Spiller::Offer(std::uint32_t segment) {
   const Segment& full = log_.segments()[segment];
-  (IsWritten(full) ? cached_ : offered_).push_back({segment, full.number});
+  const bool relocated = full.stream == Stream::kSpillRelocated;
+  (IsWritten(full) ? cached_ : relocated ? relocated_ : offered_).push_back({segment, full.number});
 }
 
 // An extent that was changed since is in both lists, and belongs to one.
@@ -168,15 +169,21 @@ bool Spiller::IsStale(const Offered& offered, bool written) const {
 }
 
 void Spiller::DropStale() {
-  while (!offered_.empty() && IsStale(offered_.front(), false)) offered_.pop_front();
-  while (!cached_.empty() && IsStale(cached_.front(), true)) cached_.pop_front();
+  const auto drop = [this](std::deque<Offered>& from, bool written) {
+    while (!from.empty() && IsStale(from.front(), written)) from.pop_front();
+  };
+  drop(offered_, false);
+  drop(relocated_, false);
+  drop(cached_, true);
 }
 
 bool Spiller::MakesRoom() const {
-  if (volume_.leaving() > 0 || durable_.IsWriting()) return true;
+  if (volume_.leaving() > 0 || durable_.IsWriting() || compactor_.WinsMemory()) return true;
+  if (FindCached() != cached_.end()) return true;
+  const bool slots_come = !broken_ && !nothing_returns_ && !compactor_.starves();
   const auto lives = [this](const Offered& each) { return !IsStale(each, false); };
-  return FindCached() != cached_.end() ||
-         (HasSlots() && std::any_of(offered_.begin(), offered_.end(), lives));
+  return (HasSlots() || slots_come) && (std::any_of(offered_.begin(), offered_.end(), lives) ||
+                                        std::any_of(relocated_.begin(), relocated_.end(), lives));
 }
 
 // The first that can go. An extent that came back may have taken the last slots by what was written
@@ -202,21 +209,40 @@ std::uint64_t Spiller::SlotsKept() const {
 
 bool Spiller::HasSlots() const { return !broken_ && volume_.slots_free() > SlotsKept(); }
 
-// The oldest, of those that can go. False: nothing, or nothing now.
+// What died while it was in DRAM is not written: an eighth less is worth the copy of the rest.
+// Once; what found no memory for that leaves as it is.
+bool Spiller::IsWorthCompacting(const Segment& segment) const {
+  return !segment.extent && segment.pins == 0 && segment.compacted_to == 0 &&
+         log_.WinnableBytes(segment) >= log_.segment_bytes() / 8;
+}
+
+// False: not now.
+bool Spiller::LeaveOffered() {
+  std::deque<Offered>& from = relocated_.empty() ? offered_ : relocated_;
+  if (IsWorthCompacting(log_.segments()[from.front().segment])) {
+    if (compactor_.has_victim()) return false;  // It goes on, or finds no memory, and is none.
+    compactor_.Begin(Remove(from, from.begin()));
+    return true;
+  }
+  return writes_ < kWritesMax && Leave(Remove(from, from.begin()));
+}
+
+// The oldest, of those that can go; but what was relocated before all others: it is older than its
+// segment, and what is new is likelier to die before it must be written. False: nothing, or nothing
+// now.
 bool Spiller::BeginOne() {
   const std::uint64_t coming = writes_ + written_.size();
   const std::uint64_t returning = returning_.empty() ? 0 : returning_.front()->extents.size();
   if (log_.memory().BlocksAvailable() + coming >= BlocksWanted() + returning) return false;
   DropStale();
   const auto cached = FindCached();
-  const bool older =
-      !offered_.empty() && (cached == cached_.end() || offered_.front().number < cached->number);
-  if (older && HasSlots()) return writes_ < kWritesMax && Leave(Remove(offered_, offered_.begin()));
+  const bool any = !relocated_.empty() || !offered_.empty();
+  const bool older = !relocated_.empty() ||
+                     (any && (cached == cached_.end() || offered_.front().number < cached->number));
+  if (older && HasSlots()) return LeaveOffered();
   if (cached != cached_.end() && Leave(Remove(cached_, cached))) return true;
   // Those of the cache are none, or pinned by who reads slowly.
-  const bool writes = returning > 0 || HasSlots();
-  return writes && !offered_.empty() && writes_ < kWritesMax &&
-         Leave(Remove(offered_, offered_.begin()));
+  return any && (returning > 0 || HasSlots()) && LeaveOffered();
 }
 
 std::uint32_t Spiller::Remove(std::deque<Offered>& offered,

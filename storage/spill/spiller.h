@@ -46,9 +46,12 @@ inline std::uint32_t UpToBlock(std::uint64_t bytes) {
 // Owner core only. Never waits for a device: what is under way goes on in Poll.
 //
 // Segments leave in the order in which they were filled, those of the read cache among them, while
-// fewer blocks are free than a sixteenth of the node's memory (at most 64, 128 MiB). A record that
-// was read since it came gets a second chance: a copy in the youngest segment of the read cache. A
-// write that fails ends spilling for good: the segment stays in DRAM, and reads go on.
+// fewer blocks are free than a sixteenth of the node's memory (at most 64, 128 MiB). What is dead
+// in one is not written: it is compacted in DRAM first, and what compaction has moved leaves before
+// all else (two-level cleaning: Rumble, Kejriwal and Ousterhout, Log-structured memory for
+// DRAM-based storage, FAST 2014). A record that was read since it came gets a second chance: a copy
+// in the youngest segment of the read cache. A write that fails ends spilling for good: the segment
+// stays in DRAM, and reads go on.
 class Spiller final : public SpillTarget {
  public:
   // All must outlive it. The volume's slots are of the log's segment size.
@@ -127,6 +130,8 @@ class Spiller final : public SpillTarget {
   std::uint64_t BlocksWanted() const;
   std::uint64_t SlotsKept() const;
   bool BeginOne();
+  bool IsWorthCompacting(const Segment& segment) const;
+  bool LeaveOffered();
   std::deque<Offered>::const_iterator FindCached() const;
   static std::uint32_t Remove(std::deque<Offered>& offered, std::deque<Offered>::const_iterator at);
   bool Leave(std::uint32_t segment);
@@ -173,7 +178,8 @@ class Spiller final : public SpillTarget {
   std::uint32_t extent_reads_ = 0;        // Under way.
   std::uint64_t returning_since_ms_ = 0;  // The first one waits for memory; 0: it does not.
 
-  std::deque<Offered> offered_;  // To be written.
+  std::deque<Offered> relocated_;  // To be written, these first;
+  std::deque<Offered> offered_;    // and then these.
   // Need not be: of the read cache, extents that came back, durable ones, which are there already.
   std::deque<Offered> cached_;
   Walk freezing_;                      // On its way out: its records get their checksums first.
@@ -182,6 +188,8 @@ class Spiller final : public SpillTarget {
   Walk keeping_;  // The first of them, or one of the cache: what was read since gets a copy.
   std::vector<std::uint32_t> leaving_;  // That is done; views of them are in use.
   std::uint32_t returns_ = 0;           // Under way.
+  // Slots are short, and no segment is dead enough, or there was no memory to read one into.
+  bool nothing_returns_ = false;
   std::uint32_t choose_from_ = 1;
   std::uint64_t oldest_not_before_ms_ = 0;
   bool broken_ = false;  // A write has failed.

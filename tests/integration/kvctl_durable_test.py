@@ -75,6 +75,40 @@ class Durable(kvctl_support.KvctlTest):
         self.assertEqual(self.describe("ledger")["losses"], [])
         self.good("stop")
 
+    def test_a_change_says_how_safe_it_is(self):
+        self.start()
+        large = os.path.join(self.device, "large")
+        with open(large, "wb") as file:
+            file.write(b"x" * (2 << 20))
+        levels = {"volatile": ("memory", b"goes with its daemon"),
+                  "async": ("next-mark", b"from the next mark on"),
+                  "sync": ("device", b"on the device")}
+        for durability, (level, text) in levels.items():
+            self.good("namespace", "create", durability, "--durability", durability)
+            put = self.kvctl("put", durability, "k", "v", "--receipt")
+            self.assertEqual((put.code, put.out), (0, b""), put)
+            self.assertIn(text, put.err)
+            self.assertNotIn(text, self.kvctl("put", durability, "k", "v").err)
+            self.good("namespace", "create", "q-" + durability, "--kind", "queue",
+                      "--durability", durability)
+            for change in (("put", durability, "large", "@" + large),
+                           ("incr", durability, "n"),
+                           ("append", durability, "k", "w"),
+                           ("cas", durability, "k", "vw", "v"),
+                           ("expire", durability, "k", "1h"),
+                           ("apply", durability, "k", "exchange", "w"),
+                           ("delete", durability, "k", "n"),
+                           ("push", "q-" + durability, "a", "b"),
+                           ("pop", "q-" + durability),
+                           ("pop", "q-" + durability, "--lease", "1m")):
+                result = json.loads(self.good(*change, "--receipt", "--json"))["result"]
+                self.assertEqual(result["receipt"]["level"], level, change)
+                self.assertGreater(result["receipt"]["answered_at_ms"], 0, change)
+            lease = result["items"][0]["lease"]
+            result = json.loads(self.good("ack", "q-" + durability, lease, "--receipt", "--json"))
+            self.assertEqual(result["result"]["receipt"]["level"], level)
+        self.good("stop", "--discard")
+
     def test_queues_and_ranges_survive_a_kill(self):
         self.start()
         self.good("namespace", "create", "jobs", "--kind", "queue", "--durability", "sync")

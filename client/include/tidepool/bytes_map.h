@@ -18,6 +18,7 @@
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
 #include "tidepool/promise.h"
+#include "tidepool/receipt.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"
 
@@ -39,6 +40,7 @@ struct CallOptions {
   // for each 50 MB that the call itself carries.
   std::chrono::milliseconds timeout{0};
   Promise promise = Promise::kNone;  // Beside those of the handle.
+  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
 enum class PutCondition : std::uint8_t {
@@ -57,11 +59,13 @@ struct PutOptions {
   ValueKind kind = ValueKind::kBytes;
   std::chrono::milliseconds timeout{0};
   Promise promise = Promise::kNone;  // Beside those of the handle.
+  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
 struct DeleteOptions {
   Version if_version = 0;  // 0: whatever the version is.
   std::chrono::milliseconds timeout{0};
+  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
 struct KeyValue {

@@ -41,6 +41,7 @@ struct PushOptions {
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
   // Beside those of the handle: kPushOnly. It buys nothing, see promise.h.
   Promise promise = Promise::kNone;
+  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
 struct PopOptions {
@@ -54,6 +55,7 @@ struct PopOptions {
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
   // Beside those of the handle: kPopOnly. See promise.h.
   Promise promise = Promise::kNone;
+  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
 // Names one delivery of one item, for Ack and Nack. Plain data: another process may ack.

@@ -38,6 +38,8 @@ class TIDEPOOL_API CallRef {
   void Then(std::function<void(CallRef)> next) &&;
 
  private:
+  bool WaitForIt(TimePoint until) const;
+
   Call* call_ = nullptr;
 };
 

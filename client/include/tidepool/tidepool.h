@@ -27,5 +27,6 @@
 #include "tidepool/priority_queue.h"
 #include "tidepool/promise.h"
 #include "tidepool/queue.h"
+#include "tidepool/receipt.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"

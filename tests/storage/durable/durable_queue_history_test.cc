@@ -77,13 +77,18 @@ class QueueHistory {
       if (Below(2) == 0) node_.device->PowerOffAfterWrites(Below(60));
       for (std::uint64_t i = 0; i < steps && !node_.device->powered_off(); ++i) Step();
       durable_ = node_.core->durable_position();
+      NoteLeftOut();
       Crash();
       Recover();
+      if (left_out) return;
     }
     node_.core->CheckInvariants();
   }
 
   int crashes = 0;
+  // A lease has ended that found no room in the log to say so: after the crash the item is leased
+  // again, which the model does not know. Ends the history.
+  bool left_out = false;
 
  private:
   static DurableNodeOptions Options(std::uint64_t seed, std::mt19937_64& random) {
@@ -96,7 +101,7 @@ class QueueHistory {
     options.ring_bytes = 4096 * (3 + random() % 6);
     options.core.mark_interval_ms = 100;
     options.core.victim_sample_segments = 4 + random() % 64;
-    // The end of a lease that finds no room is not noted, which the model does not know.
+    // Else there is often no room for the end of a lease, and so nothing to compare (left_out).
     if (HasLarge(seed)) options.slots += 100;
     if (HasLarge(seed)) options.blocks += 64;
     return options;
@@ -118,6 +123,9 @@ class QueueHistory {
   void Crash() {
     ++crashes;
     node_.Crash();
+  }
+  void NoteLeftOut() {
+    for (int i = 0; i < kQueues; ++i) left_out = left_out || QueueOf(i).releases_left_out() > 0;
   }
   // From here on what there is now is all that is known.
   void Forget() {
@@ -385,10 +393,12 @@ class QueueHistory {
     const std::string async = Shown(0);
     const std::string sync = Shown(kSyncQueue);
     verifying_ = false;
+    NoteLeftOut();
     if (node_.device->powered_off()) {
       Crash();
       return Recover();
     }
+    if (left_out) return;
     INFO("seed " << seed_ << ", found " << async << " and " << sync);
     std::string expected;
     const Content* at_mark = nullptr;
@@ -455,13 +465,16 @@ TEST_CASE("AfterEachCrashQueuesAreAsTheyWere") {
   const log::Level level = log::GetLevel();
   log::SetLevel(log::Level::kOff);  // Each crash is an error of the device.
   int crashes = 0;
+  int ended_early = 0;
   for (int i = 0; i < histories; ++i) {
     INFO("TP_TEST_SEED=" << first + static_cast<std::uint64_t>(i));
     QueueHistory history(first + static_cast<std::uint64_t>(i));
     history.Run();
     crashes += history.crashes;
+    ended_early += history.left_out ? 1 : 0;
   }
   log::SetLevel(level);
+  CHECK(ended_early <= 1 + histories / 200);
   std::cout << crashes << " crashes\n";
 }
 
