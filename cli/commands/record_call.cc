@@ -1,5 +1,6 @@
 #include "cli/commands/record_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/commands/receipt.h"
@@ -148,20 +149,25 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
                                                     std::vector<v1::Operation> operations) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
+  // A look at staged files around a change tells nothing of it.
+  const bool changes =
+      std::any_of(operations.begin(), operations.end(),
+                  [](const v1::Operation& operation) { return Changes(operation.kind()); });
   v1::Receipt receipt;
-  auto results = ExecuteOn(**channel, run.args.Text("NAMESPACE"), std::move(operations),
-                           WantsReceipt(run.args) ? &receipt : nullptr);
-  if (results.ok()) TellReceipt(run, receipt);
+  v1::Receipt* const told = changes && WantsReceipt(run.args) ? &receipt : nullptr;
+  auto results = ExecuteOn(**channel, run.args.Text("NAMESPACE"), std::move(operations), told);
+  if (results.ok() && told != nullptr) TellReceipt(run, receipt);
   return results;
 }
 
 Result<v1::OperationResult> ExecuteOne(Invocation& run, v1::Operation operation) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
+  const bool tells = Changes(operation.kind()) && WantsReceipt(run.args);
   v1::Receipt receipt;
   auto result = ExecuteOneOn(**channel, run.args.Text("NAMESPACE"), std::move(operation),
-                             WantsReceipt(run.args) ? &receipt : nullptr);
-  if (result.ok()) TellReceipt(run, receipt);
+                             tells ? &receipt : nullptr);
+  if (result.ok() && tells) TellReceipt(run, receipt);
   return result;
 }
 
