@@ -25,6 +25,8 @@ class Arguments {
   // `values` has an entry for each row; nullopt: not given.
   explicit Arguments(Values values) : values_(std::move(values)) {}
 
+  // Whether the verb has such a row at all.
+  bool Knows(std::string_view name) const { return values_.contains(name); }
   bool Has(std::string_view name) const { return Find(name).has_value(); }
   // "" if it was not given, or without a value.
   const std::string& Text(std::string_view name) const;

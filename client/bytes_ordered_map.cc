@@ -34,9 +34,12 @@ Result<ScanPage> TakePage(CallRef call) {
   if (operation.number > answer.size()) return malformed;
   Bytes listed_bytes = answer.first(answer.size() - operation.number);
   std::vector<Record> records;
+  std::uint64_t unreadable = 0;
   wire::ListedRecord listed;
   while (!listed_bytes.empty()) {
     TP_RETURN_IF_ERROR(wire::TakeRecord(&listed_bytes, &listed));
+    unreadable += listed.unreadable;
+    if (listed.unreadable > 0) continue;
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
                        listed.version.value(), listed.expiry_ms});
@@ -45,14 +48,18 @@ Result<ScanPage> TakePage(CallRef call) {
   if (!records.empty()) last = records.back().key;
   auto left = internal::RestOf(operation, answer.last(operation.number), last);
   if (!left.ok()) return left.status();
-  return ScanPage(std::move(call), std::move(records), *std::move(left));
+  return ScanPage(std::move(call), std::move(records), *std::move(left), unreadable);
 }
 
 Result<Entry> OneOf(const BytesOrderedMap& map, const KeyRange& range, bool reverse,
                     const CallOptions& options) {
   ScanIterator scan =
       map.NewScan(range, {.reverse = reverse, .limit = 1, .timeout = options.timeout});
-  if (!scan.Next()) {
+  const bool any = scan.Next();
+  if (scan.unreadable() > 0) {
+    return internal::UnreadableStatus(scan.unreadable(), map.space().name());
+  }
+  if (!any) {
     if (!scan.status().ok()) return scan.status();
     return Status(StatusCode::kNotFound,
                   "no key in this range of namespace '" + map.space().name() + "'");
@@ -127,6 +134,7 @@ bool ScanIterator::NextPage() {
       return false;
     }
     page_ = *std::move(page);
+    unreadable_ += page_.unreadable();
     index_ = 0;
     const std::uint64_t used = given_ + page_.records().size();
     if (page_.rest().has_value() && (options_.limit == 0 || used < options_.limit)) {
@@ -146,6 +154,9 @@ bool ScanIterator::Next() {
     --given_;
     // Deleted between the page and now: as if it had gone before.
     if (fetched.code() != StatusCode::kNotFound) status_ = fetched;
+  }
+  if (status_.ok() && unreadable_ > 0) {
+    status_ = internal::UnreadableStatus(unreadable_, map_.space().name());
   }
   return false;
 }

@@ -1,5 +1,6 @@
 // Iteration: pages, and records one by one.
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -77,9 +78,12 @@ Result<Page> TakePage(CallRef call) {
     if (operation.number > rest.size()) return Malformed();
     rest = rest.first(rest.size() - operation.number);
   }
+  std::uint64_t unreadable = 0;
   wire::ListedRecord listed;
   while (!rest.empty()) {
     TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    unreadable += listed.unreadable;
+    if (listed.unreadable > 0) continue;
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
                        listed.version.value(), listed.expiry_ms});
@@ -89,10 +93,10 @@ Result<Page> TakePage(CallRef call) {
     if (!records.empty()) last = records.back().key;
     auto next = AfterOrdered(operation, last);
     if (!next.ok()) return next.status();
-    return Page(std::move(call), std::move(records), *std::move(next));
+    return Page(std::move(call), std::move(records), *std::move(next), unreadable);
   }
   const Cursor next = After(operation);
-  return Page(std::move(call), std::move(records), next);
+  return Page(std::move(call), std::move(records), next, unreadable);
 }
 
 CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOptions& options,
@@ -125,6 +129,17 @@ CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOpti
 
 }  // namespace
 
+namespace internal {
+
+Status UnreadableStatus(std::uint64_t unreadable, std::string_view space) {
+  return Status(StatusCode::kDataLoss,
+                std::to_string(unreadable) + (unreadable == 1 ? " record" : " records") +
+                    " of namespace '" + std::string(space) + "' cannot be read from the device",
+                "put or delete the keys that you miss");
+}
+
+}  // namespace internal
+
 Result<Page> BytesMap::Iterate(const Cursor& from, const IterateOptions& options) const {
   return TakePage(StartPage(space_, from, options, Mode::kSync));
 }
@@ -142,7 +157,12 @@ Iterator::Iterator(const BytesMap& map, const IterateOptions& options, const Cur
 
 bool Iterator::NextPage() {
   while (index_ >= page_.records().size()) {
-    if (page_.next().at_end) return false;
+    if (page_.next().at_end) {
+      if (unreadable_ > 0) {
+        status_ = internal::UnreadableStatus(unreadable_, map_.space().name());
+      }
+      return false;
+    }
     page_start_ = page_.next();
     Result<Page> page = ahead_.valid() ? ahead_.Wait() : map_.Iterate(page_start_, options_);
     if (!page.ok()) {
@@ -150,6 +170,7 @@ bool Iterator::NextPage() {
       return false;
     }
     page_ = *std::move(page);
+    unreadable_ += page_.unreadable();
     index_ = 0;
     if (!page_.next().at_end) ahead_ = map_.IterateAsync(page_.next(), options_);
   }

@@ -201,7 +201,8 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
   const std::uint64_t records_max =
       operation.get(Argument::kOperand) == 0 ? ~0ull : operation.get(Argument::kOperand);
   std::byte* at = context.scratch.data();
-  std::byte* const end = at + context.scratch.size();
+  const std::size_t kept = std::min(context.scratch.size(), wire::kUnreadableEntryBytes);
+  std::byte* const end = at + (context.scratch.size() - kept);  // For what cannot be read.
   absl::InlinedVector<std::byte*, 64> ends;  // Behind each record, since some may be thrown away.
   bool no_room = false;                      // Not even for one record.
   const auto visit = [&](const storage::RecordView& record) {
@@ -226,8 +227,13 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
     reply->answer.value = AsBytes("no room for one record in the answer; allow 60 KiB");
     return;
   }
-  const std::byte* last = result.records == 0 ? context.scratch.data()
-                                              : ends[static_cast<std::size_t>(result.records) - 1];
+  std::byte* last = result.records == 0 ? context.scratch.data()
+                                        : ends[static_cast<std::size_t>(result.records) - 1];
+  if (result.unreadable > 0) {
+    wire::ListedRecord unreadable;
+    unreadable.unreadable = static_cast<std::uint32_t>(result.unreadable);
+    last = wire::AppendRecord(unreadable, last);
+  }
   reply->answer.value =
       Bytes(context.scratch.data(), static_cast<std::size_t>(last - context.scratch.data()));
 }

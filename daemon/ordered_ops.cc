@@ -77,13 +77,14 @@ bool ClipDownwards(const OperationContext& context, const storage::KeyRange& ask
   return true;
 }
 
-// Fills an answer with records, and keeps a byte to say that there are more.
+// Fills an answer with records, and keeps a byte to say that there are more, and room to say how
+// many cannot be read.
 class Lister {
  public:
   Lister(MutableBytes room, bool keys_only)
       : begin_(room.data()),
         at_(room.data()),
-        end_(room.data() + room.size() - (room.empty() ? 0 : 1)),
+        end_(room.data() + room.size() - std::min(room.size(), kRoomKept)),
         keys_only_(keys_only) {}
 
   // False: no room, and nothing changed.
@@ -93,18 +94,26 @@ class Lister {
     if (listed.bytes() > left()) return false;
     const std::size_t value_bytes = listed.value_omitted ? 0 : listed.value.size();
     at_ = wire::AppendRecord(listed, at_);
+    lists_ = true;
     last_key_ = Bytes(at_ - value_bytes - listed.key.size(), listed.key.size());
     return true;
+  }
+
+  // The last entry of the list.
+  void AddUnreadable(std::uint64_t count) {
+    if (count == 0 || at_ + wire::kUnreadableEntryBytes > end_ + kRoomKept - 1) return;
+    wire::ListedRecord unreadable;
+    unreadable.unreadable = static_cast<std::uint32_t>(count);
+    at_ = wire::AppendRecord(unreadable, at_);
   }
 
   // Appends where to go on: behind `last`, or, if that finds no room, behind what is listed, which
   // passes the same expired records again. False if there is neither.
   bool AppendRest(Bytes last) {
     RangeRest rest{RangeRest::Kind::kBehindKey, last};
-    const bool lists = at_ != begin_;
-    if (lists && (AsText(last) == AsText(last_key_) || rest.bytes() > left() + 1)) {
+    if (lists_ && (AsText(last) == AsText(last_key_) || rest.bytes() > left() + 1)) {
       rest = {RangeRest::Kind::kBehindListed, {}};
-    } else if (!lists && rest.bytes() > left()) {
+    } else if (!lists_ && rest.bytes() > left()) {
       return false;
     }
     rest_bytes_ = rest.bytes();
@@ -117,7 +126,7 @@ class Lister {
   bool AppendBeyond(RangeRest rest) {
     if (rest.kind == RangeRest::Kind::kDone) return true;
     if (rest.bytes() > left() + 1) {
-      if (at_ == begin_) return false;
+      if (!lists_) return false;
       rest = {RangeRest::Kind::kBehindListed, {}};
     }
     rest_bytes_ = rest.bytes();
@@ -129,12 +138,15 @@ class Lister {
   std::size_t rest_bytes() const { return rest_bytes_; }
 
  private:
-  std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
+  static constexpr std::size_t kRoomKept = 1 + wire::kUnreadableEntryBytes;
+
+  std::size_t left() const { return at_ < end_ ? static_cast<std::size_t>(end_ - at_) : 0; }
 
   std::byte* const begin_;
   std::byte* at_;
   std::byte* const end_;
   const bool keys_only_;
+  bool lists_ = false;
   Bytes last_key_;
   std::size_t rest_bytes_ = 0;
 };
@@ -158,6 +170,7 @@ void HandleScan(const OperationContext& context, Reply* reply) {
       options, context.now_ms,
       [&lister](const storage::RecordView& record) { return lister.Add(record); });
   if (context.store.blocked()) return;
+  lister.AddUnreadable(progress.unreadable);
   const bool told = progress.done ? lister.AppendBeyond(part.beyond)
                                   : progress.last.has_value() && lister.AppendRest(*progress.last);
   if (!told) {

@@ -173,6 +173,10 @@ bool RangeSource::CopySlice(storage::Partition& partition) {
     if (store_.TakeLost() != StatusCode::kOk) Fail();
     return false;
   }
+  if (progress.unreadable > 0) {
+    Fail();  // It would be lost unsaid where it goes.
+    return false;
+  }
   move_->records.fetch_add(records, std::memory_order_relaxed);
   if (progress.done) {
     copied_up_to_.reset();
@@ -217,7 +221,7 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
   options.range.begin = AsBytes(key);
   options.range.end = AsBytes(behind);
   bool is_large = false;
-  (void)partition.ordered().Scan(options, store_.NowMs(), [&](const storage::RecordView& record) {
+  const auto look = [&](const storage::RecordView& record) {
     if (record.extent == nullptr) return true;
     is_large = true;
     if (!partition.ordered().IsReadable(record)) return false;
@@ -234,7 +238,8 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
     large.reader = storage::ValueReader::Pin(partition.store(), stored);
     sending_ = std::move(large);
     return true;
-  });
+  };
+  if (partition.ordered().Scan(options, store_.NowMs(), look).unreadable > 0) Fail();
   if (store_.blocked() && !is_large) store_.SkipWanted();  // What is not in DRAM is a small one.
   if (store_.blocked()) {
     large_.insert(key);

@@ -79,6 +79,9 @@ struct RecordView {
 struct IterateResult {
   std::uint64_t cursor = 0;   // Where to go on; meaningless when done.
   std::uint64_t records = 0;  // Accepted by the visitor and counted: what the cursor has passed.
+  // Passed, too, but nobody knows what they are: records on a device that cannot be read. Those
+  // that come with a cursor in the middle of their bucket were counted before.
+  std::uint64_t unreadable = 0;
   bool done = false;
 };
 
@@ -287,7 +290,9 @@ class HashStore : public Store {
   HashOutcome DeleteFound(Bytes key, std::uint64_t hash, Lsn if_version, bool take,
                           std::uint64_t now_ms);
   // False: some of it must be fetched first.
-  bool CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms);
+  bool CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms,
+                    std::uint64_t* unreadable);
+  bool BeginsBucket(std::uint64_t position) const;
   void WantAhead(std::uint64_t position);
 
   // Decided, looked up, and room is made: gives it its version and applies it.

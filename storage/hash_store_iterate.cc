@@ -16,10 +16,15 @@ constexpr std::uint64_t kBucketsAhead = 64;
 
 }  // namespace
 
-bool HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms) {
+bool HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::uint64_t now_ms,
+                             std::uint64_t* unreadable) {
   visits_.clear();
   bool complete = true;
   index_.VisitChain(bucket, [&](std::uint64_t location) {
+    if (log_.IsUnreadable(location)) [[unlikely]] {
+      ++*unreadable;
+      return;
+    }
     std::uint64_t hash = 0;
     if (!FetchHashAt(location, &hash)) {
       complete = false;
@@ -35,6 +40,13 @@ bool HashStore::CollectChain(std::uint64_t bucket, std::uint64_t cursor, std::ui
   std::sort(visits_.begin(), visits_.end(),
             [](const Visit& a, const Visit& b) { return a.position < b.position; });
   return true;
+}
+
+bool HashStore::BeginsBucket(std::uint64_t position) const {
+  if (position == 0) return true;
+  std::uint64_t next = 0;
+  (void)index_.BucketOfPosition(position - 1, &next);
+  return next == position;
 }
 
 // What the walk will meet next, so that it is read together.
@@ -75,7 +87,8 @@ IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max
   while (result.records < records_max && steps_left-- != 0) {
     std::uint64_t next = 0;
     const std::uint64_t bucket = index_.BucketOfPosition(result.cursor, &next);
-    if (!CollectChain(bucket, result.cursor, now_ms)) {
+    std::uint64_t unreadable = 0;
+    if (!CollectChain(bucket, result.cursor, now_ms, &unreadable)) {
       // What was passed before stands; the next call begins here.
       if (result.cursor != cursor) {
         log_.Unblock();
@@ -84,6 +97,7 @@ IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max
       }
       return result;
     }
+    if (unreadable > 0 && BeginsBucket(result.cursor)) result.unreadable += unreadable;
     for (std::size_t i = 0; i < visits_.size();) {
       if (result.records >= records_max) {
         result.cursor = visits_[i].position;

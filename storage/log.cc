@@ -354,6 +354,18 @@ RecordHeader* Log::LookFetched(std::uint64_t location) {
   return nullptr;
 }
 
+bool Log::IsUnreadable(std::uint64_t location) const {
+  if (fetched_ == nullptr || segments_.Find(location) != nullptr) return false;
+  const FetchedRecords::Record* found = fetched_->Find(location);
+  return found != nullptr && found->record == nullptr;
+}
+
+bool Log::meets_unreadable() const {
+  return fetched_ != nullptr &&
+         std::any_of(fetched_->records().begin(), fetched_->records().end(),
+                     [](const FetchedRecords::Record& each) { return each.record == nullptr; });
+}
+
 void Log::Want(std::uint64_t location) {
   if (std::find(wanted_.begin(), wanted_.end(), location) == wanted_.end()) {
     wanted_.push_back(location);

@@ -121,6 +121,10 @@ class Log {
   const std::vector<std::uint64_t>& wanted() const { return wanted_; }
   // What FetchedScope has set up; null: nothing.
   const FetchedRecords* fetched() const { return fetched_; }
+  // Fetched for the present operation, and it cannot be read: a walk passes it, and counts it.
+  bool IsUnreadable(std::uint64_t location) const;
+  // Some of what was fetched is.
+  bool meets_unreadable() const;
   // Before an operation, where others may have run since something was fetched.
   void BeginRun() const {
     if (fetched_ != nullptr) [[unlikely]]

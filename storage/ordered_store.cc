@@ -86,8 +86,9 @@ struct OrderedStore::Run {
 struct OrderedStore::ScanState {
   std::uint64_t records = 0;
   std::uint64_t expired_left = kRecordsPerCallMax;
+  std::uint64_t unreadable = 0;
   std::uint64_t passed = 0;  // Location of the last one; 0: none.
-  TreeIndex::Place place;    // The same, for keys only.
+  TreeIndex::Place place;    // The same, where places are collected.
 
   void Pass(const Run& run, std::size_t i) {
     passed = run.entries[i].location;
@@ -95,12 +96,17 @@ struct OrderedStore::ScanState {
   }
 };
 
+// Keys are not taken from records.
+bool OrderedStore::NeedsPlaces(const ScanOptions& options) const {
+  return options.keys_only || log_.meets_unreadable();
+}
+
 void OrderedStore::Collect(const ScanOptions& options, TreeIndex::Place* from,
                            std::uint64_t records_max, Run* run) const {
   const std::span<TreeIndex::Entry> wanted =
       std::span(run->entries).first(std::min<std::uint64_t>(records_max, kRun));
   const Bytes* end = options.range.end.has_value() ? &*options.range.end : nullptr;
-  TreeIndex::Place* places = options.keys_only ? run->places : nullptr;
+  TreeIndex::Place* places = NeedsPlaces(options) ? run->places : nullptr;
   run->count = options.reverse ? tree_.CollectDown(from, options.range.begin, wanted, places)
                                : tree_.CollectUp(from, end, wanted, places);
 }
@@ -134,6 +140,13 @@ bool OrderedStore::Show(const Run& run, bool keys_only, std::uint64_t now_ms,
     const RecordHeader* record = nullptr;
     if (!keys_only || entry.marked) {
       record = log_.Look(entry.location);
+      if (record == nullptr && log_.lost() != StatusCode::kOk) {
+        log_.Unblock();
+        state->Pass(run, i);
+        ++state->unreadable;
+        if (--state->expired_left == 0) return false;
+        continue;
+      }
       if (record == nullptr) [[unlikely]] {
         WantRun(run, i + 1, keys_only);
         return false;
@@ -180,12 +193,13 @@ RangeProgress OrderedStore::Scan(const ScanOptions& asked, std::uint64_t now_ms,
   }
   RangeProgress progress;
   progress.records = state.records;
+  progress.unreadable = state.unreadable;
   progress.done = goes_on && !at.valid();
   if (state.passed == 0) return progress;
   if (log_.blocked()) [[unlikely]]
     log_.Unblock();  // What was passed before stands; the next call begins here.
-  progress.last = options.keys_only ? tree_.KeyOf(state.place, &last_key_)
-                                    : Log::KeyOf(*log_.Peek(state.passed));
+  progress.last = NeedsPlaces(options) ? tree_.KeyOf(state.place, &last_key_)
+                                       : Log::KeyOf(*log_.Peek(state.passed));
   return progress;
 }
 
@@ -206,6 +220,8 @@ RangeProgress OrderedStore::CountRange(const KeyRange& range, std::uint64_t now_
             return true;
           }
           const RecordHeader* record = log_.Look(entry.location);
+          if (log_.lost() != StatusCode::kOk)
+            log_.Unblock();  // It counts: it may not have expired.
           return record == nullptr || log_.ExpiryOf(*record) > now_ms;
         });
     if (log_.blocked()) [[unlikely]] {

@@ -33,7 +33,9 @@ struct ScanOptions {
 // or BackgroundSlice.
 struct RangeProgress {
   std::uint64_t records = 0;  // Accepted, counted or erased.
-  bool done = false;          // The range is through.
+  // Scan: passed as well, but they are on a device and cannot be read.
+  std::uint64_t unreadable = 0;
+  bool done = false;  // The range is through.
   // The last key passed. To go on, upwards: begin = last with after_begin; downwards: end = last.
   // None: nothing was passed, ask for the same range again.
   std::optional<Bytes> last;
@@ -110,6 +112,7 @@ class OrderedStore final : public HashStore {
   struct ScanState;
   void PrefetchHeader(std::uint64_t location) const;
   void PrefetchRest(std::uint64_t location) const;
+  bool NeedsPlaces(const ScanOptions& options) const;
   void Collect(const ScanOptions& options, TreeIndex::Place* from, std::uint64_t records_max,
                Run* run) const;
   bool Show(const Run& run, bool keys_only, std::uint64_t now_ms,

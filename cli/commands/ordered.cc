@@ -116,6 +116,7 @@ Status Scan(Invocation& run) {
       run.out.Raw(FormatRecord(record, *format) + "\n");
     }
   }
+  if (scan.unreadable() > 0) run.out.SetPartial();  // What can be read was printed.
   return scan.status();
 }
 

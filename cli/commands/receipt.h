@@ -12,7 +12,10 @@
 namespace tidepool::cli {
 
 Option ReceiptOption();
-inline bool WantsReceipt(const Arguments& args) { return args.Has("--receipt"); }
+// False for a verb that has no such option.
+inline bool WantsReceipt(const Arguments& args) {
+  return args.Knows("--receipt") && args.Has("--receipt");
+}
 
 // Says it if the command line asks for it.
 void TellReceipt(Invocation& run, const Receipt& receipt);

@@ -92,6 +92,12 @@ class KeyPrinter {
   const char end_;
 };
 
+// What can be read was printed, whatever cannot.
+Status Scanned(Invocation& run, Status status) {
+  if (status.code() == StatusCode::kDataLoss) run.out.SetPartial();
+  return status;
+}
+
 // Whether a scan of keys alone says all that is printed. Of an ordered namespace it reads no
 // record, and so knows neither size nor kind nor time to live.
 Result<bool> MayLeaveRecords(const Invocation& run, Channel& channel) {
@@ -126,7 +132,7 @@ Status Keys(Invocation& run) {
   bool wants_more = true;
   const auto take = [&](const v1::Record& record) { return wants_more = printer.Take(record); };
   run.out.BeginList("keys");
-  TP_RETURN_IF_ERROR(ScanRecords(**channel, request, take));
+  TP_RETURN_IF_ERROR(Scanned(run, ScanRecords(**channel, request, take)));
   if (request.glob().empty() || !wants_more || run.args.Has("--all")) return OkStatus();
   // The pattern is held against whole keys, but a file in parts is shown by its path.
   request.set_glob(convert::StagedFileKey(request.glob()));
@@ -243,7 +249,7 @@ Status Dump(Invocation& run) {
   const Status scanned = ScanRecords(
       **channel, request, [&](const v1::Record& record) { return printer.Take(record); });
   TP_RETURN_IF_ERROR(printer.failure());
-  TP_RETURN_IF_ERROR(scanned);
+  TP_RETURN_IF_ERROR(Scanned(run, scanned));
   if (printer.left_out() > 0) {
     run.out.SetPartial();
     return Status(StatusCode::kOutOfRange,

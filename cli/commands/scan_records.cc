@@ -1,5 +1,7 @@
 #include "cli/commands/scan_records.h"
 
+#include <tidepool/bytes_map.h>
+
 #include <chrono>
 #include <thread>
 
@@ -13,6 +15,7 @@ struct Stream {
   bool progressed = false;  // At least one message came.
   bool stopped = false;     // `take` has had enough.
   bool done = false;
+  std::uint64_t unreadable = 0;
   Status end;
 };
 
@@ -30,6 +33,7 @@ Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
     guard.SetWaiting(false);
     stream.progressed = true;
     stream.done = response.done();
+    stream.unreadable += response.unreadable();
     for (const v1::Record& record : response.records()) {
       if (!take(record)) {
         stream.stopped = true;
@@ -48,11 +52,17 @@ Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
 
 Status ScanRecords(Channel& channel, v1::ScanRequest request,
                    const std::function<bool(const v1::Record&)>& take) {
+  std::uint64_t unreadable = 0;
   for (int attempts = 1;; ++attempts) {
     Stream stream = ScanOnce(channel, &request, take);
-    if (stream.stopped) return OkStatus();
-    if (stream.end.ok() && !stream.done && request.limit() == 0) {
+    unreadable += stream.unreadable;
+    if (stream.stopped) {
+      stream.end = OkStatus();
+    } else if (stream.end.ok() && !stream.done && request.limit() == 0) {
       stream.end = Status(StatusCode::kUnavailable, "the daemon ended the stream too early");
+    }
+    if (stream.end.ok() && unreadable > 0) {
+      return internal::UnreadableStatus(unreadable, request.namespace_());
     }
     if (stream.end.ok() || !IsRetryable(stream.end.code())) return stream.end;
     if (stream.progressed) attempts = 1;

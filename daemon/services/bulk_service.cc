@@ -120,6 +120,7 @@ struct Listing {
   Bytes last_key;                           // Of all records.
   // The number of records up to the last one that is wanted; 0 if there are not more than wanted.
   std::uint64_t wanted_records = 0;
+  std::uint64_t unreadable = 0;
 };
 
 Status ListMatches(const placement::Namespace& space, const v1::ScanPartitionRequest& request,
@@ -129,6 +130,8 @@ Status ListMatches(const placement::Namespace& space, const v1::ScanPartitionReq
   for (std::uint64_t records = 1; !rest.empty(); ++records) {
     wire::ListedRecord listed;
     TP_RETURN_IF_ERROR(wire::TakeRecord(&rest, &listed));
+    listing->unreadable += listed.unreadable;
+    if (listed.unreadable > 0) continue;
     listing->last_key = listed.key;
     if (!request.include_internal() && IsInternal(listed.key)) continue;
     if (!request.glob().empty() && !GlobMatches(request.glob(), AsText(listed.key))) continue;
@@ -233,6 +236,7 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
     }
     step.set(wire::Argument::kOperand, listing.wanted_records);
   }
+  response->set_unreadable(listing.unreadable);
   const std::uint64_t now_ms = Clock::Real().WallMs();
   std::size_t fetched_bytes = 0;
   for (const wire::ListedRecord& listed : listing.matches) {
@@ -347,6 +351,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     }
     v1::ScanResponse response;
     response.mutable_records()->Swap(part.mutable_records());
+    response.set_unreadable(part.unreadable());
     left -= std::min(left, static_cast<std::uint64_t>(response.records_size()));
     response.set_cursor(EncodeCursor(cursor));
     response.set_done(cursor.done(**space));

@@ -155,6 +155,7 @@ void PartitionSource::WalkSlice(storage::Partition& partition) {
         seen.push_back(std::move(one));
         return true;
       });
+  if (result.unreadable > 0) return Fail(StatusCode::kDataLoss);
   // What was visited beyond the count comes again.
   seen.resize(static_cast<std::size_t>(result.records));
   items_.resize(seen.empty() ? before : seen.back().items_bytes);

@@ -30,6 +30,7 @@ struct Step {
   PartitionId partition;
   Term term;
   std::uint64_t cursor = 0;
+  std::uint64_t unreadable = 0;
   bool done = false;
   bool served = false;
   struct Found {
@@ -80,6 +81,7 @@ void RunStep(Core& core, Step& step) {
   step.found.resize(static_cast<std::size_t>(result.records));
   step.cursor = result.cursor;
   step.done = result.done;
+  step.unreadable += result.unreadable;
 }
 
 // Entries and content of one partition, matched by key.
@@ -133,6 +135,12 @@ class Lister {
       if (!step->served) {
         return Status(StatusCode::kUnavailable, "this node does not serve its partition any more",
                       "run the same command again");
+      }
+      if (step->unreadable > 0) {
+        return Status(StatusCode::kDataLoss,
+                      std::to_string(step->unreadable) + " records of namespace '" + space_.name +
+                          "' cannot be read from the device",
+                      "what can be read: kvctl dump " + space_.name);
       }
       for (Step::Found& found : step->found) Note(std::move(found), &held);
       cursor = step->cursor;

@@ -10,12 +10,13 @@ namespace {
 struct RecordHeader {
   std::uint64_t version;
   std::uint64_t expiry_ms;
-  std::uint32_t value_bytes;
+  std::uint32_t value_bytes;  // Of an entry kUnreadable their number.
   std::uint16_t key_bytes;
   std::uint8_t value_kind;
-  std::uint8_t value_omitted;
+  std::uint8_t value_omitted;  // 0, 1, or kUnreadable.
 };
-static_assert(sizeof(RecordHeader) == 24);
+constexpr std::uint8_t kUnreadable = 2;
+static_assert(sizeof(RecordHeader) == kUnreadableEntryBytes);
 
 Status Malformed() { return Status(StatusCode::kInvalidArgument, "malformed record list"); }
 
@@ -26,6 +27,10 @@ std::size_t ListedRecord::bytes() const {
 }
 
 std::byte* AppendRecord(const ListedRecord& record, std::byte* to) {
+  if (record.unreadable > 0) [[unlikely]] {
+    StoreUnaligned(to, RecordHeader{0, 0, record.unreadable, 0, 0, kUnreadable});
+    return to + sizeof(RecordHeader);
+  }
   const RecordHeader header{
       record.version.value(),
       record.expiry_ms,
@@ -45,6 +50,16 @@ std::byte* AppendRecord(const ListedRecord& record, std::byte* to) {
 Status TakeRecord(Bytes* rest, ListedRecord* record) {
   if (rest->size() < sizeof(RecordHeader)) return Malformed();
   const auto header = LoadUnaligned<RecordHeader>(rest->data());
+  if (header.value_omitted == kUnreadable) {
+    if (header.value_bytes == 0 || header.key_bytes != 0 || header.value_kind != 0 ||
+        header.version != 0 || header.expiry_ms != 0) {
+      return Malformed();
+    }
+    *record = {};
+    record->unreadable = header.value_bytes;
+    *rest = rest->subspan(sizeof header);
+    return OkStatus();
+  }
   const std::size_t inline_bytes = header.value_omitted != 0 ? 0 : header.value_bytes;
   if (header.value_omitted > 1 || header.key_bytes > limits::kKeyBytesMax ||
       header.value_bytes > limits::kValueBytesMax ||
@@ -52,6 +67,7 @@ Status TakeRecord(Bytes* rest, ListedRecord* record) {
       rest->size() - sizeof header < header.key_bytes + inline_bytes) {
     return Malformed();
   }
+  record->unreadable = 0;
   record->version = Lsn(header.version);
   record->expiry_ms = header.expiry_ms;
   record->value_bytes = header.value_bytes;

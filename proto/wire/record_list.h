@@ -10,6 +10,9 @@
 
 namespace tidepool::wire {
 
+// Of an entry that tells how many cannot be read, as of every entry without key and value.
+inline constexpr std::size_t kUnreadableEntryBytes = 24;
+
 struct ListedRecord {
   Bytes key;
   Bytes value;                    // Empty when `value_omitted`.
@@ -19,6 +22,8 @@ struct ListedRecord {
   ValueKind value_kind = ValueKind::kBytes;
   Lsn version;
   std::uint64_t expiry_ms = 0;  // Wall clock; 0 is never.
+  // Above 0: no record, but so many that were met and cannot be read. Nothing else is set.
+  std::uint32_t unreadable = 0;
 
   std::size_t bytes() const;
 };

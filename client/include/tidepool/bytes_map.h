@@ -111,19 +111,27 @@ struct Record {
 class TIDEPOOL_API Page {
  public:
   Page() = default;
-  Page(internal::CallRef call, std::vector<Record> records, Cursor next)
-      : call_(std::move(call)), records_(std::move(records)), next_(next) {}
+  Page(internal::CallRef call, std::vector<Record> records, Cursor next,
+       std::uint64_t unreadable = 0)
+      : call_(std::move(call)),
+        records_(std::move(records)),
+        next_(next),
+        unreadable_(unreadable) {}
   Page(Page&&) noexcept = default;
   Page& operator=(Page&&) noexcept = default;
 
   const std::vector<Record>& records() const { return records_; }
   // May be at_end; a page may be empty although it is not.
   Cursor next() const { return next_; }
+  // Records that were passed on the way and that a device has lost: only who knows a key may put or
+  // delete it. 0 unless a device is damaged.
+  std::uint64_t unreadable() const { return unreadable_; }
 
  private:
   internal::CallRef call_;
   std::vector<Record> records_;
   Cursor next_;
+  std::uint64_t unreadable_ = 0;
 };
 
 class Iterator;
@@ -354,8 +362,10 @@ class TIDEPOOL_API Iterator {
   bool Next();
   // REQUIRES: the last Next() returned true. Valid until the next Next().
   const Record& record() const { return record_; }
-  // kOk at the end, else why the iteration stopped.
+  // kOk at the end, else why the iteration stopped; kDataLoss also at the end, behind all others,
+  // if there were records that cannot be read.
   const Status& status() const { return status_; }
+  std::uint64_t unreadable() const { return unreadable_; }  // So far.
   // Where the page of the present record began: to go on from here sees that page's records again.
   Cursor cursor() const { return page_start_; }
 
@@ -370,7 +380,15 @@ class TIDEPOOL_API Iterator {
   Future<Page> ahead_;
   Record record_;
   std::unique_ptr<Value> fetched_;  // Behind a pointer: record_ views it.
+  std::uint64_t unreadable_ = 0;
   Status status_;
 };
+
+namespace internal {
+
+// How a walk ends that has passed so many.
+TIDEPOOL_API Status UnreadableStatus(std::uint64_t unreadable, std::string_view space);
+
+}  // namespace internal
 
 }  // namespace tidepool

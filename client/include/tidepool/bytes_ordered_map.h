@@ -51,8 +51,12 @@ struct ScanOptions {
 class TIDEPOOL_API ScanPage {
  public:
   ScanPage() = default;
-  ScanPage(internal::CallRef call, std::vector<Record> records, std::optional<KeyRange> rest)
-      : call_(std::move(call)), records_(std::move(records)), rest_(std::move(rest)) {}
+  ScanPage(internal::CallRef call, std::vector<Record> records, std::optional<KeyRange> rest,
+           std::uint64_t unreadable = 0)
+      : call_(std::move(call)),
+        records_(std::move(records)),
+        rest_(std::move(rest)),
+        unreadable_(unreadable) {}
   ScanPage(ScanPage&&) noexcept = default;
   ScanPage& operator=(ScanPage&&) noexcept = default;
 
@@ -60,11 +64,13 @@ class TIDEPOOL_API ScanPage {
   // To be scanned next, with the same `reverse`; none: the range is through. A page may be empty
   // although there is a rest.
   const std::optional<KeyRange>& rest() const { return rest_; }
+  std::uint64_t unreadable() const { return unreadable_; }  // As Page::unreadable.
 
  private:
   internal::CallRef call_;
   std::vector<Record> records_;
   std::optional<KeyRange> rest_;
+  std::uint64_t unreadable_ = 0;
 };
 
 // A key with what it leads to.
@@ -98,7 +104,8 @@ class TIDEPOOL_API BytesOrderedMap : public BytesMap {
   // The same record by record, over all pages.
   ScanIterator NewScan(const KeyRange& range = {}, const ScanOptions& options = {}) const;
 
-  // The lowest and the highest key of a range, with its value. kNotFound: there is none.
+  // The lowest and the highest key of a range, with its value. kNotFound: there is none; kDataLoss:
+  // there may be another before it, which cannot be read.
   // (Asynchronously: ScanAsync with limit 1, and reverse for the last.)
   Result<Entry> First(const KeyRange& range = {}, const CallOptions& options = {}) const;
   Result<Entry> Last(const KeyRange& range = {}, const CallOptions& options = {}) const;
@@ -131,8 +138,10 @@ class TIDEPOOL_API ScanIterator {
   bool Next();
   // REQUIRES: the last Next() returned true. Valid until the next Next().
   const Record& record() const { return record_; }
-  // kOk at the end, else why the scan stopped.
+  // kOk at the end, else why the scan stopped; kDataLoss also at the end, or behind `limit`
+  // records, if there were some on the way that cannot be read.
   const Status& status() const { return status_; }
+  std::uint64_t unreadable() const { return unreadable_; }  // So far.
 
  private:
   bool NextPage();
@@ -146,6 +155,7 @@ class TIDEPOOL_API ScanIterator {
   Future<ScanPage> ahead_;
   Record record_;
   std::unique_ptr<Value> fetched_;  // Behind a pointer: record_ views it.
+  std::uint64_t unreadable_ = 0;
   Status status_;
 };
 

@@ -86,6 +86,28 @@ TEST_CASE("AnOmittedValueKeepsItsSizeAndTakesNoRoom") {
   CHECK(taken.value.empty());
 }
 
+TEST_CASE("AnEntryMayTellHowManyCannotBeRead") {
+  ListedRecord unreadable;
+  unreadable.unreadable = 7;
+  const Frame list = ListOf({RecordOf("key", "value"), unreadable});
+  CHECK(list.size() == ListOf({RecordOf("key", "value")}).size() + kUnreadableEntryBytes);
+  Bytes rest = list;
+  ListedRecord taken;
+  REQUIRE(TakeRecord(&rest, &taken).ok());
+  CHECK(taken.unreadable == 0);
+  REQUIRE(TakeRecord(&rest, &taken).ok());
+  CHECK(taken.unreadable == 7);
+  CHECK(taken.key.empty());
+  CHECK(rest.empty());
+  // Nothing else may be set, and none is no entry.
+  unreadable.unreadable = 1;
+  const Frame one = ListOf({unreadable});
+  REQUIRE(Takes(one));
+  CHECK_FALSE(Takes(Poked(one, kKeyBytesAt, std::uint16_t{1})));
+  CHECK_FALSE(Takes(Poked(one, kKeyBytesAt - 4, std::uint32_t{0})));
+  CHECK_FALSE(Takes(Poked(one, 0, std::uint64_t{1})));
+}
+
 TEST_CASE("ARecordCutOffAnywhereIsRefused") {
   const Frame list = ListOf({RecordOf("some key", "some value")});
   REQUIRE(Takes(list));

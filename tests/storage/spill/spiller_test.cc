@@ -2,6 +2,9 @@
 #include "storage/spill/spiller.h"
 
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tests/storage/spill/spill_fixture.h"
 
@@ -91,6 +94,23 @@ TEST_CASE("MostlyDeadSegmentsComeBackWhenTheDeviceFills") {
   fixture.core->CheckInvariants();
 }
 
+TEST_CASE("WhatDiedInMemoryIsNotWritten") {
+  StoreFixture fixture(Spilling(48, 512));
+  for (int i = 0; i < 12'000; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i), ValueOf(i)).code == StatusCode::kOk);
+    REQUIRE(fixture.Put("hot" + std::to_string(i % 200), ValueOf(i)).code == StatusCode::kOk);
+    if (i % 16 == 0) Work(fixture);
+  }
+  const SpillCounters counters = Counters(fixture);
+  CHECK(counters.spilled_segments > 100);
+  CHECK(counters.written_bytes < counters.record_bytes * 5 / 4);  // Else nearly twice as many.
+  for (int i = 0; i < 12'000; i += 7) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
+  for (int i = 11'800; i < 12'000; ++i) {
+    REQUIRE(fixture.Text("hot" + std::to_string(i % 200)) == ValueOf(i));
+  }
+  fixture.core->CheckInvariants();
+}
+
 TEST_CASE("WhatIsWantedOfASegmentThatComesBackDoesNotKeepItThere") {
   StoreFixture fixture(Spilling(48, 128));
   PutAll(fixture, 0, 8'000);
@@ -154,6 +174,80 @@ TEST_CASE("ADamagedRecordIsNeverServed") {
     }
   }
   CHECK(lost > 50);
+}
+
+// One bit of each read is wrong.
+void DamageReads(StoreFixture& fixture) {
+  FaultRule rule;
+  rule.operation = DeviceOperation::kRead;
+  rule.times = 1'000'000;
+  fixture.device->AddRule(rule);
+}
+
+TEST_CASE("AWalkPassesWhatCannotBeReadAndCountsIt") {
+  StoreFixture fixture(Spilling());
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  DamageReads(fixture);
+  std::set<std::string> seen;
+  std::uint64_t unreadable = 0;
+  IterateResult at;
+  while (!at.done) {
+    // As the daemon runs it: what a run that must wait has listed is thrown away.
+    std::vector<std::string> listed;
+    at = fixture.Run([&] {
+      listed.clear();
+      return fixture.store->Iterate(at.cursor, 10'000, fixture.core->NowMs(),
+                                    [&](const RecordView& record) {
+                                      listed.emplace_back(AsText(record.key));
+                                      REQUIRE(AsText(record.value).size() == 1'000);
+                                      return true;
+                                    });
+    });
+    REQUIRE(fixture.lost == StatusCode::kOk);
+    listed.resize(at.records);
+    for (const std::string& key : listed) REQUIRE(seen.insert(key).second);
+    unreadable += at.unreadable;
+  }
+  CHECK(unreadable > 500);
+  CHECK(seen.size() + unreadable == 8'000);
+}
+
+TEST_CASE("AScanPassesWhatCannotBeReadAndCountsIt") {
+  StoreOptions options = Spilling();
+  options.partition.kind = Kind::kOrdered;
+  StoreFixture fixture(options);
+  PutAll(fixture, 0, 8'000);
+  Quiesce(fixture);
+  DamageReads(fixture);
+  OrderedStore& store = fixture.partition->ordered();
+  for (const bool keys_only : {false, true}) {
+    std::set<std::string> seen;
+    std::uint64_t unreadable = 0;
+    std::string last;
+    for (bool done = false; !done;) {
+      std::vector<std::string> listed;
+      ScanOptions asked;
+      asked.keys_only = keys_only;
+      asked.range.begin = AsBytes(last);
+      asked.range.after_begin = !last.empty();
+      const RangeProgress progress = fixture.Run([&] {
+        listed.clear();
+        return store.Scan(asked, fixture.core->NowMs(), [&](const RecordView& record) {
+          listed.emplace_back(AsText(record.key));
+          return true;
+        });
+      });
+      REQUIRE(fixture.lost == StatusCode::kOk);
+      for (const std::string& key : listed) REQUIRE(seen.insert(key).second);
+      unreadable += progress.unreadable;
+      done = progress.done;
+      REQUIRE((done || progress.last.has_value()));
+      if (progress.last.has_value()) last = AsText(*progress.last);
+    }
+    CHECK((keys_only ? unreadable == 0 : unreadable > 500));
+    CHECK(seen.size() + unreadable == 8'000);
+  }
 }
 
 TEST_CASE("APutOrADeleteHealsADamagedKey") {
