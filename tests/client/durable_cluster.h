@@ -84,4 +84,25 @@ inline NamespaceOptions Durable(const std::string& durability = "async") {
   return options;
 }
 
+inline v1::DescribeNamespaceResponse Describe(TestCluster& cluster, const std::string& name) {
+  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::DescribeNamespaceRequest request;
+  request.set_name(name);
+  v1::DescribeNamespaceResponse response;
+  REQUIRE(stub->Describe(&call, request, &response).ok());
+  return response;
+}
+
+inline void AcceptLoss(TestCluster& cluster, const std::string& name) {
+  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::AcceptLossRequest request;
+  request.set_name(name);
+  v1::AcceptLossResponse accepted;
+  REQUIRE(stub->AcceptLoss(&call, request, &accepted).ok());
+}
+
 }  // namespace tidepool::testing
