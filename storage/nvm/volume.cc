@@ -19,8 +19,11 @@ constexpr std::uint64_t kMiB = 1024 * 1024;
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
 Status WithName(const Status& status, const std::string& name) {
-  return Status(status.code(), Quoted(name) + ": " + std::string(status.what()),
-                std::string(status.remedy()));
+  std::string remedy(status.remedy());
+  if (remedy.empty() && status.code() == StatusCode::kDeviceError) {
+    remedy = "see what ails the device; without what is on it: name another --nvm-dir";
+  }
+  return Status(status.code(), Quoted(name) + ": " + std::string(status.what()), remedy);
 }
 
 std::string RemoveText(const std::string& name) {
