@@ -4,6 +4,7 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/client/device_image.h"
@@ -47,14 +48,19 @@ struct Tally {
 };
 
 inline Tally Count(const BytesMap& map, int round, int begin = 0, int end = kDamageKeys) {
+  std::vector<std::string> keys;
+  for (int i = begin; i < end; ++i) keys.push_back(KeyOf(i));
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  const BatchResult got = map.MultiGet(views);
   Tally tally;
-  for (int i = begin; i < end; ++i) {
-    const auto got = map.Get(KeyOf(i));
-    const bool is_right = got.ok() && got->bytes == ValueOf(i, round);
-    ++(is_right                              ? tally.right
-       : got.code() == StatusCode::kDataLoss ? tally.lost
-       : got.code() == StatusCode::kNotFound ? tally.absent
-                                             : tally.wrong);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const StatusCode code = got.code(i);
+    const bool is_right =
+        code == StatusCode::kOk && got.value(i) == ValueOf(begin + static_cast<int>(i), round);
+    ++(is_right                        ? tally.right
+       : code == StatusCode::kDataLoss ? tally.lost
+       : code == StatusCode::kNotFound ? tally.absent
+                                       : tally.wrong);
   }
   return tally;
 }
