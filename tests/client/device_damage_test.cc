@@ -2,7 +2,9 @@
 // and never "not found" of what was there, unless that was accepted.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/client/damage_fixture.h"
@@ -238,6 +240,57 @@ TEST_CASE("A damaged commit is a loss of what is sync, and of that alone") {
     CHECK(checked.Says("a start brings 4 partitions back as lost"));
     CHECK(found == Tally{.lost = 20});
   }
+}
+
+TEST_CASE("A damaged piece of a large value is a loss of its key alone") {
+  DurableCluster cluster;
+  const auto large = [](int i) {
+    return std::string(2'500'000, static_cast<char>('A' + i)) + ValueOf(i) +
+           std::string(1'000'000, static_cast<char>('a' + i));
+  };
+  constexpr int kLarge = 3;
+  {
+    Client client = ConnectTo(*cluster);
+    const BytesMap map = Open<BytesMap>(client, "d", Durable());
+    PutAll(map, 1, 100, 200);
+    for (int i = 0; i < kLarge; ++i) RequireOk(map.Put(KeyOf(i), large(i)).status());
+  }
+  CHECK(cluster->Terminate(0) == 0);
+  {
+    DeviceImage image(cluster.device_file(0));
+    const auto piece_of = [&](int i) {
+      for (std::uint64_t slot = 0; slot < image.layout().slot_count; ++slot) {
+        const std::uint64_t at = image.layout().SlotOffset(slot);
+        const std::uint64_t found = image.Find(ValueOf(i), at, image.layout().slot_bytes);
+        if (found != 0) return std::pair(at, found);
+      }
+      throw std::runtime_error("no piece has it");
+    };
+    image.Flip(piece_of(0).second + 100);
+    image.Flip(piece_of(1).first + 9);  // The header of its segment.
+  }
+  const Checked checked = CheckDevice(cluster);
+  INFO(checked.text);
+  CHECK(checked.code == 1);
+  CHECK(checked.Says("but 2 values, whose keys answer DATA_LOSS"));
+  cluster.StartAll();
+  {
+    Client client = ConnectTo(*cluster);
+    const BytesMap map = Open<BytesMap>(client, "d", Durable());
+    CHECK(Count(map, 1, 100, 200) == Tally{.right = 100});
+    CHECK(map.Get(KeyOf(0)).code() == StatusCode::kDataLoss);
+    CHECK(map.Get(KeyOf(1)).code() == StatusCode::kDataLoss);
+    CHECK((map.Get(KeyOf(2)).value().bytes == large(2)));
+    RequireOk(map.Put(KeyOf(0), large(1)).status());
+    RequireOk(map.Delete(KeyOf(1)));
+    RequireOk(client.Persist("d"));
+  }
+  cluster.KillAndStart(0);
+  Client client = ConnectTo(*cluster);
+  const BytesMap map = Open<BytesMap>(client, "d", Durable());
+  CHECK((map.Get(KeyOf(0)).value().bytes == large(1)));
+  CHECK(map.Get(KeyOf(1)).code() == StatusCode::kNotFound);
+  CHECK((map.Get(KeyOf(2)).value().bytes == large(2)));
 }
 
 // Recovery of these reads all records, so one that is damaged hides what else its segment had.
