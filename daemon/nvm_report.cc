@@ -86,6 +86,10 @@ void PrintCore(const storage::CoreCheck& core, std::size_t index, bool inspect, 
         << (core.marks.newest.has_value() ? ": the state may be older than the last one" : "")
         << "\n";
   }
+  if (!core.has_all_segments) {
+    out << "  its last mark counts " << core.marks.newest->segments.count
+        << " segments of records; what the missing ones had is lost\n";
+  }
   for (const storage::CheckedSegment& each : core.segments) {
     if (!inspect && each.status.ok()) continue;
     out << "  segment " << each.found.number << " in slot " << each.found.slot << ", stream "
@@ -161,8 +165,8 @@ void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
     out << "not sound, but a start brings all of the above back\n";
   } else {
     out << "not sound: a start brings " << report.lost()
-        << " partitions back as lost; what was found of them is served once that is accepted: "
-           "kvctl namespace accept-loss NAMESPACE\n";
+        << " partitions back as lost, and they are empty once that is accepted: kvctl namespace "
+           "accept-loss NAMESPACE (what is left of them: kvd inspect --records)\n";
   }
 }
 

@@ -93,7 +93,10 @@ bool NvmReport::is_sound() const {
     const bool has_bad_segment =
         std::any_of(core.segments.begin(), core.segments.end(),
                     [](const storage::CheckedSegment& each) { return !each.status.ok(); });
-    if (core.marks.unsound > 0 || core.damaged_commit != 0 || has_bad_segment) return false;
+    if (core.marks.unsound > 0 || core.damaged_commit != 0 || has_bad_segment ||
+        !core.has_all_segments) {
+      return false;
+    }
   }
   return catalog_status.ok() && lost() == 0 && lost_values() == 0;
 }

@@ -95,7 +95,10 @@ bool Compactor::MakeRoomFor(std::uint64_t location, std::uint64_t bytes) {
 
 // What is in the victim itself goes with it.
 bool Compactor::IsNeeded(const RecordHeader& tombstone) {
-  if (tombstone.type == RecordType::kDrop) return oldest_ < tombstone.lsn;
+  // Those of partitions that began behind a loss keep it from being told of them.
+  if (tombstone.type == RecordType::kDrop) {
+    return oldest_ < tombstone.lsn || log_.lost_below() != 0;
+  }
   if (oldest_ >= TombstoneBelow(tombstone)) return false;
   Partition* partition = finder_.FindLive(PartitionId(tombstone.partition));
   if (partition == nullptr || Lsn(tombstone.lsn) < partition->tombstone_floor()) return false;

@@ -160,6 +160,10 @@ Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
                                            const PartitionOptions& options) {
   auto made = MakePartition(id, term, options);
   if (!made.ok()) return made.status();
+  if ((*made)->is_durable() && log_.lost_below() != 0) {
+    log_.NoteBegin(id);
+    ring_->AddDrop(id, log_.lost_below());
+  }
   return partitions_.emplace(id.value(), *std::move(made)).first->second.get();
 }
 

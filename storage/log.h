@@ -340,6 +340,12 @@ class Log {
   // with one of the same id: what lies in segments with numbers below the one that it returns. 0:
   // it could not be noted.
   std::uint64_t NoteDrop(PartitionId id);
+  // A partition begins that nothing in segments with numbers below lost_below() is of.
+  void NoteBegin(PartitionId id);
+  // Something was lost of segments with numbers below this one; 0: nothing. It concerns each
+  // partition that may have had something in them.
+  std::uint64_t lost_below() const { return lost_below_; }
+  void NoteLoss(std::uint64_t below) { lost_below_ = std::max(lost_below_, below); }
 
   // ---- What tombstones are kept for.
   // The least number of a durable segment, `but` left out, that may count after a crash; kNoNumber:
@@ -392,6 +398,7 @@ class Log {
   void MoveExtent(std::uint64_t from, std::uint64_t to);
   void Seal(std::uint32_t index);
   void CountDurable(const Segment& segment);
+  bool AppendDrop(PartitionId id, std::uint64_t below);
   void MarkDead(std::uint32_t index);
   RecordHeader* LookFetched(std::uint64_t location);
   void ForgetUsed() const;
@@ -417,6 +424,7 @@ class Log {
   std::uint64_t live_bytes_ = 0;
   std::uint64_t spilled_live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;
+  std::uint64_t lost_below_ = 0;
   std::uint64_t durable_bytes_ = 0;
   std::uint64_t unpublished_segments_ = 0;
   std::uint64_t extent_segments_max_ = 0;

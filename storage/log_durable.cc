@@ -124,8 +124,15 @@ std::uint64_t Log::NoteDrop(PartitionId id) {
     open = {};
   }
   const std::uint64_t below = segments_.next_number();
+  return AppendDrop(id, below) ? below : 0;
+}
+
+// Where it finds no room the loss is told of this partition too.
+void Log::NoteBegin(PartitionId id) { (void)AppendDrop(id, lost_below_); }
+
+bool Log::AppendDrop(PartitionId id, std::uint64_t below) {
   if (MakeRoom(Stream::kDurable, sizeof(RecordHeader), MemoryClass::kReserve) == Room::kNone) {
-    return 0;
+    return false;
   }
   std::uint64_t location = 0;
   auto* drop =
@@ -135,7 +142,7 @@ std::uint64_t Log::NoteDrop(PartitionId id) {
   drop->partition = id.value();
   drop->lsn = below;
   CountTombstone(location, sizeof(RecordHeader));
-  return below;
+  return true;
 }
 
 std::uint64_t Log::OldestDurable(std::uint32_t but) const {

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "cli/commands/nvm_folders.h"
 #include "cli/invocation.h"
 #include "cli/spawn.h"
 #include "cli/text.h"
@@ -48,9 +50,12 @@ class LocalStart {
   void Print();
 
  private:
-  Status CheckNoneLives();
+  Result<cluster_file::Examination> Examine() const;
+  Status CheckNoneLives() const;
   Status MoveOldStateAside() const;
-  Status MakeNvmFolders();
+  Status MakeFolders();
+  Status SpawnOne(std::size_t node);
+  Status WaitUntil(const std::function<bool()>& condition, const char* failure);
   std::string LogOf(std::size_t node) const {
     return log_folder_ + "/kvd-" + std::to_string(node) + ".log";
   }
@@ -63,18 +68,24 @@ class LocalStart {
   std::string file_;
   std::string log_folder_;
   std::vector<std::string> options_;
-  std::vector<std::string> nvm_folders_;  // One for each daemon, or none.
-  std::vector<pid_t> pids_;
+  NvmFolders nvm_;  // Without paths: none was named.
+  std::uint64_t timeout_ms_ = kStartTimeoutMs;
+  Deadline deadline_ = Deadline::AfterMs(kStartTimeoutMs);
+  struct Child {
+    pid_t pid;
+    std::size_t node;
+  };
+  std::vector<Child> children_;
   bool done_ = false;
 };
 
 LocalStart::~LocalStart() {
   if (done_) return;
-  for (const pid_t pid : pids_) kill(pid, SIGTERM);
+  for (const Child& child : children_) kill(child.pid, SIGTERM);
   const Deadline deadline = Deadline::AfterMs(5'000);
-  for (const pid_t pid : pids_) {
-    while (!deadline.Passed() && !ChildHasEnded(pid)) std::this_thread::sleep_for(kPollEvery);
-    if (IsDaemonAlive(pid)) kill(pid, SIGKILL);
+  for (const Child& child : children_) {
+    while (!deadline.Passed() && !ChildHasEnded(child.pid)) std::this_thread::sleep_for(kPollEvery);
+    if (IsDaemonAlive(child.pid)) kill(child.pid, SIGKILL);
   }
 }
 
@@ -85,10 +96,13 @@ bool Sets(const std::vector<std::string>& options, const std::string& name) {
   });
 }
 
-Status LocalStart::CheckNoneLives() {
-  const auto environment = cluster_file::ProcessEnvironment();
-  const auto found =
-      cluster_file::Examine(file_, cluster_file::JobId(environment), convert::ProbeCluster);
+Result<cluster_file::Examination> LocalStart::Examine() const {
+  return cluster_file::Examine(file_, cluster_file::JobId(cluster_file::ProcessEnvironment()),
+                               convert::ProbeCluster);
+}
+
+Status LocalStart::CheckNoneLives() const {
+  const auto found = Examine();
   if (!found.ok()) return found.status();
   if (found->finding != cluster_file::Finding::kLive) return OkStatus();
   return Status(StatusCode::kFailedPrecondition, "a cluster runs already, its file is " + file_,
@@ -119,8 +133,8 @@ Status LocalStart::MoveOldStateAside() const {
                                  error.value());
 }
 
-// Two daemons cannot share a directory. What names it by mistake must not make it.
-Status LocalStart::MakeNvmFolders() {
+// Two daemons cannot share a directory.
+Status LocalStart::MakeFolders() {
   const Result<std::uint64_t> bytes = run_.args.ByteCount("--nvm-size", 0);
   if (!bytes.ok()) return bytes.status();
   if (!run_.args.Has("--nvm-dir")) {
@@ -129,17 +143,10 @@ Status LocalStart::MakeNvmFolders() {
                   "say where it is to be taken: --nvm-dir DIR");
   }
   std::error_code error;
-  const std::string directory =
-      std::filesystem::absolute(run_.args.Text("--nvm-dir"), error).string();
-  if (!std::filesystem::is_directory(directory, error)) {
-    return Status(StatusCode::kInvalidArgument,
-                  "--nvm-dir: " + Quote(directory) + " is no directory",
-                  "make it, on a local disk, or name another one");
-  }
-  for (std::uint64_t i = 0; i < nodes_; ++i) {
-    nvm_folders_.push_back(directory + "/" + std::to_string(i));
-    TP_RETURN_IF_ERROR(cluster_file::MakeFolders(nvm_folders_.back()));
-  }
+  auto folders = MakeNvmFolders(
+      std::filesystem::absolute(run_.args.Text("--nvm-dir"), error).string(), nodes_);
+  if (!folders.ok()) return folders.status();
+  nvm_ = *std::move(folders);
   if (*bytes > 0) {
     options_.insert(options_.end(), {"--nvm-size", std::to_string(*bytes / nodes_)});
   }
@@ -171,30 +178,51 @@ Status LocalStart::Prepare() {
     options_.insert(options_.end(),
                     {"--memory", FormatDouble(50.0 / static_cast<double>(nodes_)) + "%"});
   }
-  TP_RETURN_IF_ERROR(MakeNvmFolders());
+  const Result<std::uint64_t> timeout_ms = run_.args.DurationMs("--timeout", kStartTimeoutMs);
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  timeout_ms_ = *timeout_ms;
+  deadline_ = Deadline::AfterMs(timeout_ms_);
+  TP_RETURN_IF_ERROR(MakeFolders());
   options_.insert(options_.end(), passed.begin(), passed.end());
   return OkStatus();
 }
 
+Status LocalStart::SpawnOne(std::size_t node) {
+  std::vector<std::string> options = options_;
+  if (!nvm_.paths.empty()) options.insert(options.end(), {"--nvm-dir", nvm_.paths[node]});
+  const Result<pid_t> pid = SpawnDetached(program_, options, LogOf(node));
+  if (!pid.ok()) return pid.status();
+  children_.push_back({*pid, node});
+  return OkStatus();
+}
+
 Status LocalStart::Spawn() {
-  for (std::uint64_t i = 0; i < nodes_; ++i) {
-    std::vector<std::string> options = options_;
-    if (!nvm_folders_.empty()) options.insert(options.end(), {"--nvm-dir", nvm_folders_[i]});
-    const Result<pid_t> pid = SpawnDetached(program_, options, LogOf(i));
-    if (!pid.ok()) return pid.status();
-    pids_.push_back(*pid);
+  if (nvm_.coordinator.has_value()) {
+    TP_RETURN_IF_ERROR(SpawnOne(*nvm_.coordinator));
+    const auto lives = [this] {
+      const auto found = Examine();
+      return found.ok() && found->finding == cluster_file::Finding::kLive;
+    };
+    TP_RETURN_IF_ERROR(
+        WaitUntil(lives, "the coordinator of the cluster in --nvm-dir does not serve"));
   }
+  for (std::size_t i = 0; i < nodes_; ++i) {
+    if (i != nvm_.coordinator) TP_RETURN_IF_ERROR(SpawnOne(i));
+  }
+  std::sort(children_.begin(), children_.end(),
+            [](const Child& a, const Child& b) { return a.node < b.node; });
   return OkStatus();
 }
 
 Status LocalStart::CheckChildren() {
-  for (std::size_t i = 0; i < pids_.size(); ++i) {
-    if (!ChildHasEnded(pids_[i])) continue;
-    pids_.erase(pids_.begin() + static_cast<std::ptrdiff_t>(i));
-    const std::string last = LastLine(LogOf(i));
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    const Child child = children_[i];
+    if (!ChildHasEnded(child.pid)) continue;
+    children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::string last = LastLine(LogOf(child.node));
     return Status(StatusCode::kFailedPrecondition,
                   "a daemon ended while starting" + (last.empty() ? "" : ": " + last),
-                  "its log is " + LogOf(i));
+                  "its log is " + LogOf(child.node));
   }
   return OkStatus();
 }
@@ -216,33 +244,38 @@ bool LocalStart::AllServe() const {
   return static_cast<std::uint64_t>(up) == nodes_;
 }
 
-Status LocalStart::WaitUntilServing() {
-  const Result<std::uint64_t> timeout_ms = run_.args.DurationMs("--timeout", kStartTimeoutMs);
-  if (!timeout_ms.ok()) return timeout_ms.status();
-  const Deadline deadline = Deadline::AfterMs(*timeout_ms);
+Status LocalStart::WaitUntil(const std::function<bool()>& condition, const char* failure) {
   for (;;) {
     TP_RETURN_IF_ERROR(CheckChildren());
-    if (AllServe()) break;
-    if (deadline.Passed()) {
+    if (condition()) return OkStatus();
+    if (deadline_.Passed()) {
       return Status(StatusCode::kDeadlineExceeded,
-                    "the daemons do not all serve after " + FormatDurationMs(*timeout_ms),
+                    failure + (" after " + FormatDurationMs(timeout_ms_)),
                     "their logs are in " + log_folder_);
     }
     std::this_thread::sleep_for(kPollEvery);
   }
+}
+
+Status LocalStart::WaitUntilServing() {
+  TP_RETURN_IF_ERROR(WaitUntil([this] { return AllServe(); }, "the daemons do not all serve"));
   done_ = true;
   return OkStatus();
 }
 
 void LocalStart::Print() {
   std::string pids;
-  for (const pid_t pid : pids_) pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
+  std::vector<pid_t> numbers;
+  for (const Child& child : children_) {
+    pids += (pids.empty() ? "" : ", ") + std::to_string(child.pid);
+    numbers.push_back(child.pid);
+  }
   const std::string daemons = nodes_ == 1 ? "1 daemon" : std::to_string(nodes_) + " daemons";
   // What finds the file by itself needs no option.
   const auto user_file = cluster_file::Find("");
   const bool found_alone = user_file.ok() && user_file->path == file_;
   const std::string option = found_alone ? "" : "--cluster " + file_ + " ";
-  run_.out.Result({{"cluster_file", file_}, {"pids", pids_}, {"log_folder", log_folder_}},
+  run_.out.Result({{"cluster_file", file_}, {"pids", numbers}, {"log_folder", log_folder_}},
                   "started " + daemons + " (process " + pids + ")\n" + "connection file " + file_ +
                       "\n" + "logs in         " + log_folder_ + "\n" + "try             kvctl " +
                       option + "put default greeting hello\n" + "                kvctl " + option +
@@ -402,8 +435,9 @@ std::vector<Verb> LocalVerbs() {
         {"--memory", "SIZE",
          "for all of them together (default: half of what the machine has available)"},
         {"--nvm-dir", "DIR",
-         "what memory has no room for goes to this directory of a local disk, in a folder for each "
-         "daemon"},
+         "what memory has no room for, and what is durable, goes to this directory of a local "
+         "disk, "
+         "in a folder for each daemon; another start of as many goes on with what is there"},
         {"--nvm-size", "SIZE", "of the disk, for all of them together (default: 4 x memory)"}},
        {{"kvctl start --local", ""},
         {"kvctl start --local 3 --memory 6GiB", "three nodes of 2 GiB"},

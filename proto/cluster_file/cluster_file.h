@@ -55,5 +55,7 @@ Result<ClusterFile> Read(const std::string& path);
 std::string TokenPathFor(const std::string& path, const std::string& cluster_uuid);
 // Where daemons keep their identity and state unless told otherwise: a folder beside the file.
 std::string DataFolderFor(const std::string& path);
+// In the data folder of the daemon that is the coordinator: the state of its cluster.
+inline constexpr const char* kCoordinatorStateName = "cluster-state";
 
 }  // namespace tidepool::cluster_file

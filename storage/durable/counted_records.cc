@@ -62,6 +62,7 @@ void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t 
     of.newest.Drop([&](std::uint64_t location) { return number_of(location) < record.header.lsn; });
     // Else the mark has covered it.
     of.dropped_in_ring = of.dropped_in_ring || of.floor < record.header.lsn;
+    of.floor_in_ring = std::max(of.floor_in_ring, record.header.lsn);
     return;
   }
   if (Lsn(record.header.lsn).term() > of.wanted->term) {
@@ -73,7 +74,7 @@ void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t 
 
 void CountedRecords::NoteDamaged(std::uint64_t number, StatusCode code) {
   for (auto& [id, of] : partitions_) {
-    if (of.wanted != nullptr && number >= of.floor) of.lost = code;
+    if (of.wanted != nullptr && number >= std::max(of.floor, of.floor_in_ring)) of.lost = code;
   }
 }
 

@@ -33,6 +33,7 @@ class CountedRecords {
     std::uint64_t floor = 0;  // Of what is in segments with smaller numbers nothing counts.
     bool unwanted_found = false;
     bool dropped_in_ring = false;  // And only there: nothing of what is in segments counts.
+    std::uint64_t floor_in_ring = 0;
     // As RecoveryReport::Of::lost.
     StatusCode lost = StatusCode::kOk;
     NewestRecords newest;
@@ -55,7 +56,8 @@ class CountedRecords {
   // A change of the ring, see ReplayRing. `number_of` a location: its segment's number.
   void VisitCommitted(const ReplayedRecord& record, std::uint64_t at,
                       absl::FunctionRef<std::uint64_t(std::uint64_t location)> number_of);
-  // That segment was not read to its end, and it is not known of whom it was. Behind all segments.
+  // That segment was not read to its end, or is not there, and it is not known of whom it was.
+  // Behind all segments and the ring.
   void NoteDamaged(std::uint64_t number, StatusCode code);
   // Some commit of the ring is missing.
   void NoteRingDamaged();

@@ -47,6 +47,7 @@ class CoreChecker {
     check_.marks = *std::move(marks);
     CheckSegments();
     TP_RETURN_IF_ERROR(CheckRing());
+    NoteLosses();
     CheckExtents(wanted);
     std::sort(check_.segments.begin(), check_.segments.end(),
               [](const auto& a, const auto& b) { return a.found.number < b.found.number; });
@@ -83,6 +84,19 @@ class CoreChecker {
       const Status read = reader.Next(&image);
       check_.segments.push_back(CheckSegment(found, read, image));
     }
+    check_.has_all_segments = !mark.has_value() || mark->HasAll(counted);
+  }
+
+  // As recovery finds them.
+  void NoteLosses() {
+    const std::optional<Mark>& mark = check_.marks.newest;
+    if (!mark.has_value()) return;
+    const bool may_tear = volume_.device(0).medium() == DeviceMedium::kDax;
+    const bool is_older = check_.marks.unsound > 0 && !may_tear;
+    check_.lost_below = is_older || !check_.has_all_segments ? mark->next : mark->lost_below;
+    if (check_.lost_below != 0) {
+      records_.NoteDamaged(check_.lost_below - 1, StatusCode::kDataLoss);
+    }
     for (const std::size_t each : unreplayed_) {
       const CheckedSegment& segment = check_.segments[each];
       records_.NoteDamaged(segment.found.number, segment.status.code());
@@ -109,7 +123,12 @@ class CoreChecker {
       if (footer_used != 0 && (!is_told || (checked.used != 0 && next != entries.size()))) {
         checked.status = Status(StatusCode::kDataLoss, "its footer does not tell what it has");
       }
-      if (footer_used != 0) CheckEntries(found, image, entries, &checked);
+      if (footer_used != 0) {
+        CheckEntries(found, image, entries, &checked);
+      } else if (end == 0 && checked.used != 0 && HasDamagedFooter(image, found.number)) {
+        checked.status =
+            Status(StatusCode::kDataLoss, "its footer is damaged, and its records are whole");
+      }
       records_.AddVisited();
     }
     numbers_.push_back(found.number);
@@ -132,6 +151,14 @@ class CoreChecker {
     const std::uint32_t used = ReplayFooter(
         image, number, [&](const ReplayedRecord& entry) { entries->push_back(entry); });
     return std::all_of(entries->begin(), entries->end(), IsToldByFooter) ? used : 0;
+  }
+
+  // One that recovery has cut at a mark has none.
+  static bool HasDamagedFooter(Bytes image, std::uint64_t number) {
+    const Bytes trailer = image.last(kFooterTrailerBytes);
+    return !std::all_of(trailer.begin(), trailer.end(), [](std::byte each) {
+      return each == std::byte{0};
+    }) && ReplayFooter(image, number, [](const ReplayedRecord&) {}) == 0;
   }
 
   static bool Same(const ReplayedRecord& record, const ReplayedRecord& entry) {

@@ -40,6 +40,8 @@ struct CheckedPartition {
 struct CoreCheck {
   FoundMarks marks;
   std::vector<CheckedSegment> segments;      // By number; those that do not count were not read.
+  bool has_all_segments = true;              // That the mark counts.
+  std::uint64_t lost_below = 0;              // As Mark::lost_below, or found now.
   std::uint64_t commits = 0;                 // Behind the mark.
   std::uint64_t changes = 0;                 // In them.
   std::uint64_t damaged_commit = 0;          // 0: none is.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "proto/base/check.h"
+#include "proto/base/key_hash.h"
 #include "storage/device/device_io.h"
 #include "storage/layout.h"
 #include "storage/nvm/crc32c.h"
@@ -27,15 +28,31 @@ struct Image {
   std::uint32_t core;
   Mark::Open open[kMarkOpenMax];
   std::uint64_t ring_position;
+  SegmentSet segments;
+  std::uint64_t lost_below;
+  std::uint64_t leaving[kMarkLeavingMax];
 };
-static_assert(sizeof(Image) == 136);
+static_assert(sizeof(Image) == 480);
 static_assert(std::has_unique_object_representations_v<Image>);
 static_assert(sizeof(Image) <= 512);
 
 constexpr char kMagic[8] = {'T', 'I', 'D', 'E', 'M', 'R', 'K', '\n'};
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;
+
+std::uint64_t HashOf(std::uint64_t number) { return KeyHash(std::as_bytes(std::span(&number, 1))); }
 
 }  // namespace
+
+void SegmentSet::Add(std::uint64_t number) {
+  ++count;
+  sum += HashOf(number);
+}
+
+void SegmentSet::Remove(std::uint64_t number) {
+  TP_CHECK(count > 0);
+  --count;
+  sum -= HashOf(number);
+}
 
 void EncodeMark(const Mark& mark, MutableBytes block) {
   TP_CHECK(block.size() == kDeviceBlockBytes);
@@ -54,6 +71,9 @@ void EncodeMark(const Mark& mark, MutableBytes block) {
   image.ring_position = mark.ring.position;
   image.core = mark.core;
   std::copy(mark.open.begin(), mark.open.end(), image.open);
+  image.segments = mark.segments;
+  image.lost_below = mark.lost_below;
+  std::copy(mark.leaving.begin(), mark.leaving.end(), image.leaving);
   std::memset(block.data(), 0, block.size());
   std::memcpy(block.data(), &image, sizeof image);
   image.crc32c = Crc32c(block);
@@ -81,6 +101,9 @@ Result<Mark> DecodeMark(Bytes block) {
   mark.ring = {image.ring_commit, image.ring_offset, image.ring_checksum, image.ring_position};
   mark.core = image.core;
   std::copy(std::begin(image.open), std::end(image.open), mark.open.begin());
+  mark.segments = image.segments;
+  mark.lost_below = image.lost_below;
+  std::copy(std::begin(image.leaving), std::end(image.leaving), mark.leaving.begin());
   // Encoded again it must be the same: checksum, and zeros where nothing is.
   std::array<std::byte, kDeviceBlockBytes> again;
   EncodeMark(mark, again);
@@ -109,6 +132,18 @@ std::uint32_t Mark::EndOf(std::uint64_t number) const {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(each.end, UINT32_MAX));
   }
   return 0;
+}
+
+bool Mark::IsLeaving(std::uint64_t number) const {
+  return std::find(leaving.begin(), leaving.end(), number) != leaving.end();
+}
+
+bool Mark::HasAll(std::span<const FoundSegment> counted) const {
+  SegmentSet found;
+  for (const FoundSegment& each : counted) {
+    if (!IsLeaving(each.number)) found.Add(each.number);
+  }
+  return found == segments;
 }
 
 Result<FoundMarks> ReadMarks(DeviceQueue* queue, const DeviceLayout& layout, CoreId core,

@@ -7,16 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "proto/base/bytes.h"
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "storage/device/device.h"
+#include "storage/nvm/slot_scan.h"
 #include "storage/nvm/superblock.h"
 
 namespace tidepool::storage {
 
 inline constexpr std::size_t kMarkOpenMax = 2;  // Durable streams.
+// Segments whose headers may be wiped between a mark and the next one: as many as its sector has
+// room for.
+inline constexpr std::size_t kMarkLeavingMax = 40;
 
 // Where the commit ring goes on behind a mark.
 struct RingPosition {
@@ -28,6 +33,17 @@ struct RingPosition {
   std::uint64_t position = 0;
 
   friend bool operator==(const RingPosition&, const RingPosition&) = default;
+};
+
+// Which segments there are, in a few bytes: one that is missing, or another one in its place, makes
+// it another set.
+struct SegmentSet {
+  std::uint64_t count = 0;
+  std::uint64_t sum = 0;  // Of hashes of their numbers.
+
+  void Add(std::uint64_t number);
+  void Remove(std::uint64_t number);
+  friend bool operator==(const SegmentSet&, const SegmentSet&) = default;
 };
 
 struct Mark {
@@ -48,12 +64,22 @@ struct Mark {
   std::uint64_t next = 0;
   std::array<Open, kMarkOpenMax> open{};
   RingPosition ring;
+  // Those of records that count and are not in `leaving`: all of them are on the device.
+  SegmentSet segments;
+  // Their records are dead, and they may be there or not; the first zero ends the list.
+  std::array<std::uint64_t, kMarkLeavingMax> leaving{};
+  // Something that counts was found missing, in segments with numbers below this one. 0: nothing.
+  std::uint64_t lost_below = 0;
 
   enum class Standing : std::uint8_t { kBefore, kCounts, kBeyond };
   // Of the segment with this number.
   Standing StandingOf(std::uint64_t number) const;
   // How many of its bytes count, from its start; 0: all up to the record that ends it.
   std::uint32_t EndOf(std::uint64_t number) const;
+  bool IsLeaving(std::uint64_t number) const;
+  // Whether these, found on the device, are all that should be there: segments of records that
+  // count.
+  bool HasAll(std::span<const FoundSegment> counted) const;
 
   friend bool operator==(const Mark&, const Mark&) = default;
 };

@@ -21,6 +21,8 @@ constexpr std::uint32_t kWritesMax = 4;
 // Slots of each core that writes of clients leave to deletes and compaction: what compaction gives
 // back comes only behind the next mark.
 constexpr std::uint64_t kSlotsKept = 4;
+// While many segments leave.
+constexpr std::uint64_t kMarksPerIntervalMax = 16;
 
 }  // namespace
 
@@ -43,8 +45,9 @@ Status Marker::Open() {
 
 Marker::~Marker() { queues_.clear(); }  // First: devices still use memory that goes with this.
 
-void Marker::GoOn(const Mark& last, std::uint64_t block) {
+void Marker::GoOn(const Mark& last, std::uint64_t block, std::span<const std::uint64_t> segments) {
   TP_CHECK(counters_.marks == 0);
+  for (const std::uint64_t number : segments) segments_.Add(number);
   in_use_ = true;
   sequence_ = std::max(sequence_, last.sequence);
   block_ = (block + 1) % kMarkSlotsPerCore;
@@ -54,41 +57,11 @@ void Marker::GoOn(const Mark& last, std::uint64_t block) {
 
 // ---- Segments.
 
-std::uint64_t Marker::TakeSlot(MemoryClass memory_class) {
-  if (failed_ != StatusCode::kOk) return kNoSlot;
-  if (memory_class == MemoryClass::kUser && volume_.slots_free() <= slots_kept_) return kNoSlot;
-  in_use_ = true;
-  return volume_.AllocateSlot();
-}
-
-void Marker::ReleaseSlot(std::uint32_t slot, std::uint64_t number) {
-  if (number == 0) return volume_.FreeSlot(slot);
-  released_.push_back({slot, number, sequence_ + 1, false});
-}
-
-std::uint64_t Marker::OldestReleased() const {
-  std::uint64_t oldest = kNoNumber;
-  for (const Released& released : released_) oldest = std::min(oldest, released.number);
-  for (const Io& io : ios_) {
-    if (io.what == Io::What::kReadHeader || io.what == Io::What::kWipeHeader) {
-      oldest = std::min(oldest, io.number);
-    }
-  }
-  return oldest;
-}
-
-std::uint64_t Marker::slots_released() const {
-  const auto is_released = [](const Io& io) {
-    return io.what == Io::What::kReadHeader || io.what == Io::What::kWipeHeader;
-  };
-  return released_.size() +
-         static_cast<std::uint64_t>(std::count_if(ios_.begin(), ios_.end(), is_released));
-}
-
 void Marker::NoteSealed(std::uint32_t segment) {
   const Segment& sealed = log_.segments()[segment];
   sealed_.push_back({segment, sealed.number});
   ++unwritten_;
+  if (!sealed.extent) segments_.Add(sealed.number);
   // A footer stands at the end. Hardly anything lies between, but in what is sealed before it is
   // full, which is rare.
   AddPiece(segment, UpToBlock(sealed.extent ? sealed.used : log_.segment_bytes()), true);
@@ -191,6 +164,11 @@ bool Marker::IsDue(std::uint64_t now_ms) const {
   if (!persist_.empty() || ring_.WantsMark()) return true;
   if (!HasChanged()) return false;
   if (now_ms - began_at_ms_ >= interval_ms_) return true;
+  // A mark has room for some segments that leave; slots are to come back as fast as they go.
+  if (released_.size() > kMarkLeavingMax &&
+      now_ms - began_at_ms_ >= interval_ms_ / kMarksPerIntervalMax) {
+    return true;
+  }
   return !released_.empty() && volume_.slots_free() <= 2 * slots_kept_;
 }
 
@@ -216,6 +194,12 @@ void Marker::Begin(std::uint64_t now_ms) {
   }
   mark.next = log_.segments().next_number();
   mark.ring = ring_.Cut();
+  mark.lost_below = log_.lost_below();
+  ListLeaving(&mark);
+  mark.segments = segments_;
+  for (const Mark::Open& each : mark.open) {
+    if (each.end != 0) mark.segments.Add(each.number);
+  }
   cut_.mark = mark;
   cut_.left = pieces_.size() + writes_;
   for (Piece& piece : pieces_) piece.in_cut = true;
@@ -276,23 +260,6 @@ void Marker::FinishCut() {
   ReleaseSlots();
   for (Done& done : cut_.done) to_call_.emplace_back(std::move(done), OkStatus());
   cut_.done.clear();
-}
-
-void Marker::ReleaseSlots() {
-  std::erase_if(released_, [this](const Released& released) {
-    if (released.behind > cut_.mark.sequence) return false;
-    if (released.wiped) {
-      volume_.FreeSlot(released.slot);
-      return true;
-    }
-    Io io;
-    io.what = Io::What::kReadHeader;
-    io.slot = released.slot;
-    io.number = released.number;
-    io.block = std::make_shared<BlockBuffer>(kDeviceBlockBytes);
-    StartIo(io);
-    return true;
-  });
 }
 
 void Marker::Persist(Done done) {
@@ -441,18 +408,6 @@ void Marker::Finish(const DeviceCompletion& completion) {
       TP_CHECK(false);
   }
   Advance();
-}
-
-void Marker::FinishHeader(Io io, int error) {
-  if (error != 0) return Fail(error, "wipe a header");
-  if (io.what == Io::What::kWipeHeader) {
-    TP_FAILPOINT("slot.wiped");
-    released_.push_back({io.slot, io.number, sequence_ + 1, true});
-  } else if (failed_ == StatusCode::kOk) {
-    std::memset(io.block->data(), 0, sizeof(SegmentHeader));
-    io.what = Io::What::kWipeHeader;
-    StartIo(std::move(io));
-  }
 }
 
 void Marker::FinishPiece(const Piece& piece, int error) {

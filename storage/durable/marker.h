@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "proto/base/result.h"
@@ -41,7 +42,9 @@ struct MarkCounters {
 // 1. A slot that the device has something of is given back in two steps. Behind a mark that was
 //    begun after its segment was gone, and not before, as recovery may need what it holds, its
 //    header is wiped; behind the next one it is free. So a sound header always means a segment that
-//    is whole: what the next one leaves of it when it is torn could not be told from damage.
+//    is whole: what the next one leaves of it when it is torn could not be told from damage. A mark
+//    says which headers go behind it, and which segments must be there: one that is missing was
+//    lost.
 // 2. After a write or a flush has failed nothing more becomes durable, and nothing new goes to
 //    durable streams: what the device has is the last mark.
 class Marker final : public DurableTarget {
@@ -70,8 +73,8 @@ class Marker final : public DurableTarget {
   Status FinishMark(std::uint64_t now_ms);
 
   // Before anything else: goes on behind `last`, the mark that counts, which lies in this one of
-  // the core's two blocks.
-  void GoOn(const Mark& last, std::uint64_t block);
+  // the core's two blocks. `segments`: numbers of those of records that count and are there.
+  void GoOn(const Mark& last, std::uint64_t block, std::span<const std::uint64_t> segments);
 
   // A write elsewhere has failed: as if it had been one of here.
   void Fail(int error, const char* what);
@@ -114,6 +117,7 @@ class Marker final : public DurableTarget {
     std::uint64_t number = 0;  // Of the segment that was there.
     std::shared_ptr<BlockBuffer> block;
     std::size_t device = 0;
+    bool is_of_header() const { return what == What::kReadHeader || what == What::kWipeHeader; }
   };
   enum class Step : std::uint8_t { kNone, kWriting, kFlushing, kMarking };
   struct SealedSegment {
@@ -147,6 +151,7 @@ class Marker final : public DurableTarget {
   void FinishPiece(const Piece& piece, int error);
   void FinishHeader(Io io, int error);
   void FinishCut();
+  void ListLeaving(Mark* mark);
   void ReleaseSlots();
 
   Log& log_;
@@ -166,6 +171,8 @@ class Marker final : public DurableTarget {
   std::uint32_t unwritten_ = 0;        // Sealed segments that are not on the device yet.
   std::vector<SealedSegment> sealed_;  // Since the last cut.
   std::vector<Released> released_;
+  // Sealed ones of records on the device, or on their way there, without those that leave.
+  SegmentSet segments_;
   std::vector<Done> persist_;  // Wait for the next cut.
   std::vector<std::pair<Done, Status>> to_call_;
   Cut cut_;

@@ -52,7 +52,15 @@ Status Recovery::ReadMarks() {
   if (!volume.keeps_slots()) return OkStatus();
   mark_ = marks->newest;
   mark_block_ = marks->block;
-  if (mark_.has_value() || marks->unsound == 0) return OkStatus();
+  if (marks->unsound == 0) return OkStatus();
+  if (mark_.has_value()) {
+    // Of a mapping that was cut off in the middle of a mark the one before is all that there was.
+    if (volume.device(0).medium() == DeviceMedium::kDax) return OkStatus();
+    log::Error("a mark of core " + std::to_string(core_.core().value()) +
+               " is damaged: the one that counts may not be the last one");
+    core_.log_.NoteLoss(mark_->next);
+    return OkStatus();
+  }
   return Status(StatusCode::kDataLoss,
                 "core " + std::to_string(core_.core().value()) +
                     " finds no sound mark: it is not known what of its segments counts",
@@ -76,6 +84,13 @@ void Recovery::SortSegments() {
   }
   std::sort(counted_.begin(), counted_.end(),
             [](const FoundSegment& a, const FoundSegment& b) { return a.number > b.number; });
+  if (!mark_.has_value()) return;
+  core_.log_.NoteLoss(mark_->lost_below);
+  if (mark_->HasAll(counted_)) return;
+  log::Error("core " + std::to_string(core_.core().value()) + " does not find its segments: " +
+             std::to_string(counted_.size()) + " are there, and its last mark counts " +
+             std::to_string(mark_->segments.count) + "; what the missing ones had is lost");
+  core_.log_.NoteLoss(mark_->next);
 }
 
 Status Recovery::ReplayAll() {
@@ -159,6 +174,8 @@ void Recovery::NoteDamaged(const FoundSegment& found, const Status& read, std::u
   // Whatever was found in it may be taken for the newest: it stays readable, as far as it is.
   core_.log_.segments()[segment].unsound = true;
   core_.log_.Pin(segment);
+  // It is told again at the next start, and not of partitions that begin from now on.
+  core_.log_.NoteLoss(found.number + 1);
 }
 
 // Compaction takes each drop and tombstone that it meets for one that counts, as they do from their
@@ -199,7 +216,9 @@ Status Recovery::End() {
   for (const FoundSegment& found : beyond_) volume.FreeSlot(found.slot);
   if (mark_.has_value()) {
     report_.durable_at_ms = mark_->at_ms;
-    core_.marker_->GoOn(*mark_, mark_block_);
+    std::vector<std::uint64_t> numbers;
+    for (const FoundSegment& found : counted_) numbers.push_back(found.number);
+    core_.marker_->GoOn(*mark_, mark_block_, numbers);
   }
   for (const std::uint32_t segment : segments_) core_.log_.DropIfDead(segment);
   core_.log_.FreeDead();

@@ -19,6 +19,9 @@ bool IsItemKey(Bytes key) { return key.size() == 8 || key.size() == 16; }
 }  // namespace
 
 Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
+  if (const std::uint64_t below = core_.log_.lost_below(); below != 0) {
+    records_.NoteDamaged(below - 1, StatusCode::kDataLoss);
+  }
   for (const Damaged& damaged : damaged_) records_.NoteDamaged(damaged.number, damaged.code);
   for (const RecoverablePartition& wanted : partitions) {
     CountedRecords::OfPartition& of = records_.Of(wanted.id);

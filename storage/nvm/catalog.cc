@@ -222,4 +222,21 @@ Result<std::vector<std::byte>> ReadCatalog(DeviceQueue* queue, const Superblock&
   return std::vector<std::byte>(content.begin(), content.end());
 }
 
+Status TakeNewerCatalog(DeviceQueue* queue, Superblock* superblock) {
+  const std::uint64_t generation = superblock->generation + 1;
+  BlockBuffer block(kDeviceBlockBytes);
+  TP_RETURN_IF_ERROR(
+      ReadBlocks(queue, generation % kSuperblockSlots * kDeviceBlockBytes, block.bytes()));
+  if (DecodeSuperblock(block.bytes()).code() != StatusCode::kDataLoss) return OkStatus();
+  Superblock newer = *superblock;
+  newer.catalog_area = superblock->catalog_generation == 0 ? 0 : 1 - superblock->catalog_area;
+  TP_RETURN_IF_ERROR(
+      ReadBlocks(queue, superblock->layout.CatalogOffset(newer.catalog_area), block.bytes()));
+  newer.catalog_generation = generation;
+  newer.catalog_bytes = LoadUnaligned<ImageHeader>(block.data()).content_bytes;
+  const auto content = ReadCatalog(queue, newer);
+  if (content.ok()) *superblock = newer;
+  return content.code() == StatusCode::kDataLoss ? OkStatus() : content.status();
+}
+
 }  // namespace tidepool::storage

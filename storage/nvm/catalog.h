@@ -62,4 +62,10 @@ Status WriteCatalog(DeviceQueue* queue, Bytes content, Superblock* superblock);
 // Errors: kDataLoss (damaged), kDeviceError.
 Result<std::vector<std::byte>> ReadCatalog(DeviceQueue* queue, const Superblock& superblock);
 
+// `superblock` is all that is sound of the two. If the other one is damaged, and named a catalog
+// that lies there whole, makes it name that one: with the older catalog what came with the newer
+// one would be lost. If the other one was torn, which looks the same, either of them will do.
+// Errors: kDeviceError.
+Status TakeNewerCatalog(DeviceQueue* queue, Superblock* superblock);
+
 }  // namespace tidepool::storage

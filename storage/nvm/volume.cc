@@ -19,8 +19,11 @@ constexpr std::uint64_t kMiB = 1024 * 1024;
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
 Status WithName(const Status& status, const std::string& name) {
-  return Status(status.code(), Quoted(name) + ": " + std::string(status.what()),
-                std::string(status.remedy()));
+  std::string remedy(status.remedy());
+  if (remedy.empty() && status.code() == StatusCode::kDeviceError) {
+    remedy = "see what ails the device; without what is on it: name another --nvm-dir";
+  }
+  return Status(status.code(), Quoted(name) + ": " + std::string(status.what()), remedy);
 }
 
 std::string RemoveText(const std::string& name) {
@@ -172,6 +175,7 @@ Status Volume::OpenMember(Member* member) {
                   RemoveText(NameOf(*member)));
   }
   if (!superblock.ok()) return WithName(superblock.status(), NameOf(*member));
+  TP_RETURN_IF_ERROR(TakeNewerCatalog(member->queue.get(), &*superblock));
   member->found = *superblock;
   member->current = *superblock;
   if (superblock->layout.device_bytes > member->device->bytes()) {
@@ -475,7 +479,12 @@ Status Volume::WriteCatalog(Bytes content) {
 
 Result<std::vector<std::byte>> Volume::ReadCatalog() {
   const std::lock_guard lock(mutex_);
-  return storage::ReadCatalog(members_.front().queue.get(), members_.front().current);
+  const Member& first = members_.front();
+  auto content = storage::ReadCatalog(first.queue.get(), first.current);
+  if (content.code() != StatusCode::kDataLoss) return content;
+  const std::string name = NameOf(first);
+  return Status(StatusCode::kDataLoss, Quoted(name) + ": " + std::string(content.status().what()),
+                RemoveText(name));
 }
 
 Status Volume::Close() {

@@ -18,12 +18,16 @@ namespace tidepool::testing {
 // Devices on the build's disk: /tmp may be memory without direct I/O.
 class DurableCluster {
  public:
-  explicit DurableCluster(std::uint32_t nodes = 1, std::uint32_t cores = 1) : nodes_(nodes) {
+  // `device`: the folder of the first one's device, if it is not to be one of its own.
+  explicit DurableCluster(std::uint32_t nodes = 1, std::uint32_t cores = 1,
+                          const std::string& device = {})
+      : nodes_(nodes) {
     std::string pattern = "durable_test.XXXXXX";
     REQUIRE(mkdtemp(pattern.data()) != nullptr);
     path_ = std::filesystem::absolute(pattern).string();
     cluster_ = std::make_unique<TestCluster>(
         TestClusterOptions{.nodes = nodes, .cores = cores, .start = false});
+    if (!device.empty()) std::filesystem::create_directory_symlink(device, device_folder(0));
     for (std::size_t i = 0; i < nodes; ++i) std::filesystem::create_directory(device_folder(i));
     StartAll();
   }
@@ -82,6 +86,27 @@ inline NamespaceOptions Durable(const std::string& durability = "async") {
   NamespaceOptions options;
   options.durability = durability;
   return options;
+}
+
+inline v1::DescribeNamespaceResponse Describe(TestCluster& cluster, const std::string& name) {
+  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::DescribeNamespaceRequest request;
+  request.set_name(name);
+  v1::DescribeNamespaceResponse response;
+  REQUIRE(stub->Describe(&call, request, &response).ok());
+  return response;
+}
+
+inline void AcceptLoss(TestCluster& cluster, const std::string& name) {
+  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::AcceptLossRequest request;
+  request.set_name(name);
+  v1::AcceptLossResponse accepted;
+  REQUIRE(stub->AcceptLoss(&call, request, &accepted).ok());
 }
 
 }  // namespace tidepool::testing

@@ -43,27 +43,6 @@ int CountOf(const BytesMap& map, int round, int begin = 0, int end = kKeys) {
   return count;
 }
 
-v1::DescribeNamespaceResponse Describe(TestCluster& cluster, const std::string& name) {
-  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
-  grpc::ClientContext call;
-  cluster.Prepare(&call);
-  v1::DescribeNamespaceRequest request;
-  request.set_name(name);
-  v1::DescribeNamespaceResponse response;
-  REQUIRE(stub->Describe(&call, request, &response).ok());
-  return response;
-}
-
-void AcceptLoss(TestCluster& cluster, const std::string& name) {
-  const auto stub = v1::Namespaces::NewStub(cluster.channel(0));
-  grpc::ClientContext call;
-  cluster.Prepare(&call);
-  v1::AcceptLossRequest request;
-  request.set_name(name);
-  v1::AcceptLossResponse accepted;
-  REQUIRE(stub->AcceptLoss(&call, request, &accepted).ok());
-}
-
 TEST_CASE("What was persisted survives a kill, and what was deleted stays so") {
   DurableCluster cluster(1, 2);
   std::uint64_t version = 0;

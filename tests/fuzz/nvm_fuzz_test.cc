@@ -54,6 +54,9 @@ Block SampleMark(Random& random) {
   }
   mark.ring = {1 + random(), random() % 512 * storage::kDeviceBlockBytes,
                static_cast<std::uint32_t>(random()), random()};
+  for (std::uint64_t left = random() % 10; left > 0; --left) mark.segments.Add(random());
+  for (std::size_t i = 0; i < random() % mark.leaving.size(); ++i) mark.leaving[i] = random();
+  if (OneIn(random, 2)) mark.lost_below = random();
   Block block(storage::kDeviceBlockBytes);
   storage::EncodeMark(mark, block);
   return block;
@@ -169,7 +172,7 @@ TEST_CASE("AnySignedBlockGivesASuperblockOrAStatus") {
   Fuzz(CheckSuperblock, SampleSuperblock, 600);
 }
 TEST_CASE("AnyBytesGiveACatalogOrAStatus") { Fuzz(CheckCatalog, SampleCatalog, SIZE_MAX); }
-TEST_CASE("AnySignedBlockGivesAMarkOrAStatus") { Fuzz(CheckMark, SampleMark, 128); }
+TEST_CASE("AnySignedBlockGivesAMarkOrAStatus") { Fuzz(CheckMark, SampleMark, 512); }
 TEST_CASE("AnyCommitGivesItsRecordsOrIsRefused") { Fuzz(CheckCommit, SampleCommit, SIZE_MAX); }
 TEST_CASE("AnySegmentGivesItsRecordsOrIsRefused") { Fuzz(CheckSegment, SampleSegment, SIZE_MAX); }
 TEST_CASE("AnyFooterGivesItsEntriesOrIsRefused") { Fuzz(CheckFooter, SampleFooter, SIZE_MAX); }

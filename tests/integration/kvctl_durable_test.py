@@ -178,6 +178,61 @@ class Durable(kvctl_support.KvctlTest):
         code, output, _ = self.kvd("check", self.device)
         self.assertEqual(code, 0, output)
 
+    def start_in_folders(self, nodes=2, options=(), more=()):
+        self.cluster.start(nodes, options=("--nvm-dir", self.device, *options), more=more)
+
+    def test_a_second_start_goes_on_with_what_is_in_its_directory(self):
+        self.start_in_folders(options=("--nvm-size", "160MiB"))
+        self.good("namespace", "create", "results", "--durability", "async")
+        self.good("namespace", "create", "ledger", "--durability", "sync")
+        self.good("namespace", "create", "jobs", "--kind", "queue", "--durability", "sync")
+        keys = [f"k{i}" for i in range(20)]
+        for key in keys:
+            self.good("put", "results", key, "of " + key)
+        self.good("persist", "results")
+        self.good("push", "jobs", "a", "b")
+        for life in range(4):
+            self.good("put", "ledger", f"life{life}", "v")
+            if life % 2 == 0:
+                self.good("stop")
+            self.start_in_folders()  # Kills first what was not stopped.
+            for key in keys:
+                self.assertEqual(self.good("get", "results", key), b"of " + key.encode())
+            self.assertEqual(self.good("count", "ledger"), f"{life + 1}\n".encode())
+            self.assertEqual(self.good("peek", "jobs", "-n", "9"), b"a\nb\n")
+        self.good("stop")
+
+    def test_a_second_start_goes_on_where_nothing_was_durable(self):
+        for _ in range(3):
+            self.start_in_folders(3, options=("--nvm-size", "120MiB"))
+            self.good("put", "default", "k", "v")
+            self.good("stop", "--discard")
+        states = [folder for folder in sorted(os.listdir(self.device))
+                  if "cluster-state" in os.listdir(os.path.join(self.device, folder))]
+        self.assertEqual(len(states), 1)
+
+    def test_a_start_that_does_not_fit_its_directory_is_refused(self):
+        self.start_in_folders(options=("--nvm-size", "160MiB"))
+        self.good("namespace", "create", "results", "--durability", "async")
+        self.good("put", "results", "k", "v")
+        self.good("stop")
+        start = ("start", "--timeout", "20s", "--memory", "256MiB", "--nvm-dir", self.device)
+        # Whether the coordinator is among those that it starts or not.
+        line = self.bad(1, *start, "--local", "1")
+        self.assertRegex(line, r"has more daemons than 1 .*--local N|a cluster of 2 nodes, not of 1")
+        self.bad(1, *start, "--local", "3", says="a cluster of 2 nodes, not of 3")
+        self.bad(1, *start, "--local", "2", "--nvm-size", "120MiB", says="leave --nvm-size out")
+        self.bad(1, *start, "--local", "2", "--nvm-size", "400MiB", says="leave --nvm-size out")
+        self.bad(1, *start, "--local", "2", "--", "--cores", "2", says="give --cores 1")
+        # None of these has hurt it.
+        self.start_in_folders()
+        self.assertEqual(self.good("get", "results", "k"), b"v")
+        self.good("stop")
+        states = [os.path.join(self.device, str(i), "cluster-state") for i in range(2)]
+        [state] = [path for path in states if os.path.exists(path)]
+        shutil.copy(state, [path for path in states if path != state][0])
+        self.bad(1, *start, "--local", "2", says="are of two clusters")
+
     def kvd(self, *arguments):
         done = subprocess.run([os.path.join(self.build, "bin", "kvd"), *arguments], capture_output=True, timeout=60)
         return done.returncode, done.stdout.decode(), done.stderr.decode()

@@ -1,16 +1,15 @@
 // Real daemons with --nvm-dir: what they make, what they refuse, and what status says about it.
 #include <fcntl.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "tests/integration/harness.h"
+#include "tests/integration/loop_disk.h"
 
 namespace tidepool::testing {
 namespace {
@@ -204,40 +203,10 @@ TEST_CASE("ACopiedDirectoryIsRefused") {
   disk.CheckRefused({"--nvm-dir=" + disk / "b"}, "is a copy");
 }
 
-// A file system of 64 MiB in a file. Not mounted where the test may not.
-class SmallFileSystem {
- public:
-  explicit SmallFileSystem(const Disk& disk) : mount_(disk / "mounted") {
-    const std::string image = disk / "image";
-    fs::create_directory(mount_);
-    std::ofstream(image).close();
-    fs::resize_file(image, 64 << 20);
-    mounted_ = geteuid() == 0 && Run("PATH=$PATH:/sbin:/usr/sbin; mkfs.ext4 -q -m 0 '" + image +
-                                     "' && mount -o loop '" + image + "' '" + mount_ + "'");
-  }
-  ~SmallFileSystem() {
-    if (mounted_) umount(mount_.c_str());
-  }
-  SmallFileSystem(const SmallFileSystem&) = delete;
-  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
-  bool mounted() const { return mounted_; }
-  const std::string& path() const { return mount_; }
-
- private:
-  static bool Run(const std::string& command) {
-    return std::system(("(" + command + ") >/dev/null 2>&1").c_str()) == 0;
-  }
-  const std::string mount_;
-  bool mounted_ = false;
-};
-
 TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas") {
+  const LoopDisk small(64 << 20);
+  if (!small.mounted()) return;
   Disk disk;
-  const SmallFileSystem small(disk);
-  if (!small.mounted()) {
-    WARN("no loop device can be mounted here (it needs root): not tested");
-    return;
-  }
   disk.CheckRefused({"--nvm-dir=" + small.path(), "--nvm-size=100MiB"}, "No space left on device");
   CHECK_FALSE(fs::exists(small.path() + "/tidepool.nvm.new"));
   // By default 80 % of what is free, if that is enough.
@@ -248,6 +217,19 @@ TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas") {
   fs::remove(small.path() + "/tidepool.nvm");
   std::ofstream(small.path() + "/other") << std::string(30 << 20, 'x');
   disk.CheckRefused({"--nvm-dir=" + small.path()}, "by default a fifth is left free");
+}
+
+TEST_CASE("ANodeThatKeepsAllInAFullFileSystemSaysSoAndComesBack") {
+  const LoopDisk small(64 << 20);
+  if (!small.mounted()) return;
+  Disk disk;
+  const std::vector<std::string> flags = {"--nvm-dir=" + small.path(), "--nvm-size=40MiB"};
+  disk.RunOnce(flags);
+  small.Fill();
+  disk.CheckRefused(flags, "No space left on device");
+  disk.CheckRefused(flags, "No space left on device");
+  fs::remove(small.path() + "/other");
+  disk.RunOnce(flags);
 }
 
 }  // namespace

@@ -125,6 +125,48 @@ TEST_CASE("DamageToTheCurrentCatalogIsNoticed") {
 
 // The power goes at each write of a catalog's change, several times at each, and again in the life
 // behind it: what is read is always one of the two, whole.
+TEST_CASE("ADamagedSuperblockDoesNotCostTheCatalogThatItNames") {
+  FaultDevice device(1 << 20, 1);
+  const auto queue = QueueOf(device);
+  Superblock superblock = SmallSuperblock(1);
+  REQUIRE(WriteSuperblock(queue.get(), superblock).ok());
+  const int catalogs = GENERATE(1, 2, 3);
+  for (int i = 0; i < catalogs; ++i) {
+    const auto letter = static_cast<char>('a' + i);
+    REQUIRE(WriteCatalog(queue.get(), ContentOf(letter, 5'000), &superblock).ok());
+  }
+  const auto last = ContentOf(static_cast<char>('a' + catalogs - 1), 5'000);
+  const std::uint64_t newest = superblock.generation % 2 * kDeviceBlockBytes;
+  SECTION("the last one") {
+    device.FlipBit(newest + 200, 1);
+    Superblock older = ReadSuperblock(queue.get()).value();
+    REQUIRE(TakeNewerCatalog(queue.get(), &older).ok());
+    CHECK(ReadCatalog(queue.get(), older).value() == last);
+    // What is written next does not touch the one that is sound.
+    ++older.generation;
+    REQUIRE(WriteSuperblock(queue.get(), older).ok());
+    Superblock again = ReadSuperblock(queue.get()).value();
+    CHECK(again == older);
+    REQUIRE(TakeNewerCatalog(queue.get(), &again).ok());
+    CHECK(again == older);
+  }
+  SECTION("the one before it") {
+    device.FlipBit(kDeviceBlockBytes - newest + 200, 1);
+    Superblock found = ReadSuperblock(queue.get()).value();
+    REQUIRE(TakeNewerCatalog(queue.get(), &found).ok());
+    CHECK(found == superblock);
+  }
+  SECTION("the last one, which named no newer catalog") {
+    const Superblock before = superblock;
+    ++superblock.generation;
+    REQUIRE(WriteSuperblock(queue.get(), superblock).ok());
+    device.FlipBit(kDeviceBlockBytes - newest + 200, 1);
+    Superblock older = ReadSuperblock(queue.get()).value();
+    REQUIRE(TakeNewerCatalog(queue.get(), &older).ok());
+    CHECK(older == before);
+  }
+}
+
 TEST_CASE("ACrashAtAnyWriteLeavesTheOldCatalogOrTheNewOne") {
   const std::uint32_t first_seed = std::random_device{}();
   INFO("seed " << first_seed);
