@@ -38,19 +38,7 @@ void CountedRecords::Visit(const ReplayedRecord& record, std::uint64_t number,
     of.lost = StatusCode::kDataLoss;
     return;
   }
-  // Each is a miss of the cache, or two: several at once.
-  of.newest.Prefetch(record.identity);
-  visited_[visited_count_++] = {record, location};
-  if (visited_count_ == visited_.size()) AddVisited();
-}
-
-void CountedRecords::AddVisited() {
-  for (std::size_t i = 0; i < visited_count_; ++i) {
-    const Visited& each = visited_[i];
-    NewestRecords& newest = partitions_[each.record.header.partition].newest;
-    newest.Add(each.record, each.location, false);
-  }
-  visited_count_ = 0;
+  of.newest.Add(record, location, false);
 }
 
 void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t at,

@@ -6,8 +6,6 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/functional/function_ref.h>
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "proto/base/ids.h"
@@ -49,10 +47,8 @@ class CountedRecords {
   bool WantsKeys() const;
 
   // A record of the segment with this number. `location`: of the caller's choice, other than that
-  // of any other. It may be added to its partition only by AddVisited, before which the image that
-  // it lies in must stay.
+  // of any other.
   void Visit(const ReplayedRecord& record, std::uint64_t number, std::uint64_t location);
-  void AddVisited();
   // A change of the ring, see ReplayRing. `number_of` a location: its segment's number.
   void VisitCommitted(const ReplayedRecord& record, std::uint64_t at,
                       absl::FunctionRef<std::uint64_t(std::uint64_t location)> number_of);
@@ -66,14 +62,7 @@ class CountedRecords {
   const absl::flat_hash_map<std::uint32_t, OfPartition>& partitions() const { return partitions_; }
 
  private:
-  struct Visited {
-    ReplayedRecord record;
-    std::uint64_t location = 0;
-  };
-
   absl::flat_hash_map<std::uint32_t, OfPartition> partitions_;
-  std::array<Visited, 16> visited_;  // On their way to their partitions.
-  std::size_t visited_count_ = 0;
 };
 
 }  // namespace tidepool::storage

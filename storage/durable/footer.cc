@@ -20,6 +20,14 @@ FooterTrailer TrailerOf(Bytes tail) {
   return trailer;
 }
 
+std::uint32_t OffsetOf(const FooterEntry& entry) {
+  return (entry.place & kOffsetMask) * static_cast<std::uint32_t>(kRecordAlign);
+}
+
+RecordType TypeOf(const FooterEntry& entry) {
+  return static_cast<RecordType>(entry.place >> kTypeShift & kTypeMask);
+}
+
 }  // namespace
 
 std::uint32_t FooterChecksum(Bytes footer, std::uint64_t number) {
@@ -68,34 +76,53 @@ std::uint64_t FooterBytes(Bytes tail, std::uint64_t number) {
   return sizeof trailer + std::uint64_t{trailer.entries} * sizeof(FooterEntry);
 }
 
-std::uint32_t ReplayFooter(Bytes tail, std::uint64_t number,
-                           absl::FunctionRef<void(const ReplayedRecord&)> visit) {
+std::optional<Footer> Footer::Open(Bytes tail, std::uint64_t number) {
   const std::uint64_t bytes = FooterBytes(tail, number);
-  if (bytes == 0 || bytes > tail.size()) return 0;
-  const FooterTrailer trailer = TrailerOf(tail);
-  if (trailer.crc32c != FooterChecksum(tail.last(bytes), number)) return 0;
-  const std::byte* at = tail.data() + tail.size() - sizeof trailer;
-  for (std::uint32_t i = 0; i < trailer.entries; ++i) {
-    at -= sizeof(FooterEntry);
-    FooterEntry entry;
-    std::memcpy(&entry, at, sizeof entry);
-    ReplayedRecord record;
-    record.header = RecordHeader{};
-    record.header.lsn = entry.lsn;
-    record.header.partition = entry.partition;
-    record.header.type = static_cast<RecordType>(entry.place >> kTypeShift & kTypeMask);
-    record.header.flags = static_cast<std::uint8_t>(entry.place >> kFlagsShift);
-    record.identity = {entry.hash, entry.second};
-    record.payload_bytes = entry.payload_bytes;
-    record.offset = (entry.place & kOffsetMask) * static_cast<std::uint32_t>(kRecordAlign);
-    // Right for what lies in the record alone; others are to be read.
-    record.bytes =
-        static_cast<std::uint32_t>(RecordBytes(entry.payload_bytes, 0, record.header.flags));
-    if ((record.header.flags & kRecordExpiry) != 0) record.expiry_ms = trailer.expiry_min_ms;
-    if (record.offset >= trailer.used) return 0;
-    visit(record);
+  if (bytes == 0 || bytes > tail.size()) return std::nullopt;
+  const Footer footer(tail, TrailerOf(tail));
+  if (footer.trailer_.crc32c != FooterChecksum(tail.last(bytes), number)) return std::nullopt;
+  for (std::uint32_t i = 0; i < footer.entries(); ++i) {
+    if (OffsetOf(footer.EntryAt(i)) >= footer.used()) return std::nullopt;
   }
-  return trailer.used;
+  if (footer.used() == 0) return std::nullopt;
+  return footer;
+}
+
+FooterEntry Footer::EntryAt(std::uint32_t index) const {
+  FooterEntry entry;
+  std::memcpy(
+      &entry,
+      tail_.data() + tail_.size() - sizeof(FooterTrailer) - (std::size_t{index} + 1) * sizeof entry,
+      sizeof entry);
+  return entry;
+}
+
+bool Footer::TellsAll() const {
+  for (std::uint32_t i = 0; i < entries(); ++i) {
+    const RecordType type = TypeOf(EntryAt(i));
+    if (type != RecordType::kPut && type != RecordType::kTombstone && type != RecordType::kDrop) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ReplayedRecord Footer::At(std::uint32_t index) const {
+  const FooterEntry entry = EntryAt(index);
+  ReplayedRecord record;
+  record.header = RecordHeader{};
+  record.header.lsn = entry.lsn;
+  record.header.partition = entry.partition;
+  record.header.type = TypeOf(entry);
+  record.header.flags = static_cast<std::uint8_t>(entry.place >> kFlagsShift);
+  record.identity = {entry.hash, entry.second};
+  record.payload_bytes = entry.payload_bytes;
+  record.offset = OffsetOf(entry);
+  // Right for what lies in the record alone; others are to be read.
+  record.bytes =
+      static_cast<std::uint32_t>(RecordBytes(entry.payload_bytes, 0, record.header.flags));
+  if ((record.header.flags & kRecordExpiry) != 0) record.expiry_ms = trailer_.expiry_min_ms;
+  return record;
 }
 
 }  // namespace tidepool::storage

@@ -4,10 +4,9 @@
 //   marker writes it, recovery and log_check read it -> [footer] -> replay
 #pragma once
 
-#include <absl/functional/function_ref.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "proto/base/bytes.h"
@@ -62,21 +61,31 @@ class FooterWriter {
 // What stands in its trailer. `footer`: entries and trailer.
 std::uint32_t FooterChecksum(Bytes footer, std::uint64_t number);
 
-// Whether a footer says of a record of this type what recovery needs to know.
-inline bool IsToldByFooter(const ReplayedRecord& entry) {
-  const RecordType type = entry.header.type;
-  return type == RecordType::kPut || type == RecordType::kTombstone || type == RecordType::kDrop;
-}
-
 // How many bytes the footer of the segment with this number has, by what stands at its end. `tail`:
 // its last bytes, at least a trailer. 0: there is none.
 std::uint64_t FooterBytes(Bytes tail, std::uint64_t number);
 
-// Calls `visit` for each record, as ReplaySegment does, without its key, its value and its
-// checksum; `expiry_ms` of one that expires is the least of the segment. Returns where the records
-// end. 0: what is there is not the footer of this number, or `tail` has not all of it; then what
-// was visited does not count. For any bytes.
-std::uint32_t ReplayFooter(Bytes tail, std::uint64_t number,
-                           absl::FunctionRef<void(const ReplayedRecord&)> visit);
+// A view of one that was found to be sound.
+class Footer {
+ public:
+  // None: what is there is not the footer of this number, or `tail` has not all of it. For any
+  // bytes, which must outlive it.
+  static std::optional<Footer> Open(Bytes tail, std::uint64_t number);
+
+  std::uint32_t entries() const { return trailer_.entries; }
+  std::uint32_t used() const { return trailer_.used; }  // Where the records end.
+  // As ReplaySegment visits it, without its key, its value and its checksum; `expiry_ms` of one
+  // that expires is the least of the segment.
+  ReplayedRecord At(std::uint32_t index) const;
+  // Its records are all of types of which it says what recovery needs to know.
+  bool TellsAll() const;
+
+ private:
+  Footer(Bytes tail, const FooterTrailer& trailer) : tail_(tail), trailer_(trailer) {}
+  FooterEntry EntryAt(std::uint32_t index) const;
+
+  Bytes tail_;
+  FooterTrailer trailer_;
+};
 
 }  // namespace tidepool::storage

@@ -4,6 +4,7 @@
 #include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,9 +24,10 @@ std::uint64_t LocationOf(std::size_t index, std::uint32_t offset) {
 
 std::uint64_t PayloadBytes(const NewestRecords& newest) {
   std::uint64_t bytes = 0;
-  for (const auto& [key, entry] : newest.entries()) {
+  newest.ForEach([&](const NewestRecords::Entry& entry) {
     if (entry.is_put()) bytes += entry.payload_bytes;
-  }
+    return true;
+  });
   return bytes;
 }
 
@@ -48,6 +50,9 @@ class CoreChecker {
     CheckSegments();
     TP_RETURN_IF_ERROR(CheckRing());
     NoteLosses();
+    for (const RecoverablePartition& partition : wanted) {
+      records_.Of(partition.id).newest.Settle();
+    }
     CheckExtents(wanted);
     std::sort(check_.segments.begin(), check_.segments.end(),
               [](const auto& a, const auto& b) { return a.found.number < b.found.number; });
@@ -107,32 +112,31 @@ class CoreChecker {
     CheckedSegment checked{found, Mark::Standing::kCounts, 0, 0, read};
     check_.bytes_read += image.size();
     const std::uint32_t end = check_.marks.newest->EndOf(found.number);
-    std::vector<ReplayedRecord> entries;
-    std::uint32_t footer_used = 0;
+    std::optional<Footer> footer;
     if (read.ok()) {
-      if (end == 0) footer_used = ReadFooter(image, found.number, &entries);
-      std::size_t next = 0;
+      if (end == 0) footer = FooterOf(image, found.number);
+      std::uint32_t next = 0;
       bool is_told = true;  // By the footer, all that was found.
       checked.used = ReplaySegment({image, found.number, end}, [&](const ReplayedRecord& record) {
-        is_told = is_told && next < entries.size() && Same(record, entries[next]);
+        is_told = is_told && footer.has_value() && next < footer->entries() &&
+                  Same(record, footer->At(next));
         ++next;
         visit_(&found, record);
-        if (footer_used == 0) Count(record, found);
+        if (!footer.has_value()) Count(record, found);
       });
       checked.records = next;
-      if (footer_used != 0 && (!is_told || (checked.used != 0 && next != entries.size()))) {
+      if (footer.has_value() && (!is_told || (checked.used != 0 && next != footer->entries()))) {
         checked.status = Status(StatusCode::kDataLoss, "its footer does not tell what it has");
       }
-      if (footer_used != 0) {
-        CheckEntries(found, image, entries, &checked);
+      if (footer.has_value()) {
+        CheckEntries(found, image, *footer, &checked);
       } else if (end == 0 && checked.used != 0 && HasDamagedFooter(image, found.number)) {
         checked.status =
             Status(StatusCode::kDataLoss, "its footer is damaged, and its records are whole");
       }
-      records_.AddVisited();
     }
     numbers_.push_back(found.number);
-    if (checked.used == 0 && footer_used == 0) {
+    if (checked.used == 0 && !footer.has_value()) {
       unreplayed_.push_back(check_.segments.size());
       if (checked.status.ok()) {
         checked.status =
@@ -140,17 +144,15 @@ class CoreChecker {
                    "it is damaged behind " + std::to_string(checked.records) + " records");
       }
     }
-    if (footer_used != 0) checked.used = footer_used;
+    if (footer.has_value()) checked.used = footer->used();
     return checked;
   }
 
-  // As recovery does, which reads records where it must. 0: it does not go by it.
-  std::uint32_t ReadFooter(Bytes image, std::uint64_t number,
-                           std::vector<ReplayedRecord>* entries) const {
-    if (records_.WantsKeys()) return 0;
-    const std::uint32_t used = ReplayFooter(
-        image, number, [&](const ReplayedRecord& entry) { entries->push_back(entry); });
-    return std::all_of(entries->begin(), entries->end(), IsToldByFooter) ? used : 0;
+  // As recovery does, which reads records where it must. None: it does not go by it.
+  std::optional<Footer> FooterOf(Bytes image, std::uint64_t number) const {
+    if (records_.WantsKeys()) return std::nullopt;
+    const auto footer = Footer::Open(image, number);
+    return footer.has_value() && footer->TellsAll() ? footer : std::nullopt;
   }
 
   // One that recovery has cut at a mark has none.
@@ -158,7 +160,7 @@ class CoreChecker {
     const Bytes trailer = image.last(kFooterTrailerBytes);
     return !std::all_of(trailer.begin(), trailer.end(), [](std::byte each) {
       return each == std::byte{0};
-    }) && ReplayFooter(image, number, [](const ReplayedRecord&) {}) == 0;
+    }) && !Footer::Open(image, number).has_value();
   }
 
   static bool Same(const ReplayedRecord& record, const ReplayedRecord& entry) {
@@ -170,10 +172,11 @@ class CoreChecker {
   }
 
   // Counts them, and finds those whose records cannot be read.
-  void CheckEntries(const FoundSegment& found, Bytes image,
-                    const std::vector<ReplayedRecord>& entries, CheckedSegment* checked) {
+  void CheckEntries(const FoundSegment& found, Bytes image, const Footer& footer,
+                    CheckedSegment* checked) {
     std::uint64_t damaged = 0;
-    for (const ReplayedRecord& entry : entries) {
+    for (std::uint32_t i = 0; i < footer.entries(); ++i) {
+      const ReplayedRecord entry = footer.At(i);
       Count(entry, found);
       if (entry.offset < image.size() && entry.bytes <= image.size() - entry.offset &&
           IsSoundRecord(image.data() + entry.offset, entry.bytes, found.number)) {
@@ -235,13 +238,14 @@ class CoreChecker {
 
   void CheckExtents(std::span<const RecoverablePartition> wanted) {
     for (const RecoverablePartition& partition : wanted) {
-      for (const auto& [key, entry] : records_.Of(partition.id).newest.entries()) {
-        if (entry.type != RecordType::kPutExtent) continue;
+      records_.Of(partition.id).newest.ForEach([&](const NewestRecords::Entry& entry) {
+        if (entry.type != RecordType::kPutExtent) return true;
         VisitLinks(entry, [&](std::uint64_t number, std::uint32_t used) {
           const auto found = extents_.find(number);
           if (found != extents_.end()) found->second.used = used;
         });
-      }
+        return true;
+      });
     }
     std::vector<FoundSegment> linked;
     for (const auto& [number, extent] : extents_) {
@@ -265,15 +269,16 @@ class CoreChecker {
 
   std::uint64_t LostValues(const NewestRecords& newest) const {
     std::uint64_t lost = 0;
-    for (const auto& [key, entry] : newest.entries()) {
-      if (!entry.is_put()) continue;
+    newest.ForEach([&](const NewestRecords::Entry& entry) {
+      if (!entry.is_put()) return true;
       bool is_sound = entry.in_ring || !damaged_.contains(entry.location);
       VisitLinks(entry, [&](std::uint64_t number, std::uint32_t /*used*/) {
         const auto found = extents_.find(number);
         is_sound = is_sound && found != extents_.end() && found->second.is_sound;
       });
       if (!is_sound) ++lost;
-    }
+      return true;
+    });
     return lost;
   }
 

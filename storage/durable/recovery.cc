@@ -124,7 +124,6 @@ Status Recovery::ReplayAll() {
         used = ReplaySegment({image, found.number, end},
                              [&](const ReplayedRecord& record) { Visit(record, found, segment); });
       }
-      records_.AddVisited();
     }
     core_.log_.EndAdoptedSegment(segment,
                                  used != 0 ? used : static_cast<std::uint32_t>(slot_bytes));
@@ -148,13 +147,10 @@ std::uint32_t Recovery::ReplayByFooter(const FoundSegment& found, std::uint32_t 
     if (!reader->Again(whole, &tail).ok()) return 0;
     report_.bytes_read += tail.size();
   }
-  footer_.clear();
-  const std::uint32_t used = ReplayFooter(
-      tail, found.number, [&](const ReplayedRecord& record) { footer_.push_back(record); });
-  if (used == 0 || !std::all_of(footer_.begin(), footer_.end(), IsToldByFooter)) return 0;
-  for (const ReplayedRecord& record : footer_) Visit(record, found, segment);
-  records_.AddVisited();
-  return used;
+  const auto footer = Footer::Open(tail, found.number);
+  if (!footer.has_value() || !footer->TellsAll()) return 0;
+  for (std::uint32_t i = 0; i < footer->entries(); ++i) Visit(footer->At(i), found, segment);
+  return footer->used();
 }
 
 void Recovery::Visit(const ReplayedRecord& record, const FoundSegment& found,

@@ -78,7 +78,7 @@ class Recovery {
   bool FillOne(Partition& partition, const NewestRecords& newest);
   bool FillInOrder(Partition& partition, const NewestRecords& newest);
   bool FillItems(Partition& partition, const NewestRecords& newest);
-  bool FillRecord(Partition& partition, std::uint64_t hash, const NewestRecords::Entry& entry);
+  bool FillRecord(Partition& partition, const NewestRecords::Entry& entry);
   std::uint64_t Settle(PartitionId id, const NewestRecords::Entry& entry);
   bool SettleExtent(PartitionId id, const NewestRecords::Entry& entry);
   bool SettleTombstone(PartitionId id, const NewestRecords::Entry& entry);
@@ -95,7 +95,6 @@ class Recovery {
   // Those of extents that may count, by number, and in the end those that do not.
   absl::flat_hash_map<std::uint64_t, FoundSegment> extents_;
   std::vector<std::uint32_t> segments_;  // Adopted, and sound.
-  std::vector<ReplayedRecord> footer_;   // Of the segment at hand.
   std::vector<Damaged> damaged_;
   CountedRecords records_;
   BlockBuffer ring_;                // Its content, if it counts.

@@ -1,4 +1,6 @@
 // Recovery: partitions and their indexes, made of what counts.
+#include <absl/container/flat_hash_map.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -12,8 +14,6 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr std::size_t kPrefetched = 16;  // Buckets of an index that are being filled.
-
 bool IsItemKey(Bytes key) { return key.size() == 8 || key.size() == 16; }
 
 }  // namespace
@@ -25,6 +25,7 @@ Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
   for (const Damaged& damaged : damaged_) records_.NoteDamaged(damaged.number, damaged.code);
   for (const RecoverablePartition& wanted : partitions) {
     CountedRecords::OfPartition& of = records_.Of(wanted.id);
+    of.newest.Settle();
     const auto added = core_.AddFilled(wanted, of.newest.puts());
     if (!added.ok()) return added.status();
     Partition& partition = **added;
@@ -49,16 +50,8 @@ bool Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
   const ReclaimingScope scope(core_.log_);
   if (partition.IsOneOf(kItemKinds)) return FillItems(partition, newest);
   if (partition.kind() == Kind::kOrdered) return FillInOrder(partition, newest);
-  auto ahead = newest.entries().begin();
-  std::size_t left_behind = 0;
-  for (const auto& [key, entry] : newest.entries()) {
-    for (; left_behind < kPrefetched && ahead != newest.entries().end(); ++left_behind, ++ahead) {
-      partition.hash().PrefetchBucket(ahead->first.hash);
-    }
-    --left_behind;
-    if (!FillRecord(partition, key.hash, entry)) return false;
-  }
-  return true;
+  return newest.ForEach(
+      [&](const NewestRecords::Entry& entry) { return FillRecord(partition, entry); });
 }
 
 // Where it is from now on: what only the ring has goes to the log. 0: no memory.
@@ -94,11 +87,10 @@ bool Recovery::SettleExtent(PartitionId id, const NewestRecords::Entry& entry) {
   return true;
 }
 
-bool Recovery::FillRecord(Partition& partition, std::uint64_t hash,
-                          const NewestRecords::Entry& entry) {
+bool Recovery::FillRecord(Partition& partition, const NewestRecords::Entry& entry) {
   if (!entry.is_put()) return SettleTombstone(partition.id(), entry);
   const std::uint64_t location = Settle(partition.id(), entry);
-  return location != 0 && partition.hash().Adopt({.hash = hash,
+  return location != 0 && partition.hash().Adopt({.hash = entry.hash,
                                                   .location = location,
                                                   .payload_bytes = entry.payload_bytes,
                                                   .key = entry.key(),
@@ -112,48 +104,49 @@ bool Recovery::SettleTombstone(PartitionId id, const NewestRecords::Entry& entry
 
 // A tree that is filled in order costs a third of one that is filled at random.
 bool Recovery::FillInOrder(Partition& partition, const NewestRecords& newest) {
-  using Each = std::pair<const KeyIdentity, NewestRecords::Entry>;
-  std::vector<const Each*> puts;
+  std::vector<NewestRecords::Entry> puts;
   puts.reserve(newest.puts());
-  for (const auto& each : newest.entries()) {
-    if (each.second.is_put()) {
-      puts.push_back(&each);
-    } else if (!SettleTombstone(partition.id(), each.second)) {
-      return false;
-    }
-  }
-  std::sort(puts.begin(), puts.end(), [](const Each* a, const Each* b) {
-    return AsText(a->second.key()) < AsText(b->second.key());
+  const bool filled = newest.ForEach([&](const NewestRecords::Entry& entry) {
+    if (!entry.is_put()) return SettleTombstone(partition.id(), entry);
+    puts.push_back(entry);
+    return true;
   });
-  return std::all_of(puts.begin(), puts.end(), [&](const Each* each) {
-    return FillRecord(partition, each->first.hash, each->second);
-  });
+  std::sort(puts.begin(), puts.end(),
+            [](const auto& a, const auto& b) { return AsText(a.key()) < AsText(b.key()); });
+  return filled && std::all_of(puts.begin(), puts.end(), [&](const NewestRecords::Entry& entry) {
+           return FillRecord(partition, entry);
+         });
 }
 
 bool Recovery::FillItems(Partition& partition, const NewestRecords& newest) {
-  std::vector<const NewestRecords::Entry*> items;
+  std::vector<NewestRecords::Entry> items;
   items.reserve(newest.puts());
-  for (const auto& [key, entry] : newest.entries()) {
+  absl::flat_hash_map<KeyIdentity, NewestRecords::Entry> notes;
+  const bool settled = newest.ForEach([&](const NewestRecords::Entry& entry) {
     if (entry.is_put() && IsItemKey(entry.key())) {
-      items.push_back(&entry);
-    } else if (!SettleTombstone(partition.id(), entry)) {
-      return false;
+      items.push_back(entry);
+    } else if (entry.type == RecordType::kLease) {
+      notes.emplace(KeyIdentity{entry.hash, entry.second}, entry);
+    } else {
+      return SettleTombstone(partition.id(), entry);
     }
-  }
+    return true;
+  });
+  if (!settled) return false;
   std::sort(items.begin(), items.end(),
-            [](const auto* a, const auto* b) { return AsText(a->key()) < AsText(b->key()); });
+            [](const auto& a, const auto& b) { return AsText(a.key()) < AsText(b.key()); });
   const std::uint64_t now_ms = core_.NowMs();
-  for (const NewestRecords::Entry* item : items) {
+  for (const NewestRecords::Entry& item : items) {
     QueueStore::AdoptedItem adopted;
-    adopted.key = ItemKey::Of(item->key());
-    adopted.value_bytes = item->payload_bytes - adopted.key.size;
-    adopted.expires = item->expiry_ms != 0;
-    adopted.location = Settle(partition.id(), *item);
+    adopted.key = ItemKey::Of(item.key());
+    adopted.value_bytes = item.payload_bytes - adopted.key.size;
+    adopted.expires = item.expiry_ms != 0;
+    adopted.location = Settle(partition.id(), item);
     if (adopted.location == 0) return false;
-    const NewestRecords::Entry* note = newest.NoteOf(item->key());
-    if (note != nullptr && note->key_bytes == sizeof(LeaseNote)) {
-      adopted.note = LoadUnaligned<LeaseNote>(note->kept);
-      adopted.note_location = Settle(partition.id(), *note);
+    const auto found = notes.find(IdentityOf(item.key(), RecordType::kLease));
+    if (found != notes.end() && found->second.key_bytes == sizeof(LeaseNote)) {
+      adopted.note = LoadUnaligned<LeaseNote>(found->second.kept);
+      adopted.note_location = Settle(partition.id(), found->second);
       if (adopted.note_location == 0) return false;
     }
     if (!partition.queue().Adopt(adopted, now_ms)) return false;

@@ -135,15 +135,16 @@ bool CheckFooter(Bytes input) {
     StoreUnaligned(trailer + offsetof(storage::FooterTrailer, crc32c),
                    storage::FooterChecksum(Bytes(tail).last(bytes), kNumber));
   }
-  std::uint64_t entries = 0;
-  const std::uint32_t used =
-      storage::ReplayFooter(tail, kNumber, [&](const storage::ReplayedRecord& r) {
-        ++entries;
-        TP_CHECK(r.key.empty() && r.value.empty());
-      });
-  TP_CHECK(used == 0 ||
-           bytes == sizeof(storage::FooterTrailer) + entries * sizeof(storage::FooterEntry));
-  return used != 0;
+  const auto footer = storage::Footer::Open(tail, kNumber);
+  if (!footer.has_value()) return false;
+  TP_CHECK(footer->used() != 0);
+  TP_CHECK(bytes ==
+           sizeof(storage::FooterTrailer) + footer->entries() * sizeof(storage::FooterEntry));
+  for (std::uint32_t i = 0; i < footer->entries(); ++i) {
+    const storage::ReplayedRecord record = footer->At(i);
+    TP_CHECK(record.key.empty() && record.value.empty() && record.offset < footer->used());
+  }
+  return true;
 }
 
 }  // namespace tidepool::fuzz
