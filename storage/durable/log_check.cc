@@ -10,6 +10,7 @@
 
 #include "storage/device/device_io.h"
 #include "storage/durable/footer.h"
+#include "storage/durable/mark_traces.h"
 #include "storage/durable/ring_replay.h"
 #include "storage/durable/segment_reader.h"
 #include "storage/nvm/record_check.h"
@@ -47,7 +48,7 @@ class CoreChecker {
         ReadMarks(queues_[0].get(), volume_.layout(0), core_, volume_.found(0).volume, next_max);
     if (!marks.ok()) return marks.status();
     check_.marks = *std::move(marks);
-    CheckSegments();
+    TP_RETURN_IF_ERROR(CheckSegments());
     TP_RETURN_IF_ERROR(CheckRing());
     NoteLosses();
     for (const RecoverablePartition& partition : wanted) {
@@ -67,7 +68,7 @@ class CoreChecker {
   }
 
  private:
-  void CheckSegments() {
+  Status CheckSegments() {
     const std::optional<Mark>& mark = check_.marks.newest;
     std::vector<FoundSegment> counted;
     for (const FoundSegment& found : volume_.TakeFoundSegments(core_)) {
@@ -89,16 +90,28 @@ class CoreChecker {
       const Status read = reader.Next(&image);
       check_.segments.push_back(CheckSegment(found, read, image));
     }
-    check_.has_all_segments = !mark.has_value() || mark->HasAll(counted);
+    return FindLosses(counted);
+  }
+
+  Status FindLosses(std::span<const FoundSegment> counted) {
+    const std::optional<Mark>& mark = check_.marks.newest;
+    if (!mark.has_value()) return OkStatus();
+    check_.has_all_segments = mark->HasAll(counted);
+    check_.lost_below = check_.has_all_segments ? mark->lost_below : mark->next;
+    if (check_.marks.unsound == 0 || volume_.device(0).medium() == DeviceMedium::kDax) {
+      return OkStatus();
+    }
+    const auto behind = HasRecordsBehind(volume_, queues_, *mark, counted);
+    if (!behind.ok()) return behind.status();
+    const bool has_beyond =
+        std::any_of(check_.segments.begin(), check_.segments.end(),
+                    [](const auto& each) { return each.standing == Mark::Standing::kBeyond; });
+    if (has_beyond || *behind) check_.lost_below = mark->next;
+    return OkStatus();
   }
 
   // As recovery finds them.
   void NoteLosses() {
-    const std::optional<Mark>& mark = check_.marks.newest;
-    if (!mark.has_value()) return;
-    const bool may_tear = volume_.device(0).medium() == DeviceMedium::kDax;
-    const bool is_older = check_.marks.unsound > 0 && !may_tear;
-    check_.lost_below = is_older || !check_.has_all_segments ? mark->next : mark->lost_below;
     if (check_.lost_below != 0) {
       records_.NoteDamaged(check_.lost_below - 1, StatusCode::kDataLoss);
     }

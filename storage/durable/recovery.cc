@@ -11,6 +11,7 @@
 #include "proto/base/log.h"
 #include "storage/core_store.h"
 #include "storage/durable/footer.h"
+#include "storage/durable/mark_traces.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
@@ -31,6 +32,7 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
   queues_ = *std::move(queues);
   TP_RETURN_IF_ERROR(ReadMarks());
   SortSegments();
+  TP_RETURN_IF_ERROR(FindLosses());
   TP_RETURN_IF_ERROR(ReplayAll());
   TP_RETURN_IF_ERROR(ReplayRing());
   TP_RETURN_IF_ERROR(Fill(partitions));
@@ -52,15 +54,8 @@ Status Recovery::ReadMarks() {
   if (!volume.keeps_slots()) return OkStatus();
   mark_ = marks->newest;
   mark_block_ = marks->block;
-  if (marks->unsound == 0) return OkStatus();
-  if (mark_.has_value()) {
-    // Of a mapping that was cut off in the middle of a mark the one before is all that there was.
-    if (volume.device(0).medium() == DeviceMedium::kDax) return OkStatus();
-    log::Error("a mark of core " + std::to_string(core_.core().value()) +
-               " is damaged: the one that counts may not be the last one");
-    core_.log_.NoteLoss(mark_->next);
-    return OkStatus();
-  }
+  other_mark_is_damaged_ = marks->unsound > 0;
+  if (mark_.has_value() || marks->unsound == 0) return OkStatus();
   return Status(StatusCode::kDataLoss,
                 "core " + std::to_string(core_.core().value()) +
                     " finds no sound mark: it is not known what of its segments counts",
@@ -84,13 +79,27 @@ void Recovery::SortSegments() {
   }
   std::sort(counted_.begin(), counted_.end(),
             [](const FoundSegment& a, const FoundSegment& b) { return a.number > b.number; });
-  if (!mark_.has_value()) return;
+}
+
+Status Recovery::FindLosses() {
+  if (!mark_.has_value()) return OkStatus();
+  const Volume& volume = *core_.options_.volume;
+  const std::string core = std::to_string(core_.core().value());
   core_.log_.NoteLoss(mark_->lost_below);
-  if (mark_->HasAll(counted_)) return;
-  log::Error("core " + std::to_string(core_.core().value()) + " does not find its segments: " +
-             std::to_string(counted_.size()) + " are there, and its last mark counts " +
-             std::to_string(mark_->segments.count) + "; what the missing ones had is lost");
+  if (!mark_->HasAll(counted_)) {
+    log::Error("core " + core + " does not find its segments: " + std::to_string(counted_.size()) +
+               " are there, and its last mark counts " + std::to_string(mark_->segments.count) +
+               "; what the missing ones had is lost");
+    core_.log_.NoteLoss(mark_->next);
+  }
+  // Of a mapping that was cut off in the middle of a mark the one before is all that there was.
+  if (!other_mark_is_damaged_ || volume.device(0).medium() == DeviceMedium::kDax) return OkStatus();
+  const auto behind = HasRecordsBehind(volume, queues_, *mark_, counted_);
+  if (!behind.ok()) return behind.status();
+  if (beyond_.empty() && !*behind) return OkStatus();
+  log::Error("a mark of core " + core + " is damaged, and the other one may not be the last one");
   core_.log_.NoteLoss(mark_->next);
+  return OkStatus();
 }
 
 Status Recovery::ReplayAll() {
@@ -221,6 +230,9 @@ Status Recovery::End() {
   for (const auto& [id, of] : records_.partitions()) {
     if (of.unwanted_found) core_.NoteDrop(PartitionId(id));
   }
+  // Nothing is left that would tell of a loss if the next mark were damaged too, as on one bad
+  // block: it is told by both.
+  if (other_mark_is_damaged_) TP_RETURN_IF_ERROR(core_.marker_->FinishMark(core_.NowMs()));
   return core_.marker_->FinishMark(core_.NowMs());
 }
 

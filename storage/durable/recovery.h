@@ -65,6 +65,7 @@ class Recovery {
 
   Status ReadMarks();
   void SortSegments();
+  Status FindLosses();
   Status ReplayAll();
   // Where the records end; 0: not all of it could be replayed.
   std::uint32_t ReplayByFooter(const FoundSegment& found, std::uint32_t segment,
@@ -90,6 +91,7 @@ class Recovery {
   DeviceQueues queues_;
   std::optional<Mark> mark_;
   std::uint64_t mark_block_ = 0;
+  bool other_mark_is_damaged_ = false;
   std::vector<FoundSegment> counted_;  // Below the mark, the youngest first.
   std::vector<FoundSegment> beyond_;
   // Those of extents that may count, by number, and in the end those that do not.

@@ -170,20 +170,47 @@ TEST_CASE("AnOlderSegmentInThePlaceOfANewerOneIsALoss") {
 
 TEST_CASE("AMarkThatIsDamagedIsALossAndNoOlderState") {
   Fixture fixture;
-  fixture.PutAll('w');
+  // A few keys, in the segment that the mark before has open, or so many that there are new ones.
+  const int keys = GENERATE(1, 100);
+  for (int i = 0; i < keys; ++i) fixture.node.Put(fixture.partition, KeyOf(i), "newer");
+  REQUIRE(fixture.node.Persist().ok());
   fixture.node.Crash();
   const auto check = fixture.node.Check(fixture.Wanted());
   REQUIRE(check.ok());
-  // Nobody knows which of the two was the last one.
-  const std::uint64_t block = GENERATE(0u, 1u);
-  fixture.node.device->FlipBit(fixture.layout().MarkOffset(0, block) + 100, 0);
+  const std::uint64_t at = fixture.layout().MarkOffset(0, check->marks.block) + 100;
+  fixture.node.device->FlipBit(at, 0);
   CHECK(fixture.Losses() == kLost);
   fixture.node.Crash();
+  CHECK(fixture.Losses() == kLost);
+  // A block that is bad stays bad.
+  fixture.node.Crash();
+  fixture.node.device->FlipBit(at, 0);
   CHECK(fixture.Losses() == kLost);
   fixture.partition = fixture.BeginAnew(kId);
   fixture.PutAll('x');
   fixture.node.Crash();
   CHECK(fixture.Losses() == kWhole);
+}
+
+TEST_CASE("ADamagedMarkWithNothingNewBehindTheOtherOneCostsNothing") {
+  Fixture fixture;
+  std::uint64_t newest = 0;
+  const bool is_last = GENERATE(true, false);
+  if (is_last) {
+    REQUIRE(fixture.node.Persist().ok());  // The same again.
+  } else {
+    fixture.PutAll('w');
+  }
+  fixture.node.Crash();
+  newest = fixture.node.Check(fixture.Wanted())->marks.block;
+  const std::uint64_t block = is_last ? newest : 1 - newest;
+  fixture.node.device->FlipBit(fixture.layout().MarkOffset(0, block) + 100, 0);
+  CHECK(fixture.Losses() == kWhole);
+  fixture.partition = fixture.node.core->Adopt(kId, Term(2));
+  const std::string value(500, is_last ? 'v' : 'w');
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(fixture.node.Text(fixture.partition, KeyOf(i)) == KeyOf(i) + value);
+  }
 }
 
 // More segments go than one mark can name.
