@@ -548,7 +548,7 @@ void Node::Drain(const StopRequest& request) {
 // mark.
 void Node::CloseDevices() {
   if (!catalog_->empty()) {
-    const auto persisted = PersistNode(cores_.get(), Deadline::AfterMs(kPersistMs));
+    const auto persisted = PersistNode(cores_.get(), Deadline::AfterMs(kPersistMs), true);
     if (!persisted.ok()) {
       log::Error("what changed last is not durable: " + persisted.status().ToString());
       return;

@@ -30,15 +30,17 @@ struct Marks {
 
 }  // namespace
 
-Result<std::uint64_t> PersistNode(CoreGroup* cores, Deadline deadline) {
+Result<std::uint64_t> PersistNode(CoreGroup* cores, Deadline deadline, bool is_last) {
   auto marks = std::make_shared<Marks>();
   marks->left = cores->size();
   for (std::uint32_t i = 0; i < cores->size(); ++i) {
-    const bool posted = cores->Post(CoreId(static_cast<std::uint16_t>(i)), [marks](Core& core) {
-      core.store().Persist([marks, &core](const Status& status) {
-        marks->Done(status, core.store().last_durable_at_ms());
-      });
-    });
+    const bool posted =
+        cores->Post(CoreId(static_cast<std::uint16_t>(i)), [marks, is_last](Core& core) {
+          if (is_last) core.store().SealDurable();
+          core.store().Persist([marks, &core](const Status& status) {
+            marks->Done(status, core.store().last_durable_at_ms());
+          });
+        });
     if (!posted) return Status(StatusCode::kUnavailable, "the daemon is stopping");
   }
   std::unique_lock lock(marks->mutex);

@@ -174,6 +174,8 @@ class CoreStore final : private PartitionFinder {
   // Forces a mark. `done` is called from Poll: all that was applied before this call outlives a
   // crash; or kDeviceError, see commit_failed. With a volume only.
   void Persist(std::function<void(Status)> done) { marker_->Persist(std::move(done)); }
+  // Before the last mark: so that each segment has a footer.
+  void SealDurable() { (void)log_.SealDurable(); }
   // It has devices, and so may have durable partitions.
   bool marks() const { return marker_ != nullptr; }
   // Wall time of the last mark, 0: there is none.

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "proto/base/bytes.h"
+#include "proto/base/limits.h"
 
 namespace tidepool::storage {
 
@@ -36,7 +37,8 @@ enum RecordFlag : std::uint8_t {
   kRecordMore = 1 << 2,    // Not the last record of an atomic batch.
   kRecordI64 = 1 << 3,     // The value is a signed counter of 8 bytes.
   kRecordF64 = 1 << 4,     // The value is a floating-point counter of 8 bytes.
-  kRecordCopy = 1 << 5,  // In the read cache: a copy of a record on a device. Never on one itself.
+  kRecordCopy = 1 << 5,   // In the read cache: a copy of a record on a device. Never on one itself.
+  kRecordKeyed = 1 << 6,  // Of a kind with an order, which is made of keys: footers have the key.
 };
 inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
 
@@ -153,6 +155,17 @@ inline constexpr std::size_t kExtentPieceBytes = 64 * 1024;
 // record, then a trailer.
 inline constexpr std::size_t kFooterEntryBytes = 32;
 inline constexpr std::size_t kFooterTrailerBytes = 64;
+// Of such an entry, with the key and its size, and the note of a lease, where the record has that.
+constexpr std::size_t FooterEntryBytes(RecordType type, std::uint8_t flags, std::size_t key_bytes) {
+  if ((flags & kRecordKeyed) == 0) return kFooterEntryBytes;
+  return kFooterEntryBytes + AlignUp(key_bytes + sizeof(std::uint16_t), kRecordAlign) +
+         (type == RecordType::kLease ? sizeof(LeaseNote) : 0);
+}
+constexpr std::size_t FooterEntryBytes(const RecordHeader& record) {
+  return FooterEntryBytes(record.type, record.flags, record.key_bytes);
+}
+inline constexpr std::size_t kFooterEntryBytesMax =
+    FooterEntryBytes(RecordType::kPut, kRecordKeyed, limits::kDurableOrderedKeyBytesMax);
 
 // One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset
 // of the segment's memory while it is resident.

@@ -18,6 +18,7 @@ Log::Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max, std::uint64
 
 std::uint8_t Log::FlagsOf(const LogRecord& change) {
   return static_cast<std::uint8_t>((change.value_flags & kCounterFlags) |
+                                   (change.keyed ? kRecordKeyed : 0) |
                                    (change.expiry_ms != 0 ? kRecordExpiry : 0) |
                                    (change.session.value() != 0 ? kRecordClient : 0));
 }
@@ -67,7 +68,7 @@ void Log::OpenSegment(Stream stream, std::uint32_t index) {
 std::uint64_t Log::RoomOf(Stream stream) const {
   const std::uint64_t room = segment_bytes_ - sizeof(SegmentHeader);
   if (!IsDurable(stream)) return room;
-  return room - sizeof(RecordHeader) - kFooterEntryBytes - kFooterTrailerBytes;
+  return room - sizeof(RecordHeader) - kFooterEntryBytesMax - kFooterTrailerBytes;
 }
 
 bool Log::MakeCacheRoom(std::uint64_t bytes) {
@@ -101,7 +102,8 @@ void Log::Seal(std::uint32_t index) {
   if (segment.live == 0) MarkDead(index);
 }
 
-std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location) {
+std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t footer_bytes,
+                          std::uint64_t* location) {
   Open& open = open_[static_cast<int>(stream)];
   TP_CHECK(open.left >= bytes);
   Segment& segment = segments_[open.index];
@@ -112,7 +114,7 @@ std::byte* Log::TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* loc
   segment.live += static_cast<std::uint32_t>(bytes);
   ++segment.records;
   segment.record_bytes_max = std::max(segment.record_bytes_max, static_cast<std::uint32_t>(bytes));
-  const std::uint64_t taken = IsDurable(stream) ? bytes + kFooterEntryBytes : bytes;
+  const std::uint64_t taken = IsDurable(stream) ? bytes + footer_bytes : bytes;
   open.left -= static_cast<std::uint32_t>(std::min<std::uint64_t>(taken, open.left));
   live_bytes_ += bytes;
   return at;
@@ -122,7 +124,8 @@ std::uint64_t Log::Append(Stream stream, const LogRecord& change, RecordType typ
   const bool tombstone = type == RecordType::kTombstone;
   const std::uint64_t bytes = EncodedBytes(change, type);
   std::uint64_t location = 0;
-  std::byte* at = TakeSpace(stream, bytes, &location);
+  const std::uint64_t footer_bytes = FooterEntryBytes(type, FlagsOf(change), change.key.size());
+  std::byte* at = TakeSpace(stream, bytes, footer_bytes, &location);
   Encode(change, type, lsn, bytes, at);
   if (tombstone) {
     CountTombstone(location, bytes);
@@ -145,7 +148,8 @@ std::uint64_t Log::EncodedBytes(const LogRecord& change, RecordType type) {
 void Log::Encode(const LogRecord& change, RecordType type, Lsn lsn, std::uint64_t bytes,
                  std::byte* at) {
   const bool tombstone = type == RecordType::kTombstone;
-  const std::uint8_t flags = tombstone ? std::uint8_t{0} : FlagsOf(change);
+  const std::uint8_t flags =
+      FlagsOf(change) & (tombstone ? std::uint8_t{kRecordKeyed} : std::uint8_t{0xff});
   RecordHeader header{};
   header.lsn = lsn.value();
   header.value_bytes = tombstone ? 0 : static_cast<std::uint32_t>(change.value_bytes);
@@ -190,7 +194,8 @@ std::uint64_t Log::Relocate(std::uint64_t location) {
   const RecordHeader* from = At(location);
   const std::uint64_t bytes = BytesOf(*from);
   std::uint64_t to_location = 0;
-  std::byte* to = TakeSpace(RelocationStream(location), bytes, &to_location);
+  std::byte* to =
+      TakeSpace(RelocationStream(location), bytes, FooterEntryBytes(*from), &to_location);
   std::memcpy(to, from, bytes);
   const bool written = segments_[segments_.IndexOf(location)].slot != 0;
   // What was read since it came has its second chance still to come.
@@ -210,7 +215,7 @@ std::uint64_t Log::AppendCopy(const RecordHeader& record, std::uint64_t home) {
   TP_DCHECK(record.type == RecordType::kPut);
   const std::uint64_t bytes = BytesOf(record);
   std::uint64_t location = 0;
-  std::byte* to = TakeSpace(Stream::kCache, bytes, &location);
+  std::byte* to = TakeSpace(Stream::kCache, bytes, 0, &location);
   std::memcpy(to, &record, bytes);
   auto* copy = reinterpret_cast<RecordHeader*>(to);
   copy->sequence = 0;

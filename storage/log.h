@@ -336,6 +336,9 @@ class Log {
   void DropIfDead(std::uint32_t index) {
     if (segments_[index].records == 0) MarkDead(index);
   }
+  // What durable streams have so far gets its footers; what comes goes to other segments. False:
+  // nothing becomes durable any more.
+  bool SealDurable();
   // A partition is gone from this log, so that what the log has of it so far is not to come back
   // with one of the same id: what lies in segments with numbers below the one that it returns. 0:
   // it could not be noted.
@@ -391,7 +394,9 @@ class Log {
   }
   void KillOne(std::uint64_t location, const RecordHeader* record);
   void Want(std::uint64_t location);
-  std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t* location);
+  // `footer_bytes`: of the entry that a durable stream's footer will have for it.
+  std::byte* TakeSpace(Stream stream, std::uint64_t bytes, std::uint64_t footer_bytes,
+                       std::uint64_t* location);
   void CountTombstone(std::uint64_t location, std::uint64_t bytes);
   void LinkExtent(std::uint64_t location, std::byte* record,
                   std::span<const std::uint32_t> segments);

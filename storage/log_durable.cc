@@ -114,15 +114,20 @@ void Log::AdoptExtentOf(std::uint64_t location, std::vector<std::uint32_t> segme
   durable_extents_[location] = std::move(segments);
 }
 
-std::uint64_t Log::NoteDrop(PartitionId id) {
-  // What is in segments from here on is of a later partition.
+bool Log::SealDurable() {
   for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
     Open& open = open_[static_cast<int>(stream)];
     if (open.index == 0 || segments_[open.index].used == sizeof(SegmentHeader)) continue;
-    if (open.left == 0) return 0;  // EndDurable.
+    if (open.left == 0) return false;  // EndDurable.
     Seal(open.index);
     open = {};
   }
+  return true;
+}
+
+std::uint64_t Log::NoteDrop(PartitionId id) {
+  // What is in segments from here on is of a later partition.
+  if (!SealDurable()) return 0;
   const std::uint64_t below = segments_.next_number();
   return AppendDrop(id, below) ? below : 0;
 }
@@ -135,8 +140,8 @@ bool Log::AppendDrop(PartitionId id, std::uint64_t below) {
     return false;
   }
   std::uint64_t location = 0;
-  auto* drop =
-      reinterpret_cast<RecordHeader*>(TakeSpace(Stream::kDurable, sizeof(RecordHeader), &location));
+  auto* drop = reinterpret_cast<RecordHeader*>(
+      TakeSpace(Stream::kDurable, sizeof(RecordHeader), kFooterEntryBytes, &location));
   *drop = RecordHeader{};
   drop->type = RecordType::kDrop;
   drop->partition = id.value();

@@ -46,6 +46,7 @@ struct LogRecord {
   Lsn lsn;  // 0: the partition gives it its next one.
   LogRecordType type = LogRecordType::kPut;
   std::uint8_t value_flags = 0;  // Of kCounterFlags.
+  bool keyed = false;            // As kRecordKeyed: the partition says so (Partition::Stamp).
   Bytes key;
   std::uint64_t hash = 0;  // KeyHash(key).
   // The value is `value` then `value_tail` (an append needs no copy of the whole), or, when

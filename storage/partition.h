@@ -153,6 +153,7 @@ class Partition {
     // What is copied into a frozen partition keeps the versions that it had elsewhere.
     TP_CHECK(change.lsn > last_lsn_ || frozen());
     last_lsn_ = std::max(last_lsn_, change.lsn);
+    change.keyed = kind() != Kind::kHash;
   }
   void Publish(const LogRecord& change) {
     for (LogSink* sink : sinks_) sink->OnRecord(change);

@@ -10,12 +10,6 @@ void CountedRecords::Want(const RecoverablePartition& partition) {
   if (partition.options.kind != Kind::kHash) of.newest.KeepKeys();
 }
 
-bool CountedRecords::WantsKeys() const {
-  return std::any_of(partitions_.begin(), partitions_.end(), [](const auto& each) {
-    return each.second.wanted != nullptr && each.second.wanted->options.kind != Kind::kHash;
-  });
-}
-
 bool CountedRecords::WantsSync() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
                      [](const auto& each) { return each.second.IsSync(); });

@@ -43,8 +43,6 @@ class CountedRecords {
   // It must outlive this.
   void Want(const RecoverablePartition& partition);
   bool WantsSync() const;
-  // Some partition has an order that is made of its keys, so that hashes do not do.
-  bool WantsKeys() const;
 
   // A record of the segment with this number. `location`: of the caller's choice, other than that
   // of any other.

@@ -20,12 +20,36 @@ FooterTrailer TrailerOf(Bytes tail) {
   return trailer;
 }
 
-std::uint32_t OffsetOf(const FooterEntry& entry) {
-  return (entry.place & kOffsetMask) * static_cast<std::uint32_t>(kRecordAlign);
+bool IsTold(const ReplayedRecord& entry) {
+  switch (entry.header.type) {
+    case RecordType::kPut:
+    case RecordType::kTombstone:
+    case RecordType::kDrop:
+      return true;
+    case RecordType::kLease:
+      return !entry.value.empty();
+    default:
+      return false;
+  }
 }
 
-RecordType TypeOf(const FooterEntry& entry) {
-  return static_cast<RecordType>(entry.place >> kTypeShift & kTypeMask);
+// What lies before the entry of a record with kRecordKeyed.
+bool TakeKey(Bytes* left, ReplayedRecord* record) {
+  std::uint16_t key_bytes = 0;
+  if (left->size() < sizeof key_bytes) return false;
+  key_bytes = LoadUnaligned<std::uint16_t>(left->data() + left->size() - sizeof key_bytes);
+  const std::size_t bytes =
+      FooterEntryBytes(record->header.type, kRecordKeyed, key_bytes) - kFooterEntryBytes;
+  if (left->size() < bytes || key_bytes > record->payload_bytes) return false;
+  Bytes taken = left->last(bytes);
+  *left = left->first(left->size() - bytes);
+  if (record->header.type == RecordType::kLease) {
+    record->value = taken.first(sizeof(LeaseNote));
+    taken = taken.subspan(sizeof(LeaseNote));
+  }
+  record->key = taken.first(key_bytes);
+  record->header.key_bytes = key_bytes;
+  return true;
 }
 
 }  // namespace
@@ -52,8 +76,21 @@ void FooterWriter::Add(const RecordHeader& record, std::uint32_t offset) {
   entry.place = offset / static_cast<std::uint32_t>(kRecordAlign) |
                 static_cast<std::uint32_t>(record.type) << kTypeShift |
                 std::uint32_t{record.flags} << kFlagsShift;
+  const std::size_t bytes = FooterEntryBytes(record);
+  std::byte* const end = segment_.data() + begin();
+  std::byte* to = end - bytes;
   ++entries_;
-  std::memcpy(segment_.data() + begin(), &entry, sizeof entry);
+  entry_bytes_ += static_cast<std::uint32_t>(bytes);
+  std::memcpy(end - sizeof entry, &entry, sizeof entry);
+  if (bytes == sizeof entry) return;
+  if (record.type == RecordType::kLease) {
+    TP_CHECK(record.value_bytes == sizeof(LeaseNote));
+    std::memcpy(to, key.data() + key.size(), sizeof(LeaseNote));
+    to += sizeof(LeaseNote);
+  }
+  std::memset(to, 0, static_cast<std::size_t>(end - sizeof entry - to));
+  if (!key.empty()) std::memcpy(to, key.data(), key.size());
+  StoreUnaligned(end - sizeof entry - sizeof record.key_bytes, record.key_bytes);
 }
 
 void FooterWriter::Finish(std::uint32_t used, std::uint64_t expiry_min_ms) {
@@ -63,6 +100,7 @@ void FooterWriter::Finish(std::uint32_t used, std::uint64_t expiry_min_ms) {
   trailer.entries = entries_;
   trailer.used = used;
   trailer.expiry_min_ms = expiry_min_ms;
+  trailer.entry_bytes = entry_bytes_;
   std::byte* const at = segment_.data() + segment_.size() - sizeof trailer;
   std::memcpy(at, &trailer, sizeof trailer);
   trailer.crc32c = FooterChecksum(segment_.subspan(begin()), number_);
@@ -73,56 +111,60 @@ std::uint64_t FooterBytes(Bytes tail, std::uint64_t number) {
   TP_CHECK(tail.size() >= sizeof(FooterTrailer));
   const FooterTrailer trailer = TrailerOf(tail);
   if (trailer.magic != kMagic || trailer.number != number) return 0;
-  return sizeof trailer + std::uint64_t{trailer.entries} * sizeof(FooterEntry);
+  return sizeof trailer + std::uint64_t{trailer.entry_bytes};
 }
 
 std::optional<Footer> Footer::Open(Bytes tail, std::uint64_t number) {
   const std::uint64_t bytes = FooterBytes(tail, number);
   if (bytes == 0 || bytes > tail.size()) return std::nullopt;
-  const Footer footer(tail, TrailerOf(tail));
-  if (footer.trailer_.crc32c != FooterChecksum(tail.last(bytes), number)) return std::nullopt;
-  for (std::uint32_t i = 0; i < footer.entries(); ++i) {
-    if (OffsetOf(footer.EntryAt(i)) >= footer.used()) return std::nullopt;
+  const Bytes all = tail.last(bytes);
+  Footer footer(all.first(bytes - sizeof(FooterTrailer)), TrailerOf(tail));
+  if (footer.trailer_.crc32c != FooterChecksum(all, number)) return std::nullopt;
+  Cursor cursor(footer);
+  std::uint32_t entries = 0;
+  for (ReplayedRecord record; cursor.Next(&record); ++entries) {
+    if (record.offset >= footer.used()) return std::nullopt;
+    footer.tells_all_ = footer.tells_all_ && IsTold(record);
   }
-  if (footer.used() == 0) return std::nullopt;
+  if (footer.used() == 0 || entries != footer.entries()) return std::nullopt;
   return footer;
 }
 
-FooterEntry Footer::EntryAt(std::uint32_t index) const {
+Footer::Cursor::Cursor(const Footer& footer) : trailer_(footer.trailer_), left_(footer.entries_) {}
+
+bool Footer::Cursor::Next(ReplayedRecord* record) {
+  if (next_ == trailer_.entries || left_.size() < sizeof(FooterEntry)) return false;
   FooterEntry entry;
-  std::memcpy(
-      &entry,
-      tail_.data() + tail_.size() - sizeof(FooterTrailer) - (std::size_t{index} + 1) * sizeof entry,
-      sizeof entry);
-  return entry;
-}
-
-bool Footer::TellsAll() const {
-  for (std::uint32_t i = 0; i < entries(); ++i) {
-    const RecordType type = TypeOf(EntryAt(i));
-    if (type != RecordType::kPut && type != RecordType::kTombstone && type != RecordType::kDrop) {
-      return false;
-    }
-  }
-  return true;
-}
-
-ReplayedRecord Footer::At(std::uint32_t index) const {
-  const FooterEntry entry = EntryAt(index);
-  ReplayedRecord record;
-  record.header = RecordHeader{};
-  record.header.lsn = entry.lsn;
-  record.header.partition = entry.partition;
-  record.header.type = TypeOf(entry);
-  record.header.flags = static_cast<std::uint8_t>(entry.place >> kFlagsShift);
-  record.identity = {entry.hash, entry.second};
-  record.payload_bytes = entry.payload_bytes;
-  record.offset = OffsetOf(entry);
+  left_ = left_.first(left_.size() - sizeof entry);
+  std::memcpy(&entry, left_.data() + left_.size(), sizeof entry);
+  ++next_;
+  *record = {};
+  record->header.lsn = entry.lsn;
+  record->header.partition = entry.partition;
+  record->header.type = static_cast<RecordType>(entry.place >> kTypeShift & kTypeMask);
+  record->header.flags = static_cast<std::uint8_t>(entry.place >> kFlagsShift);
+  record->identity = {entry.hash, entry.second};
+  record->payload_bytes = entry.payload_bytes;
+  record->offset = (entry.place & kOffsetMask) * static_cast<std::uint32_t>(kRecordAlign);
   // Right for what lies in the record alone; others are to be read.
-  record.bytes =
-      static_cast<std::uint32_t>(RecordBytes(entry.payload_bytes, 0, record.header.flags));
-  if ((record.header.flags & kRecordExpiry) != 0) record.expiry_ms = trailer_.expiry_min_ms;
-  return record;
+  record->bytes =
+      static_cast<std::uint32_t>(RecordBytes(entry.payload_bytes, 0, record->header.flags));
+  if ((record->header.flags & kRecordExpiry) != 0) record->expiry_ms = trailer_.expiry_min_ms;
+  return (record->header.flags & kRecordKeyed) == 0 || TakeKey(&left_, record);
+}
+
+ReplayedRecord Footer::Complete(const ReplayedRecord& entry, const SegmentImage& image) {
+  if (IsTold(entry)) return entry;
+  std::optional<ReplayedRecord> record = ReplayRecord(image, entry.offset);
+  if (record.has_value() && record->identity == entry.identity &&
+      record->header.lsn == entry.header.lsn && record->header.type == entry.header.type &&
+      record->header.partition == entry.header.partition) {
+    return *std::move(record);
+  }
+  ReplayedRecord damaged = entry;
+  damaged.header.type = RecordType::kPut;
+  damaged.bytes = sizeof(RecordHeader);
+  return damaged;
 }
 
 }  // namespace tidepool::storage

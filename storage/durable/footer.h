@@ -15,7 +15,9 @@
 
 namespace tidepool::storage {
 
-// Of each record but padding, in their order from the trailer backwards.
+// Of each record but padding, in their order from the trailer backwards. Before that of a record
+// with kRecordKeyed lie its key, zeros, and in two bytes how long it is; before that the note of a
+// lease.
 struct FooterEntry {
   std::uint64_t hash = 0;    // KeyIdentity.
   std::uint64_t lsn = 0;     // As in the record.
@@ -35,7 +37,9 @@ struct FooterTrailer {
   std::uint32_t entries = 0;
   std::uint32_t used = 0;           // Where the records end.
   std::uint64_t expiry_min_ms = 0;  // No record in it expires earlier; all ones: none does.
-  std::uint64_t reserved[4] = {};
+  std::uint32_t entry_bytes = 0;    // Of all entries.
+  std::uint32_t reserved32 = 0;
+  std::uint64_t reserved[3] = {};
 };
 static_assert(sizeof(FooterTrailer) == kFooterTrailerBytes);
 static_assert(std::has_unique_object_representations_v<FooterTrailer>);
@@ -48,14 +52,13 @@ class FooterWriter {
   void Add(const RecordHeader& record, std::uint32_t offset);
   void Finish(std::uint32_t used, std::uint64_t expiry_min_ms);
   // From where to the segment's end it reaches.
-  std::size_t begin() const {
-    return segment_.size() - kFooterTrailerBytes - entries_ * kFooterEntryBytes;
-  }
+  std::size_t begin() const { return segment_.size() - kFooterTrailerBytes - entry_bytes_; }
 
  private:
   MutableBytes segment_;
   std::uint64_t number_;
   std::uint32_t entries_ = 0;
+  std::uint32_t entry_bytes_ = 0;
 };
 
 // What stands in its trailer. `footer`: entries and trailer.
@@ -74,18 +77,35 @@ class Footer {
 
   std::uint32_t entries() const { return trailer_.entries; }
   std::uint32_t used() const { return trailer_.used; }  // Where the records end.
-  // As ReplaySegment visits it, without its key, its value and its checksum; `expiry_ms` of one
+  // It says of all its records what recovery needs to know. Not so if there are large values, whose
+  // links only the record has.
+  bool tells_all() const { return tells_all_; }
+
+  // Of its records one behind the other, as ReplaySegment visits them, without checksums and
+  // values (but notes of leases), and with keys where they are kRecordKeyed; `expiry_ms` of one
   // that expires is the least of the segment.
-  ReplayedRecord At(std::uint32_t index) const;
-  // Its records are all of types of which it says what recovery needs to know.
-  bool TellsAll() const;
+  class Cursor {
+   public:
+    explicit Cursor(const Footer& footer);
+    // False: there are no more, or what follows is none.
+    bool Next(ReplayedRecord* record);
+
+   private:
+    const FooterTrailer& trailer_;
+    Bytes left_;
+    std::uint32_t next_ = 0;
+  };
+
+  // What recovery needs to know of a record that a Cursor has given: `entry` itself, or what the
+  // record says in the segment's image. One that is damaged is told as a put that cannot be read.
+  static ReplayedRecord Complete(const ReplayedRecord& entry, const SegmentImage& image);
 
  private:
-  Footer(Bytes tail, const FooterTrailer& trailer) : tail_(tail), trailer_(trailer) {}
-  FooterEntry EntryAt(std::uint32_t index) const;
+  Footer(Bytes entries, const FooterTrailer& trailer) : entries_(entries), trailer_(trailer) {}
 
-  Bytes tail_;
+  Bytes entries_;
   FooterTrailer trailer_;
+  bool tells_all_ = true;
 };
 
 }  // namespace tidepool::storage

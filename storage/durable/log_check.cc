@@ -127,12 +127,14 @@ class CoreChecker {
     const std::uint32_t end = check_.marks.newest->EndOf(found.number);
     std::optional<Footer> footer;
     if (read.ok()) {
-      if (end == 0) footer = FooterOf(image, found.number);
+      if (end == 0) footer = Footer::Open(image, found.number);
+      std::optional<Footer::Cursor> told;
+      if (footer.has_value()) told.emplace(*footer);
       std::uint32_t next = 0;
       bool is_told = true;  // By the footer, all that was found.
       checked.used = ReplaySegment({image, found.number, end}, [&](const ReplayedRecord& record) {
-        is_told = is_told && footer.has_value() && next < footer->entries() &&
-                  Same(record, footer->At(next));
+        ReplayedRecord entry;
+        is_told = is_told && told.has_value() && told->Next(&entry) && Same(record, entry);
         ++next;
         visit_(&found, record);
         if (!footer.has_value()) Count(record, found);
@@ -161,13 +163,6 @@ class CoreChecker {
     return checked;
   }
 
-  // As recovery does, which reads records where it must. None: it does not go by it.
-  std::optional<Footer> FooterOf(Bytes image, std::uint64_t number) const {
-    if (records_.WantsKeys()) return std::nullopt;
-    const auto footer = Footer::Open(image, number);
-    return footer.has_value() && footer->TellsAll() ? footer : std::nullopt;
-  }
-
   // One that recovery has cut at a mark has none.
   static bool HasDamagedFooter(Bytes image, std::uint64_t number) {
     const Bytes trailer = image.last(kFooterTrailerBytes);
@@ -177,7 +172,10 @@ class CoreChecker {
   }
 
   static bool Same(const ReplayedRecord& record, const ReplayedRecord& entry) {
-    return record.offset == entry.offset && record.bytes == entry.bytes &&
+    const bool is_told_bytes = record.header.type != RecordType::kPutExtent;
+    const bool is_keyed = (entry.header.flags & kRecordKeyed) != 0;
+    return record.offset == entry.offset && (record.bytes == entry.bytes || !is_told_bytes) &&
+           (AsText(record.key) == AsText(entry.key) || !is_keyed) &&
            record.identity == entry.identity && record.payload_bytes == entry.payload_bytes &&
            record.header.lsn == entry.header.lsn && record.header.type == entry.header.type &&
            record.header.flags == entry.header.flags &&
@@ -188,24 +186,16 @@ class CoreChecker {
   void CheckEntries(const FoundSegment& found, Bytes image, const Footer& footer,
                     CheckedSegment* checked) {
     std::uint64_t damaged = 0;
-    for (std::uint32_t i = 0; i < footer.entries(); ++i) {
-      const ReplayedRecord entry = footer.At(i);
-      Count(entry, found);
-      if (entry.offset < image.size() && entry.bytes <= image.size() - entry.offset &&
-          IsSoundRecord(image.data() + entry.offset, entry.bytes, found.number)) {
-        continue;
-      }
+    Footer::Cursor cursor(footer);
+    for (ReplayedRecord entry; cursor.Next(&entry);) {
+      Count(Footer::Complete(entry, {image, found.number}), found);
+      if (ReplayRecord({image, found.number}, entry.offset).has_value()) continue;
       ++damaged;
       damaged_.insert(LocationOf(numbers_.size(), entry.offset));
     }
     if (damaged == 0) return;
     checked->status =
         Status(StatusCode::kDataLoss, std::to_string(damaged) + " of its records are damaged");
-  }
-
-  static bool IsSoundRecord(const std::byte* at, std::uint64_t bytes, std::uint64_t number) {
-    const auto& header = *reinterpret_cast<const RecordHeader*>(at);
-    return header.crc32c == RecordChecksum(header, bytes, number);
   }
 
   void Count(const ReplayedRecord& record, const FoundSegment& found) {

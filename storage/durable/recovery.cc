@@ -105,8 +105,7 @@ Status Recovery::FindLosses() {
 Status Recovery::ReplayAll() {
   const std::uint64_t slot_bytes = core_.options_.volume->slot_bytes();
   SegmentReader reader(*core_.options_.volume, queues_, counted_);
-  const bool by_footers = !records_.WantsKeys();
-  if (by_footers) reader.set_bytes(std::min(kTailBytes, slot_bytes));
+  reader.set_bytes(std::min(kTailBytes, slot_bytes));
   report_.segments = counted_.size();
   for (const FoundSegment& found : counted_) {
     Bytes image;
@@ -121,10 +120,8 @@ Status Recovery::ReplayAll() {
     const std::uint32_t end = mark_->EndOf(found.number);
     std::uint32_t used = 0;
     // What is behind a mark in an open one, its footer may have too.
-    if (by_footers && read.ok() && end == 0) used = ReplayByFooter(found, segment, &reader, image);
-    if (used != 0) {
-      ++report_.from_footers;
-    } else {
+    if (read.ok() && end == 0) used = ReplayByFooter(found, segment, &reader, image);
+    if (used == 0) {
       if (image.size() < slot_bytes) {
         read = reader.Again(slot_bytes, &image);
         report_.bytes_read += image.size();
@@ -147,8 +144,9 @@ Status Recovery::ReplayAll() {
 
 std::uint32_t Recovery::ReplayByFooter(const FoundSegment& found, std::uint32_t segment,
                                        SegmentReader* reader, Bytes tail) {
+  const std::uint64_t slot_bytes = core_.options_.volume->slot_bytes();
   const std::uint64_t bytes = FooterBytes(tail, found.number);
-  if (bytes > core_.options_.volume->slot_bytes()) return 0;
+  if (bytes > slot_bytes) return 0;
   if (bytes > tail.size()) {
     // The next ones will hardly be smaller.
     const std::uint64_t whole = AlignUp(bytes, kDeviceBlockBytes);
@@ -156,9 +154,18 @@ std::uint32_t Recovery::ReplayByFooter(const FoundSegment& found, std::uint32_t 
     if (!reader->Again(whole, &tail).ok()) return 0;
     report_.bytes_read += tail.size();
   }
-  const auto footer = Footer::Open(tail, found.number);
-  if (!footer.has_value() || !footer->TellsAll()) return 0;
-  for (std::uint32_t i = 0; i < footer->entries(); ++i) Visit(footer->At(i), found, segment);
+  auto footer = Footer::Open(tail, found.number);
+  if (footer.has_value() && !footer->tells_all()) {
+    if (!reader->Again(slot_bytes, &tail).ok()) return 0;
+    report_.bytes_read += tail.size();
+    footer = Footer::Open(tail, found.number);
+  }
+  if (!footer.has_value()) return 0;
+  Footer::Cursor cursor(*footer);
+  for (ReplayedRecord entry; cursor.Next(&entry);) {
+    Visit(Footer::Complete(entry, {tail, found.number}), found, segment);
+  }
+  if (footer->tells_all()) ++report_.from_footers;
   return footer->used();
 }
 

@@ -40,6 +40,7 @@ std::uint64_t Recovery::AppendCommitted(PartitionId id, const NewestRecords::Ent
   change.partition = id;
   change.lsn = Lsn(entry.lsn);
   change.key = Log::KeyOf(*header);
+  change.keyed = (header->flags & kRecordKeyed) != 0;
   if (entry.type != RecordType::kTombstone) {
     change.expiry_ms = entry.expiry_ms;
     change.value = core_.log_.StoredOf(*header);

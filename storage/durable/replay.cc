@@ -61,6 +61,20 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
   return record;
 }
 
+// The image is aligned as segments are, so that this is a record where it lies.
+const RecordHeader& HeaderAt(Bytes image, std::size_t at) {
+  return *reinterpret_cast<const RecordHeader*>(image.data() + at);
+}
+
+// How long the record at `at` is, which ends before `limit`; 0: there is no sound one.
+std::uint64_t SoundBytes(const SegmentImage& image, std::size_t at, std::size_t limit) {
+  if (limit < at || limit - at < sizeof(RecordHeader)) return 0;
+  const RecordHeader& header = HeaderAt(image.bytes, at);
+  const std::uint64_t bytes = ReplayedBytes(header, image.bytes.size());
+  if (bytes == 0 || bytes > limit - at) return 0;
+  return header.crc32c == RecordChecksum(header, bytes, image.number) ? bytes : 0;
+}
+
 }  // namespace
 
 KeyIdentity IdentityOf(Bytes key, RecordType type) {
@@ -90,6 +104,15 @@ std::uint64_t ReplayedBytes(const RecordHeader& header, std::uint64_t segment_by
   return 0;
 }
 
+std::optional<ReplayedRecord> ReplayRecord(const SegmentImage& image, std::uint32_t offset) {
+  if (offset < sizeof(SegmentHeader) || offset % kRecordAlign != 0) return std::nullopt;
+  const std::uint64_t bytes = SoundBytes(image, offset, image.bytes.size());
+  if (bytes == 0) return std::nullopt;
+  const RecordHeader& header = HeaderAt(image.bytes, offset);
+  if (header.type == RecordType::kEnd || header.type == RecordType::kPad) return std::nullopt;
+  return RecordAt(image.bytes, offset, header, bytes);
+}
+
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit) {
   const std::size_t limit = image.end != 0 ? image.end : image.bytes.size();
@@ -99,12 +122,9 @@ std::uint32_t ReplaySegment(const SegmentImage& image,
   if (segment.crc32c != SegmentChecksum(segment) || segment.number != image.number) return 0;
   std::size_t at = sizeof(SegmentHeader);
   while (image.end == 0 || at < image.end) {
-    if (limit - at < sizeof(RecordHeader)) return 0;
-    // The image is aligned as segments are, so that this is a record where it lies.
-    const auto& header = *reinterpret_cast<const RecordHeader*>(image.bytes.data() + at);
-    const std::uint64_t bytes = ReplayedBytes(header, image.bytes.size());
-    if (bytes == 0 || bytes > limit - at) return 0;
-    if (header.crc32c != RecordChecksum(header, bytes, image.number)) return 0;
+    const std::uint64_t bytes = SoundBytes(image, at, limit);
+    if (bytes == 0) return 0;
+    const RecordHeader& header = HeaderAt(image.bytes, at);
     if (header.type == RecordType::kEnd) break;
     if (header.type != RecordType::kPad) visit(RecordAt(image.bytes, at, header, bytes));
     at += bytes;

@@ -6,6 +6,7 @@
 #include <absl/functional/function_ref.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "proto/base/bytes.h"
@@ -55,6 +56,9 @@ std::uint64_t ReplayedBytes(const RecordHeader& header, std::uint64_t segment_by
 // not write here, or the end is missing; those before it were visited. For any bytes.
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit);
+
+// The record at `offset`. None: it is damaged, or there is none.
+std::optional<ReplayedRecord> ReplayRecord(const SegmentImage& image, std::uint32_t offset);
 
 // The same of the records of a commit, whose checksum has been found right. False: not all of it is
 // records. For any bytes, which are aligned to 8.

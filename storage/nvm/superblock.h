@@ -19,7 +19,7 @@ namespace tidepool::storage {
 
 // The format that this version writes and reads. Of every later one the magic, the format's number
 // and the checksum will stand in the same places, so that each can tell that it is another.
-inline constexpr std::uint32_t kSuperblockFormat = 4;
+inline constexpr std::uint32_t kSuperblockFormat = 5;
 inline constexpr std::size_t kHostBytesMax = 256;
 inline constexpr std::size_t kCheckpointsPerCore = 2;
 

@@ -85,6 +85,9 @@ Block SampleRecords(Random& random, bool segment) {
     if (header.type == storage::RecordType::kPut) {
       header.flags = static_cast<std::uint8_t>(random() % 4);
     }
+    if (header.type != storage::RecordType::kDrop && OneIn(random, 2)) {
+      header.flags |= storage::kRecordKeyed;
+    }
     const std::size_t at = block.size();
     block.resize(at + storage::ReplayedBytes(header, 0));
     std::memcpy(block.data() + at, &header, sizeof header);
