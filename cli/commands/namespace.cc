@@ -439,8 +439,8 @@ std::vector<Verb> NamespaceVerbs() {
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS",
          "volatile (default): in memory, lost with the daemons; async: survives them but for "
-         "the last second or so; sync: survives them once it is answered (both of all kinds but "
-         "bloom, and with kvd --nvm-dir on each node)"},
+         "the last second or so; sync: survives them once it is answered (not of kind bloom; both "
+         "with kvd --nvm-dir on each node)"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "

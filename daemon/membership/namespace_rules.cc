@@ -146,10 +146,7 @@ Status CheckDurability(Kind kind, const NamespaceOptions& options) {
     return Wrong(
         "a filter's bits are no log records that an answer could wait for: kind 'bloom' "
         "cannot have durability 'sync'",
-        "give 'volatile'");
-  }
-  if (kind == Kind::kBloom) {
-    return NotYet("durability of kind 'bloom'", "give 'volatile'");
+        "give 'async'");
   }
   if (options.prefilter == "admit") {
     return Wrong(

@@ -39,7 +39,7 @@ struct NamespaceOptions {
   // moment, about a second before it was killed, or all of it if it was stopped. "sync", likewise:
   // whatever was answered is there; a change takes a write of the device longer, which all that
   // come meanwhile share. An item that was leased then is leased again, for the full time of its
-  // lease and under the same count. What is durable takes no values above 1 MiB, does not move, and
+  // lease and under the same count. A filter cannot be "sync". What is durable does not move, and
   // in kind ordered keeps the ranges that it was made with and takes no keys above 400 bytes.
   std::string durability = "volatile";
   // Copies of each record; 1 is the only number so far.
