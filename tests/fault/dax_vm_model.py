@@ -68,7 +68,7 @@ class Items:
     def check(self, found):
         """Problems of the items that are there; they are what there is from now on."""
         states = self.states[self.durable - self.oldest:]
-        numbers = [int(item[:10]) for item in found]
+        numbers = [int(item[:10]) if item[:10].isdigit() else -1 for item in found]
         self.states, self.durable, self.oldest = [numbers], self.batch, self.batch
         damaged = [number for number, item in zip(numbers, found) if item != self.item(number)]
         if damaged:
