@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "proto/base/filter_shape.h"
 #include "storage/block_filter.h"
@@ -20,6 +21,16 @@ class Partition;
 // Owner core only.
 class BloomStore final : public Store {
  public:
+  // Hears of each change, after it. Inside the operation: it must not touch the store.
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    // A value that was new.
+    virtual void OnInsert(std::uint64_t hash) = 0;
+    // Any bits of a block.
+    virtual void OnUnion(std::uint64_t block) = 0;
+  };
+
   BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape);
 
   // Of BlockFilter; see there. `hash` is KeyHash(value).
@@ -33,8 +44,15 @@ class BloomStore final : public Store {
   // both filters have the same shape. True: more to do.
   bool UnionSlice(const BloomStore& other, std::uint64_t* block, std::uint64_t blocks_max);
 
-  // Of a filter that moves here: sets the bits of a whole block.
+  // Sets the bits of a whole block. True: some were new.
+  bool UnionBlock(std::uint64_t block, Bytes bits);
+
+  // Of a filter that moves here: the same, and no change of this partition.
   void ImportBlock(std::uint64_t block, Bytes bits) { filter_->UnionBlock(block, bits); }
+
+  // Not owned; must outlive the partition or be removed.
+  void AddSink(Sink* sink) { sinks_.push_back(sink); }
+  void RemoveSink(Sink* sink) { std::erase(sinks_, sink); }
 
   // ---- Store
   bool valid() const override { return filter_ != nullptr; }
@@ -56,6 +74,7 @@ class BloomStore final : public Store {
  private:
   Partition& partition_;
   std::unique_ptr<BlockFilter> filter_;
+  std::vector<Sink*> sinks_;
 };
 
 }  // namespace tidepool::storage
