@@ -12,14 +12,14 @@
 namespace tidepool::daemon {
 namespace {
 
-// The partition, if this core serves it under `term` now.
-Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term) {
+// The partition, if this core serves it under `term` now and it is of these kinds.
+Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term, KindMask kinds) {
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
     return Status(StatusCode::kUnavailable, "this node's lease has run out");
   }
   const Verdict verdict = core.dispatcher().ownership().Check(partition, term);
   if (verdict.kind == Verdict::Kind::kRun) {
-    if (verdict.partition->IsOneOf(wire::kRecordKinds)) return verdict.partition;
+    if (verdict.partition->IsOneOf(kinds)) return verdict.partition;
     return Status(StatusCode::kInvalidArgument, std::string(kWrongKind));
   }
   return Status(
@@ -91,7 +91,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
   const Status status = cores_->Run(
       core_,
       [done, operation, partition, term, writer = writer_](Core& at) {
-        auto held = Serving(at, partition, term);
+        auto held = Serving(at, partition, term, wire::InfoOf(operation.opcode).kinds);
         if (!held.ok()) {
           done->status = held.status();
           return;
@@ -103,7 +103,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
           return;
         }
         Reply reply;
-        at.dispatcher().ownership().shares().Run(FindHandler(wire::Opcode::kPut),
+        at.dispatcher().ownership().shares().Run(FindHandler(operation.opcode),
                                                  {.partition = **held,
                                                   .operation = operation,
                                                   .hash = KeyHash(operation.key),
@@ -140,7 +140,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
   TP_RETURN_IF_ERROR(cores.Run(
       core,
       [opened, &cores, core, partition, term, key = std::move(key)](Core& at) {
-        auto held = Serving(at, partition, term);
+        auto held = Serving(at, partition, term, wire::kRecordKinds);
         if (!held.ok()) {
           opened->status = held.status();
           return;

@@ -22,7 +22,7 @@ class LocalValueWriter {
                                         Deadline deadline);
   // Appends. Errors: as Begin.
   Status Write(std::string part, Deadline deadline);
-  // Publishes: `put` is a Put without a value. Errors: as CoreGroup::Execute.
+  // Publishes: `put` is a Put, or a Push, without a value. Errors: as CoreGroup::Execute.
   Result<OperationOutcome> Put(PartitionId partition, Term term, const wire::Operation& put,
                                Deadline deadline);
   std::uint64_t written_bytes() const { return written_bytes_; }

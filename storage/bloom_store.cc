@@ -16,11 +16,21 @@ BloomStore::BloomStore(Partition& partition, Log& log, CoreMemory& memory, Filte
 
 bool BloomStore::InsertAndTell(std::uint64_t hash) {
   const bool is_new = filter_->InsertAndTell(hash);
-  if (is_new) {
-    partition_.CountChange();
-    if (pieces_ != nullptr) pieces_->NoteChanged(filter_->OffsetOf(hash));
-  }
-  return is_new;
+  if (!is_new) return false;
+  partition_.CountChange();
+  if (pieces_ != nullptr) pieces_->NoteChanged(filter_->OffsetOf(hash));
+  for (Sink* sink : sinks_) sink->OnInsert(hash);
+  return true;
+}
+
+bool BloomStore::UnionBlock(std::uint64_t block, Bytes bits) {
+  const std::uint64_t bits_before = filter_->bits_set();
+  filter_->UnionBlock(block, bits);
+  if (filter_->bits_set() == bits_before) return false;
+  partition_.CountChange();
+  NoteBlockChanged(block);
+  for (Sink* sink : sinks_) sink->OnUnion(block);
+  return true;
 }
 
 void BloomStore::NoteBlockChanged(std::uint64_t block) {
@@ -73,14 +83,11 @@ bool BloomStore::UnionSlice(const BloomStore& other, std::uint64_t* block,
                             std::uint64_t blocks_max) {
   const BlockFilter& from = *other.filter_;
   TP_CHECK(from.shape() == filter_->shape());
-  const std::uint64_t bits_before = filter_->bits_set();
   for (std::uint64_t done = 0; *block < from.block_count() && done < blocks_max; ++*block) {
     if (from.BlockOffset(*block) == 0) continue;
-    filter_->UnionBlock(*block, from.Block(*block));
-    NoteBlockChanged(*block);
+    UnionBlock(*block, from.Block(*block));
     ++done;
   }
-  if (filter_->bits_set() != bits_before) partition_.CountChange();
   return *block < from.block_count();
 }
 

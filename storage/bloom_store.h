@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "proto/base/filter_shape.h"
 #include "storage/block_filter.h"
@@ -23,6 +24,16 @@ class Partition;
 // Owner core only.
 class BloomStore final : public Store {
  public:
+  // Hears of each change, after it. Inside the operation: it must not touch the store.
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    // A value that was new.
+    virtual void OnInsert(std::uint64_t hash) = 0;
+    // Any bits of a block.
+    virtual void OnUnion(std::uint64_t block) = 0;
+  };
+
   BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape);
 
   // Of BlockFilter; see there. `hash` is KeyHash(value).
@@ -36,7 +47,10 @@ class BloomStore final : public Store {
   // both filters have the same shape. True: more to do.
   bool UnionSlice(const BloomStore& other, std::uint64_t* block, std::uint64_t blocks_max);
 
-  // Of a filter that moves here: sets the bits of a whole block.
+  // Sets the bits of a whole block. True: some were new.
+  bool UnionBlock(std::uint64_t block, Bytes bits);
+
+  // Of a filter that moves here: the same, and no change of this partition.
   void ImportBlock(std::uint64_t block, Bytes bits);
 
   // ---- Of a durable one.
@@ -48,6 +62,10 @@ class BloomStore final : public Store {
   // Recovery: into an empty filter, of a record that counts its key and value, or no value if it
   // cannot be read. False: it is none of this filter.
   bool Adopt(Bytes key, std::uint64_t location, Bytes bits);
+
+  // Not owned; must outlive the partition or be removed.
+  void AddSink(Sink* sink) { sinks_.push_back(sink); }
+  void RemoveSink(Sink* sink) { std::erase(sinks_, sink); }
 
   // ---- Store
   bool valid() const override { return filter_ != nullptr; }
@@ -72,6 +90,7 @@ class BloomStore final : public Store {
   Partition& partition_;
   std::unique_ptr<BlockFilter> filter_;
   std::unique_ptr<FilterPieces> pieces_;  // Of a durable one.
+  std::vector<Sink*> sinks_;
 };
 
 }  // namespace tidepool::storage

@@ -173,6 +173,22 @@ class QueueStore final : public Store {
   QueueLength Length() const { return {size() - deadlines_.size(), deadlines_.size()}; }
   // The consumer that has the item; none if it is not leased.
   std::optional<std::uint64_t> ConsumerOf(std::uint64_t id) const;
+  // ---- Being copied while others change it.
+  // (priority, id); of Kind::kQueue the priority is 0. Items of a greater id come behind those of
+  // the same priority.
+  using ItemPlace = std::pair<std::uint64_t, std::uint64_t>;
+  // A walk of the items that were delivered, leased or not, in no order; false: there are no more.
+  // What changes between two calls may be met twice, or, though delivered meanwhile, not at all.
+  struct ImagePlace;
+  bool NextDelivered(ImagePlace* place, ItemPlace* item) const;
+  // The first one behind `after` that was never delivered; false: there is none.
+  bool NextFresh(ItemPlace after, ItemPlace* item) const;
+  // The item at a place, expired or not; false: there is none, or (Log::blocked) it must be fetched
+  // first.
+  bool ShowItem(ItemPlace place, QueueItem* item);
+  // It will be shown soon, so is to be fetched with what is wanted already. False: enough are.
+  bool WantItem(ItemPlace place);
+
   // ---- Moving, while nothing else changes the queue but expiry and compaction.
   // How far it is read.
   struct ImagePlace {
@@ -287,6 +303,11 @@ class QueueStore final : public Store {
   }
   void WantAhead(std::uint64_t items);
   void StopAtBlocked(QueueProgress* progress, std::uint64_t items_max);
+  ItemKey KeyAt(ItemPlace place) const {
+    return ItemKey::Make(by_priority(), place.first, place.second);
+  }
+  Ref PassDelivered(ImagePlace* place) const;
+  Ref FreshBehind(ItemPlace after) const;
   Ref PassImage(ImagePlace* place) const;
   void WantImage(ImagePlace place);
 

@@ -1,4 +1,5 @@
-// A queue's items on their way to another core: one by one out of this store, and into another.
+// A queue's items on their way into a file or to another core: one by one out of this store, and
+// into another.
 #include <algorithm>
 
 #include "proto/base/check.h"
@@ -24,7 +25,8 @@ std::uint64_t AtMs(std::uint64_t left_ms, std::uint64_t now_ms) {
 
 }  // namespace
 
-QueueStore::Ref QueueStore::PassImage(ImagePlace* place) const {
+// Behind the last one the place is at the first fresh item.
+QueueStore::Ref QueueStore::PassDelivered(ImagePlace* place) const {
   if (place->step == ImagePlace::Step::kReturned) {
     const auto next = returned_.upper_bound(place->last);
     if (next != returned_.end()) {
@@ -41,15 +43,47 @@ QueueStore::Ref QueueStore::PassImage(ImagePlace* place) const {
     }
     *place = {ImagePlace::Step::kFresh, {0, 0}};
   }
-  if (by_priority()) {
-    const ItemKey last = ItemKey::Make(true, place->last.first, place->last.second);
-    const Ref next = RefOf(tree_->UpperBound(last.view()));
-    if (next.location != 0) place->last = {next.key.priority(), next.key.id()};
-    return next;
-  }
-  std::uint64_t& id = place->last.second;
-  id = fresh_.Next(id + 1);
+  return {};
+}
+
+QueueStore::Ref QueueStore::FreshBehind(ItemPlace after) const {
+  if (by_priority()) return RefOf(tree_->UpperBound(KeyAt(after).view()));
+  const std::uint64_t id = fresh_.Next(after.second + 1);
   return id < fresh_.end() ? Ref{ItemKey::Make(false, 0, id), *fresh_.Find(id)} : Ref{};
+}
+
+QueueStore::Ref QueueStore::PassImage(ImagePlace* place) const {
+  if (const Ref delivered = PassDelivered(place); delivered.location != 0) return delivered;
+  const Ref next = FreshBehind(place->last);
+  if (next.location != 0) place->last = {next.key.priority(), next.key.id()};
+  return next;
+}
+
+bool QueueStore::NextDelivered(ImagePlace* place, ItemPlace* item) const {
+  const Ref next = PassDelivered(place);
+  if (next.location != 0) *item = {next.key.priority(), next.key.id()};
+  return next.location != 0;
+}
+
+bool QueueStore::NextFresh(ItemPlace after, ItemPlace* item) const {
+  const Ref next = FreshBehind(after);
+  if (next.location != 0) *item = {next.key.priority(), next.key.id()};
+  return next.location != 0;
+}
+
+bool QueueStore::ShowItem(ItemPlace place, QueueItem* item) {
+  const ItemKey key = KeyAt(place);
+  const Ref ref{key, Locate(key)};
+  if (ref.location == 0) return false;
+  const RecordHeader* const record = LookItem(ref);
+  if (record != nullptr) *item = ViewOf(ref, *record, DeliveriesOf(place.second));
+  return record != nullptr;
+}
+
+bool QueueStore::WantItem(ItemPlace place) {
+  const std::uint64_t location = Locate(KeyAt(place));
+  if (location != 0) log_.WantAhead(location);
+  return log_.MayWantMore();
 }
 
 // What comes next is fetched together.

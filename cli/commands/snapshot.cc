@@ -155,7 +155,8 @@ Status CheckComplete(const v1::NamespaceMap& space, const std::vector<v1::ImageF
                 "run the same command again");
 }
 
-// The same kind of namespace on whatever cluster it comes to: who owns what is decided there.
+// The same kind of namespace on whatever cluster it comes to: who owns what is decided there. What
+// has no keys keeps its partitions.
 v1::NamespaceOptions OptionsOf(const v1::NamespaceMap& space) {
   v1::NamespaceOptions options = space.options();
   options.clear_home();
@@ -187,12 +188,6 @@ Status Create(Invocation& run) {
   if (!channel.ok()) return channel.status();
   const Result<v1::NamespaceMap> space = Describe(**channel, run.args.Text("NAMESPACE"));
   if (!space.ok()) return space.status();
-  if (space->kind() != v1::KIND_HASH && space->kind() != v1::KIND_ORDERED) {
-    return Status(StatusCode::kUnimplemented,
-                  "there are no snapshots of namespaces of kind " +
-                      std::string(KindName(static_cast<Kind>(space->kind()))) + " yet",
-                  "those of kind hash and ordered have them");
-  }
   const Result<Nodes> nodes = NodesOf(**channel);
   if (!nodes.ok()) return nodes.status();
   Result<std::unique_ptr<NewFolder>> folder = NewFolder::Make(run.args.Text("DIRECTORY"));
@@ -266,26 +261,56 @@ Result<SnapshotManifest> Open(const std::string& folder) {
 // Every core of a larger cluster is to have its share.
 void Widen(const std::vector<Node>& nodes, const SnapshotManifest& manifest,
            v1::NamespaceOptions* options) {
-  if (manifest.kind == v1::KIND_ORDERED) return;
+  if (manifest.kind != v1::KIND_HASH) return;
   std::uint32_t partitions = 0;
   for (const Node& node : nodes) partitions += node.cores * limits::kPartitionsPerCoreDefault;
   partitions = std::min<std::uint32_t>(partitions, limits::kPartitionsPerNamespaceMax);
   options->set_partitions(std::max(partitions, options->partitions()));
 }
 
-Status LoadAll(Invocation& run, Channel& channel, const Nodes& nodes, const std::string& folder,
-               const SnapshotManifest& manifest, const v1::NamespaceMap& space) {
-  // The largest first, each to the node that has the least.
+// The largest first, each to the node that has the least.
+void ShareFiles(const SnapshotManifest& manifest, std::vector<v1::LoadImagesRequest>* requests) {
   std::vector<v1::ImageFile> files = manifest.files;
   std::sort(files.begin(), files.end(),
             [](const auto& a, const auto& b) { return a.bytes() > b.bytes(); });
-  std::vector<v1::LoadImagesRequest> requests(nodes.up.size());
-  std::vector<std::uint64_t> bytes(nodes.up.size());
+  std::vector<std::uint64_t> bytes(requests->size());
   for (v1::ImageFile& file : files) {
     const auto least =
         static_cast<std::size_t>(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
     bytes[least] += file.bytes();
-    *requests[least].add_files() = std::move(file);
+    *(*requests)[least].add_files() = std::move(file);
+  }
+}
+
+// Each to the node that has the partition of the same number.
+Status GiveToOwners(const SnapshotManifest& manifest, const Nodes& nodes,
+                    const v1::NamespaceMap& space, std::vector<v1::LoadImagesRequest>* requests) {
+  if (manifest.files.size() != static_cast<std::size_t>(space.partitions_size())) {
+    return Status(StatusCode::kDataLoss,
+                  "the manifest has not a file for each partition of its options",
+                  "use another snapshot");
+  }
+  for (const v1::ImageFile& file : manifest.files) {
+    const std::uint32_t owner = space.partitions(static_cast<int>(file.partition())).node_id();
+    const auto node = std::find_if(nodes.up.begin(), nodes.up.end(),
+                                   [&](const Node& each) { return each.id == owner; });
+    if (node == nodes.up.end()) {
+      return Status(StatusCode::kUnavailable, "node " + std::to_string(owner) + " has just come",
+                    "run the same command again");
+    }
+    *(*requests)[static_cast<std::size_t>(node - nodes.up.begin())].add_files() = file;
+  }
+  return OkStatus();
+}
+
+Status LoadAll(Invocation& run, Channel& channel, const Nodes& nodes, const std::string& folder,
+               const SnapshotManifest& manifest, const v1::NamespaceMap& space) {
+  const bool has_keys = manifest.kind == v1::KIND_HASH || manifest.kind == v1::KIND_ORDERED;
+  std::vector<v1::LoadImagesRequest> requests(nodes.up.size());
+  if (has_keys) {
+    ShareFiles(manifest, &requests);
+  } else {
+    TP_RETURN_IF_ERROR(GiveToOwners(manifest, nodes, space, &requests));
   }
   ImageCalls calls(run.out);
   for (std::size_t i = 0; i < nodes.up.size(); ++i) {
@@ -388,9 +413,9 @@ std::vector<Verb> SnapshotVerbs() {
        "write all of a namespace into a directory, while it is used",
        "The daemons write the files, so DIRECTORY must be on a file system that all nodes share. "
        "Each partition is in it as it was at one moment, different ones at moments that differ by "
-       "the time that the command takes: where that matters let nobody write meanwhile. Of kinds "
-       "hash and ordered. What was not completed, for whatever reason, has no manifest.json and "
-       "is refused by restore.",
+       "the time that the command takes: where that matters let nobody write meanwhile. Of a queue "
+       "all items are in it, those under a lease too, as if they were never delivered. What was "
+       "not completed, for whatever reason, has no manifest.json and is refused by restore.",
        {NamespaceParameter(), {"DIRECTORY", "is made; if it is there it must be empty"}},
        {{"--partial", "", "also of a durable namespace that has lost something in a crash"}},
        {{"kvctl snapshot create particles /scratch/step-100", ""}},
@@ -399,7 +424,8 @@ std::vector<Verb> SnapshotVerbs() {
       {"snapshot restore",
        "make a namespace of a snapshot",
        "On a cluster of any number of nodes, with the kind and options that it had. Times to live "
-       "go on with what was left of them when the snapshot was taken; versions begin anew. "
+       "go on with what was left of them when the snapshot was taken; versions, and ids and counts "
+       "of deliveries of a queue's items, begin anew: each is ready, in its order. "
        "Checksums are verified, and unless all is well the namespace is dropped again.",
        {directory, {"NAMESPACE", "its name, if not the one that it had; must not exist", 0, 1}},
        {},

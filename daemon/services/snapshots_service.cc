@@ -6,6 +6,7 @@
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/gate.h"
 #include "daemon/snapshot/load_images.h"
+#include "daemon/snapshot/partition_source.h"
 #include "daemon/snapshot/write_images.h"
 #include "proto/base/log.h"
 #include "proto/convert/grpc_status.h"
@@ -51,7 +52,7 @@ std::unique_ptr<grpc::Service> MakeSnapshotsGate(const Authenticator* authentica
 Result<std::shared_ptr<const placement::Namespace>> SnapshotsService::FindNamespace(
     const std::string& name, std::uint32_t id) const {
   const auto find = [&] {
-    return router_.FindNamespaceFor(name, "snapshots", storage::kRecordKinds);
+    return router_.FindNamespaceFor(name, "snapshots", snapshot::kSnapshotKinds);
   };
   auto found = find();
   if (!found.ok() || (*found)->id != NamespaceId(id)) {

@@ -90,7 +90,7 @@ Result<bool> ImageDecoder::Next(Bytes* rest, ImageItem* item) {
   if (rest->size() < sizeof(ItemHeader)) return false;
   const auto header = LoadUnaligned<ItemHeader>(rest->data());
   if (header.kind < static_cast<std::uint8_t>(ImageItem::Kind::kPut) ||
-      header.kind > static_cast<std::uint8_t>(ImageItem::Kind::kEnd) ||
+      header.kind > static_cast<std::uint8_t>(ImageItem::Kind::kInsert) ||
       header.key_bytes > limits::kKeyBytesMax || header.value_bytes > kItemValueBytesMax) {
     return Damaged("item " + std::to_string(items_) + " is damaged");
   }
@@ -126,9 +126,9 @@ Status ImageDecoder::CheckOrder(const ImageItem& item) {
       (is_part || item.kind == Kind::kLargeBegin || item.kind == Kind::kEnd)) {
     return damaged;
   }
-  if (!item.value.empty() && item.kind != Kind::kPut && item.kind != Kind::kLargePart) {
-    return damaged;
-  }
+  const bool has_value =
+      item.kind == Kind::kPut || item.kind == Kind::kLargePart || item.kind == Kind::kBlock;
+  if (!item.value.empty() && !has_value) return damaged;
   switch (item.kind) {
     case Kind::kPut:
     case Kind::kDelete:
@@ -152,6 +152,15 @@ Status ImageDecoder::CheckOrder(const ImageItem& item) {
       break;
     case Kind::kLargeDrop:
       in_large_ = false;
+      break;
+    case Kind::kBlock:
+      if (!item.key.empty() || item.value.empty() ||
+          item.value.size() > limits::kFilterBlockBytes) {
+        return damaged;
+      }
+      break;
+    case Kind::kInsert:
+      if (!item.key.empty()) return damaged;
       break;
     case Kind::kEnd:
       if (item.number != items_) return damaged;

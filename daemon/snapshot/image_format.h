@@ -27,10 +27,12 @@ struct ImageItem {
     kLargeEnd,    // The key has it.
     kLargeDrop,   // It has changed meanwhile: the parts mean nothing.
     kEnd,         // Nothing follows; `number` items came before, `version` is that of the image.
+    kBlock,       // Of a filter: the bits of its block `number` are also set.
+    kInsert,      // Of a filter: the value whose hash is `number` was inserted.
   };
   Kind kind = Kind::kPut;
   std::uint8_t value_flags = 0;  // As storage::LogRecord has them.
-  Bytes key;
+  Bytes key;                     // Of a queue's item as storage::ItemKey has it.
   Bytes value;
   Bytes value_tail;  // Follows `value`; writing only.
   std::uint64_t version = 0;

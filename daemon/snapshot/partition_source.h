@@ -1,20 +1,22 @@
 // A partition as a stream of items that ends as the partition is at one moment: a walk in slices,
 // beside traffic, and behind it the changes of what it has passed.
 //
-//   write_images -> [partition_source] -> storage/hash_store, as a sink of storage/partition
+//   write_images -> [partition_source] -> record_source, item_source, filter_source
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <set>
+#include <memory>
 #include <string>
 
 #include "daemon/snapshot/image_format.h"
 #include "storage/core_store.h"
-#include "storage/log_record.h"
-#include "storage/value_io.h"
+#include "storage/partition.h"
+#include "storage/partition_image.h"
 
 namespace tidepool::daemon::snapshot {
+
+// Kinds whose partitions can be taken and restored.
+inline constexpr KindMask kSnapshotKinds = storage::kRecordKinds | storage::kImageKinds;
 
 // What one slice has come to.
 struct SourceSlice {
@@ -29,56 +31,64 @@ struct SourceSlice {
   std::uint64_t taken_at_ms = 0;
 };
 
-// Owner core only, destroyed there too; the store must outlive it. Holds, beside one pinned value,
-// at most kUntakenBytesMax of items, and the keys of values above 1 MiB.
-class PartitionSource final : public storage::LogSink {
+// What the sources of all kinds have in common. Owner core only, destroyed there too; the store
+// must outlive it. Holds, beside one pinned value and what its kind needs to know of the partition,
+// at most kUntakenBytesMax of items.
+class PartitionSource {
  public:
   // Changes that were noted and not taken yet. Beyond that the image is given up, so that a slow
   // disk costs an image and not the node's memory.
   static constexpr std::size_t kUntakenBytesMax = 64 * 1024 * 1024;
+  // Of the walk, some 100 us: records that are not in the cache cost 100 ns to read and as much to
+  // copy.
+  static constexpr std::uint64_t kRecordsPerSlice = 256;
+  static constexpr std::size_t kBytesPerSlice = 256 * 1024;
 
-  // The partition must be here, and of storage::kRecordKinds.
-  PartitionSource(storage::CoreStore& store, PartitionId partition);
-  ~PartitionSource() override;
+  // The partition must be here, and of kSnapshotKinds.
+  static std::unique_ptr<PartitionSource> Make(storage::CoreStore& store, PartitionId partition);
+  virtual ~PartitionSource() = default;
   PartitionSource(const PartitionSource&) = delete;
   PartitionSource& operator=(const PartitionSource&) = delete;
 
-  void OnRecord(const storage::LogRecord& record) override;
   // Some 100 us. Where the store is blocked() behind it, nothing has been lost: call it again when
   // what it wants is there, as CoreGroup::Run does.
   void Slice(SourceSlice* slice);
 
- private:
-  // A value on its way in parts.
-  struct Large {
-    std::string key;
-    storage::ValueReader reader;
-    std::uint64_t sent = 0;
-  };
+ protected:
+  PartitionSource(storage::CoreStore& store, PartitionId partition);
 
-  bool Holds(storage::Partition& partition, Bytes key) const;
-  bool HasPassed(storage::Partition& partition, std::uint64_t hash) const;
-  void WalkSlice(storage::Partition& partition);
-  void LargeSlice(storage::Partition& partition);
-  void BeginLarge(storage::Partition& partition);
+  // ---- For a kind.
+  // The next step, by Add and Fail. It goes on where it was if the store is blocked() behind it.
+  virtual void Walk(storage::Partition& partition) = 0;
+  // The walk has come to its end, and nothing that it has passed is still to be sent.
+  virtual bool HasSentAll() const = 0;
+  // Hears of no change any more.
+  virtual void Detach(storage::Partition& partition) = 0;
+  // After a failure: lets go of what it holds.
+  virtual void Forget() = 0;
+
+  storage::CoreStore& store() { return store_; }
+  // Null: it is not here any more.
+  storage::Partition* Find() { return store_.Find(id_); }
+  // Whether changes still matter.
+  bool listening() const { return !over_ && code_ == StatusCode::kOk; }
+  std::size_t untaken_bytes() const { return items_.size(); }
   void Add(const ImageItem& item);
-  void AddAgain(Bytes key);
+  // Of a change: fails where too many were noted.
+  void Note(const ImageItem& item);
+  // Takes back what was added behind so many bytes.
+  void CutTo(std::size_t untaken_bytes, std::uint64_t entries);
+  std::uint64_t entries() const { return entries_; }
   void Fail(StatusCode code);
 
+ private:
   storage::CoreStore& store_;
   const PartitionId id_;
   const Term term_;
   StatusCode code_ = StatusCode::kOk;
   std::string items_;
   std::uint64_t entries_ = 0;
-  std::uint64_t cursor_ = 0;
-  bool walked_ = false;
   bool over_ = false;
-  std::set<std::string>
-      large_;  // Keys that have been passed, whose values are to be sent in parts.
-  std::optional<Large> sending_;
-  std::uint64_t large_found_ = 0;  // By the walk.
-  std::uint64_t large_again_ = 0;  // Because they changed.
 };
 
 }  // namespace tidepool::daemon::snapshot

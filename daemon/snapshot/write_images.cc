@@ -158,7 +158,7 @@ class Writer {
             return;
           }
           if (*source == nullptr) {
-            *source = OwnedByCore(cores, core, std::make_unique<PartitionSource>(at.store(), id));
+            *source = OwnedByCore(cores, core, PartitionSource::Make(at.store(), id));
           }
           (**source)->Slice(slice.get());
           if (slice->done) at.dispatcher().NoteTaskWait(*verdict.partition);

@@ -1,10 +1,12 @@
-// Images of a partition that changes while they are taken, against what it held at their end.
+// Images of a partition of records that changes while they are taken, against what it held at their
+// end.
 #include "daemon/snapshot/partition_source.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
 
+#include "daemon/snapshot/record_source.h"
 #include "tests/storage/store_fixture.h"
 #include "tests/support/random.h"
 
@@ -78,6 +80,9 @@ Model Replay(const std::string& image, const SourceSlice& end) {
           REQUIRE(item.version == end.end.value());
           REQUIRE(item.number == end.entries);
           break;
+        case ImageItem::Kind::kBlock:
+        case ImageItem::Kind::kInsert:
+          FAIL("an item of another kind of partition");
       }
     }
     held = std::string(AsText(rest));
@@ -163,7 +168,7 @@ TEST_CASE("AnImageIsThePartitionAsItWasAtItsEnd") {
     Changes changes(fixture, kKeys, 200);
     changes.Make(10'000);
     for (int round = 0; round < 5; ++round) {
-      PartitionSource source(*fixture.core, fixture.partition->id());
+      RecordSource source(*fixture.core, fixture.partition->id());
       std::string image;
       // Few at first, so that it comes to an end beside large values that change.
       const SourceSlice end =
@@ -181,7 +186,7 @@ TEST_CASE("AnImageIsThePartitionAsItWasAtItsEnd") {
 
 TEST_CASE("ChangesInFrontOfTheWalkAreNotNoted") {
   StoreFixture fixture(Store());
-  PartitionSource source(*fixture.core, fixture.partition->id());
+  RecordSource source(*fixture.core, fixture.partition->id());
   for (int i = 0; i < 1'000; ++i) fixture.Put("k" + std::to_string(i), "v");
   for (int i = 0; i < 1'000; ++i) fixture.Put("k" + std::to_string(i), "w");
   std::string image;
@@ -193,7 +198,7 @@ TEST_CASE("ChangesInFrontOfTheWalkAreNotNoted") {
 TEST_CASE("ALargeValueThatChangesOnItsWayIsSentAsItIsAtTheEnd") {
   StoreFixture fixture(Store());
   fixture.Put("k0", std::string(2 << 20, 'a'));
-  PartitionSource source(*fixture.core, fixture.partition->id());
+  RecordSource source(*fixture.core, fixture.partition->id());
   std::string image;
   int slices = 0;
   const SourceSlice end = Take(fixture, &source, &image, [&] {
@@ -207,7 +212,7 @@ TEST_CASE("ALargeValueThatChangesOnItsWayIsSentAsItIsAtTheEnd") {
 TEST_CASE("AnImageThatNobodyTakesIsGivenUp") {
   StoreFixture fixture(Store());
   fixture.Put("k", "v");
-  PartitionSource source(*fixture.core, fixture.partition->id());
+  RecordSource source(*fixture.core, fixture.partition->id());
   SourceSlice walked;
   // An end would be one at once.
   fixture.Put("k0", std::string(2 << 20, 'a'));
@@ -227,7 +232,7 @@ TEST_CASE("AnImageThatNobodyTakesIsGivenUp") {
 TEST_CASE("AnImageUnderAnotherTermIsGivenUp") {
   StoreFixture fixture(Store());
   fixture.Put("k", "v");
-  PartitionSource source(*fixture.core, fixture.partition->id());
+  RecordSource source(*fixture.core, fixture.partition->id());
   fixture.partition->SetTerm(Term(2));
   SourceSlice slice;
   source.Slice(&slice);

@@ -1,0 +1,66 @@
+#include "daemon/snapshot/filter_source.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tidepool::daemon::snapshot {
+namespace {
+
+// Blocks that others unite with for ever are sent again for ever: so many times, and this many for
+// each block that there is.
+constexpr std::uint64_t kAgainMin = 64;
+constexpr std::uint64_t kAgainTimes = 4;
+
+// Each byte is 0, as the one before it.
+bool HasBits(Bytes block) {
+  return block[0] != std::byte{} ||
+         std::memcmp(block.data(), block.data() + 1, block.size() - 1) != 0;
+}
+
+}  // namespace
+
+FilterSource::FilterSource(storage::CoreStore& store, PartitionId partition)
+    : PartitionSource(store, partition), blocks_(Find()->bloom().filter().block_count()) {
+  Find()->bloom().AddSink(this);
+}
+
+FilterSource::~FilterSource() {
+  if (storage::Partition* held = Find(); held != nullptr) held->bloom().RemoveSink(this);
+}
+
+bool FilterSource::HasSentAll() const { return next_ == blocks_ && again_.empty(); }
+
+void FilterSource::OnInsert(std::uint64_t hash) {
+  if (!listening()) return;
+  const std::uint64_t block = Find()->bloom().filter().BlockOf(hash);
+  // It is sent later, with this value.
+  if (block >= next_ || again_.contains(block)) return;
+  Note({.kind = ImageItem::Kind::kInsert, .number = hash});
+}
+
+void FilterSource::OnUnion(std::uint64_t block) {
+  if (!listening() || block >= next_ || !again_.insert(block).second) return;
+  if (++agains_ > kAgainMin + kAgainTimes * blocks_) Fail(StatusCode::kResourceExhausted);
+}
+
+std::uint64_t FilterSource::Next() {
+  return next_ < blocks_ ? next_++ : again_.extract(again_.begin()).value();
+}
+
+void FilterSource::Walk(storage::Partition& partition) {
+  const storage::BlockFilter& filter = partition.bloom().filter();
+  const std::size_t before = untaken_bytes();
+  // Untouched ones cost nothing but the look; others are read, whether they have bits or not.
+  std::size_t bytes_read = 0;
+  for (std::uint64_t steps = 0; steps < kRecordsPerSlice && !HasSentAll(); ++steps) {
+    if (std::max(untaken_bytes() - before, bytes_read) >= kBytesPerSlice) return;
+    const std::uint64_t block = Next();
+    if (filter.BlockOffset(block) == 0) continue;
+    const Bytes bits = filter.Block(block);
+    bytes_read += bits.size();
+    if (!HasBits(bits)) continue;
+    Add({.kind = ImageItem::Kind::kBlock, .value = bits, .number = block});
+  }
+}
+
+}  // namespace tidepool::daemon::snapshot

@@ -1,0 +1,37 @@
+// A partition of kind bloom as a stream of items.
+//
+//   partition_source -> [filter_source] -> storage/bloom_store, as its sink
+#pragma once
+
+#include <cstdint>
+#include <set>
+
+#include "daemon/snapshot/partition_source.h"
+#include "storage/bloom_store.h"
+
+namespace tidepool::daemon::snapshot {
+
+// The blocks that have bits, and the inserts behind the walk that have set one. Bits are only ever
+// set, so a block that a union has changed is sent again as it is then; holds which.
+class FilterSource final : public PartitionSource, private storage::BloomStore::Sink {
+ public:
+  FilterSource(storage::CoreStore& store, PartitionId partition);
+  ~FilterSource() override;
+
+ private:
+  void OnInsert(std::uint64_t hash) override;
+  void OnUnion(std::uint64_t block) override;
+  void Walk(storage::Partition& partition) override;
+  bool HasSentAll() const override;
+  void Detach(storage::Partition& partition) override { partition.bloom().RemoveSink(this); }
+  void Forget() override { again_.clear(); }
+
+  std::uint64_t Next();
+
+  std::uint64_t blocks_ = 0;
+  std::uint64_t next_ = 0;         // The first one that was not passed.
+  std::set<std::uint64_t> again_;  // Passed ones.
+  std::uint64_t agains_ = 0;
+};
+
+}  // namespace tidepool::daemon::snapshot

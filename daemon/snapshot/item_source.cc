@@ -1,0 +1,196 @@
+#include "daemon/snapshot/item_source.h"
+
+#include <utility>
+
+#include "proto/base/check.h"
+#include "storage/spill/fetched_records.h"
+
+namespace tidepool::daemon::snapshot {
+namespace {
+
+using storage::ItemKey;
+using storage::LogRecordType;
+using storage::QueueItem;
+using storage::QueueStore;
+
+// Of a node of a std::set.
+constexpr std::size_t kPlaceBytes = 48;
+// The walk meets also what is pushed in front of it. Where that comes faster than it can be written
+// there is no end to it: so many bytes, and this many times what there was.
+constexpr std::uint64_t kNewBytesMin = PartitionSource::kUntakenBytesMax;
+constexpr std::uint64_t kNewTimes = 4;
+
+std::uint64_t NewBytesMax(QueueStore& queue) {
+  return kNewBytesMin + kNewTimes * queue.payload_bytes();
+}
+
+}  // namespace
+
+ItemSource::ItemSource(storage::CoreStore& store, PartitionId partition)
+    : PartitionSource(store, partition),
+      by_priority_(Find()->kind() == Kind::kPriority),
+      first_new_id_(Find()->queue().next_id()),
+      new_bytes_left_(NewBytesMax(Find()->queue())) {
+  Find()->AddSink(this);
+}
+
+ItemSource::~ItemSource() {
+  if (storage::Partition* held = Find(); held != nullptr) held->RemoveSink(this);
+}
+
+void ItemSource::Forget() {
+  waiting_.clear();
+  sent_.clear();
+  sending_.reset();
+}
+
+bool ItemSource::IsSent(Place place) const {
+  return !waiting_.contains(place) && (place <= fresh_ || sent_.contains(place));
+}
+
+void ItemSource::OnRecord(const storage::LogRecord& record) {
+  if (!listening()) return;
+  const ItemKey key = ItemKey::Of(record.key);
+  const Place place{key.priority(), key.id()};
+  switch (record.type) {
+    case LogRecordType::kPut:
+      // The walk will meet it, unless a greater priority has its turn.
+      if (place <= fresh_) Await(place);
+      break;
+    case LogRecordType::kDelete:
+    case LogRecordType::kExpire:
+      OnRemoval(place, record);
+      break;
+    case LogRecordType::kLease:
+    case LogRecordType::kRelease:
+      // The walk will not meet it any more, and what finds the others has perhaps passed its place.
+      if (!IsSent(place)) Await(place);
+      break;
+  }
+}
+
+void ItemSource::OnRemoval(Place place, const storage::LogRecord& record) {
+  if (sending_.has_value() && sending_->place == place) {
+    Note({.kind = ImageItem::Kind::kLargeDrop});
+    sending_.reset();
+    sent_.erase(place);
+    return;
+  }
+  if (waiting_.erase(place) != 0 || !IsSent(place)) return;
+  sent_.erase(place);
+  Note({.kind = ImageItem::Kind::kDelete, .key = record.key, .version = record.lsn.value()});
+}
+
+void ItemSource::Await(Place place) {
+  waiting_.insert(place);
+  if (waiting_.size() * kPlaceBytes > kUntakenBytesMax) Fail(StatusCode::kResourceExhausted);
+}
+
+void ItemSource::Walk(storage::Partition& partition) {
+  QueueStore& queue = partition.queue();
+  if (!found_) return FindSlice(queue);
+  const std::size_t before = untaken_bytes();
+  for (std::uint64_t steps = 0; steps < kRecordsPerSlice && listening(); ++steps) {
+    if (untaken_bytes() - before >= kBytesPerSlice) return;
+    if (sending_.has_value()) {
+      SendParts();
+    } else if (!SendNext(queue)) {
+      // What stands here goes first: records that are fetched are kept for one slice only.
+      if (store().blocked() && steps > 0) store().SkipWanted();
+      return;
+    }
+  }
+}
+
+void ItemSource::FindSlice(QueueStore& queue) {
+  for (std::uint64_t steps = 0; steps < kRecordsPerSlice && listening(); ++steps) {
+    Place place;
+    if (!queue.NextDelivered(&finding_, &place)) {
+      found_ = true;
+      return;
+    }
+    Await(place);
+  }
+}
+
+// False: there is nothing more, or it must be fetched first.
+bool ItemSource::SendNext(QueueStore& queue) {
+  const bool is_apart = !waiting_.empty();
+  Place place;
+  if (is_apart) {
+    place = *waiting_.begin();
+  } else if (!queue.NextFresh(fresh_, &place)) {
+    walked_ = true;
+    return false;
+  }
+  QueueItem item;
+  const bool is_here = queue.ShowItem(place, &item);
+  if (store().blocked()) {
+    WantAhead(queue);
+    return false;
+  }
+  TP_CHECK(is_here);
+  if (!is_apart) {
+    fresh_ = place;
+  } else {
+    waiting_.erase(place);
+    if (place > fresh_) sent_.insert(place);
+  }
+  // One that is leased, too: over there nobody has it.
+  const bool has_expired = item.expiry_ms != 0 && item.expiry_ms <= store().NowMs();
+  if (!has_expired) Send(place, item, queue);
+  return true;
+}
+
+void ItemSource::Send(Place place, const QueueItem& item, QueueStore& queue) {
+  const ItemKey key = ItemKey::Make(by_priority_, place.first, place.second);
+  ImageItem sent;
+  sent.key = key.view();
+  sent.version = item.version.value();
+  sent.expiry_ms = item.expiry_ms;
+  if (item.extent == nullptr) {
+    sent.value = item.value;
+  } else {
+    sent.kind = ImageItem::Kind::kLargeBegin;
+    sent.number = item.value_bytes;
+    sending_ = Large{place, storage::ValueReader::Pin(queue, item), 0};
+  }
+  Add(sent);
+  CountNew(place, item);
+}
+
+void ItemSource::CountNew(Place place, const QueueItem& item) {
+  if (place.second < first_new_id_) return;
+  const std::uint64_t bytes = kPlaceBytes + item.value_bytes;
+  if (bytes > new_bytes_left_) return Fail(StatusCode::kResourceExhausted);
+  new_bytes_left_ -= bytes;
+}
+
+void ItemSource::SendParts() {
+  Large& large = *sending_;
+  for (std::size_t bytes = 0; large.sent < large.reader.value_bytes() && bytes < kBytesPerSlice;) {
+    ImageItem part;
+    part.kind = ImageItem::Kind::kLargePart;
+    part.number = large.sent;
+    part.value = large.reader.Part(large.sent, kBytesPerSlice);
+    large.sent += part.value.size();
+    bytes += part.value.size();
+    Add(part);
+  }
+  if (large.sent < large.reader.value_bytes()) return;
+  Add({.kind = ImageItem::Kind::kLargeEnd});
+  sending_.reset();
+}
+
+// What comes next is fetched together.
+void ItemSource::WantAhead(QueueStore& queue) const {
+  std::size_t left = storage::kFetchedRecordsMax;
+  for (const Place& place : waiting_) {
+    if (left-- == 0 || !queue.WantItem(place)) return;
+  }
+  Place place = fresh_;
+  while (left-- > 0 && queue.NextFresh(place, &place) && queue.WantItem(place)) {
+  }
+}
+
+}  // namespace tidepool::daemon::snapshot
