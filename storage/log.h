@@ -72,8 +72,10 @@ class DurableTarget {
   virtual std::uint64_t OldestReleased() const = 0;
   // Segments are on their way to the device, and may leave DRAM then.
   virtual bool IsWriting() const = 0;
-  // Compaction is to keep so many slots free. 0: nothing is durable.
+  // Compaction is to keep so many slots free. 0: nothing is durable, or will be.
   virtual std::uint64_t SlotsWanted() const = 0;
+  // Slots of segments that are gone are on their way back.
+  virtual bool IsReleasing() const = 0;
 };
 
 // Owner core only.

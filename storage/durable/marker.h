@@ -98,7 +98,10 @@ class Marker final : public DurableTarget {
   void ReleaseSlot(std::uint32_t slot, std::uint64_t number) override;
   std::uint64_t OldestReleased() const override;
   bool IsWriting() const override { return failed_ == StatusCode::kOk && unwritten_ > 0; }
-  std::uint64_t SlotsWanted() const override { return in_use_ ? 2 * slots_kept_ : 0; }
+  std::uint64_t SlotsWanted() const override {
+    return in_use_ && failed_ == StatusCode::kOk ? 2 * slots_kept_ : 0;
+  }
+  bool IsReleasing() const override { return slots_released() > 0; }
 
  private:
   // A part of a segment that goes to the device in one write. The segment is pinned.

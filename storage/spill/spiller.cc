@@ -181,6 +181,9 @@ bool Spiller::MakesRoom() const {
   if (volume_.leaving() > 0 || durable_.IsWriting() || compactor_.WinsMemory()) return true;
   if (FindCached() != cached_.end()) return true;
   const bool slots_come = !broken_ && !nothing_returns_ && !compactor_.starves();
+  // What is durable takes its slot before anything else, with all memory free.
+  const bool lacks_slots = durable_.SlotsWanted() != 0 && volume_.slots_free() < SlotsWanted();
+  if (lacks_slots && (slots_come || durable_.IsReleasing())) return true;
   const auto lives = [this](const Offered& each) { return !IsStale(each, false); };
   return (HasSlots() || slots_come) && (std::any_of(offered_.begin(), offered_.end(), lives) ||
                                         std::any_of(relocated_.begin(), relocated_.end(), lives));

@@ -139,6 +139,8 @@ class Spiller final : public SpillTarget {
   bool FreezeOn(absl::FunctionRef<bool()> done);
   bool KeepOn(absl::FunctionRef<bool()> done);
   void Keep(const RecordHeader& record, std::uint64_t location, bool copy);
+  // Below so many free ones compaction wins slots.
+  std::uint64_t SlotsWanted() const;
   std::uint32_t ChooseReturn(std::uint64_t now_ms);
   std::uint32_t ChooseOldest(std::uint64_t now_ms);
   void ReturnOne(std::uint64_t now_ms);

@@ -54,6 +54,12 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
   return best;
 }
 
+std::uint64_t Spiller::SlotsWanted() const {
+  return std::max(
+      {std::clamp<std::uint64_t>(volume_.slot_count() / 64, kSlotsFreeMin, kSlotsFreeMax),
+       SlotsKept() + 2, durable_.SlotsWanted()});
+}
+
 // What holds tombstones back goes first: it is looked for once per second, and then until none
 // does.
 std::uint32_t Spiller::ChooseOldest(std::uint64_t now_ms) {
@@ -65,12 +71,9 @@ std::uint32_t Spiller::ChooseOldest(std::uint64_t now_ms) {
 
 void Spiller::ReturnOne(std::uint64_t now_ms) {
   if (broken_ || returns_ + compactor_.returned() >= kReturnsMax) return;
-  const std::uint64_t wanted =
-      std::max({std::clamp<std::uint64_t>(volume_.slot_count() / 64, kSlotsFreeMin, kSlotsFreeMax),
-                SlotsKept() + 2, durable_.SlotsWanted()});
   std::uint32_t segment = ChooseOldest(now_ms);
   nothing_returns_ = false;
-  if (segment == 0 && volume_.slots_free() < wanted) {
+  if (segment == 0 && volume_.slots_free() < SlotsWanted()) {
     segment = ChooseReturn(now_ms);
     nothing_returns_ = segment == 0;
   }

@@ -77,11 +77,13 @@ class QueueWriter {
     const bool persists = random_() % 2 == 0;
     while (operations.size() < kOperationsMax) {
       if (persists && random_() % 150 == 0) {
-        if (!client_.Persist("q").ok()) return;
+        failure = client_.Persist("q");
+        if (!failure.ok()) return;
         durable = operations.size();
         continue;
       }
-      if (!RunOne()) return;
+      failure = RunOne();
+      if (!failure.ok()) return;
       state_.Apply(operations.back());
       ++answered;
     }
@@ -93,23 +95,24 @@ class QueueWriter {
   ItemIds ids;
   std::size_t durable = 0;
   std::atomic<std::size_t> answered{0};
+  Status failure;  // Of the operation that ended it.
   std::uint64_t number() const { return number_; }
 
  private:
-  bool RunOne() {
+  Status RunOne() {
     const std::size_t items = state_.ready.size() + state_.leased.size();
     const std::uint64_t dice = random_() % 8;
     if (items < kItemsMax && (dice < 4 || items == 0)) {
       operations.push_back({Operation::What::kPush, ++number_});
       const auto id = queue_.Push(ValueOf(number_));
       if (id.ok()) ids[number_] = *id;
-      return id.ok();
+      return id.status();
     }
     if (!state_.leased.empty() && (dice < 6 || state_.ready.empty())) {
       auto acked = state_.leased.begin();
       std::advance(acked, static_cast<std::ptrdiff_t>(random_() % state_.leased.size()));
       operations.push_back({Operation::What::kAck, *acked});
-      return queue_.Ack(LeaseOf(ids, *acked)).ok();
+      return queue_.Ack(LeaseOf(ids, *acked));
     }
     const bool leases_it = dice != 7;
     operations.push_back(
@@ -117,8 +120,9 @@ class QueueWriter {
     PopOptions options;
     if (leases_it) options.lease = std::chrono::hours(1);
     const auto item = queue_.Pop(options);
-    if (!item.ok()) return false;
-    return NumberIn(item->value) == state_.ready.front();
+    if (!item.ok()) return item.status();
+    if (NumberIn(item->value) == state_.ready.front()) return OkStatus();
+    return Status(StatusCode::kInternal, "another item than the first one");
   }
 
   Client client_;

@@ -66,7 +66,8 @@ class Writer {
     const bool persists = random_() % 2 == 0;
     while (operations.size() < kOperationsMax) {
       if (persists && random_() % 150 == 0) {
-        if (!client_.Persist("d").ok()) return;
+        failure = client_.Persist("d");
+        if (!failure.ok()) return;
         durable = operations.size();
         continue;
       }
@@ -77,7 +78,8 @@ class Writer {
       operations.push_back({key, deletes ? State() : State(number)});
       const Status done =
           deletes ? map_.Delete(KeyOf(key)) : map_.Put(KeyOf(key), ValueOf(number)).status();
-      if (!done.ok() && done != StatusCode::kNotFound) return;
+      failure = done == StatusCode::kNotFound ? OkStatus() : done;
+      if (!failure.ok()) return;
       ++answered;
     }
   }
@@ -89,6 +91,7 @@ class Writer {
   std::vector<Operation> operations;
   std::size_t durable = 0;  // So many of them, by a Persist that has returned.
   std::atomic<std::size_t> answered{0};
+  Status failure;  // Of the operation that ended it.
   std::uint64_t number() const { return number_; }
 
  private:

@@ -34,6 +34,7 @@ void KillInMidWork(DurableCluster* cluster, Writer* writer, std::size_t answers,
   (*cluster)->Kill(0);
   writer->Stop();
   thread.join();
+  INFO("after " << writer->answered << " answers: " << writer->failure.ToString());
   REQUIRE(in_time);
   if (twice) {
     const std::size_t before = (*cluster)->Log(0).size();

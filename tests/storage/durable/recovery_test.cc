@@ -57,6 +57,28 @@ TEST_CASE("WhatWasMarkedIsThereAfterACrash") {
   }
 }
 
+// Nothing is in DRAM then that could leave it, and hardly a slot is free: who writes waits for
+// those that compaction wins.
+TEST_CASE("AfterARestartWhatIsDeadOnAFullDeviceMakesRoom") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  int puts = 0;
+  const auto put = [&] {
+    const std::string value(3'000, static_cast<char>('a' + puts % 26));
+    return node.Put(partition, KeyOf(puts++ % 7), value).code;
+  };
+  for (std::uint32_t life = 1; life < 20; ++life) {
+    INFO("life " << life << ", put " << puts);
+    for (int i = 0; i < 500 && node.volume->slots_free() > 5; ++i) {
+      REQUIRE(put() == StatusCode::kOk);
+    }
+    REQUIRE(node.Persist().ok());
+    node.Crash();
+    partition = Again(node, life);
+    REQUIRE(put() == StatusCode::kOk);
+  }
+}
+
 TEST_CASE("MarksComeByThemselves") {
   DurableNode node({});
   Partition* partition = First(node);
