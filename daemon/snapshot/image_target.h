@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "daemon/services/request_router.h"
 #include "daemon/snapshot/image_format.h"

@@ -1,5 +1,6 @@
 #include "daemon/snapshot/item_source.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/base/check.h"
@@ -40,12 +41,7 @@ ItemSource::~ItemSource() {
 
 void ItemSource::Forget() {
   waiting_.clear();
-  sent_.clear();
   sending_.reset();
-}
-
-bool ItemSource::IsSent(Place place) const {
-  return !waiting_.contains(place) && (place <= fresh_ || sent_.contains(place));
 }
 
 void ItemSource::OnRecord(const storage::LogRecord& record) {
@@ -55,7 +51,7 @@ void ItemSource::OnRecord(const storage::LogRecord& record) {
   switch (record.type) {
     case LogRecordType::kPut:
       // The walk will meet it, unless a greater priority has its turn.
-      if (place <= fresh_) Await(place);
+      if (place <= passed_) Await(place);
       break;
     case LogRecordType::kDelete:
     case LogRecordType::kExpire:
@@ -63,8 +59,8 @@ void ItemSource::OnRecord(const storage::LogRecord& record) {
       break;
     case LogRecordType::kLease:
     case LogRecordType::kRelease:
-      // The walk will not meet it any more, and what finds the others has perhaps passed its place.
-      if (!IsSent(place)) Await(place);
+      // It is not fresh any more; or it is perhaps still to be found, but elsewhere than before.
+      if (place > passed_) Await(place);
       break;
   }
 }
@@ -73,11 +69,9 @@ void ItemSource::OnRemoval(Place place, const storage::LogRecord& record) {
   if (sending_.has_value() && sending_->place == place) {
     Note({.kind = ImageItem::Kind::kLargeDrop});
     sending_.reset();
-    sent_.erase(place);
     return;
   }
-  if (waiting_.erase(place) != 0 || !IsSent(place)) return;
-  sent_.erase(place);
+  if (waiting_.erase(place) != 0 || place > passed_) return;
   Note({.kind = ImageItem::Kind::kDelete, .key = record.key, .version = record.lsn.value()});
 }
 
@@ -113,13 +107,17 @@ void ItemSource::FindSlice(QueueStore& queue) {
   }
 }
 
+bool ItemSource::Next(QueueStore& queue, Place* place) const {
+  const bool is_fresh = queue.NextFresh(passed_, place);
+  if (waiting_.empty() || (is_fresh && *place < *waiting_.begin())) return is_fresh;
+  *place = *waiting_.begin();
+  return true;
+}
+
 // False: there is nothing more, or it must be fetched first.
 bool ItemSource::SendNext(QueueStore& queue) {
-  const bool is_apart = !waiting_.empty();
   Place place;
-  if (is_apart) {
-    place = *waiting_.begin();
-  } else if (!queue.NextFresh(fresh_, &place)) {
+  if (!Next(queue, &place)) {
     walked_ = true;
     return false;
   }
@@ -130,12 +128,8 @@ bool ItemSource::SendNext(QueueStore& queue) {
     return false;
   }
   TP_CHECK(is_here);
-  if (!is_apart) {
-    fresh_ = place;
-  } else {
-    waiting_.erase(place);
-    if (place > fresh_) sent_.insert(place);
-  }
+  waiting_.erase(place);
+  passed_ = std::max(passed_, place);
   // One that is leased, too: over there nobody has it.
   const bool has_expired = item.expiry_ms != 0 && item.expiry_ms <= store().NowMs();
   if (!has_expired) Send(place, item, queue);
@@ -184,12 +178,17 @@ void ItemSource::SendParts() {
 
 // What comes next is fetched together.
 void ItemSource::WantAhead(QueueStore& queue) const {
-  std::size_t left = storage::kFetchedRecordsMax;
-  for (const Place& place : waiting_) {
-    if (left-- == 0 || !queue.WantItem(place)) return;
-  }
-  Place place = fresh_;
-  while (left-- > 0 && queue.NextFresh(place, &place) && queue.WantItem(place)) {
+  auto waiting = waiting_.begin();
+  Place fresh;
+  bool is_fresh = queue.NextFresh(passed_, &fresh);
+  for (std::size_t left = storage::kFetchedRecordsMax; left > 0; --left) {
+    const bool waits = waiting != waiting_.end() && (!is_fresh || *waiting < fresh);
+    if ((!waits && !is_fresh) || !queue.WantItem(waits ? *waiting : fresh)) return;
+    if (waits) {
+      ++waiting;
+    } else {
+      is_fresh = queue.NextFresh(fresh, &fresh);
+    }
   }
 }
 

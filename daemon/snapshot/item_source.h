@@ -18,14 +18,15 @@ namespace tidepool::daemon::snapshot {
 // meanwhile a kDelete. What is leased or given back stays.
 //
 // Order: of equal priority the one with the smaller id comes first, so that who pushes them in the
-// order of the stream has the same queue. What was delivered goes before what is fresh; what joins
-// either behind the walk waits, and goes before the walk does its next step.
+// order of the stream has the same queue. The walk goes by priority and id over what is fresh,
+// which the queue has in this order, and what was delivered, which waits in it here. What is pushed
+// behind the walk waits too, and goes before its next step.
 //
-// Invariant: an item of the queue has been sent, or is in waiting_, or is fresh and behind fresh_,
-// or is delivered and still to be found.
+// Invariant: an item of the queue has been sent, or is in waiting_, or is fresh and in front of the
+// walk, or is delivered and still to be found.
 //
-// Beside the items it holds some 50 bytes for each item that is delivered, or was pushed behind the
-// walk and is not sent yet: of the latter as many as kUntakenBytesMax allows.
+// Beside the items it holds some 50 bytes for each item that waits. Those that were delivered are
+// few, as the queue keeps them on the heap too; of others it bears what kUntakenBytesMax allows.
 class ItemSource final : public PartitionSource, private storage::LogSink {
  public:
   ItemSource(storage::CoreStore& store, PartitionId partition);
@@ -47,10 +48,10 @@ class ItemSource final : public PartitionSource, private storage::LogSink {
   void Detach(storage::Partition& partition) override { partition.RemoveSink(this); }
   void Forget() override;
 
-  bool IsSent(Place place) const;
   void OnRemoval(Place place, const storage::LogRecord& record);
   void Await(Place place);
   void FindSlice(storage::QueueStore& queue);
+  bool Next(storage::QueueStore& queue, Place* place) const;
   bool SendNext(storage::QueueStore& queue);
   void Send(Place place, const storage::QueueItem& item, storage::QueueStore& queue);
   void CountNew(Place place, const storage::QueueItem& item);
@@ -63,9 +64,8 @@ class ItemSource final : public PartitionSource, private storage::LogSink {
   storage::QueueStore::ImagePlace finding_;
   bool found_ = false;  // All that had been delivered before.
   bool walked_ = false;
-  Place fresh_{0, 0};        // Behind the last fresh item that was passed. Ids begin at 1.
-  std::set<Place> waiting_;  // To be sent before the next fresh one.
-  std::set<Place> sent_;     // Of those behind fresh_.
+  Place passed_{0, 0};       // By the walk, with all before it. Ids begin at 1.
+  std::set<Place> waiting_;  // Behind it, or not fresh.
   std::optional<Large> sending_;
 };
 

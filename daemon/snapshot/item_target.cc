@@ -49,14 +49,7 @@ class ItemTarget final : public ImageTarget {
 
   bool looks_first() const override { return true; }
   Status Look(const ImageItem& item) override {
-    const bool has_key = item.kind == ImageItem::Kind::kPut ||
-                         item.kind == ImageItem::Kind::kDelete ||
-                         item.kind == ImageItem::Kind::kLargeBegin;
-    const bool is_filters =
-        item.kind == ImageItem::Kind::kBlock || item.kind == ImageItem::Kind::kInsert;
-    if (is_filters || (has_key && item.key.size() != KeyBytes())) {
-      return Status(StatusCode::kDataLoss, "an item of it is none of this kind of namespace");
-    }
+    TP_RETURN_IF_ERROR(CheckItem(item));
     if (item.kind == ImageItem::Kind::kDelete) {
       removed_.push_back(storage::ItemKey::Of(item.key).id());
     }
@@ -106,6 +99,15 @@ class ItemTarget final : public ImageTarget {
  private:
   std::size_t KeyBytes() const {
     return storage::ItemKey::Make(space_.kind == Kind::kPriority, 0, 0).size;
+  }
+
+  Status CheckItem(const ImageItem& item) const {
+    using Kind = ImageItem::Kind;
+    const bool has_key =
+        item.kind == Kind::kPut || item.kind == Kind::kDelete || item.kind == Kind::kLargeBegin;
+    const bool is_filters = item.kind == Kind::kBlock || item.kind == Kind::kInsert;
+    if (!is_filters && (!has_key || item.key.size() == KeyBytes())) return OkStatus();
+    return Status(StatusCode::kDataLoss, "an item of it is none of this kind of namespace");
   }
 
   // None: the item is not to be pushed.

@@ -1,12 +1,16 @@
 // 10^5 random and mutated images of partitions through their decoder, without a fuzzer. The input
 // ends at a page that may not be touched.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "daemon/snapshot/image_format.h"
-#include "proto/base/limits.h"
 #include "storage/layout.h"
 #include "tests/fuzz/guarded_room.h"
+#include "tests/fuzz/image_checks.h"
 #include "tests/support/random.h"
 
 namespace tidepool::fuzz {
@@ -19,40 +23,6 @@ using daemon::snapshot::ImagePreface;
 using test::Random;
 
 constexpr int kRounds = 100'000;
-
-bool Inside(Bytes view, Bytes whole) {
-  return view.empty() ||
-         (view.data() >= whole.data() && view.data() + view.size() <= whole.data() + whole.size());
-}
-
-// Everything that a reader relies on. Returns whether it is an image from beginning to end.
-bool Check(Bytes whole) {
-  ImageDecoder decoder;
-  Bytes rest = whole;
-  std::uint64_t items = 0;
-  for (;;) {
-    ImageItem item;
-    const std::size_t before = rest.size();
-    const auto taken = decoder.Next(&rest, &item);
-    if (!taken.ok()) {
-      const StatusCode code = taken.code();
-      REQUIRE((code == StatusCode::kDataLoss || code == StatusCode::kUnimplemented));
-      return false;
-    }
-    if (!*taken) break;
-    REQUIRE(rest.size() < before);
-    REQUIRE(Inside(item.key, whole));
-    REQUIRE(Inside(item.value, whole));
-    REQUIRE(item.key.size() <= limits::kKeyBytesMax);
-    REQUIRE(item.value.size() <= daemon::snapshot::kItemValueBytesMax);
-    const bool is_large = item.kind == ImageItem::Kind::kLargeBegin;
-    REQUIRE((!is_large || item.number <= limits::kValueBytesMax));
-    REQUIRE((item.value_flags == 0 || item.value.size() == 8));
-    if (!decoder.ended()) ++items;
-  }
-  REQUIRE(decoder.items() == items);
-  return decoder.ended() && rest.empty();
-}
 
 std::string Sample(Random& random) {
   std::string image = ImagePreface();
@@ -69,7 +39,14 @@ std::string Sample(Random& random) {
     ImageItem item;
     item.version = random.Word();
     item.key = key;
-    switch (random.Below(4)) {
+    switch (random.Below(6)) {
+      case 4:
+        if (value.empty()) break;
+        add({.kind = ImageItem::Kind::kBlock, .value = value, .number = random.Below(100)});
+        break;
+      case 5:
+        add({.kind = ImageItem::Kind::kInsert, .number = random.Word()});
+        break;
       case 0:
         item.kind = ImageItem::Kind::kDelete;
         add(item);
@@ -105,19 +82,75 @@ TEST_CASE("AnyBytesGiveItemsOrAFailure") {
   GuardedRoom room(1 << 16);
   for (int round = 0; round < kRounds; ++round) {
     std::string image = Sample(random);
-    REQUIRE(Check(room.Put(AsBytes(image))));
+    REQUIRE(CheckImage(room.Put(AsBytes(image))));
     // Cut off anywhere it is not whole.
     const std::string cut = image.substr(0, random.Below(image.size()));
-    REQUIRE_FALSE(Check(room.Put(AsBytes(cut))));
+    REQUIRE_FALSE(CheckImage(room.Put(AsBytes(cut))));
     for (std::uint64_t changes = 1 + random.Below(3); changes > 0; --changes) {
       image[random.Below(image.size())] = static_cast<char>(random.Word());
     }
-    (void)Check(room.Put(AsBytes(image)));
+    (void)CheckImage(room.Put(AsBytes(image)));
     std::vector<std::byte> noise = random.Bytes(random.Below(300));
-    (void)Check(room.Put(noise));
+    (void)CheckImage(room.Put(noise));
     const std::string preface = ImagePreface();
     noise.insert(noise.begin(), AsBytes(preface).begin(), AsBytes(preface).end());
-    (void)Check(room.Put(noise));
+    (void)CheckImage(room.Put(noise));
+  }
+}
+
+// Whether each item by itself is one that may be read.
+bool IsSound(const ImageItem& item) {
+  std::string image = ImagePreface();
+  AppendItem(item, &image);
+  AppendItem({.kind = ImageItem::Kind::kEnd, .number = 1}, &image);
+  return CheckImage(AsBytes(image));
+}
+
+TEST_CASE("ItemsOfFiltersHaveWhatTheirKindHas") {
+  const std::string bits(4096, 'b');
+  const std::string more(64 * 1024 + 1, 'b');
+  using Kind = ImageItem::Kind;
+  CHECK(IsSound({.kind = Kind::kBlock, .value = AsBytes(bits)}));
+  CHECK_FALSE(IsSound({.kind = Kind::kBlock}));
+  CHECK_FALSE(IsSound({.kind = Kind::kBlock, .value = AsBytes(more)}));
+  CHECK_FALSE(IsSound({.kind = Kind::kBlock, .key = AsBytes(bits), .value = AsBytes(bits)}));
+  CHECK(IsSound({.kind = Kind::kInsert, .number = ~0ull}));
+  CHECK_FALSE(IsSound({.kind = Kind::kInsert, .key = AsBytes(bits)}));
+  CHECK_FALSE(IsSound({.kind = Kind::kInsert, .value = AsBytes(bits)}));
+  CHECK_FALSE(IsSound({.kind = static_cast<Kind>(static_cast<int>(Kind::kInsert) + 1)}));
+}
+
+TEST_CASE("TheSeedCorpusOfImagesIsUnderstoodAsItsNamesSay") {
+  GuardedRoom room(1 << 16);
+  int files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(TIDEPOOL_CORPUS) / "image")) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    INFO(entry.path());
+    CHECK(CheckImage(room.Put(AsBytes(text))) ==
+          entry.path().filename().string().starts_with("ok-"));
+    ++files;
+  }
+  CHECK(files >= 8);
+}
+
+// Writes a new corpus: run `image_fuzz_test [write_corpus]` after a change of the format, which old
+// files then show as refused.
+TEST_CASE("WriteTheSeedCorpusOfImages", "[.][write_corpus]") {
+  Random random("WriteTheSeedCorpusOfImages", 1);
+  const auto folder = std::filesystem::path(TIDEPOOL_CORPUS) / "image";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  for (int good = 0, bad = 0; good < 6 || bad < 6;) {
+    std::string image = Sample(random);
+    if (image.size() < 100) continue;
+    if (good == 6) image[random.Below(image.size())] ^= 1;
+    const bool accepted = CheckImage(AsBytes(image));
+    int& count = accepted ? good : bad;
+    if (count == 6) continue;
+    const std::string name = (accepted ? "ok-" : "bad-") + std::to_string(count++);
+    std::ofstream(folder / name, std::ios::binary) << image;
   }
 }
 
