@@ -31,6 +31,7 @@ placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   to.durability = from.durability;
   to.replicas = from.replicas;
   to.on_loss = from.on_loss;
+  to.medium = from.medium;
   to.ttl_ms = from.ttl_ms;
   to.memory_share_percent = from.memory_share_percent;
   to.prefilter = from.prefilter;
@@ -54,6 +55,7 @@ NamespaceInfo ToInfo(const placement::Namespace& from, const placement::Placemen
                   from.options.durability,
                   from.options.replicas,
                   from.options.on_loss,
+                  from.options.medium,
                   from.options.ttl_ms,
                   from.options.memory_share_percent,
                   from.options.prefilter,

@@ -38,6 +38,17 @@ std::string FolderNameOf(std::string address) {
   return "join-" + address;
 }
 
+// As JoinRequest.nvm_medium.
+std::string MediumOf(const storage::Volume* volume) {
+  std::string medium;
+  for (std::size_t i = 0; volume != nullptr && i < volume->device_count(); ++i) {
+    const char* const each =
+        volume->device(i).medium() == storage::DeviceMedium::kDax ? "dax" : "file";
+    medium = medium.empty() || medium == each ? each : "mixed";
+  }
+  return medium;
+}
+
 std::uint32_t PortOf(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || address.size() - colon > 6) return 0;
@@ -303,6 +314,7 @@ v1::JoinRequest Node::MakeJoinRequest(const std::string& cluster_uuid) const {
   request.set_directory_device(identity_->device());
   request.set_directory_inode(identity_->inode());
   request.set_nvm(volume_ != nullptr);
+  request.set_nvm_medium(MediumOf(volume_.get()));
   if (!catalog_.has_value()) return request;
   request.set_kept_cluster_uuid(catalog_->cluster_uuid());
   bool stopped_cleanly = true;

@@ -36,10 +36,11 @@ Result<std::uint64_t> PersistNode(CoreGroup* cores, Deadline deadline, bool is_l
   for (std::uint32_t i = 0; i < cores->size(); ++i) {
     const bool posted =
         cores->Post(CoreId(static_cast<std::uint16_t>(i)), [marks, is_last](Core& core) {
-          if (is_last) core.store().SealDurable();
-          core.store().Persist([marks, &core](const Status& status) {
-            marks->Done(status, core.store().last_durable_at_ms());
-          });
+          core.store().Persist(
+              [marks, &core](const Status& status) {
+                marks->Done(status, core.store().last_durable_at_ms());
+              },
+              is_last);
         });
     if (!posted) return Status(StatusCode::kUnavailable, "the daemon is stopping");
   }

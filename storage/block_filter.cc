@@ -135,10 +135,17 @@ void BlockFilter::Contains(std::span<const std::uint64_t> hashes, bool* found) c
 }
 
 void BlockFilter::UnionBlock(std::uint64_t block, Bytes bits) {
-  TP_CHECK(block < blocks_.size());
   TP_CHECK(bits.size() == block_bytes());
   if (bits.data() == blocks_[block]) return;  // Of a filter with itself, or both untouched.
-  std::byte* const to = blocks_[block] == Untouched() ? Touch(block) : blocks_[block];
+  UnionPart(block * block_bytes(), bits);
+}
+
+void BlockFilter::UnionPart(std::uint64_t begin, Bytes bits) {
+  const std::uint64_t block = begin / block_bytes();
+  TP_CHECK(block < blocks_.size());
+  TP_CHECK(begin % block_bytes() + bits.size() <= block_bytes());
+  std::byte* const to =
+      (blocks_[block] == Untouched() ? Touch(block) : blocks_[block]) + begin % block_bytes();
   for (std::size_t at = 0; at < bits.size(); at += sizeof(std::uint64_t)) {
     const auto before = LoadUnaligned<std::uint64_t>(to + at);
     const std::uint64_t added = LoadUnaligned<std::uint64_t>(bits.data() + at) & ~before;

@@ -88,6 +88,16 @@ class BlockFilter {
   // Sets the bits that are set in `bits`, which are block_bytes() of a filter of the same shape.
   // About 10 us per block.
   void UnionBlock(std::uint64_t block, Bytes bits);
+  // The same of a part of a block, which begins at byte `at` of the filter; both multiples of 8.
+  void UnionPart(std::uint64_t at, Bytes bits);
+  // Such a part as it is now.
+  Bytes Part(std::uint64_t at, std::uint64_t bytes) const {
+    return Block(at / block_bytes()).subspan(at % block_bytes(), bytes);
+  }
+  // Where the bits of a value begin.
+  std::uint64_t OffsetOf(std::uint64_t hash) const {
+    return SplitBlockOf(hash, shape_.split_blocks) * kSplitBlockBytes;
+  }
   // All blocks of `other`, at once: for small filters; a core unites large ones block by block.
   // Returns: kOk, kFailedPrecondition (the shapes differ: nothing changed).
   Status Union(const BlockFilter& other);

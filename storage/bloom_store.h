@@ -9,14 +9,17 @@
 
 #include "proto/base/filter_shape.h"
 #include "storage/block_filter.h"
+#include "storage/durable/mark_source.h"
+#include "storage/filter_pieces.h"
 #include "storage/store.h"
 
 namespace tidepool::storage {
 
 class Partition;
 
-// The filter lies outside of the log and is changed in place, so there are no records to compact,
-// and memory that the filter has at creation is all that it ever takes.
+// The filter lies outside of the log and is changed in place, so the memory that it has at creation
+// is all that it ever takes, but for what a durable one copies into the log for each mark
+// (filter_pieces.h).
 //
 // Owner core only.
 class BloomStore final : public Store {
@@ -48,7 +51,17 @@ class BloomStore final : public Store {
   bool UnionBlock(std::uint64_t block, Bytes bits);
 
   // Of a filter that moves here: the same, and no change of this partition.
-  void ImportBlock(std::uint64_t block, Bytes bits) { filter_->UnionBlock(block, bits); }
+  void ImportBlock(std::uint64_t block, Bytes bits);
+
+  // ---- Of a durable one.
+  bool has_unsaved() const { return pieces_ != nullptr && pieces_->has_changed(); }
+  // What has changed so far is to be in the log before a mark.
+  void BeginSave() { pieces_->Take(); }
+  // As MarkSource::SaveSlice.
+  MarkSource::Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes);
+  // Recovery: into an empty filter, of a record that counts its key and value, or no value if it
+  // cannot be read. False: it is none of this filter.
+  bool Adopt(Bytes key, std::uint64_t location, Bytes bits);
 
   // Not owned; must outlive the partition or be removed.
   void AddSink(Sink* sink) { sinks_.push_back(sink); }
@@ -72,8 +85,11 @@ class BloomStore final : public Store {
   void VisitRecords(absl::FunctionRef<void(std::uint64_t)> visit) const override;
 
  private:
+  void NoteBlockChanged(std::uint64_t block);
+
   Partition& partition_;
   std::unique_ptr<BlockFilter> filter_;
+  std::unique_ptr<FilterPieces> pieces_;  // Of a durable one.
   std::vector<Sink*> sinks_;
 };
 

@@ -69,8 +69,8 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
   if (options.volume == nullptr) return;
   PartitionFinder& finder = *this;
   ring_ = std::make_unique<CommitRing>(*options.volume, options.core);
-  marker_ = std::make_unique<Marker>(log_, *options.volume, *ring_, options.core,
-                                     options.mark_interval_ms);
+  marker_ = std::make_unique<Marker>(log_, *options.volume, *ring_, static_cast<MarkSource&>(*this),
+                                     options.core, options.mark_interval_ms);
   log_.set_durable_target(marker_.get());
   spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume, *marker_);
   log_.set_spill_target(spiller_.get());
@@ -117,11 +117,11 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
                   "start the daemons with --nvm-dir, or make the namespace volatile");
   }
   if (options.durability != Durability::kVolatile) {
-    if (options.kind == Kind::kBloom) {
-      return Status(StatusCode::kUnimplemented,
-                    "filters cannot be durable so far, and partition " +
+    if (options.kind == Kind::kBloom && options.durability == Durability::kSync) {
+      return Status(StatusCode::kInvalidArgument,
+                    "a filter is durable with a mark and not before, and partition " +
                         std::to_string(id.value()) + " is one",
-                    "make the namespace volatile");
+                    "make the namespace async");
     }
     if (std::find(unnoted_drops_.begin(), unnoted_drops_.end(), id) != unnoted_drops_.end()) {
       return Status(StatusCode::kResourceExhausted,
@@ -153,6 +153,9 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
     return exhausted;
   }
   if (options.durability == Durability::kSync) partition->UseRing(ring_.get());
+  if (partition->is_durable() && options.kind == Kind::kBloom) {
+    durable_filters_.push_back(&partition->bloom());
+  }
   return partition;
 }
 
@@ -211,6 +214,23 @@ unsigned CoreStore::PollRing() {
   return done;
 }
 
+bool CoreStore::HasUnsaved() const {
+  return std::any_of(durable_filters_.begin(), durable_filters_.end(),
+                     [](const BloomStore* filter) { return filter->has_unsaved(); });
+}
+
+void CoreStore::BeginSave() {
+  for (BloomStore* filter : durable_filters_) filter->BeginSave();
+}
+
+MarkSource::Save CoreStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
+  for (BloomStore* filter : durable_filters_) {
+    const Save saved = filter->SaveSlice(done, bytes);
+    if (saved != Save::kDone) return saved;
+  }
+  return Save::kDone;
+}
+
 Partition* CoreStore::FindIncoming(PartitionId id) const {
   for (const auto& partition : incoming_) {
     if (partition->id() == id) return partition.get();
@@ -252,6 +272,7 @@ void CoreStore::DropIncoming(PartitionId id) {
 
 void CoreStore::Retire(std::unique_ptr<Partition> partition) {
   partition->CloseGuard();
+  if (partition->kind() == Kind::kBloom) std::erase(durable_filters_, &partition->bloom());
   refused_before_ += partition->refused_for_memory_;
   rebuilt_before_ += partition->store().index_usage().rebuilt_buckets;
   // In front, so that the one being freed at the back stays there.

@@ -79,7 +79,7 @@ struct StoreCounters {
 // Owner core only, except Create and the destructor, which may run on another thread before and
 // after the core's life. The pool and the clock must outlive it; ValueReaders and ValueWriters must
 // not.
-class CoreStore final : private PartitionFinder {
+class CoreStore final : private PartitionFinder, private MarkSource {
  public:
   // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument, and what
   // Device::OpenQueue returns.
@@ -93,7 +93,7 @@ class CoreStore final : private PartitionFinder {
 
   // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted,
   // kFailedPrecondition (it is to be durable, and there is no volume; or kSync, and Recover was not
-  // called), kUnimplemented (it is to be durable, and is of kind bloom).
+  // called), kInvalidArgument (it is to be kSync, and is of kind bloom).
   Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
   // Null if this core does not hold it. One hash look-up.
   Partition* Find(PartitionId id) const {
@@ -172,10 +172,10 @@ class CoreStore final : private PartitionFinder {
   // more memory); then the store must not be used.
   Result<RecoveryReport> Recover(std::span<const RecoverablePartition> partitions);
   // Forces a mark. `done` is called from Poll: all that was applied before this call outlives a
-  // crash; or kDeviceError, see commit_failed. With a volume only.
-  void Persist(std::function<void(Status)> done) { marker_->Persist(std::move(done)); }
-  // Before the last mark: so that each segment has a footer.
-  void SealDurable() { (void)log_.SealDurable(); }
+  // crash; or kDeviceError, see commit_failed. With a volume only. `is_last`: as Marker::Persist.
+  void Persist(std::function<void(Status)> done, bool is_last = false) {
+    marker_->Persist(std::move(done), is_last);
+  }
   // It has devices, and so may have durable partitions.
   bool marks() const { return marker_ != nullptr; }
   // Wall time of the last mark, 0: there is none.
@@ -237,6 +237,11 @@ class CoreStore final : private PartitionFinder {
     return found != nullptr ? found : FindIncoming(id);
   }
 
+  // MarkSource: durable filters.
+  bool HasUnsaved() const override;
+  void BeginSave() override;
+  Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) override;
+
   const CoreStoreOptions options_;
   const Clock& clock_;
   std::uint64_t now_ms_ = 0;
@@ -252,6 +257,7 @@ class CoreStore final : private PartitionFinder {
   std::uint64_t index_not_before_ns_ = 0;
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
   std::vector<std::unique_ptr<Partition>> incoming_;  // A few at most.
+  std::vector<BloomStore*> durable_filters_;          // Of both.
   std::vector<std::unique_ptr<Partition>> dropped_;   // Freed from the back.
   std::uint64_t dropped_bucket_ = 0;                  // How far dropped_.back() is freed.
   std::vector<std::uint64_t> word_chunks_;

@@ -54,6 +54,7 @@ Json ToJson(const v1::NamespaceMap& space) {
   json["durability"] = OrDefault(options.durability(), "volatile");
   json["replicas"] = options.replicas() == 0 ? 1 : options.replicas();
   json["on_loss"] = OrDefault(options.on_loss(), "error");
+  json["medium"] = OrDefault(options.medium(), "any");
   json["ttl_ms"] = options.ttl_ms() == 0 ? Json(nullptr) : Json(options.ttl_ms());
   json["memory_share_percent"] = options.memory_share_percent();
   json["prefilter"] = OrDefault(options.prefilter(), "none");
@@ -137,6 +138,7 @@ Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
   }
   options.set_durability(args.Text("--durability"));
   options.set_on_loss(args.Text("--on-loss"));
+  options.set_medium(args.Text("--medium"));
   options.set_prefilter(args.Text("--prefilter"));
   return options;
 }
@@ -439,8 +441,11 @@ std::vector<Verb> NamespaceVerbs() {
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "CLASS",
          "volatile (default): in memory, lost with the daemons; async: survives them but for "
-         "the last second or so; sync: survives them once it is answered (both of all kinds but "
-         "bloom, and with kvd --nvm-dir on each node)"},
+         "the last second or so; sync: survives them once it is answered (not of kind bloom; both "
+         "with kvd --nvm-dir on each node)"},
+        {"--medium", "MEDIUM",
+         "any (default); file, dax: refuse it unless the devices of all its nodes are disks, or "
+         "persistent memory"},
         {"--replicas", "N", "1 (default); more come in later versions"},
         {"--prefilter", "KIND",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "

@@ -65,6 +65,7 @@ Json EncodeNode(const placement::Node& node, const NodeRecord& record) {
           {"device", record.device},
           {"inode", record.inode},
           {"nvm", record.nvm},
+          {"nvm_medium", record.nvm_medium},
           {"nothing_to_lose", nothing_to_lose}};
 }
 
@@ -93,6 +94,7 @@ Json EncodeNamespace(const Namespace& space) {
           {"durability", options.durability},
           {"replicas", options.replicas},
           {"on_loss", options.on_loss},
+          {"medium", options.medium},
           {"ttl_ms", options.ttl_ms},
           {"memory_share_percent", options.memory_share_percent},
           {"prefilter", options.prefilter},
@@ -200,6 +202,7 @@ Status DecodeNode(const Json& json, ClusterState* state) {
   record.inode = reader.Number("inode", 0, UINT64_MAX);
   // Files written before anything was durable say nothing of devices.
   record.nvm = json.is_object() && json.value("nvm", Json(false)) == Json(true);
+  if (json.contains("nvm_medium")) record.nvm_medium = reader.Text("nvm_medium");
   for (const Json& id : reader.List("nothing_to_lose", limits::kNamespacesMax)) {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() > limits::kNamespacesMax) {
       reader.Fail("nothing_to_lose", 0);
@@ -261,6 +264,7 @@ Status DecodeNamespace(const Json& json, ClusterState* state) {
   options.memory_share_percent =
       static_cast<std::uint32_t>(reader.Number("memory_share_percent", 0, 100));
   options.prefilter = reader.Text("prefilter");
+  if (json.contains("medium")) options.medium = reader.Text("medium");
   // Files written before there were types have none.
   if (json.contains("key_type")) options.key_type = reader.Text("key_type");
   if (json.contains("value_type")) options.value_type = reader.Text("value_type");

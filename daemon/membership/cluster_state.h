@@ -18,7 +18,8 @@ struct NodeRecord {
   std::string directory;  // Of its identity; with host, device and inode it tells a copy.
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  bool nvm = false;  // It has devices.
+  bool nvm = false;        // It has devices.
+  std::string nvm_medium;  // "file", "dax", "mixed", or empty.
   // Namespaces that lose nothing if the node comes back with nothing: it left in good order and
   // held no records of them, or their loss was agreed to. Cleared when it joins again.
   std::set<NamespaceId> nothing_to_lose;

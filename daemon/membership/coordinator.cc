@@ -28,7 +28,8 @@ Status CheckJoinRequest(const v1::JoinRequest& request) {
                         request.cores() >= 1 && request.cores() <= limits::kCoresPerNodeMax &&
                         !request.control_address().empty() &&
                         request.control_address().size() <= 300 && request.host().size() <= 255 &&
-                        request.directory().size() <= 4096 && request.version().size() <= 100;
+                        request.directory().size() <= 4096 && request.version().size() <= 100 &&
+                        request.nvm_medium().size() <= 10;
   if (is_sound) return OkStatus();
   return Status(StatusCode::kInvalidArgument, "malformed Join request");
 }
@@ -58,6 +59,7 @@ void TakeOver(const v1::JoinRequest& request, placement::Node* node, NodeRecord*
   node->pid = request.pid();
   node->state = NodeState::kUp;
   record->nvm = request.nvm();
+  record->nvm_medium = request.nvm_medium();
   record->directory = request.directory();
   record->device = request.directory_device();
   record->inode = request.directory_inode();
@@ -167,6 +169,7 @@ Status Coordinator::Readmit(const v1::JoinRequest& request, NodeId id, ClusterSt
   }
   const NodeRecord before = record;
   TakeOver(request, &node, &record);
+  TP_RETURN_IF_ERROR(CheckMediaOf(node, record, next->map));
   return RegrantPartitions(id, before, KeptOf(request), next->map.epoch, clock_.WallMs(),
                            &next->map);
 }

@@ -47,7 +47,7 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
   const std::uint32_t first = HasFewPartitions(kind) ? space->id.value() : 0;
   const auto nodes = NodesFor(state_.map.nodes, options.home);
   if (!nodes.ok()) return nodes.status();
-  if (options.durable()) TP_RETURN_IF_ERROR(CheckDevices(*nodes, state_.nodes, options.durability));
+  TP_RETURN_IF_ERROR(CheckDevices(*nodes, state_.nodes, options));
   space->partitions = SpreadPartitions(*nodes, PartitionsWanted(kind, options), first);
   if (space->partitions.empty()) {
     return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
@@ -108,7 +108,7 @@ Result<AcceptOutcome> Coordinator::AcceptLoss(std::string_view name) {
       if (place.state != placement::PartitionState::kLost) continue;
       owners.push_back(state_.map.nodes[place.node.value()]);
     }
-    TP_RETURN_IF_ERROR(CheckDevices(owners, state_.nodes, space->options.durability));
+    TP_RETURN_IF_ERROR(CheckDevices(owners, state_.nodes, space->options));
   }
   auto accepted = AcceptLostPartitions(state_.map, changed.get());
   if (!accepted.ok()) return accepted.status();

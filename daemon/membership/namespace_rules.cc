@@ -19,6 +19,7 @@ using placement::PartitionPlace;
 using placement::PartitionState;
 
 // A hundred years: any later expiry is a mistake of units.
+constexpr std::string_view kAnyMedium = "any";
 constexpr std::uint64_t kTtlMsMax = 100ull * 365 * 86'400'000;
 
 Status NotYet(const std::string& what, const std::string& instead) {
@@ -146,10 +147,7 @@ Status CheckDurability(Kind kind, const NamespaceOptions& options) {
     return Wrong(
         "a filter's bits are no log records that an answer could wait for: kind 'bloom' "
         "cannot have durability 'sync'",
-        "give 'volatile'");
-  }
-  if (kind == Kind::kBloom) {
-    return NotYet("durability of kind 'bloom'", "give 'volatile'");
+        "give 'async'");
   }
   if (options.prefilter == "admit") {
     return Wrong(
@@ -218,6 +216,10 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
   if (options.on_loss != "error" && options.on_loss != "empty") {
     return Wrong("on_loss cannot be '" + options.on_loss + "'", "give 'error' or 'empty'");
   }
+  if (options.medium != kAnyMedium && options.medium != "file" && options.medium != "dax") {
+    return Wrong("medium cannot be '" + options.medium.substr(0, 40) + "'",
+                 "give 'any', 'file' or 'dax'");
+  }
   if (options.ttl_ms > kTtlMsMax) {
     return Wrong("ttl_ms cannot be " + std::to_string(options.ttl_ms),
                  "give at most " + std::to_string(kTtlMsMax) + " (100 years), or 0 for no expiry");
@@ -267,6 +269,7 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
   compare("durability", is.durability, wanted.durability);
   compare("replicas", is.replicas, wanted.replicas);
   compare("on_loss", is.on_loss, wanted.on_loss);
+  compare("medium", is.medium, wanted.medium);
   compare("ttl_ms", is.ttl_ms, wanted.ttl_ms);
   compare("memory_share_percent", is.memory_share_percent, wanted.memory_share_percent);
   compare("prefilter", is.prefilter, wanted.prefilter);
@@ -285,6 +288,12 @@ Status CheckMovable(const Namespace& space) {
   if (space.options.durable()) {
     return Status(StatusCode::kUnimplemented,
                   "'" + space.name + "' is durable, and stays on the devices where it was made",
+                  "make another namespace with --home and copy what it holds");
+  }
+  if (space.options.medium != kAnyMedium) {
+    return Status(StatusCode::kUnimplemented,
+                  "'" + space.name + "' wants devices of medium '" + space.options.medium +
+                      "', and stays where it was made",
                   "make another namespace with --home and copy what it holds");
   }
   if (space.kind == Kind::kQueue || space.kind == Kind::kPriority || space.kind == Kind::kBloom) {
@@ -364,18 +373,48 @@ void MarkPartitionsBack(NodeId node, Epoch epoch, placement::PlacementMap* map) 
 }
 
 Status CheckDevices(const std::vector<placement::Node>& nodes,
-                    const std::vector<NodeRecord>& records, const std::string& durability) {
+                    const std::vector<NodeRecord>& records, const NamespaceOptions& options) {
+  const bool any = options.medium == kAnyMedium;
   std::string without;
   for (const placement::Node& node : nodes) {
-    if (records[node.id.value()].nvm || node.state != NodeState::kUp) continue;
+    const NodeRecord& record = records[node.id.value()];
+    const bool fits =
+        (record.nvm || !options.durable()) && (any || record.nvm_medium == options.medium);
+    if (fits || node.state != NodeState::kUp) continue;
     without += (without.empty() ? "node " : ", node ") + std::to_string(node.id.value()) + " (" +
                node.host + ")";
   }
   if (without.empty()) return OkStatus();
+  if (!any) {
+    return Status(
+        StatusCode::kFailedPrecondition,
+        "medium '" + options.medium +
+            "' wants each node to have devices of it, and no others; other than that is " + without,
+        "see: kvctl status; start the daemons with --nvm-dir on such devices, or leave "
+        "the medium out");
+  }
   return Status(StatusCode::kFailedPrecondition,
-                "durability '" + durability +
+                "durability '" + options.durability +
                     "' needs a device on each node, and there is none on " + without,
                 "start the daemons with --nvm-dir, or give 'volatile'");
+}
+
+Status CheckMediaOf(const placement::Node& node, const NodeRecord& record,
+                    const placement::PlacementMap& map) {
+  for (const auto& [id, space] : map.namespaces) {
+    if (space->options.medium == kAnyMedium || space->options.medium == record.nvm_medium) continue;
+    const bool has_some =
+        std::any_of(space->partitions.begin(), space->partitions.end(),
+                    [&](const PartitionPlace& place) { return place.node == node.id; });
+    if (!has_some) continue;
+    return Status(
+        StatusCode::kFailedPrecondition,
+        "node " + std::to_string(node.id.value()) + " has a part of '" + space->name +
+            "', which wants devices of medium '" + space->options.medium + "', and came back " +
+            (record.nvm ? "with '" + record.nvm_medium + "'" : std::string("without any")),
+        "give it the --nvm-dir that it had, or drop the namespace");
+  }
+  return OkStatus();
 }
 
 const Namespace* FirstKeptOn(NodeId node, const placement::PlacementMap& map) {

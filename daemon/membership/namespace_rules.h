@@ -54,10 +54,14 @@ void MarkPartitionsDown(NodeId node, Epoch epoch, placement::PlacementMap* map);
 // The same process serves again: what was down is active, under the same term, since no other had
 // it.
 void MarkPartitionsBack(NodeId node, Epoch epoch, placement::PlacementMap* map);
-// kOk if all of `nodes` that are up have devices; `records` are those of all nodes.
-// Errors: kFailedPrecondition, naming those without.
+// kOk if all of `nodes` that are up have devices, where these options want some, and of the medium
+// that they want; `records` are those of all nodes. Errors: kFailedPrecondition, naming the others.
 Status CheckDevices(const std::vector<placement::Node>& nodes,
-                    const std::vector<NodeRecord>& records, const std::string& durability);
+                    const std::vector<NodeRecord>& records,
+                    const placement::NamespaceOptions& options);
+// The same of a node that comes back, for all namespaces of which it has partitions.
+Status CheckMediaOf(const placement::Node& node, const NodeRecord& record,
+                    const placement::PlacementMap& map);
 // A durable namespace with contents on the node's devices; null: none.
 const placement::Namespace* FirstKeptOn(NodeId node, const placement::PlacementMap& map);
 

@@ -20,6 +20,7 @@ void ToProto(const placement::NamespaceOptions& from, v1::NamespaceOptions* to) 
   to->set_durability(from.durability);
   to->set_replicas(from.replicas);
   to->set_on_loss(from.on_loss);
+  to->set_medium(from.medium);
   to->set_ttl_ms(from.ttl_ms);
   to->set_memory_share_percent(from.memory_share_percent);
   to->set_prefilter(from.prefilter);
@@ -88,6 +89,7 @@ Result<placement::NamespaceOptions> FromProto(const v1::NamespaceOptions& from) 
   if (!from.durability().empty()) options.durability = from.durability();
   if (from.replicas() != 0) options.replicas = from.replicas();
   if (!from.on_loss().empty()) options.on_loss = from.on_loss();
+  if (!from.medium().empty()) options.medium = from.medium();
   options.ttl_ms = from.ttl_ms();
   options.memory_share_percent = from.memory_share_percent();
   if (!from.prefilter().empty()) options.prefilter = from.prefilter();

@@ -42,6 +42,7 @@ struct NamespaceOptions {
   std::string durability = "volatile";
   std::uint32_t replicas = 1;
   std::string on_loss = "error";  // Or "empty".
+  std::string medium = "any";     // Or "file", "dax": of what its nodes must have their devices.
   std::uint64_t ttl_ms = 0;
   std::uint32_t memory_share_percent = 0;
   std::string prefilter = "none";

@@ -60,9 +60,12 @@ class CoreChecker {
     for (const RecoverablePartition& partition : wanted) {
       const CountedRecords::OfPartition& of = records_.Of(partition.id);
       const bool is_unknown = !check_.marks.newest.has_value() && check_.marks.unsound > 0;
+      const std::uint64_t lost_values = LostValues(of.newest);
+      // A filter without some of its bits errs where it must not.
+      const bool is_useless = partition.options.kind == Kind::kBloom && lost_values > 0;
       check_.partitions.push_back({partition.id, of.newest.puts(), PayloadBytes(of.newest),
-                                   LostValues(of.newest), of.newest.last_lsn(),
-                                   is_unknown ? StatusCode::kDataLoss : of.lost});
+                                   lost_values, of.newest.last_lsn(),
+                                   is_unknown || is_useless ? StatusCode::kDataLoss : of.lost});
     }
     return std::move(check_);
   }

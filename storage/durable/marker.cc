@@ -23,18 +23,24 @@ constexpr std::uint32_t kWritesMax = 4;
 constexpr std::uint64_t kSlotsKept = 4;
 // While many segments leave.
 constexpr std::uint64_t kMarksPerIntervalMax = 16;
+// Of what is copied into the log for marks: a filter of 1 GiB that is inserted into everywhere has
+// one in four seconds.
+constexpr std::uint64_t kSavedBytesPerMs = 256 * 1024;
 
 }  // namespace
 
-Marker::Marker(Log& log, Volume& volume, CommitRing& ring, CoreId core, std::uint64_t interval_ms)
+Marker::Marker(Log& log, Volume& volume, CommitRing& ring, MarkSource& source, CoreId core,
+               std::uint64_t interval_ms)
     : log_(log),
       volume_(volume),
       ring_(ring),
+      source_(source),
       core_(core),
       interval_ms_(interval_ms),
       slots_kept_(kSlotsKept * volume.layout(0).cores),
       sequence_(volume.incarnation() << 32),
-      first_(log.segments().first_number()) {}
+      first_(log.segments().first_number()),
+      next_after_ms_(interval_ms) {}
 
 Status Marker::Open() {
   auto queues = volume_.OpenQueues(kQueueDepth);
@@ -140,7 +146,9 @@ bool Marker::WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done) {
 
 bool Marker::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   if (failed_ != StatusCode::kOk) return false;
-  if (cut_.step == Step::kNone && IsDue(now_ms)) Begin(now_ms);
+  if (cut_.step == Step::kNone && (saving_.under_way || IsDue(now_ms)) && SaveOn(now_ms, done)) {
+    return true;
+  }
   while (!pieces_.empty() && writes_ < kWritesMax && failed_ == StatusCode::kOk) {
     if (!ChecksumOn(pieces_.front(), done)) return true;
     Io io;
@@ -157,13 +165,15 @@ bool Marker::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
 
 bool Marker::HasChanged() const {
   return !sealed_.empty() || !released_.empty() || !log_.IsCut(Stream::kDurable) ||
-         !log_.IsCut(Stream::kDurableRelocated);
+         !log_.IsCut(Stream::kDurableRelocated) || source_.HasUnsaved();
 }
 
 bool Marker::IsDue(std::uint64_t now_ms) const {
+  // There may be room for the rest behind a mark, or not so soon.
+  if (!was_whole_ && now_ms - began_at_ms_ < interval_ms_ / kMarksPerIntervalMax) return false;
   if (!persist_.empty() || ring_.WantsMark()) return true;
   if (!HasChanged()) return false;
-  if (now_ms - began_at_ms_ >= interval_ms_) return true;
+  if (now_ms - began_at_ms_ >= next_after_ms_) return true;
   // A mark has room for some segments that leave; slots are to come back as fast as they go.
   if (released_.size() > kMarkLeavingMax &&
       now_ms - began_at_ms_ >= interval_ms_ / kMarksPerIntervalMax) {
@@ -172,15 +182,40 @@ bool Marker::IsDue(std::uint64_t now_ms) const {
   return !released_.empty() && volume_.slots_free() <= 2 * slots_kept_;
 }
 
-void Marker::Begin(std::uint64_t now_ms) {
-  ++counters_.begun;
+// True: not all is in the log yet that the next mark is to have.
+bool Marker::SaveOn(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
+  if (!saving_.under_way) {
+    saving_ = {true, now_ms, 0, std::exchange(persist_, {})};
+    source_.BeginSave();
+  }
+  const MarkSource::Save saved = source_.SaveSlice(done, &saving_.bytes);
+  if (saved == MarkSource::Save::kMore) return true;
+  saving_.under_way = false;
+  // Without all of it a mark is made all the same: slots come back behind one. Nobody is told of
+  // it.
+  const bool is_whole = saved == MarkSource::Save::kDone;
+  next_after_ms_ = std::max(interval_ms_, saving_.bytes / kSavedBytesPerMs);
+  cut_.done = std::exchange(saving_.done, {});
+  if (!is_whole) {
+    persist_.insert(persist_.begin(), std::make_move_iterator(cut_.done.begin()),
+                    std::make_move_iterator(cut_.done.end()));
+    cut_.done.clear();
+  }
   began_at_ms_ = now_ms;
+  was_whole_ = is_whole;
+  Begin(is_whole ? saving_.since_ms : durable_at_ms_);
+  return false;
+}
+
+void Marker::Begin(std::uint64_t at_ms) {
+  ++counters_.begun;
+  if (std::exchange(is_last_, false)) (void)log_.SealDurable();
   Mark mark;
   mark.volume = volume_.found(0).volume;
   mark.core = core_.value();
   mark.sequence = ++sequence_;
   mark.incarnation = volume_.incarnation();
-  mark.at_ms = now_ms;
+  mark.at_ms = at_ms;
   mark.first = first_;
   std::size_t open = 0;
   for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
@@ -207,7 +242,6 @@ void Marker::Begin(std::uint64_t now_ms) {
     if (io.what == Io::What::kPiece) io.piece.in_cut = true;
   }
   cut_.sealed = std::exchange(sealed_, {});
-  cut_.done = std::exchange(persist_, {});
   cut_.step = Step::kWriting;
   Advance();
 }
@@ -262,7 +296,8 @@ void Marker::FinishCut() {
   cut_.done.clear();
 }
 
-void Marker::Persist(Done done) {
+void Marker::Persist(Done done, bool is_last) {
+  is_last_ = is_last_ || is_last;
   if (failed_ != StatusCode::kOk) {
     to_call_.emplace_back(std::move(done), failure_);
   } else {
@@ -295,8 +330,10 @@ void Marker::Fail(int error, const char* what) {
   log_.EndDurable();
   ring_.Stop();
   for (Done& done : cut_.done) to_call_.emplace_back(std::move(done), failure_);
+  for (Done& done : saving_.done) to_call_.emplace_back(std::move(done), failure_);
   for (Done& done : persist_) to_call_.emplace_back(std::move(done), failure_);
   cut_.done.clear();
+  saving_ = {};
   persist_.clear();
   for (const Piece& piece : pieces_) {
     --log_.segments()[piece.segment].writes;

@@ -18,6 +18,7 @@
 #include "storage/durable/commit_ring.h"
 #include "storage/durable/footer.h"
 #include "storage/durable/mark.h"
+#include "storage/durable/mark_source.h"
 #include "storage/log.h"
 #include "storage/nvm/volume.h"
 
@@ -45,12 +46,16 @@ struct MarkCounters {
 //    is whole: what the next one leaves of it when it is torn could not be told from damage. A mark
 //    says which headers go behind it, and which segments must be there: one that is missing was
 //    lost.
-// 2. After a write or a flush has failed nothing more becomes durable, and nothing new goes to
+// 2. What stands outside of the log (MarkSource) is put there first, in slices: a mark has of that
+//    what there was when this was begun, and more. It is not begun more often than 256 MiB/s of it
+//    allow, unless somebody waits for it.
+// 3. After a write or a flush has failed nothing more becomes durable, and nothing new goes to
 //    durable streams: what the device has is the last mark.
 class Marker final : public DurableTarget {
  public:
   // All must outlive it.
-  Marker(Log& log, Volume& volume, CommitRing& ring, CoreId core, std::uint64_t interval_ms);
+  Marker(Log& log, Volume& volume, CommitRing& ring, MarkSource& source, CoreId core,
+         std::uint64_t interval_ms);
   ~Marker() override;
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;
@@ -67,8 +72,9 @@ class Marker final : public DurableTarget {
 
   // Forces a mark. `done` is called from Poll, when what there is now is durable, or with the error
   // that ended all marks: kDeviceError.
+  // `is_last`: little comes behind it, so segments that are open end with it, and have footers.
   using Done = std::function<void(Status)>;
-  void Persist(Done done);
+  void Persist(Done done, bool is_last = false);
   // The same at once, for start: waits for the devices. Errors: kDeviceError.
   Status FinishMark(std::uint64_t now_ms);
 
@@ -140,7 +146,8 @@ class Marker final : public DurableTarget {
 
   bool IsDue(std::uint64_t now_ms) const;
   bool HasChanged() const;
-  void Begin(std::uint64_t now_ms);
+  bool SaveOn(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
+  void Begin(std::uint64_t at_ms);
   void AddPiece(std::uint32_t segment, std::uint32_t to, bool sealed);
   bool ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done);
   bool WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done);
@@ -157,6 +164,7 @@ class Marker final : public DurableTarget {
   Log& log_;
   Volume& volume_;
   CommitRing& ring_;
+  MarkSource& source_;
   const CoreId core_;
   const std::uint64_t interval_ms_;
   const std::uint64_t slots_kept_;
@@ -173,7 +181,16 @@ class Marker final : public DurableTarget {
   std::vector<Released> released_;
   // Sealed ones of records on the device, or on their way there, without those that leave.
   SegmentSet segments_;
+  // What stands outside of the log is on its way there, for the mark that is about to be begun.
+  struct Saving {
+    bool under_way = false;
+    std::uint64_t since_ms = 0;
+    std::uint64_t bytes = 0;
+    std::vector<Done> done;
+  };
+  Saving saving_;
   std::vector<Done> persist_;  // Wait for the next cut.
+  bool is_last_ = false;
   std::vector<std::pair<Done, Status>> to_call_;
   Cut cut_;
   // Of the mark that was begun last. Greater than all of earlier incarnations from the beginning.
@@ -182,6 +199,8 @@ class Marker final : public DurableTarget {
   std::uint64_t first_;
   bool in_use_ = false;  // Something durable was written, or found.
   std::uint64_t began_at_ms_ = 0;
+  bool was_whole_ = true;            // The mark that was begun last had all that it was to have.
+  std::uint64_t next_after_ms_ = 0;  // The next one that nobody forces.
   std::uint64_t durable_at_ms_ = 0;
   StatusCode failed_ = StatusCode::kOk;
   Status failure_;

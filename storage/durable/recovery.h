@@ -79,6 +79,7 @@ class Recovery {
   bool FillOne(Partition& partition, const NewestRecords& newest);
   bool FillInOrder(Partition& partition, const NewestRecords& newest);
   bool FillItems(Partition& partition, const NewestRecords& newest);
+  bool FillFilter(Partition& partition, const NewestRecords& newest);
   bool FillRecord(Partition& partition, const NewestRecords::Entry& entry);
   std::uint64_t Settle(PartitionId id, const NewestRecords::Entry& entry);
   bool SettleExtent(PartitionId id, const NewestRecords::Entry& entry);

@@ -49,6 +49,7 @@ bool Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
   // Nothing may be compacted before all of it is known.
   const ReclaimingScope scope(core_.log_);
   if (partition.IsOneOf(kItemKinds)) return FillItems(partition, newest);
+  if (partition.kind() == Kind::kBloom) return FillFilter(partition, newest);
   if (partition.kind() == Kind::kOrdered) return FillInOrder(partition, newest);
   return newest.ForEach(
       [&](const NewestRecords::Entry& entry) { return FillRecord(partition, entry); });
@@ -150,6 +151,47 @@ bool Recovery::FillItems(Partition& partition, const NewestRecords& newest) {
       if (adopted.note_location == 0) return false;
     }
     if (!partition.queue().Adopt(adopted, now_ms)) return false;
+  }
+  return true;
+}
+
+// Of a filter all is read: its bits are in DRAM. One without some of them would say of what was
+// inserted that it never was.
+bool Recovery::FillFilter(Partition& partition, const NewestRecords& newest) {
+  std::vector<NewestRecords::Entry> pieces;
+  pieces.reserve(newest.puts());
+  newest.ForEach([&](const NewestRecords::Entry& entry) {
+    if (entry.is_put()) pieces.push_back(entry);
+    return true;
+  });
+  std::sort(pieces.begin(), pieces.end(),
+            [](const auto& a, const auto& b) { return a.location < b.location; });
+  const Volume& volume = *core_.options_.volume;
+  const SegmentTable& segments = core_.log_.segments();
+  BlockBuffer image(volume.slot_bytes());
+  std::uint32_t read = 0;  // The segment that lies there.
+  for (const NewestRecords::Entry& piece : pieces) {
+    const std::uint64_t location = Settle(partition.id(), piece);
+    const std::uint32_t index = segments.IndexOf(location);
+    const Segment& segment = segments[index];
+    const SlotPlace place = volume.Place(segment.slot - 1);
+    if (index != read) {
+      const Status status = ReadBlocks(queues_[place.device].get(), place.offset, image.bytes());
+      read = status.ok() ? index : 0;
+      report_.bytes_read += image.size();
+    }
+    const SegmentImage found{image.bytes(), segment.number};
+    const auto offset = static_cast<std::uint32_t>(segments.OffsetOf(location));
+    const auto record = read == index ? ReplayRecord(found, offset) : std::nullopt;
+    const bool is_sound = record.has_value() && record->header.lsn == piece.lsn;
+    if (!partition.bloom().Adopt(piece.key(), location, is_sound ? record->value : Bytes{})) {
+      core_.log_.Kill(location);
+      continue;
+    }
+    if (is_sound) continue;
+    log::Error("a piece of the filter of partition " + std::to_string(partition.id().value()) +
+               " cannot be read");
+    records_.Of(partition.id()).lost = StatusCode::kDataLoss;
   }
   return true;
 }

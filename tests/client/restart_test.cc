@@ -1,7 +1,9 @@
 // Daemons that end, in good order or not, and what is there when they come back.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/client/durable_cluster.h"
@@ -85,6 +87,36 @@ TEST_CASE("What was persisted survives a kill, and what was deleted stays so") {
   CHECK(CountOf(map, 2, 1, 2) == 1);
   CHECK(CountOf(map, 2, 1'000, 1'500) == 500);
   CHECK(map.Length().value() == 2'000);
+}
+
+TEST_CASE("What was persisted of a filter survives a kill, and all of it a stop") {
+  DurableCluster cluster(1, 2);
+  NamespaceOptions options = Durable();
+  options.expected_items = 10'000;
+  std::vector<std::string> texts;
+  for (int i = 0; i < 3'000; ++i) texts.push_back("value" + std::to_string(i));
+  const std::vector<std::string_view> values(texts.begin(), texts.end());
+  const std::span<const std::string_view> first(values.data(), 2'000);
+  {
+    Client client = ConnectTo(*cluster);
+    const auto filter = Open<BytesBloom>(client, "seen", options);
+    RequireOk(filter.MultiInsert(first).FirstFailure());
+    RequireOk(client.Persist("seen"));
+    NamespaceOptions sync = options;
+    sync.durability = "sync";
+    CHECK(client.Create<BytesBloom>("no", sync).code() == StatusCode::kInvalidArgument);
+  }
+  cluster.KillAndStart(0);
+  {
+    Client client = ConnectTo(*cluster);
+    const auto filter = Open<BytesBloom>(client, "seen", options);
+    CHECK(filter.MultiContains(first).count() == first.size());
+    RequireOk(filter.MultiInsert(values).FirstFailure());
+  }
+  CHECK(cluster->Terminate(0) == 0);
+  cluster.StartAll();
+  Client client = ConnectTo(*cluster);
+  CHECK(Open<BytesBloom>(client, "seen", options).MultiContains(values).count() == values.size());
 }
 
 TEST_CASE("A daemon that stops in good order keeps everything and says so") {

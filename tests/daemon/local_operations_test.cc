@@ -109,7 +109,8 @@ TEST_CASE("ItemsThatTheAnswerHasNoRoomForStayInTheQueue") {
   CHECK(wire::LoadQueueLengths(AsBytes(length[0].value))->ready == 7);
 }
 
-TEST_CASE("TheCoreServesOthersWhileALongCallIsUnderWay") {
+// How often somebody else saw a part of what a long call does.
+std::size_t SeenInTheMiddleOfACall() {
   TestNode node;
   constexpr std::size_t kPuts = 200'000;
   std::vector<std::string> keys;
@@ -133,7 +134,14 @@ TEST_CASE("TheCoreServesOthersWhileALongCallIsUnderWay") {
   other.join();
   CHECK(std::all_of(outcomes.begin(), outcomes.end(),
                     [](const auto& outcome) { return outcome.code == StatusCode::kOk; }));
-  CHECK(seen_in_the_middle > 0);
+  return seen_in_the_middle;
+}
+
+TEST_CASE("TheCoreServesOthersWhileALongCallIsUnderWay") {
+  // On a machine with other things to do nobody else may run during one call.
+  std::size_t seen = 0;
+  for (int calls = 0; calls < 20 && seen == 0; ++calls) seen = SeenInTheMiddleOfACall();
+  CHECK(seen > 0);
 }
 
 TEST_CASE("WhatIsRefusedInTheMiddleOfACallEndsOnlyItself") {

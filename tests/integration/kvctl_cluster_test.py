@@ -195,6 +195,7 @@ class BadInput(kvctl_support.KvctlTest):
             self.bad(2, "namespace", "create", name)
         for option in (("--kind", "table"), ("--kind", "array"), ("--replicas", "2"),
                        ("--durability", "forever"), ("--prefilter", "bloom"), ("--on-loss", "shrug"),
+                       ("--medium", "tape"),
                        ("--partitions", "4097"), ("--partitions", "-1"), ("--memory-share", "101")):
             self.bad(2, "namespace", "create", "badoption", *option)
         self.assertNotIn(b"badoption", self.good("namespace", "list"))

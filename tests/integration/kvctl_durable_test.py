@@ -138,6 +138,17 @@ class Durable(kvctl_support.KvctlTest):
         self.assertIn(b"k" * 400, self.good("keys", "sorted"))
         self.good("stop")
 
+    def test_filters_survive_a_kill_as_they_were_persisted(self):
+        self.start()
+        self.good("namespace", "create", "seen", "--kind", "bloom", "--expected-items", "1000",
+                  "--durability", "async")
+        self.good("bloom", "add", "seen", "alice")
+        self.good("persist", "seen")
+        self.start()  # Kills first.
+        self.assertEqual(self.good("bloom", "has", "seen", "alice"), b"true\n")
+        self.assertEqual(self.kvctl("bloom", "has", "seen", "bob").code, 3)
+        self.good("stop")
+
     def test_large_values_survive_a_kill(self):
         self.start("512MiB")
         tree = os.path.join(self.device, "tree")
@@ -284,10 +295,10 @@ class Durable(kvctl_support.KvctlTest):
         self.bad(2, "namespace", "create", "d", "--durability", "forever", says="'sync'")
         self.bad(2, "namespace", "create", "d", "--durability", "async", "--prefilter", "admit", says="admit")
         self.bad(2, "namespace", "create", "d", "--kind", "bloom", "--expected-items", "9",
-                 "--durability", "async", says="bloom")
-        self.bad(2, "namespace", "create", "d", "--kind", "bloom", "--expected-items", "9",
                  "--durability", "sync", says="bloom")
-        self.good("stop")
+        self.bad(1, "namespace", "create", "d", "--medium", "dax", says="medium 'dax' wants")
+        self.good("namespace", "create", "d", "--medium", "file")
+        self.good("stop", "--discard")
 
 
 if __name__ == "__main__":

@@ -34,12 +34,12 @@ TIDEPOOL_API std::string_view NamespaceKindName(NamespaceKind kind);
 struct NamespaceOptions {
   // Units of ownership, 1 to 4,096, spread over all cores of the cluster. 0: 4 per core.
   std::uint32_t partitions = 0;
-  // "volatile": in memory, lost with the daemons. "async", of all kinds but bloom and where each
-  // node has a device (kvd --nvm-dir): a daemon that comes back has all of it as it was at one
+  // "volatile": in memory, lost with the daemons. "async", where each node has a device
+  // (kvd --nvm-dir): a daemon that comes back has all of it as it was at one
   // moment, about a second before it was killed, or all of it if it was stopped. "sync", likewise:
   // whatever was answered is there; a change takes a write of the device longer, which all that
   // come meanwhile share. An item that was leased then is leased again, for the full time of its
-  // lease and under the same count. What is durable takes no values above 1 MiB, does not move, and
+  // lease and under the same count. A filter cannot be "sync". What is durable does not move, and
   // in kind ordered keeps the ranges that it was made with and takes no keys above 400 bytes.
   std::string durability = "volatile";
   // Copies of each record; 1 is the only number so far.
@@ -47,6 +47,9 @@ struct NamespaceOptions {
   // What a node that comes back without its data does: "error" answers kDataLoss until the loss is
   // accepted (kvctl namespace accept-loss), "empty" serves at once, empty.
   std::string on_loss = "error";
+  // What the devices (kvd --nvm-dir) of all its nodes must be: "any"; "file": disks; "dax":
+  // persistent memory. A node with other ones, or with both, gets none of it.
+  std::string medium = "any";
   // Time to live of records that are put without one. 0: for ever.
   std::uint64_t ttl_ms = 0;
   // At most this part of each node's memory, split evenly over its partitions there; a change that

@@ -214,7 +214,44 @@ TEST_CASE("ADurableNamespaceNeedsADeviceOnEachOfItsNodes") {
   CHECK(create().ok());
 }
 
-TEST_CASE("TheOptionsThatDurabilityDoesNotTakeYetAreRefused") {
+TEST_CASE("AMediumIsThatOfAllDevicesOfAllNodes") {
+  CoordinatorFixture cluster(2);
+  const auto join = [&](int daemon, std::uint64_t incarnation, const char* medium) {
+    v1::JoinRequest request = CoordinatorFixture::RequestOf(daemon, incarnation);
+    request.set_nvm(*medium != 0);
+    request.set_nvm_medium(medium);
+    return cluster.coordinator->Join(request).status();
+  };
+  const auto create = [&](const char* name, const char* medium, const char* home = "") {
+    placement::NamespaceOptions options;
+    options.medium = medium;
+    options.home = home;
+    return cluster.coordinator
+        ->CreateNamespace(name, placement::Kind::kHash, options, Deadline::AfterMs(0))
+        .status();
+  };
+  REQUIRE(join(1, 1, "dax").ok());
+  REQUIRE(join(2, 1, "mixed").ok());
+  CHECK(create("d", "tape") == StatusCode::kInvalidArgument);
+  CHECK(create("d", "file") == StatusCode::kFailedPrecondition);
+  const Status refused = create("d", "dax");
+  CHECK(refused == StatusCode::kFailedPrecondition);
+  CHECK(Says(refused, "node 1 (host2)"));
+  CHECK_FALSE(Says(refused, "node 0"));
+  cluster.Open();
+  REQUIRE(cluster.Heartbeat(0).ok());
+  REQUIRE(create("d", "dax", "0").ok());
+  CHECK(create("d", "any", "0") == StatusCode::kAlreadyExists);
+  CHECK(create("any", "any").ok());
+  // It may not come back with other devices.
+  const Status changed = join(1, 2, "file");
+  CHECK(changed == StatusCode::kFailedPrecondition);
+  CHECK(Says(changed, "'d'"));
+  CHECK(join(1, 2, "") == StatusCode::kFailedPrecondition);
+  CHECK(join(1, 2, "dax").ok());
+}
+
+TEST_CASE("TheOptionsThatDurabilityDoesNotTakeAreRefused") {
   CoordinatorFixture cluster;
   v1::JoinRequest with = CoordinatorFixture::RequestOf(1);
   with.set_nvm(true);
@@ -232,8 +269,8 @@ TEST_CASE("TheOptionsThatDurabilityDoesNotTakeYetAreRefused") {
     });
   };
   CHECK(filter("sync") == StatusCode::kInvalidArgument);
-  CHECK(filter("async") == StatusCode::kUnimplemented);
-  CHECK(Says(filter("async"), "bloom"));
+  CHECK(filter("async").ok());
+  REQUIRE(cluster.coordinator->DropNamespace("d").ok());
   CHECK(create(placement::Kind::kHash, [](auto* o) { o->prefilter = "admit"; }) ==
         StatusCode::kInvalidArgument);
   CHECK(create(placement::Kind::kHash, [](auto* o) { o->prefilter = "absent"; }).ok());
