@@ -184,7 +184,7 @@ class Snapshot(kvctl_support.KvctlTest):
         self.assertEqual(described["lanes"], 3)
         self.assertEqual(sorted(item[2] for item in self.items("a")), sorted(values))
 
-    def test_a_durable_queue_comes_back_and_is_durable(self):
+    def test_what_is_durable_comes_back_so(self):
         def start():
             self.cluster.start(1, more=("--nvm-dir", device.name, "--nvm-size", "128MiB"))
 
@@ -202,6 +202,19 @@ class Snapshot(kvctl_support.KvctlTest):
         described = json.loads(self.good("namespace", "describe", "b", "--json"))["result"]
         self.assertEqual(described["durability"], "sync")
         self.assertEqual([item[2] for item in self.items("b")], values[100:])
+        self.good("namespace", "create", "seen", "--kind", "bloom", "--expected-items", "5000",
+                  "--durability", "async")
+        inserted = "".join(f"{value}\n" for value in values).encode()
+        self.good("bloom", "add", "seen", values[0], "x")
+        self.kvctl("bloom", "add", "seen", "-", stdin=inserted)
+        self.good("snapshot", "create", "seen", self.snapshot + "2")
+        self.good("snapshot", "restore", self.snapshot + "2", "again")
+        self.good("persist", "again")
+        self.cluster.kill()
+        start()
+        described = json.loads(self.good("namespace", "describe", "again", "--json"))["result"]
+        self.assertEqual(described["durability"], "async")
+        self.assertNotIn(b"false", self.answers("again", inserted))
 
     def test_each_image_of_a_queue_is_the_queue_at_one_moment(self):
         self.cluster.start(1)
