@@ -69,13 +69,14 @@ TEST_CASE("AfterARestartWhatIsDeadOnAFullDeviceMakesRoom") {
   };
   for (std::uint32_t life = 1; life < 20; ++life) {
     INFO("life " << life << ", put " << puts);
-    for (int i = 0; i < 500 && node.volume->slots_free() > 5; ++i) {
+    for (int i = 0; i < 500 && node.volume->slots_free() > 6; ++i) {
       REQUIRE(put() == StatusCode::kOk);
     }
     REQUIRE(node.Persist().ok());
     node.Crash();
     partition = Again(node, life);
-    REQUIRE(put() == StatusCode::kOk);
+    const std::string large(node.LargeBytes(3), static_cast<char>('A' + life));
+    REQUIRE(node.Put(partition, "large", large).code == StatusCode::kOk);
   }
 }
 
