@@ -75,10 +75,6 @@ class BlockFilter {
   std::uint64_t block_bytes() const {
     return split_block_mask_ * kSplitBlockBytes + kSplitBlockBytes;
   }
-  // The block of a value's bits.
-  std::uint64_t BlockOf(std::uint64_t hash) const {
-    return SplitBlockOf(hash, shape_.split_blocks) >> split_block_shift_;
-  }
   // Valid until the filter is freed; bits may be set meanwhile.
   Bytes Block(std::uint64_t block) const { return {blocks_[block], block_bytes()}; }
   // Where other processes find the block in the node's arenas; 0: it has no bits yet.

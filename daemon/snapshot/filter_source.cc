@@ -32,7 +32,8 @@ bool FilterSource::HasSentAll() const { return next_ == blocks_ && again_.empty(
 
 void FilterSource::OnInsert(std::uint64_t hash) {
   if (!listening()) return;
-  const std::uint64_t block = Find()->bloom().filter().BlockOf(hash);
+  const storage::BlockFilter& filter = Find()->bloom().filter();
+  const std::uint64_t block = filter.OffsetOf(hash) / filter.block_bytes();
   // It is sent later, with this value.
   if (block >= next_ || again_.contains(block)) return;
   Note({.kind = ImageItem::Kind::kInsert, .number = hash});
