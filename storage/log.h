@@ -227,9 +227,13 @@ class Log {
   void NoteTombstoneFloor() { floor_moved_at_ = segments_.next_number(); }
   // Bytes of a segment that compaction can win, at best.
   std::uint64_t WinnableBytes(const Segment& segment) const {
-    // The unused end of a sealed segment is not dead: copying its records would win nothing.
     const std::uint64_t dead = segment.used - sizeof(SegmentHeader) - segment.live;
-    return segment.number < floor_moved_at_ ? dead + segment.tombstones : dead;
+    // The unused end is not dead: behind large records the copies leave one as well, for ever. But
+    // what is at most a quarter full fits beside others' rest: each kill of a daemon leaves one or
+    // two such segments, and after a hundred they were the whole device.
+    const bool is_sparse = segment.live <= segment_bytes() / 4;
+    const std::uint64_t end = is_sparse ? segment_bytes() - segment.used : 0;
+    return dead + end + (segment.number < floor_moved_at_ ? segment.tombstones : 0);
   }
 
   // ---- Dying.

@@ -135,10 +135,11 @@ class SegmentTable {
   std::uint64_t resident() const { return resident_; }  // Of these, in DRAM.
   std::uint64_t next_number() const { return next_number_; }
   std::uint64_t first_number() const { return first_number_; }  // Of this incarnation.
-  // In segments begun since. Those of earlier incarnations are as old as the first of this one:
-  // between their numbers lies nothing that could be counted.
+  // In segments begun since, itself included. Those of earlier incarnations are as old as the first
+  // of this one: between their numbers lies nothing that could be counted. Never 0, so that what a
+  // start has found is worth something before anything new was begun.
   std::uint64_t AgeOf(const Segment& segment) const {
-    return next_number_ - std::max(segment.number, first_number_);
+    return next_number_ - std::max(segment.number, first_number_) + 1;
   }
 
   // Null: its bytes are not in DRAM.

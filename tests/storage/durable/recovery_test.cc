@@ -80,6 +80,25 @@ TEST_CASE("AfterARestartWhatIsDeadOnAFullDeviceMakesRoom") {
   }
 }
 
+// Each kill leaves a segment that is hardly used, with a record or two that count; they were the
+// whole device in the end, as none of them had much that was dead.
+TEST_CASE("SegmentsThatKillsHaveLeftHalfEmptyMakeRoom") {
+  DurableNode node({});
+  Partition* partition = First(node);
+  const std::uint64_t slots = node.volume->slot_count();
+  for (std::uint32_t life = 1; life < slots + 20; ++life) {
+    INFO("life " << life);
+    // All of these live on, so that little is dead.
+    const std::string key = KeyOf(static_cast<int>(life));
+    REQUIRE(node.Put(partition, key, "value").code == StatusCode::kOk);
+    REQUIRE(node.Persist().ok());
+    node.Crash();
+    partition = Again(node, life);
+  }
+  const std::string large(node.LargeBytes(3), 'l');
+  CHECK(node.Put(partition, "large", large).code == StatusCode::kOk);
+}
+
 TEST_CASE("MarksComeByThemselves") {
   DurableNode node({});
   Partition* partition = First(node);
