@@ -15,7 +15,7 @@
 #include "proto/cluster_file/find.h"
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/grpc_channel.h"
-#include "proto/transport/ucx_transport.h"
+#include "proto/transport/node_transport.h"
 
 namespace tidepool::internal {
 
@@ -70,6 +70,18 @@ Result<std::string> DeviceOfRoute(const addrinfo& to) {
   return InterfaceOf(reinterpret_cast<const sockaddr*>(&local));
 }
 
+transport::TransportUse UseOf(Transport transport) {
+  switch (transport) {
+    case Transport::kAuto:
+      return transport::TransportUse::kAuto;
+    case Transport::kUcx:
+      return transport::TransportUse::kUcx;
+    case Transport::kRing:
+      return transport::TransportUse::kRing;
+  }
+  return transport::TransportUse::kAuto;
+}
+
 }  // namespace
 
 Result<std::string> DeviceFor(const std::string& address) {
@@ -96,17 +108,18 @@ Result<std::string> DeviceFor(const std::string& address) {
 }
 
 Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token, bool insecure) {
-  transport::UcxSettings settings;
-  settings.devices = parts.connect.devices;
-  settings.endpoints_expected = parts.addresses.size() * 4;
-  settings.workers_move_between_threads = true;
-  if (settings.devices.empty()) {
+  transport::NodeTransportSettings settings;
+  settings.use = UseOf(parts.connect.transport);
+  settings.ucx.devices = parts.connect.devices;
+  settings.ucx.endpoints_expected = parts.addresses.size() * 4;
+  settings.ucx.workers_move_between_threads = true;
+  if (settings.ucx.devices.empty()) {
     auto device = DeviceFor(parts.addresses.front());
     if (!device.ok()) return device.status();
-    settings.devices = *std::move(device);
+    settings.ucx.devices = *std::move(device);
   }
   auto control = MakeGrpcControl(std::move(token), insecure);
-  auto context = transport::MakeUcxContext(settings);
+  auto context = transport::MakeNodeContext(settings);
   if (!context.ok()) return context.status();
   return Engine::Create(std::move(parts), std::move(control), *std::move(context));
 }

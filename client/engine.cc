@@ -439,7 +439,7 @@ std::string Engine::DataPath(NodeId node) const {
   if (session == nullptr) return {};
   for (const auto& link : session->links()) {
     if (link == nullptr || link->endpoint() == nullptr) continue;
-    return std::string(context_->name()) + " " + worker_->Describe(link->endpoint());
+    return worker_->Describe(link->endpoint());
   }
   return {};
 }

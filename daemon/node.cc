@@ -17,7 +17,7 @@
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/grpc_channel.h"
 #include "proto/convert/probe_cluster.h"
-#include "proto/transport/ucx_transport.h"
+#include "proto/transport/node_transport.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -27,6 +27,12 @@ constexpr std::uint64_t kLeaveMs = 2000;
 constexpr std::uint64_t kCallsInProgressMs = 2000;
 // Of a clean stop: a window's changes at the speed of a slow disk.
 constexpr std::uint64_t kPersistMs = 20'000;
+
+// What same-node connections may take: with rings of 256 KiB each way some 60 to 2,000 of them, and
+// twice that in the end, as the last get smaller ones.
+std::uint64_t RingBytesMax(const Options& options) {
+  return std::clamp<std::uint64_t>(options.memory_bytes / 16, 32ull << 20, 1ull << 30);
+}
 
 // A folder name for "10.0.0.7:4410".
 std::string FolderNameOf(std::string address) {
@@ -214,10 +220,20 @@ Status Node::Decide() {
 }
 
 Status Node::StartNetwork() {
-  transport::UcxSettings settings;
-  settings.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
-  settings.endpoints_expected = options_.clients_expected;
-  auto context = transport::MakeUcxContext(settings);
+  transport::NodeTransportSettings settings;
+  settings.use = options_.transport;
+  settings.ucx.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
+  settings.ucx.endpoints_expected = options_.clients_expected;
+  settings.ring.memory_bytes = RingBytesMax(options_) / options_.cores;
+  const auto path = cluster_file::UserServicePath(environment_, /*make_folder=*/true);
+  if (path.ok()) {
+    settings.ring.folder = cluster_file::FolderOf(*path);
+  } else if (settings.use != transport::TransportUse::kUcx) {
+    log::Warn("no place for sockets, so clients of this machine use the network: " +
+              path.status().ToString());
+    settings.use = transport::TransportUse::kUcx;
+  }
+  auto context = transport::MakeNodeContext(settings);
   if (!context.ok()) return context.status();
   context_ = *std::move(context);
   CoreGroupOptions group;

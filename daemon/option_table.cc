@@ -63,6 +63,9 @@ const OptionRow kTable[] = {
     {"pin", "", "false", "pin each core to a CPU of its own", &Options::pin},
     {"wait", "POLICY", "auto", "how idle cores wait: auto (spin, then block), poll or block",
      &Options::wait},
+    {"transport", "HOW", "auto",
+     "how clients of this machine are served: auto (shared memory, else UCX), or ucx",
+     &Options::transport},
     {"clients-expected", "N", "64", "clients of this node; sizes network resources",
      &Options::clients_expected, 1, 100'000},
     {"flush-delay-us", "US", "200",
@@ -182,6 +185,16 @@ Status SetWait(const OptionRow& row, const std::string& text, WaitPolicy* value)
   return OkStatus();
 }
 
+Status SetTransport(const OptionRow& row, const std::string& text, transport::TransportUse* value) {
+  const auto use = transport::TransportUseOf(text);
+  // Clients of other machines are served in any case.
+  if (!use.has_value() || *use == transport::TransportUse::kRing) {
+    return Refused(row, text, "auto or ucx");
+  }
+  *value = *use;
+  return OkStatus();
+}
+
 // `text` broken into lines of at most `width`, each but the first behind `indent` blanks.
 std::string Wrapped(std::string_view text, std::size_t indent, std::size_t width) {
   std::string out;
@@ -274,6 +287,9 @@ Status SetOption(const OptionRow& row, const std::string& text, const Machine& m
   }
   if (const auto* field = std::get_if<WaitPolicy Options::*>(&row.field)) {
     return SetWait(row, text, &(options->*(*field)));
+  }
+  if (const auto* field = std::get_if<transport::TransportUse Options::*>(&row.field)) {
+    return SetTransport(row, text, &(options->*(*field)));
   }
   const auto level = std::get<log::Level Options::*>(row.field);
   if (log::ParseLevel(text, &(options->*level)).ok()) return OkStatus();

@@ -23,7 +23,7 @@ struct OptionRow {
   const char* default_value;  // "" when it is found out at start: `help` says how.
   const char* help;
   std::variant<std::string Options::*, std::uint32_t Options::*, bool Options::*, SizeField,
-               WaitPolicy Options::*, log::Level Options::*>
+               WaitPolicy Options::*, transport::TransportUse Options::*, log::Level Options::*>
       field;
   std::uint64_t least = 0;  // Of numbers and sizes.
   std::uint64_t most = UINT64_MAX;

@@ -12,6 +12,7 @@
 #include "proto/base/log.h"
 #include "proto/base/result.h"
 #include "proto/cluster_file/find.h"
+#include "proto/transport/node_transport.h"
 
 namespace tidepool::daemon {
 
@@ -42,6 +43,7 @@ struct Options {
   std::uint64_t memory_bytes = 0;
   bool pin = false;
   WaitPolicy wait = WaitPolicy::kAuto;
+  transport::TransportUse transport = transport::TransportUse::kAuto;
   std::uint32_t clients_expected = 64;
   std::uint32_t flush_delay_us = 200;  // That forwarded operations wait for those of others.
   // A range of an ordered namespace is split when it has more than this; 0: never for that.

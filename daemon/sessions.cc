@@ -155,8 +155,9 @@ bool Sessions::Waits(const Session& session) {
 
 // Has memory set aside for so much, or as much of it as there is.
 void Sessions::FitHeap(std::uint64_t kept_bytes) {
-  heap_.Fit(kept_bytes + buffers_.bytes());
-  const std::uint64_t covered = heap_.bytes() - std::min(heap_.bytes(), buffers_.bytes());
+  const std::uint64_t other_bytes = buffers_.bytes() + worker_.memory_bytes();
+  heap_.Fit(kept_bytes + other_bytes);
+  const std::uint64_t covered = heap_.bytes() - std::min(heap_.bytes(), other_bytes);
   // Little enough not to count: one session that has all it may have is never too much.
   kept_bytes_limit_ =
       std::min(std::max<std::uint64_t>(covered, limits::kKeptAnswerBytesMax), kept_bytes_max_);

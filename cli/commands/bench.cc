@@ -297,6 +297,7 @@ std::vector<Verb> BenchVerbs() {
         {"--keys", "N", "different keys (default 100000)"},
         {"--value-bytes", "SIZE", "size of each value (default 64)"},
         {"--batch", "N", "operations in a call (default 1)"},
+        TransportOption(),
         {"--clients", "N", "threads, which share one connection (default 1)"},
         {"--duration", "DURATION", "of the measurement (default 5s)"},
         {"--zipf", "S", "popularity falls as rank^-S (default 0: all alike)"},

@@ -59,8 +59,8 @@ std::vector<Verb> PingVerbs() {
        "From this process over the fast path (not gRPC) to one core of each node and back; the "
        "fastest of --count.",
        {},
-       {{"-c,--count", "N", "round trips to each node (default 5)"}},
-       {{"kvctl ping", ""}},
+       {{"-c,--count", "N", "round trips to each node (default 5)"}, TransportOption()},
+       {{"kvctl ping", ""}, {"kvctl ping --transport ucx -c 1000", ""}},
        Ping,
        "latency"},
   };

@@ -6,6 +6,23 @@
 #include "proto/base/wrong_kind.h"
 
 namespace tidepool::cli {
+namespace {
+
+Result<Transport> TransportOf(const std::string& name) {
+  if (name == "auto") return Transport::kAuto;
+  if (name == "ucx") return Transport::kUcx;
+  if (name == "ring") return Transport::kRing;
+  return Status(StatusCode::kInvalidArgument, "--transport cannot be '" + name + "'",
+                "give auto, ucx or ring");
+}
+
+}  // namespace
+
+Option TransportOption() {
+  return {"--transport", "HOW",
+          "how daemons are reached: auto (of this machine by shared memory, others by UCX; the "
+          "default), ucx, or ring (shared memory or not at all)"};
+}
 
 Result<Client> ConnectSdk(Invocation& run) {
   const Result<std::uint64_t> timeout_ms = run.TimeoutMs();
@@ -16,6 +33,11 @@ Result<Client> ConnectSdk(Invocation& run) {
   options.insecure = run.insecure();
   options.call_timeout = std::chrono::milliseconds(*timeout_ms);
   options.connect_timeout = options.call_timeout;
+  if (run.args.Knows("--transport") && run.args.Has("--transport")) {
+    const auto transport = TransportOf(run.args.Text("--transport"));
+    if (!transport.ok()) return transport.status();
+    options.transport = *transport;
+  }
   Result<Client> client = Client::Connect(options);
   if (client.ok()) return client;
   return AsOtherCluster(AsUnreachable(client.status()));

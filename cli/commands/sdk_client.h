@@ -12,9 +12,13 @@
 
 namespace tidepool::cli {
 
-// Connects as --cluster and --timeout say. Errors: as Client::Connect, but a missing connection
-// file is kUnavailable as everywhere in kvctl; kInvalidArgument (--timeout).
+// Connects as --cluster and --timeout say, and --transport where the verb has it. Errors: as
+// Client::Connect, but a missing connection file is kUnavailable as everywhere in kvctl;
+// kInvalidArgument (--timeout, --transport).
 Result<Client> ConnectSdk(Invocation& run);
+
+// The row of --transport.
+Option TransportOption();
 
 // How a verb says that `client` could not open `space` as one of the kinds that it needs: of
 // another kind as WrongKind, which the daemons say too; else `failure`.

@@ -3,7 +3,8 @@
 //
 //   client/core_link, daemon/core -> [transport] -> network
 //
-// The one implementation so far is UCX (ucx_transport.h); same-node rings come beside it.
+// Two implementations, UCX (ucx_transport.h) and the rings of one node (ring_transport.h), and the
+// one that chooses between them for each connection (node_transport.h).
 #pragma once
 
 #include <cstddef>
@@ -152,10 +153,13 @@ class Worker {
   // Thread-safe: makes event_fd readable.
   virtual void Wake() = 0;
 
+  // Shared memory that was made for peers. 0 where a transport makes none.
+  virtual std::uint64_t memory_bytes() const { return 0; }
+
   // Frames handed to the network that it still holds.
   virtual std::size_t sends_in_flight() const = 0;
 
-  // For people: the lanes that `endpoint` uses, for example "tcp/lo".
+  // For people: how `endpoint` is reached, for example "ring" or "ucx tcp/lo".
   virtual std::string Describe(Endpoint* endpoint) const = 0;
 };
 

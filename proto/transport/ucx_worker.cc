@@ -95,27 +95,6 @@ bool AllOverTcp(std::string_view lanes) {
 
 }  // namespace
 
-void FrameQueue::Push(FrameBufferPtr buffer) {
-  bytes_ += buffer->size_;
-  FrameBuffer* added = buffer.release();
-  added->next_ = nullptr;
-  (first_ == nullptr ? first_ : last_->next_) = added;
-  last_ = added;
-}
-
-FrameBufferPtr FrameQueue::Pop() {
-  FrameBuffer* first = first_;
-  first_ = std::exchange(first->next_, nullptr);
-  bytes_ -= first->size_;
-  return FrameBufferPtr(first);
-}
-
-std::size_t FrameQueue::Clear() {
-  std::size_t count = 0;
-  for (; !empty(); ++count) Pop();
-  return count;
-}
-
 Status UnwrapAddress(std::string_view text, std::string_view* raw) {
   const bool is_plausible = text.size() > kAddressPrefixBytes && text.size() <= kAddressBytesMax &&
                             text.substr(0, kAddressMagic.size()) == kAddressMagic;
@@ -530,7 +509,7 @@ std::string UcxWorker::Describe(Endpoint* which) const {
   auto* endpoint = static_cast<UcxEndpoint*>(which);
   if (!endpoint->alive()) return "lost";
   const std::string lanes = LanesOf(endpoint->handle_);
-  return lanes.empty() ? "unknown" : lanes;
+  return "ucx " + (lanes.empty() ? "unknown" : lanes);
 }
 
 }  // namespace tidepool::transport

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/transport/frame_queue.h"
 #include "proto/transport/owner_check.h"
 #include "proto/transport/transport.h"
 
@@ -33,28 +34,6 @@ class UcxContextHandle {
 };
 
 class UcxWorker;
-
-// Frames that an endpoint could not send yet, in order.
-class FrameQueue {
- public:
-  FrameQueue() = default;
-  ~FrameQueue() { Clear(); }
-  FrameQueue(const FrameQueue&) = delete;
-  FrameQueue& operator=(const FrameQueue&) = delete;
-
-  bool empty() const { return first_ == nullptr; }
-  std::size_t bytes() const { return bytes_; }
-  const FrameBuffer& front() const { return *first_; }
-  void Push(FrameBufferPtr buffer);
-  FrameBufferPtr Pop();
-  // Gives all buffers back. Returns how many.
-  std::size_t Clear();
-
- private:
-  FrameBuffer* first_ = nullptr;
-  FrameBuffer* last_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 // Lives in its worker's pool: never freed before the worker, so that a late callback of UCX meets
 // memory that is still an endpoint.

@@ -116,6 +116,7 @@ class Service {
       : process_(std::move(process)), file_(file) {
     ConnectOptions options;
     options.cluster_file = file;
+    options.transport = Transport::kUcx;  // As a client of another node.
     const Deadline deadline = Deadline::AfterMs(20'000);
     for (;;) {
       auto client = Client::Connect(options);
@@ -293,6 +294,7 @@ void MeasureBatches(Service& service, const Settings& settings) {
 int StreamForEver(const std::string& file) {
   ConnectOptions options;
   options.cluster_file = file;
+  options.transport = Transport::kUcx;
   auto client = Client::Connect(options);
   if (!client.ok()) return 1;
   auto map = client->Open<BytesMap>("bench");

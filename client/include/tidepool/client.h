@@ -25,6 +25,14 @@ enum class WaitMode : std::uint8_t {
   kBlock,  // Sleeps at once.
 };
 
+// How operations reach a daemon. Client::Ping tells how they do.
+enum class Transport : std::uint8_t {
+  kAuto,  // A daemon of this machine by shared memory, where its socket can be reached; others by
+          // UCX.
+  kUcx,   // All by UCX.
+  kRing,  // By shared memory only: daemons of other machines are kUnavailable.
+};
+
 struct ConnectOptions {
   // What the client does
   // ----------------------------------------------------------------------------
@@ -50,6 +58,7 @@ struct ConnectOptions {
   // one that leads to the cluster.
   std::string devices;
   WaitMode wait = WaitMode::kAuto;
+  Transport transport = Transport::kAuto;
   // Starts one thread that makes progress when nobody waits: asynchronous operations then move on,
   // and Future::Then runs, while the program computes. Costs a thread that sleeps most of the time.
   bool background_progress = false;
@@ -63,7 +72,7 @@ struct NodeInfo {
   std::string state;            // "up", "down" or "left".
   std::uint32_t cores = 0;
   bool attached = false;  // This client has a session with it.
-  std::string data_path;  // For example "ucx tcp/lo"; empty if not attached.
+  std::string data_path;  // For example "ring" or "ucx tcp/lo"; empty if not attached.
 };
 
 struct ClientDescription {

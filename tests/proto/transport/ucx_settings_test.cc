@@ -185,7 +185,7 @@ TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound") {
 TEST_CASE("ThereIsOneTcpLaneOnTheConfiguredDevice") {
   for (const Environment& environment : {Environment{}, kHostile}) {
     Child child({PeerProgram(), "self", "2"}, environment);
-    CHECK(child.ReadLine() == "tcp/lo");
+    CHECK(child.ReadLine() == "ucx tcp/lo");
     CHECK(child.Wait() == 0);
   }
 }

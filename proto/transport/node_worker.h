@@ -1,0 +1,77 @@
+// One worker made of two: which way a peer is reached is decided here, for each connection.
+// Internal to proto/transport.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/transport/node_transport.h"
+#include "proto/transport/ring_worker.h"
+#include "proto/transport/transport.h"
+
+namespace tidepool::transport {
+
+// Lives in its worker's pool until Close, and after the call until the worker's Progress has ended.
+class NodeEndpoint final : public Endpoint {
+ public:
+  bool alive() const override { return !lost_ && (by_ == nullptr || by_->alive()); }
+  std::size_t bytes_in_flight() const override {
+    return by_ == nullptr ? 0 : by_->bytes_in_flight();
+  }
+
+ private:
+  friend class NodeWorker;
+  Worker* way_ = nullptr;   // Null until it is known.
+  Endpoint* by_ = nullptr;  // Of that worker.
+  bool lost_ = false;
+  std::string ring_address_;  // Of the peer. Empty: it has none.
+  std::string ucx_address_;
+};
+
+// Invariant: an endpoint with a `by_` is its `user`.
+class NodeWorker final : public Worker, private Receiver {
+ public:
+  NodeWorker(TransportUse use, Receiver* receiver) : use_(use), receiver_(receiver) {}
+  // REQUIRES: called once, before anything else. Errors: as Context::MakeWorker.
+  Status Start(const RingSettings& ring, Context* ucx);
+  ~NodeWorker() override;
+
+  std::string Address() const override { return address_; }
+  Result<Endpoint*> Connect(std::string_view address) override;
+  void Close(Endpoint* endpoint) override;
+  void CloseWhenSent(Endpoint* endpoint) override;
+  Status Send(Endpoint* endpoint, FrameBufferPtr buffer) override;
+  unsigned Progress() override;
+  int event_fd() const override { return ucx_->event_fd(); }
+  bool Arm() override;
+  void Wake() override { ucx_->Wake(); }
+  std::size_t sends_in_flight() const override {
+    return (ring_ == nullptr ? 0 : ring_->sends_in_flight()) + ucx_->sends_in_flight();
+  }
+  std::string Describe(Endpoint* endpoint) const override;
+  std::uint64_t memory_bytes() const override {
+    return ring_ == nullptr ? 0 : ring_->memory_bytes();
+  }
+
+ private:
+  void OnFrame(Bytes frame) override { receiver_->OnFrame(frame); }
+  void OnPeerLost(Endpoint* by, const Status& why) override;
+
+  Status TakeWay(NodeEndpoint* endpoint, Worker* way, std::string_view address);
+  Status ChooseWay(NodeEndpoint* endpoint);
+  bool GoByUcx(NodeEndpoint* endpoint, const Status& why);
+  void Forget(NodeEndpoint* endpoint);
+
+  const TransportUse use_;
+  Receiver* const receiver_;
+  std::unique_ptr<RingWorker> ring_;  // Null: never a ring.
+  std::unique_ptr<Worker> ucx_;
+  std::string address_;
+  std::vector<std::unique_ptr<NodeEndpoint>> endpoints_;
+  std::vector<std::unique_ptr<NodeEndpoint>> closed_;  // A caller's round may still look at them.
+  unsigned ucx_idle_ = 0;                              // Rounds since UCX had something.
+};
+
+}  // namespace tidepool::transport

@@ -1,0 +1,173 @@
+// One direction of a same-node connection: frames of one producer for one consumer, in memory that
+// both processes map. Internal to proto/transport.
+//
+// A frame takes whole cache lines: a word that says that it is there (its size and 1), then its
+// bytes. So a small frame reaches the other core with one line; a cursor of the producer's, which
+// the consumer would have to read as well, would be another one for each frame. The producer clears
+// the word behind a frame before it publishes the frame, so that what lies there from the last lap,
+// which may be anybody's value, is never taken for one.
+//
+// The memory is mapped twice in a row (ring_memory.h), so no frame is in two parts.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "proto/base/bytes.h"
+#include "proto/base/limits.h"
+
+namespace tidepool::transport {
+
+inline constexpr std::size_t kRingLineBytes = 64;
+
+// Words of one ring.
+struct RingWords {
+  // The consumer's. Bytes that it has done with, ever.
+  alignas(kRingLineBytes) std::atomic<std::uint64_t> consumed;
+  // The consumer's, too, unless it has one word for all of its rings (SharedWords): see RingSleep.
+  std::atomic<std::uint32_t> sleeps;
+  // The producer sets it when it waits for room without looking, the consumer clears it.
+  alignas(kRingLineBytes) std::atomic<std::uint32_t> waits_for_room;
+};
+static_assert(sizeof(RingWords) == 2 * kRingLineBytes);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// A power of two, and room for two frames of any size.
+constexpr bool IsRingSize(std::uint64_t bytes) {
+  return bytes >= 2 * limits::kFrameBytesMax && (bytes & (bytes - 1)) == 0 && bytes <= 1ull << 30;
+}
+
+namespace ring {
+inline constexpr std::size_t kWordBytes = 8;
+constexpr std::size_t EntryBytes(std::size_t frame_bytes) {
+  return AlignUp(kWordBytes + frame_bytes, kRingLineBytes);
+}
+inline std::atomic_ref<std::uint64_t> WordAt(std::byte* at) {
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at));
+}
+}  // namespace ring
+
+// The producer's half. What the peer writes is checked before it counts: whatever stands there, no
+// byte outside of the ring is touched, and none twice.
+class RingProducer {
+ public:
+  RingProducer() = default;
+  RingProducer(std::byte* data, std::uint64_t bytes, RingWords* words)
+      : data_(data), bytes_(bytes), words_(words) {}
+
+  // False: no room now, or ever (corrupt).
+  bool TryPush(Bytes frame) {
+    const std::size_t entry = ring::EntryBytes(frame.size());
+    // The word behind the frame needs its line, too.
+    if (position_ + entry + kRingLineBytes - consumed_ > bytes_) {
+      LookForRoom();
+      if (position_ + entry + kRingLineBytes - consumed_ > bytes_) return false;
+    }
+    std::byte* const at = data_ + (position_ & (bytes_ - 1));
+    ring::WordAt(data_ + ((position_ + entry) & (bytes_ - 1))).store(0, std::memory_order_relaxed);
+    std::memcpy(at + ring::kWordBytes, frame.data(), frame.size());
+    ring::WordAt(at).store(frame.size() + 1, std::memory_order_release);
+    position_ += entry;
+    return true;
+  }
+  // The peer counts what cannot be: it is broken.
+  bool corrupt() const { return corrupt_; }
+  // Asks the consumer to ring the bell when it has made room. False: there is some already.
+  bool WaitForRoom() {
+    words_->waits_for_room.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const std::uint64_t before = consumed_;
+    LookForRoom();
+    return consumed_ == before;
+  }
+
+ private:
+  void LookForRoom() {
+    const std::uint64_t consumed = words_->consumed.load(std::memory_order_acquire);
+    if (consumed < consumed_ || consumed > position_) {
+      corrupt_ = true;
+    } else {
+      consumed_ = consumed;
+    }
+  }
+
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  RingWords* words_ = nullptr;
+  std::uint64_t position_ = 0;
+  std::uint64_t consumed_ = 0;  // As last seen.
+  bool corrupt_ = false;
+};
+
+// The consumer's half; the same holds.
+class RingConsumer {
+ public:
+  RingConsumer() = default;
+  RingConsumer(std::byte* data, std::uint64_t bytes, RingWords* words)
+      : data_(data), bytes_(bytes), words_(words) {}
+
+  // The next frame, if there is one: valid until Pop, and as much as the producer is trusted, who
+  // can still write there.
+  bool Peek(Bytes* frame) {
+    std::byte* const at = data_ + (position_ & (bytes_ - 1));
+    const std::uint64_t word = ring::WordAt(at).load(std::memory_order_acquire);
+    if (word == 0) return false;
+    if (word - 1 > limits::kFrameBytesMax) {
+      corrupt_ = true;
+      return false;
+    }
+    *frame = {at + ring::kWordBytes, static_cast<std::size_t>(word - 1)};
+    return true;
+  }
+  // REQUIRES: the size that Peek gave.
+  void Pop(std::size_t frame_bytes) {
+    position_ += ring::EntryBytes(frame_bytes);
+    words_->consumed.store(position_, std::memory_order_release);
+  }
+  bool empty() const {
+    return ring::WordAt(data_ + (position_ & (bytes_ - 1))).load(std::memory_order_acquire) == 0;
+  }
+  bool corrupt() const { return corrupt_; }
+  // After frames were taken: true, once, if the producer has gone to sleep for want of room.
+  bool TakeWait() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (words_->waits_for_room.load(std::memory_order_relaxed) == 0) return false;
+    words_->waits_for_room.store(0, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  RingWords* words_ = nullptr;
+  std::uint64_t position_ = 0;
+  bool corrupt_ = false;
+};
+
+// Whether a consumer sleeps: odd while it does, or is about to. Another number each time, so that
+// the bell is rung once for each sleep.
+class RingSleep {
+ public:
+  // Sets out to sleep. The caller looks at its rings afterwards, and only sleeps if all are empty.
+  static void Begin(std::atomic<std::uint32_t>& word) {
+    word.store(word.load(std::memory_order_relaxed) | 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  static void End(std::atomic<std::uint32_t>& word) {
+    const std::uint32_t now = word.load(std::memory_order_relaxed);
+    if ((now & 1) != 0) word.store(now + 1, std::memory_order_relaxed);
+  }
+  // For the producer, after it has published: whether to ring, `rung` being the sleep that it has
+  // rung for.
+  static bool NeedsBell(const std::atomic<std::uint32_t>& word, std::uint32_t* rung) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    const std::uint32_t now = word.load(std::memory_order_relaxed);
+    if ((now & 1) == 0 || now == *rung) return false;
+    *rung = now;
+    return true;
+  }
+};
+
+}  // namespace tidepool::transport

@@ -1,0 +1,90 @@
+// The shared memory of same-node connections: a pair of rings, and a core's page of words.
+// Internal to proto/transport.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "proto/base/result.h"
+#include "proto/transport/ring.h"
+
+namespace tidepool::transport {
+
+// A descriptor that is closed with its owner.
+class OwnedFd {
+ public:
+  OwnedFd() = default;
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() { Reset(); }
+  OwnedFd(OwnedFd&& other) noexcept : fd_(other.Release()) {}
+  OwnedFd& operator=(OwnedFd&& other) noexcept {
+    if (this != &other) {
+      Reset();
+      fd_ = other.Release();
+    }
+    return *this;
+  }
+  int get() const { return fd_; }
+  int Release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+  void Reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// One connection's rings. The side that accepts makes it, so that it decides how large it is and
+// nobody can take it away; the other one maps it.
+class RingMemory {
+ public:
+  // Of two rings of `ring_bytes` each. Pages come as they are used.
+  // Errors: kResourceExhausted (descriptors, address space).
+  static Result<std::unique_ptr<RingMemory>> Create(std::uint64_t ring_bytes, OwnedFd* descriptor);
+  // Errors: kInvalidArgument (not such memory), kResourceExhausted.
+  static Result<std::unique_ptr<RingMemory>> Map(int descriptor, std::uint64_t ring_bytes);
+  ~RingMemory();
+  RingMemory(const RingMemory&) = delete;
+  RingMemory& operator=(const RingMemory&) = delete;
+
+  // From the connecting side to the accepting one, and back.
+  RingWords* request_words() const;
+  RingWords* answer_words() const;
+  RingProducer RequestProducer() const;
+  RingConsumer RequestConsumer() const;
+  RingProducer AnswerProducer() const;
+  RingConsumer AnswerConsumer() const;
+  std::uint64_t ring_bytes() const { return ring_bytes_; }
+
+ private:
+  RingMemory(std::byte* base, std::uint64_t ring_bytes) : base_(base), ring_bytes_(ring_bytes) {}
+  std::byte* requests() const;
+  std::byte* answers() const;
+
+  std::byte* base_;
+  std::uint64_t ring_bytes_;
+};
+
+// One page with words that one process writes and others, who have its descriptor, can only read.
+class SharedWords {
+ public:
+  // Errors: kResourceExhausted.
+  static Result<std::unique_ptr<SharedWords>> Create(OwnedFd* descriptor);
+  // Read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
+  static Result<std::unique_ptr<SharedWords>> Map(int descriptor);
+  ~SharedWords();
+  SharedWords(const SharedWords&) = delete;
+  SharedWords& operator=(const SharedWords&) = delete;
+
+  std::atomic<std::uint32_t>& sleeps() const;
+
+ private:
+  explicit SharedWords(void* page) : page_(page) {}
+  void* page_;
+};
+
+}  // namespace tidepool::transport

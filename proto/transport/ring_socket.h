@@ -1,0 +1,67 @@
+// The unix socket of a same-node connection: how the two sides meet, who the other one is, the
+// descriptors of what they share, and the doorbell. Internal to proto/transport.
+//
+//   connecting side                          accepting side (one socket per core)
+//   Hello {id, secret}          ->           checks user, secret and memory
+//                               <-           Welcome {ring bytes} + rings + words; or why not
+//   then one byte whenever the other one sleeps; the end of the socket is the end of the peer
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "proto/transport/ring_memory.h"
+
+namespace tidepool::transport {
+
+// What a connecting side says first.
+struct RingHello {
+  std::string id;      // Of its worker; kRingIdBytes.
+  std::string secret;  // Of the worker that listens; as many.
+};
+inline constexpr std::size_t kRingIdBytes = 32;
+
+// What it is answered: rings of so many bytes each, or why it gets none.
+struct RingWelcome {
+  StatusCode code = StatusCode::kOk;
+  std::uint64_t ring_bytes = 0;
+  OwnedFd rings;
+  OwnedFd words;
+};
+
+// What nobody else has or can guess: a worker's name, or its secret.
+std::string MakeRingId();
+
+// Makes `folder`/ring-ID, removes those of daemons that are gone, and listens; nobody sees the
+// socket before it can be connected to. Errors: kInvalidArgument (the path is too long for a
+// socket), kUnavailable.
+Result<OwnedFd> ListenForRings(const std::string& folder, const std::string& id, std::string* path);
+// Returns at once. Errors: kUnavailable (nobody listens there, it is another user's, no
+// descriptor).
+Result<OwnedFd> ConnectToRings(const std::string& path);
+// The next that has connected, of this user. Errors: kNotFound (nobody), kPermissionDenied (another
+// user), kResourceExhausted (descriptors).
+Result<OwnedFd> AcceptRings(int listener);
+
+Status SendHello(int socket, const RingHello& hello);
+Status SendWelcome(int socket, const RingWelcome& welcome);
+
+// One message, if there is one.
+struct RingMessage {
+  enum class What : std::uint8_t { kNothing, kBell, kHello, kWelcome, kEnd, kBroken };
+  What what = What::kNothing;
+  RingHello hello;
+  RingWelcome welcome;
+};
+RingMessage ReceiveRingMessage(int socket);
+// Total: any bytes.
+RingMessage DecodeRingMessage(Bytes bytes);
+
+// Wakes the peer. One that does not empty its socket is awake or beyond help.
+void RingBell(int socket);
+
+}  // namespace tidepool::transport

@@ -1,0 +1,295 @@
+#include "proto/transport/ring_transport.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "proto/base/clock.h"
+#include "tests/proto/transport/ring_harness.h"
+
+namespace tidepool::transport {
+namespace {
+
+RingSettings Listening(const SocketFolder& folder) {
+  RingSettings settings;
+  settings.folder = folder.path();
+  settings.workers_move_between_threads = true;
+  return settings;
+}
+
+// A server and a client of one process.
+struct Pair {
+  explicit Pair(std::uint64_t memory_bytes = 64 << 20)
+      : server([&] {
+          RingSettings settings = Listening(folder);
+          settings.memory_bytes = memory_bytes;
+          return settings;
+        }()),
+        client(server.worker->Address()) {
+    server.Introduce(client.worker->Address());
+  }
+  bool Echoes(std::uint64_t number, std::size_t size) {
+    return client.Echoes(number, size, [&] { server.Progress(); });
+  }
+  bool PumpBoth(const std::function<bool()>& done) {
+    return PumpUntil({server.worker.get(), client.worker.get()}, done);
+  }
+
+  SocketFolder folder;
+  RingServer server;
+  RingClient client;
+};
+
+}  // namespace
+
+TEST_CASE("FramesOfAllSizesGoThroughARingAndBack") {
+  Pair pair;
+  for (std::size_t size = 8; size <= 300; ++size) REQUIRE(pair.Echoes(size, size));
+  // More than both rings hold, several times: all positions, and over the end.
+  for (std::size_t i = 0; i < 100; ++i) {
+    REQUIRE(pair.Echoes(i, FrameBuffer::kCapacity - i % 70));
+  }
+  CHECK(pair.client.worker->Describe(pair.client.endpoint) == "ring");
+  CHECK(pair.client.pool.free_count() == pair.client.pool.made());
+}
+
+TEST_CASE("FramesOfARingKeepTheirOrderWhateverTheirSizes") {
+  const auto seed = static_cast<unsigned>(std::random_device()());
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  Pair pair;
+  constexpr std::uint64_t kFrames = 5'000;
+  std::uint64_t sent = 0;
+  REQUIRE(pair.PumpBoth([&] {
+    while (sent < kFrames && sent - pair.client.receiver.frames < 64) {
+      const std::size_t size =
+          random() % 4 == 0 ? 8 + random() % (FrameBuffer::kCapacity - 7) : 8 + random() % 512;
+      if (!pair.client.worker->Send(pair.client.endpoint, MakeFrame(&pair.client.pool, sent, size))
+               .ok()) {
+        return true;
+      }
+      ++sent;
+    }
+    return pair.client.receiver.frames == kFrames;
+  }));
+  REQUIRE(pair.client.receiver.numbers.size() == kFrames);
+  for (std::uint64_t i = 0; i < kFrames; ++i) REQUIRE(pair.client.receiver.numbers[i] == i);
+  CHECK(pair.client.receiver.damaged == 0);
+  CHECK(pair.client.worker->sends_in_flight() == 0);
+}
+
+TEST_CASE("AValueThatLooksLikeAFrameIsNotTakenForOne") {
+  // Each lap leaves words behind that say "a frame of 8 bytes is here", wherever one may begin.
+  Pair pair;
+  std::vector<std::byte> trap(FrameBuffer::kCapacity);
+  for (std::size_t i = 0; i + 8 <= trap.size(); i += 8) {
+    StoreUnaligned(trap.data() + i, std::uint64_t{9});
+  }
+  std::size_t sent = 0;
+  pair.server.receiver.on_frame = {};
+  REQUIRE(pair.PumpBoth([&] {
+    while (sent < 200 && sent - pair.server.receiver.frames < 3) {
+      FrameBufferPtr frame = pair.client.pool.Take();
+      frame->set_size(trap.size() - sent % 64 * 8);
+      std::memcpy(frame->data(), trap.data(), frame->size());
+      (void)pair.client.worker->Send(pair.client.endpoint, std::move(frame));
+      ++sent;
+    }
+    return pair.server.receiver.frames >= 200;
+  }));
+  for (int i = 0; i < 100; ++i) pair.server.Progress();
+  CHECK(pair.server.receiver.frames == 200);
+}
+
+TEST_CASE("WhoSleepsIsWokenByAFrameAndByRoom") {
+  Pair pair;
+  REQUIRE(pair.Echoes(1, 64));
+  // The server in a thread of its own that always sleeps when it can.
+  std::atomic<bool> stop = false;
+  std::atomic<std::uint64_t> sleeps = 0;
+  const auto sleep = [&](RingWorker& worker) {
+    if (!worker.Arm()) return;
+    pollfd waited{worker.event_fd(), POLLIN, 0};
+    if (poll(&waited, 1, 10'000) == 1) ++sleeps;
+  };
+  std::thread server([&] {
+    while (!stop) {
+      if (pair.server.worker->Progress() == 0) sleep(*pair.server.worker);
+    }
+  });
+  // 40 frames of 60 KiB at once are ten times what a ring holds: both sides wait for room.
+  const Deadline deadline = Deadline::AfterMs(kTestDeadlineMs);
+  for (std::uint64_t round = 0; round < 50; ++round) {
+    for (std::uint64_t i = 0; i < 40; ++i) {
+      REQUIRE(
+          pair.client.worker
+              ->Send(pair.client.endpoint, MakeFrame(&pair.client.pool, i, FrameBuffer::kCapacity))
+              .ok());
+    }
+    while (pair.client.receiver.frames < 1 + (round + 1) * 40 && !deadline.Passed()) {
+      if (pair.client.worker->Progress() == 0) sleep(*pair.client.worker);
+    }
+  }
+  CHECK(pair.client.receiver.frames == 1 + 50 * 40);
+  CHECK(pair.client.receiver.damaged == 0);
+  CHECK_FALSE(deadline.Passed());
+  stop = true;
+  pair.server.worker->Wake();
+  server.join();
+  CHECK(sleeps > 0);
+}
+
+TEST_CASE("APeerThatClosesIsLostAndWhatItSentBeforeArrives") {
+  Pair pair;
+  REQUIRE(pair.Echoes(1, 64));
+  for (std::uint64_t i = 2; i < 12; ++i) {
+    REQUIRE(pair.client.worker->Send(pair.client.endpoint, MakeFrame(&pair.client.pool, i, 1'000))
+                .ok());
+  }
+  pair.client.worker->CloseWhenSent(pair.client.endpoint);
+  REQUIRE(
+      PumpUntil({pair.server.worker.get()}, [&] { return !pair.server.receiver.lost.empty(); }));
+  CHECK(pair.server.receiver.frames == 11);
+  CHECK(pair.server.worker->memory_bytes() == 0);
+}
+
+TEST_CASE("WhatIsClosedWhileItsRingIsFullStillSendsEverything") {
+  Pair pair;
+  REQUIRE(pair.Echoes(1, 64));
+  for (std::uint64_t i = 2; i < 32; ++i) {
+    REQUIRE(
+        pair.client.worker
+            ->Send(pair.client.endpoint, MakeFrame(&pair.client.pool, i, FrameBuffer::kCapacity))
+            .ok());
+  }
+  CHECK(pair.client.endpoint->bytes_in_flight() > 0);
+  pair.client.worker->CloseWhenSent(pair.client.endpoint);
+  REQUIRE(pair.PumpBoth([&] { return !pair.server.receiver.lost.empty(); }));
+  CHECK(pair.server.receiver.frames == 31);
+  CHECK(pair.client.worker->sends_in_flight() == 0);
+}
+
+TEST_CASE("AnEndpointMayBeClosedInsideTheCallbacks") {
+  Pair pair;
+  pair.client.receiver.on_frame = [&](Bytes) { pair.client.worker->Close(pair.client.endpoint); };
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    REQUIRE(
+        pair.client.worker->Send(pair.client.endpoint, MakeFrame(&pair.client.pool, i, 64)).ok());
+  }
+  REQUIRE(pair.PumpBoth([&] { return !pair.server.receiver.lost.empty(); }));
+  CHECK(pair.client.receiver.frames == 1);
+}
+
+TEST_CASE("NobodyListensWhereADaemonHasGone") {
+  SocketFolder folder;
+  std::string address;
+  {
+    RecordingReceiver receiver;
+    address = MakeRingWorker(Listening(folder), &receiver)->Address();
+  }
+  CHECK(folder.Names().empty());
+  RecordingReceiver receiver;
+  const auto worker = MakeRingWorker({}, &receiver);
+  CHECK(worker->Connect(address).code() == StatusCode::kUnavailable);
+  CHECK(worker->Connect("TPRING1l").code() == StatusCode::kInvalidArgument);
+  CHECK(worker->Connect("anything").code() == StatusCode::kInvalidArgument);
+  CHECK(worker->Connect(worker->Address()).code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("SocketsOfKilledDaemonsAreRemovedByTheNext") {
+  SocketFolder folder;
+  {
+    ForkedChild killed([&] {
+      RecordingReceiver receiver;
+      const auto worker = MakeRingWorker(Listening(folder), &receiver);
+      for (;;) pause();
+    });
+    const Deadline deadline = Deadline::AfterMs(kTestDeadlineMs);
+    while (folder.Names().size() != 1 || folder.Names()[0][0] == '.') {
+      REQUIRE_FALSE(deadline.Passed());
+      sched_yield();
+    }
+  }
+  CHECK(folder.Names().size() == 1);
+  RecordingReceiver receiver;
+  const auto worker = MakeRingWorker(Listening(folder), &receiver);
+  CHECK(folder.Names().size() == 1);
+  // One that lives is left alone.
+  const auto another = MakeRingWorker(Listening(folder), &receiver);
+  CHECK(folder.Names().size() == 2);
+}
+
+TEST_CASE("WhoDoesNotKnowTheSecretGetsNoRings") {
+  Pair pair;
+  std::string address = pair.server.worker->Address();
+  address[10] = address[10] == 'a' ? 'b' : 'a';
+  RingClient stranger(address);
+  REQUIRE(stranger.worker->Send(stranger.endpoint, MakeFrame(&stranger.pool, 0, 64)).ok());
+  REQUIRE(PumpUntil({pair.server.worker.get(), stranger.worker.get()},
+                    [&] { return !stranger.receiver.lost.empty(); }));
+  CHECK(stranger.worker->WasRefused(stranger.endpoint));
+  CHECK_FALSE(stranger.worker->TakeUnsent(stranger.endpoint).empty());
+  CHECK(pair.server.receiver.frames == 0);
+  CHECK(pair.Echoes(1, 64));
+}
+
+TEST_CASE("WhoComesWhenTheMemoryIsUsedUpGetsNoRings") {
+  Pair pair(4 * 256 * 1024);
+  REQUIRE(pair.Echoes(1, 64));
+  std::vector<std::unique_ptr<RingClient>> clients;
+  std::size_t refused = 0;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::make_unique<RingClient>(pair.server.worker->Address()));
+    RingClient& client = *clients.back();
+    REQUIRE(client.worker->Send(client.endpoint, MakeFrame(&client.pool, ~0ull, 64)).ok());
+    REQUIRE(PumpUntil({pair.server.worker.get(), client.worker.get()}, [&] {
+      return !client.receiver.lost.empty() || client.worker->sends_in_flight() == 0;
+    }));
+    refused += client.receiver.lost.size();
+  }
+  CHECK(refused > 0);
+  CHECK(refused < 8);
+  CHECK(pair.server.worker->memory_bytes() <= 4 * 256 * 1024);
+  // There is room again when others go.
+  clients.clear();
+  REQUIRE(pair.PumpBoth([&] { return pair.server.worker->memory_bytes() == 2 * 256 * 1024; }));
+  CHECK(pair.Echoes(2, 64));
+}
+
+TEST_CASE("WhoConnectsAndSaysNothingOrNonsenseHoldsNobodyUp") {
+  Pair pair;
+  const std::string path = pair.folder.path() + "/" + pair.folder.Names().at(0);
+  std::mt19937_64 random(7);
+  std::vector<OwnedFd> silent;
+  for (int i = 0; i < 200; ++i) {
+    auto socket = ConnectToRings(path);
+    if (!socket.ok()) continue;  // The queue of those that wait is full for a moment.
+    char junk[400];
+    for (char& each : junk) each = static_cast<char>(random());
+    if (i % 2 == 0) (void)send(socket->get(), junk, random() % sizeof junk, MSG_NOSIGNAL);
+    silent.push_back(*std::move(socket));
+    REQUIRE(pair.Echoes(static_cast<std::uint64_t>(i), 64));
+  }
+  CHECK(silent.size() > 50);
+  RingClient another(pair.server.worker->Address());
+  pair.server.Introduce(another.worker->Address());
+  CHECK(another.Echoes(1ull << 48, 64, [&] { pair.server.Progress(); }));
+}
+
+TEST_CASE("RingMessagesDecodeFromAnyBytes") {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::byte> bytes(random() % 400);
+    for (std::byte& each : bytes) each = static_cast<std::byte>(random());
+    const RingMessage message = DecodeRingMessage(bytes);
+    CHECK((message.what == RingMessage::What::kBroken || bytes.size() == 1));
+  }
+}
+
+}  // namespace tidepool::transport
