@@ -316,7 +316,8 @@ class Engine final : public transport::Receiver {
   Epoch map_at_least_;
   std::uint64_t map_not_before_ns_ = 0;
   std::uint64_t next_duty_ns_ = ~0ull;
-  bool down_waiting_ = false;  // Operations wait in queues whose node is down.
+  std::uint64_t attaches_ = 0;  // Begun, to any node.
+  bool down_waiting_ = false;   // Operations wait in queues whose node is down.
 };
 
 // The deadline that a call gets: `timeout` from now, or the default and 1 s per 50 MB.

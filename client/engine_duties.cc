@@ -112,7 +112,7 @@ void Engine::RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until
   session->attach_running = true;
   const std::string address = session->control_address();
   const AttachRequest request =
-      session->MakeAttachRequest(worker_->Address(), options_.client_name);
+      session->MakeAttachRequest(worker_->Address(), options_.client_name, ++attaches_);
   ScheduleDuties();
   if (!leading_) Appoint();
   lock.Release();

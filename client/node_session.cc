@@ -4,6 +4,7 @@
 
 #include "client/engine.h"
 #include "proto/base/check.h"
+#include "proto/transport/node_transport.h"
 
 namespace tidepool::internal {
 namespace {
@@ -79,8 +80,9 @@ void NodeSession::OnLost(const Status& why) {
 }
 
 AttachRequest NodeSession::MakeAttachRequest(const std::string& worker_address,
-                                             const std::string& client_name) const {
-  return {worker_address, id_, incarnation_, client_name};
+                                             const std::string& client_name, std::uint64_t tag) {
+  tag_ = tag;
+  return {transport::TagAddress(worker_address, tag), id_, incarnation_, client_name};
 }
 
 void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
@@ -98,8 +100,8 @@ void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
   attached_ = true;
   for (std::size_t core = 0; core < reply.worker_addresses.size(); ++core) {
     Link(CoreId(static_cast<std::uint16_t>(core)))
-        .OnAttached(reply.worker_addresses[core], reply.credit_operations, reply.credit_bytes,
-                    resumed, now_ns);
+        .OnAttached(transport::TagAddress(reply.worker_addresses[core], tag_),
+                    reply.credit_operations, reply.credit_bytes, resumed, now_ns);
   }
   for (std::size_t core = reply.worker_addresses.size(); core < links_.size(); ++core) {
     if (links_[core] != nullptr) links_[core]->OnCoreGone();

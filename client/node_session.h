@@ -55,8 +55,9 @@ class NodeSession {
   // The connection broke. The session may be resumed.
   void OnLost(const Status& why);
 
-  AttachRequest MakeAttachRequest(const std::string& worker_address,
-                                  const std::string& client_name) const;
+  // Under another tag each time: a node knows each of its connections by that.
+  AttachRequest MakeAttachRequest(const std::string& worker_address, const std::string& client_name,
+                                  std::uint64_t tag);
   void OnAttached(const AttachReply& reply, std::uint64_t now_ns);
   void OnAttachFailed(const Status& why, std::uint64_t now_ns);
   // Says good-bye to the daemon's cores, which forget the session.
@@ -83,6 +84,7 @@ class NodeSession {
   std::uint32_t connection_ = 0;
   std::uint64_t incarnation_ = 0;      // Of the daemon that gave the session.
   std::uint64_t map_incarnation_ = 0;  // As the map says.
+  std::uint64_t tag_ = 0;
   std::uint64_t last_sent_ns_ = 0;
   std::uint64_t backoff_ns_ = 0;
   Status last_error_;

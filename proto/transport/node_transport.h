@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "proto/base/result.h"
@@ -26,6 +27,10 @@ struct NodeTransportSettings {
   RingSettings ring;
   TransportUse use = TransportUse::kAuto;
 };
+
+// Of an address of such a worker, its own or a peer's: as TagRingAddress. What is none stays as it
+// is.
+std::string TagAddress(std::string_view address, std::uint64_t tag);
 
 // An address names both ways. The side that connects first chooses, and the other one answers by
 // the ring if one was made, else by UCX. What cannot be made or is refused before a frame has gone

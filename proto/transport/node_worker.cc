@@ -87,6 +87,13 @@ Result<std::unique_ptr<Context>> MakeNodeContext(const NodeTransportSettings& se
   return std::unique_ptr<Context>(std::make_unique<NodeContext>(std::move(own), *std::move(ucx)));
 }
 
+std::string TagAddress(std::string_view address, std::uint64_t tag) {
+  const Ways ways = SplitWays(address);
+  if (ways.ring.empty()) return std::string(address);
+  const std::string ring = TagRingAddress(ways.ring, tag);
+  return JoinWays({ring, ways.ucx});
+}
+
 Status NodeWorker::Start(const RingSettings& ring, Context* ucx) {
   auto worker = ucx->MakeWorker(this);
   if (!worker.ok()) return worker.status();
@@ -102,6 +109,7 @@ Status NodeWorker::Start(const RingSettings& ring, Context* ucx) {
   }
   if (!rings.ok()) return rings.status();
   ring_ = *std::move(rings);
+  ring_->set_on_arrival([this](const std::string& address) { OnArrival(address); });
   address_ = JoinWays({ring_->Address(), address_});
   // UCX's descriptor is a set already; one more around both would be too deep for the kernel.
   epoll_event event{};
@@ -123,9 +131,20 @@ Result<Endpoint*> NodeWorker::Connect(std::string_view address) {
   endpoint->ucx_address_ = ways.ucx;
   // A peer that cannot be connected to decides itself; what it sends first tells.
   const bool waits = ring_ != nullptr && !ways.ring.empty() && !RingWorker::Listens(ways.ring);
-  if (!waits) TP_RETURN_IF_ERROR(ChooseWay(endpoint.get()));
+  if (!waits) {
+    TP_RETURN_IF_ERROR(ChooseWay(endpoint.get()));
+  } else if (!TakeWay(endpoint.get(), ring_.get(), ways.ring).ok()) {
+    waiting_[endpoint->ring_address_] = endpoint.get();
+  }
   endpoints_.push_back(std::move(endpoint));
   return static_cast<Endpoint*>(endpoints_.back().get());
+}
+
+// Its end is to be told from now on, also if nothing is ever sent to it.
+void NodeWorker::OnArrival(const std::string& ring_address) {
+  const auto found = waiting_.find(ring_address);
+  if (found == waiting_.end()) return;
+  if (TakeWay(found->second, ring_.get(), ring_address).ok()) waiting_.erase(found);
 }
 
 Status NodeWorker::TakeWay(NodeEndpoint* endpoint, Worker* way, std::string_view address) {
@@ -153,8 +172,10 @@ Status NodeWorker::ChooseWay(NodeEndpoint* endpoint) {
 
 Status NodeWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   auto* const endpoint = static_cast<NodeEndpoint*>(to);
-  if (endpoint->way_ == nullptr) [[unlikely]]
+  if (endpoint->way_ == nullptr) [[unlikely]] {
+    waiting_.erase(endpoint->ring_address_);
     TP_RETURN_IF_ERROR(ChooseWay(endpoint));
+  }
   return endpoint->way_->Send(endpoint->by_, std::move(buffer));
 }
 
@@ -187,6 +208,8 @@ void NodeWorker::Forget(NodeEndpoint* endpoint) {
   const auto found = std::find_if(endpoints_.begin(), endpoints_.end(),
                                   [&](const auto& each) { return each.get() == endpoint; });
   TP_CHECK(found != endpoints_.end());
+  const auto waiting = waiting_.find(endpoint->ring_address_);
+  if (waiting != waiting_.end() && waiting->second == endpoint) waiting_.erase(waiting);
   closed_.push_back(std::move(*found));
   endpoints_.erase(found);
 }

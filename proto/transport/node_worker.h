@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "proto/transport/node_transport.h"
@@ -59,6 +60,7 @@ class NodeWorker final : public Worker, private Receiver {
   void OnFrame(Bytes frame) override { receiver_->OnFrame(frame); }
   void OnPeerLost(Endpoint* by, const Status& why) override;
 
+  void OnArrival(const std::string& ring_address);
   Status TakeWay(NodeEndpoint* endpoint, Worker* way, std::string_view address);
   Status ChooseWay(NodeEndpoint* endpoint);
   bool GoByUcx(NodeEndpoint* endpoint, const Status& why);
@@ -70,6 +72,8 @@ class NodeWorker final : public Worker, private Receiver {
   std::unique_ptr<Worker> ucx_;
   std::string address_;
   std::vector<std::unique_ptr<NodeEndpoint>> endpoints_;
+  // Those whose peer has not chosen a way, by its ring's address.
+  std::unordered_map<std::string, NodeEndpoint*> waiting_;
   std::vector<std::unique_ptr<NodeEndpoint>> closed_;  // A caller's round may still look at them.
   unsigned ucx_idle_ = 0;                              // Rounds since UCX had something.
 };

@@ -36,7 +36,7 @@ struct Message {
   Type type;
   std::uint16_t code;  // StatusCode of a Welcome.
   std::uint64_t ring_bytes;
-  char id[kRingIdBytes];
+  char id[kRingPeerBytes];
   char secret[kRingIdBytes];
 };
 
@@ -182,7 +182,7 @@ Result<OwnedFd> AcceptRings(int listener) {
 }
 
 Status SendHello(int socket, const RingHello& hello) {
-  TP_CHECK(hello.id.size() == kRingIdBytes && hello.secret.size() == kRingIdBytes);
+  TP_CHECK(hello.id.size() == kRingPeerBytes && hello.secret.size() == kRingIdBytes);
   Message message = MakeMessage(Type::kHello);
   std::memcpy(message.id, hello.id.data(), hello.id.size());
   std::memcpy(message.secret, hello.secret.data(), hello.secret.size());

@@ -20,10 +20,12 @@ namespace tidepool::transport {
 
 // What a connecting side says first.
 struct RingHello {
-  std::string id;      // Of its worker; kRingIdBytes.
-  std::string secret;  // Of the worker that listens; as many.
+  std::string id;      // Of its worker, kRingIdBytes, and the connection's tag, kRingTagBytes.
+  std::string secret;  // Of the worker that listens; kRingIdBytes.
 };
 inline constexpr std::size_t kRingIdBytes = 32;
+inline constexpr std::size_t kRingTagBytes = 16;
+inline constexpr std::size_t kRingPeerBytes = kRingIdBytes + kRingTagBytes;
 
 // What it is answered: rings of so many bytes each, or why it gets none.
 struct RingWelcome {

@@ -28,11 +28,14 @@ struct RingSettings {
 // listens is a path, of use wherever it leads to the same file, and a secret, which who connects
 // must know: whoever was given the address.
 //
+// A worker that connects several times to one says each time under which tag (TagRingAddress, of
+// both addresses): so the other side knows which of the connections is meant.
+//
 // Beyond Worker::Connect's errors: kUnavailable where a path leads nowhere, or no connection of
 // that worker is there.
 Result<std::unique_ptr<Context>> MakeRingContext(const RingSettings& settings);
 
-// True for what Worker::Address of such a worker gives.
-bool IsRingAddress(std::string_view address);
+// Of either side's address, which has the tag 0. What is no such address stays as it is.
+std::string TagRingAddress(std::string_view address, std::uint64_t tag);
 
 }  // namespace tidepool::transport

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -24,6 +25,9 @@ constexpr std::size_t kEndpointsPerRound = 64;
 
 constexpr std::string_view kListensMagic = "TPRING1l";
 constexpr std::string_view kConnectsMagic = "TPRING1c";
+constexpr std::size_t kMagicBytes = kListensMagic.size();
+static_assert(kConnectsMagic.size() == kMagicBytes);
+const std::string kNoTag(kRingTagBytes, '0');
 
 class RingContext final : public Context {
  public:
@@ -45,8 +49,15 @@ Result<std::unique_ptr<Context>> MakeRingContext(const RingSettings& settings) {
   return std::unique_ptr<Context>(std::make_unique<RingContext>(settings));
 }
 
-bool IsRingAddress(std::string_view address) {
-  return RingWorker::Listens(address) || address.substr(0, kConnectsMagic.size()) == kConnectsMagic;
+// Both have the tag behind what is as long in either.
+std::string TagRingAddress(std::string_view address, std::uint64_t tag) {
+  std::string tagged(address);
+  const bool has_tag =
+      RingWorker::Listens(address) || address.substr(0, kMagicBytes) == kConnectsMagic;
+  if (!has_tag || address.size() < kMagicBytes + kRingPeerBytes) return tagged;
+  char text[kRingTagBytes + 1];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(tag));
+  return tagged.replace(kMagicBytes + kRingIdBytes, kRingTagBytes, text);
 }
 
 RingWorker::RingWorker(const RingSettings& settings, Receiver* receiver)
@@ -98,29 +109,31 @@ Status RingWorker::Watch(int descriptor, RingEndpoint* endpoint) {
 }
 
 std::string RingWorker::Address() const {
-  if (listener_.get() >= 0) return std::string(kListensMagic) + secret_ + path_;
-  return std::string(kConnectsMagic) + id_;
+  if (listener_.get() >= 0) return std::string(kListensMagic) + secret_ + kNoTag + path_;
+  return std::string(kConnectsMagic) + id_ + kNoTag;
 }
 
 Result<Endpoint*> RingWorker::Connect(std::string_view address) {
   OwnerCheck::Scope scope(owner_);
-  const std::string_view rest = address.substr(std::min(address.size(), kListensMagic.size()));
-  if (address.substr(0, kConnectsMagic.size()) == kConnectsMagic) {
-    // The last one that it has made: an older one is dead, and that may not have been seen yet.
-    for (auto at = endpoints_.rbegin(); at != endpoints_.rend(); ++at) {
-      RingEndpoint* const endpoint = at->get();
-      if (endpoint->state_ != RingEndpoint::State::kOpen || endpoint->peer_id_ != rest) continue;
-      endpoint->claimed_ = true;
-      return static_cast<Endpoint*>(endpoint);
+  const std::string_view rest = address.substr(std::min(address.size(), kMagicBytes));
+  if (address.substr(0, kMagicBytes) == kConnectsMagic) {
+    const auto found = by_peer_.find(std::string(rest));
+    // One connection answers one peer's connection.
+    if (found == by_peer_.end() || found->second->state_ != RingEndpoint::State::kOpen ||
+        found->second->claimed_) {
+      return Status(StatusCode::kUnavailable, "no same-node connection of that peer");
     }
-    return Status(StatusCode::kUnavailable, "no same-node connection of that peer");
+    found->second->claimed_ = true;
+    return static_cast<Endpoint*>(found->second);
   }
-  if (!Listens(address) || rest.size() < kRingIdBytes) {
+  if (!Listens(address) || rest.size() < kRingPeerBytes) {
     return Status(StatusCode::kInvalidArgument, "not the address of a same-node transport");
   }
-  auto socket = ConnectToRings(std::string(rest.substr(kRingIdBytes)));
+  const std::string secret(rest.substr(0, kRingIdBytes));
+  const std::string tag(rest.substr(kRingIdBytes, kRingTagBytes));
+  auto socket = ConnectToRings(std::string(rest.substr(kRingPeerBytes)));
   if (!socket.ok()) return socket.status();
-  TP_RETURN_IF_ERROR(SendHello(socket->get(), {id_, std::string(rest.substr(0, kRingIdBytes))}));
+  TP_RETURN_IF_ERROR(SendHello(socket->get(), {id_ + tag, secret}));
   RingEndpoint* const endpoint = AddEndpoint(*std::move(socket));
   if (endpoint == nullptr) {
     return Status(StatusCode::kResourceExhausted, "cannot watch a same-node connection");
@@ -303,12 +316,18 @@ void RingWorker::Sweep() {
   std::erase_if(backlog_, is_closed);
   std::erase_if(endpoints_, [&](const std::unique_ptr<RingEndpoint>& endpoint) {
     if (!is_closed(endpoint.get())) return false;
+    const auto known = by_peer_.find(endpoint->peer_);
+    if (known != by_peer_.end() && known->second == endpoint.get()) by_peer_.erase(known);
     queued_ -= endpoint->queue_.Clear();
     if (endpoint->accepted_ && endpoint->memory_ != nullptr) {
       memory_bytes_ -= 2 * endpoint->memory_->ring_bytes();
     }
     return true;
   });
+}
+
+std::string RingWorker::PeerAddress(std::string_view peer) {
+  return std::string(kConnectsMagic).append(peer);
 }
 
 bool RingWorker::Listens(std::string_view address) {

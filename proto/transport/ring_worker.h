@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "proto/transport/frame_queue.h"
@@ -33,8 +35,8 @@ class RingEndpoint final : public Endpoint {
   bool accepted_ = false;  // The peer has connected to here.
   bool claimed_ = false;   // Somebody here has connected to the peer, too, and must be told.
   bool in_backlog_ = false;
-  bool told_ = false;    // That it is lost.
-  std::string peer_id_;  // Of an accepted one.
+  bool told_ = false;  // That it is lost.
+  std::string peer_;   // Of an accepted one: id and tag.
   OwnedFd socket_;
   std::unique_ptr<RingMemory> memory_;
   std::unique_ptr<SharedWords> peer_words_;  // Of one that was not accepted here.
@@ -71,6 +73,11 @@ class RingWorker final : public Worker {
 
   // Arm was called and somebody does not sleep after all.
   void Disarm();
+  // Called with the address of each peer that has connected, as its worker has it: from now on
+  // Connect to it succeeds.
+  void set_on_arrival(std::function<void(const std::string& address)> on_arrival) {
+    on_arrival_ = std::move(on_arrival);
+  }
   // True for the address of a worker that listens.
   static bool Listens(std::string_view address);
   // The peer has taken no frame: it gave no rings, or had gone before it could.
@@ -82,6 +89,7 @@ class RingWorker final : public Worker {
 
  private:
   RingWorker(const RingSettings& settings, Receiver* receiver);
+  static std::string PeerAddress(std::string_view peer);
   Status Start();
   Status Watch(int descriptor, RingEndpoint* endpoint);
 
@@ -105,6 +113,7 @@ class RingWorker final : public Worker {
 
   const RingSettings settings_;
   Receiver* receiver_;  // Null once the destructor runs.
+  std::function<void(const std::string&)> on_arrival_;
   const std::string id_;
   const std::string secret_;
   std::string path_;  // Where it listens.
@@ -114,6 +123,7 @@ class RingWorker final : public Worker {
   std::unique_ptr<SharedWords> words_;  // Of a worker that listens.
   OwnedFd words_descriptor_;
   std::vector<std::unique_ptr<RingEndpoint>> endpoints_;
+  std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Of accepted ones, by id and tag.
   std::vector<RingEndpoint*> backlog_;
   std::unique_ptr<std::byte[]> frame_;  // A peer that has connected can still write to its ring.
   std::uint64_t memory_bytes_ = 0;

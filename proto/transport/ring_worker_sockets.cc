@@ -131,12 +131,14 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello) {
   if (!SendWelcome(endpoint->socket_.get(), welcome).ok() || welcome.code != StatusCode::kOk) {
     return MarkClosed(endpoint);
   }
-  endpoint->peer_id_ = hello.id;
+  endpoint->peer_ = hello.id;
+  by_peer_[hello.id] = endpoint;
   endpoint->in_ = endpoint->memory_->RequestConsumer();
   endpoint->out_ = endpoint->memory_->AnswerProducer();
   endpoint->peer_sleeps_ = &endpoint->memory_->answer_words()->sleeps;
   endpoint->state_ = RingEndpoint::State::kOpen;
   --greeting_;
+  if (on_arrival_) on_arrival_(PeerAddress(hello.id));
 }
 
 void RingWorker::OnWelcome(RingEndpoint* endpoint, RingWelcome welcome) {

@@ -224,15 +224,21 @@ int BreakConnections() {
     sockaddr_storage peer{};
     socklen_t bytes = sizeof peer;
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) continue;
-    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
+    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6 && peer.ss_family != AF_UNIX) {
+      continue;
+    }
     broken += shutdown(fd, SHUT_RDWR) == 0 ? 1 : 0;
   }
   return broken;
 }
 
 TEST_CASE("BrokenConnectionsLoseDoubleAndReorderNoBufferedPush", "[kinds][fault]") {
-  Client client = ConnectTo(Cluster());
-  const auto queue = Open<Queue<std::uint64_t>>(client, "buffered-broken");
+  const auto transport = GENERATE(Transport::kUcx, Transport::kRing);
+  ConnectOptions options;
+  options.transport = transport;
+  Client client = ConnectTo(Cluster(), options);
+  const auto queue = Open<Queue<std::uint64_t>>(
+      client, transport == Transport::kUcx ? "buffered-broken" : "buffered-broken-ring");
   auto buffered = queue.Buffered({.timeout = 60s, .operations_max = 100});
   constexpr std::uint64_t kCount = 50'000;
   int broken = 0;

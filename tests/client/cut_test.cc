@@ -26,6 +26,13 @@
 namespace tidepool::testing {
 namespace {
 
+// What is cut here are connections over TCP.
+ConnectOptions ByTcp() {
+  ConnectOptions options;
+  options.transport = Transport::kUcx;
+  return options;
+}
+
 using std::chrono::milliseconds;
 
 std::uint16_t PortOf(const sockaddr_storage& address) {
@@ -177,7 +184,7 @@ TEST_CASE("Whatever is cut, each add counts once and each value is the right one
   const std::string address = Cluster().address(0);
   const auto grpc_port =
       static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-  Client client = ConnectTo(Cluster());
+  Client client = ConnectTo(Cluster(), ByTcp());
   const BytesMap map = Open<BytesMap>(client, "cuts", {.partitions = 8});
   // Keys so long that the adds of a round fill frames of 60 KiB.
   std::vector<std::string> counters;
@@ -226,7 +233,7 @@ std::vector<int> WaysBack() {
 }
 
 TEST_CASE("A client whose answers' way is cut is told, and gets what it waits for", "[fault]") {
-  Client client = ConnectTo(Cluster());
+  Client client = ConnectTo(Cluster(), ByTcp());
   auto waits = Open<BytesQueue>(client, "cut-waits");
   const BytesMap map = Open<BytesMap>(client, "cut-map", {.partitions = 8});
   for (int i = 0; i < 5; ++i) {
@@ -236,7 +243,7 @@ TEST_CASE("A client whose answers' way is cut is told, and gets what it waits fo
     int cut = 0;
     for (const int fd : WaysBack()) cut += shutdown(fd, SHUT_RDWR) == 0 ? 1 : 0;
     CHECK(cut > 0);
-    Client other = ConnectTo(Cluster());
+    Client other = ConnectTo(Cluster(), ByTcp());
     RequireOk(Open<BytesQueue>(other, "cut-waits").Push("item" + std::to_string(i)).status());
     const auto item = popped.Wait();
     RequireOk(item.status());

@@ -103,7 +103,7 @@ TEST_CASE("An older segment in the place of a newer one is a loss, and no older 
   }
   // Until slots that were given back serve again.
   cluster.StartAll();
-  constexpr int kRounds = 8;
+  constexpr int kRounds = 24;
   for (int round = 1; round <= kRounds; ++round) Fill(cluster, round);
   Fill(cluster, kRounds);
   CHECK(cluster->Terminate(0) == 0);

@@ -131,6 +131,33 @@ TEST_CASE("WhoWantsRingsOnlyIsToldWhyThereAreNone") {
   CHECK(status.ToString().find("--transport") != std::string::npos);
 }
 
+// As a client's sessions with one node: the same worker, connected twice.
+TEST_CASE("EachOfTwoConnectionsOfAPeerIsAnsweredByItself") {
+  Pair pair;
+  pair.daemon->Close(pair.back);
+  std::vector<Endpoint*> back;
+  std::vector<Endpoint*> to;
+  for (std::uint64_t tag = 1; tag <= 2; ++tag) {
+    back.push_back(*pair.daemon->Connect(TagAddress(pair.client->Address(), tag)));
+    to.push_back(*pair.client->Connect(TagAddress(pair.daemon->Address(), tag)));
+  }
+  pair.at_daemon.on_frame = {};
+  REQUIRE(PumpUntil({pair.daemon.get(), pair.client.get()}, [&] {
+    return pair.daemon->Describe(back[0]) == "ring" && pair.daemon->Describe(back[1]) == "ring";
+  }));
+  // The end of one is told of that one, although nothing was ever sent to it.
+  pair.client->Close(to[0]);
+  REQUIRE(PumpUntil({pair.daemon.get(), pair.client.get()},
+                    [&] { return !pair.at_daemon.lost.empty(); }));
+  CHECK(pair.at_daemon.lost == std::vector<Endpoint*>{back[0]});
+  pair.daemon->Close(back[0]);
+  CHECK(back[1]->alive());
+  REQUIRE(pair.daemon->Send(back[1], MakeFrame(&pair.pool, 5, 64)).ok());
+  REQUIRE(PumpUntil({pair.daemon.get(), pair.client.get()},
+                    [&] { return pair.at_client.numbers.size() == 1; }));
+  pair.back = back[1];
+}
+
 TEST_CASE("AnEndThatIsNotSeenYetIsToldByEitherWay") {
   for (const TransportUse use : {TransportUse::kAuto, TransportUse::kUcx}) {
     Pair pair(use);

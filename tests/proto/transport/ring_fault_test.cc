@@ -20,7 +20,7 @@ int Kills(int otherwise) {
 // A child's address, told through memory that both share.
 struct SharedAddress {
   std::atomic<int> bytes{0};
-  char text[64];
+  char text[128];
 };
 
 SharedAddress* MakeSharedAddress() {
@@ -141,8 +141,9 @@ TEST_CASE("ClientsThatOverwriteTheirRingsHarmNobodyElse", "[storm]") {
     ForkedChild hostile([&, i] {
       RecordingReceiver receiver;
       const std::string secret = address.substr(8, kRingIdBytes);
-      auto socket = ConnectToRings(address.substr(8 + kRingIdBytes));
-      if (!socket.ok() || !SendHello(socket->get(), {MakeRingId(), secret}).ok()) return;
+      auto socket = ConnectToRings(address.substr(8 + kRingPeerBytes));
+      const std::string peer = MakeRingId() + std::string(kRingTagBytes, '0');
+      if (!socket.ok() || !SendHello(socket->get(), {peer, secret}).ok()) return;
       RingMessage message;
       while (message.what != RingMessage::What::kWelcome) {
         message = ReceiveRingMessage(socket->get());
