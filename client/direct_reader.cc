@@ -233,6 +233,7 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
     read.value_flags = flags & storage::kCounterFlags;
     read.value_bytes = value_bytes;
     read.version = racing::RelaxedAt(at + offsetof(RecordHeader, lsn));
+    TIDEPOOL_STEP(7);
     if (attempt.to != nullptr && attempt.to->size() < value_bytes) {
       attempt.read.value_bytes = value_bytes;
       return Refuse(DirectRefusal::kNoRoom, attempt);

@@ -215,6 +215,8 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   // They may read until `until_ns` (monotonic), as this core may serve until then. Where the lease
   // that they were shown has run out by `now_ns`, others may have served meanwhile: so the guards
   // of all partitions are changed first, and opened again of those that `is_granted` confirms.
+  // `now_ns` is to be read before `until_ns` and before what `is_granted` goes by: a core that is
+  // stopped between would open what has become another's meanwhile.
   void ShowLease(std::uint64_t until_ns, std::uint64_t now_ns,
                  absl::FunctionRef<bool(const Partition&)> is_granted);
   // The core serves nothing any more. Until ShowLease.
