@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -203,6 +204,7 @@ pid_t Start(Work&& work) {
   const pid_t child = fork();
   TP_CHECK(child >= 0);
   if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   work();
   _exit(0);
 }
