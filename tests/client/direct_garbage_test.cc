@@ -65,8 +65,48 @@ class GappedMemory {
       }
     }
   }
-  storage::SharedRoot& RootAt(std::uint64_t offset) {
-    return *reinterpret_cast<storage::SharedRoot*>(base_ + offset);
+  template <typename T>
+  T& At(std::uint64_t offset) {
+    return *reinterpret_cast<T*>(base_ + offset);
+  }
+
+  // Writes all that leads to a record, whose own numbers are any: at the end of its block, where
+  // what is too long meets memory that is none.
+  void Lead(const storage::DirectView& view, std::uint64_t hash, std::string_view key,
+            test::Random& random) {
+    const auto any = [&](std::uint64_t align) { return RandomOffset(random, align); };
+    const std::uint64_t entry = any(8);
+    const std::uint64_t home = any(sizeof(storage::Bucket));
+    const std::uint64_t pages = any(8);
+    const std::uint64_t page = any(kBlock);
+    const std::uint64_t frame = any(kBlock);
+    const std::uint64_t index = random.Below(storage::kSegmentEntriesPerPage);
+    const std::uint64_t words = 1 + random.Size(kBlock / 8 - 2);  // Up to the block's end.
+    const std::uint64_t location = index << (kBlockShift - 3) | (kBlock / 8 - words);
+
+    const std::uint64_t at = frame + kBlock - words * 8;
+    if (words * 8 >= sizeof(storage::RecordHeader) + key.size()) {
+      storage::RecordHeader& record = At<storage::RecordHeader>(at);
+      record.sequence = 2;
+      record.type = storage::RecordType::kPut;
+      record.flags = static_cast<std::uint8_t>(random.Below(4));
+      record.key_bytes = static_cast<std::uint16_t>(random.OneIn(4) ? random.Word() : key.size());
+      record.value_bytes =
+          static_cast<std::uint32_t>(random.OneIn(4) ? random.Word() : random.Below(256));
+      std::memcpy(base_ + at + sizeof record, key.data(), key.size());
+    }
+    At<storage::SegmentEntry>(page + index * sizeof(storage::SegmentEntry)) = {1, frame};
+    At<std::uint64_t>(pages) = page;
+    storage::Bucket& bucket = At<storage::Bucket>(home);
+    bucket.header = storage::bucket::Make(0, 0, 0, random.OneIn(4) ? random.Word() >> 27 : 0);
+    bucket.slots[random.Below(storage::kSlotsPerBucket)] =
+        storage::MakeSlot(storage::TagOf(hash, 0), location);
+    At<std::uint64_t>(entry) = home;
+    storage::SharedRoot& core = At<storage::SharedRoot>(view.core_root);
+    core.directory = storage::directory::Make(pages, 1 + random.Below(2));
+    storage::SharedRoot& root = At<storage::SharedRoot>(view.root);
+    root.growth = storage::growth::Make(0, 0);
+    root.directory = storage::directory::Make(entry, 1);
   }
 
  private:
@@ -89,29 +129,35 @@ TEST_CASE("DirectReadOfNoiseEndsAndStaysWithinWhatIsMapped") {
   DirectReader reader(memory.map(), clock);
   std::array<std::byte, 256> room{};
   std::uint64_t answered = 0;
-  for (int round = 0; round < 2000; ++round) {
-    if (round % 20 == 0) memory.Fill(random);
+  std::uint64_t found = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    if (round % 200 == 0) memory.Fill(random);
     storage::DirectView view{};
     view.core_root = memory.RandomOffset(random, 256);
     view.root = memory.RandomOffset(random, 256);
     view.opening = 5;
-    view.split_blocks = random.OneIn(4) ? random.Below(1 << 20) : 0;
+    view.split_blocks = random.OneIn(8) ? random.Below(1 << 20) : 0;
     view.hash_mask = random.OneIn(2) ? ~0ull : 7;
     view.block_shift = kBlockShift;
     DirectPartition opened;
     std::uint64_t missing = 0;
     REQUIRE(reader.Open(view, &opened, &missing) == DirectRefusal::kNone);
-    memory.RootAt(view.core_root).word = ~0ull;
-    storage::SharedRoot& root = memory.RootAt(view.root);
-    root.word = storage::MakeGuard(5);
-    root.directory = storage::directory::Make(memory.RandomOffset(random, 8), random.Below(600));
-    if (!random.OneIn(8)) root.growth = storage::growth::Make(0, 0);
-    for (int i = 0; i < 50; ++i) {
-      const auto key = random.Bytes(random.Size(64));
-      const DirectRead read = reader.Get(opened, key, random.Word(), room);
+    const std::uint64_t hash = random.Word();
+    const std::string key(random.OneIn(2) ? 0 : random.Below(40), 'k');
+    if (!random.OneIn(8)) memory.Lead(view, hash & view.hash_mask, key, random);
+    memory.At<storage::SharedRoot>(view.core_root).word = ~0ull;
+    memory.At<storage::SharedRoot>(view.root).word = storage::MakeGuard(5);
+    const auto get = reader.Get(opened, AsBytes(key), hash, room);
+    const auto contains = reader.Contains(opened, AsBytes(key), hash);
+    found += get.outcome == DirectRead::Outcome::kFound ? 1 : 0;
+    found += contains.outcome == DirectRead::Outcome::kFound ? 1 : 0;
+    for (int i = 0; i < 20; ++i) {
+      const auto other = random.Bytes(random.Size(64));
+      const DirectRead read = reader.Get(opened, other, random.Word(), room);
       answered += read.outcome != DirectRead::Outcome::kAskOwner ? 1 : 0;
     }
   }
+  REQUIRE(found > 0);
   REQUIRE(answered > 0);  // Some get as far as a miss at least.
 }
 
