@@ -123,8 +123,8 @@ class DirectReader {
   const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry) const;
   const storage::SegmentEntry* SegmentOf(const DirectPartition& partition,
                                          std::uint64_t location) const;
-  void PrefetchBucket(const Item& item) const;
-  void PrefetchRecord(const Item& item) const;
+  const storage::Bucket* PrefetchBucket(const Item& item) const;
+  void PrefetchRecord(const Item& item, const storage::Bucket* home) const;
   DirectRead Finish(DirectRead read, std::uint64_t lease_ns, std::uint64_t now_ns);
 
   const ArenaMap& map_;

@@ -9,25 +9,21 @@ namespace tidepool::internal {
 using storage::Bucket;
 using storage::SegmentEntry;
 
-void DirectReader::PrefetchBucket(const Item& item) const {
-  if (!item.partition->usable() || item.partition->view_.split_blocks != 0) return;
+const Bucket* DirectReader::PrefetchBucket(const Item& item) const {
+  if (!item.partition->usable() || item.partition->view_.split_blocks != 0) return nullptr;
   unsigned depth = 0;
   std::uint64_t missing = 0;
-  const std::uint64_t hash = item.hash & item.partition->view_.hash_mask;
-  if (const Bucket* const home = HomeOf(*item.partition, hash, &depth, &missing)) {
-    __builtin_prefetch(home);
-  }
+  const Bucket* const home =
+      HomeOf(*item.partition, item.hash & item.partition->view_.hash_mask, &depth, &missing);
+  __builtin_prefetch(home);
+  return home;
 }
 
 // A guess: of the first slot that has the tag.
-void DirectReader::PrefetchRecord(const Item& item) const {
-  if (!item.partition->usable() || item.partition->view_.split_blocks != 0) return;
-  const DirectPartition& partition = *item.partition;
-  unsigned depth = 0;
-  std::uint64_t missing = 0;
-  const std::uint64_t hash = item.hash & partition.view_.hash_mask;
-  const Bucket* const home = HomeOf(partition, hash, &depth, &missing);
+void DirectReader::PrefetchRecord(const Item& item, const Bucket* home) const {
   if (home == nullptr) return;
+  const DirectPartition& partition = *item.partition;
+  const std::uint64_t hash = item.hash & partition.view_.hash_mask;
   const std::uint64_t header = racing::Acquire(home->header);
   const unsigned matches =
       racing::MatchesOf(*home, storage::TagOf(hash, storage::bucket::TagShift(header)));
@@ -48,8 +44,9 @@ void DirectReader::MultiGet(std::span<Item> items) {
   for (std::size_t begin = 0; begin < items.size(); begin += kStage) {
     const std::span<Item> stage = items.subspan(begin, std::min(kStage, items.size() - begin));
     std::array<std::uint64_t, kStage> leases{};
-    for (const Item& item : stage) PrefetchBucket(item);
-    for (const Item& item : stage) PrefetchRecord(item);
+    std::array<const Bucket*, kStage> homes{};
+    for (std::size_t i = 0; i < stage.size(); ++i) homes[i] = PrefetchBucket(stage[i]);
+    for (std::size_t i = 0; i < stage.size(); ++i) PrefetchRecord(stage[i], homes[i]);
     for (std::size_t i = 0; i < stage.size(); ++i) {
       Item& item = stage[i];
       item.read = Run(*item.partition, item.key, item.hash, &item.to, &leases[i]);
