@@ -201,6 +201,7 @@ class Common {
 
 template <typename Work>
 pid_t Start(Work&& work) {
+  std::fflush(stdout);  // Or it comes again from each child.
   const pid_t child = fork();
   TP_CHECK(child >= 0);
   if (child != 0) return child;
