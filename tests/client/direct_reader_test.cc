@@ -83,6 +83,17 @@ TEST_CASE("DirectReadFollowsRecordsThatCompactionMoves") {
   REQUIRE(fixture.core->counters().compacted_segments > 0);
 }
 
+TEST_CASE("DirectReadOfAnOrderedPartitionFindsItsRecords") {
+  StoreOptions options;
+  options.partition.kind = Kind::kOrdered;
+  DirectFixture fixture(options);
+  fixture.Put("a", "1");
+  fixture.Put(std::string(1000, 'b'), "2");
+  REQUIRE(fixture.Direct("a") == "1");
+  REQUIRE(fixture.Direct(std::string(1000, 'b')) == "2");
+  REQUIRE(fixture.Direct("b") == "<absent>");
+}
+
 TEST_CASE("DirectReadOfManyFindsWhatEachWould") {
   DirectFixture fixture;
   for (int i = 0; i < 100; i += 2) fixture.Put(Key(i), Key(i));
