@@ -40,13 +40,14 @@ void InStages(std::size_t count, Locate&& locate, Apply&& apply) {
 
 alignas(64) std::byte BlockFilter::untouched_block_[limits::kFilterBlockBytes];
 
-Result<std::unique_ptr<BlockFilter>> BlockFilter::Create(FilterShape shape, CoreMemory& memory) {
+Result<std::unique_ptr<BlockFilter>> BlockFilter::Create(FilterShape shape, CoreMemory& memory,
+                                                         SharedRoot* root) {
   if (!IsFilterBytes(shape.bytes())) {
     return Status(StatusCode::kInvalidArgument,
                   "a Bloom filter of " + std::to_string(shape.split_blocks) +
                       " split blocks is none that this version makes");
   }
-  std::unique_ptr<BlockFilter> filter(new BlockFilter(shape, memory));
+  std::unique_ptr<BlockFilter> filter(new BlockFilter(shape, memory, root));
   if (!filter->Allocate()) {
     return Status(StatusCode::kResourceExhausted,
                   "no memory for a Bloom filter of " + std::to_string(shape.bytes()) +
@@ -59,7 +60,8 @@ Result<std::unique_ptr<BlockFilter>> BlockFilter::Create(FilterShape shape, Core
   return filter;
 }
 
-BlockFilter::BlockFilter(FilterShape shape, CoreMemory& memory) : shape_(shape), memory_(memory) {
+BlockFilter::BlockFilter(FilterShape shape, CoreMemory& memory, SharedRoot* root)
+    : shape_(shape), memory_(memory), directory_(memory, root) {
   const std::uint64_t block_bytes =
       std::min({shape.bytes(), std::uint64_t{limits::kFilterBlockBytes}, memory.block_bytes()});
   split_block_mask_ = block_bytes / kSplitBlockBytes - 1;
@@ -78,6 +80,8 @@ BlockFilter::~BlockFilter() {
 bool BlockFilter::Allocate() {
   // Asked before, so that a filter that is far too large does not first take all that others need.
   if (shape_.bytes() / memory_.block_bytes() > memory_.BlocksAvailable()) return false;
+  // Of 16 GiB and more the list does not fit a block: it is read through the owner only.
+  if (!directory_.Reserve(blocks_.size())) directory_.Hide();
   while (offsets_.size() < blocks_.size()) {
     if (offsets_.size() < whole_blocks_) {
       const std::uint64_t whole = memory_.AllocateBlock(MemoryClass::kUser);
@@ -113,8 +117,13 @@ void BlockFilter::FreeLast() {
 std::byte* BlockFilter::Touch(std::uint64_t block) {
   std::byte* const memory = memory_.At(offsets_[block]);
   std::memset(memory, 0, block_bytes());
-  blocks_[block] = memory;
+  Open(block);
   return memory;
+}
+
+void BlockFilter::Open(std::uint64_t block) {
+  blocks_[block] = memory_.At(offsets_[block]);
+  TP_CHECK(directory_.Set(block, offsets_[block]));  // Its room is reserved.
 }
 
 void BlockFilter::InsertAndTell(std::span<const std::uint64_t> hashes, bool* is_new) {
@@ -177,7 +186,7 @@ bool BlockFilter::TouchSlice(absl::FunctionRef<bool()> done) {
       if (done()) return true;
       std::memset(memory + touch_bytes_, 0, std::min(kStepBytes, block_bytes()));
       touch_bytes_ += kStepBytes;
-      if (touch_bytes_ >= block_bytes()) blocks_[touch_next_] = memory;
+      if (touch_bytes_ >= block_bytes()) Open(touch_next_);
     }
   }
   return false;

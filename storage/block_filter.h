@@ -16,6 +16,7 @@
 #include "proto/base/filter_shape.h"
 #include "proto/base/result.h"
 #include "storage/core_memory.h"
+#include "storage/shared_directory.h"
 #include "storage/split_block_insert.h"
 
 namespace tidepool::storage {
@@ -36,9 +37,11 @@ namespace tidepool::storage {
 // shape is fixed, and its rate of errors grows with what is inserted.
 class BlockFilter {
  public:
-  // The memory must outlive the filter. Returns: kResourceExhausted (nothing was taken),
-  // kInvalidArgument (a shape that ShapeOfFilter does not give).
-  static Result<std::unique_ptr<BlockFilter>> Create(FilterShape shape, CoreMemory& memory);
+  // The memory must outlive the filter, and so must `root`, where direct readers find it; null:
+  // they do not. Returns: kResourceExhausted (nothing was taken), kInvalidArgument (a shape that
+  // ShapeOfFilter does not give).
+  static Result<std::unique_ptr<BlockFilter>> Create(FilterShape shape, CoreMemory& memory,
+                                                     SharedRoot* root = nullptr);
   ~BlockFilter();
   BlockFilter(const BlockFilter&) = delete;
   BlockFilter& operator=(const BlockFilter&) = delete;
@@ -109,10 +112,12 @@ class BlockFilter {
   void CheckInvariants() const;
 
  private:
-  BlockFilter(FilterShape shape, CoreMemory& memory);
+  BlockFilter(FilterShape shape, CoreMemory& memory, SharedRoot* root);
   bool Allocate();
   void FreeLast();
   std::byte* Touch(std::uint64_t block);
+  // All of it is zero: it may be read and written.
+  void Open(std::uint64_t block);
   static std::byte* Untouched() { return untouched_block_; }
 
   std::byte* At(std::uint64_t split_block) const {
@@ -143,6 +148,7 @@ class BlockFilter {
   // blocks of the core's memory, the others are chunks.
   std::vector<std::uint64_t> offsets_;
   std::uint64_t whole_blocks_ = 0;
+  SharedDirectory directory_;  // Of blocks that are touched, for direct readers.
   std::uint64_t allocated_bytes_ = 0;
   // TouchSlice: the block that is next, and how much of it is zeroed already.
   std::uint64_t touch_next_ = 0;

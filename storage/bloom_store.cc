@@ -7,9 +7,10 @@
 
 namespace tidepool::storage {
 
-BloomStore::BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape)
+BloomStore::BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape,
+                       SharedRoot* root)
     : Store(log), partition_(partition) {
-  auto filter = BlockFilter::Create(shape, memory);
+  auto filter = BlockFilter::Create(shape, memory, root);
   if (filter.ok()) filter_ = *std::move(filter);
   if (partition.is_durable()) pieces_ = std::make_unique<FilterPieces>(shape.bytes());
 }

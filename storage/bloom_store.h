@@ -34,7 +34,9 @@ class BloomStore final : public Store {
     virtual void OnUnion(std::uint64_t block) = 0;
   };
 
-  BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape);
+  // `root`: where direct readers find the filter; null: they do not.
+  BloomStore(Partition& partition, Log& log, CoreMemory& memory, FilterShape shape,
+             SharedRoot* root);
 
   // Of BlockFilter; see there. `hash` is KeyHash(value).
   void Prefetch(std::uint64_t hash) const { filter_->Prefetch(hash); }

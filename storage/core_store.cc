@@ -48,14 +48,15 @@ Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& opt
     TP_RETURN_IF_ERROR(core->ring_->Open());
     TP_RETURN_IF_ERROR(core->marker_->Open());
   }
-  if (core->memory_.reserve_promised()) core->lease_word_ = core->AllocateWord();
-  if (core->lease_word_ == nullptr) {
+  if (core->memory_.reserve_promised()) core->root_ = core->AllocateRoot();
+  if (core->root_ == nullptr) {
     return Status(StatusCode::kResourceExhausted,
                   "core " + std::to_string(options.core.value()) + " cannot set " +
                       std::to_string(options.reserve_blocks * pool->block_bytes()) +
                       " bytes aside for deletes and compaction",
                   "give more --memory or fewer --cores");
   }
+  core->log_.segments().ShowIn(core->root_);
   return core;
 }
 
@@ -77,6 +78,9 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
 }
 
 CoreStore::~CoreStore() {
+  // Its memory may serve other cores from now on.
+  if (root_ != nullptr) EndLease();
+  for (auto& [id, partition] : partitions_) partition->CloseGuard();
   // Their indexes give memory back to memory_, which outlives them only until here.
   dropped_.clear();
   incoming_.clear();
@@ -84,23 +88,23 @@ CoreStore::~CoreStore() {
   spiller_.reset();
   marker_.reset();
   ring_.reset();
-  for (const std::uint64_t chunk : word_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
+  for (const std::uint64_t chunk : root_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
 }
 
-std::uint64_t* CoreStore::AllocateWord() {
-  if (free_words_.empty()) {
+SharedRoot* CoreStore::AllocateRoot() {
+  if (free_roots_.empty()) {
     const std::uint64_t chunk = log_.AllocateChunk(kChunkBytesMin);
     if (chunk == 0) return nullptr;
-    word_chunks_.push_back(chunk);
-    auto* words = reinterpret_cast<std::uint64_t*>(memory_.At(chunk));
-    for (std::size_t i = kChunkBytesMin / sizeof(std::uint64_t); i-- > 0;) {
-      words[i] = 0;
-      free_words_.push_back(&words[i]);
+    root_chunks_.push_back(chunk);
+    auto* const roots = reinterpret_cast<SharedRoot*>(memory_.At(chunk));
+    for (std::size_t i = kChunkBytesMin / sizeof(SharedRoot); i-- > 0;) {
+      roots[i] = SharedRoot{};
+      free_roots_.push_back(&roots[i]);
     }
   }
-  std::uint64_t* word = free_words_.back();
-  free_words_.pop_back();
-  return word;
+  SharedRoot* const root = free_roots_.back();
+  free_roots_.pop_back();
+  return root;
 }
 
 Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term term,
@@ -141,15 +145,15 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
   const Status exhausted(StatusCode::kResourceExhausted,
                          "no memory for the index of partition " + std::to_string(id.value()),
                          "delete something, or start with more --memory");
-  std::uint64_t* guard = AllocateWord();
-  if (guard == nullptr) return exhausted;
+  SharedRoot* const root = AllocateRoot();
+  if (root == nullptr) return exhausted;
   std::unique_ptr<Partition> partition(
-      new Partition(id, term, options, log_, memory_, guard,
+      new Partition(id, term, options, log_, memory_, root,
                     TagIndexOptions{std::max(options_.buckets_initial, records / kBucketRecords),
                                     options_.hash_mask},
                     TreeIndexOptions{options_.tree_page_bytes}));
   if (!partition->store().valid()) {
-    free_words_.push_back(guard);
+    free_roots_.push_back(root);
     return exhausted;
   }
   if (options.durability == Durability::kSync) partition->UseRing(ring_.get());
@@ -167,6 +171,7 @@ Result<Partition*> CoreStore::AddPartition(PartitionId id, Term term,
     log_.NoteBegin(id);
     ring_->AddDrop(id, log_.lost_below());
   }
+  (*made)->Thaw();
   return partitions_.emplace(id.value(), *std::move(made)).first->second.get();
 }
 
@@ -174,14 +179,12 @@ Result<Partition*> CoreStore::AddIncoming(PartitionId id, Term term,
                                           const PartitionOptions& options) {
   auto made = MakePartition(id, term, options);
   if (!made.ok()) return made.status();
-  (*made)->Freeze();
   return incoming_.emplace_back(*std::move(made)).get();
 }
 
 Result<Partition*> CoreStore::AddFilled(const RecoverablePartition& wanted, std::uint64_t records) {
   auto made = MakePartition(wanted.id, wanted.term, wanted.options, records);
   if (!made.ok()) return made.status();
-  (*made)->Freeze();
   return incoming_.emplace_back(*std::move(made)).get();
 }
 
@@ -283,7 +286,7 @@ bool CoreStore::FreeDroppedSlice(absl::FunctionRef<bool()> done) {
   while (!dropped_.empty()) {
     if (dropped_.back()->store().FreeSlice(&dropped_bucket_, done)) return true;
     TP_CHECK(dropped_.back()->store().size() == 0);
-    free_words_.push_back(dropped_.back()->guard_);
+    free_roots_.push_back(dropped_.back()->root_);
     dropped_.pop_back();
     dropped_bucket_ = 0;
   }

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -208,8 +210,21 @@ class CoreStore final : private PartitionFinder, private MarkSource {
 
   MemoryUsage usage() const;
   StoreCounters counters() const;
-  // The lease word of this core, read by direct readers: monotonic ns until which it may serve.
-  std::uint64_t* lease_word() { return lease_word_; }
+
+  // ---- Direct readers, in other processes (layout.h).
+  // They may read until `until_ns` (monotonic), as this core may serve until then. Where the lease
+  // that they were shown has run out by `now_ns`, others may have served meanwhile: so the guards
+  // of all partitions are changed first, and opened again of those that `is_granted` confirms.
+  // `now_ns` is to be read before `until_ns` and before what `is_granted` goes by: a core that is
+  // stopped between would open what has become another's meanwhile.
+  void ShowLease(std::uint64_t until_ns, std::uint64_t now_ns,
+                 absl::FunctionRef<bool(const Partition&)> is_granted);
+  // The core serves nothing any more. Until ShowLease.
+  void EndLease();
+  // Monotonic ns; 0: none.
+  std::uint64_t shown_lease_ns() const;
+  // How the partition is read. None: not at all, or not now; who asks is to send operations.
+  std::optional<DirectView> ViewOf(const Partition& partition) const;
 
   // Walks everything; for tests. Ends the program at the first broken invariant.
   void CheckInvariants();
@@ -218,7 +233,7 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   friend class ValueWriter;
   friend class Recovery;
   CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
-  std::uint64_t* AllocateWord();
+  SharedRoot* AllocateRoot();
   Result<std::unique_ptr<Partition>> MakePartition(PartitionId id, Term term,
                                                    PartitionOptions options,
                                                    std::uint64_t records = 0);
@@ -260,9 +275,9 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   std::vector<BloomStore*> durable_filters_;          // Of both.
   std::vector<std::unique_ptr<Partition>> dropped_;   // Freed from the back.
   std::uint64_t dropped_bucket_ = 0;                  // How far dropped_.back() is freed.
-  std::vector<std::uint64_t> word_chunks_;
-  std::vector<std::uint64_t*> free_words_;
-  std::uint64_t* lease_word_ = nullptr;
+  std::vector<std::uint64_t> root_chunks_;
+  std::vector<SharedRoot*> free_roots_;
+  SharedRoot* root_ = nullptr;        // The core's own.
   std::uint64_t refused_before_ = 0;  // By partitions that were dropped.
   std::uint64_t rebuilt_before_ = 0;
 };

@@ -10,6 +10,7 @@
 // its home bucket's odd sequence, a segment's word is raised before its memory is used again.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -174,6 +175,7 @@ struct SegmentEntry {
   std::uint64_t frame;
 };
 static_assert(sizeof(SegmentEntry) == 16);
+inline constexpr std::uint32_t kSegmentEntriesPerPage = 4096 / sizeof(SegmentEntry);
 inline constexpr std::uint64_t kSegmentResident = 1;
 inline constexpr std::uint64_t kSegmentGenerationStep = 2;
 
@@ -276,13 +278,111 @@ constexpr std::uint64_t Make(std::uint64_t header, unsigned depth, unsigned tag_
 }
 }  // namespace bucket
 
-// ---- Guard words: one per partition, [partition:32 | term:31 | busy:1]. Changed for good before a
-// move, drop or close. With the partition in it a word can serve another partition later: a reader
-// that still holds on to it finds it changed.
+// The home buckets of an index in pieces of 64, 64, 128, 256 ... up to one block's worth, then in
+// whole blocks, so that a small partition stays small and nothing is ever copied.
+struct BucketPlaces {
+  static constexpr std::uint64_t kSmallUnit = 64;  // Buckets of the first piece: 4 KiB.
+
+  constexpr explicit BucketPlaces(std::uint64_t block_bytes)
+      : block_buckets(block_bytes / sizeof(Bucket)),
+        block_shift(std::countr_zero(block_buckets)),
+        small_pieces(
+            static_cast<std::uint64_t>(std::bit_width((block_buckets - 1) / kSmallUnit) + 1)) {}
+
+  // Chosen without a branch: in an index of some blocks the processor could not foresee it, which
+  // cost a quarter of the rate of batches.
+  constexpr std::size_t PieceOf(std::uint64_t bucket) const {
+    const std::uint64_t block = bucket >> block_shift;
+    const auto small = static_cast<std::uint64_t>(
+        63 - __builtin_clzll(bucket / kSmallUnit << 1 | 1));  // bit_width(bucket / 64)
+    const std::uint64_t in_block = 0 - static_cast<std::uint64_t>(block != 0);
+    return (in_block & (block + small_pieces - 1)) | (~in_block & small);
+  }
+  constexpr std::uint64_t PieceBegin(std::size_t piece) const {
+    if (piece >= small_pieces) return (piece - small_pieces + 1) << block_shift;
+    return piece == 0 ? 0 : kSmallUnit << (piece - 1);
+  }
+  constexpr std::uint64_t PieceBytes(std::size_t piece) const {
+    if (piece >= small_pieces) return block_buckets * sizeof(Bucket);
+    return (piece == 0 ? kSmallUnit : kSmallUnit << (piece - 1)) * sizeof(Bucket);
+  }
+
+  std::uint64_t block_buckets;
+  int block_shift;
+  std::uint64_t small_pieces;
+};
+
+// ---- What direct readers begin with (the life of a direct read, ARCHITECTURE.md).
+
+// A list of node offsets, shown by one word: [room for so many entries:24 | its node offset /
+// 8:40]. An entry of 0 is none; an entry that is set never changes. When the list outgrows its room
+// it is copied and the word changed; the old copy stays as it is until the list is gone.
+namespace directory {
+inline constexpr int kOffsetBits = 40;
+inline constexpr std::uint64_t kEntriesMax = (1ull << 24) - 1;
+constexpr std::uint64_t Make(std::uint64_t node_offset, std::uint64_t room) {
+  return room << kOffsetBits | node_offset / sizeof(std::uint64_t);
+}
+constexpr std::uint64_t Room(std::uint64_t word) { return word >> kOffsetBits; }
+constexpr std::uint64_t EntryOffset(std::uint64_t word, std::uint64_t entry) {
+  return ((word & ((1ull << kOffsetBits) - 1)) + entry) * sizeof(std::uint64_t);
+}
+}  // namespace directory
+
+// How far an index has grown: [buckets split of this level:58 | level:6].
+namespace growth {
+inline constexpr int kLevelBits = 6;
+inline constexpr unsigned kLevelMax = 58;
+constexpr std::uint64_t Make(unsigned level, std::uint64_t split) {
+  return split << kLevelBits | level;
+}
+constexpr unsigned Level(std::uint64_t word) {
+  return static_cast<unsigned>(word) & ((1u << kLevelBits) - 1);
+}
+constexpr std::uint64_t Split(std::uint64_t word) { return word >> kLevelBits; }
+}  // namespace growth
+
+// One per core and one per partition, in an arena. A partition's may serve another one later.
+struct alignas(64) SharedRoot {
+  static constexpr std::size_t kEntries = 28;
+
+  std::uint64_t word;    // Of a core: its lease, monotonic ns, 0: none. Of a partition: its guard.
+  std::uint64_t growth;  // Of an index; see namespace growth.
+  std::uint64_t directory;  // Of a core: pages of its segment table. Of a partition: pieces of its
+                            // index, or blocks of its filter. 0: not shown.
+  std::uint64_t reserved;
+  std::uint64_t entries[kEntries];  // Where the directory is while there are no more.
+};
+static_assert(sizeof(SharedRoot) == 256);
+
+// ---- Guard words: one per partition, [opening:40 | batches:23 | busy:1]. Changed for good before
+// a move, drop or close. An opening is a number that each guard gets when it begins to serve under
+// a term, and no two of a process are alike: so a reader that holds on to a root which serves
+// another partition by now, or the same one again, finds it changed. The batches make two states of
+// rest with a batch between them differ.
 inline constexpr std::uint64_t kGuardBusy = 1;
 inline constexpr std::uint64_t kGuardGone = ~0ull;
-constexpr std::uint64_t MakeGuard(std::uint32_t partition, std::uint32_t term) {
-  return std::uint64_t{partition} << 32 | std::uint64_t{term} << 1;
-}
+inline constexpr int kGuardBatchBits = 24;  // With busy.
+inline constexpr std::uint64_t kOpeningMax = (1ull << (64 - kGuardBatchBits)) - 2;
+constexpr std::uint64_t MakeGuard(std::uint64_t opening) { return opening << kGuardBatchBits; }
+constexpr std::uint64_t OpeningOf(std::uint64_t guard) { return guard >> kGuardBatchBits; }
+
+// What a reader needs to know of a partition, as its owner gives it out: good until the guard has
+// another opening.
+struct DirectView {
+  static constexpr std::uint8_t kMayLeave = 1;  // Its records may leave DRAM: see DirectReader.
+
+  std::uint64_t core_root;  // Node offsets.
+  std::uint64_t root;
+  std::uint64_t opening;
+  std::uint64_t split_blocks;  // Of a filter; 0: it has records.
+  std::uint64_t hash_mask;     // Bits of a hash that its index uses: all but in tests.
+  std::uint32_t partition;
+  std::uint8_t block_shift;  // log2 of the bytes of a block, which are those of a segment.
+  std::uint8_t flags;
+  std::uint16_t reserved;
+};
+static_assert(sizeof(DirectView) == 48);
+static_assert(std::has_unique_object_representations_v<DirectView>);
 
 }  // namespace tidepool::storage

@@ -11,16 +11,18 @@
 namespace tidepool::storage {
 
 Partition::Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
-                     CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index,
+                     CoreMemory& memory, SharedRoot* root, TagIndexOptions index,
                      const TreeIndexOptions& tree)
     : id_(id),
       term_(term),
-      serving_(term),
+      serving_(kNoTerm),
       last_lsn_(Lsn(term, 0)),
       options_(options),
-      guard_(guard),
+      root_(root),
       log_(log) {
   TP_CHECK(term.value() <= limits::kTermMax);
+  CloseGuard();
+  index.root = root;
   switch (options.kind) {
     case Kind::kHash:
       store_.reset(new HashStore(*this, log, memory, index));
@@ -29,7 +31,7 @@ Partition::Partition(PartitionId id, Term term, const PartitionOptions& options,
       store_.reset(new OrderedStore(*this, log, memory, index, tree));
       break;
     case Kind::kBloom:
-      store_.reset(new BloomStore(*this, log, memory, options.filter));
+      store_.reset(new BloomStore(*this, log, memory, options.filter, root));
       break;
     case Kind::kQueue:
     case Kind::kPriority:
@@ -39,7 +41,16 @@ Partition::Partition(PartitionId id, Term term, const PartitionOptions& options,
     case Kind::kArray:
       TP_CHECK(false);  // The coordinator makes no such namespaces, and their partitions stay shut.
   }
-  std::atomic_ref(*guard_).store(MakeGuard(id_.value(), term.value()), std::memory_order_release);
+}
+
+void Partition::OpenGuard() {
+  // Of the process, so that no two guards are alike, whichever core and whichever root.
+  static std::atomic<std::uint64_t> openings{0};
+  const std::uint64_t opening = openings.fetch_add(1, std::memory_order_relaxed) + 1;
+  TP_CHECK(opening <= kOpeningMax);
+  std::atomic_ref(root_->word).store(MakeGuard(opening), std::memory_order_release);
+  // Before what another core does with that which this one has under the earlier term only.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void Partition::SetTerm(Term term) {
@@ -48,7 +59,7 @@ void Partition::SetTerm(Term term) {
   if (term != term_) last_lsn_ = Lsn(term, 0);
   term_ = term;
   serving_ = term;
-  std::atomic_ref(*guard_).store(MakeGuard(id_.value(), term.value()), std::memory_order_release);
+  OpenGuard();
 }
 
 void Partition::Freeze() {
@@ -57,23 +68,27 @@ void Partition::Freeze() {
 }
 
 void Partition::CloseGuard() {
-  std::atomic_ref(*guard_).store(kGuardGone, std::memory_order_release);
+  std::atomic_ref(root_->word).store(kGuardGone, std::memory_order_release);
   // Before anything that the hand-over does: a reader that saw the old guard must fail its last
   // check.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void Partition::SetBusy(bool busy) {
-  const std::atomic_ref guard(*guard_);
+  const std::atomic_ref guard(root_->word);
   const std::uint64_t word = guard.load(std::memory_order_relaxed);
-  TP_CHECK(word != kGuardGone);
+  if (word == kGuardGone) return;
   TP_CHECK(((word & kGuardBusy) != 0) != busy);
-  guard.store(word ^ kGuardBusy, std::memory_order_release);
+  // What ends busy counts the batch: to who has read before and after it alone, the guard would be
+  // as it was, and what it has read between a state that there never was.
+  const std::uint64_t next = word + 1;
+  if (OpeningOf(next) != OpeningOf(word)) return OpenGuard();
+  guard.store(next, std::memory_order_release);
   if (busy) std::atomic_thread_fence(std::memory_order_release);
 }
 
 std::uint64_t Partition::guard() const {
-  return std::atomic_ref(*guard_).load(std::memory_order_relaxed);
+  return std::atomic_ref(root_->word).load(std::memory_order_relaxed);
 }
 
 Lsn Partition::Apply(const LogRecord& record) {

@@ -71,7 +71,8 @@ struct KeyBounds {
 
 // Owner core only. Made and destroyed by CoreStore.
 //
-// Invariants: LSNs grow strictly; every change passes Apply; the guard holds the term, or is gone.
+// Invariants: LSNs grow strictly; every change passes Apply; the guard is open only while the
+// partition serves, and each time under another opening.
 class Partition {
  public:
   Partition(const Partition&) = delete;
@@ -127,19 +128,24 @@ class Partition {
   // Whether operations under this term may run now. Never while it is frozen.
   bool Serves(Term term) const { return serving_ == term; }
 
-  // Goes on under a greater (or the same) term, thawed; the guard shows it before this returns.
+  // Goes on under a greater (or the same) term, thawed; the guard has changed before this returns.
   void SetTerm(Term term);
   // Until Thaw or SetTerm nothing that a client asks for may change it, so that what it holds can
   // be copied in slices. Expiry and compaction go on. Freezing twice is freezing once.
   void Freeze();
   void Thaw() { SetTerm(term_); }
   bool frozen() const { return serving_ == kNoTerm; }
-  // The term's guard is changed for good: direct readers fail from now on. Before a move, a drop,
-  // or the renewal of a lease that had run out. SetTerm opens it again.
+  // The guard is changed for good: direct readers fail from now on. Before a move, a drop, or the
+  // renewal of a lease that had run out. SetTerm opens it again, under another opening.
   void CloseGuard();
-  // Direct readers wait while an atomic batch is applied.
+  // Direct readers wait while an atomic batch is applied. Nothing happens while the guard is gone.
   void SetBusy(bool busy);
   std::uint64_t guard() const;
+  // Whether direct readers may look at it at all. Not where a change can be seen in memory before
+  // it is durable, nor where a read takes something.
+  bool MayBeReadDirectly() const {
+    return IsOneOf(kRecordKinds | MaskOf(Kind::kBloom)) && options_.durability != Durability::kSync;
+  }
 
   // The one door of every change. Gives the change its version unless it has one, which must then
   // be greater than the last. Returns its version, or 0 when memory is used up and nothing changed
@@ -187,8 +193,9 @@ class Partition {
   friend class CoreStore;
   void Commit(const LogRecord& change);
   Partition(PartitionId id, Term term, const PartitionOptions& options, Log& log,
-            CoreMemory& memory, std::uint64_t* guard, const TagIndexOptions& index,
+            CoreMemory& memory, SharedRoot* root, TagIndexOptions index,
             const TreeIndexOptions& tree);
+  void OpenGuard();
 
   template <typename OfKind>
   OfKind& As(KindMask kinds) {
@@ -210,7 +217,7 @@ class Partition {
   std::uint64_t reads_ = 0;
   std::uint64_t device_reads_ = 0;
   const PartitionOptions options_;
-  std::uint64_t* const guard_;  // In an arena.
+  SharedRoot* const root_;
   Lsn tombstone_floor_;
   std::vector<LogSink*> sinks_;
   CommitRing* ring_ = nullptr;

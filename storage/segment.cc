@@ -12,6 +12,7 @@ SegmentTable::SegmentTable(CoreMemory& memory, CoreId core, std::uint64_t spille
       core_(core),
       offset_bits_(OffsetBits(memory.block_bytes())),
       offset_mask_((1ull << offset_bits_) - 1),
+      pages_(memory, nullptr),
       incarnation_(incarnation),
       first_number_((incarnation << 32) + 1),
       next_number_(first_number_) {
@@ -39,11 +40,15 @@ std::uint32_t SegmentTable::TakeIndex() {
   }
   const std::uint32_t index = end();
   TP_CHECK(index < bases_.capacity());
-  if (index / kEntriesPerPage >= entries_.size()) {
+  if (index / kSegmentEntriesPerPage >= entries_.size()) {
     const std::uint64_t page = memory_.AllocateChunk(kChunkBytesMin);
     if (page == 0) return 0;
     auto* entries = reinterpret_cast<SegmentEntry*>(memory_.At(page));
     std::memset(entries, 0, kChunkBytesMin);
+    if (!pages_.Set(index / kSegmentEntriesPerPage, page)) {
+      memory_.FreeChunk(page, kChunkBytesMin);
+      return 0;
+    }
     entries_.push_back(entries);
   }
   bases_.push_back(nullptr);
@@ -100,13 +105,13 @@ void SegmentTable::ShowMemory(std::uint32_t index, std::uint64_t frame) {
   segments_[index].frame = frame;
   bases_[index] = memory_.At(frame);
   ++resident_;
-  SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+  SegmentEntry& entry = entries_[index / kSegmentEntriesPerPage][index % kSegmentEntriesPerPage];
   std::atomic_ref(entry.frame).store(frame, std::memory_order_relaxed);
   std::atomic_ref(entry.word).store(entry.word | kSegmentResident, std::memory_order_release);
 }
 
 void SegmentTable::HideMemory(std::uint32_t index) {
-  SegmentEntry& entry = entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+  SegmentEntry& entry = entries_[index / kSegmentEntriesPerPage][index % kSegmentEntriesPerPage];
   // Raised before the memory can be written by anybody: a reader that saw the old word fails.
   std::atomic_ref(entry.word)
       .store((entry.word & ~kSegmentResident) + kSegmentGenerationStep, std::memory_order_release);

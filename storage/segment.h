@@ -16,6 +16,7 @@
 #include "proto/base/ids.h"
 #include "storage/core_memory.h"
 #include "storage/layout.h"
+#include "storage/shared_directory.h"
 
 namespace tidepool::storage {
 
@@ -110,6 +111,9 @@ class SegmentTable {
     return 1ull << (kLocationBits - OffsetBits(segment_bytes));
   }
 
+  // Where direct readers find it, from now on. Before the first segment. Must outlive it.
+  void ShowIn(SharedRoot* root) { pages_.ShowIn(root); }
+
   // A fresh segment with its header written, or 0: memory is used up.
   std::uint32_t Begin(SegmentKind kind, Stream stream, MemoryClass memory_class);
   // A segment that is on a device since an earlier incarnation. 0: memory is used up.
@@ -176,11 +180,10 @@ class SegmentTable {
   }
   // The shared entry of a segment.
   const SegmentEntry& Entry(std::uint32_t index) const {
-    return entries_[index / kEntriesPerPage][index % kEntriesPerPage];
+    return entries_[index / kSegmentEntriesPerPage][index % kSegmentEntriesPerPage];
   }
 
  private:
-  static constexpr std::uint32_t kEntriesPerPage = kChunkBytesMin / sizeof(SegmentEntry);
   static int OffsetBits(std::uint64_t segment_bytes) {
     return std::countr_zero(segment_bytes / kRecordAlign);
   }
@@ -196,6 +199,7 @@ class SegmentTable {
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> free_;
   std::vector<SegmentEntry*> entries_;  // Pages in arenas; never given back before the end.
+  SharedDirectory pages_;               // The same, for direct readers.
   const std::uint64_t incarnation_;
   const std::uint64_t first_number_;
   std::uint64_t next_number_;

@@ -41,6 +41,12 @@ void StoreRelease(std::uint64_t& word, std::uint64_t value) {
   std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
 }
 
+// An empty bucket where readers may still be: each word whole.
+void StoreBucket(Bucket* at, std::uint64_t header) {
+  for (std::uint64_t& slot : at->slots) StoreRelaxed(slot, 0);
+  StoreRelaxed(at->header, header);
+}
+
 // Readers that meet an odd header, or find it changed afterwards, begin again.
 void MakeOdd(Bucket* home) {
   TP_DCHECK(!bucket::InFlux(home->header));
@@ -65,16 +71,16 @@ MatchLevel SetMatchLevel(MatchLevel level) {
 TagIndex::TagIndex(CoreMemory& memory, const TagIndexOptions& options)
     : memory_(memory),
       hash_mask_(options.hash_mask),
-      block_buckets_(memory.block_bytes() / sizeof(Bucket)),
-      block_shift_(std::countr_zero(block_buckets_)),
-      small_pieces_(
-          static_cast<std::uint64_t>(std::bit_width((block_buckets_ - 1) / kSmallUnit) + 1)) {
-  const std::uint64_t wanted = std::bit_ceil(std::max(options.buckets_initial, kSmallUnit));
+      places_(memory.block_bytes()),
+      root_(options.root),
+      directory_(memory, options.root) {
+  const std::uint64_t wanted =
+      std::bit_ceil(std::max(options.buckets_initial, BucketPlaces::kSmallUnit));
   std::uint64_t have = 0;
   while (have < wanted && EnsureBucketMemory(have)) {
-    have += PieceBytes(PieceOf(have)) / sizeof(Bucket);
+    have += places_.PieceBytes(places_.PieceOf(have)) / sizeof(Bucket);
   }
-  if (have < kSmallUnit) return;
+  if (have < BucketPlaces::kSmallUnit) return;
   const std::uint64_t buckets = std::bit_floor(std::min(have, wanted));
   level_ = static_cast<unsigned>(std::countr_zero(buckets));
   low_mask_ = buckets - 1;
@@ -83,14 +89,15 @@ TagIndex::TagIndex(CoreMemory& memory, const TagIndexOptions& options)
   for (std::uint64_t i = 0; i < buckets; ++i) {
     *BucketAt(i) = Bucket{bucket::Make(0, level_, level_, 0), {}};
   }
+  ShowGrowth();
   valid_ = true;
 }
 
 TagIndex::~TagIndex() {
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
-    const std::uint64_t offset = memory_.OffsetOf(BucketAt(PieceBegin(piece)));
-    if (piece < small_pieces_) {
-      memory_.FreeChunk(offset, PieceBytes(piece));
+    const std::uint64_t offset = memory_.OffsetOf(BucketAt(places_.PieceBegin(piece)));
+    if (piece < places_.small_pieces) {
+      memory_.FreeChunk(offset, places_.PieceBytes(piece));
     } else {
       memory_.FreeBlock(offset);
     }
@@ -99,17 +106,26 @@ TagIndex::~TagIndex() {
 }
 
 bool TagIndex::EnsureBucketMemory(std::uint64_t bucket) {
-  const std::size_t piece = PieceOf(bucket);
+  const std::size_t piece = places_.PieceOf(bucket);
   if (piece < pieces_.size()) return true;
   TP_CHECK(pieces_.size() == piece);
-  const std::uint64_t bytes = PieceBytes(piece);
-  const std::uint64_t offset = piece < small_pieces_ ? memory_.AllocateChunk(bytes)
-                                                     : memory_.AllocateBlock(MemoryClass::kUser);
+  const std::uint64_t bytes = places_.PieceBytes(piece);
+  const std::uint64_t offset = piece < places_.small_pieces
+                                   ? memory_.AllocateChunk(bytes)
+                                   : memory_.AllocateBlock(MemoryClass::kUser);
   if (offset == 0) return false;
+  if (!directory_.Set(piece, offset)) {
+    piece < places_.small_pieces ? memory_.FreeChunk(offset, bytes) : memory_.FreeBlock(offset);
+    return false;
+  }
   pieces_.push_back(reinterpret_cast<std::uintptr_t>(memory_.At(offset)) -
-                    PieceBegin(piece) * sizeof(Bucket));
+                    places_.PieceBegin(piece) * sizeof(Bucket));
   allocated_bytes_ += bytes;
   return true;
+}
+
+void TagIndex::ShowGrowth() {
+  if (root_ != nullptr) StoreRelease(root_->growth, growth::Make(level_, split_));
 }
 
 bool TagIndex::ReserveOverflow(std::uint64_t count) {
@@ -145,13 +161,13 @@ Bucket* TagIndex::TakeOverflow() {
     overflow_next_ += sizeof(Bucket);
   }
   ++overflow_used_;
-  *taken = Bucket{};
+  StoreBucket(taken, 0);
   return taken;
 }
 
 void TagIndex::GiveOverflow(Bucket* overflow) {
   TP_DCHECK(overflow_used_ > 0);
-  *overflow = Bucket{bucket::WithLink(0, overflow_free_), {}};
+  StoreBucket(overflow, bucket::WithLink(0, overflow_free_));
   overflow_free_ = LinkTo(overflow);
   ++overflow_free_count_;
   --overflow_used_;
@@ -212,7 +228,7 @@ void TagIndex::Erase(std::uint64_t* slot) {
 
 bool TagIndex::SplitOne(HashReader read) {
   // The deciding hash bit exists up to depth 63; nobody has memory for that many buckets.
-  if (level_ >= 58) return false;
+  if (level_ >= growth::kLevelMax) return false;
   const std::uint64_t from = split_;
   const std::uint64_t to = from + low_mask_ + 1;
   if (!EnsureBucketMemory(to)) return false;
@@ -230,7 +246,7 @@ bool TagIndex::SplitOne(HashReader read) {
 
   const unsigned shift = bucket::TagShift(home->header);
   Bucket* target = BucketAt(to);
-  *target = Bucket{bucket::Make(bucket::kSequenceStep, depth + 1, shift, 0), {}};
+  StoreBucket(target, bucket::Make(bucket::kSequenceStep, depth + 1, shift, 0));
   MakeOdd(home);
   Distribute(home, target, depth - shift);
   StoreRelaxed(home->header,
@@ -241,6 +257,8 @@ bool TagIndex::SplitOne(HashReader read) {
     low_mask_ = low_mask_ << 1 | 1;
     split_ = 0;
   }
+  // While the old bucket is odd: who finds it even again goes by this.
+  ShowGrowth();
   MakeEven(home);
   // The next split's line is fetched now: splits walk the buckets in order.
   __builtin_prefetch(BucketAt(split_), 1);

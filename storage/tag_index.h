@@ -12,6 +12,7 @@
 
 #include "storage/core_memory.h"
 #include "storage/layout.h"
+#include "storage/shared_directory.h"
 #include "storage/tag_match.h"
 
 namespace tidepool::storage {
@@ -19,6 +20,8 @@ namespace tidepool::storage {
 struct TagIndexOptions {
   std::uint64_t buckets_initial = 64;
   std::uint64_t hash_mask = ~0ull;
+  // Where direct readers find the index. Must outlive it. Null: they do not.
+  SharedRoot* root = nullptr;
 };
 
 // Linear hashing: buckets below `split` have depth level + 1, the others level; a bucket of depth d
@@ -100,8 +103,6 @@ class TagIndex {
   void CheckInvariants(HashReader read) const;
 
  private:
-  static constexpr std::uint64_t kSmallUnit = 64;  // Buckets of the first chunk: 4 KiB.
-
   std::uint64_t Home(std::uint64_t hash) const {
     // Without a branch, which the processor could not foresee: one more bit if the bucket was
     // split.
@@ -109,28 +110,9 @@ class TagIndex {
     const std::uint64_t was_split = (low - split_) >> 63;
     return low | (hash & (was_split << level_));
   }
-  // The directory: pieces of 64, 64, 128, 256 ... buckets up to one block's worth, then whole
-  // blocks, so that a small partition stays small and nothing is ever copied. Each entry is the
-  // address that bucket 0 would have if its piece went on downwards. Chosen without a branch: in an
-  // index of some blocks the processor could not foresee it, which cost a quarter of the rate of
-  // batches.
+  // Each entry is the address that bucket 0 would have if its piece went on downwards.
   Bucket* BucketAt(std::uint64_t bucket) const {
-    return reinterpret_cast<Bucket*>(pieces_[PieceOf(bucket)] + bucket * sizeof(Bucket));
-  }
-  std::size_t PieceOf(std::uint64_t bucket) const {
-    const std::uint64_t block = bucket >> block_shift_;
-    const auto small = static_cast<std::uint64_t>(
-        63 - __builtin_clzll(bucket / kSmallUnit << 1 | 1));  // bit_width(bucket / 64)
-    const std::uint64_t in_block = 0 - static_cast<std::uint64_t>(block != 0);
-    return (in_block & (block + small_pieces_ - 1)) | (~in_block & small);
-  }
-  std::uint64_t PieceBegin(std::size_t piece) const {
-    if (piece >= small_pieces_) return (piece - small_pieces_ + 1) << block_shift_;
-    return piece == 0 ? 0 : kSmallUnit << (piece - 1);
-  }
-  std::uint64_t PieceBytes(std::size_t piece) const {
-    if (piece >= small_pieces_) return block_buckets_ * sizeof(Bucket);
-    return (piece == 0 ? kSmallUnit : kSmallUnit << (piece - 1)) * sizeof(Bucket);
+    return reinterpret_cast<Bucket*>(pieces_[places_.PieceOf(bucket)] + bucket * sizeof(Bucket));
   }
   Bucket* Linked(std::uint64_t header) const {
     return reinterpret_cast<Bucket*>(memory_.At(bucket::Link(header) * sizeof(Bucket)));
@@ -142,6 +124,7 @@ class TagIndex {
   void VisitChainOf(const Bucket* home, absl::FunctionRef<void(std::uint64_t)> visit) const;
   void ReadAhead(std::uint64_t from, HashReader read) const;
   bool EnsureBucketMemory(std::uint64_t bucket);
+  void ShowGrowth();
   bool ReserveOverflow(std::uint64_t count);
   Bucket* TakeOverflow();
   void GiveOverflow(Bucket* overflow);
@@ -153,15 +136,15 @@ class TagIndex {
 
   CoreMemory& memory_;
   const std::uint64_t hash_mask_;
-  const std::uint64_t block_buckets_;
-  const int block_shift_;
+  const BucketPlaces places_;
   std::uint64_t low_mask_ = 0;  // 2^level - 1.
   std::uint64_t split_ = 0;
   unsigned level_ = 0;
   std::uint64_t size_ = 0;
   std::uint64_t grow_at_ = 0;  // The size at which the next split is due.
-  const std::uint64_t small_pieces_;
   std::vector<std::uintptr_t> pieces_;
+  SharedRoot* const root_;
+  SharedDirectory directory_;  // The pieces, for direct readers.
   bool valid_ = false;
 
   // Overflow buckets: a free list through their headers' links, and a chunk used from its front.

@@ -128,14 +128,63 @@ TEST_CASE("ReserveIsNotTakenByPuts") {
   REQUIRE(usage.used_bytes + usage.reserve_bytes <= usage.limit_bytes);
 }
 
-TEST_CASE("LeaseWordIsSharedMemoryOfThisCore") {
+constexpr auto kAllGranted = [](const Partition&) { return true; };
+
+TEST_CASE("LeaseThatIsExtendedInTimeLeavesTheGuards") {
   StoreFixture fixture;
-  std::uint64_t* lease = fixture.core->lease_word();
-  REQUIRE(*lease == 0);
-  const auto* at = reinterpret_cast<const std::byte*>(lease);
-  REQUIRE(at >= fixture.pool->base());
-  *lease = 5;
-  REQUIRE(*fixture.core->lease_word() == 5);
+  REQUIRE(fixture.core->shown_lease_ns() == 0);
+  fixture.core->ShowLease(100, 50, kAllGranted);
+  const std::uint64_t guard = fixture.partition->guard();
+  fixture.core->ShowLease(200, 99, kAllGranted);
+  REQUIRE(fixture.core->shown_lease_ns() == 200);
+  REQUIRE(fixture.partition->guard() == guard);
+}
+
+TEST_CASE("LeaseThatHadRunOutChangesEachGuardAndOpensWhatIsGranted") {
+  StoreFixture fixture;
+  Partition* const other =
+      fixture.core->AddPartition(PartitionId(NamespaceId(1), 9), Term(1), {}).value();
+  fixture.core->ShowLease(100, 50, kAllGranted);
+  const std::uint64_t guard = fixture.partition->guard();
+  fixture.core->ShowLease(200, 100, [&](const Partition& each) { return &each != other; });
+  REQUIRE(fixture.partition->guard() != guard);
+  REQUIRE(fixture.partition->guard() != kGuardGone);
+  REQUIRE(other->guard() == kGuardGone);
+  REQUIRE(!fixture.core->ViewOf(*other).has_value());
+}
+
+TEST_CASE("FrozenPartitionStaysShutWhenALeaseComesBack") {
+  StoreFixture fixture;
+  fixture.partition->Freeze();
+  fixture.core->ShowLease(200, 100, kAllGranted);
+  REQUIRE(fixture.partition->guard() == kGuardGone);
+}
+
+// Its memory goes to other cores of the node, and readers may hold on to its roots.
+TEST_CASE("CoreThatEndsShutsItsGuardsAndTakesItsLeaseBack") {
+  StoreFixture fixture;
+  fixture.core->ShowLease(~0ull, 1, kAllGranted);
+  const DirectView view = fixture.core->ViewOf(*fixture.partition).value();
+  const auto* root = reinterpret_cast<const SharedRoot*>(fixture.pool->base() + view.root);
+  const auto* core = reinterpret_cast<const SharedRoot*>(fixture.pool->base() + view.core_root);
+  REQUIRE(OpeningOf(root->word) == view.opening);
+  fixture.core.reset();
+  REQUIRE(root->word == kGuardGone);
+  REQUIRE(core->word == 0);
+}
+
+// Under a term that somebody may have read it under before.
+TEST_CASE("IncomingPartitionIsShutFromItsFirstMoment") {
+  StoreFixture fixture;
+  const std::uint64_t opening = OpeningOf(fixture.partition->guard());
+  const PartitionId id(NamespaceId(1), 9);
+  Partition* const incoming = fixture.core->AddIncoming(id, Term(1), {}).value();
+  REQUIRE(incoming->guard() == kGuardGone);
+  REQUIRE(!fixture.core->ViewOf(*incoming).has_value());
+  fixture.partition->SetTerm(Term(2));
+  REQUIRE(OpeningOf(fixture.partition->guard()) == opening + 1);  // None between.
+  Partition* const adopted = fixture.core->Adopt(id, Term(2));
+  REQUIRE(fixture.core->ViewOf(*adopted).value().opening == OpeningOf(adopted->guard()));
 }
 
 TEST_CASE("TimeNeverGoesBack") {

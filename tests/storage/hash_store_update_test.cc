@@ -1,4 +1,7 @@
 // Counters, compare-and-swap, append and expiry.
+#include <signal.h>
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
 
 #include <bit>
@@ -330,6 +333,46 @@ TEST_CASE("UpdateWithAViewOfTheValueSurvivesCompaction") {
   REQUIRE(stored > 100);
   REQUIRE(fixture.core->counters().compacted_segments > 0);
   fixture.core->CheckInvariants();
+}
+
+// A page that cannot be read at first: who tries finds out what the record looks like just then.
+struct Trap {
+  static constexpr std::size_t kBytes = 4096;
+
+  static inline Trap* present = nullptr;
+  static void OnFault(int /*signal*/) {
+    present->sequence = present->record->sequence;
+    mprotect(present->page, kBytes, PROT_READ);
+  }
+
+  const RecordHeader* record = nullptr;
+  void* page = nullptr;
+  std::uint32_t sequence = 0;
+};
+
+// What readers in other processes go by.
+TEST_CASE("RecordIsOddWhileItIsChangedInPlace") {
+  StoreFixture fixture;
+  fixture.Put("a", std::string(64, '1'));
+  Trap trap;
+  trap.record = reinterpret_cast<const RecordHeader*>(fixture.Get("a").value.data() - 1) - 1;
+  trap.page = mmap(nullptr, Trap::kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(trap.page != MAP_FAILED);
+  const std::uint32_t before = trap.record->sequence;
+  REQUIRE(before % 2 == 0);
+  Trap::present = &trap;
+  struct sigaction action {};
+  struct sigaction old {};
+  action.sa_handler = &Trap::OnFault;
+  REQUIRE(sigaction(SIGSEGV, &action, &old) == 0);
+  const Bytes value(static_cast<const std::byte*>(trap.page), 64);
+  const HashOutcome outcome =
+      fixture.store->Put(AsBytes("a"), StoreFixture::Hash("a"), value, {}, fixture.core->NowMs());
+  sigaction(SIGSEGV, &old, nullptr);
+  munmap(trap.page, Trap::kBytes);
+  REQUIRE(outcome.code == StatusCode::kOk);
+  REQUIRE(trap.sequence == before + 1);
+  REQUIRE(trap.record->sequence == before + 2);
 }
 
 }  // namespace

@@ -63,11 +63,20 @@ TEST_CASE("LargestRecordFitsASegment") {
           limits::kSegmentBytes - sizeof(SegmentHeader));
 }
 
-TEST_CASE("GuardDiffersByPartitionAndTerm") {
-  REQUIRE(MakeGuard(1, 5) != MakeGuard(2, 5));
-  REQUIRE(MakeGuard(1, 5) != MakeGuard(1, 6));
-  REQUIRE((MakeGuard(7, limits::kTermMax) & kGuardBusy) == 0);
-  REQUIRE(MakeGuard(0xFFFFFFFF, limits::kTermMax) != kGuardGone);
+TEST_CASE("GuardsOfTwoOpeningsAndAfterABatchDiffer") {
+  REQUIRE(MakeGuard(5) != MakeGuard(6));
+  REQUIRE((MakeGuard(kOpeningMax) & kGuardBusy) == 0);
+  REQUIRE(MakeGuard(kOpeningMax) < kGuardGone);
+  REQUIRE(OpeningOf(MakeGuard(7) + 2) == 7);
+  REQUIRE(OpeningOf(kGuardGone) > kOpeningMax);
+}
+
+TEST_CASE("DirectoryWordGivesBackWhatItWasMadeOf") {
+  const std::uint64_t last = (8ull << 40) - 8;  // Of 8 TiB.
+  const std::uint64_t word = directory::Make(last, directory::kEntriesMax);
+  REQUIRE(directory::Room(word) == directory::kEntriesMax);
+  REQUIRE(directory::EntryOffset(word, 0) == last);
+  REQUIRE(directory::EntryOffset(directory::Make(4096, 1), 3) == 4096 + 3 * 8);
 }
 
 }  // namespace

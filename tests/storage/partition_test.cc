@@ -84,19 +84,33 @@ TEST_CASE("SetTermMakesGreaterVersions") {
   REQUIRE(after.counter() == 1);
 }
 
-TEST_CASE("GuardShowsTermBusyAndGone") {
+TEST_CASE("GuardShowsEachOpeningBusyAndGone") {
   StoreFixture fixture;
-  const std::uint32_t id = fixture.partition->id().value();
-  REQUIRE(fixture.partition->guard() == MakeGuard(id, 1));
-  fixture.partition->SetBusy(true);
-  REQUIRE(fixture.partition->guard() == (MakeGuard(id, 1) | kGuardBusy));
-  fixture.partition->SetBusy(false);
+  const std::uint64_t first = fixture.partition->guard();
+  REQUIRE((first & kGuardBusy) == 0);
   fixture.partition->SetTerm(Term(2));
-  REQUIRE(fixture.partition->guard() == MakeGuard(id, 2));
+  const std::uint64_t second = fixture.partition->guard();
+  REQUIRE(OpeningOf(second) != OpeningOf(first));
   fixture.partition->CloseGuard();
   REQUIRE(fixture.partition->guard() == kGuardGone);
+  fixture.partition->SetBusy(true);  // A chain of a partition whose lease is in doubt.
+  fixture.partition->SetBusy(false);
+  REQUIRE(fixture.partition->guard() == kGuardGone);
   fixture.partition->SetTerm(Term(2));
-  REQUIRE(fixture.partition->guard() == MakeGuard(id, 2));
+  REQUIRE(OpeningOf(fixture.partition->guard()) != OpeningOf(first));
+  REQUIRE(OpeningOf(fixture.partition->guard()) != OpeningOf(second));
+}
+
+// A reader that looks at the guard before and after a batch only has read in the middle of it.
+TEST_CASE("GuardIsNeverAgainWhatItWasBeforeABatch") {
+  StoreFixture fixture;
+  const std::uint64_t before = fixture.partition->guard();
+  fixture.partition->SetBusy(true);
+  REQUIRE(fixture.partition->guard() == (before | kGuardBusy));
+  fixture.partition->SetBusy(false);
+  REQUIRE(fixture.partition->guard() != before);
+  REQUIRE((fixture.partition->guard() & kGuardBusy) == 0);
+  REQUIRE(OpeningOf(fixture.partition->guard()) == OpeningOf(before));
 }
 
 TEST_CASE("ApplyOnAFullStoreReturnsNoVersionAndChangesNothing") {

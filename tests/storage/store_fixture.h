@@ -29,6 +29,8 @@ struct StoreOptions {
   // Above 0: records go to a device in memory, which has so many slots.
   std::uint64_t slots = 0;
   std::uint64_t device_seed = 1;
+  // Null: the fixture's own, which the test moves. Must outlive it.
+  const Clock* clock = nullptr;
 };
 
 // Tiny segments: many rolls, compactions and index blocks with little data.
@@ -51,7 +53,9 @@ struct StoreFixture {
     pool = ArenaPool::Create(pool_options).value();
     CoreStoreOptions core_options = options.core;
     if (options.slots > 0) core_options.volume = OpenVolume(options);
-    core = CoreStore::Create(core_options, pool.get(), &clock).value();
+    core = CoreStore::Create(core_options, pool.get(),
+                             options.clock != nullptr ? options.clock : &clock)
+               .value();
     partition =
         core->AddPartition(PartitionId(NamespaceId(1), 0), Term(1), options.partition).value();
     if (partition->IsOneOf(kRecordKinds)) store = &partition->hash();

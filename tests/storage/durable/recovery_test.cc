@@ -36,6 +36,18 @@ Partition* Again(DurableNode& node, std::uint32_t term = 1) {
   return partition;
 }
 
+// Its slots are published before their commit: answers wait for that, direct readers would not.
+TEST_CASE("OfDurablePartitionsOnlyThoseThatWaitForNothingAreReadDirectly") {
+  DurableNode node({});
+  PartitionOptions sync;
+  sync.durability = Durability::kSync;
+  const Partition* const async = First(node);
+  const Partition* const waiting =
+      node.core->AddPartition(PartitionId(NamespaceId(1), 1), Term(1), sync).value();
+  CHECK(node.core->ViewOf(*async).has_value());
+  CHECK(!node.core->ViewOf(*waiting).has_value());
+}
+
 TEST_CASE("WhatWasMarkedIsThereAfterACrash") {
   DurableNode node({});
   Partition* partition = First(node);

@@ -1,0 +1,350 @@
+// The steps of a direct read. Their numbers are those of "The life of a direct read" in
+// ARCHITECTURE.md.
+#include "client/direct_reader.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "client/racing_loads.h"
+#include "proto/base/split_block.h"
+
+namespace tidepool::internal {
+
+using storage::Bucket;
+using storage::DirectView;
+using storage::RecordHeader;
+using storage::RecordType;
+using storage::SegmentEntry;
+using storage::SharedRoot;
+namespace bucket = storage::bucket;
+namespace directory = storage::directory;
+namespace growth = storage::growth;
+
+namespace {
+
+constexpr std::size_t kLengthsAt = offsetof(RecordHeader, value_bytes);
+static_assert(kLengthsAt % 8 == 0 && offsetof(RecordHeader, flags) == kLengthsAt + 7);
+constexpr std::uint64_t kSplitBlocksMax = limits::kFilterBytesMax / kSplitBlockBytes;
+
+}  // namespace
+
+const char* NameOf(DirectRefusal refusal) {
+  constexpr std::array<const char*, kDirectRefusals> kNames = {
+      "none",  "bad view",     "not mapped", "no lease",    "closed",  "busy",   "unsettled",
+      "chain", "not resident", "expired",    "large value", "no room", "sampled"};
+  return kNames[static_cast<std::size_t>(refusal)];
+}
+
+struct DirectReader::Attempt {
+  const DirectPartition& partition;
+  Bytes key;
+  std::uint64_t hash;
+  MutableBytes* to;  // Null: the value is not wanted.
+  std::uint64_t lease_ns;
+  std::uint64_t guard;
+  DirectRead read;
+  DirectRefusal again;  // What the present attempt fails for.
+};
+
+DirectReader::Progress DirectReader::Refuse(DirectRefusal refusal, Attempt& attempt) const {
+  attempt.read.outcome = DirectRead::Outcome::kAskOwner;
+  attempt.read.refusal = refusal;
+  return Progress::kDone;
+}
+
+// Where nothing is mapped: an arena of which nobody has asked for, or a number that is none.
+DirectReader::Progress DirectReader::Miss(std::uint64_t node_offset, Attempt& attempt) const {
+  if (!map_.MayBeMapped(node_offset)) return Progress::kAgain;
+  attempt.read.missing = node_offset;
+  return Refuse(DirectRefusal::kNotMapped, attempt);
+}
+
+DirectRefusal DirectReader::Open(const DirectView& view, DirectPartition* partition,
+                                 std::uint64_t* missing) const {
+  if (view.block_shift != map_.block_shift() || view.split_blocks > kSplitBlocksMax ||
+      view.core_root % alignof(SharedRoot) != 0 || view.root % alignof(SharedRoot) != 0) {
+    return DirectRefusal::kBadView;
+  }
+  for (const std::uint64_t offset : {view.core_root, view.root}) {
+    if (map_.At(offset, sizeof(SharedRoot)) != nullptr) continue;
+    *missing = offset;
+    return map_.MayBeMapped(offset) ? DirectRefusal::kNotMapped : DirectRefusal::kBadView;
+  }
+  partition->view_ = view;
+  partition->core_ = reinterpret_cast<const SharedRoot*>(map_.At(view.core_root, 1));
+  partition->root_ = reinterpret_cast<const SharedRoot*>(map_.At(view.root, 1));
+  partition->places_ = storage::BucketPlaces(1ull << view.block_shift);
+  return DirectRefusal::kNone;
+}
+
+const std::uint64_t* DirectReader::EntryOf(std::uint64_t directory, std::uint64_t entry) const {
+  if (entry >= directory::Room(directory)) return nullptr;
+  return reinterpret_cast<const std::uint64_t*>(
+      map_.At(directory::EntryOffset(directory, entry), sizeof(std::uint64_t)));
+}
+
+// Null: the index is just growing; or its memory is not mapped, and `missing` says where.
+const Bucket* DirectReader::HomeOf(const DirectPartition& partition, std::uint64_t hash,
+                                   unsigned* depth, std::uint64_t* missing) const {
+  const std::uint64_t state = racing::Acquire(partition.root_->growth);
+  const unsigned level = growth::Level(state);
+  if (level > growth::kLevelMax) return nullptr;
+  const std::uint64_t low = hash & ((1ull << level) - 1);
+  const std::uint64_t was_split = low < growth::Split(state) ? 1 : 0;
+  const std::uint64_t number = low | (hash & (was_split << level));
+  *depth = level + static_cast<unsigned>(was_split);
+  const std::size_t piece = partition.places_.PieceOf(number);
+  const std::uint64_t* const entry = EntryOf(racing::Acquire(partition.root_->directory), piece);
+  if (entry == nullptr) return nullptr;
+  const std::uint64_t begin = racing::Acquire(*entry);
+  if (begin == 0 || begin % sizeof(Bucket) != 0) return nullptr;
+  const std::uint64_t offset =
+      begin + (number - partition.places_.PieceBegin(piece)) * sizeof(Bucket);
+  const std::byte* const at = map_.At(offset, sizeof(Bucket));
+  if (at == nullptr) *missing = offset;
+  return reinterpret_cast<const Bucket*>(at);
+}
+
+const SegmentEntry* DirectReader::SegmentOf(const DirectPartition& partition,
+                                            std::uint64_t location) const {
+  const int offset_bits = partition.view_.block_shift - 3;
+  const std::uint64_t index = location >> offset_bits;
+  const std::uint64_t* const page =
+      EntryOf(racing::Acquire(partition.core_->directory), index / storage::kSegmentEntriesPerPage);
+  if (page == nullptr) return nullptr;
+  const std::uint64_t offset = racing::Acquire(*page);
+  if (offset == 0 || offset % sizeof(SegmentEntry) != 0) return nullptr;
+  return reinterpret_cast<const SegmentEntry*>(
+      map_.At(offset + index % storage::kSegmentEntriesPerPage * sizeof(SegmentEntry),
+              sizeof(SegmentEntry)));
+}
+
+// (2)
+DirectReader::Progress DirectReader::Begin(Attempt& attempt) const {
+  TIDEPOOL_STEP(2);
+  attempt.lease_ns = racing::Acquire(attempt.partition.core_->word);
+  TIDEPOOL_STEP(2);
+  attempt.guard = racing::Acquire(attempt.partition.root_->word);
+  if (storage::OpeningOf(attempt.guard) != attempt.partition.view_.opening) {
+    return Refuse(DirectRefusal::kClosed, attempt);
+  }
+  if ((attempt.guard & storage::kGuardBusy) != 0) {
+    attempt.again = DirectRefusal::kBusy;
+    return Progress::kAgain;
+  }
+  attempt.again = DirectRefusal::kUnsettled;
+  return Progress::kPass;
+}
+
+DirectReader::Progress DirectReader::Try(Attempt& attempt) const {
+  if (const Progress begun = Begin(attempt); begun != Progress::kPass) return begun;
+  return Look(attempt);
+}
+
+// (3), (4), and a miss.
+DirectReader::Progress DirectReader::Look(Attempt& attempt) const {
+  TIDEPOOL_STEP(3);
+  const std::uint64_t hash = attempt.hash & attempt.partition.view_.hash_mask;
+  unsigned depth = 0;
+  std::uint64_t missing = 0;
+  const Bucket* const home = HomeOf(attempt.partition, hash, &depth, &missing);
+  if (home == nullptr) return missing == 0 ? Progress::kAgain : Miss(missing, attempt);
+  const std::uint64_t header = racing::Acquire(home->header);
+  if (bucket::InFlux(header) || bucket::Depth(header) != depth) return Progress::kAgain;
+  const std::uint64_t tag = storage::TagOf(hash, bucket::TagShift(header));
+
+  std::uint64_t link = bucket::Link(header);
+  const Bucket* at = home;
+  for (int buckets = 1;; ++buckets) {
+    TIDEPOOL_STEP(4);
+    for (unsigned left = racing::MatchesOf(*at, tag); left != 0; left &= left - 1) {
+      const std::uint64_t& slot = at->slots[__builtin_ctz(left)];
+      const std::uint64_t word = racing::Acquire(slot);
+      // Emptied or filled again since it was compared: as if that had been a moment later.
+      if (word == 0 || storage::SlotTag(word) != tag) continue;
+      const Progress progress = Read(word, slot, attempt);
+      if (progress != Progress::kPass) return progress;
+    }
+    if (link == 0) break;
+    if (buckets == kChainMax) return Refuse(DirectRefusal::kLongChain, attempt);
+    const std::byte* const next = map_.At(link * sizeof(Bucket), sizeof(Bucket));
+    if (next == nullptr) return Miss(link * sizeof(Bucket), attempt);
+    at = reinterpret_cast<const Bucket*>(next);
+    link = bucket::Link(racing::Acquire(at->header));
+  }
+
+  racing::AcquireFence();
+  TIDEPOOL_STEP(9);
+  if (racing::Acquire(home->header) != header) return Progress::kAgain;
+  TIDEPOOL_STEP(9);
+  if (racing::Acquire(attempt.partition.root_->word) != attempt.guard) return Progress::kAgain;
+  attempt.read.outcome = DirectRead::Outcome::kNotFound;
+  return Progress::kDone;
+}
+
+// (5) to (9) of one slot. kPass: it is another key's.
+DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::uint64_t& slot,
+                                          Attempt& attempt) const {
+  const DirectPartition& partition = attempt.partition;
+  const std::uint64_t location = storage::SlotLocation(slot_word);
+  const SegmentEntry* const segment = SegmentOf(partition, location);
+  if (segment == nullptr) return Progress::kAgain;
+  TIDEPOOL_STEP(5);
+  const std::uint64_t segment_word = racing::Acquire(segment->word);
+  const std::uint64_t frame = racing::Relaxed(segment->frame);
+  TIDEPOOL_STEP(5);
+  if (racing::Acquire(slot) != slot_word) return Progress::kAgain;
+  if ((segment_word & storage::kSegmentResident) == 0) {
+    return Refuse(DirectRefusal::kNotResident, attempt);
+  }
+
+  const std::uint64_t segment_bytes = 1ull << partition.view_.block_shift;
+  const std::uint64_t offset = location * storage::kRecordAlign & (segment_bytes - 1);
+  if (frame % segment_bytes != 0 || segment_bytes - offset < sizeof(RecordHeader)) {
+    return Progress::kAgain;
+  }
+  const std::byte* const base = map_.At(frame, segment_bytes);
+  if (base == nullptr) return Miss(frame, attempt);
+  const std::byte* const at = base + offset;
+  const RecordHeader& record = *reinterpret_cast<const RecordHeader*>(at);
+  const std::uint64_t room = segment_bytes - offset;
+
+  TIDEPOOL_STEP(6);
+  const std::uint32_t sequence = racing::Acquire(record.sequence);
+  if (sequence % 2 != 0) return Progress::kAgain;
+  const std::uint64_t lengths = racing::RelaxedAt(at + kLengthsAt);
+  const auto value_bytes = static_cast<std::uint32_t>(lengths);
+  const auto key_bytes = static_cast<std::uint16_t>(lengths >> 32);
+  const auto type = static_cast<RecordType>(lengths >> 48 & 0xff);
+  const auto flags = static_cast<std::uint8_t>(lengths >> 56);
+  const bool is_large = type == RecordType::kPutExtent;
+  if (type != RecordType::kPut && !is_large) return Progress::kAgain;
+  const std::uint64_t stored_bytes = is_large ? 0 : value_bytes;
+  if (storage::RecordBytes(key_bytes, stored_bytes, flags) > room) return Progress::kAgain;
+
+  const bool is_its =
+      key_bytes == attempt.key.size() && racing::Equal(at + sizeof(RecordHeader), attempt.key);
+  bool is_expired = false;
+  DirectRead read;
+  if (is_its) {
+    if (is_large) return Refuse(DirectRefusal::kLargeValue, attempt);
+    TIDEPOOL_STEP(7);
+    read.outcome = DirectRead::Outcome::kFound;
+    read.value_flags = flags & storage::kCounterFlags;
+    read.value_bytes = value_bytes;
+    read.version = racing::RelaxedAt(at + offsetof(RecordHeader, lsn));
+    TIDEPOOL_STEP(7);
+    if (attempt.to != nullptr && attempt.to->size() < value_bytes) {
+      attempt.read.value_bytes = value_bytes;
+      return Refuse(DirectRefusal::kNoRoom, attempt);
+    }
+    if (attempt.to != nullptr) {
+      racing::Copy(at + sizeof(RecordHeader) + key_bytes, attempt.to->first(value_bytes));
+    }
+    if ((flags & storage::kRecordExpiry) != 0) {
+      is_expired = racing::RelaxedAt(at + storage::RecordBytes(key_bytes, value_bytes, 0)) <=
+                   clock_.WallMs();
+    }
+  }
+
+  // (8), (9): in this order. Otherwise a torn value passes, where the bytes were reused between the
+  // segment's word and the sequence.
+  racing::AcquireFence();
+  TIDEPOOL_STEP(9);
+  if (racing::Acquire(record.sequence) != sequence) return Progress::kAgain;
+  TIDEPOOL_STEP(9);
+  if (racing::Acquire(segment->word) != segment_word) return Progress::kAgain;
+  TIDEPOOL_STEP(9);
+  if (racing::Acquire(partition.root_->word) != attempt.guard) return Progress::kAgain;
+  if (!is_its) return Progress::kPass;
+  if (is_expired) return Refuse(DirectRefusal::kExpired, attempt);
+  attempt.read = read;
+  return Progress::kDone;
+}
+
+DirectReader::Progress DirectReader::TryFilter(Attempt& attempt) const {
+  if (const Progress begun = Begin(attempt); begun != Progress::kPass) return begun;
+  const DirectPartition& partition = attempt.partition;
+  const std::uint64_t split_blocks = partition.view_.split_blocks;
+  const std::uint64_t at = SplitBlockOf(attempt.hash, split_blocks) * kSplitBlockBytes;
+  const std::uint64_t block_bytes =
+      std::min({split_blocks * kSplitBlockBytes, std::uint64_t{limits::kFilterBlockBytes},
+                std::uint64_t{1} << partition.view_.block_shift});
+  const std::uint64_t* const entry =
+      EntryOf(racing::Acquire(partition.root_->directory), at / block_bytes);
+  if (entry == nullptr) return Progress::kAgain;
+  const std::uint64_t begin = racing::Acquire(*entry);
+  std::uint32_t absent = begin == 0 ? 1 : 0;  // Nobody has inserted anything there.
+  if (begin != 0) {
+    const std::uint64_t offset = begin + at % block_bytes;
+    const std::byte* const lanes = map_.At(offset, kSplitBlockBytes);
+    if (lanes == nullptr) return Miss(offset, attempt);
+    if (offset % sizeof(std::uint64_t) != 0) return Progress::kAgain;
+    for (int lane = 0; lane < kSplitBlockLanes; lane += 2) {
+      const std::uint64_t two =
+          racing::RelaxedAt(lanes + static_cast<std::size_t>(lane) * sizeof(std::uint32_t));
+      absent |= SplitBlockBit(attempt.hash, lane) & ~static_cast<std::uint32_t>(two);
+      absent |= SplitBlockBit(attempt.hash, lane + 1) & ~static_cast<std::uint32_t>(two >> 32);
+    }
+  }
+  racing::AcquireFence();
+  TIDEPOOL_STEP(9);
+  if (racing::Acquire(partition.root_->word) != attempt.guard) return Progress::kAgain;
+  attempt.read.outcome = absent == 0 ? DirectRead::Outcome::kFound : DirectRead::Outcome::kNotFound;
+  return Progress::kDone;
+}
+
+// All but (10).
+DirectRead DirectReader::Run(const DirectPartition& partition, Bytes key, std::uint64_t hash,
+                             MutableBytes* to, std::uint64_t* lease_ns) {
+  Attempt attempt{partition, key, hash, to, 0, 0, {}, DirectRefusal::kUnsettled};
+  if (!partition.usable()) {
+    Refuse(DirectRefusal::kBadView, attempt);
+    return attempt.read;
+  }
+  const bool is_filter = partition.view_.split_blocks != 0;
+  if ((partition.view_.flags & DirectView::kMayLeave) != 0 && !is_filter && --until_sample_ == 0) {
+    until_sample_ = kSampleEvery;
+    Refuse(DirectRefusal::kSampled, attempt);
+    return attempt.read;
+  }
+  for (int tries = 0; tries < kAttempts; ++tries) {
+    attempt.read = {};
+    const Progress progress = is_filter ? TryFilter(attempt) : Try(attempt);
+    *lease_ns = attempt.lease_ns;
+    if (progress == Progress::kDone) return attempt.read;
+  }
+  Refuse(attempt.again, attempt);
+  return attempt.read;
+}
+
+// (10)
+DirectRead DirectReader::Finish(DirectRead read, std::uint64_t lease_ns, std::uint64_t now_ns) {
+  if (read.outcome != DirectRead::Outcome::kAskOwner && lease_ns <= now_ns) {
+    read = {};
+    read.refusal = DirectRefusal::kNoLease;
+  }
+  ++counts_[static_cast<std::size_t>(read.refusal)];
+  return read;
+}
+
+DirectRead DirectReader::Get(const DirectPartition& partition, Bytes key, std::uint64_t hash,
+                             MutableBytes to) {
+  std::uint64_t lease_ns = 0;
+  const DirectRead read = Run(partition, key, hash, &to, &lease_ns);
+  TIDEPOOL_STEP(10);
+  return Finish(read, lease_ns, clock_.MonotonicNs());
+}
+
+DirectRead DirectReader::Contains(const DirectPartition& partition, Bytes key, std::uint64_t hash) {
+  std::uint64_t lease_ns = 0;
+  const DirectRead read = Run(partition, key, hash, nullptr, &lease_ns);
+  TIDEPOOL_STEP(10);
+  return Finish(read, lease_ns, clock_.MonotonicNs());
+}
+
+DirectRead DirectReader::BloomContains(const DirectPartition& partition, std::uint64_t hash) {
+  return Contains(partition, {}, hash);
+}
+
+}  // namespace tidepool::internal
