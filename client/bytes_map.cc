@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/calls.h"
+#include "client/direct_calls.h"
 #include "client/range_calls.h"
 
 namespace tidepool {
@@ -209,6 +210,7 @@ Result<bool> TakeInserted(CallRef call) {
 }  // namespace internal
 
 Result<Value> BytesMap::Get(std::string_view key, const CallOptions& options) const {
+  if (auto read = internal::ReadDirectly(*space_.space(), key, options)) return *std::move(read);
   return internal::TakeValue(Sync(space_, Spec(Opcode::kGet, key, options)));
 }
 Future<Value> BytesMap::GetAsync(std::string_view key, const CallOptions& options) const {
@@ -255,6 +257,7 @@ Future<Version> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions&
 }
 
 Result<bool> BytesMap::Contains(std::string_view key, const CallOptions& options) const {
+  if (auto found = internal::FindDirectly(*space_.space(), key, options)) return *found;
   return internal::TakeFound(Sync(space_, Spec(Opcode::kContains, key, options)));
 }
 Future<bool> BytesMap::ContainsAsync(std::string_view key, const CallOptions& options) const {

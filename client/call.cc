@@ -201,6 +201,11 @@ void Call::Refuse(Operation* operation, Status why) {
   SetFailure(*operation, std::move(why));
 }
 
+Status NoSuchKey(std::string_view space_name) {
+  return Status(StatusCode::kNotFound,
+                "no such key in namespace '" + std::string(space_name) + "'");
+}
+
 Status Call::StatusOf(const Operation& operation) const {
   if (operation.code == StatusCode::kOk) return {};
   const auto found = failures_.find(IndexOf(operation));
@@ -208,7 +213,7 @@ Status Call::StatusOf(const Operation& operation) const {
   const std::string where = " '" + std::string(space_name) + "'";
   switch (operation.code) {
     case StatusCode::kNotFound:
-      return Status(operation.code, "no such key in namespace" + where);
+      return NoSuchKey(space_name);
     case StatusCode::kAlreadyExists:
       return Status(operation.code, "the key exists already in namespace" + where);
     case StatusCode::kFailedPrecondition:

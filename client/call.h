@@ -134,6 +134,9 @@ struct Operation {
   }
 };
 
+// How a look-up says that there is nothing.
+Status NoSuchKey(std::string_view space_name);
+
 // Reference-counted: one reference of the handle (CallRef), one of the engine while it is under
 // way. Fields are guarded by the client's lock until done(), and belong to the handle afterwards.
 class Call {

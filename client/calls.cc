@@ -1,5 +1,7 @@
 #include "client/calls.h"
 
+#include "client/direct_calls.h"
+
 #include <string>
 
 #include "proto/base/limits.h"
@@ -223,6 +225,7 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
       local.Answer(space, keys[i], call, &operations[i], mode == Mode::kSync ? &timeout : nullptr);
     }
   }
+  if (opcode == wire::Opcode::kGet) ReadManyDirectly(space, keys, options, call);
   CallRef started = StartCall(space, call, mode, timeout, bytes);
   note_writes();
   return started;

@@ -319,8 +319,11 @@ DirectRead DirectReader::Run(const DirectPartition& partition, Bytes key, std::u
 }
 
 // (10)
-DirectRead DirectReader::Finish(DirectRead read, std::uint64_t lease_ns, std::uint64_t now_ns) {
-  if (read.outcome != DirectRead::Outcome::kAskOwner && lease_ns <= now_ns) {
+DirectRead DirectReader::Finish(const DirectPartition& partition, DirectRead read,
+                                std::uint64_t lease_ns, std::uint64_t now_ns) {
+  if (read.outcome != DirectRead::Outcome::kAskOwner &&
+      (lease_ns <= now_ns ||
+       (racing::Acquire(partition.core_->life[0]) & storage::kOwnerDied) != 0)) {
     read = {};
     read.refusal = DirectRefusal::kNoLease;
   }
@@ -333,14 +336,14 @@ DirectRead DirectReader::Get(const DirectPartition& partition, Bytes key, std::u
   std::uint64_t lease_ns = 0;
   const DirectRead read = Run(partition, key, hash, &to, &lease_ns);
   TIDEPOOL_STEP(10);
-  return Finish(read, lease_ns, clock_.MonotonicNs());
+  return Finish(partition, read, lease_ns, clock_.MonotonicNs());
 }
 
 DirectRead DirectReader::Contains(const DirectPartition& partition, Bytes key, std::uint64_t hash) {
   std::uint64_t lease_ns = 0;
   const DirectRead read = Run(partition, key, hash, nullptr, &lease_ns);
   TIDEPOOL_STEP(10);
-  return Finish(read, lease_ns, clock_.MonotonicNs());
+  return Finish(partition, read, lease_ns, clock_.MonotonicNs());
 }
 
 DirectRead DirectReader::BloomContains(const DirectPartition& partition, std::uint64_t hash) {

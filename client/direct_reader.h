@@ -126,7 +126,8 @@ class DirectReader {
                                          std::uint64_t location) const;
   const storage::Bucket* PrefetchBucket(const Item& item) const;
   void PrefetchRecord(const Item& item, const storage::Bucket* home) const;
-  DirectRead Finish(DirectRead read, std::uint64_t lease_ns, std::uint64_t now_ns);
+  DirectRead Finish(const DirectPartition& partition, DirectRead read, std::uint64_t lease_ns,
+                    std::uint64_t now_ns);
 
   const ArenaMap& map_;
   const Clock& clock_;

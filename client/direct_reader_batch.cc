@@ -54,7 +54,7 @@ void DirectReader::MultiGet(std::span<Item> items) {
     TIDEPOOL_STEP(10);
     const std::uint64_t now_ns = clock_.MonotonicNs();
     for (std::size_t i = 0; i < stage.size(); ++i) {
-      stage[i].read = Finish(stage[i].read, leases[i], now_ns);
+      stage[i].read = Finish(*stage[i].partition, stage[i].read, leases[i], now_ns);
     }
   }
 }

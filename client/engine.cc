@@ -1,6 +1,8 @@
 // Calls begin and end here.
 #include "client/engine.h"
 
+#include "client/direct_space.h"
+
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -143,6 +145,7 @@ void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) 
     if (operation.state == Operation::State::kEnded) continue;
     operation.sequence = ++sequence_;
     stats_.operations += operation.count();
+    NoteUnanswered(operation, true);
     PartitionQueue* queue = operation.queue;
     if (queue->space->ranges != nullptr) {
       EnqueueByRange(&operation, packed_by);
@@ -232,6 +235,7 @@ void Engine::End(Operation* operation, StatusCode code) {
     return EndPiece(operation);
   operation->state = Operation::State::kEnded;
   operation->code = code;
+  NoteUnanswered(*operation, false);
   stats_.operations_done += operation->count();
   if (code == StatusCode::kUnknown) stats_.operations_unknown += operation->count();
   Call* call = operation->call;
@@ -383,7 +387,11 @@ void Engine::OnPeerLost(transport::Endpoint* endpoint, const Status& why) {
 
 ClientStats Engine::Stats() const {
   const Lock lock(*this);
-  return stats_;
+  ClientStats stats = stats_;
+  for (const auto& [id, space] : spaces_[static_cast<std::size_t>(Traffic::kPrompt)]) {
+    if (space->direct != nullptr) stats.direct_reads += space->direct->reads();
+  }
+  return stats;
 }
 
 placement::PlacementMapPtr Engine::map() const {

@@ -23,6 +23,7 @@
 #include "client/core_link.h"
 #include "client/node_session.h"
 #include "client/partition_queue.h"
+#include "client/unanswered_keys.h"
 #include "proto/base/clock.h"
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
@@ -101,6 +102,14 @@ class Engine final : public transport::Receiver {
   // Ends everything and says good-bye to the daemons.
   void Close();
 
+  // Reads without the owners (engine_direct.cc). --------------------------------------------------
+
+  // The keys of this client's own operations under way.
+  const UnansweredKeys& unanswered() const { return unanswered_; }
+  // Asks the partition's owner for a view, if it is on this node, and its daemon for memory.
+  void AskToShow(SpaceState* space, std::uint32_t partition);
+  void AskForMemory(const SpaceState& space, std::uint32_t partition, std::uint64_t offset);
+
   // The map. -------------------------------------------------------------------------------------
 
   // Fetches what changed until the map's epoch is at least `at_least`.
@@ -168,6 +177,7 @@ class Engine final : public transport::Receiver {
   // transport::Receiver
   void OnFrame(Bytes frame) override;
   void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
+  void OnNodeMemory(transport::Endpoint* endpoint, const transport::NodeMemory& memory) override;
 
  private:
   // Unlocks and locks; lets others in while a leader spins.
@@ -226,6 +236,11 @@ class Engine final : public transport::Receiver {
   const placement::Node* FindAggregatorNode() const;
   void Drop(SpaceState* space);
   void PlaceQueue(PartitionQueue* queue, CoreLink* link);
+
+  // engine_direct.cc
+  void NoteUnanswered(const Operation& operation, bool begins);
+  void OnShown(SpaceState* space, std::uint32_t partition,
+               const std::shared_ptr<MappedArenas>& asked_of, const CallRef& answer);
 
   // engine_ranges.cc
   PartitionQueue* RouteOf(const Operation& operation);
@@ -316,6 +331,7 @@ class Engine final : public transport::Receiver {
   Epoch map_at_least_;
   std::uint64_t map_not_before_ns_ = 0;
   std::uint64_t next_duty_ns_ = ~0ull;
+  UnansweredKeys unanswered_;
   std::uint64_t attaches_ = 0;  // Begun, to any node.
   bool down_waiting_ = false;   // Operations wait in queues whose node is down.
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/direct_space.h"
 #include "client/engine.h"
 #include "proto/base/check.h"
 
@@ -305,6 +306,10 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   for (std::uint32_t i = 0; i < space->queues.size(); ++i) {
     space->queues[i].id = PartitionId(id, i);
     space->queues[i].space = space.get();
+  }
+  const bool shown = found->kind == placement::Kind::kHash;
+  if (shown && traffic == Traffic::kPrompt) {
+    space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_);
   }
   UpdateSpace(space.get());
   return space.get();

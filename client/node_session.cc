@@ -91,6 +91,7 @@ void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
     if (link != nullptr) link->Disconnect();
   }
   const bool resumed = reply.resumed && reply.session == id_;
+  if (reply.incarnation != incarnation_) arenas = nullptr;
   id_ = reply.session;
   connection_ = reply.connection;
   incarnation_ = reply.incarnation;

@@ -17,6 +17,7 @@
 namespace tidepool::internal {
 
 class Engine;
+class MappedArenas;
 
 // Guarded by the client's lock. Lives as long as the client.
 //
@@ -62,6 +63,10 @@ class NodeSession {
   void OnAttachFailed(const Status& why, std::uint64_t now_ns);
   // Says good-bye to the daemon's cores, which forget the session.
   void Detach();
+
+  // The daemon's memory, if it is on this node and has shown some. Null from the moment that it is
+  // known to be another one: what it has shown before is good for nothing then.
+  std::shared_ptr<MappedArenas> arenas;
 
   // The engine's bookkeeping of attaches to make.
   bool attach_wanted = false;

@@ -1,11 +1,16 @@
 #include "client/partition_queue.h"
 
+#include "client/direct_space.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
+
+SpaceState::SpaceState() = default;
+SpaceState::~SpaceState() = default;
 
 void OperationList::PushBack(Operation* operation) {
   TP_DCHECK(tail_ == nullptr || tail_->sequence < operation->sequence);

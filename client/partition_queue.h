@@ -16,6 +16,7 @@
 namespace tidepool::internal {
 
 class CoreLink;
+class DirectSpace;
 struct SpaceState;
 
 // Operations in the order of their sequence numbers, linked through themselves. Guarded by the
@@ -132,6 +133,8 @@ inline constexpr std::size_t kTraffics = 3;
 // What a client knows about one namespace, and its operations of one sort of traffic. Lives as long
 // as the client, so operations may point at it.
 struct SpaceState {
+  SpaceState();
+  ~SpaceState();
   NamespaceId id;
   Traffic traffic = Traffic::kPrompt;
   std::string name;
@@ -142,6 +145,8 @@ struct SpaceState {
   std::uint32_t value_bytes_expected = 256;
   // Index = partition. kForwarded: of an ordered namespace only the first, which has all keys.
   QueueTable queues;
+  // What is read without the owners; null: nothing. Of prompt traffic only.
+  std::unique_ptr<DirectSpace> direct;
   // Of kind ordered, unless forwarded, from the newest map; guarded by the client's lock.
   std::shared_ptr<const placement::Ranges> ranges;
 

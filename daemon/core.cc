@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <future>
 #include <iterator>
 #include <utility>
@@ -36,6 +37,23 @@ transport::SpinPolicy::Mode ModeOf(WaitPolicy policy) {
   }
   return transport::SpinPolicy::Mode::kAuto;
 }
+
+// What clients of this node may read.
+class ArenaSource final : public transport::NodeMemorySource {
+ public:
+  explicit ArenaSource(const storage::ArenaPool& pool) : pool_(pool) {}
+  bool Find(std::uint64_t offset, transport::NodeMemory* memory) const override {
+    const storage::ArenaPool::Shown shown = pool_.Show(offset);
+    if (shown.descriptor < 0) return false;
+    const auto block_shift = static_cast<std::uint32_t>(std::countr_zero(pool_.block_bytes()));
+    *memory = {shown.descriptor,    shown.begin,         shown.bytes,
+               shown.touched_bytes, pool_.range_bytes(), block_shift};
+    return true;
+  }
+
+ private:
+  const storage::ArenaPool& pool_;
+};
 
 void PinToCpu(int cpu) {
   cpu_set_t set;
@@ -83,6 +101,8 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   auto store = storage::CoreStore::Create(store_options, pool, &clock_);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
+  life_ = std::make_unique<LifeSign>(store_->life_words());
+  memory_ = std::make_unique<ArenaSource>(*pool);
   heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
   dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_);
   dispatcher_->set_functions(options_.functions);
@@ -90,6 +110,7 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);
+  worker_->ShareMemory(memory_.get());
   worker_address_ = worker_->Address();
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_fd_ < 0) {
@@ -126,6 +147,8 @@ void Core::Close() {
   if (dispatcher_ != nullptr) dispatcher_->Stop();
   worker_.reset();
   dispatcher_.reset();
+  if (store_ != nullptr) store_->EndLease();
+  life_.reset();
   store_.reset();
 }
 
@@ -138,12 +161,23 @@ unsigned Core::PollOnce() {
   const std::uint64_t now_ns = clock_.MonotonicNs();
   if (now_ns >= next_timer_ns_) {
     next_timer_ns_ = now_ns + kTimerNs;
+    ShowLease(now_ns);
     dispatcher_->OnTimer(now_ns);
   }
   if (dispatcher_->range_moves().active()) [[unlikely]]
     events += MoveRanges(now_ns, events);
   if (WorkInBackground(now_ns, events)) ++events;
   return events;
+}
+
+// To direct readers: what the core itself goes by.
+void Core::ShowLease(std::uint64_t now_ns) {
+  const std::uint64_t until_ns = lease_.until_ns();
+  if (until_ns == store_->shown_lease_ns()) return;
+  if (until_ns <= now_ns) return store_->EndLease();
+  store_->ShowLease(until_ns, now_ns, [](const storage::Partition& partition) {
+    return partition.Serves(partition.term());
+  });
 }
 
 // Beside traffic a fifth of the core, and all that it needs while clients wait for its end.

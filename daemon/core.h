@@ -11,6 +11,7 @@
 
 #include "daemon/core_group.h"
 #include "daemon/dispatcher.h"
+#include "daemon/life_sign.h"
 #include "daemon/mailbox.h"
 #include "proto/transport/spin_policy.h"
 #include "proto/transport/transport.h"
@@ -64,6 +65,7 @@ class Core {
   unsigned PollOnce();
   unsigned MoveRanges(std::uint64_t now_ns, unsigned events);
   bool WorkInBackground(std::uint64_t now_ns, unsigned events);
+  void ShowLease(std::uint64_t now_ns);
   void Sleep();
 
   const CoreOptions options_;
@@ -71,6 +73,8 @@ class Core {
   const Clock& clock_;
   Mailbox mailbox_;
   std::unique_ptr<storage::CoreStore> store_;
+  std::unique_ptr<LifeSign> life_;
+  std::unique_ptr<transport::NodeMemorySource> memory_;
   std::unique_ptr<HeapCover> heap_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<transport::Worker> worker_;

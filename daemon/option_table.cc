@@ -102,7 +102,7 @@ constexpr Planned kPlanned[] = {
     {"tls-ca", "run on loopback, or with --insecure on a trusted network"},
     {"auth", "the job token is always required"},
     {"ucx-connect", "endpoints are made from worker addresses"},
-    {"direct-read-limit", "clients on the node use the network's path"},
+    {"direct-read-limit", "it is the client's: ConnectOptions::direct_read_bytes_max"},
     {"store", "the coordinator keeps its state in a file below --data-dir"},
 };
 

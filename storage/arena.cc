@@ -280,13 +280,15 @@ std::uint64_t ArenaPool::BlocksAvailable() const {
   return available_.load(std::memory_order_relaxed);
 }
 
-int ArenaPool::PublishedDescriptor(std::uint64_t node_offset) const {
+ArenaPool::Shown ArenaPool::Show(std::uint64_t node_offset) const {
   const std::lock_guard lock(mutex_);
   for (const Arena& arena : arenas_) {
-    if (node_offset < arena.begin || node_offset - arena.begin >= arena.bytes) continue;
-    return arena.touched == arena.bytes ? arena.descriptor : -1;
+    const bool holds = node_offset >= arena.begin && node_offset - arena.begin < arena.bytes;
+    if (holds || node_offset == 0) {
+      return {arena.descriptor, arena.begin, arena.bytes, arena.touched};
+    }
   }
-  return -1;
+  return {};
 }
 
 }  // namespace tidepool::storage

@@ -80,9 +80,18 @@ class ArenaPool {
   // Blocks that an ordinary allocation can still get. A relaxed read: no lock.
   std::uint64_t BlocksAvailable() const;
 
-  // The descriptor of the arena that holds `node_offset`, or -1 while it is not fully allocated: a
-  // client that touched a hole would allocate it for good. The pool keeps ownership.
-  int PublishedDescriptor(std::uint64_t node_offset) const;
+  // The arena that holds `node_offset` (0: any), for processes that may read it. A reader touches
+  // only what is backed by pages: to touch a hole would allocate it for good. The pool keeps
+  // ownership.
+  struct Shown {
+    int descriptor = -1;  // -1: there is no such arena.
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t touched_bytes = 0;  // From `begin` on.
+  };
+  Shown Show(std::uint64_t node_offset) const;
+  // Node offsets are below.
+  std::uint64_t range_bytes() const { return reserved_bytes_; }
 
  private:
   struct Arena {

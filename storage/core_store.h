@@ -219,6 +219,8 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   // stopped between would open what has become another's meanwhile.
   void ShowLease(std::uint64_t until_ns, std::uint64_t now_ns,
                  absl::FunctionRef<bool(const Partition&)> is_granted);
+  // Where the core's thread shows that it lives: SharedRoot::life.
+  std::uint64_t* life_words() { return root_->life; }
   // The core serves nothing any more. Until ShowLease.
   void EndLease();
   // Monotonic ns; 0: none.

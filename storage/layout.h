@@ -344,16 +344,22 @@ constexpr std::uint64_t Split(std::uint64_t word) { return word >> kLevelBits; }
 
 // One per core and one per partition, in an arena. A partition's may serve another one later.
 struct alignas(64) SharedRoot {
-  static constexpr std::size_t kEntries = 28;
+  static constexpr std::size_t kEntries = 23;
 
   std::uint64_t word;    // Of a core: its lease, monotonic ns, 0: none. Of a partition: its guard.
   std::uint64_t growth;  // Of an index; see namespace growth.
   std::uint64_t directory;  // Of a core: pages of its segment table. Of a partition: pieces of its
                             // index, or blocks of its filter. 0: not shown.
-  std::uint64_t reserved;
   std::uint64_t entries[kEntries];  // Where the directory is while there are no more.
+  // Of a core: a robust mutex that its thread holds for life, in whose first word the kernel sets
+  // kOwnerDied when the thread ends without having let go, before the process's locks on files go:
+  // so before another one can come in its place. Readers of a killed process's memory would else go
+  // on until its lease ends. 0 where nobody holds one.
+  std::uint64_t life[5];
+  std::uint64_t reserved;
 };
 static_assert(sizeof(SharedRoot) == 256);
+inline constexpr std::uint64_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED.
 
 // ---- Guard words: one per partition, [opening:40 | batches:23 | busy:1]. Changed for good before
 // a move, drop or close. An opening is a number that each guard gets when it begins to serve under

@@ -179,6 +179,12 @@ Status NodeWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   return endpoint->way_->Send(endpoint->by_, std::move(buffer));
 }
 
+Status NodeWorker::AskForMemory(Endpoint* which, std::uint64_t offset) {
+  auto* const endpoint = static_cast<NodeEndpoint*>(which);
+  if (endpoint->way_ == nullptr) return Worker::AskForMemory(which, offset);
+  return endpoint->way_->AskForMemory(endpoint->by_, offset);
+}
+
 void NodeWorker::OnPeerLost(Endpoint* by, const Status& why) {
   auto* const endpoint = static_cast<NodeEndpoint*>(by->user);
   if (endpoint == nullptr) return;

@@ -48,6 +48,10 @@ class NodeWorker final : public Worker, private Receiver {
   int event_fd() const override { return ucx_->event_fd(); }
   bool Arm() override;
   void Wake() override { ucx_->Wake(); }
+  void ShareMemory(const NodeMemorySource* source) override {
+    if (ring_ != nullptr) ring_->ShareMemory(source);
+  }
+  Status AskForMemory(Endpoint* endpoint, std::uint64_t offset) override;
   std::size_t sends_in_flight() const override {
     return (ring_ == nullptr ? 0 : ring_->sends_in_flight()) + ucx_->sends_in_flight();
   }
@@ -59,6 +63,10 @@ class NodeWorker final : public Worker, private Receiver {
  private:
   void OnFrame(Bytes frame) override { receiver_->OnFrame(frame); }
   void OnPeerLost(Endpoint* by, const Status& why) override;
+  void OnNodeMemory(Endpoint* by, const NodeMemory& memory) override {
+    if (by->user == nullptr) return;
+    receiver_->OnNodeMemory(static_cast<NodeEndpoint*>(by->user), memory);
+  }
 
   void OnArrival(const std::string& ring_address);
   Status TakeWay(NodeEndpoint* endpoint, Worker* way, std::string_view address);

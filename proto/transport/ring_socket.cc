@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 #include <utility>
 
 #include "proto/base/check.h"
@@ -29,13 +30,18 @@ constexpr std::time_t kHiddenSeconds = 60;
 // A job's ranks come all at once; those for whom there is no room go by UCX for ever.
 constexpr int kBacklog = SOMAXCONN;
 
-enum class Type : std::uint16_t { kHello = 1, kWelcome = 2 };
+enum class Type : std::uint16_t { kHello = 1, kWelcome = 2, kMemoryWish = 3, kMemory = 4 };
 
 struct Message {
   std::uint32_t magic;
   Type type;
   std::uint16_t code;  // StatusCode of a Welcome.
   std::uint64_t ring_bytes;
+  std::uint64_t begin;  // Of a wish: where.
+  std::uint64_t bytes;
+  std::uint64_t ready_bytes;
+  std::uint64_t range_bytes;
+  std::uint32_t block_shift;
   char id[kRingPeerBytes];
   char secret[kRingIdBytes];
 };
@@ -96,24 +102,32 @@ void RemoveDead(const std::string& folder) {
   closedir(open);
 }
 
-// With up to two descriptors.
-Status SendMessage(int socket, const Message& message, const std::array<int, 2>* descriptors) {
+Status SendMessage(int socket, const Message& message, std::initializer_list<int> descriptors) {
   iovec bytes{const_cast<Message*>(&message), sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &bytes;
   header.msg_iovlen = 1;
-  if (descriptors != nullptr) {
+  if (descriptors.size() != 0) {
     header.msg_control = control;
-    header.msg_controllen = sizeof control;
+    header.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
     cmsghdr* const rights = CMSG_FIRSTHDR(&header);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof *descriptors);
-    std::memcpy(CMSG_DATA(rights), descriptors->data(), sizeof *descriptors);
+    rights->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), descriptors.begin(), descriptors.size() * sizeof(int));
   }
   if (sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof message) return OkStatus();
   return Failed("cannot speak on a connection of this node");
+}
+
+// Whole blocks inside of the range.
+bool IsPlausible(const Message& memory) {
+  if (memory.block_shift < 12 || memory.block_shift > 40) return false;
+  const std::uint64_t in_block = (1ull << memory.block_shift) - 1;
+  return memory.range_bytes <= 1ull << 46 && memory.begin <= memory.range_bytes &&
+         memory.bytes <= memory.range_bytes - memory.begin && memory.ready_bytes <= memory.bytes &&
+         ((memory.begin | memory.bytes) & in_block) == 0;
 }
 
 Message MakeMessage(Type type) {
@@ -186,15 +200,31 @@ Status SendHello(int socket, const RingHello& hello) {
   Message message = MakeMessage(Type::kHello);
   std::memcpy(message.id, hello.id.data(), hello.id.size());
   std::memcpy(message.secret, hello.secret.data(), hello.secret.size());
-  return SendMessage(socket, message, nullptr);
+  return SendMessage(socket, message, {});
 }
 
 Status SendWelcome(int socket, const RingWelcome& welcome) {
   Message message = MakeMessage(Type::kWelcome);
   message.code = static_cast<std::uint16_t>(welcome.code);
   message.ring_bytes = welcome.ring_bytes;
-  const std::array<int, 2> descriptors = {welcome.rings.get(), welcome.words.get()};
-  return SendMessage(socket, message, welcome.code == StatusCode::kOk ? &descriptors : nullptr);
+  if (welcome.code != StatusCode::kOk) return SendMessage(socket, message, {});
+  return SendMessage(socket, message, {welcome.rings.get(), welcome.words.get()});
+}
+
+Status SendMemoryWish(int socket, std::uint64_t offset) {
+  Message message = MakeMessage(Type::kMemoryWish);
+  message.begin = offset;
+  return SendMessage(socket, message, {});
+}
+
+Status SendMemory(int socket, const NodeMemory& memory) {
+  Message message = MakeMessage(Type::kMemory);
+  message.begin = memory.begin;
+  message.bytes = memory.bytes;
+  message.ready_bytes = memory.ready_bytes;
+  message.range_bytes = memory.range_bytes;
+  message.block_shift = memory.block_shift;
+  return SendMessage(socket, message, {memory.descriptor});
 }
 
 RingMessage DecodeRingMessage(Bytes bytes) {
@@ -216,6 +246,17 @@ RingMessage DecodeRingMessage(Bytes bytes) {
     result.what = RingMessage::What::kWelcome;
     result.welcome.code = static_cast<StatusCode>(message.code);
     result.welcome.ring_bytes = message.ring_bytes;
+  } else if (message.type == Type::kMemoryWish) {
+    result.what = RingMessage::What::kMemoryWish;
+    result.offset = message.begin;
+  } else if (message.type == Type::kMemory && IsPlausible(message)) {
+    result.what = RingMessage::What::kMemory;
+    result.memory = {-1,
+                     message.begin,
+                     message.bytes,
+                     message.ready_bytes,
+                     message.range_bytes,
+                     message.block_shift};
   }
   return result;
 }
@@ -252,6 +293,11 @@ RingMessage ReceiveRingMessage(int socket) {
     message.welcome.rings = std::move(descriptors[0]);
     message.welcome.words = std::move(descriptors[1]);
     if (message.welcome.words.get() < 0) message.what = RingMessage::What::kBroken;
+  }
+  if (message.what == RingMessage::What::kMemory) {
+    message.memory_descriptor = std::move(descriptors[0]);
+    message.memory.descriptor = message.memory_descriptor.get();
+    if (message.memory.descriptor < 0) message.what = RingMessage::What::kBroken;
   }
   return message;
 }

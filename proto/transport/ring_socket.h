@@ -4,7 +4,9 @@
 //   connecting side                          accepting side (one socket per core)
 //   Hello {id, secret}          ->           checks user, secret and memory
 //                               <-           Welcome {ring bytes} + rings + words; or why not
-//   then one byte whenever the other one sleeps; the end of the socket is the end of the peer
+//   which memory? {offset}      ->
+//                               <-           Memory {where} + its descriptor
+//   and one byte whenever the other one sleeps; the end of the socket is the end of the peer
 #pragma once
 
 #include <cstddef>
@@ -15,6 +17,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/result.h"
 #include "proto/transport/ring_memory.h"
+#include "proto/transport/transport.h"
 
 namespace tidepool::transport {
 
@@ -52,12 +55,28 @@ Result<OwnedFd> AcceptRings(int listener);
 Status SendHello(int socket, const RingHello& hello);
 Status SendWelcome(int socket, const RingWelcome& welcome);
 
+// The piece that holds `offset` is asked for, and given; `memory.descriptor` is sent along.
+Status SendMemoryWish(int socket, std::uint64_t offset);
+Status SendMemory(int socket, const NodeMemory& memory);
+
 // One message, if there is one.
 struct RingMessage {
-  enum class What : std::uint8_t { kNothing, kBell, kHello, kWelcome, kEnd, kBroken };
+  enum class What : std::uint8_t {
+    kNothing,
+    kBell,
+    kHello,
+    kWelcome,
+    kMemoryWish,
+    kMemory,
+    kEnd,
+    kBroken
+  };
   What what = What::kNothing;
   RingHello hello;
   RingWelcome welcome;
+  std::uint64_t offset = 0;  // Of a wish.
+  NodeMemory memory;         // Its descriptor is memory_descriptor's.
+  OwnedFd memory_descriptor;
 };
 RingMessage ReceiveRingMessage(int socket);
 // Total: any bytes.

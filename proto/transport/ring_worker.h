@@ -68,6 +68,8 @@ class RingWorker final : public Worker {
   int event_fd() const override { return events_.get(); }
   bool Arm() override;
   void Wake() override;
+  void ShareMemory(const NodeMemorySource* source) override { memory_source_ = source; }
+  Status AskForMemory(Endpoint* endpoint, std::uint64_t offset) override;
   std::size_t sends_in_flight() const override { return queued_; }
   std::string Describe(Endpoint* endpoint) const override;
 
@@ -109,6 +111,7 @@ class RingWorker final : public Worker {
   void OnSocket(RingEndpoint* endpoint);
   void OnHello(RingEndpoint* endpoint, const RingHello& hello);
   void OnWelcome(RingEndpoint* endpoint, RingWelcome welcome);
+  void OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset);
   std::uint64_t RingBytesLeft() const;
 
   const RingSettings settings_;
@@ -126,6 +129,7 @@ class RingWorker final : public Worker {
   std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Of accepted ones, by id and tag.
   std::vector<RingEndpoint*> backlog_;
   std::unique_ptr<std::byte[]> frame_;  // A peer that has connected can still write to its ring.
+  const NodeMemorySource* memory_source_ = nullptr;
   std::uint64_t memory_bytes_ = 0;
   std::size_t queued_ = 0;    // Frames in all queues.
   std::size_t greeting_ = 0;  // Endpoints that wait for a word.

@@ -89,6 +89,10 @@ void RingWorker::OnSocket(RingEndpoint* endpoint) {
       OnHello(endpoint, message.hello);
     } else if (message.what == What::kWelcome && !endpoint->accepted_ && greets) {
       OnWelcome(endpoint, std::move(message.welcome));
+    } else if (message.what == What::kMemoryWish && endpoint->accepted_ && !greets) {
+      OnMemoryWish(endpoint, message.offset);
+    } else if (message.what == What::kMemory && !endpoint->accepted_ && !greets) {
+      if (receiver_ != nullptr) receiver_->OnNodeMemory(endpoint, message.memory);
     } else if (message.what == What::kEnd) {
       // What it had sent before counts.
       if (endpoint->state_ == RingEndpoint::State::kOpen) Receive(endpoint, kFramesAtEndMax);
@@ -139,6 +143,22 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello) {
   endpoint->state_ = RingEndpoint::State::kOpen;
   --greeting_;
   if (on_arrival_) on_arrival_(PeerAddress(hello.id));
+}
+
+void RingWorker::OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset) {
+  NodeMemory memory;
+  if (memory_source_ == nullptr || !memory_source_->Find(offset, &memory)) return;
+  // One that does not read what it has asked for does without.
+  (void)SendMemory(endpoint->socket_.get(), memory);
+}
+
+Status RingWorker::AskForMemory(Endpoint* which, std::uint64_t offset) {
+  OwnerCheck::Scope scope(owner_);
+  auto* const endpoint = static_cast<RingEndpoint*>(which);
+  if (endpoint->state_ != RingEndpoint::State::kOpen) {
+    return Status(StatusCode::kUnavailable, "the peer on this node is not there");
+  }
+  return SendMemoryWish(endpoint->socket_.get(), offset);
 }
 
 void RingWorker::OnWelcome(RingEndpoint* endpoint, RingWelcome welcome) {

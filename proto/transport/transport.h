@@ -101,6 +101,25 @@ class Endpoint {
   void* user = nullptr;
 };
 
+// A piece of memory that a process shows to others of its node, which can only read it. All pieces
+// lie in one range of offsets.
+struct NodeMemory {
+  int descriptor = -1;  // The shower's, or the reader's own copy until the return.
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;        // Of the whole piece: never changes.
+  std::uint64_t ready_bytes = 0;  // From `begin` on; only these may be touched. Grows.
+  std::uint64_t range_bytes = 0;  // Offsets are below.
+  std::uint32_t block_shift = 0;  // Pieces begin and end at multiples of so many bits.
+};
+
+// Who has such memory. Called on the worker's thread.
+class NodeMemorySource {
+ public:
+  virtual ~NodeMemorySource() = default;
+  // The piece that holds `offset`. False: none, or not yet.
+  virtual bool Find(std::uint64_t offset, NodeMemory* memory) const = 0;
+};
+
 // What happens to a worker's owner. Called inside Progress(), on the owner's thread; may send and
 // may Close endpoints, may not call Progress().
 class Receiver {
@@ -111,6 +130,8 @@ class Receiver {
   virtual void OnFrame(Bytes frame) = 0;
   // Once per endpoint, when the peer is lost. The endpoint stays valid until it is closed.
   virtual void OnPeerLost(Endpoint* endpoint, const Status& why) = 0;
+  // The peer's memory that AskForMemory asked for.
+  virtual void OnNodeMemory(Endpoint*, const NodeMemory&) {}
 };
 
 // One thread's end of the network. Every method but Wake is for the owner's thread only.
@@ -141,6 +162,14 @@ class Worker {
   // back-pressure here: credits above bound what is outstanding.
   // Errors: kUnavailable (peer lost; the frame is dropped).
   virtual Status Send(Endpoint* endpoint, FrameBufferPtr buffer) = 0;
+
+  // Peers on this node that ask for memory get it from here, which must outlive the worker.
+  virtual void ShareMemory(const NodeMemorySource*) {}
+  // Asks for the piece of the peer's memory that holds `offset`; OnNodeMemory brings it, if there
+  // is one. Errors: kUnimplemented (the peer is not reached so that it could), kUnavailable.
+  virtual Status AskForMemory(Endpoint*, std::uint64_t) {
+    return Status(StatusCode::kUnimplemented, "this transport shows no memory");
+  }
 
   // Handles what has arrived and completed. Returns the number of events, 0 when there was nothing.
   virtual unsigned Progress() = 0;

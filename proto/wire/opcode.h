@@ -41,6 +41,9 @@ enum class Opcode : std::uint8_t {
   kPrefilterDescribe = 19,  // What the partition's prefilter is and holds, see prefilter_ops.h.
   kPrefilterRead = 20,      // The bytes of an absent filter from an offset on.
   // Operations on keys that share a partition, as one: see chain.h. Its key is one of theirs.
+  // Where the partition is in the memory of its node, for clients there: storage::DirectView.
+  // kNotFound: it is not shown now.
+  kShow = 22,
   kChain = 30,
   kApply = 21,  // A function of the daemon's decides what becomes of the value.
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
@@ -135,6 +138,7 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
     {Opcode::kIterate, "iterate", MaskOf(Kind::kHash), false, false,
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
+    {Opcode::kShow, "show", kRecordKinds | MaskOf(Kind::kBloom), false, false, 0, 0, false},
     {Opcode::kWait, "wait", kRecordKinds, true, false, MaskOf(Argument::kWaitMs),
      MaskOf(Argument::kVersion), false},
     {Opcode::kPrefilterDescribe, "prefilter-describe", kRecordKinds, false, false, 0, 0, false},

@@ -135,7 +135,7 @@ class Store {
     const auto address = reinterpret_cast<std::uintptr_t>(reserved_);
     base_ = static_cast<std::byte*>(reserved_) + (block - address % block) % block;
     TP_CHECK(mmap(base_ + block, bytes, PROT_READ, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-                  pool_->PublishedDescriptor(block), 0) != MAP_FAILED);
+                  pool_->Show(block).descriptor, 0) != MAP_FAILED);
     map_ = std::make_unique<internal::ArenaMap>(base_, block + bytes, std::countr_zero(block));
     map_->NoteMapped(block, bytes);
     core_->ShowLease(~0ull, 1, [](const storage::Partition&) { return true; });

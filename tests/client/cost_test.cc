@@ -129,7 +129,10 @@ class Costs {
   }
   Client Ready() {
     cluster_.WaitReady();
-    return ConnectTo(cluster_);
+    // What is read in the daemon's memory costs no message; the table is of those that come by one.
+    ConnectOptions options;
+    options.direct_read_bytes_max = 0;
+    return ConnectTo(cluster_, options);
   }
 
   const std::string counts_path_;

@@ -218,8 +218,8 @@ void ReadFromOutside(DirectHistory& history, const storage::ArenaPool& pool, uns
       mmap(nullptr, block + bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   TP_CHECK(base != MAP_FAILED);
   auto* const at = static_cast<std::byte*>(base);
-  TP_CHECK(mmap(at + block, bytes, PROT_READ, MAP_SHARED | MAP_FIXED,
-                pool.PublishedDescriptor(block), 0) != MAP_FAILED);
+  TP_CHECK(mmap(at + block, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, pool.Show(block).descriptor,
+                0) != MAP_FAILED);
   ArenaMap map(at, block + bytes, 12);
   map.NoteMapped(block, bytes);
   HistoryReader(history, map, seed).Run();

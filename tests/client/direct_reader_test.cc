@@ -318,14 +318,23 @@ TEST_CASE("ReaderCountsHowItsReadsEnd") {
 TEST_CASE("UnansweredKeyIsHeldUntilItsLastOperationIsAnswered") {
   UnansweredKeys keys;
   const std::uint64_t hash = KeyHash(AsBytes("a"));
-  REQUIRE(!keys.MayHold(hash));
+  REQUIRE(!keys.MayHold(1, hash));
   keys.Add(hash);
   keys.Add(hash);
   keys.Remove(hash);
-  REQUIRE(keys.MayHold(hash));
-  REQUIRE(!keys.MayHold(KeyHash(AsBytes("b"))));
+  REQUIRE(keys.MayHold(1, hash));
+  REQUIRE(!keys.MayHold(1, KeyHash(AsBytes("b"))));
   keys.Remove(hash);
-  REQUIRE(!keys.MayHold(hash));
+  REQUIRE(!keys.MayHold(1, hash));
+}
+
+TEST_CASE("WhatHasNoKeyKeepsAllOfItsNamespaceAway") {
+  UnansweredKeys keys;
+  keys.AddUnnamed(7);
+  REQUIRE(keys.MayHold(7, KeyHash(AsBytes("a"))));
+  REQUIRE(!keys.MayHold(8, KeyHash(AsBytes("a"))));
+  keys.RemoveUnnamed(7);
+  REQUIRE(!keys.MayHold(7, KeyHash(AsBytes("a"))));
 }
 
 }  // namespace

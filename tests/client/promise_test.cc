@@ -311,7 +311,9 @@ TEST_CASE("OnePopMayPromiseForItself", "[kinds]") {
 
 // No gain, and no harm, as the header says.
 TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
-  Client client = ConnectTo(Cluster());
+  ConnectOptions options;
+  options.direct_read_bytes_max = 0;  // So that reads are counted, too.
+  Client client = ConnectTo(Cluster(), options);
   const auto map = Open<BytesMap>(client, "promise.local");
   const auto queue = Open<BytesQueue>(client, "promise.pushes");
   const BytesMap local = WithPromise(map, Promise::kLocal);

@@ -94,11 +94,11 @@ TEST_CASE("OptionsThatDoNotFitAreRefused") {
 TEST_CASE("DescriptorIsPublishedOnlyWhenTheArenaIsTouched") {
   const auto pool = MakePool(8, 8);
   const std::uint64_t block = pool->Allocate(false);
-  REQUIRE(pool->PublishedDescriptor(block) == -1);
+  REQUIRE(pool->Show(block).touched_bytes < pool->Show(block).bytes);
   const Clock& clock = Clock::Real();
   while (pool->PrepareSlice(clock, clock.MonotonicNs() + 1'000'000)) {
   }
-  REQUIRE(pool->PublishedDescriptor(block) >= 0);
+  REQUIRE(pool->Show(block).touched_bytes == pool->Show(block).bytes);
   REQUIRE(pool->usage().touched_bytes == pool->usage().mapped_bytes);
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("ArenaCannotBeResizedPunchedOrMappedWritable") {
   const Clock& clock = Clock::Real();
   while (pool->PrepareSlice(clock, clock.MonotonicNs() + 1'000'000)) {
   }
-  const int descriptor = pool->PublishedDescriptor(block);
+  const int descriptor = pool->Show(block).descriptor;
   REQUIRE(ftruncate(descriptor, 0) != 0);
   REQUIRE(fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kBlock) != 0);
   REQUIRE(mmap(nullptr, kBlock, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) == MAP_FAILED);
@@ -151,7 +151,7 @@ TEST_CASE("BackgroundThreadBacksMemoryAheadOfUse") {
     for (std::uint64_t i = 0; i < options.block_bytes; i += kBlock) {
       REQUIRE(pool->base()[block + i] == std::byte(block / options.block_bytes));
     }
-    REQUIRE(pool->PublishedDescriptor(block) >= 0);
+    REQUIRE(pool->Show(block).touched_bytes == pool->Show(block).bytes);
   }
   REQUIRE(pool->usage().huge_bytes <= pool->usage().touched_bytes);
 }

@@ -59,6 +59,11 @@ struct ConnectOptions {
   std::string devices;
   WaitMode wait = WaitMode::kAuto;
   Transport transport = Transport::kAuto;
+  // What this program maps of the memory of daemons on its machine, so that it can read records
+  // there by itself (hash namespaces that are not sync): at most so much of each, in pieces of up
+  // to 256 MiB. It takes no memory but page tables, 2 MiB per GiB. 0: none, all reads are answered
+  // by the daemons.
+  std::uint64_t direct_read_bytes_max = ~std::uint64_t{0};
   // Starts one thread that makes progress when nobody waits: asynchronous operations then move on,
   // and Future::Then runs, while the program computes. Costs a thread that sleeps most of the time.
   bool background_progress = false;
@@ -95,6 +100,7 @@ struct ClientStats {
   std::uint64_t operations = 0;       // Begun.
   std::uint64_t operations_done = 0;  // Answered.
   std::uint64_t operations_unknown = 0;
+  std::uint64_t direct_reads = 0;         // Not among the operations: no daemon had a part in them.
   std::uint64_t operations_requeued = 0;  // Refused by an old owner, or read again after a restart.
   std::uint64_t frames_sent = 0;
   std::uint64_t frames_received = 0;

@@ -1,0 +1,100 @@
+#include "client/direct_calls.h"
+
+#include <array>
+#include <utility>
+
+#include "client/call.h"
+#include "client/direct_space.h"
+#include "proto/base/key_hash.h"
+#include "proto/placement/owner.h"
+
+namespace tidepool::internal {
+namespace {
+
+bool MayReadDirectly(const Space& space, const CallOptions& options) {
+  return space.state()->direct != nullptr && space.absent() == nullptr &&
+         !space.Promises(Promise::kReadOnly, options.promise) && space.engine()->Usable().ok();
+}
+
+ValueKind KindOf(std::uint8_t flags) {
+  if ((flags & storage::kRecordI64) != 0) return ValueKind::kI64;
+  return (flags & storage::kRecordF64) != 0 ? ValueKind::kF64 : ValueKind::kBytes;
+}
+
+void Grant(const Space& space, std::uint32_t partition, const DirectSpace::Wish& wish) {
+  if (wish.view) space.engine()->AskToShow(space.state(), partition);
+  if (wish.missing != 0) {
+    space.engine()->AskForMemory(*space.state(), partition, wish.missing);
+  }
+}
+
+struct Place {
+  Place(const Space& space, std::string_view key)
+      : hash(KeyHash(AsBytes(key))),
+        partition(placement::PartitionIndexOf(AsBytes(key), space.state()->queues.size())) {}
+  std::uint64_t hash;
+  std::uint32_t partition;
+};
+
+}  // namespace
+
+std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
+                                          const CallOptions& options) {
+  if (!MayReadDirectly(space, options)) return std::nullopt;
+  const Place at(space, key);
+  DirectSpace::Wish wish;
+  auto read = space.state()->direct->Get(at.partition, AsBytes(key), at.hash, &wish);
+  if (!read.has_value()) {
+    Grant(space, at.partition, wish);
+    return std::nullopt;
+  }
+  if (!read->found) return Result<Value>(NoSuchKey(space.state()->name));
+  Value value;
+  value.kind = KindOf(read->flags);
+  value.version = read->version;
+  value.bytes = std::move(read->bytes);
+  return Result<Value>(std::move(value));
+}
+
+std::optional<bool> FindDirectly(const Space& space, std::string_view key,
+                                 const CallOptions& options) {
+  if (!MayReadDirectly(space, options)) return std::nullopt;
+  const Place at(space, key);
+  DirectSpace::Wish wish;
+  const auto found = space.state()->direct->Contains(at.partition, AsBytes(key), at.hash, &wish);
+  if (!found.has_value()) Grant(space, at.partition, wish);
+  return found;
+}
+
+void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,
+                      const CallOptions& options, Call* call) {
+  if (!MayReadDirectly(space, options)) return;
+  const std::span<Operation> operations = call->operations();
+  std::array<DirectSpace::Item, DirectSpace::kItemsMax> items;
+  std::array<std::size_t, DirectSpace::kItemsMax> which;
+  std::size_t count = 0;
+  const auto take = [&](std::size_t i) {
+    Operation& operation = operations[which[i]];
+    const DirectRead& read = *items[i].read;
+    if (read.outcome == DirectRead::Outcome::kNotFound) {
+      return call->EndHere(&operation, StatusCode::kNotFound);
+    }
+    operation.result_kind = static_cast<wire::ValueKind>(KindOf(read.value_flags));
+    operation.version = Lsn(read.version);
+    call->SetResult(operation, items[i].value);
+    call->EndHere(&operation, StatusCode::kOk);
+  };
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (operations[i].state != Operation::State::kEnded) {
+      const Place at(space, keys[i]);
+      items[count] = {at.partition, AsBytes(keys[i]), at.hash, {}, {}, {}};
+      which[count++] = i;
+    }
+    if (count < items.size() && i + 1 < keys.size()) continue;
+    space.state()->direct->GetMany(std::span(items).first(count), take);
+    for (std::size_t k = 0; k < count; ++k) Grant(space, items[k].partition, items[k].wish);
+    count = 0;
+  }
+}
+
+}  // namespace tidepool::internal

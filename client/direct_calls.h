@@ -1,0 +1,27 @@
+// Look-ups of single keys that are answered without the owner, where that can be.
+//
+//   bytes_map -> [direct calls] -> direct space;  nothing: the call goes its ordinary way
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "client/call.h"
+#include "client/space.h"
+#include "proto/base/result.h"
+#include "tidepool/bytes_map.h"
+
+namespace tidepool::internal {
+
+// Nothing: the owner has to be asked. What the program keeps of a namespace itself, or has promised
+// to be kept, comes first.
+std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
+                                          const CallOptions& options);
+std::optional<bool> FindDirectly(const Space& space, std::string_view key,
+                                 const CallOptions& options);
+// Ends those gets of a batch that can be answered so; the call has one for each key.
+void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,
+                      const CallOptions& options, Call* call);
+
+}  // namespace tidepool::internal

@@ -1,0 +1,24 @@
+// A mutex in memory that other processes read, held by a core's thread for as long as it lives.
+//
+//   core -> [LifeSign] -> kernel, when the thread ends => direct readers (storage/layout.h)
+#pragma once
+
+#include <cstdint>
+
+namespace tidepool::daemon {
+
+// Made and destroyed by the thread whose life it shows. If that ends otherwise, also by SIGKILL,
+// the kernel sets storage::kOwnerDied in the first word.
+class LifeSign {
+ public:
+  // `words`: SharedRoot::life, all 0; outlives it, at the same address.
+  explicit LifeSign(std::uint64_t* words);
+  ~LifeSign();
+  LifeSign(const LifeSign&) = delete;
+  LifeSign& operator=(const LifeSign&) = delete;
+
+ private:
+  std::uint64_t* const words_;
+};
+
+}  // namespace tidepool::daemon
