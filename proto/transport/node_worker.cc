@@ -15,7 +15,7 @@ namespace tidepool::transport {
 namespace {
 
 // UCX asks the kernel in each round, which costs ten times what a look at the rings does. While it
-// has nothing, so many rounds go without it: some microseconds, of the 20 that a thread spins.
+// has nothing, so many rounds go without it: some microseconds, of the 50 that a thread spins.
 constexpr unsigned kRoundsPerUcx = 32;
 constexpr unsigned kUcxIdleRounds = 64;
 

@@ -203,7 +203,7 @@ TEST_CASE("The background thread sleeps no longer than a call that was sent at o
 }
 
 TEST_CASE("A thread whose spinning brings its answers does not sleep", "[client][progress]") {
-  // The answer comes after 16 empty rounds: far less than the 20 us that a spin may take.
+  // The answer comes after 16 empty rounds: far less than the 50 us that a spin may take.
   FakeCluster cluster({.real_time = true, .quiet_rounds = 16});
   cluster.Auto();
   const auto engine = cluster.Connect();

@@ -20,7 +20,7 @@ class Engine;
 
 // How a thread that waits for an answer spends its time.
 enum class WaitMode : std::uint8_t {
-  kAuto,   // Spins up to 20 us while that pays, then sleeps. Good everywhere.
+  kAuto,   // Spins up to 50 us while that pays, then sleeps. Good everywhere.
   kPoll,   // Spins. Only with a CPU for each waiting thread.
   kBlock,  // Sleeps at once.
 };
