@@ -11,6 +11,9 @@
 namespace tidepool::internal {
 namespace {
 
+// In a batch; larger ones are the owner's to send.
+constexpr std::size_t kValueBytesMax = 1024;
+
 bool MayReadDirectly(const Space& space, const CallOptions& options) {
   return space.state()->direct != nullptr && space.absent() == nullptr &&
          !space.Promises(Promise::kReadOnly, options.promise) && space.engine()->Usable().ok();
@@ -72,27 +75,31 @@ void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys
   const std::span<Operation> operations = call->operations();
   std::array<DirectSpace::Item, DirectSpace::kItemsMax> items;
   std::array<std::size_t, DirectSpace::kItemsMax> which;
+  std::array<std::array<std::byte, kValueBytesMax>, DirectSpace::kItemsMax> values;
   std::size_t count = 0;
-  const auto take = [&](std::size_t i) {
-    Operation& operation = operations[which[i]];
-    const DirectRead& read = *items[i].read;
+  const auto end = [&](Operation& operation, const DirectSpace::Item& item) {
+    const DirectRead& read = item.read;
+    if (read.outcome == DirectRead::Outcome::kAskOwner) return;
     if (read.outcome == DirectRead::Outcome::kNotFound) {
       return call->EndHere(&operation, StatusCode::kNotFound);
     }
     operation.result_kind = static_cast<wire::ValueKind>(KindOf(read.value_flags));
     operation.version = Lsn(read.version);
-    call->SetResult(operation, items[i].value);
+    call->SetResult(operation, Bytes(item.to).first(read.value_bytes));
     call->EndHere(&operation, StatusCode::kOk);
   };
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (operations[i].state != Operation::State::kEnded) {
       const Place at(space, keys[i]);
-      items[count] = {at.partition, AsBytes(keys[i]), at.hash, {}, {}, {}};
+      items[count] = {at.partition, AsBytes(keys[i]), at.hash, values[count], {}, {}};
       which[count++] = i;
     }
     if (count < items.size() && i + 1 < keys.size()) continue;
-    space.state()->direct->GetMany(std::span(items).first(count), take);
-    for (std::size_t k = 0; k < count; ++k) Grant(space, items[k].partition, items[k].wish);
+    space.state()->direct->GetMany(std::span(items).first(count));
+    for (std::size_t k = 0; k < count; ++k) {
+      end(operations[which[k]], items[k]);
+      Grant(space, items[k].partition, items[k].wish);
+    }
     count = 0;
   }
 }

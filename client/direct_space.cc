@@ -1,7 +1,6 @@
 #include "client/direct_space.h"
 
 #include <array>
-#include <functional>
 #include <utility>
 
 namespace tidepool::internal {
@@ -10,8 +9,9 @@ namespace {
 // Reads that go to the owner between two questions: where nothing will come of it (another node, a
 // sync namespace), one operation more in so many; where a partition has just moved, soon enough.
 constexpr std::uint32_t kReadsPerQuestion = 256;
-// The same for memory, which grows ahead of its use.
+// The same for memory, which grows ahead of its use, and for a view whose memory is on its way.
 constexpr std::uint32_t kMissesPerQuestion = 64;
+constexpr std::uint32_t kReadsUntilMemory = 16;
 // Values up to this need one copy more and no second read.
 constexpr std::size_t kStackBytes = 1024;
 
@@ -44,14 +44,16 @@ DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, Wish* w
   const MappedArenas::ReaderLease reader(*place->arenas);
   if (reader.get() == nullptr) return result;
   result = read(*reader.get(), place->partition);
-  Note(slot, place, result, wish);
+  Note(slot, place, result, reads_[reader.slot()], wish);
   return result;
 }
 
 // What a read has ended with, and what is to be asked for therefore.
-void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Wish* wish) {
+void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Counter& counter,
+                       Wish* wish) {
   if (read.outcome != DirectRead::Outcome::kAskOwner) {
-    reads_.store(reads_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    counter.value.store(counter.value.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
   } else if (read.refusal == DirectRefusal::kClosed || read.refusal == DirectRefusal::kNoLease) {
     // Without a lease the daemon may be another one by now, or has just been stopped for a while.
     slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
@@ -63,8 +65,7 @@ void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, W
   }
 }
 
-void DirectSpace::GetMany(std::span<Item> items, const std::function<void(std::size_t)>& take) {
-  std::array<std::array<std::byte, kStackBytes>, kItemsMax> values;
+void DirectSpace::GetMany(std::span<Item> items) {
   std::array<DirectReader::Item, kItemsMax> reads;
   std::array<std::size_t, kItemsMax> which;
   std::array<const Place*, kItemsMax> places;
@@ -81,7 +82,7 @@ void DirectSpace::GetMany(std::span<Item> items, const std::function<void(std::s
     }
     if (arenas == nullptr) arenas = place->arenas.get();
     if (place->arenas.get() != arenas || unanswered_.MayHold(id_.value(), item.hash)) continue;
-    reads[count] = {&place->partition, item.key, item.hash, values[count], {}};
+    reads[count] = {&place->partition, item.key, item.hash, item.to, {}};
     places[count] = place;
     which[count++] = i;
   }
@@ -91,13 +92,8 @@ void DirectSpace::GetMany(std::span<Item> items, const std::function<void(std::s
   reader.get()->MultiGet(std::span(reads).first(count));
   for (std::size_t i = 0; i < count; ++i) {
     Item& item = items[which[i]];
-    const DirectRead& read = reads[i].read;
-    Note(slots_[item.partition], places[i], read, &item.wish);
-    if (read.outcome == DirectRead::Outcome::kAskOwner) continue;
-    item.read = read;
-    const bool found = read.outcome == DirectRead::Outcome::kFound;
-    item.value = {values[i].data(), found ? read.value_bytes : 0};
-    take(which[i]);
+    item.read = reads[i].read;
+    Note(slots_[item.partition], places[i], item.read, reads_[reader.slot()], &item.wish);
   }
 }
 
@@ -143,7 +139,7 @@ DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::Dire
   auto place = std::make_unique<Place>(Place{arenas, {}});
   const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &wish.missing);
   if (refusal == DirectRefusal::kNotMapped) {
-    slots_[partition].asks_in.store(kMissesPerQuestion, std::memory_order_relaxed);
+    ExpectMemory(partition);
   } else {
     wish.missing = 0;
   }
@@ -153,8 +149,15 @@ DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::Dire
   return wish;
 }
 
-void DirectSpace::Hide(std::uint32_t partition) {
-  if (partition < partitions_) slots_[partition].place.store(nullptr, std::memory_order_relaxed);
+void DirectSpace::ExpectMemory(std::uint32_t partition) {
+  if (partition >= partitions_) return;
+  slots_[partition].asks_in.store(kReadsUntilMemory, std::memory_order_relaxed);
+}
+
+std::uint64_t DirectSpace::reads() const {
+  std::uint64_t sum = 0;
+  for (const Counter& counter : reads_) sum += counter.value.load(std::memory_order_relaxed);
+  return sum;
 }
 
 }  // namespace tidepool::internal

@@ -4,9 +4,9 @@
 //   bytes_map, calls -> [DirectSpace] -> direct reader => arenas;  else by frames
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,27 +46,28 @@ class DirectSpace {
                                  Wish* wish);
   std::optional<bool> Contains(std::uint32_t partition, Bytes key, std::uint64_t hash, Wish* wish);
 
-  // As Get of each, with their cache misses beside each other. Stays nothing where the owner has to
-  // be asked.
+  // As Get of each, with their cache misses beside each other.
   struct Item {
     std::uint32_t partition = 0;
     Bytes key;
     std::uint64_t hash = 0;
+    MutableBytes to;  // The value goes to its front; one that does not fit is the owner's.
     Wish wish;
-    std::optional<DirectRead> read;
-    Bytes value;  // In memory of the caller of GetMany, until its return.
+    DirectRead read;  // kAskOwner unless it was answered.
   };
   static constexpr std::size_t kItemsMax = DirectReader::kStage;
-  // Of at most kItemsMax items; `take` gets each that was answered.
-  void GetMany(std::span<Item> items, const std::function<void(std::size_t)>& take);
+  // Of at most kItemsMax items.
+  void GetMany(std::span<Item> items);
 
   // Needs the client's lock: a view has come, of a partition in this memory.
   Wish Show(std::uint32_t partition, const storage::DirectView& view,
             const std::shared_ptr<MappedArenas>& arenas);
-  // There is none for now.
-  void Hide(std::uint32_t partition);
+  // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
+  // for a view soon.
+  void ExpectMemory(std::uint32_t partition);
 
-  std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
+  // That were answered, of all threads.
+  std::uint64_t reads() const;
 
  private:
   struct Place {
@@ -79,7 +80,12 @@ class DirectSpace {
     std::atomic<std::uint32_t> asks_in{0};
   };
 
-  void Note(Slot& slot, const Place* place, const DirectRead& read, Wish* wish);
+  // A line for each lease's slot: one counter for all would go from core to core with each read.
+  struct alignas(64) Counter {
+    std::atomic<std::uint64_t> value{0};
+  };
+
+  void Note(Slot& slot, const Place* place, const DirectRead& read, Counter& counter, Wish* wish);
   template <typename Read>
   DirectRead Try(std::uint32_t partition, std::uint64_t hash, Wish* wish, Read&& read);
   static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again);
@@ -89,7 +95,7 @@ class DirectSpace {
   const UnansweredKeys& unanswered_;
   const std::unique_ptr<Slot[]> slots_;
   std::atomic<std::uint32_t> memory_asks_in_{0};
-  std::atomic<std::uint64_t> reads_{0};
+  std::array<Counter, MappedArenas::kSlots> reads_;
   std::vector<std::unique_ptr<Place>> places_;  // All ever made: a reader may hold on to one.
 };
 

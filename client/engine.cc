@@ -1,14 +1,13 @@
 // Calls begin and end here.
 #include "client/engine.h"
 
-#include "client/direct_space.h"
-
 #include <algorithm>
 #include <limits>
 #include <random>
 #include <utility>
 
 #include "client/connector.h"
+#include "client/direct_space.h"
 #include "client/fork_guard.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"

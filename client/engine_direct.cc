@@ -38,7 +38,7 @@ void Engine::AskToShow(SpaceState* space, std::uint32_t partition) {
     arenas = link.session().arenas;
     // The first piece has no offset of its own; any will do. An error: it is not on this node.
     if (arenas == nullptr) {
-      (void)worker_->AskForMemory(link.endpoint(), 0);
+      if (worker_->AskForMemory(link.endpoint(), 0).ok()) space->direct->ExpectMemory(partition);
       return;
     }
   }

@@ -51,8 +51,8 @@ bool MappedArenas::Add(const transport::NodeMemory& memory, std::uint64_t bytes_
   // Whole blocks: what lies behind is not backed by pages yet.
   const std::uint64_t ready = memory.ready_bytes >> block_shift_ << block_shift_;
   if (ready <= piece->second) return true;
-    // A first touch costs 2.7 us each, this 0.1 us; where the kernel is too old for it, they do.
 #ifdef MADV_POPULATE_READ
+  // A first touch costs 2.7 us each, this 0.1 us; where the kernel is too old for it, they do.
   (void)madvise(at + piece->second, ready - piece->second, MADV_POPULATE_READ);
 #endif
   map_.NoteMapped(memory.begin + piece->second, ready - piece->second);
@@ -67,6 +67,7 @@ MappedArenas::ReaderLease::ReaderLease(MappedArenas& arenas) {
     if (slot.busy.test_and_set(std::memory_order_acquire)) continue;
     busy_ = &slot.busy;
     reader_ = &slot.reader;
+    slot_ = (first + i) % kSlots;
     return;
   }
 }

@@ -30,6 +30,8 @@ class MappedArenas {
   bool Add(const transport::NodeMemory& memory, std::uint64_t bytes_max);
   std::uint64_t mapped_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
 
+  static constexpr std::size_t kSlots = 16;
+
   // A reader for one thread, for as long as the lease of it lives. None: others use them all.
   class ReaderLease {
    public:
@@ -40,10 +42,13 @@ class MappedArenas {
     ReaderLease(const ReaderLease&) = delete;
     ReaderLease& operator=(const ReaderLease&) = delete;
     DirectReader* get() const { return reader_; }
+    // Below kSlots; of the leases that live at a time each has its own.
+    std::size_t slot() const { return slot_; }
 
    private:
     std::atomic_flag* busy_ = nullptr;
     DirectReader* reader_ = nullptr;
+    std::size_t slot_ = 0;
   };
 
  private:
@@ -52,7 +57,6 @@ class MappedArenas {
     std::atomic_flag busy;
     DirectReader reader;
   };
-  static constexpr std::size_t kSlots = 16;
 
   MappedArenas(std::byte* base, const transport::NodeMemory& first, const Clock& clock);
 

@@ -261,6 +261,8 @@ std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
           entry.sleeps = at.sleeps();
           entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
           entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
+          entry.ring_bytes = at.worker().memory_bytes();
+          entry.ring_bytes_max = at.worker().memory_bytes_max();
           at.store().ForEachPartition(
               [&](storage::Partition& held) { entry.records += held.store().size(); });
           entry.used_bytes = usage.used_bytes + dispatcher.heap_bytes();

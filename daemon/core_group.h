@@ -72,6 +72,8 @@ struct CoreStats {
   std::uint64_t p50_ns = 0;  // Frame received to answer posted, since the last reset.
   std::uint64_t p99_ns = 0;
   std::uint64_t records = 0;
+  std::uint64_t ring_bytes = 0;  // Shared memory of same-node connections, and how much it may be.
+  std::uint64_t ring_bytes_max = 0;
   std::uint64_t used_bytes = 0;
   std::uint64_t live_bytes = 0;
   std::uint64_t index_bytes = 0;

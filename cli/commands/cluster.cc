@@ -132,7 +132,9 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"loops", core.loops()},
                      {"sleeps", core.sleeps()},
                      {"p50_ns", core.p50_ns()},
-                     {"p99_ns", core.p99_ns()}});
+                     {"p99_ns", core.p99_ns()},
+                     {"ring_bytes", core.ring_bytes()},
+                     {"ring_bytes_max", core.ring_bytes_max()}});
   }
   json["core_list"] = std::move(cores);
   return json;

@@ -40,6 +40,8 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_p50_ns(core.p50_ns);
     to->set_p99_ns(core.p99_ns);
     to->set_records(core.records);
+    to->set_ring_bytes(core.ring_bytes);
+    to->set_ring_bytes_max(core.ring_bytes_max);
     memory.set_limit_bytes(core.limit_bytes);  // Of the node: its cores share it.
     memory.set_used_bytes(memory.used_bytes() + core.used_bytes);
     memory.set_live_bytes(memory.live_bytes() + core.live_bytes);

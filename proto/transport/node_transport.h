@@ -34,8 +34,8 @@ std::string TagAddress(std::string_view address, std::uint64_t tag);
 
 // An address names both ways. The side that connects first chooses, and the other one answers by
 // the ring if one was made, else by UCX. What cannot be made or is refused before a frame has gone
-// through it is replaced by UCX, unseen but for Describe. Errors: as MakeUcxContext and
-// MakeRingContext.
+// through it is replaced by UCX, unseen but for Describe. Errors: as MakeUcxContext; a
+// worker's also those of the ring's sockets, if nothing but rings is wanted.
 Result<std::unique_ptr<Context>> MakeNodeContext(const NodeTransportSettings& settings);
 
 }  // namespace tidepool::transport

@@ -172,7 +172,8 @@ Status NodeWorker::ChooseWay(NodeEndpoint* endpoint) {
 
 Status NodeWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   auto* const endpoint = static_cast<NodeEndpoint*>(to);
-  if (endpoint->way_ == nullptr) [[unlikely]] {
+  if (endpoint->by_ == nullptr) [[unlikely]] {
+    if (endpoint->lost_) return Status(StatusCode::kUnavailable, "the peer is gone");
     waiting_.erase(endpoint->ring_address_);
     TP_RETURN_IF_ERROR(ChooseWay(endpoint));
   }
@@ -181,7 +182,7 @@ Status NodeWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
 
 Status NodeWorker::AskForMemory(Endpoint* which, std::uint64_t offset) {
   auto* const endpoint = static_cast<NodeEndpoint*>(which);
-  if (endpoint->way_ == nullptr) return Worker::AskForMemory(which, offset);
+  if (endpoint->by_ == nullptr) return Worker::AskForMemory(which, offset);
   return endpoint->way_->AskForMemory(endpoint->by_, offset);
 }
 

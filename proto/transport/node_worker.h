@@ -24,7 +24,8 @@ class NodeEndpoint final : public Endpoint {
 
  private:
   friend class NodeWorker;
-  Worker* way_ = nullptr;   // Null until it is known.
+  // Both null until the way is known; after a loss `by_` may be null alone.
+  Worker* way_ = nullptr;
   Endpoint* by_ = nullptr;  // Of that worker.
   bool lost_ = false;
   std::string ring_address_;  // Of the peer. Empty: it has none.
@@ -58,6 +59,9 @@ class NodeWorker final : public Worker, private Receiver {
   std::string Describe(Endpoint* endpoint) const override;
   std::uint64_t memory_bytes() const override {
     return ring_ == nullptr ? 0 : ring_->memory_bytes();
+  }
+  std::uint64_t memory_bytes_max() const override {
+    return ring_ == nullptr ? 0 : ring_->memory_bytes_max();
   }
 
  private:

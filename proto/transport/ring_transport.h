@@ -33,7 +33,6 @@ struct RingSettings {
 //
 // Beyond Worker::Connect's errors: kUnavailable where a path leads nowhere, or no connection of
 // that worker is there.
-Result<std::unique_ptr<Context>> MakeRingContext(const RingSettings& settings);
 
 // Of either side's address, which has the tag 0. What is no such address stays as it is.
 std::string TagRingAddress(std::string_view address, std::uint64_t tag);

@@ -29,25 +29,7 @@ constexpr std::size_t kMagicBytes = kListensMagic.size();
 static_assert(kConnectsMagic.size() == kMagicBytes);
 const std::string kNoTag(kRingTagBytes, '0');
 
-class RingContext final : public Context {
- public:
-  explicit RingContext(RingSettings settings) : settings_(std::move(settings)) {}
-  Result<std::unique_ptr<Worker>> MakeWorker(Receiver* receiver) override {
-    auto worker = RingWorker::Create(settings_, receiver);
-    if (!worker.ok()) return worker.status();
-    return std::unique_ptr<Worker>(*std::move(worker));
-  }
-  std::string_view name() const override { return "ring"; }
-
- private:
-  const RingSettings settings_;
-};
-
 }  // namespace
-
-Result<std::unique_ptr<Context>> MakeRingContext(const RingSettings& settings) {
-  return std::unique_ptr<Context>(std::make_unique<RingContext>(settings));
-}
 
 // Both have the tag behind what is as long in either.
 std::string TagRingAddress(std::string_view address, std::uint64_t tag) {

@@ -88,6 +88,7 @@ class RingWorker final : public Worker {
   FrameQueue TakeUnsent(Endpoint* endpoint);
   // What the rings of those that have connected take.
   std::uint64_t memory_bytes() const override { return memory_bytes_; }
+  std::uint64_t memory_bytes_max() const override { return settings_.memory_bytes; }
 
  private:
   RingWorker(const RingSettings& settings, Receiver* receiver);

@@ -184,6 +184,7 @@ class Worker {
 
   // Shared memory that was made for peers. 0 where a transport makes none.
   virtual std::uint64_t memory_bytes() const { return 0; }
+  virtual std::uint64_t memory_bytes_max() const { return 0; }
 
   // Frames handed to the network that it still holds.
   virtual std::size_t sends_in_flight() const = 0;

@@ -65,6 +65,19 @@ TEST_CASE("Reads of a daemon's memory give what the daemon would", "[direct]") {
   CHECK(*map.Contains("key7"));
 }
 
+TEST_CASE("The status shows what the node's own connections take", "[direct]") {
+  Client client = ConnectTo(Cluster());
+  RequireOk(Open<BytesMap>(client, "status").Put("k", "v").status());
+  const v1::NodeStatusResponse status = Cluster().StatusFrom(0).nodes(0).status();
+  REQUIRE(status.cores_size() > 0);
+  std::uint64_t bytes = 0;
+  for (const v1::CoreStatus& core : status.cores()) {
+    bytes += core.ring_bytes();
+    CHECK(core.ring_bytes() <= core.ring_bytes_max());
+  }
+  CHECK(bytes > 0);
+}
+
 TEST_CASE("A batch of reads is as its reads one by one", "[direct]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "batches");

@@ -1,0 +1,238 @@
+// A node's part in its cluster: begins or joins it, follows its maps, runs its coordinator.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/node.h"
+#include "proto/base/log.h"
+#include "proto/cluster_file/job_token.h"
+
+namespace tidepool::daemon {
+namespace {
+
+constexpr std::uint64_t kInstallMs = 5000;
+
+// As JoinRequest.nvm_medium.
+std::string MediumOf(const storage::Volume* volume) {
+  std::string medium;
+  for (std::size_t i = 0; volume != nullptr && i < volume->device_count(); ++i) {
+    const char* const each =
+        volume->device(i).medium() == storage::DeviceMedium::kDax ? "dax" : "file";
+    medium = medium.empty() || medium == each ? each : "mixed";
+  }
+  return medium;
+}
+
+}  // namespace
+
+v1::JoinRequest Node::MakeJoinRequest(const std::string& cluster_uuid) const {
+  v1::JoinRequest request;
+  request.set_cluster_uuid(cluster_uuid);
+  request.set_uuid(identity_->uuid());
+  request.set_incarnation(identity_->incarnation());
+  request.set_control_address(host_->address());
+  request.set_host(identity_->host());
+  request.set_cores(options_.cores);
+  request.set_version(TIDEPOOL_VERSION);
+  request.set_pid(static_cast<std::uint32_t>(getpid()));
+  request.set_directory(identity_->folder());
+  request.set_directory_device(identity_->device());
+  request.set_directory_inode(identity_->inode());
+  request.set_nvm(volume_ != nullptr);
+  request.set_nvm_medium(MediumOf(volume_.get()));
+  if (!catalog_.has_value()) return request;
+  request.set_kept_cluster_uuid(catalog_->cluster_uuid());
+  bool stopped_cleanly = true;
+  for (std::size_t i = 0; i < volume_->device_count(); ++i) {
+    stopped_cleanly = stopped_cleanly && volume_->found(i).clean_stop;
+  }
+  request.set_kept_complete(stopped_cleanly);
+  for (const RecoveredPartition& each : state_.recovery.partitions) {
+    if (each.lost) continue;
+    v1::KeptPartition* kept = request.add_kept();
+    kept->set_namespace_id(each.id.space().value());
+    kept->set_index(each.id.index());
+    kept->set_term(each.term.value());
+    kept->set_last_version(each.last.value());
+  }
+  return request;
+}
+
+cluster_file::ClusterFile Node::MakeClusterFile(const placement::PlacementMap& map) const {
+  cluster_file::ClusterFile file;
+  file.cluster_uuid = map.cluster_uuid;
+  file.job_id = cluster_file::JobId(environment_);
+  file.nodes_expected = map.nodes_expected;
+  file.coordinator = 0;
+  file.token_file = token_file_;
+  file.insecure = options_.insecure;
+  for (const placement::Node& node : map.nodes) {
+    file.nodes.push_back({node.uuid, node.control_address, node.host});
+  }
+  return file;
+}
+
+// The coordinator that comes back must have the token that its members know.
+Result<std::string> Node::TokenOfCluster() {
+  const std::string path = identity_->folder() + "/token";
+  if (part_.kind == Part::Kind::kReturn) {
+    auto token = cluster_file::ReadTokenFile(path);
+    if (token.ok() || token.code() != StatusCode::kNotFound) return token;
+  }
+  std::string token = cluster_file::MakeToken();
+  TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(path, token));
+  return token;
+}
+
+Status Node::BeginCluster() {
+  CoordinatorOptions options;
+  options.nodes_expected = options_.nodes;
+  options.nodes_given = options_.nodes_given;
+  options.lease_ms = options_.lease_ms;
+  options.heartbeat_ms = options_.heartbeat_ms;
+  auto coordinator = Coordinator::Open(store_.get(), options);
+  if (!coordinator.ok()) return coordinator.status();
+  coordinator_ = *std::move(coordinator);
+  const std::string& cluster = coordinator_->cluster_uuid();
+  auto token = TokenOfCluster();
+  if (!token.ok()) return token.status();
+  token_file_ = cluster_file::TokenPathFor(file_path_, cluster);
+  TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(token_file_, *token));
+  // First in the coordinator's books, then in the file, then in the cores: what loses the race for
+  // the file has not opened anything yet.
+  auto joined = coordinator_->Join(MakeJoinRequest(cluster));
+  if (!joined.ok()) return joined.status();
+  host_->ShowCluster(cluster);
+  // Before the file: who reads it calls with the token that it names.
+  token_ = *token;
+  state_.peers.SetToken(*token);
+  authenticator_.SetToken(*std::move(token));
+  const cluster_file::ClusterFile file = MakeClusterFile(*coordinator_->map().Get());
+  auto published = part_.kind == Part::Kind::kReturn
+                       ? cluster_file::PublishedFile::Adopt(file_path_, file)
+                       : cluster_file::PublishedFile::Create(file_path_, file);
+  if (!published.ok()) {
+    unlink(token_file_.c_str());
+    if (part_.kind == Part::Kind::kFirst) TP_RETURN_IF_ERROR(store_->Retire());
+    coordinator_.reset();
+    return published.status();
+  }
+  published_ = *std::move(published);
+  part_.start_lock = cluster_file::Descriptor();
+  state_.coordinator.store(coordinator_.get());
+  TP_RETURN_IF_ERROR(JoinWith(std::make_unique<LocalLink>(coordinator_.get())));
+  coordinator_thread_ = std::thread([this] { RunCoordinator(); });
+  return OkStatus();
+}
+
+std::vector<std::string> Node::CoordinatorAddresses() {
+  std::vector<std::string> addresses;
+  const auto add = [&addresses](const std::string& address) {
+    const bool is_known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+    if (!is_known && address != "") addresses.push_back(address);
+  };
+  if (!file_path_.empty()) {
+    // As it is now: the coordinator may have come back at another address.
+    auto file = cluster_file::Read(file_path_);
+    if (file.ok() && part_.file.has_value() && file->cluster_uuid == part_.file->cluster_uuid) {
+      add(file->nodes[file->coordinator].control_address);
+      for (const auto& node : file->nodes) add(node.control_address);
+    }
+  }
+  add(options_.join);
+  if (const placement::PlacementMapPtr map = state_.map.Get(); map != nullptr) {
+    for (const placement::Node& node : map->nodes) add(node.control_address);
+  }
+  std::erase(addresses, host_->address());
+  return addresses;
+}
+
+Status Node::JoinCluster() {
+  std::string token = options_.token;
+  const std::string token_path =
+      part_.file.has_value() ? part_.file->token_file : options_.token_file;
+  if (part_.file.has_value() || token.empty()) {
+    auto read = cluster_file::ReadTokenFile(token_path);
+    if (!read.ok()) return read.status();
+    token = *std::move(read);
+  }
+  if (!cluster_file::IsToken(token)) {
+    return Status(StatusCode::kInvalidArgument, "TIDEPOOL_TOKEN is not a job token",
+                  "a token is 64 hexadecimal digits");
+  }
+  token_ = token;
+  state_.peers.SetToken(token);
+  authenticator_.SetToken(std::move(token));
+  return JoinWith(
+      std::make_unique<RemoteLink>(&state_.peers, [this] { return CoordinatorAddresses(); }));
+}
+
+Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
+  link_ = std::move(link);
+  MemberCallbacks callbacks;
+  callbacks.install = [this](placement::PlacementMapPtr map, NodeId self) {
+    return InstallMap(std::move(map), self);
+  };
+  callbacks.progress = [this] { return cores_->Progress(); };
+  callbacks.fenced = [this](const Status& why) { stop_.Request({false, why}); };
+  member_ = std::make_unique<Member>(link_.get(), &lease_, &state_.map, std::move(callbacks));
+  stop_.SetHook([this] { member_->Interrupt(); });
+  const std::string cluster = part_.file.has_value()    ? part_.file->cluster_uuid
+                              : coordinator_ != nullptr ? coordinator_->cluster_uuid()
+                                                        : "";
+  auto self = member_->Join(MakeJoinRequest(cluster), Deadline::AfterMs(options_.join_timeout_ms));
+  stop_.SetHook({});
+  if (!self.ok()) return self.status();
+  const std::string& joined = state_.map.Get()->cluster_uuid;
+  TP_RETURN_IF_ERROR(identity_->RememberCluster(joined));
+  if (volume_ != nullptr) {
+    const auto cluster_uuid = storage::ParseUuid(joined);
+    if (!cluster_uuid.ok()) return cluster_uuid.status();
+    TP_RETURN_IF_ERROR(volume_->RememberCluster(*cluster_uuid));
+  }
+  host_->ShowCluster(joined);
+  state_.member.store(member_.get());
+  member_->Start();
+  splitter_.Start();
+  log::Info("joined cluster " + joined + " as node " + std::to_string(self->value()) + " at " +
+            host_->address() + "; data path " + cores_->Describe());
+  return OkStatus();
+}
+
+Status Node::InstallMap(placement::PlacementMapPtr map, NodeId self) {
+  const Status saved = catalog_.has_value() ? catalog_->Save(*map, self) : OkStatus();
+  if (!saved.ok()) log::Error("durable partitions are not served: " + saved.ToString());
+  return cores_->InstallMap(std::move(map), self, Deadline::AfterMs(kInstallMs), saved.ok());
+}
+
+void Node::RunCoordinator() {
+  Epoch seen(0);
+  while (!coordinator_stop_.WaitUntil(Deadline::AfterMs(options_.heartbeat_ms))) {
+    coordinator_->Tick();
+    const placement::PlacementMapPtr map = coordinator_->map().Get();
+    if (map->epoch == seen) continue;
+    seen = map->epoch;
+    const cluster_file::ClusterFile file = MakeClusterFile(*map);
+    if (file == published_->content()) continue;
+    const Status updated = published_->Update(file);
+    if (!updated.ok()) log::Error("the connection file is out of date: " + updated.ToString());
+  }
+}
+
+// The cluster ends with its last node. If the user chose where its state lies, it can go on from
+// there; otherwise the next start is a new cluster.
+void Node::EndCoordinator() {
+  coordinator_->map().Close();
+  const placement::PlacementMapPtr map = coordinator_->map().Get();
+  const bool all_left = std::all_of(
+      map->nodes.begin(), map->nodes.end(),
+      [](const placement::Node& node) { return node.state == placement::NodeState::kLeft; });
+  if (!all_left) return;
+  published_->Remove();
+  if (data_dir_given_) return;
+  const Status retired = store_->Retire();
+  if (!retired.ok()) log::Warn("the state of the ended cluster stays: " + retired.ToString());
+}
+
+}  // namespace tidepool::daemon
