@@ -247,6 +247,7 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   bool FreeDroppedSlice(absl::FunctionRef<bool()> done);
   bool IndexSlice(absl::FunctionRef<bool()> done);
   bool IndexSlices(absl::FunctionRef<bool()> done);
+  void ReadWanted(std::function<void()> run);
   Partition* FindHolder(const RecordHeader& record, std::uint64_t location, std::uint64_t** slot,
                         bool* dropped) override;
   Partition* FindLive(PartitionId id) override {
@@ -272,6 +273,7 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   std::vector<PartitionId> unnoted_drops_;
   bool fetching_index_ = false;  // Work on an index waits for records.
   std::uint64_t index_not_before_ns_ = 0;
+  std::uint64_t last_fetch_ns_ = 0;  // For an operation.
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<Partition>> partitions_;
   std::vector<std::unique_ptr<Partition>> incoming_;  // A few at most.
   std::vector<BloomStore*> durable_filters_;          // Of both.

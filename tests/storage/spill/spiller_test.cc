@@ -331,5 +331,37 @@ TEST_CASE("ADamagedSegmentIsNotCompacted") {
   fixture.core->CheckInvariants();
 }
 
+// Its index has doubled so often that it reads the keys of all records again.
+TEST_CASE("AnIndexThatReadsKeysAgainLeavesTheDeviceToOperations") {
+  constexpr int kRecords = 100'000;
+  constexpr std::uint64_t kTurns = 400;
+  StoreFixture fixture(Spilling(48, 512));
+  std::uint64_t turns = 0;
+  // 100 us each; every tenth begins with an operation that meets a record on the device.
+  const auto turn = [&] {
+    fixture.clock.AdvanceNs(100'000);
+    if (++turns % 10 == 0) {
+      const std::string key = KeyOf(static_cast<int>(turns * 7'919 % kRecords));
+      (void)fixture.store->Get(AsBytes(key), fixture.Hash(key), fixture.core->NowMs());
+      if (fixture.core->blocked() && fixture.core->TakeLost() == StatusCode::kOk) {
+        fixture.core->Fetch([] {});
+      }
+    }
+    Work(fixture);
+  };
+  for (int i = 0; i < kRecords; ++i) {
+    REQUIRE(fixture.Put(KeyOf(i), "value").code == StatusCode::kOk);
+    if (i % 64 == 0) turn();
+  }
+  REQUIRE(Counters(fixture).spilled_segments > 0);
+  const std::uint64_t before = Counters(fixture).reads;
+  for (std::uint64_t i = 0; i < kTurns; ++i) turn();
+  const std::uint64_t reads = Counters(fixture).reads - before;
+  // Some 45 keys at a time: with a turn for each and nine of rest 40 times, without rests 200
+  // times.
+  CHECK(reads > 300);
+  CHECK(reads < 60 * 45);
+}
+
 }  // namespace
 }  // namespace tidepool::storage
