@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/calls.h"
+#include "client/direct_calls.h"
 #include "client/filter_download.h"
 #include "proto/base/check.h"
 #include "proto/base/filter_shape.h"
@@ -160,6 +161,7 @@ Future<bool> BytesBloom::InsertAsync(std::string_view value, const CallOptions& 
 }
 
 Result<bool> BytesBloom::Contains(std::string_view value, const CallOptions& options) const {
+  if (auto found = internal::FindDirectly(*space_.space(), value, options)) return *found;
   return TakeAnswer(StartOne(space_, Opcode::kBloomContains, value, Mode::kSync, options));
 }
 Future<bool> BytesBloom::ContainsAsync(std::string_view value, const CallOptions& options) const {

@@ -225,7 +225,9 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
       local.Answer(space, keys[i], call, &operations[i], mode == Mode::kSync ? &timeout : nullptr);
     }
   }
-  if (opcode == wire::Opcode::kGet) ReadManyDirectly(space, keys, options, call);
+  if (opcode == wire::Opcode::kGet || opcode == wire::Opcode::kBloomContains) {
+    ReadManyDirectly(space, keys, options, call);
+  }
   CallRef started = StartCall(space, call, mode, timeout, bytes);
   note_writes();
   return started;

@@ -436,23 +436,37 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
 
 void CoreLink::SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part,
                           Bytes data) {
-  transport::FrameBufferPtr buffer = engine_.pool().Take();
-  buffer->set_size(
-      wire::EncodeStream(header, part, data, {buffer->data(), transport::FrameBuffer::kCapacity}));
-  Send(std::move(buffer));
+  if (!BeforeSend(wire::kStreamHeadBytes + data.size())) return;
+  std::array<std::byte, wire::kStreamHeadBytes> head;
+  wire::EncodeStreamHead(header, part, data.size(), &head);
+  const Status sent = engine_.worker().SendParts(endpoint_, head, data, &engine_.pool());
+  if (!sent.ok()) session_.OnLost(sent);
 }
 
-void CoreLink::Send(transport::FrameBufferPtr buffer) {
-  // Broken meanwhile: a request is sent again after the next attach, the rest means nothing then.
-  if (!session_.attached()) return;
+std::size_t CoreLink::StreamWindow() const {
+  return endpoint_ == nullptr ? limits::kStreamPartBytesMax : endpoint_->window_bytes();
+}
+
+// False: nothing can be sent. Broken meanwhile: a request is sent again after the next attach, the
+// rest means nothing then.
+bool CoreLink::BeforeSend(std::size_t frame_bytes) {
+  if (!session_.attached()) return false;
   if (endpoint_ == nullptr) {
     auto endpoint = engine_.worker().Connect(address_);
-    if (!endpoint.ok()) return session_.OnLost(endpoint.status());
+    if (!endpoint.ok()) {
+      session_.OnLost(endpoint.status());
+      return false;
+    }
     endpoint_ = *endpoint;
     endpoint_->user = this;
   }
   ++engine_.stats().frames_sent;
-  engine_.stats().bytes_sent += buffer->size();
+  engine_.stats().bytes_sent += frame_bytes;
+  return true;
+}
+
+void CoreLink::Send(transport::FrameBufferPtr buffer) {
+  if (!BeforeSend(buffer->size())) return;
   const Status sent = engine_.worker().Send(endpoint_, std::move(buffer));
   if (!sent.ok()) session_.OnLost(sent);
 }

@@ -156,6 +156,8 @@ class CoreLink {
   void MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t reply_bytes,
                 FrameDraft* draft);
   void Send(transport::FrameBufferPtr buffer);
+  bool BeforeSend(std::size_t frame_bytes);
+  std::size_t StreamWindow() const;
   void SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part, Bytes data);
   wire::FrameHeader Header(wire::FrameType type) const;
   std::uint32_t ReplyBytes(const Operation& operation) const;

@@ -252,7 +252,7 @@ void CoreLink::OnStreamPart(const wire::StreamFrame& part) {
   if (code == StatusCode::kOk && !receiver.OnPart(part.stream.offset, part.data)) {
     code = StatusCode::kInternal;  // Frames keep their order, so a gap is the sender's fault.
   }
-  if (code == StatusCode::kOk && receiver.WantsAck()) {
+  if (code == StatusCode::kOk && receiver.WantsAck(StreamWindow())) {
     receiver.Acked();
     SendStreamAck(frame->id, index, receiver.received(), receiver.total(), StatusCode::kOk);
   }

@@ -49,7 +49,7 @@ void CoreLink::PumpUpload() {
   part.stream = upload_.number;
   part.total_bytes = static_cast<std::uint32_t>(upload_.sender.total());
   part.upload = 1;
-  while (session_.attached() && upload_.sender.MaySend()) {
+  while (session_.attached() && upload_.sender.MaySend(StreamWindow())) {
     const Bytes data = upload_.sender.Next(&part.offset);
     SendStream(Header(wire::FrameType::kStreamPart), part, data);
   }

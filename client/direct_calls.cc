@@ -6,6 +6,7 @@
 #include "client/call.h"
 #include "client/direct_space.h"
 #include "proto/base/key_hash.h"
+#include "proto/base/limits.h"
 #include "proto/placement/owner.h"
 
 namespace tidepool::internal {
@@ -18,6 +19,9 @@ bool MayReadDirectly(const Space& space, const CallOptions& options) {
   return space.state()->direct != nullptr && space.absent() == nullptr &&
          !space.Promises(Promise::kReadOnly, options.promise) && space.engine()->Usable().ok();
 }
+
+// Else the ordinary call says what is wrong.
+bool IsKey(std::string_view key) { return key.size() <= limits::kKeyBytesMax; }
 
 ValueKind KindOf(std::uint8_t flags) {
   if ((flags & storage::kRecordI64) != 0) return ValueKind::kI64;
@@ -43,7 +47,7 @@ struct Place {
 
 std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
                                           const CallOptions& options) {
-  if (!MayReadDirectly(space, options)) return std::nullopt;
+  if (!MayReadDirectly(space, options) || !IsKey(key)) return std::nullopt;
   const Place at(space, key);
   DirectSpace::Wish wish;
   auto read = space.state()->direct->Get(at.partition, AsBytes(key), at.hash, &wish);
@@ -61,7 +65,7 @@ std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view k
 
 std::optional<bool> FindDirectly(const Space& space, std::string_view key,
                                  const CallOptions& options) {
-  if (!MayReadDirectly(space, options)) return std::nullopt;
+  if (!MayReadDirectly(space, options) || !IsKey(key)) return std::nullopt;
   const Place at(space, key);
   DirectSpace::Wish wish;
   const auto found = space.state()->direct->Contains(at.partition, AsBytes(key), at.hash, &wish);
@@ -83,6 +87,7 @@ void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys
     if (read.outcome == DirectRead::Outcome::kNotFound) {
       return call->EndHere(&operation, StatusCode::kNotFound);
     }
+    if (!item.value_wanted) return call->EndHere(&operation, StatusCode::kOk);
     operation.result_kind = static_cast<wire::ValueKind>(KindOf(read.value_flags));
     operation.version = Lsn(read.version);
     call->SetResult(operation, Bytes(item.to).first(read.value_bytes));
@@ -91,7 +96,8 @@ void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys
   for (std::size_t i = 0; i < keys.size(); ++i) {
     if (operations[i].state != Operation::State::kEnded) {
       const Place at(space, keys[i]);
-      items[count] = {at.partition, AsBytes(keys[i]), at.hash, values[count], {}, {}};
+      const bool value_wanted = operations[i].opcode == wire::Opcode::kGet;
+      items[count] = {at.partition, AsBytes(keys[i]), at.hash, values[count], value_wanted, {}, {}};
       which[count++] = i;
     }
     if (count < items.size() && i + 1 < keys.size()) continue;

@@ -20,7 +20,8 @@ std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view k
                                           const CallOptions& options);
 std::optional<bool> FindDirectly(const Space& space, std::string_view key,
                                  const CallOptions& options);
-// Ends those gets of a batch that can be answered so; the call has one for each key.
+// Ends those look-ups of a batch that can be answered so; the call has one for each key, of one
+// opcode: kGet, or kContains and kBloomContains.
 void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,
                       const CallOptions& options, Call* call);
 

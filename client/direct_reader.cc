@@ -262,24 +262,46 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
   return Progress::kDone;
 }
 
-DirectReader::Progress DirectReader::TryFilter(Attempt& attempt) const {
-  if (const Progress begun = Begin(attempt); begun != Progress::kPass) return begun;
-  const DirectPartition& partition = attempt.partition;
+struct DirectReader::FilterPlace {
+  bool known = false;  // Else the filter is just growing.
+  bool empty = false;  // Nobody has inserted anything there.
+  std::uint64_t offset = 0;
+};
+
+// Of the one block that a hash has in a filter. Null: see `place`, or it is not mapped.
+const std::byte* DirectReader::FilterLanes(const DirectPartition& partition, std::uint64_t hash,
+                                           FilterPlace* place) const {
   const std::uint64_t split_blocks = partition.view_.split_blocks;
-  const std::uint64_t at = SplitBlockOf(attempt.hash, split_blocks) * kSplitBlockBytes;
+  const std::uint64_t at = SplitBlockOf(hash, split_blocks) * kSplitBlockBytes;
   const std::uint64_t block_bytes =
       std::min({split_blocks * kSplitBlockBytes, std::uint64_t{limits::kFilterBlockBytes},
                 std::uint64_t{1} << partition.view_.block_shift});
   const std::uint64_t* const entry =
       EntryOf(racing::Acquire(partition.root_->directory), at / block_bytes);
-  if (entry == nullptr) return Progress::kAgain;
+  place->known = entry != nullptr;
+  if (entry == nullptr) return nullptr;
   const std::uint64_t begin = racing::Acquire(*entry);
-  std::uint32_t absent = begin == 0 ? 1 : 0;  // Nobody has inserted anything there.
-  if (begin != 0) {
-    const std::uint64_t offset = begin + at % block_bytes;
-    const std::byte* const lanes = map_.At(offset, kSplitBlockBytes);
-    if (lanes == nullptr) return Miss(offset, attempt);
-    if (offset % sizeof(std::uint64_t) != 0) return Progress::kAgain;
+  place->empty = begin == 0;
+  if (begin == 0) return nullptr;
+  place->offset = begin + at % block_bytes;
+  return map_.At(place->offset, kSplitBlockBytes);
+}
+
+void DirectReader::PrefetchLanes(const DirectPartition& partition, std::uint64_t hash) const {
+  FilterPlace place;
+  __builtin_prefetch(FilterLanes(partition, hash, &place));
+}
+
+DirectReader::Progress DirectReader::TryFilter(Attempt& attempt) const {
+  if (const Progress begun = Begin(attempt); begun != Progress::kPass) return begun;
+  const DirectPartition& partition = attempt.partition;
+  FilterPlace place;
+  const std::byte* const lanes = FilterLanes(partition, attempt.hash, &place);
+  if (!place.known) return Progress::kAgain;
+  std::uint32_t absent = place.empty ? 1 : 0;
+  if (!place.empty) {
+    if (lanes == nullptr) return Miss(place.offset, attempt);
+    if (place.offset % sizeof(std::uint64_t) != 0) return Progress::kAgain;
     for (int lane = 0; lane < kSplitBlockLanes; lane += 2) {
       const std::uint64_t two =
           racing::RelaxedAt(lanes + static_cast<std::size_t>(lane) * sizeof(std::uint32_t));

@@ -97,6 +97,7 @@ class DirectReader {
     Bytes key;
     std::uint64_t hash = 0;
     MutableBytes to;
+    bool value_wanted = true;  // Else as Contains.
     DirectRead read;
   };
   // As Get of each, in stages: 2.5 times as fast per key where each is a cache miss, a fifth slower
@@ -109,6 +110,7 @@ class DirectReader {
  private:
   enum class Progress : std::uint8_t { kDone, kAgain, kPass };
   struct Attempt;
+  struct FilterPlace;
 
   Progress Refuse(DirectRefusal refusal, Attempt& attempt) const;
   Progress Miss(std::uint64_t node_offset, Attempt& attempt) const;
@@ -124,6 +126,9 @@ class DirectReader {
   const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry) const;
   const storage::SegmentEntry* SegmentOf(const DirectPartition& partition,
                                          std::uint64_t location) const;
+  const std::byte* FilterLanes(const DirectPartition& partition, std::uint64_t hash,
+                               FilterPlace* place) const;
+  void PrefetchLanes(const DirectPartition& partition, std::uint64_t hash) const;
   const storage::Bucket* PrefetchBucket(const Item& item) const;
   void PrefetchRecord(const Item& item, const storage::Bucket* home) const;
   DirectRead Finish(const DirectPartition& partition, DirectRead read, std::uint64_t lease_ns,

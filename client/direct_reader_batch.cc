@@ -10,7 +10,11 @@ using storage::Bucket;
 using storage::SegmentEntry;
 
 const Bucket* DirectReader::PrefetchBucket(const Item& item) const {
-  if (!item.partition->usable() || item.partition->view_.split_blocks != 0) return nullptr;
+  if (!item.partition->usable()) return nullptr;
+  if (item.partition->view_.split_blocks != 0) {
+    PrefetchLanes(*item.partition, item.hash);
+    return nullptr;
+  }
   unsigned depth = 0;
   std::uint64_t missing = 0;
   const Bucket* const home =
@@ -49,7 +53,8 @@ void DirectReader::MultiGet(std::span<Item> items) {
     for (std::size_t i = 0; i < stage.size(); ++i) PrefetchRecord(stage[i], homes[i]);
     for (std::size_t i = 0; i < stage.size(); ++i) {
       Item& item = stage[i];
-      item.read = Run(*item.partition, item.key, item.hash, &item.to, &leases[i]);
+      item.read = Run(*item.partition, item.key, item.hash, item.value_wanted ? &item.to : nullptr,
+                      &leases[i]);
     }
     TIDEPOOL_STEP(10);
     const std::uint64_t now_ns = clock_.MonotonicNs();

@@ -82,7 +82,7 @@ void DirectSpace::GetMany(std::span<Item> items) {
     }
     if (arenas == nullptr) arenas = place->arenas.get();
     if (place->arenas.get() != arenas || unanswered_.MayHold(id_.value(), item.hash)) continue;
-    reads[count] = {&place->partition, item.key, item.hash, item.to, {}};
+    reads[count] = {&place->partition, item.key, item.hash, item.to, item.value_wanted, {}};
     places[count] = place;
     which[count++] = i;
   }

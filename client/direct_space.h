@@ -52,6 +52,7 @@ class DirectSpace {
     Bytes key;
     std::uint64_t hash = 0;
     MutableBytes to;  // The value goes to its front; one that does not fit is the owner's.
+    bool value_wanted = true;
     Wish wish;
     DirectRead read;  // kAskOwner unless it was answered.
   };

@@ -307,7 +307,8 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
     space->queues[i].id = PartitionId(id, i);
     space->queues[i].space = space.get();
   }
-  const bool shown = found->kind == placement::Kind::kHash;
+  const bool shown =
+      found->kind == placement::Kind::kHash || found->kind == placement::Kind::kBloom;
   if (shown && traffic == Traffic::kPrompt) {
     space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_);
   }

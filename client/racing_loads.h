@@ -64,8 +64,20 @@ inline bool Equal(const std::byte* aligned, Bytes wanted) {
   return differs == 0;
 }
 
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+// By the processor's own copying, which is twice as fast as words where the value is in no near
+// cache, and which no compiler takes for a race. The fence: all its loads come before later ones.
+inline constexpr std::size_t kStringCopyBytes = 1024;
+inline void CopyString(const std::byte* from, std::byte* to, std::size_t bytes) {
+  asm volatile("rep movsb\n\tlfence" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+#endif
+
 // Copies from anywhere. Reads the whole words that the bytes lie in.
 inline void Copy(const std::byte* from, MutableBytes to) {
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+  if (to.size() >= kStringCopyBytes) return CopyString(from, to.data(), to.size());
+#endif
   const std::size_t skipped = reinterpret_cast<std::uintptr_t>(from) % 8;
   const std::byte* aligned = from - skipped;
   std::byte* out = to.data();

@@ -11,14 +11,15 @@
 
 namespace tidepool::internal {
 
-// The sender's side. Invariant: acked <= sent <= total, sent - acked <= kStreamWindowBytes.
+// The sender's side. Invariant: acked <= sent <= total. A window is at least a part, and what the
+// receiver goes by, too.
 class StreamSender {
  public:
   StreamSender() = default;
   explicit StreamSender(Bytes value) : value_(value) {}
 
-  bool MaySend() const {
-    return sent_ < value_.size() && sent_ - acked_ + NextBytes() <= limits::kStreamWindowBytes;
+  bool MaySend(std::size_t window_bytes) const {
+    return sent_ < value_.size() && sent_ - acked_ + NextBytes() <= window_bytes;
   }
   // The next part and where it belongs. REQUIRES: MaySend().
   Bytes Next(std::uint64_t* offset) {
@@ -60,8 +61,8 @@ class StreamReceiver {
     return true;
   }
   // Acknowledge at every half window and at the end: the sender then never waits for it.
-  bool WantsAck() const {
-    return Complete() || received_ - acked_ >= limits::kStreamWindowBytes / 2;
+  bool WantsAck(std::size_t window_bytes) const {
+    return Complete() || received_ - acked_ >= window_bytes / 2;
   }
   void Acked() { acked_ = received_; }
   bool Complete() const { return received_ == to_.size(); }

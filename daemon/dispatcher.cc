@@ -103,31 +103,51 @@ void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/
 void Dispatcher::OnFrame(Bytes frame) {
   const std::uint64_t received_ns = clock_.MonotonicNs();
   wire::FrameHeader header;
-  if (!wire::DecodeHeader(frame, &header).ok() || header.core != core_.value()) {
-    ++counters_.malformed_frames;  // From nobody we know, so there is nobody to answer.
-    return;
-  }
-  Session* session = sessions_->Find(header.session, header.connection);
+  Session* const session = SenderOf(frame, frame.size(), received_ns, &header);
   if (session == nullptr) return;
-  sessions_->Heard(*session, received_ns);
-  ++counters_.frames;
   wire::StreamFrame stream;
   switch (header.type) {
     case wire::FrameType::kRequest:
       return HandleRequest(*session, frame, received_ns);
     case wire::FrameType::kStreamPart:
     case wire::FrameType::kStreamAck:
-      if (!wire::DecodeStream(frame, &stream).ok()) {
-        return sessions_->End(*session, "malformed stream frame");
-      }
-      if (header.type == wire::FrameType::kStreamAck) return streams_->OnAck(*session, stream);
-      return streams_->OnPart(*session, stream);
+      return HandleStream(*session, wire::DecodeStream(frame, &stream), stream);
     case wire::FrameType::kDetach:
       groups_.Suspect(session->id, received_ns);
       return sessions_->End(*session, {});
     case wire::FrameType::kAnswer:
       return sessions_->End(*session, "an answer frame from a client");
   }
+}
+
+// Only stream frames come so.
+void Dispatcher::OnFrameParts(Bytes head, Bytes body) {
+  wire::FrameHeader header;
+  Session* const session = SenderOf(head, head.size() + body.size(), clock_.MonotonicNs(), &header);
+  if (session == nullptr) return;
+  wire::StreamFrame stream;
+  HandleStream(*session, wire::DecodeStreamParts(head, body, &stream), stream);
+}
+
+// Null: nobody we know, so there is nobody to answer.
+Session* Dispatcher::SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
+                              wire::FrameHeader* header) {
+  if (!wire::DecodeHeader(head, frame_bytes, header).ok() || header->core != core_.value()) {
+    ++counters_.malformed_frames;
+    return nullptr;
+  }
+  Session* const session = sessions_->Find(header->session, header->connection);
+  if (session == nullptr) return nullptr;
+  sessions_->Heard(*session, received_ns);
+  ++counters_.frames;
+  return session;
+}
+
+void Dispatcher::HandleStream(Session& session, const Status& decoded,
+                              const wire::StreamFrame& frame) {
+  if (!decoded.ok()) return sessions_->End(session, "malformed stream frame");
+  if (frame.header.type == wire::FrameType::kStreamAck) return streams_->OnAck(session, frame);
+  streams_->OnPart(session, frame);
 }
 
 AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,

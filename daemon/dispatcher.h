@@ -65,6 +65,7 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   // transport::Receiver
   void OnFrame(Bytes frame) override;
+  void OnFrameParts(Bytes head, Bytes body) override;
   void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
 
   // Takes a newer map over and runs the groups that waited for it.
@@ -201,6 +202,9 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::function<void(bool durable)> run;
   };
 
+  Session* SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
+                    wire::FrameHeader* header);
+  void HandleStream(Session& session, const Status& decoded, const wire::StreamFrame& frame);
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
   std::uint64_t DeadlineNs(std::uint64_t received_ns) const;  // Of the request at hand.
   bool AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes);

@@ -8,6 +8,7 @@
 #include "daemon/ttl_argument.h"
 #include "proto/base/check.h"
 #include "proto/wire/record_list.h"
+#include "proto/wire/reply_room.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -247,6 +248,7 @@ void HandleShow(const OperationContext& context, Reply* reply) {
     reply->answer.code = StatusCode::kNotFound;
     return;
   }
+  static_assert(sizeof *view == wire::kDirectViewBytes);
   std::memcpy(context.scratch.data(), &*view, sizeof *view);
   reply->answer.value = context.scratch.first(sizeof *view);
 }

@@ -1,6 +1,7 @@
 #include "daemon/streams.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "proto/base/limits.h"
@@ -19,6 +20,12 @@ wire::FrameHeader HeaderFor(const Session& session, CoreId core, wire::FrameType
   return header;
 }
 
+// A client whose connection has just ended sends no more, so any window will do.
+std::size_t WindowOf(const Session& session) {
+  return session.endpoint == nullptr ? limits::kStreamWindowBytes
+                                     : session.endpoint->window_bytes();
+}
+
 }  // namespace
 
 void Streams::Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,
@@ -27,11 +34,15 @@ void Streams::Acknowledge(Session& session, const wire::StreamHeader& of, std::u
   wire::StreamHeader ack = of;
   ack.offset = offset;
   ack.code = code;
-  auto buffer = pool_.Take();
-  buffer->set_size(wire::EncodeStream(HeaderFor(session, core_, wire::FrameType::kStreamAck, 0),
-                                      ack, {},
-                                      {buffer->data(), transport::FrameBuffer::kCapacity}));
-  (void)worker_.Send(session.endpoint, std::move(buffer));  // A lost peer is reported elsewhere.
+  // A lost peer is reported elsewhere.
+  (void)Send(session, HeaderFor(session, core_, wire::FrameType::kStreamAck, 0), ack, {});
+}
+
+Status Streams::Send(const Session& session, const wire::FrameHeader& header,
+                     const wire::StreamHeader& stream, Bytes data) {
+  std::array<std::byte, wire::kStreamHeadBytes> head;
+  wire::EncodeStreamHead(header, stream, data.size(), &head);
+  return worker_.SendParts(session.endpoint, head, data, &pool_);
 }
 
 void Streams::SayGoodbye(const Session& session) {
@@ -89,7 +100,7 @@ StatusCode Streams::TakePart(Session& session, Upload& upload, Bytes data) {
   if (code != StatusCode::kOk) return code;
   upload.received_bytes += data.size();
   if (upload.received_bytes == upload.writer.value_bytes() ||
-      upload.received_bytes - upload.acked_bytes >= limits::kStreamWindowBytes / 2) {
+      upload.received_bytes - upload.acked_bytes >= WindowOf(session) / 2) {
     upload.acked_bytes = upload.received_bytes;
     Acknowledge(session, HeaderOf(upload), upload.received_bytes, StatusCode::kOk);
   }
@@ -171,7 +182,7 @@ bool Streams::SendPart(Session& session, Download& download) {
   const std::uint64_t total = download.reader->value_bytes();
   if (download.sent_bytes == total) return false;
   if (download.sent_bytes - download.acked_bytes + limits::kStreamPartBytesMax >
-      limits::kStreamWindowBytes) {
+      WindowOf(session)) {
     return false;
   }
   wire::StreamHeader part;
@@ -181,12 +192,10 @@ bool Streams::SendPart(Session& session, Download& download) {
   // The store's pieces end at segment borders; a part may be shorter, which the client does not
   // mind.
   const Bytes data = download.reader->Part(download.sent_bytes, limits::kStreamPartBytesMax);
-  auto buffer = pool_.Take();
-  buffer->set_size(
-      wire::EncodeStream(HeaderFor(session, core_, wire::FrameType::kStreamPart, download.frame_id),
-                         part, data, {buffer->data(), transport::FrameBuffer::kCapacity}));
   download.sent_bytes += data.size();
-  return worker_.Send(session.endpoint, std::move(buffer)).ok();
+  return Send(session, HeaderFor(session, core_, wire::FrameType::kStreamPart, download.frame_id),
+              part, data)
+      .ok();
 }
 
 unsigned Streams::SendParts(std::size_t parts_max) {

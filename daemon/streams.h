@@ -28,7 +28,8 @@ class Streams {
         core_(core),
         when_room_(std::move(when_room)) {}
 
-  // A part of an upload has come, or its end (code != kOk). Answers with an acknowledgement at
+  // A part of an upload has come, or its end (code != kOk). Its data may still change, so it is
+  // copied and not looked at. Answers with an acknowledgement at
   // least every half window and at the end, or with the code of what went wrong. While there is no
   // memory, but some on its way, parts are kept back and their acknowledgement with them.
   void OnPart(Session& session, const wire::StreamFrame& frame);
@@ -62,6 +63,8 @@ class Streams {
   void DropDownloadsBelow(Session& session, std::uint64_t frame_id);
 
  private:
+  Status Send(const Session& session, const wire::FrameHeader& header,
+              const wire::StreamHeader& stream, Bytes data);
   void Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,
                    StatusCode code);
   StatusCode TakePart(Session& session, Upload& upload, Bytes data);

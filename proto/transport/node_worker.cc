@@ -170,14 +170,26 @@ Status NodeWorker::ChooseWay(NodeEndpoint* endpoint) {
   return TakeWay(endpoint, ucx_.get(), endpoint->ucx_address_);
 }
 
+// The way, where it is not known yet.
+Status NodeWorker::BeforeSend(NodeEndpoint* endpoint) {
+  if (endpoint->by_ != nullptr) [[likely]] {
+    return OkStatus();
+  }
+  if (endpoint->lost_) return Status(StatusCode::kUnavailable, "the peer is gone");
+  waiting_.erase(endpoint->ring_address_);
+  return ChooseWay(endpoint);
+}
+
 Status NodeWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   auto* const endpoint = static_cast<NodeEndpoint*>(to);
-  if (endpoint->by_ == nullptr) [[unlikely]] {
-    if (endpoint->lost_) return Status(StatusCode::kUnavailable, "the peer is gone");
-    waiting_.erase(endpoint->ring_address_);
-    TP_RETURN_IF_ERROR(ChooseWay(endpoint));
-  }
+  TP_RETURN_IF_ERROR(BeforeSend(endpoint));
   return endpoint->way_->Send(endpoint->by_, std::move(buffer));
+}
+
+Status NodeWorker::SendParts(Endpoint* to, Bytes head, Bytes body, BufferPool* pool) {
+  auto* const endpoint = static_cast<NodeEndpoint*>(to);
+  TP_RETURN_IF_ERROR(BeforeSend(endpoint));
+  return endpoint->way_->SendParts(endpoint->by_, head, body, pool);
 }
 
 Status NodeWorker::AskForMemory(Endpoint* which, std::uint64_t offset) {

@@ -21,6 +21,10 @@ class NodeEndpoint final : public Endpoint {
   std::size_t bytes_in_flight() const override {
     return by_ == nullptr ? 0 : by_->bytes_in_flight();
   }
+  std::size_t window_bytes() const override {
+    // Little, until it is known: both sides must go by what the smaller of them thinks.
+    return by_ == nullptr ? 2 * limits::kStreamPartBytesMax : by_->window_bytes();
+  }
 
  private:
   friend class NodeWorker;
@@ -45,6 +49,7 @@ class NodeWorker final : public Worker, private Receiver {
   void Close(Endpoint* endpoint) override;
   void CloseWhenSent(Endpoint* endpoint) override;
   Status Send(Endpoint* endpoint, FrameBufferPtr buffer) override;
+  Status SendParts(Endpoint* endpoint, Bytes head, Bytes body, BufferPool* pool) override;
   unsigned Progress() override;
   int event_fd() const override { return ucx_->event_fd(); }
   bool Arm() override;
@@ -66,6 +71,7 @@ class NodeWorker final : public Worker, private Receiver {
 
  private:
   void OnFrame(Bytes frame) override { receiver_->OnFrame(frame); }
+  void OnFrameParts(Bytes head, Bytes body) override { receiver_->OnFrameParts(head, body); }
   void OnPeerLost(Endpoint* by, const Status& why) override;
   void OnNodeMemory(Endpoint* by, const NodeMemory& memory) override {
     if (by->user == nullptr) return;
@@ -75,6 +81,7 @@ class NodeWorker final : public Worker, private Receiver {
   void OnArrival(const std::string& ring_address);
   Status TakeWay(NodeEndpoint* endpoint, Worker* way, std::string_view address);
   Status ChooseWay(NodeEndpoint* endpoint);
+  Status BeforeSend(NodeEndpoint* endpoint);
   bool GoByUcx(NodeEndpoint* endpoint, const Status& why);
   void Forget(NodeEndpoint* endpoint);
 

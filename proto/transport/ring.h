@@ -1,11 +1,12 @@
 // One direction of a same-node connection: frames of one producer for one consumer, in memory that
 // both processes map. Internal to proto/transport.
 //
-// A frame takes whole cache lines: a word that says that it is there (its size and 1), then its
-// bytes. So a small frame reaches the other core with one line; a cursor of the producer's, which
-// the consumer would have to read as well, would be another one for each frame. The producer clears
-// the word behind a frame before it publishes the frame, so that what lies there from the last lap,
-// which may be anybody's value, is never taken for one.
+// A frame takes whole cache lines: a word that says that it is there (its size and 1; above, of a
+// frame in two parts, the first one's size), then its bytes. So a small frame reaches the other
+// core with one line; a cursor of the producer's, which the consumer would have to read as well,
+// would be another one for each frame. The producer clears the word behind a frame before it
+// publishes the frame, so that what lies there from the last lap, which may be anybody's value, is
+// never taken for one.
 //
 // The memory is mapped twice in a row (ring_memory.h), so no frame is in two parts.
 #pragma once
@@ -44,6 +45,9 @@ inline constexpr std::size_t kWordBytes = 8;
 constexpr std::size_t EntryBytes(std::size_t frame_bytes) {
   return AlignUp(kWordBytes + frame_bytes, kRingLineBytes);
 }
+constexpr std::uint64_t WordOf(std::uint64_t frame_bytes, std::uint64_t head_bytes) {
+  return (frame_bytes + 1) | head_bytes << 32;
+}
 inline std::atomic_ref<std::uint64_t> WordAt(std::byte* at) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at));
 }
@@ -58,20 +62,9 @@ class RingProducer {
       : data_(data), bytes_(bytes), words_(words) {}
 
   // False: no room now, or ever (corrupt).
-  bool TryPush(Bytes frame) {
-    const std::size_t entry = ring::EntryBytes(frame.size());
-    // The word behind the frame needs its line, too.
-    if (position_ + entry + kRingLineBytes - consumed_ > bytes_) {
-      LookForRoom();
-      if (position_ + entry + kRingLineBytes - consumed_ > bytes_) return false;
-    }
-    std::byte* const at = data_ + (position_ & (bytes_ - 1));
-    ring::WordAt(data_ + ((position_ + entry) & (bytes_ - 1))).store(0, std::memory_order_relaxed);
-    std::memcpy(at + ring::kWordBytes, frame.data(), frame.size());
-    ring::WordAt(at).store(frame.size() + 1, std::memory_order_release);
-    position_ += entry;
-    return true;
-  }
+  bool TryPush(Bytes frame) { return TryPush(frame, {}, 0); }
+  // One frame of two parts. REQUIRES: head is not empty.
+  bool TryPushParts(Bytes head, Bytes body) { return TryPush(head, body, head.size()); }
   // The peer counts what cannot be: it is broken.
   bool corrupt() const { return corrupt_; }
   // Asks the consumer to ring the bell when it has made room. False: there is some already.
@@ -84,6 +77,24 @@ class RingProducer {
   }
 
  private:
+  bool TryPush(Bytes first, Bytes rest, std::uint64_t head_bytes) {
+    const std::size_t frame_bytes = first.size() + rest.size();
+    const std::size_t entry = ring::EntryBytes(frame_bytes);
+    // The word behind the frame needs its line, too.
+    if (position_ + entry + kRingLineBytes - consumed_ > bytes_) {
+      LookForRoom();
+      if (position_ + entry + kRingLineBytes - consumed_ > bytes_) return false;
+    }
+    std::byte* const at = data_ + (position_ & (bytes_ - 1));
+    ring::WordAt(data_ + ((position_ + entry) & (bytes_ - 1))).store(0, std::memory_order_relaxed);
+    std::memcpy(at + ring::kWordBytes, first.data(), first.size());
+    if (!rest.empty()) {
+      std::memcpy(at + ring::kWordBytes + first.size(), rest.data(), rest.size());
+    }
+    ring::WordAt(at).store(ring::WordOf(frame_bytes, head_bytes), std::memory_order_release);
+    position_ += entry;
+    return true;
+  }
   void LookForRoom() {
     const std::uint64_t consumed = words_->consumed.load(std::memory_order_acquire);
     if (consumed < consumed_ || consumed > position_) {
@@ -109,16 +120,18 @@ class RingConsumer {
       : data_(data), bytes_(bytes), words_(words) {}
 
   // The next frame, if there is one: valid until Pop, and as much as the producer is trusted, who
-  // can still write there.
-  bool Peek(Bytes* frame) {
+  // can still write there. `head_bytes`: of its first part; 0: it has only one.
+  bool Peek(Bytes* frame, std::size_t* head_bytes) {
     std::byte* const at = data_ + (position_ & (bytes_ - 1));
     const std::uint64_t word = ring::WordAt(at).load(std::memory_order_acquire);
     if (word == 0) return false;
-    if (word - 1 > limits::kFrameBytesMax) {
+    const std::uint64_t frame_bytes = (word & 0xffff'ffff) - 1;  // Of none: more than there may be.
+    *head_bytes = word >> 32;
+    if (frame_bytes > limits::kFrameBytesMax || *head_bytes > frame_bytes) {
       corrupt_ = true;
       return false;
     }
-    *frame = {at + ring::kWordBytes, static_cast<std::size_t>(word - 1)};
+    *frame = {at + ring::kWordBytes, static_cast<std::size_t>(frame_bytes)};
     return true;
   }
   // REQUIRES: the size that Peek gave.

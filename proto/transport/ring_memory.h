@@ -12,6 +12,11 @@
 
 namespace tidepool::transport {
 
+inline constexpr std::uint64_t kRingBytes = 256 * 1024;
+// Where many connect: enough for two frames of any size.
+inline constexpr std::uint64_t kRingBytesMin = 128 * 1024;
+static_assert(IsRingSize(kRingBytes) && IsRingSize(kRingBytesMin));
+
 // A descriptor that is closed with its owner.
 class OwnedFd {
  public:

@@ -142,22 +142,34 @@ Status RingWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
     return Status(StatusCode::kUnavailable,
                   "the peer is lost: " + std::string(endpoint->why_.what()));
   }
-  Push(endpoint, std::move(buffer));
+  const auto push = [&](RingProducer& out) {
+    return out.TryPush({buffer->data(), buffer->size()});
+  };
+  if (PushNow(endpoint, push)) return OkStatus();
+  endpoint->queue_.Push(std::move(buffer));
+  ++queued_;
+  const bool is_open = endpoint->state_ == RingEndpoint::State::kOpen;
+  if (is_open && !std::exchange(endpoint->in_backlog_, true)) backlog_.push_back(endpoint);
   return OkStatus();
 }
 
-void RingWorker::Push(RingEndpoint* endpoint, FrameBufferPtr buffer) {
-  const bool is_open = endpoint->state_ == RingEndpoint::State::kOpen;
-  if (is_open && endpoint->queue_.empty() &&
-      endpoint->out_.TryPush({buffer->data(), buffer->size()})) {
-    if (RingSleep::NeedsBell(*endpoint->peer_sleeps_, &endpoint->rung_)) {
-      RingBell(endpoint->socket_.get());
-    }
-    return;
+Status RingWorker::SendParts(Endpoint* to, Bytes head, Bytes body, BufferPool* pool) {
+  OwnerCheck::Scope scope(owner_);
+  const auto push = [&](RingProducer& out) { return out.TryPushParts(head, body); };
+  if (PushNow(static_cast<RingEndpoint*>(to), push)) return OkStatus();
+  return Worker::SendParts(to, head, body, pool);
+}
+
+template <typename TryPush>
+bool RingWorker::PushNow(RingEndpoint* endpoint, TryPush&& push) {
+  if (endpoint->state_ != RingEndpoint::State::kOpen || !endpoint->queue_.empty() ||
+      !push(endpoint->out_)) {
+    return false;
   }
-  endpoint->queue_.Push(std::move(buffer));
-  ++queued_;
-  if (is_open && !std::exchange(endpoint->in_backlog_, true)) backlog_.push_back(endpoint);
+  if (RingSleep::NeedsBell(*endpoint->peer_sleeps_, &endpoint->rung_)) {
+    RingBell(endpoint->socket_.get());
+  }
+  return true;
 }
 
 unsigned RingWorker::SendBacklog() {
@@ -223,17 +235,11 @@ unsigned RingWorker::Progress() {
 unsigned RingWorker::Receive(RingEndpoint* endpoint, unsigned frames_max) {
   unsigned count = 0;
   Bytes frame;
-  while (count < frames_max && endpoint->in_.Peek(&frame)) {
-    const std::size_t bytes = frame.size();
-    if (endpoint->accepted_) {
-      // Decoders look twice at some bytes, and only at what cannot change meanwhile.
-      std::memcpy(frame_.get(), frame.data(), bytes);
-      frame = {frame_.get(), bytes};
-      endpoint->in_.Pop(bytes);
-    }
+  std::size_t head_bytes = 0;
+  while (count < frames_max && endpoint->in_.Peek(&frame, &head_bytes)) {
+    OnReceived(endpoint, frame, head_bytes);
+    endpoint->in_.Pop(frame.size());
     ++count;
-    if (receiver_ != nullptr) receiver_->OnFrame(frame);
-    if (!endpoint->accepted_) endpoint->in_.Pop(bytes);
     if (endpoint->state_ == RingEndpoint::State::kClosed) return count;
   }
   if (endpoint->in_.corrupt()) {
@@ -241,6 +247,18 @@ unsigned RingWorker::Receive(RingEndpoint* endpoint, unsigned frames_max) {
   }
   if (count > 0 && endpoint->in_.TakeWait()) RingBell(endpoint->socket_.get());
   return count;
+}
+
+void RingWorker::OnReceived(RingEndpoint* endpoint, Bytes frame, std::size_t head_bytes) {
+  if (receiver_ == nullptr) return;
+  // What this process has connected to is trusted to change nothing.
+  if (!endpoint->accepted_) return receiver_->OnFrame(frame);
+  // Decoders look twice at some bytes, and only at what cannot change meanwhile.
+  const std::size_t copied = head_bytes == 0 ? frame.size() : head_bytes;
+  std::memcpy(frame_.get(), frame.data(), copied);
+  const Bytes head(frame_.get(), copied);
+  head_bytes == 0 ? receiver_->OnFrame(head)
+                  : receiver_->OnFrameParts(head, frame.subspan(head_bytes));
 }
 
 // ---- Ends.

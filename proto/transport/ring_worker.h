@@ -2,6 +2,7 @@
 // Internal to proto/transport.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,12 @@ class RingEndpoint final : public Endpoint {
 
   bool alive() const override { return state_ == State::kGreeting || state_ == State::kOpen; }
   std::size_t bytes_in_flight() const override { return queue_.bytes(); }
+  // As many parts as its ring holds. Before there is one: what the smallest holds.
+  std::size_t window_bytes() const override {
+    const std::uint64_t ring_bytes = memory_ == nullptr ? kRingBytesMin : memory_->ring_bytes();
+    return std::min<std::size_t>(ring_bytes / limits::kFrameBytesMax * limits::kStreamPartBytesMax,
+                                 limits::kStreamWindowBytes);
+  }
 
  private:
   friend class RingWorker;
@@ -64,6 +71,7 @@ class RingWorker final : public Worker {
   void Close(Endpoint* endpoint) override;
   void CloseWhenSent(Endpoint* endpoint) override;
   Status Send(Endpoint* endpoint, FrameBufferPtr buffer) override;
+  Status SendParts(Endpoint* endpoint, Bytes head, Bytes body, BufferPool* pool) override;
   unsigned Progress() override;
   int event_fd() const override { return events_.get(); }
   bool Arm() override;
@@ -97,7 +105,10 @@ class RingWorker final : public Worker {
   Status Watch(int descriptor, RingEndpoint* endpoint);
 
   RingEndpoint* AddEndpoint(OwnedFd socket);
-  void Push(RingEndpoint* endpoint, FrameBufferPtr buffer);
+  // `push` writes a frame to the endpoint's ring. False: it could not, or other frames are before.
+  template <typename TryPush>
+  bool PushNow(RingEndpoint* endpoint, TryPush&& push);
+  void OnReceived(RingEndpoint* endpoint, Bytes frame, std::size_t head_bytes);
   unsigned SendBacklog();
   unsigned Receive(RingEndpoint* endpoint, unsigned frames_max);
   void MarkLost(RingEndpoint* endpoint, Status why);

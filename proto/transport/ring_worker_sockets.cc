@@ -13,10 +13,6 @@
 namespace tidepool::transport {
 namespace {
 
-constexpr std::uint64_t kRingBytes = 256 * 1024;
-// Where many connect: enough for two frames of any size.
-constexpr std::uint64_t kRingBytesMin = 128 * 1024;
-static_assert(IsRingSize(kRingBytes) && IsRingSize(kRingBytesMin));
 // So many may have connected and not have said a word; a greeting comes with the connection.
 constexpr std::size_t kGreetingMax = 64;
 constexpr int kAcceptsPerRound = 16;

@@ -2,6 +2,9 @@
 #include "proto/transport/transport.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "proto/base/bytes.h"
 #include "proto/base/check.h"
@@ -50,6 +53,28 @@ void BufferPool::DeleteOne() {
   --free_count_;
   --made_;
   delete buffer;
+}
+
+namespace {
+
+void Join(Bytes head, Bytes body, std::byte* to) {
+  std::memcpy(to, head.data(), head.size());
+  if (!body.empty()) std::memcpy(to + head.size(), body.data(), body.size());
+}
+
+}  // namespace
+
+void Receiver::OnFrameParts(Bytes head, Bytes body) {
+  std::vector<std::byte> frame(head.size() + body.size());
+  Join(head, body, frame.data());
+  OnFrame(frame);
+}
+
+Status Worker::SendParts(Endpoint* endpoint, Bytes head, Bytes body, BufferPool* pool) {
+  FrameBufferPtr buffer = pool->Take();
+  buffer->set_size(head.size() + body.size());
+  Join(head, body, buffer->data());
+  return Send(endpoint, std::move(buffer));
 }
 
 BufferPool::~BufferPool() {

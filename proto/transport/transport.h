@@ -97,6 +97,9 @@ class Endpoint {
   // Of frames that were sent and that the network still holds because the peer does not take them:
   // what a peer that never reads costs. 0 where a transport holds nothing.
   virtual std::size_t bytes_in_flight() const { return 0; }
+  // What of a large value should be under way at most: where a transport says less than a sender
+  // would like, more is only copied once more.
+  virtual std::size_t window_bytes() const { return limits::kStreamWindowBytes; }
   // The caller's own mark, for example its session; not touched by the transport.
   void* user = nullptr;
 };
@@ -128,6 +131,9 @@ class Receiver {
   // Any bytes of 0..kFrameBytesMax, from anybody who reaches the port: decode with care. `frame` is
   // valid until the return and may be unaligned.
   virtual void OnFrame(Bytes frame) = 0;
+  // A frame that was sent in two parts (SendParts), by a peer of this node that can still write to
+  // `body`: to be copied once and not to be looked at before. By itself puts them together.
+  virtual void OnFrameParts(Bytes head, Bytes body);
   // Once per endpoint, when the peer is lost. The endpoint stays valid until it is closed.
   virtual void OnPeerLost(Endpoint* endpoint, const Status& why) = 0;
   // The peer's memory that AskForMemory asked for.
@@ -162,6 +168,11 @@ class Worker {
   // back-pressure here: credits above bound what is outstanding.
   // Errors: kUnavailable (peer lost; the frame is dropped).
   virtual Status Send(Endpoint* endpoint, FrameBufferPtr buffer) = 0;
+
+  // As Send of a frame that is `head` and `body` in a row, which stay the caller's. To a peer on
+  // this node the body is copied only once, where there is room; else both go through a buffer of
+  // `pool`.
+  virtual Status SendParts(Endpoint* endpoint, Bytes head, Bytes body, BufferPool* pool);
 
   // Peers on this node that ask for memory get it from here, which must outlive the worker.
   virtual void ShareMemory(const NodeMemorySource*) {}

@@ -25,11 +25,15 @@ MarkStamp MarkStamp::Unpack(std::uint64_t packed) {
 }
 
 Status DecodeHeader(Bytes frame, FrameHeader* header) {
-  if (frame.size() < limits::kFrameHeaderBytes || frame.size() > limits::kFrameBytesMax) {
+  return DecodeHeader(frame, frame.size(), header);
+}
+
+Status DecodeHeader(Bytes head, std::size_t frame_bytes, FrameHeader* header) {
+  if (head.size() < limits::kFrameHeaderBytes || frame_bytes > limits::kFrameBytesMax) {
     return Status(StatusCode::kInvalidArgument,
-                  "a frame of " + std::to_string(frame.size()) + " bytes");
+                  "a frame of " + std::to_string(frame_bytes) + " bytes");
   }
-  *header = LoadUnaligned<FrameHeader>(frame.data());
+  *header = LoadUnaligned<FrameHeader>(head.data());
   if (header->magic != kFrameMagic) {
     return Status(StatusCode::kInvalidArgument, "not a Tidepool frame");
   }
@@ -43,8 +47,8 @@ Status DecodeHeader(Bytes frame, FrameHeader* header) {
   if (type == 0 || type > kFrameTypeMax) {
     return Status(StatusCode::kInvalidArgument, "frame type " + std::to_string(type));
   }
-  if (header->bytes != frame.size()) {
-    return Status(StatusCode::kInvalidArgument, "a frame of " + std::to_string(frame.size()) +
+  if (header->bytes != frame_bytes) {
+    return Status(StatusCode::kInvalidArgument, "a frame of " + std::to_string(frame_bytes) +
                                                     " bytes that says " +
                                                     std::to_string(header->bytes));
   }

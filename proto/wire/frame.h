@@ -74,5 +74,7 @@ inline void StoreHeader(std::byte* to, const FrameHeader& header) { StoreUnalign
 // Decodes and checks what every frame has in common: magic, version, type, and bytes ==
 // frame.size(). Returns: kOk, kInvalidArgument (*header unspecified).
 Status DecodeHeader(Bytes frame, FrameHeader* header);
+// Of a frame of `frame_bytes` that begins with `head`.
+Status DecodeHeader(Bytes head, std::size_t frame_bytes, FrameHeader* header);
 
 }  // namespace tidepool::wire

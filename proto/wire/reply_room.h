@@ -25,6 +25,8 @@ inline constexpr std::uint32_t kReplyEntryBytes =
 // A page of records: the largest answer frame that there is.
 inline constexpr std::uint32_t kReplyPageBytes =
     limits::kFrameBytesMax - limits::kFrameHeaderBytes - 2 * kReplyEntryBytes;
+// What kShow answers with: a storage::DirectView.
+inline constexpr std::uint32_t kDirectViewBytes = 48;
 
 namespace internal {
 
@@ -34,6 +36,7 @@ constexpr std::array<std::uint32_t, static_cast<std::size_t>(kOpcodeEnd)> MakeRe
     rooms[static_cast<std::size_t>(opcode)] = static_cast<std::uint32_t>(bytes);
   };
   set(Opcode::kIterate, kReplyPageBytes);
+  set(Opcode::kShow, kDirectViewBytes);
   set(Opcode::kScan, kReplyPageBytes);
   set(Opcode::kCountRange, kRangeRestBytesMax);
   set(Opcode::kEraseRange, kRangeRestBytesMax);

@@ -1,5 +1,7 @@
 #include "proto/wire/stream.h"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "proto/base/check.h"
@@ -14,16 +16,21 @@ Status Malformed(const char* what) {
 }  // namespace
 
 Status DecodeStream(Bytes frame, StreamFrame* out) {
-  TP_RETURN_IF_ERROR(DecodeHeader(frame, &out->header));
+  const std::size_t head_bytes = std::min(frame.size(), kStreamHeadBytes);
+  return DecodeStreamParts(frame.first(head_bytes), frame.subspan(head_bytes), out);
+}
+
+Status DecodeStreamParts(Bytes head, Bytes body, StreamFrame* out) {
+  TP_RETURN_IF_ERROR(DecodeHeader(head, head.size() + body.size(), &out->header));
   const bool part = out->header.type == FrameType::kStreamPart;
   if (!part && out->header.type != FrameType::kStreamAck) return Malformed("type");
-  const Bytes body = frame.subspan(limits::kFrameHeaderBytes);
-  if (body.size() < sizeof(StreamHeader)) return Malformed("header cut off");
+  if (head.size() != kStreamHeadBytes) return Malformed("header cut off");
+  const Bytes stream = head.subspan(limits::kFrameHeaderBytes);
   // Checked before it becomes an enum.
-  const auto code = std::to_integer<std::uint8_t>(body[offsetof(StreamHeader, code)]);
+  const auto code = std::to_integer<std::uint8_t>(stream[offsetof(StreamHeader, code)]);
   if (code >= kStatusCodeCount) return Malformed("code");
-  out->stream = LoadUnaligned<StreamHeader>(body.data());
-  out->data = body.subspan(sizeof(StreamHeader));
+  out->stream = LoadUnaligned<StreamHeader>(stream.data());
+  out->data = body;
   if (out->stream.upload > 1 || out->stream.reserved != 0) return Malformed("reserved bits set");
   if (out->stream.total_bytes > limits::kValueBytesMax) return Malformed("value too long");
   if (out->stream.offset > out->stream.total_bytes) return Malformed("offset behind the end");
@@ -34,20 +41,24 @@ Status DecodeStream(Bytes frame, StreamFrame* out) {
   return OkStatus();
 }
 
-std::size_t EncodeStream(FrameHeader header, const StreamHeader& stream, Bytes data,
-                         MutableBytes frame) {
-  const std::size_t bytes = limits::kFrameHeaderBytes + sizeof stream + data.size();
-  TP_CHECK(bytes <= frame.size());
-  TP_CHECK(data.size() <= limits::kStreamPartBytesMax);
+void EncodeStreamHead(FrameHeader header, const StreamHeader& stream, std::size_t data_bytes,
+                      std::array<std::byte, kStreamHeadBytes>* head) {
+  TP_CHECK(data_bytes <= limits::kStreamPartBytesMax);
   TP_DCHECK(header.type == FrameType::kStreamPart ||
-            (header.type == FrameType::kStreamAck && data.empty()));
-  header.bytes = static_cast<std::uint32_t>(bytes);
-  StoreHeader(frame.data(), header);
-  StoreUnaligned(frame.data() + limits::kFrameHeaderBytes, stream);
-  if (!data.empty()) {
-    std::memcpy(frame.data() + limits::kFrameHeaderBytes + sizeof stream, data.data(), data.size());
-  }
-  return bytes;
+            (header.type == FrameType::kStreamAck && data_bytes == 0));
+  header.bytes = static_cast<std::uint32_t>(kStreamHeadBytes + data_bytes);
+  StoreHeader(head->data(), header);
+  StoreUnaligned(head->data() + limits::kFrameHeaderBytes, stream);
+}
+
+std::size_t EncodeStream(const FrameHeader& header, const StreamHeader& stream, Bytes data,
+                         MutableBytes frame) {
+  TP_CHECK(kStreamHeadBytes + data.size() <= frame.size());
+  std::array<std::byte, kStreamHeadBytes> head;
+  EncodeStreamHead(header, stream, data.size(), &head);
+  std::memcpy(frame.data(), head.data(), head.size());
+  if (!data.empty()) std::memcpy(frame.data() + head.size(), data.data(), data.size());
+  return head.size() + data.size();
 }
 
 }  // namespace tidepool::wire

@@ -11,6 +11,7 @@
 // one value unacknowledged.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "proto/base/bytes.h"
@@ -46,10 +47,17 @@ struct StreamFrame {
 // Decodes a kStreamPart or kStreamAck frame; checks that the part lies inside the value.
 // Returns: kOk, kInvalidArgument.
 Status DecodeStream(Bytes frame, StreamFrame* out);
+// The same of a frame in two parts, of which the second one is data that is not looked at. Returns
+// kInvalidArgument also where the first one has data, too.
+Status DecodeStreamParts(Bytes head, Bytes body, StreamFrame* out);
 
-// Writes a part (type kStreamPart) or an ack (type kStreamAck, `data` empty) to `frame`, which has
-// room for it. Fills in bytes. Returns the frame's bytes.
-std::size_t EncodeStream(FrameHeader header, const StreamHeader& stream, Bytes data,
+// Writes what comes before the data of a part (type kStreamPart), or an ack (type kStreamAck,
+// without data), to `head`. Fills in bytes.
+inline constexpr std::size_t kStreamHeadBytes = limits::kFrameHeaderBytes + sizeof(StreamHeader);
+void EncodeStreamHead(FrameHeader header, const StreamHeader& stream, std::size_t data_bytes,
+                      std::array<std::byte, kStreamHeadBytes>* head);
+// Both in a row, to `frame`, which has room for it. Returns the frame's bytes.
+std::size_t EncodeStream(const FrameHeader& header, const StreamHeader& stream, Bytes data,
                          MutableBytes frame);
 
 }  // namespace tidepool::wire

@@ -6,13 +6,12 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "proto/base/clock.h"
@@ -79,17 +78,11 @@ bool BenchProcess::Running() {
 }
 
 std::uint64_t BenchProcess::CpuNs() const {
-  std::ifstream stat("/proc/" + std::to_string(pid_) + "/stat");
-  std::string line;
-  std::getline(stat, line);
-  // The name in parentheses may hold anything; the fields behind it do not.
-  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
-  std::string skipped;
-  for (int i = 3; i < 14; ++i) fields >> skipped;
-  std::uint64_t user = 0;
-  std::uint64_t system = 0;
-  fields >> user >> system;
-  return (user + system) * (1'000'000'000ull / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK)));
+  clockid_t clock = 0;
+  timespec time{};
+  if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 Result<std::string> RunAndRead(const std::vector<std::string>& command) {
@@ -129,9 +122,10 @@ int FreePort() {
 void Print(const Row& row) {
   std::printf(
       "{\"row\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"peer\": \"%s\", "
-      "\"peer_value\": %.6g, \"ratio\": %.4g, \"goal\": \"%s\", \"met\": %s}\n",
+      "\"peer_value\": %.6g, \"ratio\": %.4g, \"goal\": \"%s\", \"met\": %s%s%s}\n",
       row.row.c_str(), row.value, row.unit.c_str(), row.peer.c_str(), row.peer_value, row.ratio,
-      row.goal.c_str(), row.met ? "true" : "false");
+      row.goal.c_str(), row.met ? "true" : "false", row.details.empty() ? "" : ", ",
+      row.details.c_str());
   std::fflush(stdout);
 }
 

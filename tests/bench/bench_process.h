@@ -25,7 +25,7 @@ class BenchProcess {
   bool Running();
   // Ends it by `signal`, and by SIGKILL if it is not gone in 60 s.
   void Stop(int signal);
-  // User and system time so far, in ns (the kernel counts in ticks of 10 ms).
+  // User and system time of all its threads so far.
   std::uint64_t CpuNs() const;
 
  private:
@@ -49,6 +49,7 @@ struct Row {
   double ratio = 0;
   std::string goal;  // For example "<= 1.3"; empty: none.
   bool met = false;
+  std::string details;  // More members of the JSON object.
 };
 void Print(const Row& row);
 

@@ -6,8 +6,9 @@
 //   direct.get.100 ... 10m  uniform over so many keys, one after the other: each needs what the one
 //                           before has found, as do the two loads
 //   direct.get.*.batch16    MultiGet of 16, per key; against one after the other
-//   direct.contains.1m      without the value
-//   direct.miss.1m          keys that are not there
+//   direct.flat             of the ratios to the loads from 100 keys to 10 M: the largest by the
+//   smallest direct.contains.1m      without the value direct.miss.1m          keys that are not
+//   there
 //
 // CPU time of the thread; medians of the rounds, sides interleaved.
 #include <fnmatch.h>
@@ -204,7 +205,7 @@ double TimeBatches(Store& store, const std::vector<Visit>& visits) {
   for (std::size_t begin = 0; begin + kBatch <= visits.size(); begin += kBatch) {
     for (std::size_t i = 0; i < kBatch; ++i) {
       const Bytes key = View(visits[begin + i].key);
-      items[i] = {&store.partition(), key, KeyHash(key), room[i], {}};
+      items[i] = {&store.partition(), key, KeyHash(key), room[i], true, {}};
     }
     store.reader().MultiGet(items);
     for (const DirectReader::Item& item : items) {
@@ -227,12 +228,16 @@ class Bench {
     for (const auto& [name, keys] : sizes) {
       const bool is_wanted =
           Wanted(std::string("direct.get.") + name) ||
-          Wanted(std::string("direct.get.") + name + ".batch16") ||
+          Wanted(std::string("direct.get.") + name + ".batch16") || Wanted("direct.flat") ||
           (name == std::string("1m") && (Wanted("direct.miss.1m") || Wanted("direct.contains.1m")));
       if (!is_wanted) continue;
       const double scaled = keys <= 100 ? keys : std::max(100.0, keys * scale_);
       Measure(name, static_cast<std::uint64_t>(scaled));
     }
+    if (!Wanted("direct.flat") || ratios_.size() < 2) return;
+    const auto [low, high] = std::minmax_element(ratios_.begin(), ratios_.end());
+    Print({"direct.flat", *high, "of loads", "the smallest", *low, *high / *low, "ratio <= 1.2",
+           *high / *low <= 1.2});
   }
 
  private:
@@ -277,6 +282,7 @@ class Bench {
     const bool is_judged = name == "1m";
     const double ns = MedianOf(gets);
     const double ratio = MedianOf(ratios);
+    if (name != "hot") ratios_.push_back(ratio);
     const double gain = MedianOf(gains);
     if (name == "hot") {
       PrintWanted(
@@ -295,6 +301,7 @@ class Bench {
   const std::string pattern_;
   const double scale_;
   const int rounds_;
+  std::vector<double> ratios_;  // To the loads, by the number of keys.
 };
 
 }  // namespace

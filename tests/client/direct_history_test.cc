@@ -96,7 +96,8 @@ class HistoryReader {
     for (std::size_t i = 0; i < kMany; ++i) {
       const std::uint32_t key = AnyKey();
       watches[i] = history_.Before(key, Clock::Real().WallMs());
-      items[i] = {&partition_, AsBytes(names_[key]), KeyHash(AsBytes(names_[key])), room_[i], {}};
+      items[i] = {&partition_, AsBytes(names_[key]), KeyHash(AsBytes(names_[key])), room_[i], true,
+                  {}};
     }
     // Of reads that overlap none is later than another: `seen` tells what came before them.
     const auto seen = seen_;

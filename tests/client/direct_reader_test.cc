@@ -102,7 +102,7 @@ TEST_CASE("DirectReadOfManyFindsWhatEachWould") {
   std::vector<DirectReader::Item> items;
   for (int i = 0; i < 100; ++i) keys.push_back(Key(i));
   for (int i = 0; i < 100; ++i) {
-    items.push_back({&fixture.opened, AsBytes(keys[i]), fixture.Hash(keys[i]), room[i], {}});
+    items.push_back({&fixture.opened, AsBytes(keys[i]), fixture.Hash(keys[i]), room[i], true, {}});
   }
   const DirectPartition unopened;
   items[50].partition = &unopened;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/base/limits.h"
 #include "tests/client/sdk_fixture.h"
 
 namespace tidepool::testing {
@@ -107,6 +108,52 @@ TEST_CASE("A batch of reads is as its reads one by one", "[direct]") {
     CHECK(map.MultiGet(keys.views).value(1) == value);
     RequireOk(put.Wait().status());
   }
+}
+
+TEST_CASE("A filter is looked into without its daemon", "[direct]") {
+  Client client = ConnectTo(Cluster());
+  NamespaceOptions options;
+  options.expected_items = 100'000;
+  const BytesBloom filter = Open<BytesBloom>(client, "filter", options);
+  const KeyList in(500);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < in.texts.size(); ++i) out.push_back("no" + std::to_string(i));
+  const std::vector<std::string_view> out_views(out.begin(), out.end());
+  RequireOk(filter.MultiInsert(in.views).FirstFailure());
+  REQUIRE(WaitUntil([&] {
+    for (int i = 0; i < 300; ++i) (void)filter.Contains(in.views[0]);
+    return DirectReads(client) > 100;
+  }));
+  // Batches reach all partitions.
+  REQUIRE(WaitUntil([&] {
+    const std::uint64_t before = DirectReads(client);
+    const BloomBatch batch = filter.MultiContains(in.views);
+    RequireOk(batch.FirstFailure());
+    CHECK(batch.count() == in.views.size());
+    return DirectReads(client) == before + in.views.size();
+  }));
+  const BloomBatch none = filter.MultiContains(out_views);
+  RequireOk(none.FirstFailure());
+  CHECK(none.count() < 50);
+  for (std::size_t i = 0; i < out.size(); ++i) CHECK(*filter.Contains(out[i]) == none[i]);
+  // What was just inserted is there, also while its answer is on the way.
+  for (int i = 0; i < 300; ++i) {
+    const std::string value = "late" + std::to_string(i);
+    auto inserted = filter.InsertAsync(value);
+    CHECK(*filter.Contains(value));
+    RequireOk(inserted.Wait().status());
+    CHECK(*filter.Contains(value));
+  }
+}
+
+TEST_CASE("A key that is too long is refused as ever", "[direct]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "long");
+  RequireOk(map.Put("k", "v").status());
+  REQUIRE(ReadsDirectly(client, map, "k"));
+  const std::string key(limits::kKeyBytesMax + 1, 'k');
+  CHECK(map.Get(key).code() == StatusCode::kInvalidArgument);
+  CHECK(map.Contains(key).code() == StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("A program reads what it has written, also what is under way", "[direct]") {

@@ -365,12 +365,12 @@ TEST_CASE("A sender never exceeds its window and a receiver acknowledges in time
   while (!sender.Complete()) {
     // Without an acknowledgement in between, both sides always get on: the receiver wants to
     // acknowledge before the sender is stuck.
-    REQUIRE(sender.MaySend());
+    REQUIRE(sender.MaySend(limits::kStreamWindowBytes));
     std::uint64_t offset = 0;
     const Bytes part = sender.Next(&offset);
     REQUIRE(receiver.OnPart(offset, part));
     REQUIRE(sender.sent() <= receiver.received());
-    if (!receiver.WantsAck()) continue;
+    if (!receiver.WantsAck(limits::kStreamWindowBytes)) continue;
     receiver.Acked();
     REQUIRE(sender.OnAck(receiver.received()));
   }

@@ -60,9 +60,9 @@ struct ConnectOptions {
   WaitMode wait = WaitMode::kAuto;
   Transport transport = Transport::kAuto;
   // What this program maps of the memory of daemons on its machine, so that it can read records
-  // there by itself (hash namespaces that are not sync): at most so much of each, in pieces of up
-  // to 256 MiB. It takes no memory but page tables, 2 MiB per GiB. 0: none, all reads are answered
-  // by the daemons.
+  // there by itself (hash and bloom namespaces that are not sync): at most so much of each, in
+  // pieces of up to 256 MiB. It takes no memory but page tables, 2 MiB per GiB. 0: none, all reads
+  // are answered by the daemons.
   std::uint64_t direct_read_bytes_max = ~std::uint64_t{0};
   // Starts one thread that makes progress when nobody waits: asynchronous operations then move on,
   // and Future::Then runs, while the program computes. Costs a thread that sleeps most of the time.

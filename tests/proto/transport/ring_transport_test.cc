@@ -84,6 +84,53 @@ TEST_CASE("FramesOfARingKeepTheirOrderWhateverTheirSizes") {
   CHECK(pair.client.worker->sends_in_flight() == 0);
 }
 
+TEST_CASE("FramesInTwoPartsArriveAsOneInTheirOrder") {
+  const auto seed = static_cast<unsigned>(std::random_device()());
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  Pair pair;
+  constexpr std::uint64_t kFrames = 3'000;
+  std::uint64_t sent = 0;
+  REQUIRE(pair.PumpBoth([&] {
+    // More than the ring holds: some go in parts, some through a buffer.
+    while (sent < kFrames && sent - pair.client.receiver.frames < 16) {
+      const std::size_t size = 8 + random() % (FrameBuffer::kCapacity - 7);
+      const FrameBufferPtr frame = MakeFrame(&pair.client.pool, sent, size);
+      const Bytes bytes(frame->data(), frame->size());
+      const std::size_t head = 1 + random() % std::min<std::size_t>(size, 100);
+      if (!pair.client.worker
+               ->SendParts(pair.client.endpoint, bytes.first(head), bytes.subspan(head),
+                           &pair.client.pool)
+               .ok()) {
+        return true;
+      }
+      ++sent;
+    }
+    return pair.client.receiver.frames == kFrames;
+  }));
+  REQUIRE(pair.client.receiver.numbers.size() == kFrames);
+  for (std::uint64_t i = 0; i < kFrames; ++i) REQUIRE(pair.client.receiver.numbers[i] == i);
+  CHECK(pair.client.receiver.damaged == 0);
+  CHECK(pair.server.receiver.damaged == 0);
+}
+
+TEST_CASE("AWindowOfPartsFitsIntoARing") {
+  Pair pair;
+  REQUIRE(pair.Echoes(1, 64));
+  const std::size_t window = pair.client.endpoint->window_bytes();
+  CHECK(window >= 2 * limits::kStreamPartBytesMax);
+  const FrameBufferPtr frame =
+      MakeFrame(&pair.client.pool, 2, limits::kStreamPartBytesMax + limits::kFrameHeaderBytes);
+  const Bytes bytes(frame->data(), frame->size());
+  for (std::size_t at = 0; at < window; at += limits::kStreamPartBytesMax) {
+    REQUIRE(pair.client.worker
+                ->SendParts(pair.client.endpoint, bytes.first(limits::kFrameHeaderBytes),
+                            bytes.subspan(limits::kFrameHeaderBytes), &pair.client.pool)
+                .ok());
+  }
+  CHECK(pair.client.worker->sends_in_flight() == 0);
+}
+
 TEST_CASE("AValueThatLooksLikeAFrameIsNotTakenForOne") {
   // Each lap leaves words behind that say "a frame of 8 bytes is here", wherever one may begin.
   Pair pair;
