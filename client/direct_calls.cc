@@ -38,7 +38,8 @@ void Grant(const Space& space, std::uint32_t partition, const DirectSpace::Wish&
 struct Place {
   Place(const Space& space, std::string_view key)
       : hash(KeyHash(AsBytes(key))),
-        partition(placement::PartitionIndexOf(AsBytes(key), space.state()->queues.size())) {}
+        partition(placement::PartitionIndexOf(PlacementHash(AsBytes(key), hash),
+                                              space.state()->queues.size())) {}
   std::uint64_t hash;
   std::uint32_t partition;
 };

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@ namespace tidepool::bench {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kCopyPoolBytes = 128 << 20;
 
 // One direction: a payload and the word that publishes it.
 struct Mailbox {
@@ -72,9 +74,9 @@ Sample RingFloor(double seconds, std::size_t payload_bytes) {
 }
 
 Sample CopyFloor(double seconds, std::size_t bytes, std::size_t pool_bytes) {
-  static std::byte* const from = Memory(pool_bytes);
-  static std::byte* const to = Memory(pool_bytes);
-  const std::size_t places = pool_bytes / bytes;
+  static std::byte* const from = Memory(kCopyPoolBytes);
+  static std::byte* const to = Memory(kCopyPoolBytes);
+  const std::size_t places = std::min(pool_bytes, kCopyPoolBytes) / bytes;
   std::size_t next = 0;
   RoundOptions options;
   options.seconds = seconds;

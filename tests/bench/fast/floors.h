@@ -12,7 +12,8 @@ namespace tidepool::bench {
 // Round trips of `payload_bytes` each way through shared memory, both sides polling.
 Sample RingFloor(double seconds, std::size_t payload_bytes);
 
-// memcpy between buffers of `pool_bytes` each, `bytes` at a time, from place to place.
+// memcpy between buffers of `pool_bytes` (at most 128 MiB) each, `bytes` at a time, from place to
+// place.
 Sample CopyFloor(double seconds, std::size_t bytes, std::size_t pool_bytes);
 
 // Messages of `bytes` one way, by ucx_perftest over TCP on loopback.
