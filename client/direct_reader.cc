@@ -77,10 +77,18 @@ DirectRefusal DirectReader::Open(const DirectView& view, DirectPartition* partit
   return DirectRefusal::kNone;
 }
 
-const std::uint64_t* DirectReader::EntryOf(std::uint64_t directory, std::uint64_t entry) const {
+const std::byte* DirectReader::MappedAt(std::uint64_t node_offset, std::uint64_t bytes,
+                                        std::uint64_t* missing) const {
+  const std::byte* const at = map_.At(node_offset, bytes);
+  if (at == nullptr) *missing = node_offset;
+  return at;
+}
+
+const std::uint64_t* DirectReader::EntryOf(std::uint64_t directory, std::uint64_t entry,
+                                           std::uint64_t* missing) const {
   if (entry >= directory::Room(directory)) return nullptr;
   return reinterpret_cast<const std::uint64_t*>(
-      map_.At(directory::EntryOffset(directory, entry), sizeof(std::uint64_t)));
+      MappedAt(directory::EntryOffset(directory, entry), sizeof(std::uint64_t), missing));
 }
 
 // Null: the index is just growing; or its memory is not mapped, and `missing` says where.
@@ -94,29 +102,28 @@ const Bucket* DirectReader::HomeOf(const DirectPartition& partition, std::uint64
   const std::uint64_t number = low | (hash & (was_split << level));
   *depth = level + static_cast<unsigned>(was_split);
   const std::size_t piece = partition.places_.PieceOf(number);
-  const std::uint64_t* const entry = EntryOf(racing::Acquire(partition.root_->directory), piece);
+  const std::uint64_t* const entry =
+      EntryOf(racing::Acquire(partition.root_->directory), piece, missing);
   if (entry == nullptr) return nullptr;
   const std::uint64_t begin = racing::Acquire(*entry);
   if (begin == 0 || begin % sizeof(Bucket) != 0) return nullptr;
   const std::uint64_t offset =
       begin + (number - partition.places_.PieceBegin(piece)) * sizeof(Bucket);
-  const std::byte* const at = map_.At(offset, sizeof(Bucket));
-  if (at == nullptr) *missing = offset;
-  return reinterpret_cast<const Bucket*>(at);
+  return reinterpret_cast<const Bucket*>(MappedAt(offset, sizeof(Bucket), missing));
 }
 
 const SegmentEntry* DirectReader::SegmentOf(const DirectPartition& partition,
-                                            std::uint64_t location) const {
+                                            std::uint64_t location, std::uint64_t* missing) const {
   const int offset_bits = partition.view_.block_shift - 3;
   const std::uint64_t index = location >> offset_bits;
-  const std::uint64_t* const page =
-      EntryOf(racing::Acquire(partition.core_->directory), index / storage::kSegmentEntriesPerPage);
+  const std::uint64_t* const page = EntryOf(racing::Acquire(partition.core_->directory),
+                                            index / storage::kSegmentEntriesPerPage, missing);
   if (page == nullptr) return nullptr;
   const std::uint64_t offset = racing::Acquire(*page);
   if (offset == 0 || offset % sizeof(SegmentEntry) != 0) return nullptr;
   return reinterpret_cast<const SegmentEntry*>(
-      map_.At(offset + index % storage::kSegmentEntriesPerPage * sizeof(SegmentEntry),
-              sizeof(SegmentEntry)));
+      MappedAt(offset + index % storage::kSegmentEntriesPerPage * sizeof(SegmentEntry),
+               sizeof(SegmentEntry), missing));
 }
 
 // (2)
@@ -187,8 +194,9 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
                                           Attempt& attempt) const {
   const DirectPartition& partition = attempt.partition;
   const std::uint64_t location = storage::SlotLocation(slot_word);
-  const SegmentEntry* const segment = SegmentOf(partition, location);
-  if (segment == nullptr) return Progress::kAgain;
+  std::uint64_t missing = 0;
+  const SegmentEntry* const segment = SegmentOf(partition, location, &missing);
+  if (segment == nullptr) return missing == 0 ? Progress::kAgain : Miss(missing, attempt);
   TIDEPOOL_STEP(5);
   const std::uint64_t segment_word = racing::Acquire(segment->word);
   const std::uint64_t frame = racing::Relaxed(segment->frame);
@@ -263,7 +271,7 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
 }
 
 struct DirectReader::FilterPlace {
-  bool known = false;  // Else the filter is just growing.
+  bool known = false;  // Else the filter is just growing, or `offset`, if any, is not mapped.
   bool empty = false;  // Nobody has inserted anything there.
   std::uint64_t offset = 0;
 };
@@ -277,7 +285,7 @@ const std::byte* DirectReader::FilterLanes(const DirectPartition& partition, std
       std::min({split_blocks * kSplitBlockBytes, std::uint64_t{limits::kFilterBlockBytes},
                 std::uint64_t{1} << partition.view_.block_shift});
   const std::uint64_t* const entry =
-      EntryOf(racing::Acquire(partition.root_->directory), at / block_bytes);
+      EntryOf(racing::Acquire(partition.root_->directory), at / block_bytes, &place->offset);
   place->known = entry != nullptr;
   if (entry == nullptr) return nullptr;
   const std::uint64_t begin = racing::Acquire(*entry);
@@ -297,7 +305,7 @@ DirectReader::Progress DirectReader::TryFilter(Attempt& attempt) const {
   const DirectPartition& partition = attempt.partition;
   FilterPlace place;
   const std::byte* const lanes = FilterLanes(partition, attempt.hash, &place);
-  if (!place.known) return Progress::kAgain;
+  if (!place.known) return place.offset == 0 ? Progress::kAgain : Miss(place.offset, attempt);
   std::uint32_t absent = place.empty ? 1 : 0;
   if (!place.empty) {
     if (lanes == nullptr) return Miss(place.offset, attempt);

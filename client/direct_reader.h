@@ -123,9 +123,13 @@ class DirectReader {
   Progress Read(std::uint64_t slot_word, const std::uint64_t& slot, Attempt& attempt) const;
   const storage::Bucket* HomeOf(const DirectPartition& partition, std::uint64_t hash,
                                 unsigned* depth, std::uint64_t* missing) const;
-  const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry) const;
-  const storage::SegmentEntry* SegmentOf(const DirectPartition& partition,
-                                         std::uint64_t location) const;
+  // Null with `missing` as it was: what is read does not fit together; else it says what to map.
+  const std::byte* MappedAt(std::uint64_t node_offset, std::uint64_t bytes,
+                            std::uint64_t* missing) const;
+  const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry,
+                               std::uint64_t* missing) const;
+  const storage::SegmentEntry* SegmentOf(const DirectPartition& partition, std::uint64_t location,
+                                         std::uint64_t* missing) const;
   const std::byte* FilterLanes(const DirectPartition& partition, std::uint64_t hash,
                                FilterPlace* place) const;
   void PrefetchLanes(const DirectPartition& partition, std::uint64_t hash) const;

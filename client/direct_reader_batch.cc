@@ -34,7 +34,8 @@ void DirectReader::PrefetchRecord(const Item& item, const Bucket* home) const {
   if (matches == 0) return;
   const std::uint64_t location =
       storage::SlotLocation(racing::Relaxed(home->slots[__builtin_ctz(matches)]));
-  const SegmentEntry* const segment = SegmentOf(partition, location);
+  std::uint64_t missing = 0;
+  const SegmentEntry* const segment = SegmentOf(partition, location, &missing);
   if (segment == nullptr) return;
   const std::uint64_t segment_bytes = 1ull << partition.view_.block_shift;
   const std::uint64_t offset = location * storage::kRecordAlign & (segment_bytes - 1);

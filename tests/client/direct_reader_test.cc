@@ -296,6 +296,35 @@ TEST_CASE("DirectReadSaysWhichArenaIsMissing") {
           DirectRead::Outcome::kFound);
 }
 
+// Whatever it is that lies there: a directory, a bucket, a page of the segment table, a record.
+TEST_CASE("EachBlockThatIsNotMappedIsAskedFor") {
+  DirectFixture fixture(storage::TinyStore(4 << 20));
+  constexpr int kKeys = 6'000;
+  for (int i = 0; i < kKeys; ++i) fixture.Put(Key(i), Key(i));
+  fixture.Settle();
+  const std::uint64_t block = fixture.pool->block_bytes();
+  const std::uint64_t end = block + fixture.pool->usage().mapped_bytes;
+  std::size_t asked = 0;
+  for (std::uint64_t hole = block; hole < end; hole += block) {
+    ArenaMap partial(fixture.pool->base(), end, std::countr_zero(block));
+    partial.NoteMapped(block, hole - block);
+    partial.NoteMapped(hole + block, end - hole - block);
+    DirectReader reader(partial, fixture.clock);
+    DirectPartition opened;
+    std::uint64_t missing = 0;
+    if (reader.Open(fixture.view, &opened, &missing) != DirectRefusal::kNone) continue;
+    for (int i = 0; i < kKeys; i += 97) {
+      const DirectRead read =
+          reader.Get(opened, AsBytes(Key(i)), fixture.Hash(Key(i)), fixture.room);
+      if (read.outcome == DirectRead::Outcome::kFound) continue;
+      REQUIRE(std::string(NameOf(read.refusal)) == NameOf(DirectRefusal::kNotMapped));
+      REQUIRE(read.missing / block == hole / block);
+      ++asked;
+    }
+  }
+  REQUIRE(asked > 100);
+}
+
 TEST_CASE("NoViewOfWhatMayNotBeReadDirectly") {
   StoreOptions options;
   options.partition.kind = Kind::kQueue;

@@ -24,11 +24,11 @@ BenchCluster::BenchCluster(const std::string& folder, int daemons, const std::st
   for (int i = 0; i < daemons; ++i) {
     const std::string own = folder + "/" + std::to_string(i);
     std::filesystem::create_directories(own);
-    processes_.push_back(
-        Require(BenchProcess::Start({Beside("kvd"), "--cluster", file_, "--data-dir", own,
-                                     "--cores", "1", "--nodes", std::to_string(daemons), "--memory",
-                                     memory, "--log-file", own + "/kvd.log"}),
-                "kvd"));
+    processes_.push_back(Require(
+        BenchProcess::Start({Beside("kvd"), "--cluster", file_, "--data-dir", own, "--cores", "1",
+                             "--interface", "lo", "--nodes", std::to_string(daemons), "--memory",
+                             memory, "--log-file", own + "/kvd.log"}),
+        "kvd"));
   }
 }
 
