@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What the documents name is there: files and folders in `backquotes`, and links.
+"""What the documents name is there: files and folders in `backquotes`, and links, as seen from the
+document.
 
 A name counts as a path if its first part is a folder or a file of the checkout. It may leave the
 ending out (`daemon/hash_ops` is the .h and the .cc), and {a,b} and * work as in a shell.
@@ -49,7 +50,8 @@ def exists(name, root):
 def problems_of(document, text, root=ROOT):
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     named = [name for name in QUOTED.findall(text) if is_path(name, root)]
-    named += [link for link in LINK.findall(text) if "://" not in link]
+    named += [os.path.normpath(os.path.join(os.path.dirname(document), link))
+              for link in LINK.findall(text) if "://" not in link]
     return [f"{document}: names {path}, which is not there"
             for name in named for path in expanded(name) if not exists(path, root)]
 
