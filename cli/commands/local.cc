@@ -241,7 +241,10 @@ bool LocalStart::AllServe() const {
   const auto up = std::count_if(status.nodes().begin(), status.nodes().end(), [](const auto& node) {
     return node.node().state() == v1::NODE_STATE_UP && node.has_status();
   });
-  return static_cast<std::uint64_t>(up) == nodes_;
+  if (static_cast<std::uint64_t>(up) != nodes_) return false;
+  // The coordinator adds them to the file a little later; programs begin with what stands there.
+  const auto file = cluster_file::Read(file_);
+  return file.ok() && file->nodes.size() == nodes_;
 }
 
 Status LocalStart::WaitUntil(const std::function<bool()>& condition, const char* failure) {

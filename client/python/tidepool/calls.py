@@ -1,0 +1,169 @@
+"""Calls to the daemons: to one of them after the other, under deadlines, with the job token."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from typing import Any, Callable, Iterable, Iterator, Sequence
+
+import grpc
+
+from . import errors
+from .cluster_file import ClusterFile
+from .v1 import bulk_pb2_grpc, data_pb2, data_pb2_grpc, namespaces_pb2_grpc
+
+MESSAGE_BYTES_MAX = 64 << 20
+OPERATIONS_MAX = 1024           # Of one Execute; the daemons take 4,096.
+REQUEST_BYTES_MAX = 2 << 20     # Of their values.
+UNARY_VALUE_BYTES_MAX = 1 << 20  # Larger ones go in parts.
+_PAUSE_S = 0.05
+_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX), ("grpc.max_send_message_length", MESSAGE_BYTES_MAX)]
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rsplit(":", 1)[0].strip("[]")
+    return host in ("localhost", "::1") or (host.startswith("127.") and not host.strip("0123456789."))
+
+
+class _Node:
+    def __init__(self, address: str):
+        self.address = address
+        self.channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self.data = data_pb2_grpc.DataStub(self.channel)
+        self.bulk = bulk_pb2_grpc.BulkStub(self.channel)
+        self.namespaces = namespaces_pb2_grpc.NamespacesStub(self.channel)
+
+
+class Calls:
+    """Thread-safe. Not to be used in a child that was forked after it was made."""
+
+    def __init__(self, cluster: ClusterFile, timeout: float, insecure: bool):
+        self.timeout = timeout
+        self._cluster = cluster
+        self._insecure = insecure
+        self._pid = os.getpid()
+        self._metadata = [("authorization", "Bearer " + cluster.token)]
+        self._lock = threading.Lock()
+        self._nodes: dict[str, _Node] = {}
+        self._closed = False
+        self._addresses = self._order(cluster)
+
+    def _order(self, cluster: ClusterFile) -> list[str]:
+        """In which they are asked: this machine's first."""
+        for address, _ in cluster.nodes:
+            if not self._insecure and not _is_loopback(address):
+                raise errors.FailedPrecondition(f"the job token is not sent to {address} over a connection without TLS",
+                                                "give insecure=True if the network between the nodes is trusted")
+        here = [address for address, host in cluster.nodes if host == socket.gethostname()]
+        others = [address for address, host in cluster.nodes if address not in here]
+        for addresses in (here, others):
+            random.shuffle(addresses)  # Else all programs of a job would ask the same node first.
+        return here + others
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            nodes, self._nodes = list(self._nodes.values()), {}
+        for node in nodes:
+            node.channel.close()
+
+    def _first(self) -> _Node:
+        if os.getpid() != self._pid:
+            raise errors.FailedPrecondition("this client was made before a fork", "connect in the child", "FAILED_PRECONDITION")
+        with self._lock:
+            if self._closed:
+                raise errors.Error("this client is closed", "", "CANCELLED")
+            address = self._addresses[0]
+            if address not in self._nodes:
+                self._nodes[address] = _Node(address)
+            return self._nodes[address]
+
+    def _pass_over(self, node: _Node) -> None:
+        """Goes on with the next one; the connection file may know of others by now, or the same at new addresses."""
+        try:
+            known = self._order(self._cluster.again())
+        except errors.Error:
+            known = []
+        with self._lock:
+            if self._addresses[0] == node.address:
+                self._addresses.append(self._addresses.pop(0))
+            if set(known) - set(self._addresses):
+                self._addresses = known
+
+    def call(self, make: Callable[[_Node], Callable[..., Any]], request: Any, changes: bool,
+             timeout: float | None = None) -> Any:
+        """The answer of the first node that can be reached. What might have been done is not sent again."""
+        return self._call(make, lambda: request, changes, timeout)
+
+    def call_with(self, make: Callable[[_Node], Callable[..., Any]], parts: Callable[[], Iterator[Any]],
+                  timeout: float | None = None) -> Any:
+        """The same for a change that is sent in parts."""
+        return self._call(make, parts, True, timeout)
+
+    def _call(self, make: Callable[[_Node], Callable[..., Any]], request: Callable[[], Any], changes: bool,
+              timeout: float | None) -> Any:
+        end = time.monotonic() + (self.timeout if timeout is None else timeout)
+        while True:
+            node = self._first()
+            left = max(end - time.monotonic(), 0.001)
+            try:
+                return make(node)(request(), timeout=left, metadata=self._metadata)
+            except grpc.RpcError as failure:
+                error = self._judge(failure, node, changes, end)
+                if error is not None:
+                    raise error from None
+
+    def _judge(self, failure: grpc.RpcError, node: _Node, changes: bool, end: float) -> errors.Error | None:
+        """None: another node may be asked, as nothing has happened."""
+        error, is_daemons = errors.of_rpc(failure, node.address)
+        if is_daemons:
+            return error
+        # gRPC says so if it had no connection to send by.
+        was_sent = "failed to connect" not in (failure.details() or "")
+        if changes and was_sent and isinstance(error, (errors.Unavailable, errors.DeadlineExceeded)):
+            return errors.UnknownOutcome(error.what, "look at what is there before you change it again")
+        if not isinstance(error, errors.Unavailable) or time.monotonic() + _PAUSE_S > end:
+            return error
+        self._pass_over(node)
+        time.sleep(_PAUSE_S)
+        return None
+
+    def stream(self, make: Callable[[_Node], Callable[..., Any]], request: Any, changes: bool,
+               timeout: float | None = None) -> Iterator[Any]:
+        """The answers, while they come. `timeout` is for all of them; default: none, but the connection is watched."""
+        node = self._first()
+        answers = make(node)(request, timeout=timeout, metadata=self._metadata)
+        try:
+            yield from answers
+        except grpc.RpcError as failure:
+            error = self._judge(failure, node, changes, 0) or errors.Unavailable(node.address)
+            raise error from None
+        finally:
+            answers.cancel()
+
+    def execute(self, namespace: str, operations: Sequence[data_pb2.Operation], changes: bool,
+                timeout: float | None = None) -> Iterable[data_pb2.OperationResult]:
+        """One result per operation, in their order."""
+        end = time.monotonic() + (self.timeout if timeout is None else timeout)
+        begin = 0
+        while begin < len(operations):
+            bytes_, count = 0, 0
+            while begin + count < len(operations) and count < OPERATIONS_MAX and bytes_ < REQUEST_BYTES_MAX:
+                bytes_ += len(operations[begin + count].value)
+                count += 1
+            request = data_pb2.ExecuteRequest(namespace=namespace, operations=operations[begin:begin + count])
+            yield from self.call(lambda node: node.data.Execute, request, changes, end - time.monotonic()).results
+            begin += count
+
+    def execute_one(self, namespace: str, operation: data_pb2.Operation, changes: bool,
+                    timeout: float | None = None) -> data_pb2.OperationResult:
+        """As execute; raises what has failed."""
+        result, = self.execute(namespace, [operation], changes, timeout)
+        if result.status.code:
+            raise errors.of_code(result.status.code, result.status.message)
+        return result

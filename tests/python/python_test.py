@@ -1,0 +1,424 @@
+#!/usr/bin/python3 -B
+"""The Python package, installed by pip from the tree, against real daemons.
+
+  python_test.py BUILD_FOLDER [unittest's arguments]
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NODES = 3
+build = folder = cluster = tidepool = numpy = None  # Set by main.
+
+
+def kvctl(*arguments, **options):
+    return subprocess.run([build / "bin/kvctl", "--cluster", cluster, *arguments], capture_output=True, text=True,
+                          check=True, **options).stdout
+
+
+def install():
+    target = folder / "installed"
+    source = folder / "source"  # What pip leaves in the tree that it builds stays out of ours.
+    shutil.copytree(ROOT / "client/python", source / "client/python")
+    shutil.copytree(ROOT / "proto/tidepool", source / "proto/tidepool")
+    done = subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
+                           "--no-index", "--target", target, source / "client/python"],
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    if done.returncode != 0:
+        sys.exit("pip cannot install it:\n" + done.stdout + done.stderr)
+    sys.path.insert(0, str(target))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.t = tidepool.connect(cluster)
+        self.addCleanup(self.t.close)
+
+    def make(self, kind="hash", **options):
+        name = self.id().rsplit(".", 1)[1].lower()
+        space = self.t.create(name, kind, **options)
+        self.addCleanup(lambda: self.t.drop(name) if name in self.t else None)
+        return space
+
+
+class MapTest(Case):
+    def test_a_record_comes_back_as_it_was_put(self):
+        m = self.make()
+        m["greeting"] = b"hello"
+        m[b"\x00\xff"] = "text"
+        self.assertEqual(m["greeting"], b"hello")
+        self.assertEqual(m[b"\x00\xff"], b"text")
+        self.assertIn("greeting", m)
+        self.assertEqual(kvctl("get", m.name, "greeting").strip(), "hello")
+
+    def test_a_key_that_is_not_there_is_a_key_error(self):
+        m = self.make()
+        with self.assertRaises(KeyError) as raised:
+            m["none"]  # pylint: disable=pointless-statement
+        self.assertIsInstance(raised.exception, tidepool.NotFound)
+        self.assertNotIn("none", m)
+        self.assertIsNone(m.get("none"))
+        with self.assertRaises(tidepool.NotFound):
+            del m["none"]
+
+    def test_it_is_a_mutable_mapping(self):
+        m = self.make()
+        m.update({"a": b"1", "b": b"2"}, c=b"3")
+        self.assertEqual(len(m), 3)
+        self.assertEqual(sorted(m), [b"a", b"b", b"c"])
+        self.assertEqual(dict(m.items()), {b"a": b"1", b"b": b"2", b"c": b"3"})
+        self.assertEqual(sorted(m.values()), [b"1", b"2", b"3"])
+        self.assertEqual(m.pop("a"), b"1")
+        self.assertEqual(m.pop("a", None), None)
+        self.assertEqual(m.setdefault("b", b"other"), b"2")
+        self.assertEqual(m.setdefault("d", b"4"), b"4")
+        m.clear()
+        self.assertEqual(len(m), 0)
+
+    def test_conditions_of_a_put_are_errors_of_their_own(self):
+        m = self.make()
+        version = m.put("k", b"1", if_absent=True)
+        with self.assertRaises(tidepool.AlreadyExists):
+            m.put("k", b"2", if_absent=True)
+        with self.assertRaises(tidepool.NotFound):
+            m.put("none", b"2", if_present=True)
+        self.assertGreater(m.put("k", b"2", if_version=version), version)
+        with self.assertRaises(tidepool.FailedPrecondition):
+            m.put("k", b"3", if_version=version)
+        self.assertEqual(m["k"], b"2")
+
+    def test_changes_in_one_step(self):
+        m = self.make()
+        self.assertEqual(m.fetch_add("n", 5), 0)
+        self.assertEqual(m.fetch_add("n", -7), 5)
+        self.assertEqual(m["n"], -2)
+        self.assertEqual(m.fetch_add("x", 0.5), 0.0)
+        self.assertEqual(m["x"], 0.5)
+        m["set"] = 41
+        self.assertEqual(m.fetch_add("set"), 41)
+        m["c"] = b"old"
+        self.assertFalse(m.compare_and_swap("c", b"wrong", b"new"))
+        self.assertTrue(m.compare_and_swap("c", b"old", b"new"))
+        m.append("c", b"er")
+        self.assertEqual(m["c"], b"newer")
+
+    def test_records_expire(self):
+        m = self.make()
+        m.put("short", b"v", ttl=0.2)
+        m.put("long", b"v", ttl=100)
+        m["ever"] = b"v"
+        self.assertIsNone(m.ttl("ever"))
+        self.assertGreater(m.ttl("long"), 90)
+        m.expire("long", 0)
+        self.assertIsNone(m.ttl("long"))
+        end = time.monotonic() + 20
+        while "short" in m and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertNotIn("short", m)
+
+    def test_batches_reach_all_nodes(self):
+        m = self.make()
+        content = {f"key{i}".encode(): str(i).encode() * 20 for i in range(5000)}
+        m.put_many(content)
+        self.assertEqual(len(m), len(content))
+        self.assertEqual(m.get_many([*content, b"none"]), content)
+        m.delete_many(list(content)[:4990])
+        self.assertEqual(dict(m.items()), dict(list(content.items())[4990:]))
+
+    def test_a_batch_says_what_has_failed(self):
+        m = self.make(memory_share_percent=1)
+        with self.assertRaises(tidepool.BatchError) as raised:
+            m.put_many((f"k{i}", bytes(900_000)) for i in range(40))
+        failures = raised.exception.failures
+        self.assertEqual({error.code for error in failures.values()}, {"RESOURCE_EXHAUSTED"})
+        self.assertEqual(len(failures) + len(m), 40)
+        self.assertFalse(set(m) & set(failures))
+
+    def test_a_batch_with_a_wrong_request_does_nothing(self):
+        m = self.make()
+        with self.assertRaises(tidepool.InvalidArgument):
+            m.put_many({b"good": b"1", b"k" * 70_000: b"2"})
+        self.assertEqual(len(m), 0)
+
+    def test_large_values_go_in_parts(self):
+        m = self.make()
+        large = os.urandom(5_000_000)
+        version = m.put("large", large)
+        record = m.record("large")
+        self.assertEqual(record.value, large)
+        self.assertEqual(record.version, version)
+        m["half"] = large[:900_000]
+        m["other half"] = large[900_000:1_800_000]
+        m["third"] = large[:1_000_000]
+        m["fourth"] = large[:1_000_000]
+        found = m.get_many(["large", "half", "other half", "third", "fourth"])  # More than one answer has.
+        self.assertEqual({key: len(value) for key, value in found.items()},
+                         {b"large": 5_000_000, b"half": 900_000, b"other half": 900_000, b"third": 1_000_000,
+                          b"fourth": 1_000_000})
+        self.assertEqual(sum(len(value) for value in m.values()), 8_800_000)
+        with self.assertRaises(tidepool.AlreadyExists):
+            m.put("large", large, if_absent=True)
+
+    def test_arrays_keep_shape_and_type(self):
+        m = self.make()
+        for array in (numpy.arange(12, dtype=numpy.float32).reshape(3, 4), numpy.zeros((0, 2)), numpy.array(7),
+                      numpy.asfortranarray(numpy.arange(6).reshape(2, 3)), numpy.arange(400_000.0)):
+            m["array"] = array
+            back = m.array("array")
+            self.assertEqual((back.dtype, back.shape), (array.dtype, array.shape))
+            numpy.testing.assert_array_equal(back, array)
+        m["raw"] = numpy.arange(3.0).tobytes()  # As C++ writes a vector of doubles.
+        numpy.testing.assert_array_equal(m.array("raw", float), [0.0, 1.0, 2.0])
+        with self.assertRaises(tidepool.InvalidArgument):
+            m.array("raw")
+        with self.assertRaises(ValueError):
+            m["objects"] = numpy.array([object()])
+
+    def test_a_scan_chooses_keys(self):
+        m = self.make()
+        m.put_many((f"{name}/{i}", b"v") for name in "ab" for i in range(700))
+        self.assertEqual(sum(1 for _ in m.scan("a/*")), 700)
+        self.assertEqual(len(list(m.scan("b/*", limit=10, keys_only=True))), 10)
+        self.assertEqual({record.value for record in m.scan("a/1*", keys_only=True)}, {b""})
+
+    def test_an_ordered_namespace_is_read_in_its_order(self):
+        m = self.make("ordered", split_keys=[b"k300", b"k600"])
+        self.assertEqual(m.kind, "ordered")
+        m.put_many((f"k{i:03}", b"v") for i in reversed(range(1000)))
+        self.assertEqual(list(m), [f"k{i:03}".encode() for i in range(1000)])
+
+    def test_wrong_types_are_type_errors(self):
+        m = self.make()
+        for key, value in ((1, b"v"), (None, b"v"), ("k", None), ("k", True), ("k", [1]), ("k", object())):
+            with self.assertRaises(TypeError):
+                m[key] = value
+        with self.assertRaises(TypeError):
+            m.put_many({"k": None})
+
+
+class QueueTest(Case):
+    def test_items_come_in_their_order_and_once(self):
+        q = self.make("queue")
+        q.push(b"first")
+        q.push_many([b"second", b"third", "fourth"])
+        self.assertEqual(len(q), 4)
+        self.assertEqual(q.peek()[0].value, b"first")
+        self.assertEqual([q.pop().value, *(item.value for item in q.pop_many(10))],
+                         [b"first", b"second", b"third", b"fourth"])
+        with self.assertRaises(tidepool.Empty):
+            q.pop()
+
+    def test_a_pop_waits_for_an_item(self):
+        q = self.make("queue")
+        with self.assertRaises(tidepool.Empty):
+            q.pop(wait=0.05)
+        pusher = threading.Timer(0.2, q.push, [b"late"])
+        pusher.start()
+        self.assertEqual(q.pop(wait=20).value, b"late")
+        pusher.join()
+
+    def test_an_item_under_a_lease_comes_back_unless_it_is_acked(self):
+        q = self.make("queue")
+        q.push_many([b"done", b"failed"])
+        with q.pop(lease=60) as item:
+            self.assertEqual((item.value, item.deliveries), (b"done", 1))
+        with contextlib.suppress(ZeroDivisionError), q.pop(lease=60) as item:
+            raise ZeroDivisionError
+        again = q.pop(lease=0.2)
+        self.assertEqual((again.value, again.deliveries), (b"failed", 2))
+        last = q.pop(wait=20, lease=60)
+        self.assertEqual((last.value, last.deliveries), (b"failed", 3))
+        with self.assertRaises(tidepool.FailedPrecondition):
+            again.ack()
+        last.ack()
+        self.assertEqual(len(q), 0)
+
+    def test_the_least_priority_comes_first(self):
+        q = self.make("priority")
+        for priority in (5, 1, 3):
+            q.push(str(priority), priority=priority)
+        self.assertEqual([(item.value, item.priority) for item in q.pop_many(3)], [(b"1", 1), (b"3", 3), (b"5", 5)])
+
+    def test_a_full_queue_refuses(self):
+        q = self.make("queue", capacity=2)
+        q.push_many([b"1", b"2"])
+        with self.assertRaises(tidepool.ResourceExhausted):
+            q.push(b"3")
+
+
+class FilterTest(Case):
+    def test_it_says_what_is_new(self):
+        f = self.make("bloom", expected_items=10_000)
+        self.assertTrue(f.add("a"))
+        self.assertFalse(f.add("a"))
+        self.assertIn("a", f)
+        self.assertNotIn("b", f)
+        self.assertGreater(sum(f.add_many(f"v{i}" for i in range(1000))), 950)
+        self.assertTrue(all(f.contains_many(f"v{i}" for i in range(1000))))
+        self.assertLess(abs(f.estimate() - 1001), 100)
+
+
+class ClientTest(Case):
+    def test_it_is_a_mapping_of_namespaces(self):
+        q = self.make("queue")
+        self.assertIn(q.name, self.t)
+        self.assertIn("default", list(self.t))
+        self.assertEqual(len(self.t), len(list(self.t)))
+        self.assertIsInstance(self.t[q.name], tidepool.Queue)
+        self.assertIsInstance(self.t["default"], tidepool.Map)
+        with self.assertRaises(KeyError):
+            self.t["none"]  # pylint: disable=pointless-statement
+        self.t.drop(q.name)
+        self.assertNotIn(q.name, self.t)
+
+    def test_a_namespace_is_made_once(self):
+        m = self.make(ttl_ms=1000)
+        self.t.create(m.name, ttl_ms=1000)
+        with self.assertRaises(tidepool.AlreadyExists):
+            self.t.create(m.name, "queue")
+        with self.assertRaises(tidepool.InvalidArgument):
+            self.t.create("other", "heap")
+        with self.assertRaises(tidepool.InvalidArgument):
+            self.t.create("other", no_such_option=1)
+
+    def test_errors_say_what_to_do(self):
+        with self.assertRaises(tidepool.Error) as raised:
+            self.t.create("no/name*", "hash")
+        self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+        self.assertIn("INVALID_ARGUMENT: ", str(raised.exception))
+
+    def test_a_closed_client_says_so(self):
+        t = tidepool.connect(cluster)
+        m = t["default"]
+        t.close()
+        with self.assertRaises(tidepool.Error) as raised:
+            len(m)
+        self.assertEqual(raised.exception.code, "CANCELLED")
+
+    def test_a_child_makes_its_own(self):
+        m = self.make()
+        child = os.fork()
+        if child == 0:
+            try:
+                len(m)
+            except tidepool.FailedPrecondition:
+                os._exit(0)
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_no_cluster_is_not_found(self):
+        with self.assertRaises(tidepool.NotFound):
+            tidepool.connect(folder / "none.json").close()
+
+    def test_a_file_that_others_may_write_is_refused(self):
+        copy = folder / "open.json"
+        shutil.copy(cluster, copy)
+        copy.chmod(0o666)
+        with self.assertRaises(tidepool.PermissionDenied):
+            tidepool.connect(copy)
+
+    def test_a_damaged_file_is_refused(self):
+        for name, text in (("cut", cluster.read_text()[:100]), ("list", "[]"), ("empty", ""), ("null", "null")):
+            copy = folder / f"{name}.json"
+            copy.write_text(text)
+            copy.chmod(0o600)
+            with self.assertRaises(tidepool.InvalidArgument):
+                tidepool.connect(copy)
+
+    def test_a_wrong_token_is_unauthenticated(self):
+        copy = folder / "wrong" / "cluster.json"
+        copy.parent.mkdir()
+        copy.write_text(cluster.read_text())
+        copy.chmod(0o600)
+        for token in cluster.parent.glob("*.token"):
+            (copy.parent / token.name).write_text("0" * 64)
+        with tidepool.connect(copy) as t, self.assertRaises(tidepool.Unauthenticated):
+            t["default"]  # pylint: disable=pointless-statement
+
+    def test_the_token_goes_to_no_other_machine_in_plain_text(self):
+        copy = folder / "far.json"
+        copy.write_text(cluster.read_text().replace("127.0.0.1:", "192.0.2.1:"))
+        copy.chmod(0o600)
+        with self.assertRaises(tidepool.FailedPrecondition):
+            tidepool.connect(copy)
+        with tidepool.connect(copy, insecure=True, timeout=0.3) as t, self.assertRaises(
+                (tidepool.Unavailable, tidepool.DeadlineExceeded)):
+            t["default"]  # pylint: disable=pointless-statement
+
+
+class ZFailureTest(Case):
+    """Of daemons: by its name it comes last."""
+
+    def test_a_stopped_daemon_is_a_deadline_and_a_killed_one_is_passed_over(self):
+        m = self.t.create("failures")
+        m.put_many((f"k{i}", b"v") for i in range(300))
+        pids = [int(pid) for pid in subprocess.run(["pgrep", "-f", f"kvd .*{folder}"], capture_output=True, text=True,
+                                                   check=True).stdout.split()]
+        self.assertEqual(len(pids), NODES)
+        # Nobody knows of it yet: its keys wait for the deadline. What was sent may have been done.
+        for pid in pids[1:]:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            with tidepool.connect(cluster, timeout=0.5) as t:
+                ends = set()
+                for i in range(60):
+                    try:
+                        t[m.name][f"k{i}"] = b"w"
+                    except tidepool.Error as error:
+                        ends.add(error.code)
+                        break
+                self.assertLessEqual(ends, {"UNKNOWN", "DEADLINE_EXCEEDED", "UNAVAILABLE"})
+                self.assertTrue(ends)
+        finally:
+            for pid in pids[1:]:
+                os.kill(pid, signal.SIGCONT)
+        os.kill(pids[0], signal.SIGKILL)
+        # Whoever was its client goes on by the others; its own keys are unavailable.
+        codes = set()
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not {"OK", "UNAVAILABLE"} <= codes:
+            for i in range(60):
+                try:
+                    m[f"k{i}"]  # pylint: disable=pointless-statement
+                    codes.add("OK")
+                except tidepool.Error as error:
+                    codes.add(error.code)
+        self.assertIn("OK", codes)
+        self.assertTrue(codes & {"UNAVAILABLE", "DATA_LOSS"}, codes)
+
+
+def main():
+    global build, folder, cluster, tidepool, numpy  # pylint: disable=global-statement
+    build = pathlib.Path(sys.argv.pop(1)).resolve()
+    with tempfile.TemporaryDirectory(prefix="tidepool-python.") as name:
+        folder = pathlib.Path(name)
+        cluster = folder / "cluster.json"
+        os.environ["XDG_RUNTIME_DIR"] = str(folder)  # Where sockets go.
+        install()
+        import numpy as imported_numpy  # pylint: disable=import-outside-toplevel
+        import tidepool as imported  # pylint: disable=import-outside-toplevel,import-error
+        tidepool, numpy = imported, imported_numpy
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        try:
+            kvctl("start", "--local", str(NODES), "--memory", "768MiB")
+            ran = unittest.main(argv=[sys.argv[0], *sys.argv[1:]], exit=False, verbosity=1)
+        finally:
+            subprocess.run([build / "bin/kvctl", "--cluster", cluster, "--timeout", "10s", "stop", "--discard"],
+                           capture_output=True, check=False)
+            subprocess.run(["pkill", "-KILL", "-f", f"kvd .*{folder}"], check=False)
+    return 0 if ran.result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
