@@ -28,6 +28,7 @@ struct AttachReply {
   std::vector<std::string> worker_addresses;  // Index = CoreId.
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;
+  std::string memory_address;  // As MemoryExporter::address; empty: nothing is shown so.
 };
 
 struct CreateReply {

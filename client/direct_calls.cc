@@ -31,7 +31,7 @@ ValueKind KindOf(std::uint8_t flags) {
 void Grant(const Space& space, std::uint32_t partition, const DirectSpace::Wish& wish) {
   if (wish.view) space.engine()->AskToShow(space.state(), partition);
   if (wish.missing != 0) {
-    space.engine()->AskForMemory(*space.state(), partition, wish.missing);
+    space.engine()->AskForMemory(space.state(), partition, wish.missing);
   }
 }
 

@@ -95,12 +95,9 @@ const std::uint64_t* DirectReader::EntryOf(std::uint64_t directory, std::uint64_
 const Bucket* DirectReader::HomeOf(const DirectPartition& partition, std::uint64_t hash,
                                    unsigned* depth, std::uint64_t* missing) const {
   const std::uint64_t state = racing::Acquire(partition.root_->growth);
-  const unsigned level = growth::Level(state);
-  if (level > growth::kLevelMax) return nullptr;
-  const std::uint64_t low = hash & ((1ull << level) - 1);
-  const std::uint64_t was_split = low < growth::Split(state) ? 1 : 0;
-  const std::uint64_t number = low | (hash & (was_split << level));
-  *depth = level + static_cast<unsigned>(was_split);
+  if (growth::Level(state) > growth::kLevelMax) return nullptr;
+  const auto [number, home_depth] = growth::HomeOf(state, hash);
+  *depth = home_depth;
   const std::size_t piece = partition.places_.PieceOf(number);
   const std::uint64_t* const entry =
       EntryOf(racing::Acquire(partition.root_->directory), piece, missing);

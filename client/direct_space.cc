@@ -12,15 +12,21 @@ constexpr std::uint32_t kReadsPerQuestion = 256;
 // The same for memory, which grows ahead of its use, and for a view whose memory is on its way.
 constexpr std::uint32_t kMissesPerQuestion = 64;
 constexpr std::uint32_t kReadsUntilMemory = 16;
+// Of another node's owner the lease is renewed from so much of it on, and so many reads later again
+// if nothing has come.
+constexpr double kRenewFrom = 0.6;
+constexpr std::uint32_t kReadsPerRenewal = 64;
 // Values up to this need one copy more and no second read.
 constexpr std::size_t kStackBytes = 1024;
 
 }  // namespace
 
-DirectSpace::DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered)
+DirectSpace::DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
+                         const Clock& clock)
     : id_(id),
       partitions_(partitions),
       unanswered_(unanswered),
+      clock_(clock),
       slots_(std::make_unique<Slot[]>(partitions)) {}
 
 // True once in so many times, and the first time. Two threads may count one for both.
@@ -40,7 +46,7 @@ DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, Wish* w
     wish->view = CountDown(slot.asks_in, kReadsPerQuestion);
     return result;
   }
-  if (unanswered_.MayHold(id_.value(), hash)) return result;
+  if (unanswered_.MayHold(id_.value(), hash) || place->node != nullptr) return result;
   const MappedArenas::ReaderLease reader(*place->arenas);
   if (reader.get() == nullptr) return result;
   result = read(*reader.get(), place->partition);
@@ -65,27 +71,43 @@ void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, C
   }
 }
 
+// Null: not shown, and the item says whether to ask for it; or an operation of the client's own on
+// the key is under way.
+const DirectSpace::Place* DirectSpace::PlaceOf(Item& item) {
+  if (item.partition >= partitions_) return nullptr;
+  Slot& slot = slots_[item.partition];
+  const Place* const place = slot.place.load(std::memory_order_acquire);
+  if (place == nullptr) {
+    item.wish.view = CountDown(slot.asks_in, kReadsPerQuestion);
+    return nullptr;
+  }
+  return unanswered_.MayHold(id_.value(), item.hash) ? nullptr : place;
+}
+
 void DirectSpace::GetMany(std::span<Item> items) {
   std::array<DirectReader::Item, kItemsMax> reads;
   std::array<std::size_t, kItemsMax> which;
   std::array<const Place*, kItemsMax> places;
+  std::array<std::size_t, kItemsMax> remote;
   std::size_t count = 0;
+  std::size_t remote_count = 0;
   // Those of one daemon; a batch over several daemons of one machine is left to their owners.
   MappedArenas* arenas = nullptr;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Item& item = items[i];
-    if (item.partition >= partitions_) continue;
-    const Place* const place = slots_[item.partition].place.load(std::memory_order_acquire);
-    if (place == nullptr) {
-      item.wish.view = CountDown(slots_[item.partition].asks_in, kReadsPerQuestion);
+    const Place* const place = PlaceOf(item);
+    if (place == nullptr) continue;
+    if (place->node != nullptr) {
+      remote[remote_count++] = i;
       continue;
     }
     if (arenas == nullptr) arenas = place->arenas.get();
-    if (place->arenas.get() != arenas || unanswered_.MayHold(id_.value(), item.hash)) continue;
+    if (place->arenas.get() != arenas) continue;
     reads[count] = {&place->partition, item.key, item.hash, item.to, item.value_wanted, {}};
     places[count] = place;
     which[count++] = i;
   }
+  if (remote_count != 0) ReadRemotely(items, std::span(remote).first(remote_count));
   if (count == 0) return;
   const MappedArenas::ReaderLease reader(*arenas);
   if (reader.get() == nullptr) return;
@@ -97,10 +119,78 @@ void DirectSpace::GetMany(std::span<Item> items) {
   }
 }
 
+// Of all nodes that these are on, one after the other: each takes some round trips.
+void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_t> which) {
+  std::array<RemoteReader::Item, kItemsMax> reads;
+  std::array<const Place*, kItemsMax> places;
+  std::array<std::size_t, kItemsMax> at;
+  std::array<bool, kItemsMax> done{};
+  for (std::size_t first = 0; first < which.size(); ++first) {
+    if (done[first]) continue;
+    std::shared_ptr<RemoteNode> node;
+    std::size_t count = 0;
+    const std::uint64_t now_ns = clock_.MonotonicNs();
+    for (std::size_t i = first; i < which.size(); ++i) {
+      Item& item = items[which[i]];
+      const Place* const place = slots_[item.partition].place.load(std::memory_order_acquire);
+      if (place == nullptr || place->node == nullptr) {
+        done[i] = true;
+        continue;
+      }
+      if (node == nullptr) node = place->node;
+      if (done[i] || place->node != node) continue;
+      done[i] = true;
+      if (now_ns >= place->until_ns.load(std::memory_order_relaxed)) {
+        DirectRead expired;
+        expired.refusal = DirectRefusal::kNoLease;
+        NoteRemote(slots_[item.partition], place, expired, now_ns, &item.wish);
+        continue;
+      }
+      reads[count] = {place->remote, item.key, item.hash, item.to, item.value_wanted, {}};
+      places[count] = place;
+      at[count++] = which[i];
+    }
+    if (count == 0 || !node->Read(std::span(reads).first(count))) continue;
+    const std::uint64_t after_ns = clock_.MonotonicNs();
+    for (std::size_t i = 0; i < count; ++i) {
+      Item& item = items[at[i]];
+      item.read = reads[i].read;
+      // (e) The owner may have lost the partition meanwhile to one that writes elsewhere.
+      if (item.read.outcome != DirectRead::Outcome::kAskOwner &&
+          after_ns >= places[i]->until_ns.load(std::memory_order_relaxed)) {
+        item.read = {};
+        item.read.refusal = DirectRefusal::kNoLease;
+      }
+      NoteRemote(slots_[item.partition], places[i], item.read, after_ns, &item.wish);
+    }
+  }
+}
+
+void DirectSpace::NoteRemote(Slot& slot, const Place* place, const DirectRead& read,
+                             std::uint64_t now_ns, Wish* wish) {
+  const bool is_lost = place->node->state() == RemoteNode::State::kFailed;
+  if (read.outcome != DirectRead::Outcome::kAskOwner) {
+    remote_reads_.fetch_add(1, std::memory_order_relaxed);
+    if (now_ns >= place->renew_ns.load(std::memory_order_relaxed)) {
+      wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
+    }
+  } else if (read.refusal == DirectRefusal::kClosed || is_lost) {
+    slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
+    slot.asks_in.store(is_lost ? kReadsPerQuestion : 0, std::memory_order_relaxed);
+    wish->view = !is_lost;
+  } else if (read.refusal == DirectRefusal::kNoLease) {
+    wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
+  } else if (read.refusal == DirectRefusal::kNotMapped &&
+             CountDown(memory_asks_in_, kReadsUntilMemory)) {
+    wish->missing = read.missing;
+  }
+}
+
 std::optional<DirectValue> DirectSpace::Get(std::uint32_t partition, Bytes key, std::uint64_t hash,
                                             Wish* wish) {
   std::array<std::byte, kStackBytes> stack;
   DirectValue value;
+  if (IsRemote(partition)) return GetRemotely(partition, key, hash, stack, wish);
   DirectRead read = Try(partition, hash, wish, [&](DirectReader& by, const DirectPartition& from) {
     DirectRead first = by.Get(from, key, hash, stack);
     if (first.refusal != DirectRefusal::kNoRoom) return first;
@@ -123,11 +213,50 @@ std::optional<DirectValue> DirectSpace::Get(std::uint32_t partition, Bytes key, 
 
 std::optional<bool> DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
                                           Wish* wish) {
+  if (IsRemote(partition)) {
+    Item item{partition, key, hash, {}, /*value_wanted=*/false, {}, {}};
+    GetMany({&item, 1});
+    *wish = item.wish;
+    if (item.read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
+    return item.read.outcome == DirectRead::Outcome::kFound;
+  }
   const DirectRead read = Try(
       partition, hash, wish,
       [&](DirectReader& by, const DirectPartition& from) { return by.Contains(from, key, hash); });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   return read.outcome == DirectRead::Outcome::kFound;
+}
+
+bool DirectSpace::IsRemote(std::uint32_t partition) const {
+  if (partition >= partitions_) return false;
+  const Place* const place = slots_[partition].place.load(std::memory_order_acquire);
+  return place != nullptr && place->node != nullptr;
+}
+
+std::optional<DirectValue> DirectSpace::GetRemotely(std::uint32_t partition, Bytes key,
+                                                    std::uint64_t hash, MutableBytes stack,
+                                                    Wish* wish) {
+  DirectValue value;
+  Item item{partition, key, hash, stack, /*value_wanted=*/true, {}, {}};
+  GetMany({&item, 1});
+  if (item.read.refusal == DirectRefusal::kNoRoom) {
+    value.bytes.resize(item.read.value_bytes);
+    item.to = {reinterpret_cast<std::byte*>(value.bytes.data()), value.bytes.size()};
+    GetMany({&item, 1});
+  }
+  *wish = item.wish;
+  const DirectRead& read = item.read;
+  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
+  value.found = read.outcome == DirectRead::Outcome::kFound;
+  if (!value.found) return DirectValue();
+  value.flags = read.value_flags;
+  value.version = read.version;
+  if (value.bytes.empty()) {
+    value.bytes.assign(reinterpret_cast<const char*>(stack.data()), read.value_bytes);
+  } else {
+    value.bytes.resize(read.value_bytes);
+  }
+  return value;
 }
 
 DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,
@@ -136,7 +265,8 @@ DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::Dire
   if (partition >= partitions_) return wish;
   const MappedArenas::ReaderLease reader(*arenas);
   if (reader.get() == nullptr) return wish;
-  auto place = std::make_unique<Place>(Place{arenas, {}});
+  auto place = std::make_unique<Place>();
+  place->arenas = arenas;
   const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &wish.missing);
   if (refusal == DirectRefusal::kNotMapped) {
     ExpectMemory(partition);
@@ -149,13 +279,42 @@ DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::Dire
   return wish;
 }
 
+void DirectSpace::Place::Lease(std::uint64_t from_ns, std::uint64_t lease_ns) {
+  renew_ns.store(from_ns + static_cast<std::uint64_t>(kRenewFrom * static_cast<double>(lease_ns)),
+                 std::memory_order_relaxed);
+  until_ns.store(from_ns + lease_ns, std::memory_order_relaxed);
+}
+
+void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
+                               const std::shared_ptr<RemoteNode>& node, std::uint64_t from_ns,
+                               std::uint64_t lease_ns) {
+  if (partition >= partitions_) return;
+  Slot& slot = slots_[partition];
+  // Most often what is known already, for longer.
+  for (const auto& known : places_) {
+    if (known.get() != slot.place.load(std::memory_order_relaxed) || known->node != node) continue;
+    const storage::DirectView& before = known->remote->view();
+    if (before.opening != view.opening || before.root != view.root) break;
+    known->Lease(from_ns, lease_ns);
+    return slot.asks_in.store(0, std::memory_order_relaxed);
+  }
+  auto place = std::make_unique<Place>();
+  place->node = node;
+  place->remote = node->Open(view);
+  place->Lease(from_ns, lease_ns);
+  if (place->remote == nullptr) return;
+  places_.push_back(std::move(place));
+  slot.asks_in.store(0, std::memory_order_relaxed);
+  slot.place.store(places_.back().get(), std::memory_order_release);
+}
+
 void DirectSpace::ExpectMemory(std::uint32_t partition) {
   if (partition >= partitions_) return;
   slots_[partition].asks_in.store(kReadsUntilMemory, std::memory_order_relaxed);
 }
 
 std::uint64_t DirectSpace::reads() const {
-  std::uint64_t sum = 0;
+  std::uint64_t sum = remote_reads();
   for (const Counter& counter : reads_) sum += counter.value.load(std::memory_order_relaxed);
   return sum;
 }

@@ -1,7 +1,8 @@
 // What a client can read of one namespace without its owners: which of its partitions are shown to
 // it, and the reads.
 //
-//   bytes_map, calls -> [DirectSpace] -> direct reader => arenas;  else by frames
+//   bytes_map, calls -> [DirectSpace] -> direct reader => arenas of this node
+//                                     -> remote node  => arenas of another one;  else by frames
 #pragma once
 
 #include <array>
@@ -15,7 +16,9 @@
 
 #include "client/direct_reader.h"
 #include "client/mapped_arenas.h"
+#include "client/remote_node.h"
 #include "client/unanswered_keys.h"
+#include "proto/base/clock.h"
 #include "proto/base/ids.h"
 
 namespace tidepool::internal {
@@ -31,7 +34,8 @@ struct DirectValue {
 // Any thread, but for what is said to need the client's lock. Lives as long as the client.
 class DirectSpace {
  public:
-  DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered);
+  DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
+              const Clock& clock);
   DirectSpace(const DirectSpace&) = delete;
   DirectSpace& operator=(const DirectSpace&) = delete;
 
@@ -63,17 +67,29 @@ class DirectSpace {
   // Needs the client's lock: a view has come, of a partition in this memory.
   Wish Show(std::uint32_t partition, const storage::DirectView& view,
             const std::shared_ptr<MappedArenas>& arenas);
+  // The same of another node's, which may be read for so long from then on.
+  void ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
+                    const std::shared_ptr<RemoteNode>& node, std::uint64_t from_ns,
+                    std::uint64_t lease_ns);
   // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
   // for a view soon.
   void ExpectMemory(std::uint32_t partition);
 
-  // That were answered, of all threads.
+  // That were answered, of all threads; and of these by a network card.
   std::uint64_t reads() const;
+  std::uint64_t remote_reads() const { return remote_reads_.load(std::memory_order_relaxed); }
 
  private:
+  // Of this node, or with `node` of another one.
   struct Place {
     std::shared_ptr<MappedArenas> arenas;
     DirectPartition partition;
+    std::shared_ptr<RemoteNode> node;
+    RemotePartition* remote = nullptr;
+    // The owner serves until then, monotonic; to be renewed from the other time on.
+    std::atomic<std::uint64_t> until_ns{0};
+    std::atomic<std::uint64_t> renew_ns{0};
+    void Lease(std::uint64_t from_ns, std::uint64_t lease_ns);
   };
   struct Slot {
     std::atomic<const Place*> place{nullptr};
@@ -89,14 +105,23 @@ class DirectSpace {
   void Note(Slot& slot, const Place* place, const DirectRead& read, Counter& counter, Wish* wish);
   template <typename Read>
   DirectRead Try(std::uint32_t partition, std::uint64_t hash, Wish* wish, Read&& read);
+  void ReadRemotely(std::span<Item> items, std::span<const std::size_t> which);
+  void NoteRemote(Slot& slot, const Place* place, const DirectRead& read, std::uint64_t now_ns,
+                  Wish* wish);
+  const Place* PlaceOf(Item& item);
+  bool IsRemote(std::uint32_t partition) const;
+  std::optional<DirectValue> GetRemotely(std::uint32_t partition, Bytes key, std::uint64_t hash,
+                                         MutableBytes stack, Wish* wish);
   static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again);
 
   const NamespaceId id_;
   const std::uint32_t partitions_;
   const UnansweredKeys& unanswered_;
+  const Clock& clock_;
   const std::unique_ptr<Slot[]> slots_;
   std::atomic<std::uint32_t> memory_asks_in_{0};
   std::array<Counter, MappedArenas::kSlots> reads_;
+  std::atomic<std::uint64_t> remote_reads_{0};
   std::vector<std::unique_ptr<Place>> places_;  // All ever made: a reader may hold on to one.
 };
 

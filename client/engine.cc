@@ -9,6 +9,7 @@
 #include "client/connector.h"
 #include "client/direct_space.h"
 #include "client/fork_guard.h"
+#include "client/remote_node.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
 #include "proto/placement/owner.h"
@@ -388,7 +389,9 @@ ClientStats Engine::Stats() const {
   const Lock lock(*this);
   ClientStats stats = stats_;
   for (const auto& [id, space] : spaces_[static_cast<std::size_t>(Traffic::kPrompt)]) {
-    if (space->direct != nullptr) stats.direct_reads += space->direct->reads();
+    if (space->direct == nullptr) continue;
+    stats.direct_reads += space->direct->reads();
+    stats.remote_reads += space->direct->remote_reads();
   }
   return stats;
 }
@@ -446,7 +449,10 @@ std::string Engine::DataPath(NodeId node) const {
   if (session == nullptr) return {};
   for (const auto& link : session->links()) {
     if (link == nullptr || link->endpoint() == nullptr) continue;
-    return worker_->Describe(link->endpoint());
+    const bool by_card =
+        session->remote != nullptr && session->remote->state() == RemoteNode::State::kReady;
+    return worker_->Describe(link->endpoint()) +
+           (by_card ? ", reads by " + session->remote->transports() : "");
   }
   return {};
 }

@@ -106,9 +106,10 @@ class Engine final : public transport::Receiver {
 
   // The keys of this client's own operations under way.
   const UnansweredKeys& unanswered() const { return unanswered_; }
-  // Asks the partition's owner for a view, if it is on this node, and its daemon for memory.
+  // Asks the partition's owner for a view, and its daemon for memory: to be mapped, or to be read
+  // by RDMA (engine_remote.cc).
   void AskToShow(SpaceState* space, std::uint32_t partition);
-  void AskForMemory(const SpaceState& space, std::uint32_t partition, std::uint64_t offset);
+  void AskForMemory(SpaceState* space, std::uint32_t partition, std::uint64_t offset);
 
   // The map. -------------------------------------------------------------------------------------
 
@@ -241,6 +242,15 @@ class Engine final : public transport::Receiver {
   void NoteUnanswered(const Operation& operation, bool begins);
   void OnShown(SpaceState* space, std::uint32_t partition,
                const std::shared_ptr<MappedArenas>& asked_of, const CallRef& answer);
+
+  void AskShow(SpaceState* space, std::uint32_t partition, std::optional<std::uint64_t> offset,
+               std::function<void(Engine&, const CallRef&)> next);
+
+  // engine_remote.cc
+  void AskToShowRemotely(SpaceState* space, std::uint32_t partition, std::uint64_t offset);
+  void OnShownRemotely(SpaceState* space, std::uint32_t partition,
+                       const std::shared_ptr<RemoteNode>& asked_of, std::uint64_t asked_ns,
+                       const CallRef& answer);
 
   // engine_ranges.cc
   PartitionQueue* RouteOf(const Operation& operation);

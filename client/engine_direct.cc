@@ -1,6 +1,8 @@
 // How a client comes to read a daemon's memory: views of partitions, the memory itself, and which
 // keys it must not read so.
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "client/calls.h"
@@ -30,6 +32,7 @@ void Engine::NoteUnanswered(const Operation& operation, bool begins) {
 
 void Engine::AskToShow(SpaceState* space, std::uint32_t partition) {
   std::shared_ptr<MappedArenas> arenas;
+  bool is_remote = false;
   {
     const Lock lock(*this);
     if (space->dropped) return;
@@ -37,24 +40,34 @@ void Engine::AskToShow(SpaceState* space, std::uint32_t partition) {
     if (link.endpoint() == nullptr || options_.connect.direct_read_bytes_max == 0) return;
     arenas = link.session().arenas;
     // The first piece has no offset of its own; any will do. An error: it is not on this node.
-    if (arenas == nullptr) {
-      if (worker_->AskForMemory(link.endpoint(), 0).ok()) space->direct->ExpectMemory(partition);
-      return;
+    if (arenas == nullptr && worker_->AskForMemory(link.endpoint(), 0).ok()) {
+      return space->direct->ExpectMemory(partition);
     }
+    is_remote = arenas == nullptr;
   }
+  if (is_remote) return AskToShowRemotely(space, partition, 0);
+  AskShow(space, partition, std::nullopt,
+          [space, partition, arenas](Engine& engine, const CallRef& answer) {
+            engine.OnShown(space, partition, arenas, answer);
+          });
+}
+
+// `offset`: of memory that is wanted with it.
+void Engine::AskShow(SpaceState* space, std::uint32_t partition,
+                     std::optional<std::uint64_t> offset,
+                     std::function<void(Engine&, const CallRef&)> next) {
   Call* call = Call::Make(1, 0);
   Operation& operation = call->operations()[0];
   operation.queue = &space->queues[partition];
   operation.opcode = wire::Opcode::kShow;
+  if (offset.has_value()) operation.AddArgument(wire::Argument::kCursor, *offset);
   std::shared_ptr<Engine> self = Shared();
   if (self == nullptr) return call->Release();
   const Space handle(self, space);
   std::weak_ptr<Engine> weak = self;
   CallRef started = StartCall(handle, call, Mode::kAsync, kShowTimeout, 0);
-  std::move(started).Then([weak, space, partition, arenas](CallRef answer) {
-    if (const auto engine = weak.lock(); engine != nullptr) {
-      engine->OnShown(space, partition, arenas, answer);
-    }
+  std::move(started).Then([weak, next = std::move(next)](CallRef answer) {
+    if (const auto engine = weak.lock(); engine != nullptr) next(*engine, answer);
   });
 }
 
@@ -72,10 +85,13 @@ void Engine::OnShown(SpaceState* space, std::uint32_t partition,
   if (wish.missing != 0) (void)worker_->AskForMemory(link.endpoint(), wish.missing);
 }
 
-void Engine::AskForMemory(const SpaceState& space, std::uint32_t partition, std::uint64_t offset) {
-  const Lock lock(*this);
-  const CoreLink& link = *space.queues[partition].link;
-  if (link.endpoint() != nullptr) (void)worker_->AskForMemory(link.endpoint(), offset);
+void Engine::AskForMemory(SpaceState* space, std::uint32_t partition, std::uint64_t offset) {
+  {
+    const Lock lock(*this);
+    const CoreLink& link = *space->queues[partition].link;
+    if (link.endpoint() == nullptr || worker_->AskForMemory(link.endpoint(), offset).ok()) return;
+  }
+  AskToShowRemotely(space, partition, offset);
 }
 
 void Engine::OnNodeMemory(transport::Endpoint* endpoint, const transport::NodeMemory& memory) {

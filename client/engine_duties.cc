@@ -310,7 +310,7 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   const bool shown =
       found->kind == placement::Kind::kHash || found->kind == placement::Kind::kBloom;
   if (shown && traffic == Traffic::kPrompt) {
-    space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_);
+    space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_, *options_.clock);
   }
   UpdateSpace(space.get());
   return space.get();

@@ -40,6 +40,7 @@ class GrpcControl final : public ControlPlane {
     reply.incarnation = answer.incarnation();
     reply.credit_operations = answer.credit_operations();
     reply.credit_bytes = answer.credit_bytes();
+    reply.memory_address = answer.memory_address();
     if (answer.cores_size() == 0 ||
         answer.cores_size() > static_cast<int>(limits::kCoresPerNodeMax) ||
         reply.credit_operations == 0 || reply.credit_bytes < limits::kCreditBytesMin) {

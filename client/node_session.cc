@@ -91,7 +91,11 @@ void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
     if (link != nullptr) link->Disconnect();
   }
   const bool resumed = reply.resumed && reply.session == id_;
-  if (reply.incarnation != incarnation_) arenas = nullptr;
+  if (reply.incarnation != incarnation_) {
+    arenas = nullptr;
+    remote = nullptr;
+  }
+  memory_address_ = reply.memory_address;
   id_ = reply.session;
   connection_ = reply.connection;
   incarnation_ = reply.incarnation;

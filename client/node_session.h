@@ -18,6 +18,7 @@ namespace tidepool::internal {
 
 class Engine;
 class MappedArenas;
+class RemoteNode;
 
 // Guarded by the client's lock. Lives as long as the client.
 //
@@ -67,6 +68,10 @@ class NodeSession {
   // The daemon's memory, if it is on this node and has shown some. Null from the moment that it is
   // known to be another one: what it has shown before is good for nothing then.
   std::shared_ptr<MappedArenas> arenas;
+  // Of another node, the same by RDMA; null until it is first wanted.
+  std::shared_ptr<RemoteNode> remote;
+  // As AttachReply::memory_address.
+  const std::string& memory_address() const { return memory_address_; }
 
   // The engine's bookkeeping of attaches to make.
   bool attach_wanted = false;
@@ -90,6 +95,7 @@ class NodeSession {
   std::uint64_t incarnation_ = 0;      // Of the daemon that gave the session.
   std::uint64_t map_incarnation_ = 0;  // As the map says.
   std::uint64_t tag_ = 0;
+  std::string memory_address_;
   std::uint64_t last_sent_ns_ = 0;
   std::uint64_t backoff_ns_ = 0;
   Status last_error_;

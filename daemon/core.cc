@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/arena_source.h"
 #include "proto/base/check.h"
 
 namespace tidepool::daemon {
@@ -37,23 +38,6 @@ transport::SpinPolicy::Mode ModeOf(WaitPolicy policy) {
   }
   return transport::SpinPolicy::Mode::kAuto;
 }
-
-// What clients of this node may read.
-class ArenaSource final : public transport::NodeMemorySource {
- public:
-  explicit ArenaSource(const storage::ArenaPool& pool) : pool_(pool) {}
-  bool Find(std::uint64_t offset, transport::NodeMemory* memory) const override {
-    const storage::ArenaPool::Shown shown = pool_.Show(offset);
-    if (shown.descriptor < 0) return false;
-    const auto block_shift = static_cast<std::uint32_t>(std::countr_zero(pool_.block_bytes()));
-    *memory = {shown.descriptor,    shown.begin,         shown.bytes,
-               shown.touched_bytes, pool_.range_bytes(), block_shift};
-    return true;
-  }
-
- private:
-  const storage::ArenaPool& pool_;
-};
 
 void PinToCpu(int cpu) {
   cpu_set_t set;
@@ -107,6 +91,7 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_);
   dispatcher_->set_functions(options_.functions);
   dispatcher_->set_aggregator(options_.aggregator);
+  dispatcher_->set_exporter(options_.exporter);
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);

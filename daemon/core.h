@@ -13,6 +13,7 @@
 #include "daemon/dispatcher.h"
 #include "daemon/life_sign.h"
 #include "daemon/mailbox.h"
+#include "proto/transport/remote_memory.h"
 #include "proto/transport/spin_policy.h"
 #include "proto/transport/transport.h"
 #include "storage/arena.h"
@@ -24,9 +25,10 @@ class Functions;
 
 struct CoreOptions {
   CoreId id;
-  const Functions* functions = nullptr;    // What Apply finds; must outlive the core.
-  wire::Aggregator* aggregator = nullptr;  // The same. Null: forwarded groups are refused.
-  storage::Volume* volume = nullptr;       // The same. Null: all data stays in memory.
+  const Functions* functions = nullptr;           // What Apply finds; must outlive the core.
+  wire::Aggregator* aggregator = nullptr;         // The same. Null: forwarded groups are refused.
+  storage::Volume* volume = nullptr;              // The same. Null: all data stays in memory.
+  transport::MemoryExporter* exporter = nullptr;  // The same. Null: no other node reads by itself.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::uint64_t heap_free_bytes = 0;  // See HeapCover.
   int cpu = -1;                       // To pin the thread to; -1: not pinned.

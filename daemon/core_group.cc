@@ -10,11 +10,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "daemon/arena_source.h"
 #include "daemon/core.h"
 #include "daemon/functions.h"
 #include "daemon/local_operations.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
+#include "proto/base/log.h"
+#include "proto/transport/remote_memory.h"
 #include "storage/arena.h"
 
 namespace tidepool::daemon {
@@ -87,6 +90,8 @@ struct CoreGroup::Shared {
   std::unique_ptr<storage::ArenaPool> pool;
   transport::Context* context = nullptr;
   std::shared_ptr<const Functions> functions;
+  std::unique_ptr<ArenaSource> memory;
+  std::unique_ptr<transport::MemoryExporter> exporter;  // Null: nothing is shown to other nodes.
 
   // Sessions as the node knows them: how often each has attached. The cores hold the rest.
   std::mutex sessions_mutex;
@@ -113,12 +118,14 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
   auto pool = storage::ArenaPool::Create(pool_options);
   if (!pool.ok()) return pool.status();
   group->shared_->pool = *std::move(pool);
+  group->ShowMemory(options);
   for (std::uint32_t i = 0; i < options.cores; ++i) {
     CoreOptions core_options;
     core_options.id = CoreId(static_cast<std::uint16_t>(i));
     core_options.functions = group->shared_->functions.get();
     core_options.aggregator = options.aggregator;
     core_options.volume = options.volume;
+    core_options.exporter = group->shared_->exporter.get();
     core_options.wait_policy = options.wait_policy;
     core_options.heap_free_bytes = HeapCover::FreeBytes(options.memory_bytes, options.cores);
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
@@ -127,6 +134,30 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
     group->cores_.push_back(*std::move(core));
   }
   return group;
+}
+
+// Without it everything works, by frames.
+void CoreGroup::ShowMemory(const CoreGroupOptions& options) {
+  if (options.memory_address.empty() || options.memory_transports.empty()) return;
+  shared_->memory = std::make_unique<ArenaSource>(*shared_->pool);
+  auto exporter = transport::MemoryExporter::Start(
+      {options.memory_transports, options.memory_address, shared_->pool->base()},
+      shared_->memory.get());
+  if (!exporter.ok()) {
+    return log::Warn("clients of other nodes read by frames, not by RDMA: " +
+                     exporter.status().ToString());
+  }
+  shared_->exporter = *std::move(exporter);
+  log::Info("clients of other nodes may read records by " + options.memory_transports);
+}
+
+std::string CoreGroup::memory_address() const {
+  return shared_->exporter == nullptr ? std::string() : shared_->exporter->address();
+}
+
+transport::MemoryExporter::Usage CoreGroup::memory_usage() const {
+  return shared_->exporter == nullptr ? transport::MemoryExporter::Usage()
+                                      : shared_->exporter->usage();
 }
 
 CoreGroup::CoreGroup() = default;

@@ -16,6 +16,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "proto/placement/placement_map.h"
+#include "proto/transport/remote_memory.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/aggregator.h"
 #include "proto/wire/answer.h"
@@ -43,6 +44,10 @@ struct CoreGroupOptions {
   std::shared_ptr<const Functions> functions;  // Null: the built-in ones.
   wire::Aggregator* aggregator = nullptr;      // Must outlive the group. Null: none.
   storage::Volume* volume = nullptr;           // The same. Null: all data stays in memory.
+  // Where clients of other nodes may read records by RDMA: a numeric address of this node, and
+  // UCX's names of the transports. Either empty: nowhere. If it cannot be, a warning says why.
+  std::string memory_address;
+  std::string memory_transports;
   std::vector<int> cpus;  // To pin the cores' threads to, in turn; empty: not pinned.
 };
 
@@ -119,6 +124,10 @@ class CoreGroup {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(cores_.size()); }
 
+  // As MemoryExporter::address; empty: no client of another node reads by itself.
+  std::string memory_address() const;
+  transport::MemoryExporter::Usage memory_usage() const;
+
   // Each core takes the partitions that `map` gives to {self, core}: new ones are opened empty,
   // known ones go on under their new term, those gone are closed and freed. Returns when all cores
   // have done so, or kDeadlineExceeded (they still will). `may_grant_durable`: as
@@ -167,6 +176,7 @@ class CoreGroup {
 
  private:
   CoreGroup();
+  void ShowMemory(const CoreGroupOptions& options);
   Result<SessionGrant> Grant(SessionId resume);
   void ForgetSession(SessionId session);
 

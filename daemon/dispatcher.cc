@@ -447,7 +447,8 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
            .session = to.session.id,
            .groups = &groups_,
            .functions = functions_,
-           .executor = this},
+           .executor = this,
+           .exporter = exporter_},
           &reply);
   if (store_.blocked() || reply.answer.code == StatusCode::kResourceExhausted) [[unlikely]] {
     if (const WaitFor wait_for = WaitsOnStore(&reply); wait_for != WaitFor::kNothing) {

@@ -29,6 +29,7 @@
 #include "daemon/suspended_operations.h"
 #include "proto/base/clock.h"
 #include "proto/base/histogram.h"
+#include "proto/transport/remote_memory.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/aggregator.h"
 #include "proto/wire/group.h"
@@ -55,6 +56,9 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Where forwarded groups go; before the first frame. Must outlive the dispatcher. Null: they are
   // refused.
   void set_aggregator(wire::Aggregator* aggregator) { aggregator_ = aggregator; }
+  // What shows memory to other nodes; before the first frame. Must outlive the dispatcher. May be
+  // null.
+  void set_exporter(transport::MemoryExporter* exporter) { exporter_ = exporter; }
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -296,6 +300,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   std::unique_ptr<Sessions> sessions_;
   std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
   wire::Aggregator* aggregator_ = nullptr;
+  transport::MemoryExporter* exporter_ = nullptr;
   std::unordered_map<std::uint64_t, Forwarded> forwarded_;  // By ticket; bounded in the same way.
   std::uint64_t next_ticket_ = 1;
   // Of the request at hand: what is to be forwarded, and what is to be remembered of that.

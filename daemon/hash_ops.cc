@@ -241,18 +241,6 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       Bytes(context.scratch.data(), static_cast<std::size_t>(last - context.scratch.data()));
 }
 
-// Of filters, too. Who is not on this node has no use for it, and learns nothing but numbers.
-void HandleShow(const OperationContext& context, Reply* reply) {
-  const auto view = context.store.ViewOf(context.partition);
-  if (!view.has_value() || context.scratch.size() < sizeof *view) {
-    reply->answer.code = StatusCode::kNotFound;
-    return;
-  }
-  static_assert(sizeof *view == wire::kDirectViewBytes);
-  std::memcpy(context.scratch.data(), &*view, sizeof *view);
-  reply->answer.value = context.scratch.first(sizeof *view);
-}
-
 constexpr HandlerEntry kHandlers[] = {
     {wire::Opcode::kGet, HandleGet},        {wire::Opcode::kPut, HandlePut},
     {wire::Opcode::kDelete, HandleDelete},  {wire::Opcode::kContains, HandleContains},
@@ -263,7 +251,6 @@ constexpr HandlerEntry kHandlers[] = {
     {wire::Opcode::kAppend, HandleAppend},  {wire::Opcode::kExpire, HandleExpire},
     {wire::Opcode::kTtl, HandleTtl},        {wire::Opcode::kIterate, HandleIterate},
     {wire::Opcode::kLength, HandleLength},  {wire::Opcode::kWait, HandleWait},
-    {wire::Opcode::kShow, HandleShow},
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "proto/convert/grpc_channel.h"
 #include "proto/convert/probe_cluster.h"
 #include "proto/transport/node_transport.h"
+#include "proto/transport/remote_memory.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -231,6 +232,12 @@ Status Node::StartNetwork() {
   group.functions = *std::move(functions);
   group.aggregator = aggregator_.get();
   group.volume = volume_.get();
+  if (options_.rdma == "auto") {
+    if (transport::HasRdmaDevice()) group.memory_transports = transport::kRdmaTransports;
+  } else if (options_.rdma != "off") {
+    group.memory_transports = options_.rdma;
+  }
+  group.memory_address = interface_.address;
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);

@@ -10,6 +10,7 @@
 #include "daemon/prefilter_ops.h"
 #include "daemon/process_group_ops.h"
 #include "daemon/queue_ops.h"
+#include "daemon/show_ops.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -20,7 +21,7 @@ HandlerTable MakeTable() {
   HandlerTable table{};
   for (const auto handlers :
        {HashHandlers(), OrderedHandlers(), QueueHandlers(), BloomHandlers(), PrefilterHandlers(),
-        ApplyHandlers(), ChainHandlers(), ProcessGroupHandlers()}) {
+        ApplyHandlers(), ChainHandlers(), ProcessGroupHandlers(), ShowHandlers()}) {
     for (const HandlerEntry& entry : handlers) {
       table[static_cast<std::size_t>(entry.opcode)] = entry.handler;
     }

@@ -15,6 +15,10 @@
 #include "storage/partition.h"
 #include "storage/value_io.h"
 
+namespace tidepool::transport {
+class MemoryExporter;
+}
+
 namespace tidepool::daemon {
 
 class Functions;
@@ -65,6 +69,7 @@ struct OperationContext {
   ProcessGroups* groups = nullptr;
   const Functions* functions = nullptr;  // That Apply may name; null: Apply is not taken here.
   Executor* executor = nullptr;
+  transport::MemoryExporter* exporter = nullptr;  // Null: nothing is shown to other nodes.
 };
 
 // `stored` is what the value is taken from, and, if it is too large for the answer or the answer's

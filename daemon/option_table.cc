@@ -41,6 +41,11 @@ const OptionRow kTable[] = {
     {"net-devices", "LIST", "",
      "devices of the data path as UCX names them (default: the interface); see ucx_info -d",
      &Options::net_devices},
+    {"rdma", "HOW", "auto",
+     "how clients of other nodes may read records without this daemon: auto (by its RDMA device, "
+     "if the "
+     "interface is on one), off, or transports as UCX names them; memory that is read so is pinned",
+     &Options::rdma},
     {"functions", "LIST", "",
      "shared objects with functions for programs to apply to records, separated by commas, the "
      "same on every node; see tidepool/function.h",

@@ -36,6 +36,7 @@ struct Options {
   std::string interface;        // A name ("eth0") or an address of one.
   std::uint32_t port = 0;
   std::string net_devices;
+  std::string rdma;       // "auto", "off", or UCX's names of transports.
   std::string functions;  // Paths of shared objects, with commas between them.
 
   // Performance.

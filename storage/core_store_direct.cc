@@ -38,6 +38,7 @@ std::optional<DirectView> CoreStore::ViewOf(const Partition& partition) const {
   view.partition = partition.id().value();
   view.block_shift = static_cast<std::uint8_t>(std::countr_zero(memory_.block_bytes()));
   if (log_.spills()) view.flags |= DirectView::kMayLeave;
+  if (partition.options().update_in_place) view.flags |= DirectView::kInPlace;
   return view;
 }
 

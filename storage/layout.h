@@ -340,6 +340,18 @@ constexpr unsigned Level(std::uint64_t word) {
   return static_cast<unsigned>(word) & ((1u << kLevelBits) - 1);
 }
 constexpr std::uint64_t Split(std::uint64_t word) { return word >> kLevelBits; }
+
+struct Home {
+  std::uint64_t bucket;  // Its number.
+  unsigned depth;        // That its header says, unless it is just being split.
+};
+// REQUIRES: a level of at most kLevelMax.
+constexpr Home HomeOf(std::uint64_t word, std::uint64_t hash) {
+  const unsigned level = Level(word);
+  const std::uint64_t low = hash & ((1ull << level) - 1);
+  const std::uint64_t was_split = low < Split(word) ? 1 : 0;
+  return {low | (hash & (was_split << level)), level + static_cast<unsigned>(was_split)};
+}
 }  // namespace growth
 
 // One per core and one per partition, in an arena. A partition's may serve another one later.
@@ -377,6 +389,7 @@ constexpr std::uint64_t OpeningOf(std::uint64_t guard) { return guard >> kGuardB
 // another opening.
 struct DirectView {
   static constexpr std::uint8_t kMayLeave = 1;  // Its records may leave DRAM: see DirectReader.
+  static constexpr std::uint8_t kInPlace = 2;   // Small values are overwritten where they are.
 
   std::uint64_t core_root;  // Node offsets.
   std::uint64_t root;

@@ -167,6 +167,7 @@ grpc::Status ClusterService::Attach(grpc::ServerContext* call, const v1::AttachR
   response->set_credit_operations(attached->credit_operations);
   response->set_credit_bytes(attached->credit_bytes);
   response->set_epoch(node_.map.Get()->epoch.value());
+  response->set_memory_address(node_.cores->memory_address());
   return grpc::Status::OK;
 }
 

@@ -16,6 +16,7 @@
 #include "proto/wire/prefilter_ops.h"
 #include "proto/wire/process_group_ops.h"
 #include "proto/wire/queue_ops.h"
+#include "proto/wire/show_ops.h"
 
 namespace tidepool::wire {
 
@@ -25,8 +26,6 @@ inline constexpr std::uint32_t kReplyEntryBytes =
 // A page of records: the largest answer frame that there is.
 inline constexpr std::uint32_t kReplyPageBytes =
     limits::kFrameBytesMax - limits::kFrameHeaderBytes - 2 * kReplyEntryBytes;
-// What kShow answers with: a storage::DirectView.
-inline constexpr std::uint32_t kDirectViewBytes = 48;
 
 namespace internal {
 
@@ -36,7 +35,7 @@ constexpr std::array<std::uint32_t, static_cast<std::size_t>(kOpcodeEnd)> MakeRe
     rooms[static_cast<std::size_t>(opcode)] = static_cast<std::uint32_t>(bytes);
   };
   set(Opcode::kIterate, kReplyPageBytes);
-  set(Opcode::kShow, kDirectViewBytes);
+  set(Opcode::kShow, kShownBytesMax);
   set(Opcode::kScan, kReplyPageBytes);
   set(Opcode::kCountRange, kRangeRestBytesMax);
   set(Opcode::kEraseRange, kRangeRestBytesMax);

@@ -69,6 +69,8 @@ class DirectHistory {
   std::array<std::atomic<std::uint64_t>, 16> refused{};  // By DirectRefusal.
   std::atomic<std::uint64_t> turns{0};                   // Of the owner.
   std::atomic<std::uint64_t> shown_until_ns{0};
+  // The same from when it is true: what an owner tells a reader that has another clock.
+  std::atomic<std::uint64_t> leased_until_ns{0};
   std::atomic<std::uint64_t> taken_over{0};  // How often another owner has served meanwhile,
   std::atomic<std::uint64_t> come_back{0};   // and the first one has noticed.
   std::atomic<int> violations{0};

@@ -49,6 +49,7 @@ void HistoryOwner::Renew() {
   const bool ran_out = fixture_.core->shown_lease_ns() <= now_ns;
   history_.shown_until_ns = now_ns + kLeaseNs;  // Before it is true, for who waits for its end.
   fixture_.core->ShowLease(now_ns + kLeaseNs, now_ns, [&](const Partition&) { return is_granted; });
+  history_.leased_until_ns = fixture_.core->shown_lease_ns();
   if (!is_granted) {
     come_back_ = taken_over;
     Reopen();

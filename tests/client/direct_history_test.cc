@@ -1,7 +1,8 @@
-// Histories of direct reads beside an owner that changes everything: each read must have a place
-// between what was acknowledged before it and what was begun before its end.
+// Histories of direct and of remote reads beside an owner that changes everything: each read must
+// have a place between what was acknowledged before it and what was begun before its end.
 //
-// The reader is compiled here with pauses between its steps.
+// The direct reader is compiled here with pauses between its steps; the remote one reads by the
+// weakest network card there may be (any_order_memory.h).
 #include <catch2/catch.hpp>
 
 #include <sched.h>
@@ -20,8 +21,10 @@
 #include <vector>
 
 #include "client/direct_reader.h"
+#include "client/remote_reader.h"
 #include "proto/base/check.h"
 #include "proto/base/key_hash.h"
+#include "tests/client/any_order_memory.h"
 #include "tests/client/direct_history.h"
 #include "tests/client/direct_history_owner.h"
 
@@ -46,11 +49,104 @@ namespace {
 
 constexpr std::uint64_t kWaitMs = 60'000;
 
+// Memory as a reader sees it.
+struct Outside {
+  const std::byte* base = nullptr;  // Node offset 0.
+  std::uint64_t begin = 0;          // Node offsets.
+  std::uint64_t end = 0;
+};
+
+constexpr std::size_t kMany = 16;
+
+struct Wanted {
+  std::string_view key;
+  MutableBytes to;
+  DirectRead read;
+};
+
+// By loads, on the owner's node.
+class ByLoads {
+ public:
+  ByLoads(const DirectHistory& history, const Outside& memory, unsigned /*seed*/)
+      : history_(history), map_(memory.base, memory.end, 12), reader_(map_, Clock::Real()) {
+    map_.NoteMapped(memory.begin, memory.end - memory.begin);
+  }
+  bool Open() {
+    storage::DirectView view;
+    std::uint64_t missing = 0;
+    return history_.Fetch(&view) &&
+           reader_.Open(view, &partition_, &missing) == DirectRefusal::kNone;
+  }
+  void Read(std::span<Wanted> wanted) {
+    if (wanted.size() == 1) {
+      Wanted& one = wanted[0];
+      one.read = reader_.Get(partition_, AsBytes(one.key), KeyHash(AsBytes(one.key)), one.to);
+      return;
+    }
+    std::array<DirectReader::Item, kMany> items;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const Bytes key = AsBytes(wanted[i].key);
+      items[i] = {&partition_, key, KeyHash(key), wanted[i].to, true, {}};
+    }
+    reader_.MultiGet(std::span(items).first(wanted.size()));
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i].read = items[i].read;
+  }
+
+ private:
+  const DirectHistory& history_;
+  ArenaMap map_;
+  DirectReader reader_;
+  DirectPartition partition_;
+};
+
+// By a network card, from another node, with a lease as direct_space keeps it.
+class ByCard {
+ public:
+  ByCard(const DirectHistory& history, const Outside& memory, unsigned seed)
+      : history_(history),
+        reader_(std::make_unique<AnyOrderMemory>(memory.base, memory.begin, memory.end, seed,
+                                                 [] { DirectReadStep(0); }),
+                Clock::Real()) {}
+  bool Open() {
+    // The lease before the view: one that is behind it has gone by then.
+    until_ns_ = history_.leased_until_ns;
+    storage::DirectView view;
+    if (!history_.Fetch(&view)) return false;
+    if (partition_ == nullptr || partition_->view().opening != view.opening) {
+      partition_ = reader_.Open(view);
+    }
+    return partition_ != nullptr;
+  }
+  void Read(std::span<Wanted> wanted) {
+    std::array<RemoteReader::Item, kMany> items;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const Bytes key = AsBytes(wanted[i].key);
+      items[i] = {partition_, key, KeyHash(key), wanted[i].to, true, {}};
+    }
+    reader_.Read(std::span(items).first(wanted.size()));
+    const bool is_late = Clock::Real().MonotonicNs() >= until_ns_;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      wanted[i].read = items[i].read;
+      if (!is_late || items[i].read.outcome == DirectRead::Outcome::kAskOwner) continue;
+      wanted[i].read = {};
+      wanted[i].read.refusal = DirectRefusal::kNoLease;
+    }
+    if (is_late) (void)Open();
+  }
+
+ private:
+  const DirectHistory& history_;
+  RemoteReader reader_;
+  RemotePartition* partition_ = nullptr;
+  std::uint64_t until_ns_ = 0;
+};
+
 // Checks reads against the history until it is told to stop.
+template <typename Way>
 class HistoryReader {
  public:
-  HistoryReader(DirectHistory& history, const ArenaMap& map, unsigned seed)
-      : history_(history), reader_(map, Clock::Real()), random_(seed) {
+  HistoryReader(DirectHistory& history, const Outside& memory, unsigned seed)
+      : history_(history), way_(history, memory, seed), random_(seed) {
     g_pauses.seed(seed);
     g_pauses_long = seed % 2 == 0;
     for (std::uint32_t key = 0; key < DirectHistory::kKeys; ++key) {
@@ -60,52 +156,35 @@ class HistoryReader {
 
   void Run() {
     while (!history_.stop && history_.violations == 0) {
-      if (!partition_.usable()) {
-        Open();
+      if (!is_open_ && !(is_open_ = way_.Open())) {
+        sched_yield();
         continue;
       }
-      random_() % 4 == 0 ? ReadMany() : ReadOne();
+      Read(random_() % 4 == 0 ? kMany : 1);
     }
   }
 
  private:
-  static constexpr std::size_t kMany = 16;
   using Room = std::array<std::byte, 4096>;
 
   std::uint32_t AnyKey() {
     return static_cast<std::uint32_t>(random_() % (random_() % 3 == 0 ? DirectHistory::kKeys : 6));
   }
-  void Open() {
-    storage::DirectView view;
-    std::uint64_t missing = 0;
-    if (!history_.Fetch(&view) ||
-        reader_.Open(view, &partition_, &missing) != DirectRefusal::kNone) {
-      sched_yield();
-    }
-  }
-  void ReadOne() {
-    const std::uint32_t key = AnyKey();
-    const auto watch = history_.Before(key, Clock::Real().WallMs());
-    Judge(watch,
-          reader_.Get(partition_, AsBytes(names_[key]), KeyHash(AsBytes(names_[key])), room_[0]),
-          room_[0]);
-  }
-  void ReadMany() {
+  void Read(std::size_t count) {
     std::array<DirectHistory::Watch, kMany> watches;
-    std::array<DirectReader::Item, kMany> items;
-    for (std::size_t i = 0; i < kMany; ++i) {
+    std::array<Wanted, kMany> wanted;
+    for (std::size_t i = 0; i < count; ++i) {
       const std::uint32_t key = AnyKey();
       watches[i] = history_.Before(key, Clock::Real().WallMs());
-      items[i] = {&partition_, AsBytes(names_[key]), KeyHash(AsBytes(names_[key])), room_[i], true,
-                  {}};
+      wanted[i] = {names_[key], room_[i], {}};
     }
     // Of reads that overlap none is later than another: `seen` tells what came before them.
     const auto seen = seen_;
     auto seen_after = seen_;
-    reader_.MultiGet(items);
-    for (std::size_t i = 0; i < kMany; ++i) {
+    way_.Read(std::span(wanted).first(count));
+    for (std::size_t i = 0; i < count; ++i) {
       seen_ = seen;
-      Judge(watches[i], items[i].read, room_[i]);
+      Judge(watches[i], wanted[i].read, room_[i]);
       const std::uint32_t key = watches[i].key;
       seen_after[key] = std::max(seen_after[key], seen_[key]);
     }
@@ -116,7 +195,7 @@ class HistoryReader {
   void Judge(const DirectHistory::Watch& watch, const DirectRead& read, const Room& room) {
     if (read.outcome == DirectRead::Outcome::kAskOwner) {
       ++history_.refused[static_cast<std::size_t>(read.refusal)];
-      if (read.refusal == DirectRefusal::kClosed) partition_ = {};
+      if (read.refusal == DirectRefusal::kClosed) is_open_ = false;
       return;
     }
     ++history_.answered;
@@ -131,9 +210,9 @@ class HistoryReader {
   }
 
   DirectHistory& history_;
-  DirectReader reader_;
+  Way way_;
   std::minstd_rand random_;
-  DirectPartition partition_;
+  bool is_open_ = false;
   std::vector<std::string> names_;
   std::array<std::uint64_t, DirectHistory::kKeys> seen_{};
   std::array<Room, kMany> room_{};
@@ -151,16 +230,17 @@ void Report(const DirectHistory& history) {
   std::printf("\n");
 }
 
+template <typename Way>
 void CheckThreads(bool spills, std::uint64_t turns) {
   const auto history = std::make_unique<DirectHistory>();
   HistoryOwner owner(*history, spills, storage::TestSeed());
   owner.Fill();
   const storage::ArenaPool& pool = owner.pool();
-  ArenaMap map(pool.base(), (pool.block_count_max() + 1) * pool.block_bytes(), 12);
-  map.NoteMapped(pool.block_bytes(), pool.usage().mapped_bytes);
+  const std::uint64_t begin = pool.block_bytes();
+  const Outside memory{pool.base(), begin, begin + pool.usage().mapped_bytes};
   std::vector<std::thread> readers;
   for (unsigned i = 0; i < 3; ++i) {
-    readers.emplace_back([&, i] { HistoryReader(*history, map, i + 1).Run(); });
+    readers.emplace_back([&, i] { HistoryReader<Way>(*history, memory, i + 1).Run(); });
   }
   const Deadline deadline = Deadline::AfterMs(kWaitMs);
   while (history->violations == 0 && !deadline.Passed() &&
@@ -176,10 +256,16 @@ void CheckThreads(bool spills, std::uint64_t turns) {
 }
 
 TEST_CASE("EachDirectReadHasAPlaceBesideAnOwnerThatChangesEverything") {
-  CheckThreads(false, 60'000);
+  CheckThreads<ByLoads>(false, 60'000);
 }
 
-TEST_CASE("EachDirectReadHasAPlaceWhileRecordsLeaveMemory") { CheckThreads(true, 20'000); }
+TEST_CASE("EachDirectReadHasAPlaceWhileRecordsLeaveMemory") { CheckThreads<ByLoads>(true, 20'000); }
+
+TEST_CASE("EachRemoteReadHasAPlaceBesideAnOwnerThatChangesEverything") {
+  CheckThreads<ByCard>(false, 60'000);
+}
+
+TEST_CASE("EachRemoteReadHasAPlaceWhileRecordsLeaveMemory") { CheckThreads<ByCard>(true, 20'000); }
 
 // ---- Processes.
 
@@ -212,6 +298,7 @@ pid_t Start(Work&& work) {
 }
 
 // A reader's own read-only mapping of the owner's one arena.
+template <typename Way>
 void ReadFromOutside(DirectHistory& history, const storage::ArenaPool& pool, unsigned seed) {
   const std::uint64_t block = pool.block_bytes();
   const std::uint64_t bytes = pool.usage().mapped_bytes;
@@ -221,9 +308,7 @@ void ReadFromOutside(DirectHistory& history, const storage::ArenaPool& pool, uns
   auto* const at = static_cast<std::byte*>(base);
   TP_CHECK(mmap(at + block, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, pool.Show(block).descriptor,
                 0) != MAP_FAILED);
-  ArenaMap map(at, block + bytes, 12);
-  map.NoteMapped(block, bytes);
-  HistoryReader(history, map, seed).Run();
+  HistoryReader<Way>(history, {at, block, block + bytes}, seed).Run();
 }
 
 template <typename Condition>
@@ -266,7 +351,8 @@ std::uint64_t RefusedOfStopped(const DirectHistory& history) {
   return refused;
 }
 
-TEST_CASE("NoDirectReadGoesBackBehindAnOwnerThatWasStoppedAndReplaced") {
+template <typename Way>
+void CheckStops() {
   Common<DirectHistory> history;
   HistoryOwner owner(*history, false, storage::TestSeed());
   owner.Fill();
@@ -275,7 +361,7 @@ TEST_CASE("NoDirectReadGoesBackBehindAnOwnerThatWasStoppedAndReplaced") {
   });
   std::vector<pid_t> readers;
   for (unsigned i = 0; i < 3; ++i) {
-    readers.push_back(Start([&, i] { ReadFromOutside(*history, owner.pool(), i + 1); }));
+    readers.push_back(Start([&, i] { ReadFromOutside<Way>(*history, owner.pool(), i + 1); }));
   }
   bool in_time = true;
   constexpr int kRounds = 20;
@@ -318,6 +404,10 @@ TEST_CASE("NoDirectReadGoesBackBehindAnOwnerThatWasStoppedAndReplaced") {
   REQUIRE(history->violations == 0);
   REQUIRE(in_time);
 }
+
+TEST_CASE("NoDirectReadGoesBackBehindAnOwnerThatWasStoppedAndReplaced") { CheckStops<ByLoads>(); }
+
+TEST_CASE("NoRemoteReadGoesBackBehindAnOwnerThatWasStoppedAndReplaced") { CheckStops<ByCard>(); }
 
 }  // namespace
 }  // namespace tidepool::internal

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -284,7 +285,9 @@ std::string TestCluster::Log(std::size_t index) const {
 }
 
 std::shared_ptr<grpc::Channel> TestCluster::channel(std::size_t index) {
-  return OrThrow(convert::MakeChannel(address(index), /*insecure=*/false));
+  const auto& flags = options_.flags;
+  const bool insecure = std::find(flags.begin(), flags.end(), "--insecure") != flags.end();
+  return OrThrow(convert::MakeChannel(address(index), insecure));
 }
 
 void TestCluster::Prepare(grpc::ClientContext* call, std::uint64_t timeout_ms) const {

@@ -64,6 +64,9 @@ struct ConnectOptions {
   // pieces of up to 256 MiB. It takes no memory but page tables, 2 MiB per GiB. 0: none, all reads
   // are answered by the daemons.
   std::uint64_t direct_read_bytes_max = ~std::uint64_t{0};
+  // Reads by RDMA the same namespaces of other nodes whose daemons show their memory (kvd --rdma)
+  // and that this machine has a device for, without their processors.
+  bool remote_reads = true;
   // Starts one thread that makes progress when nobody waits: asynchronous operations then move on,
   // and Future::Then runs, while the program computes. Costs a thread that sleeps most of the time.
   bool background_progress = false;
@@ -101,6 +104,7 @@ struct ClientStats {
   std::uint64_t operations_done = 0;  // Answered.
   std::uint64_t operations_unknown = 0;
   std::uint64_t direct_reads = 0;         // Not among the operations: no daemon had a part in them.
+  std::uint64_t remote_reads = 0;         // Of these, by RDMA from another node.
   std::uint64_t operations_requeued = 0;  // Refused by an old owner, or read again after a restart.
   std::uint64_t frames_sent = 0;
   std::uint64_t frames_received = 0;
