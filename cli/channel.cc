@@ -8,6 +8,7 @@
 #include "proto/base/limits.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/job_token.h"
+#include "proto/cluster_file/tls_identity.h"
 
 namespace tidepool::cli {
 namespace {
@@ -78,11 +79,15 @@ void StallGuard::Watch() {
   }
 }
 
-Channel::Channel(ChannelOptions options, cluster_file::Found found, std::string token)
-    : options_(std::move(options)), found_(std::move(found)), token_(std::move(token)) {}
+Channel::Channel(ChannelOptions options, cluster_file::Found found, std::string token,
+                 ChannelSecurity security)
+    : options_(std::move(options)),
+      found_(std::move(found)),
+      token_(std::move(token)),
+      security_(std::move(security)) {}
 
 Status Channel::Open(const std::string& address, std::uint64_t timeout_ms) {
-  auto channel = convert::MakeChannel(address, options_.insecure);
+  auto channel = convert::MakeChannel(address, security_);
   if (!channel.ok()) return channel.status();
   const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(timeout_ms);
   if (!(*channel)->WaitForConnected(deadline)) {
@@ -98,7 +103,10 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   if (!found.ok()) return AsUnreachable(found.status());
   auto token = cluster_file::ReadTokenFile(found->file.token_file);
   if (!token.ok()) return token.status();
-  std::unique_ptr<Channel> channel(new Channel(options, *std::move(found), *std::move(token)));
+  auto security = cluster_file::SecurityOf(found->file, options.insecure);
+  if (!security.ok()) return security.status();
+  std::unique_ptr<Channel> channel(
+      new Channel(options, *std::move(found), *std::move(token), *std::move(security)));
 
   std::vector<cluster_file::FileNode> nodes = channel->found_.file.nodes;
   const std::string here = cluster_file::HostName();
@@ -127,7 +135,7 @@ Result<std::unique_ptr<Channel>> Channel::ConnectTo(const std::string& address) 
 
 Result<std::unique_ptr<Channel>> Channel::ConnectTo(const std::string& address,
                                                     Deadline deadline) const {
-  std::unique_ptr<Channel> channel(new Channel(options_, found_, token_));
+  std::unique_ptr<Channel> channel(new Channel(options_, found_, token_, security_));
   const Status opened = channel->Open(address, deadline.LeftMs());
   if (!opened.ok()) return opened;
   return channel;

@@ -112,13 +112,15 @@ class Channel {
   const std::string& address() const { return address_; }
 
  private:
-  Channel(ChannelOptions options, cluster_file::Found found, std::string token);
+  Channel(ChannelOptions options, cluster_file::Found found, std::string token,
+          ChannelSecurity security);
   Status Open(const std::string& address, std::uint64_t timeout_ms);
   std::uint64_t TimeoutMs(std::uint64_t bytes) const;
 
   ChannelOptions options_;
   cluster_file::Found found_;
   std::string token_;
+  ChannelSecurity security_;
   std::string address_;
   std::shared_ptr<grpc::Channel> channel_;
 };

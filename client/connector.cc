@@ -14,6 +14,7 @@
 #include "proto/base/clock.h"
 #include "proto/cluster_file/find.h"
 #include "proto/cluster_file/job_token.h"
+#include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/grpc_channel.h"
 #include "proto/transport/node_transport.h"
 
@@ -107,7 +108,8 @@ Result<std::string> DeviceFor(const std::string& address) {
   return device;
 }
 
-Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token, bool insecure) {
+Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token,
+                                           ChannelSecurity security) {
   transport::NodeTransportSettings settings;
   settings.use = UseOf(parts.connect.transport);
   settings.ucx.devices = parts.connect.devices;
@@ -118,7 +120,7 @@ Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string toke
     if (!device.ok()) return device.status();
     settings.ucx.devices = *std::move(device);
   }
-  auto control = MakeGrpcControl(std::move(token), insecure);
+  auto control = MakeGrpcControl(std::move(token), std::move(security));
   auto context = transport::MakeNodeContext(settings);
   if (!context.ok()) return context.status();
   return Engine::Create(std::move(parts), std::move(control), *std::move(context));
@@ -132,14 +134,12 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
   auto token = cluster_file::ReadTokenFile(found->file.token_file);
   if (!token.ok()) return token.status();
 
-  const bool insecure = options.insecure || cluster_file::InsecureAllowed();
-  for (const auto& node : found->file.nodes) {
-    if (insecure || convert::IsLoopback(node.control_address)) continue;
-    return Status(
-        StatusCode::kFailedPrecondition,
-        "the job token is not sent to " + node.control_address + " over a connection without TLS",
-        "if the network between the nodes is trusted, set ConnectOptions::insecure, "
-        "TIDEPOOL_INSECURE=1, or kvctl's --insecure");
+  auto security =
+      cluster_file::SecurityOf(found->file, options.insecure || cluster_file::InsecureAllowed());
+  if (!security.ok()) return security.status();
+  for (const auto& node : found->file.nodes) {  // Nothing is sent: this asks whether it would be.
+    const auto channel = convert::MakeChannel(node.control_address, *security);
+    if (!channel.ok()) return channel.status();
   }
 
   EngineOptions parts;
@@ -147,7 +147,7 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
   parts.cluster_file = found->path;
   parts.client_name = options.client_name.empty() ? DefaultName() : options.client_name;
   for (const auto& node : found->file.nodes) parts.addresses.push_back(node.control_address);
-  auto engine = MakeEngine(std::move(parts), *std::move(token), insecure);
+  auto engine = MakeEngine(std::move(parts), *std::move(token), *std::move(security));
   if (!engine.ok()) return engine.status();
   if (const Status status = (*engine)->RefreshMap(Epoch(), deadline); !status.ok()) {
     if (status.code() != StatusCode::kUnavailable) return status;

@@ -16,7 +16,8 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options);
 
 // The second half of it, where the cluster is known by its control addresses.
 // `parts.connect.devices` may be empty. Errors: as ConnectEngine.
-Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token, bool insecure);
+Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string token,
+                                           ChannelSecurity security);
 
 // The device over which this machine would reach host:port, as UCX names it: "lo" for loopback
 // addresses. Asks the kernel's routing table; nothing is sent.

@@ -21,7 +21,8 @@ Status Malformed(const std::string& address, const char* what) {
 
 class GrpcControl final : public ControlPlane {
  public:
-  GrpcControl(std::string token, bool insecure) : token_(std::move(token)), insecure_(insecure) {}
+  GrpcControl(std::string token, ChannelSecurity security)
+      : token_(std::move(token)), security_(std::move(security)) {}
 
   Result<AttachReply> Attach(const std::string& address, const AttachRequest& request,
                              Deadline deadline) override {
@@ -107,7 +108,7 @@ class GrpcControl final : public ControlPlane {
     message.set_name(name);
     message.set_node(node);
     message.set_hold_ms(hold_ms);
-    auto channel = convert::MakeChannel(address, insecure_);
+    auto channel = convert::MakeChannel(address, security_);
     if (!channel.ok()) return channel.status();
     grpc::ClientContext context;
     convert::PrepareCall(&context, deadline, token_);
@@ -126,7 +127,7 @@ class GrpcControl final : public ControlPlane {
   template <typename Service, typename Method, typename Request, typename Answer>
   Status Call(const std::string& address, Deadline deadline, Method method, const Request& request,
               Answer* answer) {
-    auto channel = convert::MakeChannel(address, insecure_);
+    auto channel = convert::MakeChannel(address, security_);
     if (!channel.ok()) return channel.status();
     const auto stub = Service::NewStub(*channel);
     grpc::ClientContext context;
@@ -135,13 +136,13 @@ class GrpcControl final : public ControlPlane {
   }
 
   const std::string token_;
-  const bool insecure_;
+  const ChannelSecurity security_;
 };
 
 }  // namespace
 
-std::unique_ptr<ControlPlane> MakeGrpcControl(std::string token, bool insecure) {
-  return std::make_unique<GrpcControl>(std::move(token), insecure);
+std::unique_ptr<ControlPlane> MakeGrpcControl(std::string token, ChannelSecurity security) {
+  return std::make_unique<GrpcControl>(std::move(token), std::move(security));
 }
 
 }  // namespace tidepool::internal

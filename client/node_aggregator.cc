@@ -89,7 +89,7 @@ Status NodeAggregator::Connect() {
   parts.connect.devices = target.devices;
   parts.client_name = "node aggregator";
   parts.addresses = std::move(target.addresses);
-  auto engine = MakeEngine(std::move(parts), std::move(target.token), target.insecure);
+  auto engine = MakeEngine(std::move(parts), std::move(target.token), std::move(target.security));
   Status status = engine.status();
   if (status.ok()) status = (*engine)->RefreshMap(Epoch(), Deadline::AfterMs(kConnectMs));
   if (!status.ok()) {

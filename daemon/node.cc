@@ -95,8 +95,13 @@ Status Node::Run() {
     const Status begun = BeginCluster();
     // Another starter was first, on a file system without locks.
     if (begun != StatusCode::kAlreadyExists) return begun;
+    const auto own = tls_;
     TP_RETURN_IF_ERROR(Decide());
     if (part_.kind != Part::Kind::kJoin) return begun;
+    if (own != tls_) {  // It listens with a certificate that nobody will know.
+      host_.reset();
+      TP_RETURN_IF_ERROR(StartServices());
+    }
   }
   return JoinCluster();
 }
@@ -117,7 +122,7 @@ wire::AggregatorOptions Node::MakeAggregatorOptions() {
     }
     target.token = token_;
     target.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
-    target.insecure = options_.insecure;
+    target.security = security_;
     return target;
   };
   return options;
@@ -195,14 +200,7 @@ Status Node::Decide() {
   auto interface = ChooseInterface(options_.interface, is_alone);
   if (!interface.ok()) return interface.status();
   interface_ = *std::move(interface);
-  if (!interface_.is_loopback && !options_.insecure) {
-    return Status(StatusCode::kFailedPrecondition,
-                  "listening on " + interface_.name + " (" + interface_.address +
-                      ") needs TLS, which is not in this version",
-                  "give --insecure if the network between the nodes is trusted, or --interface lo "
-                  "for daemons of this machine only");
-  }
-  return OkStatus();
+  return ChooseSecurity();
 }
 
 Status Node::StartNetwork() {
@@ -302,7 +300,8 @@ Status Node::StartServices() {
   more.push_back(MakeStagingGate(&authenticator_, staging_service_.get()));
   more.push_back(MakeSnapshotsGate(&authenticator_, snapshots_service_.get()));
   more.push_back(MakeMovesGate(&authenticator_, &moves_service_));
-  auto host = ServiceHost::Start(interface_, port, &authenticator_, services, std::move(more));
+  auto host = ServiceHost::Start(interface_, port, tls_.has_value() ? &*tls_ : nullptr,
+                                 &authenticator_, services, std::move(more));
   if (!host.ok()) return host.status();
   host_ = *std::move(host);
   return OkStatus();

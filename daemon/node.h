@@ -34,6 +34,7 @@
 #include "daemon/services/staging_service.h"
 #include "daemon/stop_signal.h"
 #include "proto/cluster_file/published_file.h"
+#include "proto/cluster_file/tls_identity.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/aggregator.h"
 #include "storage/nvm/volume.h"
@@ -70,6 +71,7 @@ class Node {
   Status Run();  // Start's steps, in order:
   Status OpenIdentity();
   Status Decide();
+  Status ChooseSecurity();  // Decide's last step.
   Status OpenDevices();
   Status StartNetwork();
   Status ReadBack();
@@ -83,6 +85,7 @@ class Node {
   cluster_file::ClusterFile MakeClusterFile(const placement::PlacementMap& map) const;
   std::vector<std::string> CoordinatorAddresses();
   Result<std::string> TokenOfCluster();
+  Result<std::optional<cluster_file::TlsIdentity>> ChooseTls() const;
   // The coordinator's thread: notices silent nodes, keeps the connection file up to date.
   void RunCoordinator();
   std::vector<NamespaceId> NothingToLose(bool loss_agreed);
@@ -102,6 +105,8 @@ class Node {
   std::string state_uuid_;
   Part part_;
   NetworkInterface interface_;
+  std::optional<cluster_file::TlsIdentity> tls_;  // None: this node serves without.
+  ChannelSecurity security_;                      // Of its calls to others.
 
   Lease lease_;
   // Outlives the cores, which have queues on its devices.
@@ -124,6 +129,7 @@ class Node {
   std::optional<cluster_file::PublishedFile> published_;
   std::string token_file_;
   std::string token_;
+  std::string tls_file_;  // That this node has written; empty: none.
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<Member> member_;
   RangeSplitter splitter_{&state_};

@@ -66,7 +66,8 @@ cluster_file::ClusterFile Node::MakeClusterFile(const placement::PlacementMap& m
   file.nodes_expected = map.nodes_expected;
   file.coordinator = 0;
   file.token_file = token_file_;
-  file.insecure = options_.insecure;
+  file.insecure = options_.insecure && !tls_.has_value();
+  if (tls_.has_value()) file.tls = {tls_->ca, tls_->name, tls_file_, tls_->mutual};
   for (const placement::Node& node : map.nodes) {
     file.nodes.push_back({node.uuid, node.control_address, node.host});
   }
@@ -99,6 +100,10 @@ Status Node::BeginCluster() {
   if (!token.ok()) return token.status();
   token_file_ = cluster_file::TokenPathFor(file_path_, cluster);
   TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(token_file_, *token));
+  if (tls_.has_value() && !tls_->mutual) {
+    tls_file_ = cluster_file::TlsPathFor(file_path_, cluster);
+    TP_RETURN_IF_ERROR(cluster_file::WriteTlsFile(tls_file_, *tls_));
+  }
   // First in the coordinator's books, then in the file, then in the cores: what loses the race for
   // the file has not opened anything yet.
   auto joined = coordinator_->Join(MakeJoinRequest(cluster));
@@ -114,6 +119,7 @@ Status Node::BeginCluster() {
                        : cluster_file::PublishedFile::Create(file_path_, file);
   if (!published.ok()) {
     unlink(token_file_.c_str());
+    if (!tls_file_.empty()) unlink(tls_file_.c_str());
     if (part_.kind == Part::Kind::kFirst) TP_RETURN_IF_ERROR(store_->Retire());
     coordinator_.reset();
     return published.status();

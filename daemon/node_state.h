@@ -30,7 +30,7 @@ class RequestRouter;
 
 // Thread-safe: what is not const by nature is atomic or locks itself. Lives as long as the node.
 struct NodeState {
-  explicit NodeState(const Options& given) : options(given), peers(given.insecure) {}
+  explicit NodeState(const Options& given) : options(given) {}
 
   const Options options;
   std::vector<OptionValue> option_values;

@@ -65,6 +65,21 @@ const OptionRow kTable[] = {
     {"insecure", "", "false",
      "listen beyond loopback without TLS; the job token then travels in plain text",
      &Options::insecure},
+    {"tls", "", "false",
+     "serve by TLS on loopback, too; beyond it that is so unless --insecure is given",
+     &Options::tls},
+    {"tls-file", "FILE", "",
+     "with --join, a copy of the file for TLS that lies beside the first node's connection file",
+     &Options::tls_file},
+    {"tls-cert", "FILE", "",
+     "a certificate of your own (PEM) instead of one that the cluster makes; with --tls-key and "
+     "--tls-ca. Programs then need one, too: TIDEPOOL_TLS_CERT, TIDEPOOL_TLS_KEY",
+     &Options::tls_cert},
+    {"tls-key", "FILE", "", "its key", &Options::tls_key},
+    {"tls-ca", "FILE", "", "who signed it, those of the other nodes, and the programs'",
+     &Options::tls_ca},
+    {"tls-name", "NAME", "", "that all nodes' certificates are for (default: each node's address)",
+     &Options::tls_name},
     {"pin", "", "false", "pin each core to a CPU of its own", &Options::pin},
     {"wait", "POLICY", "auto", "how idle cores wait: auto (spin, then block), poll or block",
      &Options::wait},
@@ -102,9 +117,6 @@ struct Planned {
   const char* instead;
 };
 constexpr Planned kPlanned[] = {
-    {"tls-cert", "run on loopback, or with --insecure on a trusted network"},
-    {"tls-key", "run on loopback, or with --insecure on a trusted network"},
-    {"tls-ca", "run on loopback, or with --insecure on a trusted network"},
     {"auth", "the job token is always required"},
     {"ucx-connect", "endpoints are made from worker addresses"},
     {"direct-read-limit", "it is the client's: ConnectOptions::direct_read_bytes_max"},
@@ -337,9 +349,9 @@ std::string HelpText() {
       "\nExamples:\n"
       "  kvd                                          one node for this user on this machine\n"
       "  kvd --memory 4GiB --cores 2 --cluster my.json\n"
-      "  srun kvd --insecure --memory 50%             one node per host of a Slurm job\n"
+      "  srun kvd --memory 50%                        one node per host of a Slurm job\n"
       "  kvd --nodes 3 --interface lo --cluster c.json   start it three times: three nodes here\n"
-      "  TIDEPOOL_TOKEN=... kvd --join 10.0.0.7:4410 --insecure\n"
+      "  TIDEPOOL_TOKEN=... kvd --join 10.0.0.7:4410 --tls-file my.tls\n"
       "  kvd check /local/tidepool                    is what it left on its --nvm-dir sound?\n"
       "\nExit codes: 0 ended in good order; 1 could not start or serve, or found damage; 2 wrong "
       "options or file;\n"

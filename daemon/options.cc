@@ -158,6 +158,23 @@ Status CheckTogether(const Options& options) {
     return Status(StatusCode::kInvalidArgument, "join needs the job token of the cluster",
                   "give --token-file FILE or set TIDEPOOL_TOKEN");
   }
+  if (!options.tls_file.empty() && options.join.empty()) {
+    return Status(StatusCode::kInvalidArgument, "tls-file is given without join",
+                  "a connection file names it by itself");
+  }
+  const bool any_own = !options.tls_cert.empty() || !options.tls_key.empty() ||
+                       !options.tls_ca.empty() || !options.tls_name.empty();
+  const bool all_own =
+      !options.tls_cert.empty() && !options.tls_key.empty() && !options.tls_ca.empty();
+  if (any_own && !all_own) {
+    return Status(StatusCode::kInvalidArgument,
+                  "a certificate of your own needs tls-cert, tls-key and tls-ca",
+                  "give all three (or as TIDEPOOL_TLS_CERT, _KEY and _CA), or none of them");
+  }
+  if (any_own && !options.tls_file.empty()) {
+    return Status(StatusCode::kInvalidArgument, "both tls-file and tls-cert are given",
+                  "give the one that the cluster was begun with");
+  }
   return OkStatus();
 }
 

@@ -23,6 +23,12 @@ struct Options {
   std::uint32_t lease_ms = 5000;
   std::uint32_t heartbeat_ms = 1000;
   bool insecure = false;
+  bool tls = false;      // Also on loopback.
+  std::string tls_file;  // With join, as the token.
+  std::string tls_cert;  // The user's own, with the next two; empty: the cluster makes some.
+  std::string tls_key;
+  std::string tls_ca;
+  std::string tls_name;  // That the certificates are for; empty: each one's host.
 
   // Of this node.
   std::string cluster;     // The connection file.

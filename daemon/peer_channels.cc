@@ -2,10 +2,17 @@
 
 #include <grpcpp/create_channel.h>
 
+#include <utility>
+
 #include "proto/base/log.h"
 #include "proto/convert/grpc_channel.h"
 
 namespace tidepool::daemon {
+
+void PeerChannels::SetSecurity(ChannelSecurity security) {
+  const std::lock_guard lock(mutex_);
+  security_ = std::move(security);
+}
 
 void PeerChannels::SetToken(std::string token) {
   const std::lock_guard lock(mutex_);
@@ -16,7 +23,7 @@ Result<std::shared_ptr<grpc::Channel>> PeerChannels::Open(const std::string& add
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(address);
   if (found != channels_.end()) return found->second;
-  auto made = convert::MakeChannel(address, insecure_);
+  auto made = convert::MakeChannel(address, security_);
   if (made.ok()) channels_.emplace(address, *made);
   return made;
 }

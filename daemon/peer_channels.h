@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "proto/base/channel_security.h"
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
 
@@ -19,9 +20,8 @@ namespace tidepool::daemon {
 // cluster has as many addresses as its nodes had starts.
 class PeerChannels {
  public:
-  explicit PeerChannels(bool insecure) : insecure_(insecure) {}
-
-  // Before the first call.
+  // Both before the first call.
+  void SetSecurity(ChannelSecurity security);
   void SetToken(std::string token);
 
   // Errors: as convert::MakeChannel.
@@ -33,8 +33,8 @@ class PeerChannels {
   void Prepare(grpc::ClientContext* call, Deadline deadline) const;
 
  private:
-  const bool insecure_;
   mutable std::mutex mutex_;
+  ChannelSecurity security_;
   std::string token_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;
 };

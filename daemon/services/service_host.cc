@@ -5,6 +5,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include <chrono>
@@ -20,12 +21,24 @@ namespace {
 // Of calls that are in progress at once; more are refused with RESOURCE_EXHAUSTED instead of
 // exhausting the machine. Waiting for maps needs none.
 constexpr int kThreadsMax = 512;
+constexpr int kHandshakeMs = 10'000;
+
+std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const cluster_file::TlsIdentity* tls) {
+  if (tls == nullptr) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(
+      tls->mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                  : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  options.pem_root_certs = tls->ca;
+  options.pem_key_cert_pairs.push_back({tls->key, tls->cert});
+  return grpc::SslServerCredentials(options);
+}
 
 }  // namespace
 
 Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
-    const NetworkInterface& interface, std::uint32_t port, const Authenticator* authenticator,
-    const GatedServices& services, std::vector<std::unique_ptr<grpc::Service>> more) {
+    const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
+    const Authenticator* authenticator, const GatedServices& services,
+    std::vector<std::unique_ptr<grpc::Service>> more) {
   TP_RETURN_IF_ERROR(CheckPort(interface.address, port));
   static const bool kPluginsOn = [] {
     grpc::EnableDefaultHealthCheckService(true);
@@ -39,8 +52,10 @@ Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
 
   grpc::ServerBuilder builder;
   int bound_port = 0;
-  builder.AddListeningPort(AddressWithPort(interface.address, port),
-                           grpc::InsecureServerCredentials(), &bound_port);
+  builder.AddListeningPort(AddressWithPort(interface.address, port), CredentialsOf(tls),
+                           &bound_port);
+  // Of strangers that connect and say nothing, 2 minutes by default.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   // With it a second daemon would share the port and take half of the first one's calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(convert::kMessageBytesMax);

@@ -12,6 +12,7 @@
 #include "daemon/network_interface.h"
 #include "daemon/services/gates.h"
 #include "proto/base/clock.h"
+#include "proto/cluster_file/tls_identity.h"
 
 namespace tidepool::daemon {
 
@@ -19,11 +20,13 @@ namespace tidepool::daemon {
 class ServiceHost {
  public:
   // Listens on `interface` and `port` (0: any free one). Health is NOT_SERVING until SetHealth.
+  // By TLS only, unless `tls` is null; it is used during this call.
   // `authenticator` and everything in `services` must outlive it; `more` are further gates.
   // Errors: those of CheckPort, kUnavailable.
   static Result<std::unique_ptr<ServiceHost>> Start(
-      const NetworkInterface& interface, std::uint32_t port, const Authenticator* authenticator,
-      const GatedServices& services, std::vector<std::unique_ptr<grpc::Service>> more);
+      const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
+      const Authenticator* authenticator, const GatedServices& services,
+      std::vector<std::unique_ptr<grpc::Service>> more);
   ~ServiceHost();
 
   // host:port that others reach it by.

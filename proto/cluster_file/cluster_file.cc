@@ -56,6 +56,34 @@ Result<std::vector<FileNode>> ParseNodes(const Json& json, const std::string& pa
   return nodes;
 }
 
+// `path` as it stands in a file in `folder`, and back.
+std::string Within(const std::string& folder, const std::string& path) {
+  return path.compare(0, folder.size() + 1, folder + "/") == 0 ? path.substr(folder.size() + 1)
+                                                               : path;
+}
+std::string Beyond(const std::string& folder, const std::string& path) {
+  return path.empty() || path.front() == '/' ? path : folder + "/" + path;
+}
+
+bool FlagOf(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+// Damage here must not lead to a plain connection.
+Result<FileTls> ParseTls(const Json& json, const std::string& path) {
+  FileTls tls;
+  const auto found = json.find("tls");
+  if (found == json.end()) return tls;
+  if (!found->is_object()) return Damaged(path, "'tls' is not an object");
+  tls.ca = TextOf(*found, "ca");
+  if (tls.ca.empty()) return Damaged(path, "'tls' has no 'ca'");
+  tls.name = TextOf(*found, "name");
+  tls.file = Beyond(FolderOf(path), TextOf(*found, "file"));
+  tls.mutual = FlagOf(*found, "mutual");
+  return tls;
+}
+
 std::string WithoutEnding(const std::string& path) {
   constexpr std::string_view kEnding = ".json";
   const bool ends = path.size() > kEnding.size() &&
@@ -66,9 +94,7 @@ std::string WithoutEnding(const std::string& path) {
 }  // namespace
 
 std::string Serialize(const ClusterFile& file, const std::string& path) {
-  std::string token_file = file.token_file;
-  const std::string folder = FolderOf(path) + "/";
-  if (token_file.compare(0, folder.size(), folder) == 0) token_file.erase(0, folder.size());
+  const std::string folder = FolderOf(path);
   Json nodes = Json::array();
   for (const FileNode& node : file.nodes) {
     nodes.push_back({{"node_id", nodes.size()},
@@ -76,10 +102,16 @@ std::string Serialize(const ClusterFile& file, const std::string& path) {
                      {"control_address", node.control_address},
                      {"host", node.host}});
   }
-  const Json json = {{"format", ClusterFile::kFormat},  {"cluster_uuid", file.cluster_uuid},
-                     {"job_id", file.job_id},           {"nodes_expected", file.nodes_expected},
-                     {"coordinator", file.coordinator}, {"token_file", token_file},
-                     {"insecure", file.insecure},       {"nodes", nodes}};
+  Json json = {{"format", ClusterFile::kFormat},  {"cluster_uuid", file.cluster_uuid},
+               {"job_id", file.job_id},           {"nodes_expected", file.nodes_expected},
+               {"coordinator", file.coordinator}, {"token_file", Within(folder, file.token_file)},
+               {"insecure", file.insecure},       {"nodes", nodes}};
+  if (!file.tls.ca.empty()) {
+    json["tls"] = {{"ca", file.tls.ca},
+                   {"name", file.tls.name},
+                   {"file", Within(folder, file.tls.file)},
+                   {"mutual", file.tls.mutual}};
+  }
   // Bytes that are not UTF-8 (an odd host name) are replaced rather than thrown at.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -103,9 +135,11 @@ Result<ClusterFile> Parse(std::string_view text, const std::string& path) {
   if (file.nodes_expected == 0) return Damaged(path, "'nodes_expected' is not a number of nodes");
   file.token_file = TextOf(json, "token_file");
   if (file.token_file.empty()) return Damaged(path, "it has no 'token_file'");
-  if (file.token_file.front() != '/') file.token_file = FolderOf(path) + "/" + file.token_file;
-  const auto insecure = json.find("insecure");
-  file.insecure = insecure != json.end() && insecure->is_boolean() && insecure->get<bool>();
+  file.token_file = Beyond(FolderOf(path), file.token_file);
+  file.insecure = FlagOf(json, "insecure");
+  auto tls = ParseTls(json, path);
+  if (!tls.ok()) return tls.status();
+  file.tls = *std::move(tls);
   auto nodes = ParseNodes(json, path);
   if (!nodes.ok()) return nodes.status();
   file.nodes = *std::move(nodes);
@@ -128,7 +162,12 @@ Result<ClusterFile> Read(const std::string& path) {
 }
 
 std::string TokenPathFor(const std::string& path, const std::string& cluster_uuid) {
-  return WithoutEnding(path) + "." + cluster_uuid.substr(0, 8) + ".token";
+  return SecretPathFor(path, cluster_uuid, "token");
+}
+
+std::string SecretPathFor(const std::string& path, const std::string& cluster_uuid,
+                          const std::string& ending) {
+  return WithoutEnding(path) + "." + cluster_uuid.substr(0, 8) + "." + ending;
 }
 
 std::string DataFolderFor(const std::string& path) { return WithoutEnding(path) + ".d"; }

@@ -4,7 +4,8 @@
 //
 // JSON, so that a script can read it: {"format", "cluster_uuid", "job_id", "nodes_expected",
 // "coordinator", "token_file", "insecure", "nodes": [{"node_id", "uuid", "control_address",
-// "host"}]}. Only additions may be made within a format; a reader ignores what it does not know.
+// "host"}], "tls": {"ca", "name", "file", "mutual"}}, the last one with TLS. Only additions may be
+// made within a format; a reader ignores what it does not know.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,17 @@
 #include "proto/base/result.h"
 
 namespace tidepool::cluster_file {
+
+// What a program needs to know of the daemons' TLS. All empty: they serve without.
+struct FileTls {
+  std::string ca;    // PEM: who signed their certificate.
+  std::string name;  // That it is for; empty: each one's host.
+  std::string file;  // For further daemons: certificate and key; a path as token_file's. Empty with
+                     // the user's own certificates.
+  bool mutual = false;  // Programs must show a certificate, too.
+
+  friend bool operator==(const FileTls&, const FileTls&) = default;
+};
 
 struct FileNode {
   std::string uuid;
@@ -36,6 +48,7 @@ struct ClusterFile {
   // the file relative to its folder, since a shared file system may be mounted elsewhere.
   std::string token_file;
   bool insecure = false;  // The daemons serve without TLS beyond loopback; clients must agree.
+  FileTls tls;
   std::vector<FileNode> nodes;  // Index = NodeId. Never empty in a file.
 
   friend bool operator==(const ClusterFile&, const ClusterFile&) = default;
@@ -53,6 +66,9 @@ Result<ClusterFile> Read(const std::string& path);
 // Where the token of a new cluster goes: beside the connection file, with the cluster's UUID in its
 // name so that two starters cannot overwrite each other's.
 std::string TokenPathFor(const std::string& path, const std::string& cluster_uuid);
+// The same for other secrets: `ending` in place of "token".
+std::string SecretPathFor(const std::string& path, const std::string& cluster_uuid,
+                          const std::string& ending);
 // Where daemons keep their identity and state unless told otherwise: a folder beside the file.
 std::string DataFolderFor(const std::string& path);
 // In the data folder of the daemon that is the coordinator: the state of its cluster.

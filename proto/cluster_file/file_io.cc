@@ -146,6 +146,17 @@ Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max
   }
 }
 
+Result<std::string> ReadSecretFile(const std::string& path, std::size_t bytes_max) {
+  auto content = ReadSmallFile(path, bytes_max);
+  if (!content.ok()) return content;
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return FileReadError("read", path, errno);
+  if ((info.st_mode & 077) == 0) return content;
+  return Status(StatusCode::kPermissionDenied,
+                "others than its owner can read the secret in '" + path + "'",
+                "chmod 600 " + path + ", and make a new one if others may have read it");
+}
+
 Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view content) {
   TemporaryFile file{path + ".tmp-" + RandomHex(8), Descriptor()};
   file.descriptor =

@@ -47,6 +47,9 @@ Status CheckFolderOf(const std::string& path, std::string_view doing);
 // The whole file, which must be a regular one of at most `bytes_max`.
 // Errors: as FileError; kInvalidArgument (not a file, or too large).
 Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max);
+// The same of a file that nobody but its owner may read. Errors: also kPermissionDenied (others
+// may: it is no secret).
+Result<std::string> ReadSecretFile(const std::string& path, std::size_t bytes_max);
 
 // Writes a new file beside `path`, on disk when this returns, with a name of its own. The caller
 // links or renames it to `path` (then calls SyncFolder) and unlinks it. Mode 0600.

@@ -1,9 +1,5 @@
 #include "proto/cluster_file/job_token.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/random.h"
 
@@ -42,17 +38,13 @@ Status WriteTokenFile(const std::string& path, std::string_view token) {
 }
 
 Result<std::string> ReadTokenFile(const std::string& path) {
-  auto content = ReadSmallFile(path, 1024);
+  auto content = ReadSecretFile(path, 1024);
   if (!content.ok()) {
+    const std::string remedy(content.status().remedy());
     return Status(content.code(), "the job token: " + std::string(content.status().what()),
-                  "only the user who started the service can use it, where it shares this file");
-  }
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return FileReadError("read", path, errno);
-  if ((info.st_mode & 077) != 0) {
-    return Status(StatusCode::kPermissionDenied,
-                  "others than its owner can read the token file '" + path + "'",
-                  "chmod 600 " + path + ", and start the service anew if others may have read it");
+                  remedy.empty() ? "only the user who started the service can use it, where it "
+                                   "shares this file"
+                                 : remedy);
   }
   while (!content->empty() && (content->back() == '\n' || content->back() == '\r')) {
     content->pop_back();

@@ -36,6 +36,11 @@ Result<TemporaryFile> WriteLocked(const std::string& path, const ClusterFile& co
   return temporary;
 }
 
+void RemoveSecrets(const ClusterFile& file) {
+  unlink(file.token_file.c_str());
+  if (!file.tls.file.empty()) unlink(file.tls.file.c_str());
+}
+
 }  // namespace
 
 PublishedFile::PublishedFile(std::string path, ClusterFile content, Descriptor lock)
@@ -92,7 +97,7 @@ Status PublishedFile::Update(const ClusterFile& file) {
 void PublishedFile::Remove() {
   if (!CheckOwnership().ok()) return;
   unlink(path_.c_str());
-  unlink(content_.token_file.c_str());
+  RemoveSecrets(content_);
   std::ignore = SyncFolder(FolderOf(path_));
 }
 
@@ -111,7 +116,7 @@ Result<Examination> Examine(const std::string& path, const std::string& job_id,
   }
   // The coordinator may be gone and other nodes live, or the file system may have no locks.
   for (const FileNode& node : found.nodes) {
-    if (probe(node.control_address, found.cluster_uuid)) {
+    if (probe(found, node.control_address)) {
       examination.finding = Finding::kLive;
       break;
     }
@@ -127,7 +132,7 @@ Status MoveAside(const std::string& path, const ClusterFile& stale) {
   if (rename(path.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
     return FileError("move aside", path, errno);
   }
-  unlink(stale.token_file.c_str());
+  RemoveSecrets(stale);
   return SyncFolder(FolderOf(path));
 }
 

@@ -56,9 +56,8 @@ struct Examination {
   std::optional<ClusterFile> file;  // Unless kNothing.
 };
 
-// Whether a daemon of cluster `cluster_uuid` answers at `control_address`.
-using Probe =
-    std::function<bool(const std::string& control_address, const std::string& cluster_uuid)>;
+// Whether a daemon of the cluster of `file` answers at `control_address`.
+using Probe = std::function<bool(const ClusterFile& file, const std::string& control_address)>;
 
 // Reads `path` and finds out whether its cluster lives: by the coordinator's lock, else by asking
 // all its nodes. A file of another job than `job_id` (when both are given) is stale whoever

@@ -43,15 +43,18 @@ bool IsLoopback(std::string_view address) {
          host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-Result<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& address, bool insecure) {
+Result<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& address,
+                                                   const ChannelSecurity& security) {
   if (!HasPort(address)) {
     return Status(StatusCode::kInvalidArgument, "'" + address + "' is not an address",
                   "write host:port");
   }
-  if (!insecure && !IsLoopback(address)) {
+  const bool is_tls = !security.tls_ca.empty();
+  if (!is_tls && !security.insecure && !IsLoopback(address)) {
     return Status(StatusCode::kFailedPrecondition,
                   "the job token is not sent to " + address + " over a connection without TLS",
-                  "give --insecure if the network between the nodes is trusted");
+                  "if the network between the nodes is trusted, give --insecure (kvd, kvctl), "
+                  "TIDEPOOL_INSECURE=1 or ConnectOptions::insecure");
   }
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -61,7 +64,15 @@ Result<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& address, b
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetMaxSendMessageSize(kMessageBytesMax);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!is_tls) {
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+  if (!security.tls_name.empty()) arguments.SetSslTargetNameOverride(security.tls_name);
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = security.tls_ca;
+  tls.pem_cert_chain = security.tls_cert;
+  tls.pem_private_key = security.tls_key;
+  return grpc::CreateCustomChannel(address, grpc::SslCredentials(tls), arguments);
 }
 
 void PrepareCall(grpc::ClientContext* context, Deadline deadline, const std::string& token) {

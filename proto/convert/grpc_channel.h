@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/base/channel_security.h"
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
 
@@ -23,9 +24,10 @@ bool IsLoopback(std::string_view address);
 
 // Connects at the first call. Ignores http_proxy, which many sites set and which would be handed
 // the token. A lost connection is tried again after 0.1 to 1 s instead of gRPC's 1 to 120 s.
-// Errors: kFailedPrecondition (the address leaves this machine and `insecure` is not given: the
-// token is never sent over a plain connection), kInvalidArgument (not host:port).
-Result<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& address, bool insecure);
+// Errors: kFailedPrecondition (the address leaves this machine, there is no TLS, and `insecure` is
+// not given: the token is never sent over a plain connection), kInvalidArgument (not host:port).
+Result<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& address,
+                                                   const ChannelSecurity& security);
 
 // Sets the deadline and the metadata header "authorization: Bearer <token>".
 void PrepareCall(grpc::ClientContext* context, Deadline deadline, const std::string& token);

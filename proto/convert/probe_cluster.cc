@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/grpc_channel.h"
 
 namespace tidepool::convert {
@@ -17,13 +18,15 @@ std::string HealthNameOf(const std::string& cluster_uuid) {
   return "tidepool.cluster." + cluster_uuid;
 }
 
-bool ProbeCluster(const std::string& address, const std::string& cluster_uuid) {
+bool ProbeCluster(const cluster_file::ClusterFile& file, const std::string& control_address) {
   // No token is sent, so it may leave the machine; nothing is learnt but yes or no.
-  auto channel = MakeChannel(address, /*insecure=*/true);
+  auto security = cluster_file::SecurityOf(file, /*insecure=*/true);
+  if (!security.ok()) return true;
+  auto channel = MakeChannel(control_address, *security);
   if (!channel.ok()) return false;
   // HealthCheckRequest{service = 1: name} and HealthCheckResponse{status = 1: SERVING = 1}, by
   // hand: gRPC installs no stub of its own health service.
-  const std::string name = HealthNameOf(cluster_uuid);
+  const std::string name = HealthNameOf(file.cluster_uuid);
   const std::string request = std::string("\x0a") + static_cast<char>(name.size()) + name;
   const grpc::Slice slice(request);
   grpc::ByteBuffer message(&slice, 1);

@@ -4,12 +4,15 @@
 
 #include <string>
 
+#include "proto/cluster_file/cluster_file.h"
+
 namespace tidepool::convert {
 
 // What gRPC's health service calls the cluster of a node.
 std::string HealthNameOf(const std::string& cluster_uuid);
 
-// Whether a node of cluster `cluster_uuid` answers at `address`, within a second.
-bool ProbeCluster(const std::string& address, const std::string& cluster_uuid);
+// Whether a node of the cluster of `file` answers at `control_address`, within a second. True also
+// if its daemons ask for a certificate that this program was not given: it cannot know.
+bool ProbeCluster(const cluster_file::ClusterFile& file, const std::string& control_address);
 
 }  // namespace tidepool::convert

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "proto/base/bytes.h"
+#include "proto/base/channel_security.h"
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "proto/base/status.h"
@@ -73,7 +74,7 @@ struct AggregatorTarget {
   std::vector<std::string> addresses;  // Control addresses, the node's own first.
   std::string token;
   std::string devices;  // Of the data path.
-  bool insecure = false;
+  ChannelSecurity security;
 };
 
 struct AggregatorOptions {

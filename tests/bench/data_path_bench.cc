@@ -130,8 +130,9 @@ class Service {
     map_ = Require(client_->OpenOrCreate<BytesMap>("bench"), "create");
     const auto found = Require(cluster_file::Find(file), "cluster file");
     token_ = Require(cluster_file::ReadTokenFile(found.file.token_file), "token");
-    channel_ = Require(
-        convert::MakeChannel(found.file.nodes[0].control_address, found.file.insecure), "channel");
+    channel_ = Require(convert::MakeChannel(found.file.nodes[0].control_address,
+                                            {.insecure = found.file.insecure}),
+                       "channel");
   }
 
   BenchProcess process_;

@@ -21,6 +21,7 @@
 
 #include "proto/cluster_file/find.h"
 #include "proto/cluster_file/job_token.h"
+#include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/grpc_status.h"
 
 extern char** environ;
@@ -287,7 +288,8 @@ std::string TestCluster::Log(std::size_t index) const {
 std::shared_ptr<grpc::Channel> TestCluster::channel(std::size_t index) {
   const auto& flags = options_.flags;
   const bool insecure = std::find(flags.begin(), flags.end(), "--insecure") != flags.end();
-  return OrThrow(convert::MakeChannel(address(index), insecure));
+  const auto security = cluster_file::SecurityOf(ReadFile(), insecure);
+  return OrThrow(convert::MakeChannel(address(index), OrThrow(security)));
 }
 
 void TestCluster::Prepare(grpc::ClientContext* call, std::uint64_t timeout_ms) const {

@@ -208,15 +208,6 @@ TEST_CASE("DamagedFilesAreNamedAndLeftAlone") {
         std::string::npos);
 }
 
-TEST_CASE("NothingIsServedBeyondLoopbackWithoutASayingSo") {
-  const Outcome outcome = Run({"--nodes=2"});
-  // Either there is another interface, which needs --insecure, or there is none to be found.
-  INFO(outcome.errors);
-  CHECK(outcome.exit_code == 1);
-  CHECK((outcome.errors.find("--insecure") != std::string::npos ||
-         outcome.errors.find("--interface") != std::string::npos));
-}
-
 TEST_CASE("TheConfigurationIsPrintedWithItsSources") {
   const TemporaryFolder folder;
   Process print({ProgramPath("kvd"), "--print-config", "--memory=1G"}, {"TIDEPOOL_CORES=2"},

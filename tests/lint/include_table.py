@@ -25,10 +25,10 @@ TABLE = [
     row("proto/base", "", "xxhash"),
     row("proto/wire", "proto/base"),
     row("proto/placement", "proto/base"),
-    row("proto/cluster_file", "proto/base", "nlohmann"),
+    row("proto/cluster_file", "proto/base", "nlohmann openssl"),
     row("proto/manifest", "proto/base", "xxhash"),
     row("proto/file_tree", "proto/base"),
-    row("proto/convert", "proto/base proto/placement messages", "protobuf grpc"),
+    row("proto/convert", "proto/base proto/cluster_file proto/placement messages", "protobuf grpc"),
     row("proto/stage", "proto/base proto/placement proto/convert proto/manifest proto/file_tree "
         "messages", "protobuf"),
     row("proto/transport", "proto/base proto/wire", "ucx"),

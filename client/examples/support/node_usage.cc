@@ -18,9 +18,7 @@ using tidepool::Status;
 using tidepool::StatusCode;
 
 // The job token: its file is named by the connection file, beside which it lies.
-Result<std::string> ReadToken(const std::string& cluster_file) {
-  std::ifstream cluster(cluster_file);
-  const auto json = nlohmann::json::parse(cluster, nullptr, false);
+Result<std::string> ReadToken(const nlohmann::json& json, const std::string& cluster_file) {
   const std::string name =
       json.is_object() ? json.value("token_file", std::string()) : std::string();
   std::ifstream file(std::filesystem::path(cluster_file).parent_path() / name);
@@ -35,15 +33,23 @@ Result<std::string> ReadToken(const std::string& cluster_file) {
 
 Result<NodeUsage> UsageOf(const tidepool::Client& client) {
   const tidepool::ClientDescription cluster = client.Describe();
-  const Result<std::string> token = ReadToken(cluster.cluster_file);
+  std::ifstream stream(cluster.cluster_file);
+  const auto file = nlohmann::json::parse(stream, nullptr, false);
+  const Result<std::string> token = ReadToken(file, cluster.cluster_file);
   if (!token.ok()) return token.status();
   grpc::ChannelArguments arguments;
+  auto credentials = grpc::InsecureChannelCredentials();
+  if (file.contains("tls")) {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = file["tls"].value("ca", "");
+    credentials = grpc::SslCredentials(tls);
+    arguments.SetSslTargetNameOverride(file["tls"].value("name", ""));
+  }
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // A site's proxy is not meant for the cluster.
   NodeUsage usage;
   for (const tidepool::NodeInfo& node : cluster.nodes) {
     if (node.state != "up") continue;
-    const auto channel = grpc::CreateCustomChannel(node.control_address,
-                                                   grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = grpc::CreateCustomChannel(node.control_address, credentials, arguments);
     grpc::ClientContext call;
     call.AddMetadata("authorization", "Bearer " + *token);
     call.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));

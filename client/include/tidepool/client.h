@@ -44,7 +44,9 @@ struct ConnectOptions {
   std::string client_name;
   // Agrees that the job token is sent to other machines over connections without TLS, as --insecure
   // does for daemons and kvctl: for trusted networks only. TIDEPOOL_INSECURE=1 says the same.
-  // Without it Connect to a cluster that is not on loopback ends with kFailedPrecondition.
+  // Without it Connect to a cluster that serves without TLS beyond loopback ends with
+  // kFailedPrecondition. Where daemons ask for a certificate it is that of TIDEPOOL_TLS_CERT and
+  // TIDEPOOL_TLS_KEY, files of PEM.
   bool insecure = false;
   // Of calls that say nothing else.
   std::chrono::milliseconds call_timeout{10'000};
@@ -65,7 +67,8 @@ struct ConnectOptions {
   // are answered by the daemons.
   std::uint64_t direct_read_bytes_max = ~std::uint64_t{0};
   // Reads by RDMA the same namespaces of other nodes whose daemons show their memory (kvd --rdma)
-  // and that this machine has a device for, without their processors.
+  // and that this machine has a device for, without their processors. Takes a connection and 2 MiB
+  // per daemon that is read so.
   bool remote_reads = true;
   // Starts one thread that makes progress when nobody waits: asynchronous operations then move on,
   // and Future::Then runs, while the program computes. Costs a thread that sleeps most of the time.
@@ -132,7 +135,8 @@ class TIDEPOOL_API Client {
   // Errors: kNotFound (no connection file; the text says where it was looked for), kUnavailable (no
   // node can be reached, or no such network device), kUnauthenticated (the job token is not the
   // cluster's), kInvalidArgument (the file is damaged), kPermissionDenied (the file cannot be
-  // read), kFailedPrecondition (a node beyond loopback, without ConnectOptions::insecure),
+  // read), kFailedPrecondition (a node beyond loopback without TLS, and not
+  // ConnectOptions::insecure; no certificate where one is asked for),
   // kDeadlineExceeded.
   static Result<Client> Connect(const ConnectOptions& options = {});
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 import grpc
 
 from . import errors
-from .cluster_file import ClusterFile
+from .cluster_file import ClusterFile, Tls
 from .v1 import bulk_pb2_grpc, data_pb2, data_pb2_grpc, namespaces_pb2_grpc
 
 MESSAGE_BYTES_MAX = 64 << 20
@@ -31,9 +31,14 @@ def _is_loopback(address: str) -> bool:
 
 
 class _Node:
-    def __init__(self, address: str):
+    def __init__(self, address: str, tls: Tls | None):
         self.address = address
-        self.channel = grpc.insecure_channel(address, options=_OPTIONS)
+        if tls is None:
+            self.channel = grpc.insecure_channel(address, options=_OPTIONS)
+        else:
+            name = [("grpc.ssl_target_name_override", tls.name)] if tls.name else []
+            self.channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(tls.ca, tls.key, tls.cert),
+                                               options=_OPTIONS + name)
         self.data = data_pb2_grpc.DataStub(self.channel)
         self.bulk = bulk_pb2_grpc.BulkStub(self.channel)
         self.namespaces = namespaces_pb2_grpc.NamespacesStub(self.channel)
@@ -56,7 +61,7 @@ class Calls:
     def _order(self, cluster: ClusterFile) -> list[str]:
         """In which they are asked: this machine's first."""
         for address, _ in cluster.nodes:
-            if not self._insecure and not _is_loopback(address):
+            if cluster.tls is None and not self._insecure and not _is_loopback(address):
                 raise errors.FailedPrecondition(f"the job token is not sent to {address} over a connection without TLS",
                                                 "give insecure=True if the network between the nodes is trusted")
         here = [address for address, host in cluster.nodes if host == socket.gethostname()]
@@ -80,7 +85,7 @@ class Calls:
                 raise errors.Error("this client is closed", "", "CANCELLED")
             address = self._addresses[0]
             if address not in self._nodes:
-                self._nodes[address] = _Node(address)
+                self._nodes[address] = _Node(address, self._cluster.tls)
             return self._nodes[address]
 
     def _pass_over(self, node: _Node) -> None:

@@ -14,10 +14,20 @@ _FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
+class Tls:
+    """PEM, as bytes. `name`: that the daemons' certificates are for; empty: each one's host."""
+    ca: bytes
+    name: str
+    cert: bytes | None = None  # Shown to daemons that ask for one.
+    key: bytes | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class ClusterFile:
     path: pathlib.Path
     token: str
     nodes: list[tuple[str, str]]  # (host:port of the gRPC services, host name), by node.
+    tls: Tls | None = None        # None: plain connections.
 
     def again(self) -> ClusterFile:
         """As it is now."""
@@ -67,6 +77,7 @@ def _read(path: pathlib.Path) -> ClusterFile:
                                "UNIMPLEMENTED")
         nodes = [(node["control_address"], node["host"]) for node in content["nodes"]]
         token = (path.parent / content["token_file"]).read_text(encoding="ascii").strip()
+        tls = _tls_of(content["tls"]) if "tls" in content else None
     except (ValueError, KeyError, TypeError) as error:
         raise errors.InvalidArgument(f"the connection file '{path}' is damaged: {error!r}",
                                      "start the cluster again") from None
@@ -75,4 +86,20 @@ def _read(path: pathlib.Path) -> ClusterFile:
                               "it lies beside the connection file, readable by you alone") from None
     if not nodes:
         raise errors.Unavailable(f"'{path}' names no node yet", "is a daemon running? see: kvctl status")
-    return ClusterFile(path, token, nodes)
+    return ClusterFile(path, token, nodes, tls)
+
+
+def _tls_of(content: dict[str, object]) -> Tls:
+    tls = Tls(str(content["ca"]).encode(), str(content["name"]))
+    if not content["mutual"]:
+        return tls
+    paths = [os.environ.get("TIDEPOOL_TLS_CERT"), os.environ.get("TIDEPOOL_TLS_KEY")]
+    if not all(paths):
+        raise errors.FailedPrecondition("the daemons of this cluster ask for a certificate",
+                                        "name yours, and its key, by TIDEPOOL_TLS_CERT and TIDEPOOL_TLS_KEY (files of PEM)")
+    try:
+        cert, key = [pathlib.Path(path).read_bytes() for path in paths if path]
+    except OSError as error:
+        raise errors.NotFound(f"'{error.filename}' cannot be read: {error.strerror}",
+                              "see TIDEPOOL_TLS_CERT and TIDEPOOL_TLS_KEY") from None
+    return dataclasses.replace(tls, cert=cert, key=key)

@@ -27,7 +27,9 @@ struct FoundingFixture {
       if (found == variables.end()) return std::nullopt;
       return found->second;
     };
-    context.probe = [this](const std::string&, const std::string&) { return answers; };
+    context.probe = [this](const cluster_file::ClusterFile&, const std::string&) {
+      return answers;
+    };
     context.stopped = [] { return false; };
     options.join_timeout_ms = 100;
   }

@@ -27,7 +27,7 @@ ClusterFile Example(const std::string& folder) {
 }
 
 Probe Nobody() {
-  return [](const std::string&, const std::string&) { return false; };
+  return [](const ClusterFile&, const std::string&) { return false; };
 }
 
 TEST_CASE("ThePublishedFileIsReadableByItsOwnerOnly") {

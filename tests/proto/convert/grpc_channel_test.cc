@@ -18,17 +18,17 @@ TEST_CASE("LoopbackIsToldFromEverythingElse") {
 }
 
 TEST_CASE("TheTokenNeverLeavesTheMachineUnlessInsecure") {
-  CHECK(MakeChannel("127.0.0.1:4410", false).ok());
-  const auto refused = MakeChannel("10.0.0.1:4410", false);
+  CHECK(MakeChannel("127.0.0.1:4410", {}).ok());
+  const auto refused = MakeChannel("10.0.0.1:4410", {});
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
   CHECK(refused.status().remedy().find("--insecure") != std::string::npos);
-  CHECK(MakeChannel("10.0.0.1:4410", true).ok());
+  CHECK(MakeChannel("10.0.0.1:4410", {.insecure = true}).ok());
 }
 
 TEST_CASE("AnAddressNeedsHostAndPort") {
   for (const char* address : {"", "host", "host:", ":80", "host:0", "host:70000", "host:8x"}) {
     INFO(address);
-    CHECK(MakeChannel(address, true).code() == StatusCode::kInvalidArgument);
+    CHECK(MakeChannel(address, {.insecure = true}).code() == StatusCode::kInvalidArgument);
   }
 }
 

@@ -1,0 +1,21 @@
+// What protects a gRPC connection to a daemon.
+#pragma once
+
+#include <string>
+
+namespace tidepool {
+
+// A plain value. With `tls_ca` connections are TLS whatever `insecure` says.
+struct ChannelSecurity {
+  // The user agrees that the job token goes over plain connections beyond loopback.
+  bool insecure = false;
+  std::string tls_ca;    // PEM: who may have signed a daemon's certificate. Empty: no TLS.
+  std::string tls_name;  // That the certificate is for; empty: the host of the address.
+  // PEM: what is shown to daemons that ask for a certificate. Empty: none.
+  std::string tls_cert;
+  std::string tls_key;
+
+  friend bool operator==(const ChannelSecurity&, const ChannelSecurity&) = default;
+};
+
+}  // namespace tidepool
