@@ -44,7 +44,7 @@ TABLE = [
         "proto/cluster_file proto/convert proto/manifest messages storage/layout.h",
         "protobuf grpc"),
     # Also what any program may do with the published messages.
-    row("client/examples", "client/include messages", "grpc nlohmann", True),
+    row("client/examples", "client/include messages", "grpc nlohmann openssl", True),
     row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert "
         "proto/manifest proto/file_tree proto/stage messages",
         "protobuf grpc nlohmann", True),
@@ -70,11 +70,11 @@ LIBRARIES = [
     ("pmdk", r"libpmem.*\.h"),
     ("liburing", r"liburing.*"),
     ("isa-l", r"isa-l(/.*|\.h)"),
+    ("openssl", r"openssl/.*"),
     ("ucx", r"uc[psmt]/.*"),
     # In no row of the table:
     ("cli11", r"CLI/.*"),
     ("toml++", r"toml\+\+/.*|toml\.hpp"),
-    ("openssl", r"openssl/.*"),
     ("hwloc", r"hwloc(/.*|\.h)"),
     ("zlib", r"zlib\.h"),
     ("openblas", r"cblas\.h"),
@@ -90,7 +90,7 @@ LIBRARIES = [
     ("redis", r"hiredis/.*"),
 ]
 IN_A_ROW = {"xxhash", "spdlog", "nlohmann", "protobuf", "grpc", "abseil", "pmdk", "liburing", "isa-l",
-            "ucx"}
+            "openssl", "ucx"}
 
 # C, POSIX and Linux, which every row may include. C++ headers have no ending.
 SYSTEM = re.compile(
