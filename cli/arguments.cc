@@ -139,8 +139,13 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
       rows.emplace_back(name, app.add_flag(std::string(option.name)));
     } else {
       CLI::Option* row = app.add_option(std::string(option.name), given[name]);
-      row->expected(option.value[0] == '[' ? 0 : 1, 1)->allow_extra_args(false);
-      row->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      row->allow_extra_args(false);
+      if (option.many) {
+        row->expected(1, CLI::detail::expected_max_vector_size);
+      } else {
+        row->expected(option.value[0] == '[' ? 0 : 1, 1);
+        row->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      }
       rows.emplace_back(name, row);
     }
   }

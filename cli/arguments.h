@@ -30,7 +30,7 @@ class Arguments {
   bool Has(std::string_view name) const { return Find(name).has_value(); }
   // "" if it was not given, or without a value.
   const std::string& Text(std::string_view name) const;
-  // All values of a parameter that may be repeated.
+  // All values of a parameter or option that may be repeated.
   std::vector<std::string> All(std::string_view name) const;
 
   // `otherwise` if it was not given. Errors: kInvalidArgument naming the option.

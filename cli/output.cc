@@ -187,7 +187,7 @@ int Output::Finish(const Status& status) {
     if (!end.remedy().empty()) line.append(" (").append(end.remedy()).append(")");
     Note(line);
   }
-  return static_cast<int>(exit_code);
+  return failed ? static_cast<int>(exit_code) : exit_code_;
 }
 
 }  // namespace tidepool::cli

@@ -74,6 +74,9 @@ class Output {
   // Some parts failed: the command ends with kPartial whatever it returns.
   void SetPartial() { partial_ = true; }
 
+  // Without a failure the command ends with `exit_code`: that of a program which it ran.
+  void EndWith(int exit_code) { exit_code_ = exit_code; }
+
   // Prints the failure, or closes the JSON object. Returns the exit code.
   int Finish(const Status& status);
 
@@ -86,6 +89,7 @@ class Output {
   bool stdout_is_terminal_ = false;
   bool stderr_is_terminal_ = false;
   bool partial_ = false;
+  int exit_code_ = 0;
   bool in_list_ = false;
   std::uint64_t items_ = 0;
   std::string buffer_;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "cli/text.h"
@@ -89,13 +90,32 @@ Result<pid_t> SpawnDetached(const std::string& program, const std::vector<std::s
   return pid;
 }
 
-bool ChildHasEnded(pid_t pid) { return waitpid(pid, nullptr, WNOHANG) == pid; }
+Result<std::string> FindInPath(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return Status(StatusCode::kNotFound, "there is no program " + Quote(program) + " in PATH");
+}
 
-bool IsDaemonAlive(pid_t pid) {
+bool ChildHasEnded(pid_t pid) { return ChildExitCode(pid).has_value(); }
+
+std::optional<int> ChildExitCode(pid_t pid) {
+  int status = 0;
+  if (waitpid(pid, &status, WNOHANG) != pid) return std::nullopt;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool IsDaemonAlive(pid_t pid) { return IsProgramAlive(pid, kDaemon); }
+
+bool IsProgramAlive(pid_t pid, const std::string& program) {
   if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
   // The number may belong to another program by now, or to one that ended and was not waited for.
   const std::string folder = "/proc/" + std::to_string(pid);
-  if (FirstLine(folder + "/stat").find(std::string("(") + kDaemon + ") ") == std::string::npos) {
+  if (FirstLine(folder + "/stat").find("(" + program + ") ") == std::string::npos) {
     return false;
   }
   // Of a process that ends the first thread may be gone while another still holds its port.
@@ -116,6 +136,13 @@ std::string LastLine(const std::string& path) {
     if (line.find_first_not_of(" \t") != std::string::npos) last = line;
   }
   return last;
+}
+
+std::string ReasonIn(const std::string& log) {
+  const std::string last = LastLine(log);
+  const bool says = last.starts_with("kvd: ") || last.starts_with("srun: error") ||
+                    last.starts_with("slurmstepd: error");
+  return says ? last : "";
 }
 
 }  // namespace tidepool::cli

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,22 @@ Result<std::string> FindDaemonProgram();
 Result<pid_t> SpawnDetached(const std::string& program, const std::vector<std::string>& arguments,
                             const std::string& log);
 
+// Where PATH has `program`; one with a slash as it is. Errors: kNotFound.
+Result<std::string> FindInPath(const std::string& program);
+
 // True if child `pid` has ended; takes its status then, so it is asked once.
 bool ChildHasEnded(pid_t pid);
+// The same with its exit code, or 128 + signal.
+std::optional<int> ChildExitCode(pid_t pid);
 
 // True if there is a process `pid` of program kvd, whoever started it.
 bool IsDaemonAlive(pid_t pid);
+// The same of another program, by its name of 15 characters at most.
+bool IsProgramAlive(pid_t pid, const std::string& program);
 
 // The last line of a file that says something, or "".
 std::string LastLine(const std::string& path);
+// The same of a daemon's log, if that line says why the daemon has ended; else "".
+std::string ReasonIn(const std::string& log);
 
 }  // namespace tidepool::cli

@@ -26,6 +26,7 @@ struct Option {
   std::string_view name;   // "--ttl", or with a short form "-n,--limit".
   std::string_view value;  // "" for a flag, "DURATION", or "[N]" when the value may be left out.
   std::string_view help;
+  bool many = false;  // May be given several times, each counts (Arguments::All).
 };
 
 struct Example {

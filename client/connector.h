@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client/engine.h"
+#include "proto/base/channel_security.h"
 #include "proto/base/result.h"
 #include "proto/cluster_file/host_name.h"
 #include "tidepool/client.h"

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "daemon/options.h"
 #include "daemon/services/service_host.h"
 #include "daemon/stop_signal.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/cluster_file/file_io.h"
 #include "proto/transport/process_environment.h"
@@ -23,6 +25,8 @@ extern char** environ;
 namespace tidepool::daemon {
 namespace {
 
+constexpr std::uint64_t kEverMs = 3'600'000;  // Of a wait that is begun again.
+
 enum ExitCode : int { kEnded = 0, kFailed = 1, kWrongUsage = 2, kSecondSignal = 3 };
 
 int Fail(const Status& status, ExitCode code) {
@@ -31,14 +35,29 @@ int Fail(const Status& status, ExitCode code) {
 }
 
 // Signals are blocked in all threads and taken by this one, so that no code is interrupted by them.
-void WatchSignals(const sigset_t& signals, StopSignal* stop) {
+void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, StopSignal* stop) {
+  std::optional<Deadline> lingering;  // Since the first signal, until the stop is requested.
   bool is_first = true;
   while (true) {
-    int signal = 0;
-    if (sigwait(&signals, &signal) != 0) continue;
+    const std::uint64_t wait_ms = lingering.has_value() ? lingering->LeftMs() : kEverMs;
+    const timespec time = {static_cast<time_t>(wait_ms / 1000),
+                           static_cast<long>(wait_ms % 1000 * 1'000'000)};
+    const int signal = sigtimedwait(&signals, nullptr, &time);
+    if (signal < 0 && lingering.has_value() && lingering->Passed()) {
+      lingering.reset();
+      log::Info("nobody has stopped this node meanwhile: stopping in good order");
+      stop->Request({});
+    }
+    if (signal < 0) continue;
     if (!is_first) _Exit(kSecondSignal);
     is_first = false;
-    log::Info(std::string("signal ") + std::to_string(signal) + ": stopping in good order");
+    if (linger_ms > 0) {
+      log::Info("signal " + std::to_string(signal) + ": serving for up to " +
+                std::to_string(linger_ms) + " ms more, or until kvctl stop");
+      lingering = Deadline::AfterMs(linger_ms);
+      continue;
+    }
+    log::Info("signal " + std::to_string(signal) + ": stopping in good order");
     stop->Request({});
   }
 }
@@ -76,7 +95,7 @@ int Serve(const LoadedOptions& loaded) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // Static: the watcher never ends, so what it uses must not either.
   static StopSignal stop;
-  std::thread(WatchSignals, signals, &stop).detach();
+  std::thread(WatchSignals, signals, loaded.options.linger_ms, &stop).detach();
 
   const auto make_aggregator = [](wire::AggregatorOptions options) {
     return std::make_unique<internal::NodeAggregator>(std::move(options));

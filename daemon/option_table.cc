@@ -28,6 +28,10 @@ const OptionRow kTable[] = {
      &Options::token_file},
     {"join-timeout-ms", "MS", "60000", "how long to try to join", &Options::join_timeout_ms, 100,
      kDayMs},
+    {"linger-ms", "MS", "0",
+     "how long to go on after SIGTERM or SIGINT, unless kvctl stop comes first: for batch systems "
+     "that end all of a job at once, while something of it still saves what is here",
+     &Options::linger_ms, 0, kDayMs},
     {"cores", "N", "", "owner cores, one thread each (default: an eighth of the machine's, 1 to 4)",
      &Options::cores, 1, limits::kCoresPerNodeMax},
     {"memory", "SIZE", "",

@@ -36,6 +36,7 @@ struct Options {
   std::string token_file;  // With join.
   std::string token;       // With join: TIDEPOOL_TOKEN. Never printed.
   std::uint32_t join_timeout_ms = 60'000;
+  std::uint32_t linger_ms = 0;  // Between a signal to end and the end.
   std::string data_dir;
   std::string nvm_dir;          // Directories, with commas between them.
   std::uint64_t nvm_bytes = 0;  // Of each of them; 0: by default.

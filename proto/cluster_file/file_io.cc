@@ -209,13 +209,20 @@ Status MakeFolders(const std::string& path) {
 }
 
 Result<Descriptor> LockFile(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.is_open()) return FileError("lock", path, errno);
-  if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
-  if (errno == EWOULDBLOCK) {
-    return Status(StatusCode::kAborted, "another process holds the lock '" + path + "'");
+  while (true) {
+    Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.is_open()) return FileError("lock", path, errno);
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return FileError("lock", path, errno);
+      return Status(StatusCode::kAborted, "another process holds the lock '" + path + "'");
+    }
+    // Whoever held it may have removed it between our two calls: then others lock another file.
+    struct stat ours {};
+    struct stat there {};
+    if (fstat(file.get(), &ours) != 0) return FileError("lock", path, errno);
+    const bool is_there = lstat(path.c_str(), &there) == 0;
+    if (is_there && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev) return file;
   }
-  return FileError("lock", path, errno);
 }
 
 }  // namespace tidepool::cluster_file

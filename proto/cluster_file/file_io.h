@@ -70,8 +70,8 @@ Status ReplaceFile(const std::string& path, std::string_view content);
 // `path` and its missing parents, with mode 0700; an existing folder is left as it is.
 Status MakeFolders(const std::string& path);
 
-// A lock that ends with the process, whatever ends it. `path` is created if it is not there and
-// never removed, since another may wait for the same inode. Errors: kAborted (another process holds
+// A lock that ends with the process, whatever ends it. `path` is created if it is not there; who
+// holds the lock may remove it. Errors: kAborted (another process holds
 // it), as FileError.
 Result<Descriptor> LockFile(const std::string& path);
 

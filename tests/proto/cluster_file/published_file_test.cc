@@ -94,8 +94,8 @@ TEST_CASE("AFileIsLiveWhileAnyOfItsNodesAnswers") {
   file.nodes.push_back({MakeUuid(), "127.0.0.1:2", "host"});
   file.nodes_expected = 2;
   { REQUIRE(PublishedFile::Create(path, file).ok()); }
-  const auto found = Examine(path, "", [&](const std::string& address, const std::string& uuid) {
-    return address == "127.0.0.1:2" && uuid == file.cluster_uuid;
+  const auto found = Examine(path, "", [&](const ClusterFile& of, const std::string& address) {
+    return address == "127.0.0.1:2" && of.cluster_uuid == file.cluster_uuid;
   });
   CHECK(found->finding == Finding::kLive);
 }
@@ -107,7 +107,7 @@ TEST_CASE("AFileOfAnotherJobIsStaleWhoeverAnswers") {
   file.job_id = "17";
   const auto published = PublishedFile::Create(path, file);
   REQUIRE(published.ok());
-  const auto all = [](const std::string&, const std::string&) { return true; };
+  const auto all = [](const ClusterFile&, const std::string&) { return true; };
   CHECK(Examine(path, "18", all)->finding == Finding::kStale);
   CHECK(Examine(path, "17", all)->finding == Finding::kLive);
 }

@@ -1,4 +1,4 @@
-// kvctl start --local, stop.
+// kvctl run: a program with a cluster of its own.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,6 @@
 
 namespace tidepool::cli {
 
-std::vector<Verb> LocalVerbs();
+std::vector<Verb> RunVerbs();
 
 }  // namespace tidepool::cli

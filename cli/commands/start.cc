@@ -1,0 +1,524 @@
+#include "cli/commands/start.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "cli/commands/nvm_folders.h"
+#include "cli/commands/sdk_client.h"
+#include "cli/invocation.h"
+#include "cli/launcher.h"
+#include "cli/spawn.h"
+#include "cli/text.h"
+#include "proto/cluster_file/host_name.h"
+#include "proto/cluster_file/published_file.h"
+#include "proto/cluster_file/random.h"
+#include "proto/convert/probe_cluster.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+
+namespace tidepool::cli {
+namespace {
+
+// A daemon serves in 0.1 s; a machine that is busy with N of them needs longer.
+constexpr std::uint64_t kStartHereMs = 30'000;
+// A job step of many nodes takes its time.
+constexpr std::uint64_t kStartThereMs = 120'000;
+constexpr std::uint64_t kWaitReadyMs = 60'000;
+constexpr std::chrono::milliseconds kPollEvery{20};
+// One step of asking daemons that may not be there yet.
+constexpr std::uint64_t kAskTimeoutMs = 1'000;
+constexpr std::uint64_t kLocalMax = 64;
+constexpr std::uint32_t kCoresByDefaultMax = 4;  // As kvd's own default.
+
+enum class Where : std::uint8_t { kHere, kStep, kHosts };
+
+// True if some option of `options` sets `name`.
+bool Sets(const std::vector<std::string>& options, const std::string& name) {
+  return std::any_of(options.begin(), options.end(), [&](const std::string& option) {
+    return option == name || option.starts_with(name + "=");
+  });
+}
+
+// The value that `options` give to `name`, or "".
+std::string ValueOf(const std::vector<std::string>& options, const std::string& name) {
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (options[i].starts_with(name + "=")) return options[i].substr(name.size() + 1);
+    if (options[i] == name && i + 1 < options.size()) return options[i + 1];
+  }
+  return "";
+}
+
+std::string VariableOf(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// "n1,n2,n3" or a file of one host per line, "#" begins a comment.
+Result<std::vector<std::string>> HostsOf(const Arguments& args) {
+  std::string text = args.Text("--hosts");
+  if (args.Has("--hostfile")) {
+    std::ifstream file(args.Text("--hostfile"));
+    if (!file) {
+      return Status(StatusCode::kNotFound, "cannot read " + Quote(args.Text("--hostfile")));
+    }
+    for (std::string line; std::getline(file, line);) {
+      line = line.substr(0, line.find('#'));
+      line.erase(std::remove_if(line.begin(), line.end(), isspace), line.end());
+      if (!line.empty()) text += (text.empty() ? "" : ",") + line;
+    }
+  }
+  std::vector<std::string> hosts;
+  std::istringstream names(text);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty() || name[0] == '-' || name.find_first_of(" /'\"\\") != std::string::npos) {
+      return Status(StatusCode::kInvalidArgument, Quote(name) + " is no name of a host",
+                    "give names with commas between them: --hosts n1,n2,n3");
+    }
+    hosts.push_back(name);
+  }
+  if (hosts.empty()) return Status(StatusCode::kInvalidArgument, "no host is named");
+  return hosts;
+}
+
+// Whether all nodes of `file` serve.
+bool AllServe(const std::string& path, std::uint64_t nodes, bool insecure) {
+  const auto channel = Channel::Connect(
+      {.cluster = path, .timeout_ms = kAskTimeoutMs, .timeout_given = true, .insecure = insecure});
+  if (!channel.ok()) return false;  // No file yet, or nobody listens yet.
+  v1::StatusResponse status;
+  const Status asked = (*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status);
+  // Also while the file is still that of a dead cluster, at whose address somebody else's daemon
+  // may listen now, which does not know its token.
+  if (!asked.ok() || status.forming()) return false;
+  const auto up = std::count_if(status.nodes().begin(), status.nodes().end(), [](const auto& node) {
+    return node.node().state() == v1::NODE_STATE_UP && node.has_status();
+  });
+  // The coordinator adds them to the file a little later; programs begin with what stands there.
+  const auto file = cluster_file::Read(path);
+  if (!file.ok()) return false;
+  if (nodes == 0) nodes = file->nodes_expected;
+  return static_cast<std::uint64_t>(up) >= nodes && file->nodes.size() >= nodes;
+}
+
+// A record is written to and read back from each node, over the data path that programs use.
+Status TryEachNode(const std::string& path, bool insecure, Deadline deadline) {
+  ConnectOptions options;
+  options.cluster_file = path;
+  options.client_name = "kvctl start";
+  options.insecure = insecure;
+  options.connect_timeout = options.call_timeout =
+      std::chrono::milliseconds(std::max<std::uint64_t>(deadline.LeftMs(), kAskTimeoutMs));
+  Result<Client> client = Client::Connect(options);
+  if (!client.ok()) return client.status();
+  Result<BytesMap> map = client->Open<BytesMap>("default");
+  if (!map.ok()) return map.status();
+  std::map<std::uint32_t, std::string> hosts;
+  for (const NodeInfo& node : client->Describe().nodes) {
+    if (node.state == "up") hosts[node.id] = node.host;
+  }
+  const std::string stem = "kvctl-start-" + cluster_file::RandomHex(8) + "-";
+  // Some 5 keys per partition find each node; more only if keys fall oddly.
+  constexpr int kKeysPerNodeMax = 1'000;
+  const int keys_max = kKeysPerNodeMax * static_cast<int>(hosts.size());
+  for (int i = 0; i < keys_max && !hosts.empty(); ++i) {
+    const std::string key = stem + std::to_string(i);
+    const auto node = hosts.find(map->space().OwnerOf(key));
+    if (node == hosts.end()) continue;
+    Status tried = map->Put(key, key);
+    if (tried.ok()) {
+      const Result<std::string> value = map->Get(key);
+      tried = value.ok() && *value != key
+                  ? Status(StatusCode::kInternal, "another value comes back")
+                  : value.status();
+    }
+    if (tried.ok()) tried = map->Delete(key);
+    if (!tried.ok()) {
+      return Status(tried.code(),
+                    "node " + std::to_string(node->first) + " (" + node->second +
+                        ") has joined but does not serve: " + std::string(tried.what()),
+                    "do the nodes reach each other over the network that kvd uses? See kvd "
+                    "--interface, --net-devices");
+    }
+    hosts.erase(node);
+  }
+  return OkStatus();
+}
+
+// What one `start` does. Ends what it has started unless it was successful.
+class Starter {
+ public:
+  explicit Starter(Invocation& run) : run_(run) {}
+  ~Starter() {
+    if (launcher_ != nullptr && !done_) launcher_->Abort();
+  }
+  Starter(const Starter&) = delete;
+  Starter& operator=(const Starter&) = delete;
+
+  Status Prepare();
+  Status Launch();
+  Status WaitUntilServing();
+  void Print();
+
+ private:
+  Status ChooseWhere();
+  Status ChooseOptions();
+  Result<cluster_file::Examination> Examine() const;
+  Status CheckNoneLives() const;
+  Status MoveOldStateAside() const;
+  Result<NvmFolders> MakeFoldersHere();
+  Status MakeLauncher();
+  Status WaitUntil(const std::function<bool()>& condition, const char* failure);
+
+  Invocation& run_;
+  Where where_ = Where::kHere;
+  std::vector<std::string> hosts_;
+  bool insecure_ = false;
+  std::uint32_t cores_ = 1;  // Of each daemon of a job step.
+  std::string file_;
+  LaunchPlan plan_;
+  std::uint64_t timeout_ms_ = kStartHereMs;
+  Deadline deadline_ = Deadline::AfterMs(kStartHereMs);
+  std::unique_ptr<Launcher> launcher_;
+  bool done_ = false;
+};
+
+Status Starter::ChooseWhere() {
+  const bool by_host = run_.args.Has("--hosts") || run_.args.Has("--hostfile");
+  if (by_host && run_.args.Has("--local")) {
+    return Status(StatusCode::kInvalidArgument, "give only one of --local and --hosts");
+  }
+  if (run_.args.Has("--local")) {
+    const std::string& text = run_.args.Text("--local");
+    const auto nodes = text.empty() ? Result<std::uint64_t>(1) : ParseUnsigned(text);
+    if (!nodes.ok() || *nodes == 0 || *nodes > kLocalMax) {
+      return Status(StatusCode::kInvalidArgument, "--local: " + Quote(text) + " daemons",
+                    "give a number from 1 to " + std::to_string(kLocalMax));
+    }
+    plan_.nodes = *nodes;
+    return OkStatus();
+  }
+  if (by_host) {
+    auto hosts = HostsOf(run_.args);
+    if (!hosts.ok()) return hosts.status();
+    where_ = Where::kHosts;
+    hosts_ = *std::move(hosts);
+    plan_.nodes = hosts_.size();
+    return OkStatus();
+  }
+  const auto nodes = ParseUnsigned(VariableOf("SLURM_JOB_NUM_NODES"));
+  if (VariableOf("SLURM_JOB_ID").empty() || !nodes.ok() || *nodes == 0) {
+    return Status(StatusCode::kInvalidArgument, "where are the daemons to run?",
+                  "here: kvctl start --local [N]; on other machines: --hosts n1,n2; or call it "
+                  "inside a Slurm job");
+  }
+  where_ = Where::kStep;
+  plan_.nodes = *nodes;
+  return OkStatus();
+}
+
+Result<cluster_file::Examination> Starter::Examine() const {
+  return cluster_file::Examine(file_, cluster_file::JobId(cluster_file::ProcessEnvironment()),
+                               convert::ProbeCluster);
+}
+
+Status Starter::CheckNoneLives() const {
+  const auto found = Examine();
+  if (!found.ok()) return found.status();
+  if (found->finding != cluster_file::Finding::kLive) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition, "a cluster runs already, its file is " + file_,
+                "use it, end it with kvctl stop, or give another --cluster FILE");
+}
+
+// `start` makes a new cluster. Daemons that find the state of an earlier one, whose processes were
+// killed, would go on with that instead, and whether the others then fit depends on who comes
+// first. The state is kept beside, once, for whoever needs to look at it.
+Status Starter::MoveOldStateAside() const {
+  namespace fs = std::filesystem;
+  const fs::path folder = cluster_file::DataFolderFor(file_);
+  const fs::path previous = folder / "previous";
+  std::vector<fs::path> old;
+  std::error_code error;
+  // With "--local" a folder that machines share may hold that of others.
+  const std::string ours = where_ == Where::kHere ? cluster_file::HostName() + "." : "";
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename();
+    if (name != "previous" && name != "logs" && name.starts_with(ours)) old.push_back(it->path());
+  }
+  if (old.empty()) return OkStatus();
+  fs::remove_all(previous, error);
+  if (!error) fs::create_directory(previous, error);
+  for (const fs::path& path : old) {
+    if (!error) fs::rename(path, previous / path.filename(), error);
+  }
+  if (!error) return OkStatus();
+  return cluster_file::FileError("move aside what an earlier cluster left in", folder.string(),
+                                 error.value());
+}
+
+// Two daemons cannot share a directory.
+Result<NvmFolders> Starter::MakeFoldersHere() {
+  if (!run_.args.Has("--nvm-dir")) return NvmFolders();
+  std::error_code error;
+  return MakeNvmFolders(std::filesystem::absolute(run_.args.Text("--nvm-dir"), error).string(),
+                        plan_.nodes);
+}
+
+Status Starter::ChooseOptions() {
+  const std::vector<std::string> passed =
+      run_.args.Knows("KVD_OPTION") ? run_.args.All("KVD_OPTION") : std::vector<std::string>();
+  const bool here = where_ == Where::kHere;
+  std::vector<std::string>& options = plan_.options;
+  const auto add = [&](const char* name, const std::string& value) {
+    options.insert(options.end(), {name, value});
+  };
+  add("--nodes", std::to_string(plan_.nodes));
+  add("--cluster", file_);
+  if (here && !Sets(passed, "--interface")) add("--interface", "lo");
+  insecure_ = Sets(passed, "--insecure") || run_.insecure();
+  if (run_.insecure() && !here) options.emplace_back("--insecure");
+  const Result<std::uint64_t> nvm_bytes = run_.args.ByteCount("--nvm-size", 0);
+  if (!nvm_bytes.ok()) return nvm_bytes.status();
+  if (*nvm_bytes > 0 && !run_.args.Has("--nvm-dir")) {
+    return Status(StatusCode::kInvalidArgument, "--nvm-size without --nvm-dir",
+                  "say where it is to be taken: --nvm-dir DIR");
+  }
+  if (*nvm_bytes > 0) add("--nvm-size", std::to_string(*nvm_bytes / (here ? plan_.nodes : 1)));
+  if (here) {
+    const Result<std::uint64_t> memory = run_.args.ByteCount("--memory", 0);
+    if (!memory.ok()) return memory.status();
+    if (run_.args.Has("--memory")) {
+      add("--memory", std::to_string(*memory / plan_.nodes));
+    } else if (plan_.nodes > 1 && !Sets(passed, "--memory")) {
+      // Each would take half of what is available.
+      add("--memory", FormatDouble(50.0 / static_cast<double>(plan_.nodes)) + "%");
+    }
+  } else {
+    if (run_.args.Has("--memory")) add("--memory", run_.args.Text("--memory"));
+    if (run_.args.Has("--nvm-dir")) add("--nvm-dir", run_.args.Text("--nvm-dir"));
+  }
+  if (where_ == Where::kStep) {
+    // A step is given so many CPUs of each node, of which a daemon by itself would take an eighth.
+    const auto given = ParseUnsigned(ValueOf(passed, "--cores"));
+    const auto cpus = ParseUnsigned(VariableOf("SLURM_CPUS_ON_NODE"));
+    cores_ = given.ok()
+                 ? static_cast<std::uint32_t>(*given)
+                 : std::clamp<std::uint32_t>(cpus.ok() ? static_cast<std::uint32_t>(*cpus) / 8 : 1,
+                                             1, kCoresByDefaultMax);
+    if (!given.ok()) add("--cores", std::to_string(cores_));
+  }
+  options.insert(options.end(), passed.begin(), passed.end());
+  return OkStatus();
+}
+
+Status Starter::MakeLauncher() {
+  switch (where_) {
+    case Where::kHere: {
+      auto folders = MakeFoldersHere();
+      if (!folders.ok()) return folders.status();
+      launcher_ = LaunchHere(plan_, *std::move(folders), [this] {
+        const auto lives = [this] {
+          const auto found = Examine();
+          return found.ok() && found->finding == cluster_file::Finding::kLive;
+        };
+        return WaitUntil(lives, "the coordinator of the cluster in --nvm-dir does not serve");
+      });
+      return OkStatus();
+    }
+    case Where::kStep:
+      launcher_ = LaunchStep(plan_, cores_);
+      return OkStatus();
+    case Where::kHosts:
+      launcher_ = LaunchBySsh(plan_, hosts_, file_);
+      return OkStatus();
+  }
+  return OkStatus();
+}
+
+Status Starter::Prepare() {
+  TP_RETURN_IF_ERROR(ChooseWhere());
+  auto program = FindDaemonProgram();
+  if (!program.ok()) return program.status();
+  plan_.program = *std::move(program);
+  auto file =
+      cluster_file::PathForDaemon(run_.args.Text("--cluster"), cluster_file::ProcessEnvironment());
+  if (!file.ok()) return file.status();
+  std::error_code error;
+  file_ = *std::move(file);
+  if (where_ != Where::kHere) file_ = std::filesystem::absolute(file_, error).string();
+  TP_RETURN_IF_ERROR(CheckNoneLives());
+  TP_RETURN_IF_ERROR(MoveOldStateAside());
+  plan_.log_folder = LogFolderOf(file_);
+  if (where_ != Where::kHere) std::filesystem::remove_all(plan_.log_folder, error);
+  TP_RETURN_IF_ERROR(cluster_file::MakeFolders(plan_.log_folder));
+  const Result<std::uint64_t> timeout_ms =
+      run_.args.DurationMs("--timeout", where_ == Where::kHere ? kStartHereMs : kStartThereMs);
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  timeout_ms_ = *timeout_ms;
+  deadline_ = Deadline::AfterMs(timeout_ms_);
+  TP_RETURN_IF_ERROR(ChooseOptions());
+  return MakeLauncher();
+}
+
+Status Starter::Launch() {
+  TP_RETURN_IF_ERROR(launcher_->Launch());
+  if (launcher_->keeper() == 0) return OkStatus();
+  const Json record = {{"host", cluster_file::HostName()}, {"keeper", launcher_->keeper()}};
+  return cluster_file::ReplaceFile(plan_.log_folder + "/" + kLaunchRecordName, record.dump());
+}
+
+Status Starter::WaitUntil(const std::function<bool()>& condition, const char* failure) {
+  for (;;) {
+    TP_RETURN_IF_ERROR(launcher_->Check());
+    if (condition()) return OkStatus();
+    if (deadline_.Passed()) {
+      const auto file = cluster_file::Read(file_);
+      const std::size_t joined = file.ok() ? file->nodes.size() : 0;
+      return Status(StatusCode::kDeadlineExceeded,
+                    failure + (" after " + FormatDurationMs(timeout_ms_)) + "; " +
+                        std::to_string(joined) + " of " + std::to_string(plan_.nodes) +
+                        " have joined",
+                    "their logs are in " + plan_.log_folder);
+    }
+    std::this_thread::sleep_for(kPollEvery);
+  }
+}
+
+Status Starter::WaitUntilServing() {
+  TP_RETURN_IF_ERROR(WaitUntil([this] { return AllServe(file_, plan_.nodes, insecure_); },
+                               "the daemons do not all serve"));
+  TP_RETURN_IF_ERROR(TryEachNode(file_, insecure_, deadline_));
+  done_ = true;
+  return OkStatus();
+}
+
+void Starter::Print() {
+  const std::vector<pid_t> pids = launcher_->pids();
+  std::string processes;
+  for (const pid_t pid : pids) {
+    processes += (processes.empty() ? " (process " : ", ") + std::to_string(pid);
+  }
+  if (!processes.empty()) processes += ")";
+  const std::string daemons =
+      plan_.nodes == 1 ? "1 daemon" : std::to_string(plan_.nodes) + " daemons";
+  // What finds the file by itself needs no option.
+  const auto user_file = cluster_file::Find("");
+  const bool found_alone = user_file.ok() && user_file->path == file_;
+  const std::string option = found_alone ? "" : "--cluster " + file_ + " ";
+  run_.out.Result({{"cluster_file", file_},
+                   {"nodes", plan_.nodes},
+                   {"pids", pids},
+                   {"log_folder", plan_.log_folder}},
+                  "started " + daemons + processes + "\n" + "connection file " + file_ + "\n" +
+                      "logs in         " + plan_.log_folder + "\n" + "try             kvctl " +
+                      option + "put default greeting hello\n" + "                kvctl " + option +
+                      "get default greeting\n" + "end with        kvctl " + option + "stop\n");
+}
+
+Status Start(Invocation& run) {
+  Starter start(run);
+  TP_RETURN_IF_ERROR(start.Prepare());
+  TP_RETURN_IF_ERROR(start.Launch());
+  TP_RETURN_IF_ERROR(start.WaitUntilServing());
+  start.Print();
+  return OkStatus();
+}
+
+Status WaitReady(Invocation& run) {
+  const Result<std::uint64_t> timeout_ms = run.args.DurationMs("--timeout", kWaitReadyMs);
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  const Deadline deadline = Deadline::AfterMs(*timeout_ms);
+  std::string path;
+  for (;;) {
+    const auto found = cluster_file::Find(run.args.Text("--cluster"));
+    if (found.ok()) {
+      path = found->path;
+      if (AllServe(path, 0, run.insecure())) {
+        TP_RETURN_IF_ERROR(TryEachNode(path, run.insecure(), deadline));
+        const std::size_t nodes = found->file.nodes_expected;
+        run.out.Result({{"cluster_file", path}, {"nodes", nodes}},
+                       std::to_string(nodes) + (nodes == 1 ? " node serves" : " nodes serve"));
+        return OkStatus();
+      }
+    } else if (found.code() != StatusCode::kNotFound) {
+      return found.status();
+    }
+    if (deadline.Passed()) break;
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  const std::string after = " after " + FormatDurationMs(*timeout_ms);
+  if (path.empty()) {
+    const auto found = cluster_file::Find(run.args.Text("--cluster"));
+    return Status(StatusCode::kDeadlineExceeded, std::string(found.status().what()) + after,
+                  std::string(found.status().remedy()));
+  }
+  return Status(StatusCode::kDeadlineExceeded,
+                "the daemons of " + path + " do not all serve" + after, "see: kvctl status");
+}
+
+}  // namespace
+
+std::string LogFolderOf(const std::string& cluster_file) {
+  return cluster_file::DataFolderFor(cluster_file) + "/logs";
+}
+
+std::vector<Option> WhereOptions() {
+  return {
+      {"--local", "[N]", "N daemons on this machine, each a node of one cluster (default 1)"},
+      {"--hosts", "LIST", "one on each of these machines, by ssh: n1,n2,n3"},
+      {"--hostfile", "FILE", "the same, one per line"},
+      {"--memory", "SIZE",
+       "with --local for all of them together, else of each node: 40GiB, or 50% (default: half of "
+       "what the machine has available)"},
+      {"--nvm-dir", "DIR",
+       "what memory has no room for, and what is durable, goes to this directory of a local disk, "
+       "in a folder for each daemon; another start of as many goes on with what is there"},
+      {"--nvm-size", "SIZE",
+       "of the disk, with --local for all of them together (default: 4 x memory)"}};
+}
+
+std::vector<Verb> StartVerbs() {
+  std::vector<Option> options = WhereOptions();
+  options.push_back({"--wait", "", "return when all serve; it always does"});
+  return {
+      {"start",
+       "start daemons: on this machine, in a Slurm job, or by ssh",
+       "Inside a Slurm job one on each node, as a job step beside what else runs there; with "
+       "--local on this machine, serving on loopback; with --hosts one on each machine. They "
+       "belong "
+       "to this user, and go on when kvctl and the terminal have ended. Returns when all have "
+       "joined and each has taken and given back a record; else it ends what it has started and "
+       "says which node is at fault. Without --cluster the connection file is the job's, "
+       "or that of the user's own default service, which every tool finds by itself. What follows "
+       "-- goes to each kvd (see kvd --help).",
+       {{"KVD_OPTION", "options of kvd, behind --", 0, Parameter::kAnyNumber}},
+       options,
+       {{"kvctl start --local", ""},
+        {"kvctl start --local 3 --memory 6GiB", "three nodes of 2 GiB"},
+        {"kvctl start --memory 50%", "in a Slurm job"},
+        {"kvctl start --hosts n1,n2,n3 --cluster ~/my.json", ""},
+        {"kvctl start --local --memory 2GiB --nvm-dir /local/me --nvm-size 40GiB",
+         "data larger than memory"},
+        {"kvctl start --local 2 -- --cores 2 --log-level debug", ""}},
+       Start,
+       "up launch serve"},
+      {"wait-ready",
+       "wait until all nodes serve",
+       "For scripts that start kvd by themselves: until the connection file is there, all nodes "
+       "have joined, and each has taken and given back a record (--timeout, default 60s).",
+       {},
+       {},
+       {{"kvctl wait-ready --timeout 2m", ""}},
+       WaitReady,
+       "ready"},
+  };
+}
+
+}  // namespace tidepool::cli

@@ -1,0 +1,29 @@
+// A verb that is a step of another one: kvctl run starts, stages and stops as a user would.
+//
+// commands/run, commands/stop -> [RunStep] -> the table of verbs.h -> commands/*
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/invocation.h"
+
+namespace tidepool::cli {
+
+// Runs `words` ("stage", "in", DIRECTORY, NAMESPACE) on the cluster of `cluster_file`, with the
+// global options of `run`. What it prints goes to standard error. Errors: the verb's; kUnavailable
+// also if only parts were done.
+Status RunStep(const Invocation& run, const std::string& cluster_file,
+               std::vector<std::string> words);
+
+// "NAMESPACE:DIRECTORY" and "DIRECTORY:NAMESPACE", as in --stage-out and --stage-in. A directory
+// may contain colons, a name of a namespace cannot. Errors: kInvalidArgument naming the option.
+struct StageSpec {
+  std::string space;
+  std::string directory;
+};
+Result<std::vector<StageSpec>> StageOutSpecs(const Arguments& args);
+Result<std::vector<StageSpec>> StageInSpecs(const Arguments& args);
+Option StageOutOption();
+
+}  // namespace tidepool::cli
