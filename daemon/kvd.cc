@@ -3,7 +3,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,15 +35,17 @@ int Fail(const Status& status, ExitCode code) {
 
 // Signals are blocked in all threads and taken by this one, so that no code is interrupted by them.
 void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, StopSignal* stop) {
-  std::optional<Deadline> lingering;  // Since the first signal, until the stop is requested.
+  // Since the first signal, until the stop is requested.
+  bool is_lingering = false;
+  Deadline linger_end = Deadline::AfterMs(0);
   bool is_first = true;
   while (true) {
-    const std::uint64_t wait_ms = lingering.has_value() ? lingering->LeftMs() : kEverMs;
+    const std::uint64_t wait_ms = is_lingering ? linger_end.LeftMs() : kEverMs;
     const timespec time = {static_cast<time_t>(wait_ms / 1000),
                            static_cast<long>(wait_ms % 1000 * 1'000'000)};
     const int signal = sigtimedwait(&signals, nullptr, &time);
-    if (signal < 0 && lingering.has_value() && lingering->Passed()) {
-      lingering.reset();
+    if (signal < 0 && is_lingering && linger_end.Passed()) {
+      is_lingering = false;
       log::Info("nobody has stopped this node meanwhile: stopping in good order");
       stop->Request({});
     }
@@ -54,7 +55,8 @@ void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, StopSignal* 
     if (linger_ms > 0) {
       log::Info("signal " + std::to_string(signal) + ": serving for up to " +
                 std::to_string(linger_ms) + " ms more, or until kvctl stop");
-      lingering = Deadline::AfterMs(linger_ms);
+      is_lingering = true;
+      linger_end = Deadline::AfterMs(linger_ms);
       continue;
     }
     log::Info("signal " + std::to_string(signal) + ": stopping in good order");

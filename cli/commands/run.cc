@@ -7,12 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +19,8 @@
 #include "cli/step.h"
 #include "cli/text.h"
 #include "cli/walltime.h"
+#include "proto/base/clock.h"
+#include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/find.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 

@@ -1,13 +1,16 @@
 #include "cli/commands/start.h"
 
+#include <tidepool/bytes_map.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -132,12 +135,11 @@ Status TryEachNode(const std::string& path, bool insecure, Deadline deadline) {
     const std::string key = stem + std::to_string(i);
     const auto node = hosts.find(map->space().OwnerOf(key));
     if (node == hosts.end()) continue;
-    Status tried = map->Put(key, key);
+    Status tried = map->Put(key, key).status();
     if (tried.ok()) {
-      const Result<std::string> value = map->Get(key);
-      tried = value.ok() && *value != key
-                  ? Status(StatusCode::kInternal, "another value comes back")
-                  : value.status();
+      const auto value = map->Get(key);
+      const bool differs = value.ok() && std::string_view(*value) != key;
+      tried = differs ? Status(StatusCode::kInternal, "another value comes back") : value.status();
     }
     if (tried.ok()) tried = map->Delete(key);
     if (!tried.ok()) {
