@@ -7,8 +7,8 @@
 
 #include "proto/base/limits.h"
 #include "proto/cluster_file/host_name.h"
-#include "proto/cluster_file/job_token.h"
 #include "proto/cluster_file/tls_identity.h"
+#include "proto/convert/login.h"
 
 namespace tidepool::cli {
 namespace {
@@ -101,10 +101,10 @@ Status Channel::Open(const std::string& address, std::uint64_t timeout_ms) {
 Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options) {
   auto found = cluster_file::Find(options.cluster);
   if (!found.ok()) return AsUnreachable(found.status());
-  auto token = cluster_file::ReadTokenFile(found->file.token_file);
-  if (!token.ok()) return token.status();
   auto security = cluster_file::SecurityOf(found->file, options.insecure);
   if (!security.ok()) return security.status();
+  auto token = convert::ObtainToken(found->file, *security, Deadline::AfterMs(options.timeout_ms));
+  if (!token.ok()) return token.status();
   std::unique_ptr<Channel> channel(
       new Channel(options, *std::move(found), *std::move(token), *std::move(security)));
 

@@ -13,9 +13,9 @@
 #include "client/grpc_control.h"
 #include "proto/base/clock.h"
 #include "proto/cluster_file/find.h"
-#include "proto/cluster_file/job_token.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/grpc_channel.h"
+#include "proto/convert/login.h"
 #include "proto/transport/node_transport.h"
 
 namespace tidepool::internal {
@@ -131,9 +131,6 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
       static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.connect_timeout.count())));
   auto found = cluster_file::Find(options.cluster_file);
   if (!found.ok()) return found.status();
-  auto token = cluster_file::ReadTokenFile(found->file.token_file);
-  if (!token.ok()) return token.status();
-
   auto security =
       cluster_file::SecurityOf(found->file, options.insecure || cluster_file::InsecureAllowed());
   if (!security.ok()) return security.status();
@@ -141,6 +138,8 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
     const auto channel = convert::MakeChannel(node.control_address, *security);
     if (!channel.ok()) return channel.status();
   }
+  auto token = convert::ObtainToken(found->file, *security, deadline);
+  if (!token.ok()) return token.status();
 
   EngineOptions parts;
   parts.connect = options;

@@ -304,6 +304,7 @@ Status Node::StartServices() {
                                  &authenticator_, services, std::move(more));
   if (!host.ok()) return host.status();
   host_ = *std::move(host);
+  state_.control_address = host_->address();
   return OkStatus();
 }
 

@@ -85,6 +85,8 @@ class Node {
   cluster_file::ClusterFile MakeClusterFile(const placement::PlacementMap& map) const;
   std::vector<std::string> CoordinatorAddresses();
   Result<std::string> TokenOfCluster();
+  Result<std::string> TokenToJoin();
+  Result<std::string> TokenByMunge();
   Result<std::optional<cluster_file::TlsIdentity>> ChooseTls() const;
   // The coordinator's thread: notices silent nodes, keeps the connection file up to date.
   void RunCoordinator();

@@ -7,11 +7,14 @@
 #include "daemon/node.h"
 #include "proto/base/log.h"
 #include "proto/cluster_file/job_token.h"
+#include "proto/convert/login.h"
 
 namespace tidepool::daemon {
 namespace {
 
 constexpr std::uint64_t kInstallMs = 5000;
+constexpr std::uint64_t kLoginMs = 2000;
+constexpr std::uint64_t kLoginAgainMs = 200;
 
 // As JoinRequest.nvm_medium.
 std::string MediumOf(const storage::Volume* volume) {
@@ -66,6 +69,7 @@ cluster_file::ClusterFile Node::MakeClusterFile(const placement::PlacementMap& m
   file.nodes_expected = map.nodes_expected;
   file.coordinator = 0;
   file.token_file = token_file_;
+  file.munge = options_.auth == kAuthMunge;
   file.insecure = options_.insecure && !tls_.has_value();
   if (tls_.has_value()) file.tls = {tls_->ca, tls_->name, tls_file_, tls_->mutual};
   for (const placement::Node& node : map.nodes) {
@@ -98,8 +102,10 @@ Status Node::BeginCluster() {
   const std::string& cluster = coordinator_->cluster_uuid();
   auto token = TokenOfCluster();
   if (!token.ok()) return token.status();
-  token_file_ = cluster_file::TokenPathFor(file_path_, cluster);
-  TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(token_file_, *token));
+  if (options_.auth == kAuthToken) {
+    token_file_ = cluster_file::TokenPathFor(file_path_, cluster);
+    TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(token_file_, *token));
+  }
   if (tls_.has_value() && !tls_->mutual) {
     tls_file_ = cluster_file::TlsPathFor(file_path_, cluster);
     TP_RETURN_IF_ERROR(cluster_file::WriteTlsFile(tls_file_, *tls_));
@@ -118,7 +124,7 @@ Status Node::BeginCluster() {
                        ? cluster_file::PublishedFile::Adopt(file_path_, file)
                        : cluster_file::PublishedFile::Create(file_path_, file);
   if (!published.ok()) {
-    unlink(token_file_.c_str());
+    if (!token_file_.empty()) unlink(token_file_.c_str());
     if (!tls_file_.empty()) unlink(tls_file_.c_str());
     if (part_.kind == Part::Kind::kFirst) TP_RETURN_IF_ERROR(store_->Retire());
     coordinator_.reset();
@@ -154,22 +160,46 @@ std::vector<std::string> Node::CoordinatorAddresses() {
   return addresses;
 }
 
+// Of the cluster that is joined: its coordinator may be on its way back.
+Result<std::string> Node::TokenByMunge() {
+  const Deadline deadline = Deadline::AfterMs(options_.join_timeout_ms);
+  Status refused(StatusCode::kUnavailable, "no node of the cluster is known");
+  while (!stop_.requested()) {
+    for (const std::string& address : CoordinatorAddresses()) {
+      auto token =
+          convert::LogIn(address, security_, options_.munge_socket, Deadline::AfterMs(kLoginMs));
+      const bool is_silent =
+          token.code() == StatusCode::kUnavailable || token.code() == StatusCode::kDeadlineExceeded;
+      if (token.ok() || !is_silent) return token;
+      refused = token.status();
+    }
+    if (deadline.Passed()) return refused;
+    stop_.WaitUntil(Deadline::AfterMs(kLoginAgainMs));
+  }
+  return Status(StatusCode::kCancelled, "stopped while starting");
+}
+
+Result<std::string> Node::TokenToJoin() {
+  if (part_.file.has_value() && part_.file->munge != (options_.auth == kAuthMunge)) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "cluster " + part_.file->cluster_uuid + " was begun with --auth " +
+                      std::string(part_.file->munge ? kAuthMunge : kAuthToken),
+                  "start this daemon with the same");
+  }
+  if (options_.auth == kAuthMunge) return TokenByMunge();
+  if (part_.file.has_value()) return cluster_file::ReadTokenFile(part_.file->token_file);
+  if (options_.token.empty()) return cluster_file::ReadTokenFile(options_.token_file);
+  if (cluster_file::IsToken(options_.token)) return options_.token;
+  return Status(StatusCode::kInvalidArgument, "TIDEPOOL_TOKEN is not a job token",
+                "a token is 64 hexadecimal digits");
+}
+
 Status Node::JoinCluster() {
-  std::string token = options_.token;
-  const std::string token_path =
-      part_.file.has_value() ? part_.file->token_file : options_.token_file;
-  if (part_.file.has_value() || token.empty()) {
-    auto read = cluster_file::ReadTokenFile(token_path);
-    if (!read.ok()) return read.status();
-    token = *std::move(read);
-  }
-  if (!cluster_file::IsToken(token)) {
-    return Status(StatusCode::kInvalidArgument, "TIDEPOOL_TOKEN is not a job token",
-                  "a token is 64 hexadecimal digits");
-  }
-  token_ = token;
-  state_.peers.SetToken(token);
-  authenticator_.SetToken(std::move(token));
+  auto token = TokenToJoin();
+  if (!token.ok()) return token.status();
+  token_ = *token;
+  state_.peers.SetToken(*token);
+  authenticator_.SetToken(*std::move(token));
   return JoinWith(
       std::make_unique<RemoteLink>(&state_.peers, [this] { return CoordinatorAddresses(); }));
 }

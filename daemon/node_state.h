@@ -39,6 +39,7 @@ struct NodeState {
   std::string uuid;
   std::uint64_t incarnation = 0;
   std::string host;
+  std::string control_address;   // host:port of its services, once they listen.
   std::uint64_t started_ns = 0;  // Monotonic.
   CoreGroup* cores = nullptr;
   storage::Volume* volume = nullptr;  // Null: no --nvm-dir.

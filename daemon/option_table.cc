@@ -66,6 +66,11 @@ const OptionRow kTable[] = {
      "what is reserved in each directory of --nvm-dir when its file is made, at least 36MiB and "
      "34MiB more for each further core; 0: four times --memory, but at most 80 % of what is free",
      SizeField{&Options::nvm_bytes, false}, 0},
+    {"auth", "HOW", "token",
+     "how programs prove that they are yours: token (a file that only you can read, beside the "
+     "connection file), or munge (the site's MUNGE vouches for them; no file has the token)",
+     &Options::auth},
+    {"munge-socket", "FILE", "", "of munged (default: the site's)", &Options::munge_socket},
     {"insecure", "", "false",
      "listen beyond loopback without TLS; the job token then travels in plain text",
      &Options::insecure},
@@ -121,7 +126,6 @@ struct Planned {
   const char* instead;
 };
 constexpr Planned kPlanned[] = {
-    {"auth", "the job token is always required"},
     {"ucx-connect", "endpoints are made from worker addresses"},
     {"direct-read-limit", "it is the client's: ConnectOptions::direct_read_bytes_max"},
     {"store", "the coordinator keeps its state in a file below --data-dir"},

@@ -154,9 +154,14 @@ Status CheckTogether(const Options& options) {
     return Status(StatusCode::kInvalidArgument, "nvm-size is given without nvm-dir",
                   "name the directories in which so much is to be reserved");
   }
-  if (!options.join.empty() && options.token_file.empty() && options.token.empty()) {
+  if (options.auth != kAuthToken && options.auth != kAuthMunge) {
+    return Status(StatusCode::kInvalidArgument, "auth cannot be '" + options.auth + "'",
+                  "give token or munge");
+  }
+  const bool needs_token = options.auth == kAuthToken && !options.join.empty();
+  if (needs_token && options.token_file.empty() && options.token.empty()) {
     return Status(StatusCode::kInvalidArgument, "join needs the job token of the cluster",
-                  "give --token-file FILE or set TIDEPOOL_TOKEN");
+                  "give --token-file FILE or set TIDEPOOL_TOKEN; or --auth munge");
   }
   if (!options.tls_file.empty() && options.join.empty()) {
     return Status(StatusCode::kInvalidArgument, "tls-file is given without join",

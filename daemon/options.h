@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/core_group.h"
@@ -16,6 +17,10 @@
 
 namespace tidepool::daemon {
 
+// Of Options::auth: how programs prove that they are the user's.
+inline constexpr std::string_view kAuthToken = "token";
+inline constexpr std::string_view kAuthMunge = "munge";
+
 // Validated values. Empty texts mean "find out at start".
 struct Options {
   // Of the cluster: the coordinator's count, others must agree or leave them alone.
@@ -23,6 +28,7 @@ struct Options {
   std::uint32_t lease_ms = 5000;
   std::uint32_t heartbeat_ms = 1000;
   bool insecure = false;
+  std::string auth;      // kAuthToken or kAuthMunge.
   bool tls = false;      // Also on loopback.
   std::string tls_file;  // With join, as the token.
   std::string tls_cert;  // The user's own, with the next two; empty: the cluster makes some.
@@ -31,10 +37,11 @@ struct Options {
   std::string tls_name;  // That the certificates are for; empty: each one's host.
 
   // Of this node.
-  std::string cluster;     // The connection file.
-  std::string join;        // host:port of any node.
-  std::string token_file;  // With join.
-  std::string token;       // With join: TIDEPOOL_TOKEN. Never printed.
+  std::string cluster;       // The connection file.
+  std::string join;          // host:port of any node.
+  std::string token_file;    // With join.
+  std::string token;         // With join: TIDEPOOL_TOKEN. Never printed.
+  std::string munge_socket;  // Empty: the site's.
   std::uint32_t join_timeout_ms = 60'000;
   std::uint32_t linger_ms = 0;  // Between a signal to end and the end.
   std::string data_dir;

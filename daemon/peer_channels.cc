@@ -19,6 +19,11 @@ void PeerChannels::SetToken(std::string token) {
   token_ = std::move(token);
 }
 
+std::string PeerChannels::token() const {
+  const std::lock_guard lock(mutex_);
+  return token_;
+}
+
 Result<std::shared_ptr<grpc::Channel>> PeerChannels::Open(const std::string& address) {
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(address);

@@ -23,6 +23,7 @@ class PeerChannels {
   // Both before the first call.
   void SetSecurity(ChannelSecurity security);
   void SetToken(std::string token);
+  std::string token() const;  // Empty until it is set.
 
   // Errors: as convert::MakeChannel.
   Result<std::shared_ptr<grpc::Channel>> Open(const std::string& address);

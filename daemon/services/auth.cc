@@ -97,6 +97,7 @@ grpc::Status Authenticator::Check(const grpc::ServerContextBase& call) const {
     return convert::ToGrpc(
         Status(StatusCode::kUnavailable, "this node is still starting", "try again in a moment"));
   }
+  refused_.Warn("call refused, from " + call.peer() + ": it does not carry the job token");
   return Refusal();
 }
 

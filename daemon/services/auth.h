@@ -7,6 +7,9 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
+
+#include "proto/base/limited_log.h"
 
 namespace tidepool::daemon {
 
@@ -22,6 +25,7 @@ class Authenticator {
 
  private:
   std::shared_ptr<const std::string> expected_;  // "Bearer <token>"; accessed atomically.
+  mutable log::Limited refused_;
 };
 
 // gRPC brings its own reflection service, which knows no tokens. This empties what such a call

@@ -7,6 +7,7 @@
 
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/node_status.h"
+#include "proto/cluster_file/munge.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
 
@@ -139,6 +140,28 @@ grpc::Status ClusterService::Status(grpc::ServerContext* call, const v1::StatusR
     }
   }
   AddNamespaces(*map, nodes, TotalsOf(&node_, *map, nodes), response);
+  return grpc::Status::OK;
+}
+
+grpc::Status ClusterService::Login(grpc::ServerContext* call, const v1::LoginRequest* request,
+                                   v1::LoginResponse* response) {
+  if (node_.options.auth != kAuthMunge) {
+    return ToGrpc(ErrorStatus(StatusCode::kFailedPrecondition,
+                              "this service has its job token in a file, not by MUNGE",
+                              "the connection file names the token's file"));
+  }
+  std::string token = node_.peers.token();
+  if (token.empty()) {
+    return ToGrpc(ErrorStatus(StatusCode::kUnavailable, "this node is still starting",
+                              "try again in a moment"));
+  }
+  const ErrorStatus read = cluster_file::ReadCredential(
+      request->munge_credential(), node_.control_address, node_.options.munge_socket);
+  if (!read.ok()) {
+    refused_.Warn("login refused, from " + call->peer() + ": " + read.ToString());
+    return ToGrpc(read);
+  }
+  response->set_job_token(std::move(token));
   return grpc::Status::OK;
 }
 

@@ -7,6 +7,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "daemon/node_state.h"
+#include "proto/base/limited_log.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 
 namespace tidepool::daemon {
@@ -30,6 +31,9 @@ class ClusterService {
                                    const v1::GetMapRequest* request, v1::GetMapResponse* response);
   grpc::Status Status(grpc::ServerContext* call, const v1::StatusRequest* request,
                       v1::StatusResponse* response);
+  // The one call that comes without the job token: the credential is its proof.
+  grpc::Status Login(grpc::ServerContext* call, const v1::LoginRequest* request,
+                     v1::LoginResponse* response);
   grpc::Status Attach(grpc::ServerContext* call, const v1::AttachRequest* request,
                       v1::AttachResponse* response);
   grpc::Status NodeStatus(grpc::ServerContext* call, const v1::NodeStatusRequest* request,
@@ -37,6 +41,7 @@ class ClusterService {
 
  private:
   NodeState& node_;
+  log::Limited refused_;
 };
 
 }  // namespace tidepool::daemon

@@ -40,6 +40,10 @@ class ClusterGate final : public v1::Cluster::WithCallbackMethod_GetMap<v1::Clus
                    v1::StatusResponse* response) override {
     return Pass(context, [&] { return inner_.Status(context, request, response); });
   }
+  RpcStatus Login(ServerContext* context, const v1::LoginRequest* request,
+                  v1::LoginResponse* response) override {
+    return inner_.Login(context, request, response);  // It is how a program gets the token.
+  }
   RpcStatus Attach(ServerContext* context, const v1::AttachRequest* request,
                    v1::AttachResponse* response) override {
     return Pass(context, [&] { return inner_.Attach(context, request, response); });

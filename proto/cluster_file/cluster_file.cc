@@ -15,6 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kMunge = "munge";
 constexpr std::size_t kFileBytesMax = 4 << 20;  // 1,024 nodes take 0.2 MiB.
 
 Status Damaged(const std::string& path, const std::string& what) {
@@ -102,10 +103,18 @@ std::string Serialize(const ClusterFile& file, const std::string& path) {
                      {"control_address", node.control_address},
                      {"host", node.host}});
   }
-  Json json = {{"format", ClusterFile::kFormat},  {"cluster_uuid", file.cluster_uuid},
-               {"job_id", file.job_id},           {"nodes_expected", file.nodes_expected},
-               {"coordinator", file.coordinator}, {"token_file", Within(folder, file.token_file)},
-               {"insecure", file.insecure},       {"nodes", nodes}};
+  Json json = {{"format", ClusterFile::kFormat},
+               {"cluster_uuid", file.cluster_uuid},
+               {"job_id", file.job_id},
+               {"nodes_expected", file.nodes_expected},
+               {"coordinator", file.coordinator},
+               {"insecure", file.insecure},
+               {"nodes", nodes}};
+  if (file.munge) {
+    json["auth"] = kMunge;
+  } else {
+    json["token_file"] = Within(folder, file.token_file);
+  }
   if (!file.tls.ca.empty()) {
     json["tls"] = {{"ca", file.tls.ca},
                    {"name", file.tls.name},
@@ -133,8 +142,9 @@ Result<ClusterFile> Parse(std::string_view text, const std::string& path) {
   file.job_id = TextOf(json, "job_id");
   file.nodes_expected = NumberOf(json, "nodes_expected", limits::kNodesMax, 0);
   if (file.nodes_expected == 0) return Damaged(path, "'nodes_expected' is not a number of nodes");
+  file.munge = TextOf(json, "auth") == kMunge;
   file.token_file = TextOf(json, "token_file");
-  if (file.token_file.empty()) return Damaged(path, "it has no 'token_file'");
+  if (file.token_file.empty() && !file.munge) return Damaged(path, "it has no 'token_file'");
   file.token_file = Beyond(FolderOf(path), file.token_file);
   file.insecure = FlagOf(json, "insecure");
   auto tls = ParseTls(json, path);

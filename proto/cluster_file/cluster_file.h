@@ -4,8 +4,9 @@
 //
 // JSON, so that a script can read it: {"format", "cluster_uuid", "job_id", "nodes_expected",
 // "coordinator", "token_file", "insecure", "nodes": [{"node_id", "uuid", "control_address",
-// "host"}], "tls": {"ca", "name", "file", "mutual"}}, the last one with TLS. Only additions may be
-// made within a format; a reader ignores what it does not know.
+// "host"}], "tls": {"ca", "name", "file", "mutual"}}, the last one with TLS; with MUNGE "auth":
+// "munge" in place of "token_file". Only additions may be made within a format; a reader ignores
+// what it does not know.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,7 @@ struct ClusterFile {
   // Where the job token is. In memory an absolute path or one relative to the working directory; in
   // the file relative to its folder, since a shared file system may be mounted elsewhere.
   std::string token_file;
+  bool munge = false;  // There is no such file: programs prove whose they are, see convert/login.h.
   bool insecure = false;  // The daemons serve without TLS beyond loopback; clients must agree.
   FileTls tls;
   std::vector<FileNode> nodes;  // Index = NodeId. Never empty in a file.

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "proto/base/limited_log.h"
 #include "proto/transport/frame_queue.h"
 #include "proto/transport/owner_check.h"
 #include "proto/transport/ring_memory.h"
@@ -143,7 +144,8 @@ class RingWorker final : public Worker {
   std::unique_ptr<std::byte[]> frame_;  // A peer that has connected can still write to its ring.
   const NodeMemorySource* memory_source_ = nullptr;
   std::uint64_t memory_bytes_ = 0;
-  std::size_t queued_ = 0;    // Frames in all queues.
+  std::size_t queued_ = 0;  // Frames in all queues.
+  log::Limited refused_;
   std::size_t greeting_ = 0;  // Endpoints that wait for a word.
   unsigned rounds_ = 0;
   std::size_t next_ = 0;

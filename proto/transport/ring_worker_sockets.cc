@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "proto/base/log.h"
 #include "proto/transport/ring_worker.h"
 
 namespace tidepool::transport {
@@ -56,7 +55,7 @@ void RingWorker::Accept() {
     auto accepted = AcceptRings(listener_.get());
     if (accepted.code() == StatusCode::kNotFound) return;
     if (!accepted.ok()) {
-      log::Warn("same-node connection refused: " + accepted.status().ToString());
+      refused_.Warn("same-node connection refused: " + accepted.status().ToString());
       continue;
     }
     if (greeting_ >= kGreetingMax) {
@@ -113,7 +112,7 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello) {
   welcome.ring_bytes = RingBytesLeft();
   if (!SameSecret(hello.secret, secret_)) {
     welcome.code = StatusCode::kUnauthenticated;
-    log::Warn("same-node connection refused: it was not given the address");
+    refused_.Warn("same-node connection refused: it was not given the address");
   } else if (welcome.ring_bytes == 0) {
     welcome.code = StatusCode::kResourceExhausted;
   } else {

@@ -170,7 +170,8 @@ TEST_CASE("WrongOptionsGiveOneLineAndExitCode2") {
   CheckRefused(Run({"--config=" + config}), 2, config + ", line 1");
   CheckRefused(Run({"--memroy=1G"}), 2, "did you mean 'memory'?");
   CheckRefused(Run({"--nvm-size=1GiB"}), 2, "nvm-size is given without nvm-dir");
-  CheckRefused(Run({"--auth=munge"}), 2, "--auth is not in this version");
+  CheckRefused(Run({"--ucx-connect=sockaddr"}), 2, "--ucx-connect is not in this version");
+  CheckRefused(Run({"--auth=kerberos"}), 2, "auth cannot be 'kerberos'");
   CheckRefused(Run({"--memory=1M"}), 2, "at least 64MiB");
   CheckRefused(Run({}, {"TIDEPOOL_CORSE=1"}), 2, "did you mean 'cores'?");
   CheckRefused(Run({"--log-file=/no/such/folder/x.log"}), 2, "/no/such/folder/x.log");

@@ -94,6 +94,7 @@ TEST_CASE("NoMethodOfAnyServiceIsCalledWithoutTheToken") {
   const std::vector<std::string> methods = AllMethods();
   CHECK(methods.size() > 30);
   for (const std::string& method : methods) {
+    if (method == "/tidepool.v1.Cluster/Login") continue;  // See munge_test.py.
     INFO(method);
     CHECK(CallRaw(channel, method, "", {}).error_code() == grpc::StatusCode::UNAUTHENTICATED);
   }

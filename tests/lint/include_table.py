@@ -25,7 +25,7 @@ TABLE = [
     row("proto/base", "", "xxhash"),
     row("proto/wire", "proto/base"),
     row("proto/placement", "proto/base"),
-    row("proto/cluster_file", "proto/base", "nlohmann openssl"),
+    row("proto/cluster_file", "proto/base", "nlohmann openssl munge"),
     row("proto/manifest", "proto/base", "xxhash"),
     row("proto/file_tree", "proto/base"),
     row("proto/convert", "proto/base proto/cluster_file proto/placement messages", "protobuf grpc"),
@@ -71,6 +71,7 @@ LIBRARIES = [
     ("liburing", r"liburing.*"),
     ("isa-l", r"isa-l(/.*|\.h)"),
     ("openssl", r"openssl/.*"),
+    ("munge", r"munge\.h"),
     ("ucx", r"uc[psmt]/.*"),
     # In no row of the table:
     ("cli11", r"CLI/.*"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import subprocess
 import threading
 import time
 from typing import Any, Callable, Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ import grpc
 
 from . import errors
 from .cluster_file import ClusterFile, Tls
-from .v1 import bulk_pb2_grpc, data_pb2, data_pb2_grpc, namespaces_pb2_grpc
+from .v1 import bulk_pb2_grpc, cluster_pb2, cluster_pb2_grpc, data_pb2, data_pb2_grpc, namespaces_pb2_grpc
 
 MESSAGE_BYTES_MAX = 64 << 20
 OPERATIONS_MAX = 1024           # Of one Execute; the daemons take 4,096.
@@ -30,6 +31,18 @@ def _is_loopback(address: str) -> bool:
     return host in ("localhost", "::1") or (host.startswith("127.") and not host.strip("0123456789."))
 
 
+def _credential(address: str) -> str:
+    """For the daemon at `address` alone, and for this user's only."""
+    command = ["munge", "--string", "tidepool login at " + address, "--restrict-uid", str(os.geteuid())]
+    if os.environ.get("TIDEPOOL_MUNGE_SOCKET"):
+        command += ["--socket", os.environ["TIDEPOOL_MUNGE_SOCKET"]]
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as failure:
+        said = (getattr(failure, "stderr", None) or str(failure)).strip()
+        raise errors.Unavailable("MUNGE: " + said, "is munged running on this machine, and the package munge there?") from None
+
+
 class _Node:
     def __init__(self, address: str, tls: Tls | None):
         self.address = address
@@ -39,6 +52,7 @@ class _Node:
             name = [("grpc.ssl_target_name_override", tls.name)] if tls.name else []
             self.channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(tls.ca, tls.key, tls.cert),
                                                options=_OPTIONS + name)
+        self.cluster = cluster_pb2_grpc.ClusterStub(self.channel)
         self.data = data_pb2_grpc.DataStub(self.channel)
         self.bulk = bulk_pb2_grpc.BulkStub(self.channel)
         self.namespaces = namespaces_pb2_grpc.NamespacesStub(self.channel)
@@ -52,11 +66,11 @@ class Calls:
         self._cluster = cluster
         self._insecure = insecure
         self._pid = os.getpid()
-        self._metadata = [("authorization", "Bearer " + cluster.token)]
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._closed = False
         self._addresses = self._order(cluster)
+        self._metadata = [("authorization", "Bearer " + (cluster.token or self._log_in(timeout)))]
 
     def _order(self, cluster: ClusterFile) -> list[str]:
         """In which they are asked: this machine's first."""
@@ -69,6 +83,22 @@ class Calls:
         for addresses in (here, others):
             random.shuffle(addresses)  # Else all programs of a job would ask the same node first.
         return here + others
+
+    def _log_in(self, timeout: float) -> str:
+        """The job token of a cluster that was begun with --auth munge."""
+        refused: errors.Error = errors.Unavailable("no node of the cluster is known")
+        for address in self._addresses:
+            node = _Node(address, self._cluster.tls)
+            try:
+                request = cluster_pb2.LoginRequest(munge_credential=_credential(address))
+                return node.cluster.Login(request, timeout=timeout).job_token
+            except grpc.RpcError as failure:
+                refused, _ = errors.of_rpc(failure, address)
+                if not isinstance(refused, (errors.Unavailable, errors.DeadlineExceeded)):
+                    raise refused from None
+            finally:
+                node.channel.close()
+        raise refused
 
     def close(self) -> None:
         with self._lock:

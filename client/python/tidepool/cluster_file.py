@@ -25,7 +25,7 @@ class Tls:
 @dataclasses.dataclass(frozen=True)
 class ClusterFile:
     path: pathlib.Path
-    token: str
+    token: str                    # Empty: the daemons know their user by MUNGE, see calls.py.
     nodes: list[tuple[str, str]]  # (host:port of the gRPC services, host name), by node.
     tls: Tls | None = None        # None: plain connections.
 
@@ -76,7 +76,9 @@ def _read(path: pathlib.Path) -> ClusterFile:
             raise errors.Error(f"'{path}' has format {content['format']}", "use a client of the daemons' version",
                                "UNIMPLEMENTED")
         nodes = [(node["control_address"], node["host"]) for node in content["nodes"]]
-        token = (path.parent / content["token_file"]).read_text(encoding="ascii").strip()
+        token = ""
+        if content.get("auth") != "munge":
+            token = (path.parent / content["token_file"]).read_text(encoding="ascii").strip()
         tls = _tls_of(content["tls"]) if "tls" in content else None
     except (ValueError, KeyError, TypeError) as error:
         raise errors.InvalidArgument(f"the connection file '{path}' is damaged: {error!r}",

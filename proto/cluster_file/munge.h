@@ -1,0 +1,34 @@
+// MUNGE, where a site has it: its daemon on each machine of a cluster vouches for who a process
+// belongs to, so the job token need not lie in a file.
+//
+//   program: [MakeCredential] -> Cluster.Login -> kvd: [ReadCredential] -> the job token
+//
+// https://dun.github.io/munge/: a credential is signed by the site's key, lives five minutes, and
+// is taken once by each machine. Ours can be read by the same user only, and names the daemon that
+// it is for, so that a stranger who was given one cannot use it with another.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "proto/base/result.h"
+#include "proto/cluster_file/find.h"
+
+namespace tidepool::cluster_file {
+
+// For the daemon that serves at `control_address`. `socket`: of munged; empty: the site's. Blocks
+// for as long as munged takes, 0.3 ms as a rule. Errors: kUnavailable (munged does not answer, or
+// refuses).
+Result<std::string> MakeCredential(const std::string& control_address, const std::string& socket);
+
+// Checks that this user made `credential` for the daemon at `control_address`. Errors:
+// kUnauthenticated (expired, used before, forged, for another daemon), kPermissionDenied (another
+// user's), kUnavailable (munged does not answer).
+Status ReadCredential(const std::string& credential, const std::string& control_address,
+                      const std::string& socket);
+
+// TIDEPOOL_MUNGE_SOCKET, or "".
+std::string MungeSocket(const Environment& environment = ProcessEnvironment());
+
+}  // namespace tidepool::cluster_file

@@ -1,0 +1,50 @@
+#include "proto/convert/login.h"
+
+#include <chrono>
+
+#include "proto/cluster_file/job_token.h"
+#include "proto/cluster_file/munge.h"
+#include "proto/convert/grpc_channel.h"
+#include "proto/convert/grpc_status.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+
+namespace tidepool::convert {
+
+Result<std::string> LogIn(const std::string& control_address, const ChannelSecurity& security,
+                          const std::string& munge_socket, Deadline deadline) {
+  auto channel = MakeChannel(control_address, security);
+  if (!channel.ok()) return channel.status();
+  auto credential = cluster_file::MakeCredential(control_address, munge_socket);
+  if (!credential.ok()) return credential.status();
+  v1::LoginRequest request;
+  request.set_munge_credential(*std::move(credential));
+  v1::LoginResponse response;
+  grpc::ClientContext call;
+  call.set_deadline(std::chrono::system_clock::now() +
+                    std::chrono::milliseconds(deadline.LeftMs()));
+  const auto stub = v1::Cluster::NewStub(*channel);
+  const Status answered = FromGrpc(stub->Login(&call, request, &response), control_address);
+  if (!answered.ok()) return answered;
+  if (cluster_file::IsToken(response.job_token())) return response.job_token();
+  return Status(StatusCode::kInternal, control_address + " gives no job token",
+                "use the version of tidepool that the daemons run");
+}
+
+Result<std::string> ObtainToken(const cluster_file::ClusterFile& file,
+                                const ChannelSecurity& security, Deadline deadline) {
+  if (!file.munge) return cluster_file::ReadTokenFile(file.token_file);
+  Status refused(StatusCode::kUnavailable, "no node of the cluster is known");
+  for (std::size_t i = 0; i < file.nodes.size() && !deadline.Passed(); ++i) {
+    const std::uint64_t share_ms = deadline.LeftMs() / (file.nodes.size() - i);
+    auto token = LogIn(file.nodes[i].control_address, security, cluster_file::MungeSocket(),
+                       Deadline::AfterMs(share_ms));
+    // What one of them refuses they all do.
+    const bool is_silent =
+        token.code() == StatusCode::kUnavailable || token.code() == StatusCode::kDeadlineExceeded;
+    if (token.ok() || !is_silent) return token;
+    refused = token.status();
+  }
+  return refused;
+}
+
+}  // namespace tidepool::convert
