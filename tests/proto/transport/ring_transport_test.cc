@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -327,6 +329,34 @@ TEST_CASE("WhoConnectsAndSaysNothingOrNonsenseHoldsNobodyUp") {
   RingClient another(pair.server.worker->Address());
   pair.server.Introduce(another.worker->Address());
   CHECK(another.Echoes(1ull << 48, 64, [&] { pair.server.Progress(); }));
+}
+
+// As far as the folder, which is closed to others, lets them come.
+TEST_CASE("AnotherUserIsShownTheDoor") {
+  if (geteuid() != 0) return;  // Only root can be another user.
+  Pair pair;
+  const std::string path = pair.folder.path() + "/" + pair.folder.Names().at(0);
+  REQUIRE(chmod(pair.folder.path().c_str(), 0711) == 0);
+  REQUIRE(chmod(path.c_str(), 0666) == 0);
+  constexpr uid_t kNobody = 65'534;
+  const pid_t other = fork();
+  if (other == 0) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    const int socket_of_other = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    char byte = 0;
+    const bool is_out =
+        setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0 &&
+        connect(socket_of_other, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+        read(socket_of_other, &byte, 1) == 0;
+    _exit(is_out ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(PumpUntil({pair.server.worker.get()},
+                  [&] { return waitpid(other, &status, WNOHANG) == other; }));
+  CHECK(status == 0);
+  CHECK(pair.Echoes(1, 64));
 }
 
 TEST_CASE("RingMessagesDecodeFromAnyBytes") {
