@@ -138,7 +138,7 @@ Status TryEachNode(const std::string& path, bool insecure, Deadline deadline) {
     Status tried = map->Put(key, key).status();
     if (tried.ok()) {
       const auto value = map->Get(key);
-      const bool differs = value.ok() && std::string_view(*value) != key;
+      const bool differs = value.ok() && value->bytes != key;
       tried = differs ? Status(StatusCode::kInternal, "another value comes back") : value.status();
     }
     if (tried.ok()) tried = map->Delete(key);
