@@ -90,7 +90,7 @@ class Run(RunTest):
         self.write("in/a.txt", "alpha")
         result = self.run_program(
             "--stage-in", self.path("in") + ":inputs", "--stage-out", "results:" + self.path("out"),
-            program=self.shell("kvctl namespace create results && kvctl get inputs a.txt | kvctl put results b.txt"))
+            program=self.shell("kvctl namespace create results && kvctl put results b.txt \"$(kvctl get inputs a.txt)\""))
         self.assertEqual(result.code, 0, result)
         self.assertEqual(self.read("out/b.txt"), "alpha")
         self.nothing_is_left()
@@ -216,7 +216,7 @@ class StopAndWait(RunTest):
         def start(number):
             with open(self.path(f"{number}.log"), "wb") as log:
                 daemon = subprocess.Popen([kvd, "--nodes=2", "--memory=64MiB", "--interface=lo", "--wait=block",
-                                           "--cluster", self.file], env=environment, stderr=log)
+                                           "--cluster", self.file], env=environment, stdout=log, stderr=log)
             self.addCleanup(daemon.wait)
             self.addCleanup(daemon.kill)
 

@@ -178,7 +178,7 @@ class Returning(MungeTest):
                 daemons[number] = subprocess.Popen(
                     [kvd, "--nodes=2", "--memory=64MiB", "--auth=munge", "--wait=block", "--interface=lo",
                      "--cluster", file, "--data-dir", os.path.join(folder, str(number)), *more],
-                    env=self.cluster.environment, stderr=log)
+                    env=self.cluster.environment, stdout=log, stderr=log)
 
         def end():
             for daemon in daemons.values():
@@ -187,6 +187,7 @@ class Returning(MungeTest):
 
         self.addCleanup(end)
         start(0)
+        kvctl_support.wait_until(lambda: os.path.exists(file))
         start(1)
         kvctl_support.wait_until(lambda: self.kvctl("ping", "--cluster", file).code == 0)
         daemons[0].kill()
