@@ -2,6 +2,9 @@
 //
 // argv -> arguments.h (the table of verbs.h) -> commands/* -> channel.h => a daemon's gRPC
 // services, or the SDK for what measures it -> output.h
+#include <grpc/support/log.h>
+
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -11,6 +14,8 @@
 
 int main(int argc, char** argv) {
   using namespace tidepool;
+  // What gRPC itself would say here is about connections that failed, which the calls report.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   cli::Output output(cli::WantsJson(arguments));
   const Result<cli::CommandLine> command = cli::ParseCommandLine(arguments);
