@@ -10,6 +10,7 @@
 #include "cli/slurm_job.h"
 #include "cli/spawn.h"
 #include "proto/base/clock.h"
+#include "proto/cluster_file/random.h"
 
 namespace tidepool::cli {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 constexpr std::chrono::milliseconds kPollEvery{20};
 // Slurm tells the step to end, and kills it after KillWait, 30 s by default.
 constexpr std::uint64_t kAbortMs = 40'000;
+// Daemons that do not serve yet end at once.
+constexpr std::uint64_t kDrainMs = 10'000;
 constexpr std::string_view kLogStem = "kvd-";
 // What srun says of the tasks of some nodes.
 constexpr std::size_t kSrunLines = 64;
@@ -42,7 +45,7 @@ class StepLauncher final : public Launcher {
     if (!srun.ok()) return srun.status();
     const std::string nodes = std::to_string(plan_.nodes);
     std::vector<std::string> arguments = {
-        "--job-name=tidepool",
+        "--job-name=" + name_,
         "--nodes=" + nodes,
         "--ntasks=" + nodes,
         "--ntasks-per-node=1",
@@ -97,15 +100,15 @@ class StepLauncher final : public Launcher {
 
   void Abort() override {
     if (srun_ == 0) return;
-    kill(srun_, SIGTERM);
-    const Deadline deadline = Deadline::AfterMs(kAbortMs);
-    while (!ChildHasEnded(srun_)) {
-      if (deadline.Passed()) {
-        kill(srun_, SIGKILL);
-        return;
+    // By Slurm, so that they end in good order: srun answers SIGTERM with SIGKILL to its tasks.
+    if (const auto job = SlurmJob::OfThisProcess()) {
+      for (const SlurmJob::Step& step : job->Steps()) {
+        if (step.name == name_) job->Signal(step.id, "TERM");
       }
-      std::this_thread::sleep_for(kPollEvery);
+      if (SrunEndsWithin(kDrainMs)) return;
     }
+    kill(srun_, SIGTERM);
+    if (!SrunEndsWithin(kAbortMs)) kill(srun_, SIGKILL);
   }
 
   std::vector<Place> places() const override {
@@ -132,8 +135,19 @@ class StepLauncher final : public Launcher {
                   "its log is " + log);
   }
 
+  bool SrunEndsWithin(std::uint64_t timeout_ms) {
+    const Deadline deadline = Deadline::AfterMs(timeout_ms);
+    while (!ChildHasEnded(srun_)) {
+      if (deadline.Passed()) return false;
+      std::this_thread::sleep_for(kPollEvery);
+    }
+    return true;
+  }
+
   const LaunchPlan plan_;
   const std::uint32_t cpus_;
+  // A job may have several clusters.
+  const std::string name_ = kDaemonStep + ("-" + cluster_file::RandomHex(4));
   pid_t srun_ = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "cli/slurm_job.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <utility>
@@ -65,12 +64,16 @@ std::vector<std::string> SlurmJob::Hosts() const {
   return Ask({"scontrol", "show", "hostnames", list});
 }
 
-std::vector<std::string> SlurmJob::Steps() const {
-  auto steps = Ask({"squeue", "--noheader", "--steps", "--jobs=" + id_, "--format=%i"});
-  // Beside them there are "12.batch", "12.extern" and "12.interactive".
-  std::erase_if(steps, [](const std::string& step) {
-    return !ParseUnsigned(step.substr(step.rfind('.') + 1)).ok();
-  });
+std::vector<SlurmJob::Step> SlurmJob::Steps() const {
+  std::vector<Step> steps;
+  for (const std::string& line :
+       Ask({"squeue", "--noheader", "--steps", "--jobs=" + id_, "--format=%i %j"})) {
+    const std::size_t blank = line.find(' ');
+    const std::string step = line.substr(0, blank);
+    // Beside them there are "12.batch", "12.extern" and "12.interactive".
+    if (!ParseUnsigned(step.substr(step.rfind('.') + 1)).ok()) continue;
+    steps.push_back({step, blank == std::string::npos ? "" : line.substr(blank + 1)});
+  }
   return steps;
 }
 

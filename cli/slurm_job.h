@@ -10,6 +10,9 @@
 
 namespace tidepool::cli {
 
+// With which the names of steps begin that hold daemons.
+inline constexpr const char* kDaemonStep = "tidepool-kvd";
+
 // A plain value. Each call starts a command, which takes some 10 ms and is given up after 10 s;
 // what cannot be found out is as if Slurm had said nothing.
 class SlurmJob {
@@ -25,8 +28,12 @@ class SlurmJob {
   std::uint64_t KillWaitMs() const;
   // Host names of its nodes.
   std::vector<std::string> Hosts() const;
-  // The steps that srun has begun and that run, as "12.0".
-  std::vector<std::string> Steps() const;
+  // The steps that srun has begun and that run.
+  struct Step {
+    std::string id;  // "12.0"
+    std::string name;
+  };
+  std::vector<Step> Steps() const;
   // Sends a signal ("TERM") to the processes of a step. (srun itself, told SIGTERM, kills them.)
   void Signal(const std::string& step, const std::string& signal) const;
 

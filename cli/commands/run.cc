@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -153,7 +154,7 @@ class Runner {
   std::string file_;
   Walltime walltime_;
   std::uint64_t kill_wait_ms_ = kKillWaitMs;
-  std::vector<std::string> steps_before_;  // The command's.
+  std::set<std::string> steps_before_;  // The command's.
   std::uint64_t asked_at_ms_ = 0;
   std::uint64_t bytes_to_save_ = 0;
   std::string ended_early_;           // Why the program was ended; empty: it ended by itself.
@@ -291,11 +292,12 @@ void Runner::SignalCame(int signal) {
 }
 
 std::vector<std::string> Runner::NewSteps() const {
-  if (!job_.has_value()) return {};
-  auto steps = job_->Steps();
-  std::erase_if(steps, [this](const std::string& step) {
-    return std::find(steps_before_.begin(), steps_before_.end(), step) != steps_before_.end();
-  });
+  std::vector<std::string> steps;
+  if (!job_.has_value()) return steps;
+  for (const SlurmJob::Step& step : job_->Steps()) {
+    if (step.name.starts_with(kDaemonStep) || steps_before_.contains(step.id)) continue;
+    steps.push_back(step.id);
+  }
   return steps;
 }
 
@@ -325,7 +327,9 @@ Status Runner::RunCommand() {
     exit_code_ = 128 + SIGTERM;
     return OkStatus();
   }
-  if (job_.has_value()) steps_before_ = job_->Steps();
+  if (job_.has_value()) {
+    for (const SlurmJob::Step& step : job_->Steps()) steps_before_.insert(step.id);
+  }
   const Result<pid_t> pid = Spawn(command_, file_, signals_.before());
   if (!pid.ok()) return pid.status();
   std::uint64_t kill_at_ms = 0;

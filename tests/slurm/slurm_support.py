@@ -75,6 +75,11 @@ class Job:
     def state(self):
         return self.field("JobState")
 
+    def seconds(self):
+        """Since it has begun."""
+        hours, minutes, seconds = self.field("RunTime").split(":")
+        return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+
     def text(self):
         try:
             with open(self.output, encoding="utf-8", errors="replace") as file:
