@@ -37,6 +37,8 @@ constexpr std::uint64_t kStartHereMs = 30'000;
 constexpr std::uint64_t kStartThereMs = 120'000;
 constexpr std::uint64_t kWaitReadyMs = 60'000;
 constexpr std::chrono::milliseconds kPollEvery{20};
+// Each time the logs of all nodes are read, on a file system that others use, too.
+constexpr std::chrono::milliseconds kPollThereEvery{200};
 // One step of asking daemons that may not be there yet.
 constexpr std::uint64_t kAskTimeoutMs = 1'000;
 constexpr std::uint64_t kLocalMax = 64;
@@ -397,7 +399,7 @@ Status Starter::WaitUntil(const std::function<bool()>& condition, const char* fa
     }
     if (condition()) return OkStatus();
     if (deadline_.Passed()) return NotAllJoined(failure);
-    std::this_thread::sleep_for(kPollEvery);
+    std::this_thread::sleep_for(where_ == Where::kHere ? kPollEvery : kPollThereEvery);
   }
 }
 
