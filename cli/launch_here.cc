@@ -35,7 +35,7 @@ class HereLauncher final : public Launcher {
     return OkStatus();
   }
 
-  Status Check() override {
+  Status Check(std::string* /*log*/) override {
     for (std::size_t i = 0; i < children_.size(); ++i) {
       const Child child = children_[i];
       if (!ChildHasEnded(child.pid)) continue;

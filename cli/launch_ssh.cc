@@ -70,11 +70,12 @@ class SshLauncher final : public Launcher {
     return launched;
   }
 
-  Status Check() override {
+  Status Check(std::string* log) override {
     for (const Node& node : nodes_) {
       const std::string reason = ReasonIn(node.log);
       const bool ended = node.local && node.pid != 0 && ChildHasEnded(node.pid);
       if (reason.empty() && !ended) continue;
+      *log = node.log;
       return Status(StatusCode::kFailedPrecondition,
                     "the daemon of " + node.host +
                         " ended while starting: " + (reason.empty() ? LastLine(node.log) : reason),
@@ -103,6 +104,12 @@ class SshLauncher final : public Launcher {
       }
       if (IsDaemonAlive(node.pid)) kill(node.pid, SIGKILL);
     }
+  }
+
+  std::vector<Place> places() const override {
+    std::vector<Place> places;
+    for (const Node& node : nodes_) places.push_back({node.host, node.log});
+    return places;
   }
 
   std::vector<pid_t> pids() const override {

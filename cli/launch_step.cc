@@ -2,12 +2,15 @@
 
 #include <chrono>
 #include <filesystem>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "cli/launcher.h"
+#include "cli/slurm_job.h"
 #include "cli/spawn.h"
 #include "proto/base/clock.h"
+#include "proto/cluster_file/random.h"
 
 namespace tidepool::cli {
 namespace {
@@ -15,6 +18,23 @@ namespace {
 constexpr std::chrono::milliseconds kPollEvery{20};
 // Slurm tells the step to end, and kills it after KillWait, 30 s by default.
 constexpr std::uint64_t kAbortMs = 40'000;
+// Daemons that do not serve yet end at once.
+constexpr std::uint64_t kDrainMs = 10'000;
+constexpr std::string_view kLogStem = "kvd-";
+// What srun says of the tasks of some nodes.
+constexpr std::size_t kSrunLines = 64;
+
+// "srun: error: n2: task 1: Killed"; of several "n[1-2]: tasks 0-1: ...".
+bool TaskEnded(const std::string& line, std::string* host, std::string* reason) {
+  constexpr std::string_view kBegin = "srun: error: ";
+  const std::size_t task = line.find(": task");
+  if (!line.starts_with(kBegin) || task == std::string::npos || task <= kBegin.size()) return false;
+  const std::size_t colon = line.find(": ", task + 2);
+  if (colon == std::string::npos) return false;
+  *host = line.substr(kBegin.size(), task - kBegin.size());
+  *reason = line.substr(colon + 2);
+  return true;
+}
 
 class StepLauncher final : public Launcher {
  public:
@@ -25,7 +45,7 @@ class StepLauncher final : public Launcher {
     if (!srun.ok()) return srun.status();
     const std::string nodes = std::to_string(plan_.nodes);
     std::vector<std::string> arguments = {
-        "--job-name=tidepool",
+        "--job-name=" + name_,
         "--nodes=" + nodes,
         "--ntasks=" + nodes,
         "--ntasks-per-node=1",
@@ -41,7 +61,7 @@ class StepLauncher final : public Launcher {
         "--wait=0",
         "--input=none",
         "--open-mode=append",
-        "--output=" + plan_.log_folder + "/kvd-%N.log",
+        "--output=" + LogOf("%N"),
     };
     arguments.push_back(plan_.program);
     arguments.insert(arguments.end(), plan_.options.begin(), plan_.options.end());
@@ -51,19 +71,27 @@ class StepLauncher final : public Launcher {
     return OkStatus();
   }
 
-  Status Check() override {
+  Status Check(std::string* log) override {
     std::error_code error;
     for (const auto& file : std::filesystem::directory_iterator(plan_.log_folder, error)) {
       const std::string stem = file.path().stem();
-      if (!stem.starts_with("kvd-")) continue;
+      if (!stem.starts_with(kLogStem)) continue;
       const std::string reason = ReasonIn(file.path());
       if (reason.empty()) continue;
-      return Status(StatusCode::kFailedPrecondition,
-                    "the daemon of node " + stem.substr(4) + " ended while starting: " + reason,
-                    "its log is " + file.path().string());
+      *log = file.path();
+      return Ended(stem.substr(kLogStem.size()), reason, file.path());
+    }
+    // One that was killed has no time to say why: srun has.
+    for (const std::string& line : LastLines(SrunLog(), kSrunLines)) {
+      std::string host;
+      std::string reason;
+      if (!TaskEnded(line, &host, &reason)) continue;
+      *log = LogOf(host);
+      return Ended(host, reason, LogOf(host));
     }
     if (!ChildHasEnded(srun_)) return OkStatus();
     srun_ = 0;
+    *log = SrunLog();
     const std::string last = LastLine(SrunLog());
     return Status(StatusCode::kFailedPrecondition,
                   "srun ended while starting the daemons" + (last.empty() ? "" : ": " + last),
@@ -72,15 +100,23 @@ class StepLauncher final : public Launcher {
 
   void Abort() override {
     if (srun_ == 0) return;
-    kill(srun_, SIGTERM);
-    const Deadline deadline = Deadline::AfterMs(kAbortMs);
-    while (!ChildHasEnded(srun_)) {
-      if (deadline.Passed()) {
-        kill(srun_, SIGKILL);
-        return;
+    // By Slurm, so that they end in good order: srun answers SIGTERM with SIGKILL to its tasks.
+    if (const auto job = SlurmJob::OfThisProcess()) {
+      for (const SlurmJob::Step& step : job->Steps()) {
+        if (step.name == name_) job->Signal(step.id, "TERM");
       }
-      std::this_thread::sleep_for(kPollEvery);
+      if (SrunEndsWithin(kDrainMs)) return;
     }
+    kill(srun_, SIGTERM);
+    if (!SrunEndsWithin(kAbortMs)) kill(srun_, SIGKILL);
+  }
+
+  std::vector<Place> places() const override {
+    std::vector<Place> places;
+    const auto job = SlurmJob::OfThisProcess();
+    if (!job.has_value()) return places;
+    for (const std::string& host : job->Hosts()) places.push_back({host, LogOf(host)});
+    return places;
   }
 
   std::vector<pid_t> pids() const override { return {srun_}; }
@@ -88,9 +124,30 @@ class StepLauncher final : public Launcher {
 
  private:
   std::string SrunLog() const { return plan_.log_folder + "/srun.log"; }
+  // As --output names it.
+  std::string LogOf(const std::string& host) const {
+    return plan_.log_folder + "/" + std::string(kLogStem) + host + ".log";
+  }
+
+  static Status Ended(const std::string& host, const std::string& reason, const std::string& log) {
+    return Status(StatusCode::kFailedPrecondition,
+                  "the daemon of node " + host + " ended while starting: " + reason,
+                  "its log is " + log);
+  }
+
+  bool SrunEndsWithin(std::uint64_t timeout_ms) {
+    const Deadline deadline = Deadline::AfterMs(timeout_ms);
+    while (!ChildHasEnded(srun_)) {
+      if (deadline.Passed()) return false;
+      std::this_thread::sleep_for(kPollEvery);
+    }
+    return true;
+  }
 
   const LaunchPlan plan_;
   const std::uint32_t cpus_;
+  // A job may have several clusters.
+  const std::string name_ = kDaemonStep + ("-" + cluster_file::RandomHex(4));
   pid_t srun_ = 0;
 };
 

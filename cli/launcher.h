@@ -30,10 +30,17 @@ class Launcher {
 
   // Errors: what each way to start a process gives, naming the node.
   virtual Status Launch() = 0;
-  // kOk while all run; else kFailedPrecondition: who has ended, and the end of its log.
-  virtual Status Check() = 0;
+  // kOk while all run; else kFailedPrecondition: who has ended and why. `log` becomes the path of a
+  // log that says more, if there is one.
+  virtual Status Check(std::string* log) = 0;
   // Ends all that Launch has started, by force in the end.
   virtual void Abort() = 0;
+  // Who is expected to join, and where their logs are; empty: it goes without saying.
+  struct Place {
+    std::string host;
+    std::string log;
+  };
+  virtual std::vector<Place> places() const { return {}; }
   // For people: processes of this machine that are daemons or hold them.
   virtual std::vector<pid_t> pids() const = 0;
   // What must have ended, on this machine, once the daemons have; 0: nothing but them.

@@ -3,19 +3,23 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
 #include "cli/text.h"
+#include "proto/base/clock.h"
 #include "proto/cluster_file/file_io.h"
 
 extern char** environ;
@@ -90,6 +94,33 @@ Result<pid_t> SpawnDetached(const std::string& program, const std::vector<std::s
   return pid;
 }
 
+Result<std::string> OutputOf(const std::vector<std::string>& command, std::uint64_t timeout_ms) {
+  auto program = FindInPath(command.front());
+  if (!program.ok()) return program.status();
+  const cluster_file::Descriptor output(memfd_create("output", 0));
+  if (!output.is_open()) return SpawnError(command.front(), errno);
+  // The child opens it by this name before its descriptors are closed.
+  const std::string path = "/proc/self/fd/" + std::to_string(output.get());
+  const auto pid = SpawnDetached(*program, {command.begin() + 1, command.end()}, path);
+  if (!pid.ok()) return pid.status();
+  const Deadline deadline = Deadline::AfterMs(timeout_ms);
+  constexpr std::chrono::milliseconds kPollEvery{2};
+  std::optional<int> code;
+  while (!(code = ChildExitCode(*pid)).has_value() && !deadline.Passed()) {
+    std::this_thread::sleep_for(kPollEvery);
+  }
+  if (!code.has_value()) {
+    kill(*pid, SIGKILL);
+    waitpid(*pid, nullptr, 0);
+    return Status(StatusCode::kUnavailable, command.front() + " takes too long");
+  }
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (*code == 0) return text.str();
+  return Status(StatusCode::kUnavailable, command.front() + " fails: " + LastLine(path));
+}
+
 Result<std::string> FindInPath(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* const path = std::getenv("PATH");
@@ -129,20 +160,27 @@ bool IsProgramAlive(pid_t pid, const std::string& program) {
   return false;
 }
 
-std::string LastLine(const std::string& path) {
+std::vector<std::string> LastLines(const std::string& path, std::size_t count) {
   std::ifstream file(path);
-  std::string last;
+  std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
-    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    if (lines.size() == count) lines.erase(lines.begin());
+    lines.push_back(line);
   }
-  return last;
+  return lines;
+}
+
+std::string LastLine(const std::string& path) {
+  const auto lines = LastLines(path, 1);
+  return lines.empty() ? "" : lines.front();
 }
 
 std::string ReasonIn(const std::string& log) {
   const std::string last = LastLine(log);
-  const bool says = last.starts_with("kvd: ") || last.starts_with("srun: error") ||
-                    last.starts_with("slurmstepd: error");
-  return says ? last : "";
+  // Slurm's agent on a node, which could not start it: "slurmstepd-n1: error: execve(): ...".
+  const bool of_step = last.starts_with("slurmstepd") && last.find(": error: ") != last.npos;
+  return last.starts_with("kvd: ") || of_step ? last : "";
 }
 
 }  // namespace tidepool::cli

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ Result<std::string> FindDaemonProgram();
 Result<pid_t> SpawnDetached(const std::string& program, const std::vector<std::string>& arguments,
                             const std::string& log);
 
+// What `command`, found in PATH, prints on both outputs. It is killed after `timeout_ms`. Errors:
+// kNotFound (no such program), kUnavailable (it fails, or takes too long), as SpawnDetached.
+Result<std::string> OutputOf(const std::vector<std::string>& command, std::uint64_t timeout_ms);
+
 // Where PATH has `program`; one with a slash as it is. Errors: kNotFound.
 Result<std::string> FindInPath(const std::string& program);
 
@@ -33,7 +38,9 @@ bool IsDaemonAlive(pid_t pid);
 // The same of another program, by its name of 15 characters at most.
 bool IsProgramAlive(pid_t pid, const std::string& program);
 
-// The last line of a file that says something, or "".
+// The last lines of a file that say something, `count` at most.
+std::vector<std::string> LastLines(const std::string& path, std::size_t count);
+// The last one, or "".
 std::string LastLine(const std::string& path);
 // The same of a daemon's log, if that line says why the daemon has ended; else "".
 std::string ReasonIn(const std::string& log);

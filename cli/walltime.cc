@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <vector>
 
 #include "cli/text.h"
@@ -34,16 +33,13 @@ std::uint64_t Walltime::SaveAtMs(std::uint64_t bytes) const {
   return end_ms > needed ? end_ms - needed : 0;
 }
 
-Result<std::uint64_t> EndOfWalltimeMs(const std::string& text) {
-  const char* const of_job = std::getenv("SLURM_JOB_END_TIME");
-  const std::string given = !text.empty() ? text : of_job != nullptr ? of_job : "";
-  if (given.empty()) return std::uint64_t{0};
-  if (const auto seconds = ParseUnsigned(given); seconds.ok() && *seconds >= kFirstDateS) {
+Result<std::uint64_t> ParseDeadlineMs(const std::string& text) {
+  if (const auto seconds = ParseUnsigned(text); seconds.ok() && *seconds >= kFirstDateS) {
     return *seconds * 1000;
   }
-  const auto duration_ms = ParseDurationMs(given);
+  const auto duration_ms = ParseDurationMs(text);
   if (duration_ms.ok()) return Clock::Real().WallMs() + *duration_ms;
-  return Status(StatusCode::kInvalidArgument, "--deadline: " + Quote(given),
+  return Status(StatusCode::kInvalidArgument, "--deadline: " + Quote(text),
                 "give a duration from now (90m), or seconds since 1970");
 }
 

@@ -25,9 +25,9 @@ struct Walltime {
   std::uint64_t SaveAtMs(std::uint64_t bytes) const;
 };
 
-// `text` (--deadline): seconds since 1970, or a duration from now ("90m"). Empty: the end of the
-// Slurm job that this process is in, or none. Errors: kInvalidArgument.
-Result<std::uint64_t> EndOfWalltimeMs(const std::string& text);
+// `text` (--deadline): seconds since 1970, or a duration from now ("90m"). Errors:
+// kInvalidArgument.
+Result<std::uint64_t> ParseDeadlineMs(const std::string& text);
 
 // How fast one writer writes into `directory`, by writing 64 MiB there for 2 s at most: several
 // daemons are seldom slower. Errors: as cluster_file::FileError.

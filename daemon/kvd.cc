@@ -1,5 +1,6 @@
 // kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal. Or, as
 // kvd check and kvd inspect, looks at what a node has left.
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +35,11 @@ int Fail(const Status& status, ExitCode code) {
 }
 
 // Signals are blocked in all threads and taken by this one, so that no code is interrupted by them.
-void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, StopSignal* stop) {
+//
+// A node that does not serve yet has nothing to keep, so it does not linger. While it does, SIGTERM
+// may come again: Slurm tells the processes of a step that its job ends, and so may srun.
+void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, const std::atomic<bool>* serves,
+                  StopSignal* stop) {
   // Since the first signal, until the stop is requested.
   bool is_lingering = false;
   Deadline linger_end = Deadline::AfterMs(0);
@@ -49,10 +54,10 @@ void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, StopSignal* 
       log::Info("nobody has stopped this node meanwhile: stopping in good order");
       stop->Request({});
     }
-    if (signal < 0) continue;
+    if (signal < 0 || (is_lingering && signal == SIGTERM)) continue;
     if (!is_first) _Exit(kSecondSignal);
     is_first = false;
-    if (linger_ms > 0) {
+    if (linger_ms > 0 && serves->load()) {
       log::Info("signal " + std::to_string(signal) + ": serving for up to " +
                 std::to_string(linger_ms) + " ms more, or until kvctl stop");
       is_lingering = true;
@@ -97,7 +102,8 @@ int Serve(const LoadedOptions& loaded) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // Static: the watcher never ends, so what it uses must not either.
   static StopSignal stop;
-  std::thread(WatchSignals, signals, loaded.options.linger_ms, &stop).detach();
+  static std::atomic<bool> serves = false;
+  std::thread(WatchSignals, signals, loaded.options.linger_ms, &serves, &stop).detach();
 
   const auto make_aggregator = [](wire::AggregatorOptions options) {
     return std::make_unique<internal::NodeAggregator>(std::move(options));
@@ -114,6 +120,7 @@ int Serve(const LoadedOptions& loaded) {
   if ((*node)->WaitFormed()) {
     std::printf("kvd ready: %s\n", (*node)->Describe().c_str());
     std::fflush(stdout);
+    serves = true;
   }
   stop.Wait();
   const StopRequest request = stop.request();

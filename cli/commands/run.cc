@@ -10,11 +10,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "cli/commands/start.h"
+#include "cli/exit_codes.h"
 #include "cli/invocation.h"
+#include "cli/slurm_job.h"
 #include "cli/spawn.h"
 #include "cli/step.h"
 #include "cli/text.h"
@@ -29,13 +33,23 @@ extern char** environ;
 namespace tidepool::cli {
 namespace {
 
-// Of a batch system that ends the job: daemons wait so long for what `run` does then. Slurm kills
-// after KillWait, 30 s by default.
-constexpr std::uint64_t kLingerMs = 25'000;
+// Of the time between SIGTERM and SIGKILL to a whole job: what the end of this process needs.
+constexpr std::uint64_t kFarewellMs = 5'000;
+// Where no batch system says how long it is.
+constexpr std::uint64_t kKillWaitMs = 30'000;
+// Of the walltime: what is left for stopping the daemons.
+constexpr std::uint64_t kStopMs = 5'000;
 // What the program has to end by itself.
 constexpr std::uint64_t kGraceMs = 5'000;
 constexpr std::uint64_t kAskEveryMs = 5'000;
+constexpr std::uint64_t kLookEveryMs = 200;
+constexpr int kAttemptsMax = 3;
 constexpr std::uint64_t kAskTimeoutMs = 3'000;
+
+// Of `kill_wait_ms`: how long daemons wait for what this process does.
+std::uint64_t LingerMs(std::uint64_t kill_wait_ms) {
+  return std::max(kill_wait_ms / 2, kill_wait_ms - std::min(kill_wait_ms, kFarewellMs));
+}
 
 std::uint64_t NowMs() { return Clock::Real().WallMs(); }
 
@@ -68,6 +82,7 @@ class HeldSignals {
   }
 
   const sigset_t& before() const { return before_; }
+  const sigset_t& held() const { return held_; }
 
  private:
   sigset_t held_;
@@ -75,9 +90,10 @@ class HeldSignals {
   bool end_asked_ = false;
 };
 
-// The program, a child in this process group: what a terminal sends reaches it, too.
+// A child in this process group: what a terminal sends reaches it, too. Its standard output becomes
+// `stdout_fd`.
 Result<pid_t> Spawn(const std::vector<std::string>& command, const std::string& cluster_file,
-                    const sigset_t& mask) {
+                    const sigset_t& mask, int stdout_fd = 1) {
   const std::string variable = "TIDEPOOL_CLUSTER=" + cluster_file;
   std::vector<char*> environment = {const_cast<char*>(variable.c_str())};
   for (char** each = environ; *each != nullptr; ++each) {
@@ -91,10 +107,14 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const std::string& 
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &mask);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, stdout_fd, 1);
   pid_t pid = 0;
   const int error =
-      posix_spawnp(&pid, words[0], nullptr, &attributes, words.data(), environment.data());
+      posix_spawnp(&pid, words[0], &files, &attributes, words.data(), environment.data());
   posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
   if (error == 0) return pid;
   return Status(error == ENOENT ? StatusCode::kNotFound : StatusCode::kPermissionDenied,
                 "cannot run " + Quote(command[0]) + ": " + std::strerror(error));
@@ -108,28 +128,47 @@ class Runner {
   Status Run();
 
  private:
+  Status FindOutTheEnd();
   Status Start();
   Status StageIn();
   Status RunCommand();
+  void TellCommand(pid_t pid, int signal);
+  void WaitForItsSteps();
+  std::vector<std::string> NewSteps() const;
   Status Save();
+  Result<ExitCode> SaveOne(std::size_t i);
+  void WarnOfTheRest(std::size_t from);
+  std::string NamesFrom(std::size_t from) const;
   Status Stop();
   // Of the namespaces that are to be staged out; what was known last if nobody answers.
   std::uint64_t BytesToSave();
   bool MustSaveNow();
+  void SignalCame(int signal);
 
   Invocation& run_;
   HeldSignals signals_;
+  const std::optional<SlurmJob> job_ = SlurmJob::OfThisProcess();
   std::vector<StageSpec> in_;
   std::vector<StageSpec> out_;
   std::vector<std::string> command_;
   std::string file_;
   Walltime walltime_;
+  std::uint64_t kill_wait_ms_ = kKillWaitMs;
+  std::set<std::string> steps_before_;  // The command's.
   std::uint64_t asked_at_ms_ = 0;
   std::uint64_t bytes_to_save_ = 0;
-  std::string ended_early_;  // Why the program was ended; empty: it ended by itself.
+  std::string ended_early_;           // Why the program was ended; empty: it ended by itself.
+  std::uint64_t saved_until_ms_ = 0;  // What is not saved by then may be lost. 0: there is time.
   int exit_code_ = 0;
+  std::vector<std::string> saved_;
   std::vector<std::string> unsaved_;
 };
+
+std::string Listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
 
 Status Runner::Prepare() {
   if (run_.out.json()) {
@@ -153,9 +192,18 @@ Status Runner::Prepare() {
       cluster_file::PathForDaemon(run_.args.Text("--cluster"), cluster_file::ProcessEnvironment());
   if (!file.ok()) return file.status();
   file_ = std::filesystem::absolute(*file, error).string();
-  auto end_ms = EndOfWalltimeMs(run_.args.Text("--deadline"));
-  if (!end_ms.ok()) return end_ms.status();
-  walltime_.end_ms = *end_ms;
+  return FindOutTheEnd();
+}
+
+Status Runner::FindOutTheEnd() {
+  if (job_.has_value()) kill_wait_ms_ = job_->KillWaitMs();
+  if (run_.args.Has("--deadline")) {
+    const auto end_ms = ParseDeadlineMs(run_.args.Text("--deadline"));
+    if (!end_ms.ok()) return end_ms.status();
+    walltime_.end_ms = *end_ms;
+  } else if (job_.has_value()) {
+    walltime_.end_ms = job_->EndMs();
+  }
   if (walltime_.end_ms == 0 || out_.empty()) return OkStatus();
   for (const StageSpec& spec : out_) {
     const auto speed = MeasureWriting(spec.directory);
@@ -164,6 +212,13 @@ Status Runner::Prepare() {
       walltime_.bytes_per_second = *speed;
     }
   }
+  const std::uint64_t now_ms = NowMs();
+  const std::uint64_t left_ms = walltime_.end_ms > now_ms ? walltime_.end_ms - now_ms : 0;
+  const double rate = walltime_.bytes_per_second * Walltime::kShare;
+  run_.out.Note("the walltime ends in " + FormatDurationMs(left_ms) + "; " + Quote(command_[0]) +
+                " is ended in time to save at " + FormatBytes(static_cast<std::uint64_t>(rate)) +
+                "/s, half of what was measured, with " + FormatDurationMs(Walltime::kMarginMs) +
+                " to spare");
   return OkStatus();
 }
 
@@ -175,7 +230,9 @@ Status Runner::Start() {
     words.push_back(run_.args.Text(name).empty() ? name : name + "=" + run_.args.Text(name));
   }
   // So that what the program leaves can be saved when a batch system ends all of the job at once.
-  if (!out_.empty()) words.insert(words.end(), {"--", "--linger-ms", std::to_string(kLingerMs)});
+  if (!out_.empty()) {
+    words.insert(words.end(), {"--", "--linger-ms", std::to_string(LingerMs(kill_wait_ms_))});
+  }
   return RunStep(run_, file_, words);
 }
 
@@ -213,10 +270,55 @@ bool Runner::MustSaveNow() {
   if (walltime_.end_ms == 0 || out_.empty()) return false;
   const std::uint64_t bytes = BytesToSave();
   if (NowMs() < walltime_.SaveAtMs(bytes)) return false;
-  const std::uint64_t left_ms = walltime_.end_ms > NowMs() ? walltime_.end_ms - NowMs() : 0;
+  if (job_.has_value() && !run_.args.Has("--deadline")) {
+    // Perhaps it was extended meanwhile.
+    const std::uint64_t end_ms = job_->EndMs();
+    if (end_ms > walltime_.end_ms) {
+      walltime_.end_ms = end_ms;
+      return false;
+    }
+  }
+  const std::uint64_t now_ms = NowMs();
+  const std::uint64_t left_ms = walltime_.end_ms > now_ms ? walltime_.end_ms - now_ms : 0;
   ended_early_ = "the walltime ends in " + FormatDurationMs(left_ms) + ", and writing " +
                  FormatBytes(bytes) + " may take " + FormatDurationMs(walltime_.SavingMs(bytes));
+  saved_until_ms_ = walltime_.end_ms - std::min(walltime_.end_ms, kStopMs);
   return true;
+}
+
+void Runner::SignalCame(int signal) {
+  ended_early_ = std::string("signal ") + strsignal(signal);
+  if (job_.has_value()) saved_until_ms_ = NowMs() + LingerMs(kill_wait_ms_);
+}
+
+std::vector<std::string> Runner::NewSteps() const {
+  std::vector<std::string> steps;
+  if (!job_.has_value()) return steps;
+  for (const SlurmJob::Step& step : job_->Steps()) {
+    if (step.name.starts_with(kDaemonStep) || steps_before_.contains(step.id)) continue;
+    steps.push_back(step.id);
+  }
+  return steps;
+}
+
+// Its job steps, too: srun itself would kill them at SIGTERM, and if a script is the command, srun
+// would not even hear of it.
+void Runner::TellCommand(pid_t pid, int signal) {
+  for (const std::string& step : NewSteps()) {
+    job_->Signal(step, signal == SIGKILL ? "KILL" : "TERM");
+  }
+  if (signal == SIGKILL || !IsProgramAlive(pid, "srun")) kill(pid, signal);
+}
+
+void Runner::WaitForItsSteps() {
+  const std::uint64_t until_ms = NowMs() + kGraceMs;
+  while (!NewSteps().empty()) {
+    if (NowMs() >= until_ms) {
+      for (const std::string& step : NewSteps()) job_->Signal(step, "KILL");
+      return;
+    }
+    signals_.Next(kLookEveryMs);
+  }
 }
 
 Status Runner::RunCommand() {
@@ -225,42 +327,91 @@ Status Runner::RunCommand() {
     exit_code_ = 128 + SIGTERM;
     return OkStatus();
   }
+  if (job_.has_value()) {
+    for (const SlurmJob::Step& step : job_->Steps()) steps_before_.insert(step.id);
+  }
   const Result<pid_t> pid = Spawn(command_, file_, signals_.before());
   if (!pid.ok()) return pid.status();
   std::uint64_t kill_at_ms = 0;
-  constexpr std::uint64_t kLookEveryMs = 500;
   for (;;) {
     if (const auto code = ChildExitCode(*pid)) {
       exit_code_ = *code;
+      if (!ended_early_.empty()) WaitForItsSteps();
       return OkStatus();
     }
     if (kill_at_ms != 0 && NowMs() >= kill_at_ms) {
       run_.out.Note(Quote(command_[0]) + " does not end: killed");
-      kill(*pid, SIGKILL);
+      TellCommand(*pid, SIGKILL);
       kill_at_ms = NowMs() + kGraceMs;
     }
     const int signal = signals_.Next(kLookEveryMs);
-    if (signal != 0 && signal != SIGCHLD && ended_early_.empty()) {
-      ended_early_ = std::string("signal ") + strsignal(signal);
-      kill(*pid, signal == SIGINT ? SIGINT : SIGTERM);
-    } else if (ended_early_.empty() && MustSaveNow()) {
-      kill(*pid, SIGTERM);
-    }
-    if (ended_early_.empty() || kill_at_ms != 0) continue;
+    if (!ended_early_.empty()) continue;
+    if (signal != 0 && signal != SIGCHLD) SignalCame(signal);
+    if (ended_early_.empty() && !MustSaveNow()) continue;
     run_.out.Note(ended_early_ + ": ending " + Quote(command_[0]));
     kill_at_ms = NowMs() + kGraceMs;
+    TellCommand(*pid, signal == SIGINT ? SIGINT : SIGTERM);
   }
 }
 
+std::string Runner::NamesFrom(std::size_t from) const {
+  std::vector<std::string> names;
+  for (std::size_t i = from; i < out_.size(); ++i) names.push_back(out_[i].space);
+  return Listed(names);
+}
+
+// While there is time to say it. It is tried all the same.
+void Runner::WarnOfTheRest(std::size_t from) {
+  if (saved_until_ms_ == 0 || NowMs() < saved_until_ms_) return;
+  saved_until_ms_ = 0;
+  run_.out.Note("time is out; saved: " + (saved_.empty() ? "nothing" : Listed(saved_)) +
+                "; not saved so far, and lost if all is killed now: " + NamesFrom(from));
+}
+
+// In the order in which they were given: what matters most comes first. By a process of its own, so
+// that this one keeps an eye on the time.
 Status Runner::Save() {
   Status failure;
-  for (const StageSpec& spec : out_) {
-    const Status saved = RunStep(run_, file_, {"stage", "out", spec.space, spec.directory});
-    if (saved.ok()) continue;
-    if (failure.ok()) failure = saved;
-    unsaved_.push_back(spec.space);
+  for (std::size_t i = 0; i < out_.size(); ++i) {
+    const Result<ExitCode> ended = SaveOne(i);
+    if (!ended.ok()) return ended.status();
+    const std::string& space = out_[i].space;
+    if (*ended == ExitCode::kOk) {
+      saved_.push_back(space);
+    } else if (*ended == ExitCode::kNotFound && (exit_code_ != 0 || !ended_early_.empty())) {
+      // A program that ended well has made what it was to make, or the name is wrong.
+      run_.out.Note("nothing to save: " + Quote(command_[0]) + " has not made " + space);
+    } else {
+      unsaved_.push_back(space);
+      if (failure.ok()) {
+        failure = Status(StatusCode::kUnavailable,
+                         "kvctl stage out ended with " + std::to_string(static_cast<int>(*ended)));
+      }
+    }
   }
+  if (!ended_early_.empty() && !saved_.empty()) run_.out.Note("saved: " + Listed(saved_));
   return failure;
+}
+
+// Again if nobody answers, as long as there is time that nothing else is to be done with.
+Result<ExitCode> Runner::SaveOne(std::size_t i) {
+  std::vector<std::string> words = {"/proc/self/exe", "stage", "out", out_[i].space,
+                                    out_[i].directory};
+  if (run_.insecure()) words.emplace_back("--insecure");
+  for (int attempts = 1;; ++attempts) {
+    // What ends the job is not to end it: it is what the time is there for.
+    const Result<pid_t> pid = Spawn(words, file_, signals_.held(), /*stdout_fd=*/2);
+    if (!pid.ok()) return pid.status();
+    std::optional<int> code;
+    while (!(code = ChildExitCode(*pid)).has_value()) {
+      signals_.Next(kLookEveryMs);
+      WarnOfTheRest(i);
+    }
+    const auto ended = static_cast<ExitCode>(*code);
+    const bool no_answer = ended == ExitCode::kTimeout || ended == ExitCode::kUnreachable;
+    if (!no_answer || attempts == kAttemptsMax || NowMs() >= saved_until_ms_) return ended;
+    signals_.Next(kGraceMs / kAttemptsMax);
+  }
 }
 
 // Also if something was lost: what the user wanted to keep was named, and is written.
@@ -272,10 +423,9 @@ Status Runner::Run() {
   if (ended.ok()) ended = RunCommand();
   const Status saved = ended.ok() ? Save() : OkStatus();
   if (!saved.ok()) {
-    std::string names;
-    for (const std::string& name : unsaved_) names += (names.empty() ? "" : ", ") + name;
     return Status(
-        saved.code(), "not staged out: " + names + " (" + std::string(saved.what()) + ")",
+        saved.code(),
+        "not staged out: " + Listed(unsaved_) + " (" + std::string(saved.what()) + ")",
         "the daemons still run, with all data: kvctl --cluster " + file_ + " stage out, then stop");
   }
   const Status stopped = Stop();
@@ -303,7 +453,7 @@ std::vector<Verb> RunVerbs() {
        "write this namespace into a directory when COMMAND has ended; may be repeated", true});
   options.push_back({"--deadline", "TIME",
                      "when the machine is taken away: a duration from now, or seconds since 1970 "
-                     "(default: SLURM_JOB_END_TIME)"});
+                     "(default: the end of the Slurm job)"});
   return {
       {"run",
        "run a program with a cluster of its own",
@@ -313,8 +463,8 @@ std::vector<Verb> RunVerbs() {
        "does "
        "not name are gone then, but for durable ones. When the walltime is about to end, as "
        "measured by how fast the directories of --stage-out take data, or at SIGTERM, it ends "
-       "COMMAND (SIGTERM, 5 s later SIGKILL) and saves what is to be saved. If that fails the "
-       "daemons go on.",
+       "COMMAND and its job steps (SIGTERM, 5 s later SIGKILL) and saves what is to be saved, in "
+       "the order of --stage-out: name first what matters most. If that fails the daemons go on.",
        {{"COMMAND", "the program and its arguments, behind --", 1, Parameter::kAnyNumber}},
        options,
        {{"kvctl run --local --stage-in ~/data:inputs --stage-out results:out -- ./analysis", ""},

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -36,10 +37,13 @@ constexpr std::uint64_t kStartHereMs = 30'000;
 constexpr std::uint64_t kStartThereMs = 120'000;
 constexpr std::uint64_t kWaitReadyMs = 60'000;
 constexpr std::chrono::milliseconds kPollEvery{20};
+// Each time the logs of all nodes are read, on a file system that others use, too.
+constexpr std::chrono::milliseconds kPollThereEvery{200};
 // One step of asking daemons that may not be there yet.
 constexpr std::uint64_t kAskTimeoutMs = 1'000;
 constexpr std::uint64_t kLocalMax = 64;
 constexpr std::uint32_t kCoresByDefaultMax = 4;  // As kvd's own default.
+constexpr std::size_t kLogLinesShown = 10;
 
 enum class Where : std::uint8_t { kHere, kStep, kHosts };
 
@@ -178,6 +182,8 @@ class Starter {
   Result<NvmFolders> MakeFoldersHere();
   Status MakeLauncher();
   Status WaitUntil(const std::function<bool()>& condition, const char* failure);
+  Status NotAllJoined(const char* failure);
+  void ShowEndOf(const std::string& log);
 
   Invocation& run_;
   Where where_ = Where::kHere;
@@ -376,21 +382,45 @@ Status Starter::Launch() {
   return cluster_file::ReplaceFile(plan_.log_folder + "/" + kLaunchRecordName, record.dump());
 }
 
+// On standard error, before the failure itself.
+void Starter::ShowEndOf(const std::string& log) {
+  const auto lines = LastLines(log, kLogLinesShown);
+  if (lines.empty()) return;
+  run_.out.Note("the end of " + log + ":");
+  for (const std::string& line : lines) run_.out.Note("  " + ForTerminal(line));
+}
+
 Status Starter::WaitUntil(const std::function<bool()>& condition, const char* failure) {
   for (;;) {
-    TP_RETURN_IF_ERROR(launcher_->Check());
-    if (condition()) return OkStatus();
-    if (deadline_.Passed()) {
-      const auto file = cluster_file::Read(file_);
-      const std::size_t joined = file.ok() ? file->nodes.size() : 0;
-      return Status(StatusCode::kDeadlineExceeded,
-                    failure + (" after " + FormatDurationMs(timeout_ms_)) + "; " +
-                        std::to_string(joined) + " of " + std::to_string(plan_.nodes) +
-                        " have joined",
-                    "their logs are in " + plan_.log_folder);
+    std::string log;
+    if (Status running = launcher_->Check(&log); !running.ok()) {
+      if (!log.empty()) ShowEndOf(log);
+      return running;
     }
-    std::this_thread::sleep_for(kPollEvery);
+    if (condition()) return OkStatus();
+    if (deadline_.Passed()) return NotAllJoined(failure);
+    std::this_thread::sleep_for(where_ == Where::kHere ? kPollEvery : kPollThereEvery);
   }
+}
+
+Status Starter::NotAllJoined(const char* failure) {
+  const auto file = cluster_file::Read(file_);
+  std::set<std::string> joined;
+  if (file.ok()) {
+    for (const auto& node : file->nodes) joined.insert(node.host);
+  }
+  std::string missing;
+  for (const Launcher::Place& place : launcher_->places()) {
+    if (joined.contains(place.host)) continue;
+    if (missing.empty()) ShowEndOf(place.log);
+    missing += (missing.empty() ? ", not " : ", ") + place.host;
+  }
+  const std::size_t count = file.ok() ? file->nodes.size() : 0;
+  return Status(StatusCode::kDeadlineExceeded,
+                failure + (" after " + FormatDurationMs(timeout_ms_)) + "; " +
+                    std::to_string(count) + " of " + std::to_string(plan_.nodes) + " have joined" +
+                    missing,
+                "their logs are in " + plan_.log_folder);
 }
 
 Status Starter::WaitUntilServing() {

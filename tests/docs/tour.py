@@ -3,7 +3,8 @@
 
   tour.py BUILD_FOLDER [--self-test]
 
-All blocks between "## Five-minute tour" and the next heading of that level count, in their order:
+All blocks between "## Five-minute tour" and the next heading of that level count, in their order. (Those of "## In a
+Slurm job" are tests/slurm's.)
 
   ```sh                   runs in one shell, in a copy of the checkout whose build/release is the
                           build under test; a command that fails fails the test
@@ -28,10 +29,10 @@ EXPECTED = re.compile(r"^(?P<command>.*?)\s+# -> (?P<output>.*)$")
 TIMEOUT_SECONDS = 500
 
 
-def tour_of(readme):
-    match = re.search(r"^## Five-minute tour$(.*?)(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
+def section_of(readme, title="Five-minute tour"):
+    match = re.search(rf"^## {title}$(.*?)(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
     if not match:
-        raise ValueError("README.md has no '## Five-minute tour'")
+        raise ValueError(f"README.md has no '## {title}'")
     return match.group(1)
 
 
@@ -131,7 +132,7 @@ def children_of(parent):
 
 def run_tour(build):
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        script = script_of(tour_of(file.read()))
+        script = script_of(section_of(file.read()))
     folder = tempfile.mkdtemp(prefix="tidepool-tour.")
     try:
         make_checkout(folder, os.path.abspath(build))
