@@ -79,6 +79,7 @@ LIBRARIES = [
     ("hwloc", r"hwloc(/.*|\.h)"),
     ("zlib", r"zlib\.h"),
     ("openblas", r"cblas\.h"),
+    ("pcg", r"pcg_random\.hpp"),
     ("rocksdb", r"rocksdb/.*"),
     ("lmdb", r"lmdb\.h"),
     ("prometheus", r"prometheus/.*"),

@@ -9,20 +9,24 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <thread>
+#include <string>
 #include <utility>
 
-#include "client/examples/kmers/count.h"
 #include "client/examples/kmers/options.h"
-#include "client/examples/kmers/reads.h"
 #include "client/examples/kmers/table.h"
-#include "client/examples/kmers/team.h"
+#include "client/examples/support/count.h"
 #include "client/examples/support/node_usage.h"
+#include "client/examples/support/reads.h"
+#include "client/examples/support/team.h"
 
 namespace kmers {
 namespace {
 
-using tidepool::Result;
+using support::Counted;
+using support::CountMap;
+using support::CountReads;
+using support::Pass;
+using support::Team;
 using tidepool::Status;
 using Time = std::chrono::steady_clock::time_point;
 
@@ -72,7 +76,8 @@ Status AddSums(tidepool::Client& client, Team* team, const Counted& counted, std
 }
 
 template <typename Word>
-Status RunTyped(const Options& options, tidepool::Client& client, const Place& place, Team* team) {
+Status RunTyped(const Options& options, tidepool::Client& client, Team* team) {
+  const std::string table_name = team->NameOf("table");
   Times times;
   std::uint64_t before = 0;
   if (team->rank() == 0) {
@@ -82,33 +87,33 @@ Status RunTyped(const Options& options, tidepool::Client& client, const Place& p
   }
   if (options.admit || team->size() > 1) {
     for (const std::string& path : options.reads) {
-      if (Status status = CheckRereadable(path); !status.ok()) return status;
+      if (Status status = support::CheckRereadable(path); !status.ok()) return status;
     }
   }
   if (team->rank() == 0) {
     tidepool::NamespaceOptions table;
     if (options.admit) table.prefilter = "admit";
-    const auto made = client.Create<CountMap<Word>>(TableName(place.run), table);
+    const auto made = client.Create<CountMap<Word>>(table_name, table);
     if (made.code() == tidepool::StatusCode::kAlreadyExists) {
       return Status(made.code(),
                     "a run of this name has left its table, and counts would add to it",
-                    "choose another --run, or drop namespace " + TableName(place.run));
+                    "choose another --run, or drop namespace " + table_name);
     }
     if (!made.ok()) return made.status();
   }
   if (Status status = team->Meet("begun"); !status.ok()) return status;
-  auto map = client.Open<CountMap<Word>>(TableName(place.run));
+  auto map = client.Open<CountMap<Word>>(table_name);
   if (!map.ok()) return map.status();
   times.begin = Now();
   std::uint64_t sightings = 0;
   if (options.admit) {
-    const auto sighted = CountReads<Word>(options, Pass::kSight, *map, team);
+    const auto sighted = CountReads<Word>(options.reads, options.letters, Pass::kSight, *map, team);
     if (!sighted.ok()) return sighted.status();
     sightings = sighted->adds;
     if (Status status = team->Meet("sighted"); !status.ok()) return status;
   }
-  auto counted =
-      CountReads<Word>(options, options.admit ? Pass::kCountStored : Pass::kCountAll, *map, team);
+  auto counted = CountReads<Word>(options.reads, options.letters,
+                                  options.admit ? Pass::kCountStored : Pass::kCountAll, *map, team);
   if (!counted.ok()) return counted.status();
   counted->adds += sightings;
   if (Status status = team->Meet("counted"); !status.ok()) return status;
@@ -127,45 +132,19 @@ Status RunTyped(const Options& options, tidepool::Client& client, const Place& p
   if (team->rank() == 0) {
     if (Status status = PrintReport(options, team, times, held); !status.ok()) return status;
   }
-  return team->Leave();
-}
-
-Status Run(const Options& options, tidepool::Client& client, const Place& place) {
-  auto team = Team::Join(client, place, std::chrono::seconds(options.silence_seconds));
-  if (!team.ok()) return team.status();
-  Status status = options.letters <= kLettersInOneWord
-                      ? RunTyped<Word8>(options, client, place, &*team)
-                      : RunTyped<Word16>(options, client, place, &*team);
-  if (!status.ok()) team->Fail(status);
-  return status;
-}
-
-int Main(int argc, char** argv) {
-  Options options;
-  if (const int code = ParseOptions(argc, argv, &options); code >= 0) return code;
-  const auto place = FindPlace(options.run);
-  if (!place.ok()) return tidepool::Report(place.status());
-  const auto connect = [&] {
-    return tidepool::Client::Connect({.cluster_file = options.cluster, .client_name = "kmers"});
-  };
-  if (!place->launched && options.processes > 1) {
-    const int code = Launch(options.processes, place->run, argv);
-    if (auto client = connect(); client.ok()) DropRun(*client, place->run);
-    return code;
-  }
-  auto client = connect();
-  if (!client.ok()) return tidepool::Report(client.status());
-  const Status status = Run(options, *client, *place);
-  // Of processes that this program started their launcher drops the run.
-  if (place->rank == 0 && !place->by_us) {
-    // After a failure the others, which look once a second, are still to read of it.
-    if (!status.ok() && place->size > 1) std::this_thread::sleep_for(std::chrono::seconds(3));
-    DropRun(*client, place->run);
-  }
-  return status.ok() ? 0 : tidepool::Report(status);
+  return {};
 }
 
 }  // namespace
 }  // namespace kmers
 
-int main(int argc, char** argv) { return kmers::Main(argc, argv); }
+int main(int argc, char** argv) {
+  kmers::Options options;
+  if (const int code = kmers::ParseOptions(argc, argv, &options); code >= 0) return code;
+  return support::RunProgram("kmers", options.program, argv,
+                             [&](tidepool::Client& client, support::Team* team) {
+                               return options.letters <= support::kLettersInOneWord
+                                          ? kmers::RunTyped<support::Word8>(options, client, team)
+                                          : kmers::RunTyped<support::Word16>(options, client, team);
+                             });
+}

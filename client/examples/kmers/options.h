@@ -1,21 +1,19 @@
 // The command line of kmers.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "client/examples/support/program.h"
 
 namespace kmers {
 
 struct Options {
-  std::string cluster;  // Empty: found as every client finds it.
-  int letters = 0;      // Of a k-mer.
-  int processes = 1;
+  support::ProgramOptions program;
+  int letters = 0;        // Of a k-mer.
   std::string table;      // Empty: none is written.
   std::string histogram;  // Empty: none is written.
   bool admit = false;     // Only k-mers that come twice or more, in less memory.
-  std::string run;        // Names the run's namespaces; empty: made up, or from srun or mpirun.
-  int silence_seconds = 60;
   std::vector<std::string> reads;
 };
 

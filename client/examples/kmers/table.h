@@ -6,11 +6,16 @@
 
 #include <cstdint>
 
-#include "client/examples/kmers/count.h"
 #include "client/examples/kmers/options.h"
-#include "client/examples/kmers/team.h"
+#include "client/examples/support/count.h"
+#include "client/examples/support/team.h"
 
 namespace kmers {
+
+using support::CountMap;
+using support::Team;
+using support::Word16;
+using support::Word8;
 
 // Writes the files that the options name; all processes call it, when counting is over. Each writes
 // `FILE.part-RANK` beside them, which must therefore be where all processes see them.

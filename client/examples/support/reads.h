@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace kmers {
+namespace support {
 
 // What is found in a file, in its order.
 class SequenceSink {
@@ -27,4 +27,4 @@ tidepool::Status ReadSequences(const std::string& path, SequenceSink* sink);
 // pipe, which gives its bytes once).
 tidepool::Status CheckRereadable(const std::string& path);
 
-}  // namespace kmers
+}  // namespace support

@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
-namespace kmers {
+namespace support {
 
 struct Place {
+  std::string program;  // Its name, with which the names of the run's namespaces begin.
   int rank = 0;
   int size = 1;
   std::string run;        // The same for all processes of the run, and no other's.
@@ -23,18 +24,17 @@ struct Place {
 
 // From the environment: of Launch(), srun, Open MPI. `run`: the option, may be empty.
 // Errors: kInvalidArgument (several tasks, and nothing names their run).
-tidepool::Result<Place> FindPlace(const std::string& run);
+tidepool::Result<Place> FindPlace(const std::string& program, const std::string& run);
 
 // Starts `size` processes of this program with the same arguments and waits for them. When one
 // fails or is killed the others are ended too. Returns: 0, or the exit code of the first that
 // failed; 1 for one that was killed, which is printed.
-int Launch(int size, const std::string& run, char** argv);
+int Launch(int size, const Place& place, char** argv);
 
-// The names of a run's namespaces.
-std::string TableName(const std::string& run);
-std::string TeamName(const std::string& run);
-// Drops what a run has left.
-void DropRun(tidepool::Client& client, const std::string& run);
+// Of a namespace of the run: PROGRAM/RUN/WHAT.
+std::string NameOf(const Place& place, std::string_view what);
+// Drops all namespaces that a run has left.
+void DropRun(tidepool::Client& client, const Place& place);
 
 // One process among the others. Not thread-safe.
 class Team {
@@ -45,6 +45,8 @@ class Team {
 
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }
+  // The name of a namespace of this run.
+  std::string NameOf(std::string_view what) const { return support::NameOf(place_, what); }
 
   // Tells the others that this process lives; to be called often, sends once a second.
   // Errors: kAborted: another one has failed, and said so.
@@ -59,6 +61,8 @@ class Team {
   // The sum over all processes; each calls it once for a `name`, and then meets the others.
   tidepool::Status Add(std::string_view name, std::uint64_t number);
   tidepool::Result<std::uint64_t> Sum(std::string_view name);
+  // Both, and the meeting between them: the sum, at every process.
+  tidepool::Result<std::uint64_t> SumOfAll(std::string_view name, std::uint64_t number);
   // Tells the others that this process gives up.
   void Fail(const tidepool::Status& why);
 
@@ -78,6 +82,7 @@ class Team {
         silence_(silence) {}
   tidepool::Status WaitFor(std::string_view point);
   tidepool::Status CheckOthers(std::string_view point);
+  tidepool::Status Arrive(std::string_view point, std::int64_t* before);
 
   Map words_;
   tidepool::BytesMap counters_;  // Of the same namespace.
@@ -88,4 +93,4 @@ class Team {
   std::map<int, Heard> heard_;
 };
 
-}  // namespace kmers
+}  // namespace support

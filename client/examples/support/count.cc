@@ -1,9 +1,9 @@
-#include "client/examples/kmers/count.h"
+#include "client/examples/support/count.h"
 
-#include "client/examples/kmers/combiner.h"
-#include "client/examples/kmers/reads.h"
+#include "client/examples/support/combiner.h"
+#include "client/examples/support/reads.h"
 
-namespace kmers {
+namespace support {
 namespace {
 
 using tidepool::Result;
@@ -85,10 +85,10 @@ class Counter final : public SequenceSink {
 }  // namespace
 
 template <typename Word>
-Result<Counted> CountReads(const Options& options, Pass pass, const CountMap<Word>& map,
-                           Team* team) {
-  Counter<Word> counter(options.letters, pass, map, team);
-  for (const std::string& path : options.reads) {
+Result<Counted> CountReads(const std::vector<std::string>& reads, int letters, Pass pass,
+                           const CountMap<Word>& map, Team* team) {
+  Counter<Word> counter(letters, pass, map, team);
+  for (const std::string& path : reads) {
     Status status = ReadSequences(path, &counter);
     if (!counter.status().ok()) return counter.status();
     if (!status.ok()) return status;
@@ -96,7 +96,9 @@ Result<Counted> CountReads(const Options& options, Pass pass, const CountMap<Wor
   return counter.Finish();
 }
 
-template Result<Counted> CountReads<Word8>(const Options&, Pass, const CountMap<Word8>&, Team*);
-template Result<Counted> CountReads<Word16>(const Options&, Pass, const CountMap<Word16>&, Team*);
+template Result<Counted> CountReads<Word8>(const std::vector<std::string>&, int, Pass,
+                                           const CountMap<Word8>&, Team*);
+template Result<Counted> CountReads<Word16>(const std::vector<std::string>&, int, Pass,
+                                            const CountMap<Word16>&, Team*);
 
-}  // namespace kmers
+}  // namespace support

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kmers {
+namespace support {
 
 // A table without chains: a key that meets another in its place drives it out. Not thread-safe.
 template <typename Word>
@@ -51,4 +51,4 @@ class Combiner {
   std::vector<Place> places_;
 };
 
-}  // namespace kmers
+}  // namespace support

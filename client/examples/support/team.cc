@@ -1,4 +1,4 @@
-#include "client/examples/kmers/team.h"
+#include "client/examples/support/team.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,10 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <thread>
 #include <utility>
 
-namespace kmers {
+namespace support {
 namespace {
 
 using std::chrono::milliseconds;
@@ -22,10 +21,9 @@ using tidepool::Status;
 using tidepool::StatusCode;
 
 constexpr milliseconds kBeat{1'000};
-constexpr milliseconds kPoll{20};
-constexpr char kRankVariable[] = "KMERS_RANK";
-constexpr char kSizeVariable[] = "KMERS_PROCESSES";
-constexpr char kRunVariable[] = "KMERS_RUN";
+constexpr char kRankVariable[] = "TEAM_RANK";
+constexpr char kSizeVariable[] = "TEAM_PROCESSES";
+constexpr char kRunVariable[] = "TEAM_RUN";
 
 std::optional<int> NumberOf(const char* variable) {
   const char* text = std::getenv(variable);
@@ -54,35 +52,47 @@ std::string MadeUpRun() {
   return std::to_string(getpid()) + "-" + std::to_string(now);
 }
 
-[[noreturn]] void RunAs(int rank, int size, const std::string& run, char** argv) {
+void SayCannotStart(int rank, const Place& place) {
+  std::fprintf(stderr, "%s: cannot start process %d: %s\n", place.program.c_str(), rank,
+               std::strerror(errno));
+}
+
+[[noreturn]] void RunAs(int rank, int size, const Place& place, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setenv(kRankVariable, std::to_string(rank).c_str(), 1);
   setenv(kSizeVariable, std::to_string(size).c_str(), 1);
-  setenv(kRunVariable, run.c_str(), 1);
+  setenv(kRunVariable, place.run.c_str(), 1);
   execv("/proc/self/exe", argv);
-  std::fprintf(stderr, "kmers: cannot start process %d: %s\n", rank, std::strerror(errno));
+  SayCannotStart(rank, place);
   _exit(127);
 }
 
 }  // namespace
 
-std::string TableName(const std::string& run) { return "kmers/" + run + "/table"; }
-std::string TeamName(const std::string& run) { return "kmers/" + run + "/team"; }
-
-void DropRun(tidepool::Client& client, const std::string& run) {
-  // What is not there any more need not go.
-  (void)client.Drop(TableName(run));
-  (void)client.Drop(TeamName(run));
+std::string NameOf(const Place& place, std::string_view what) {
+  return place.program + "/" + place.run + "/" + std::string(what);
 }
 
-tidepool::Result<Place> FindPlace(const std::string& run) {
+void DropRun(tidepool::Client& client, const Place& place) {
+  const auto spaces = client.List();
+  if (!spaces.ok()) return;  // Then they cannot be dropped either.
+  const std::string prefix = NameOf(place, "");
+  for (const tidepool::NamespaceInfo& space : *spaces) {
+    // What is not there any more need not go.
+    if (space.name.starts_with(prefix)) (void)client.Drop(space.name);
+  }
+}
+
+tidepool::Result<Place> FindPlace(const std::string& program, const std::string& run) {
   Place place;
+  place.program = program;
   const auto take = [&](const char* rank, const char* size, std::string name) {
     const auto r = NumberOf(rank);
     const auto n = NumberOf(size);
     if (!r.has_value() || !n.has_value() || *n < 1 || *r >= *n) return false;
-    place = {*r, *n, Named(run.empty() ? std::move(name) : run), true,
-             std::string_view(rank) == kRankVariable};
+    place = {program, *r,
+             *n,      Named(run.empty() ? std::move(name) : run),
+             true,    std::string_view(rank) == kRankVariable};
     return true;
   };
   const std::string step = TextOf("SLURM_STEP_ID");
@@ -102,13 +112,13 @@ tidepool::Result<Place> FindPlace(const std::string& run) {
   return place;
 }
 
-int Launch(int size, const std::string& run, char** argv) {
+int Launch(int size, const Place& place, char** argv) {
   std::vector<pid_t> processes;
   for (int rank = 0; rank < size; ++rank) {
     const pid_t pid = fork();
-    if (pid == 0) RunAs(rank, size, run, argv);
+    if (pid == 0) RunAs(rank, size, place, argv);
     if (pid < 0) {
-      std::fprintf(stderr, "kmers: cannot start process %d: %s\n", rank, std::strerror(errno));
+      SayCannotStart(rank, place);
       for (const pid_t started : processes) kill(started, SIGTERM);
       return 1;
     }
@@ -123,8 +133,9 @@ int Launch(int size, const std::string& run, char** argv) {
     *found = -1;
     if (result != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) continue;
     if (WIFSIGNALED(status)) {
-      std::fprintf(stderr, "kmers: process %d of %d was killed by signal %d; nothing was written\n",
-                   static_cast<int>(found - processes.begin()), size, WTERMSIG(status));
+      std::fprintf(stderr, "%s: process %d of %d was killed by signal %d; nothing was written\n",
+                   place.program.c_str(), static_cast<int>(found - processes.begin()), size,
+                   WTERMSIG(status));
     }
     result = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     for (const pid_t other : processes) {
@@ -136,9 +147,10 @@ int Launch(int size, const std::string& run, char** argv) {
 
 tidepool::Result<Team> Team::Join(tidepool::Client& client, const Place& place,
                                   std::chrono::seconds silence) {
-  auto words = client.OpenOrCreate<Map>(TeamName(place.run), {.partitions = 1});
+  const std::string name = support::NameOf(place, "team");
+  auto words = client.OpenOrCreate<Map>(name, {.partitions = 1});
   if (!words.ok()) return words.status();
-  auto counters = client.Open<tidepool::BytesMap>(TeamName(place.run));
+  auto counters = client.Open<tidepool::BytesMap>(name);
   if (!counters.ok()) return counters.status();
   return Team(*std::move(words), *std::move(counters), place, silence);
 }
@@ -176,38 +188,45 @@ Status Team::CheckOthers(std::string_view point) {
   return {};
 }
 
-Status Team::Meet(std::string_view point) {
-  if (size() == 1) return {};
+// The last one that comes to a point puts its word, for which the others wait at its owner.
+Status Team::Arrive(std::string_view point, std::int64_t* before) {
   const auto come = counters_.FetchAdd("at-" + std::string(point), 1);
   if (!come.ok()) return come.status();
-  if (*come >= size()) {
+  *before = *come;
+  if (*come + 1 != size()) return {};
+  return words_.Put("met-" + std::string(point), "").status();
+}
+
+Status Team::Meet(std::string_view point) {
+  if (size() == 1) return {};
+  std::int64_t before = 0;
+  if (Status status = Arrive(point, &before); !status.ok()) return status;
+  if (before >= size()) {
     return Status(StatusCode::kAlreadyExists,
                   "more than " + std::to_string(size()) + " processes came to '" +
                       std::string(point) + "': a run of this name has left its tables",
                   "choose another --run, or drop the namespaces whose names begin with " +
-                      TeamName(place_.run));
+                      support::NameOf(place_, ""));
   }
-  return WaitFor(point);
+  return before + 1 == size() ? Status() : WaitFor(point);
 }
 
 Status Team::Leave() {
   if (size() == 1) return {};
-  const auto come = counters_.FetchAdd("at-leave", 1);
-  if (!come.ok()) return come.status();
+  std::int64_t before = 0;
+  if (Status status = Arrive("leave", &before); !status.ok()) return status;
   return rank() == 0 ? WaitFor("leave") : Status();
 }
 
 // Until all have come.
 Status Team::WaitFor(std::string_view point) {
+  const std::string word = "met-" + std::string(point);
   for (heard_.clear();;) {
-    const auto there = counters_.FetchAdd("at-" + std::string(point), 0);
-    if (!there.ok()) return there.status();
-    if (*there >= size()) return {};
-    if (steady_clock::now() >= beaten_ + kBeat) {
-      if (Status status = Beat(); !status.ok()) return status;
-      if (Status status = CheckOthers(point); !status.ok()) return status;
-    }
-    std::this_thread::sleep_for(kPoll);
+    const auto met = words_.WaitForKey(word, {.timeout = kBeat});
+    if (met.ok()) return {};
+    if (met.code() != StatusCode::kDeadlineExceeded) return met.status();
+    if (Status status = Beat(); !status.ok()) return status;
+    if (Status status = CheckOthers(point); !status.ok()) return status;
   }
 }
 
@@ -221,9 +240,16 @@ tidepool::Result<std::uint64_t> Team::Sum(std::string_view name) {
   return static_cast<std::uint64_t>(*sum);
 }
 
+tidepool::Result<std::uint64_t> Team::SumOfAll(std::string_view name, std::uint64_t number) {
+  if (size() == 1) return number;
+  if (Status status = Add(name, number); !status.ok()) return status;
+  if (Status status = Meet("sum-" + std::string(name)); !status.ok()) return status;
+  return Sum(name);
+}
+
 void Team::Fail(const Status& why) {
   if (size() == 1 || why.code() == StatusCode::kAborted) return;
   (void)words_.Put("failed", "process " + std::to_string(rank()) + " failed: " + why.ToString());
 }
 
-}  // namespace kmers
+}  // namespace support

@@ -1,4 +1,4 @@
-#include "client/examples/kmers/reads.h"
+#include "client/examples/support/reads.h"
 
 #include <sys/stat.h>
 #include <zlib.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace kmers {
+namespace support {
 namespace {
 
 using tidepool::Status;
@@ -191,4 +191,4 @@ Status CheckRereadable(const std::string& path) {
       "write it into a file first");
 }
 
-}  // namespace kmers
+}  // namespace support

@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-namespace kmers {
+namespace support {
 
 // k is odd, so that no k-mer is its own reverse complement, and two bits for each letter must fit.
 inline constexpr int kLettersMax = 63;
@@ -44,11 +44,35 @@ inline Word16 ToWord(Key16 key) { return Word16{key.high} << 64 | key.low; }
 template <typename Word>
 using KeyOf = decltype(ToKey(Word{}));
 
+// The reverse complement of a word of so many letters.
+inline Word8 ReverseComplement(Word8 word, int letters) {
+  word = ~word;
+  word = (word >> 2 & 0x3333333333333333) | (word & 0x3333333333333333) << 2;
+  word = (word >> 4 & 0x0f0f0f0f0f0f0f0f) | (word & 0x0f0f0f0f0f0f0f0f) << 4;
+  return __builtin_bswap64(word) >> (64 - 2 * letters);
+}
+inline Word16 ReverseComplement(Word16 word, int letters) {
+  const Word16 low = ReverseComplement(static_cast<Word8>(word), 32);
+  const Word16 high = ReverseComplement(static_cast<Word8>(word >> 64), 32);
+  return (low << 64 | high) >> (128 - 2 * letters);
+}
+
 template <typename Word>
 void AppendText(Word word, int letters, std::string* out) {
   for (int i = letters - 1; i >= 0; --i) {
     out->push_back("ACGT"[static_cast<unsigned>(word >> (2 * i)) & 3]);
   }
+}
+
+// The same of a text of A, C, G and T.
+inline std::string ReverseComplement(const std::string& text) {
+  std::string reverse(text.rbegin(), text.rend());
+  for (char& c : reverse) c = "TGCA"[kCodes[static_cast<unsigned char>(c)]];
+  return reverse;
+}
+inline std::string SmallerDirection(std::string text) {
+  std::string reverse = ReverseComplement(text);
+  return reverse < text ? reverse : text;
 }
 
 // Slides over a sequence. Not thread-safe.
@@ -85,4 +109,4 @@ class KmerWindow {
   int filled_ = 0;
 };
 
-}  // namespace kmers
+}  // namespace support

@@ -1,0 +1,49 @@
+// Files that several processes write together: each writes a part, the first one joins them.
+#pragma once
+
+#include <tidepool/tidepool.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "client/examples/support/team.h"
+
+namespace support {
+
+// A file that gets its name when it is complete. Not thread-safe.
+class OutFile {
+ public:
+  explicit OutFile(std::string path);
+  ~OutFile();
+  OutFile(const OutFile&) = delete;
+  OutFile& operator=(const OutFile&) = delete;
+
+  // Errors: kPermissionDenied, kNotFound (no such folder), kResourceExhausted.
+  tidepool::Status Open();
+  // What cannot be written shows in Finish().
+  void Write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), file_); }
+  tidepool::Status Finish();
+
+ private:
+  const std::string path_;
+  const std::string unfinished_;
+  std::FILE* file_ = nullptr;
+};
+
+// What process `rank` writes of the file `path`: a file beside it, or, of a single process, itself.
+std::string PartOf(const std::string& path, const Team& team);
+std::string PartOf(const std::string& path, int rank);
+void RemoveParts(const std::string& path, int parts);
+tidepool::Status LostPart(const std::string& path);
+
+// Joins parts whose lines are sorted, as `LC_ALL=C sort` does, into one such file.
+tidepool::Status JoinSortedParts(const std::string& path, int parts);
+
+// One sorted file of the lines of all processes; each calls it with its own, which need not be
+// sorted and have no line ends. Point is the name of a meeting of the team that no other has.
+// Errors: as OutFile::Open, kNotFound (a part is not where this process can see it), as Team::Meet.
+tidepool::Status WriteSorted(const std::string& path, std::vector<std::string> lines,
+                             const std::string& point, Team* team);
+
+}  // namespace support
