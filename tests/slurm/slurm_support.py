@@ -20,7 +20,7 @@ PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "munged", "ip", "nsenter", 
 SKIPPED = 77
 USER = "nobody"
 # Ends what hangs; no test depends on its length.
-PATIENCE_SECONDS = 150
+PATIENCE_SECONDS = 240
 NODE_MIB = 8000
 
 SLURM_CONF = """
