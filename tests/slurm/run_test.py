@@ -64,7 +64,7 @@ kvctl get balance next >next
         text = self.done(f"""{RUN} -- sh -c 'exit 42'; echo code=$?
 {RUN} -- srun sh -c 'exit 9'; echo code=$?
 {RUN} -- sh -c 'kill -KILL $$'; echo code=$?
-{RUN} -- no-such-program; echo code=$?
+{RUN} -- /nowhere/program; echo code=$?
 {RUN} --stage-in /nowhere:inputs -- true; echo code=$?
 {RUN} --stage-out results:out -- false; echo code=$?
 """, *FOUR)
@@ -94,7 +94,7 @@ kvctl get results a; rm out; kvctl stage out results out; kvctl stop
 
     def test_before_the_deadline_the_program_is_ended_and_its_results_saved(self):
         self.program(STUBBORN)
-        job = self.submit(f"{RUN} --deadline 35s --stage-out results:out -- srun ./program; echo code=$?", *FOUR)
+        job = self.submit(f"{RUN} --deadline 45s --stage-out results:out -- srun ./program; echo code=$?", *FOUR)
         _, text = self.ends_early(job)
         self.assertIn("the walltime ends in", text)
         self.assertIn("code=0", text)  # Each rank has ended with 0 when it was told to.
@@ -145,7 +145,7 @@ echo RUNS; exec sleep 600
         """The Node with that daemon."""
         with open(self.path("status.json"), encoding="utf-8") as file:
             nodes = json.load(file)["result"]["nodes"]
-        return self.slurm.machines.nodes[next(node["host"] for node in nodes if node["id"] == node_id)]
+        return self.slurm.machines.nodes[next(node["host"] for node in nodes if node["node_id"] == node_id)]
 
     def test_what_could_not_be_saved_is_said(self):
         self.two_namespaces()
@@ -162,7 +162,7 @@ echo RUNS; exec sleep 600
         self.two_namespaces()
         # A node that does nothing for long, and is not given up.
         job = self.submit(f"""export TIDEPOOL_LEASE_MS=120000
-{RUN} --deadline 29s --stage-out urgent:out --stage-out large:out2 -- ./program; echo code=$?""", "-N2")
+{RUN} --deadline 40s --stage-out urgent:out --stage-out large:out2 -- ./program; echo code=$?""", "-N2")
         job.says("RUNS")
         node = self.daemon_of(1)
         node.run("pkill", "-STOP", "-x", "kvd")

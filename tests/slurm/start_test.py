@@ -3,10 +3,10 @@
 
 import json
 import os
+import subprocess
 
 import slurm_support
-from slurm_support import run
-from virtual_nodes import wait_until
+from virtual_nodes import processes, wait_until
 
 START = "kvctl start --memory 128MiB"
 # The job stays, so that what is left behind is not tidied up by Slurm.
@@ -71,7 +71,7 @@ kvctl stop; echo end=$?
         self.assertNotIn("started", text)
         try:
             wait_until(lambda: not any(node.processes(name) for node in self.slurm.machines.nodes.values()
-                                       for name in ("kvd", "srun")), "", 20)
+                                       for name in ("kvd", "srun")), "", 60)
         except AssertionError:
             self.fail(f"left: {self.left_behind()}")
         self.go(job)
@@ -137,14 +137,15 @@ echo it is $(kvctl get default who); kvctl stop --discard; echo code=$?"""
         job = self.submit(f"""{START} || exit 1
 kvctl put default here yes; echo READY
 until kvctl status --json > status.json; grep -q '"state":"down"' status.json; do sleep 0.2; done
-echo seen after $((SECONDS - $(cat crashed-at)))
+echo SEEN
 sleep 600""", "-N4", "--ntasks-per-node=1", "--no-kill")
         job.says("READY")
         # The batch script runs on the first one.
         node = self.slurm.machines.nodes["n4"]
         node.crash()
         self.addCleanup(self.bring_back, "n4")
-        job.says("seen after", 15)  # Slurm itself needs SlurmdTimeout, 10 s here, and in real life 300 s.
+        # The lease is 2 s. Slurm itself needs SlurmdTimeout: 10 s here, 300 s by default.
+        job.says("SEEN")
         nodes = json.loads(self.read("status.json"))["result"]["nodes"]
         self.assertEqual({node["host"]: node["state"] for node in nodes},
                          {"n1": "up", "n2": "up", "n3": "up", "n4": "down"})
@@ -178,7 +179,7 @@ exec $within setpriv --no-new-privs bash -c "$*"
         self.addCleanup(lambda: self.kvctl("stop", "--discard", check=False))
 
     def kvctl(self, *arguments, check=True):
-        done = slurm_support.subprocess.run(
+        done = subprocess.run(
             ["kvctl", *arguments, "--cluster", self.file], capture_output=True, text=True, check=False,
             cwd=self.folder, env=self.environment, timeout=slurm_support.PATIENCE_SECONDS)
         if check:
@@ -200,16 +201,16 @@ exec $within setpriv --no-new-privs bash -c "$*"
 
     def test_a_host_that_cannot_start_is_named_and_the_others_end(self):
         taken = self.slurm.machines.path("local", "nvm")
-        self.slurm.machines.nodes["n2"].run("touch", taken)
-        self.addCleanup(self.slurm.machines.nodes["n2"].run, "rm", taken)
+        for name in ("n1", "n2", "n3"):
+            node = self.slurm.machines.nodes[name]
+            node.run("touch" if name == "n2" else "mkdir", taken)
+            self.addCleanup(node.run, "rm", "-r", "-f", taken)
         for hosts, says in ("n1,n2,n3", "n2"), ("n1,nowhere", "nowhere"):
             done = self.kvctl("start", "--hosts", hosts, "--memory", "128MiB", "--nvm-dir", taken, "--nvm-size",
                               "64MiB", check=False)
             self.assertEqual(done.returncode, 1 if says == "n2" else 5, done)
             self.assertIn(says, done.stderr)
             self.assertEqual([name for name, node in self.slurm.machines.nodes.items() if node.processes("kvd")], [])
-        for name in ("n1", "n3"):
-            self.slurm.machines.nodes[name].run("rm", "-r", "-f", taken)
 
     def test_this_machine_may_be_among_them(self):
         self.assertIn("started 2 daemons",
@@ -217,7 +218,7 @@ exec $within setpriv --no-new-privs bash -c "$*"
         self.kvctl("ping")
         self.kvctl("stop")
         self.assert_nothing_left()
-        self.assertEqual(slurm_support.subprocess.run(["pgrep", "-x", "kvd"], check=False).returncode, 1)
+        self.assertEqual(processes("kvd"), 0)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,12 @@ def wait_until(condition, what, seconds=60):
     return result
 
 
+def processes(name, within=()):
+    """How many of that name run. (Of one that has ended, and that nobody waits for, no words are left.)"""
+    text = subprocess.run([*within, "pgrep", "-a", "-x", name], capture_output=True, text=True, check=False).stdout
+    return sum(1 for line in text.splitlines() if len(line.split()) > 1)
+
+
 class Node:
     def __init__(self, number, place):
         self.name = f"n{number}"
@@ -86,10 +92,7 @@ class Node:
         return run(*self.within(), *command, **more)
 
     def processes(self, name):
-        """How many of that name run there. (Of one that has ended and that nobody waits for no words are left.)"""
-        text = subprocess.run([*self.within(), "pgrep", "-a", "-x", name], capture_output=True, text=True,
-                              check=False).stdout
-        return sum(1 for line in text.splitlines() if len(line.split()) > 1)
+        return processes(name, self.within())
 
     def crash(self):
         """As when the power fails: all processes are gone at once, and so is the network."""
@@ -117,8 +120,12 @@ class Machines:
         run("mount", "--bind", hosts, "/etc/hosts")
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "bridge", "type", "bridge")
-        run("ip", "addr", "add", f"{NETWORK}.250/24", "dev", "bridge")
         run("ip", "link", "set", "bridge", "up")
+        # As the nodes' own: UCX takes no bridge for a network device.
+        run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", f"to-{LOGIN}")
+        run("ip", "link", "set", f"to-{LOGIN}", "master", "bridge", "up")
+        run("ip", "addr", "add", f"{NETWORK}.250/24", "dev", "eth0")
+        run("ip", "link", "set", "eth0", "up")
         self.nodes = {f"n{i}": Node(i, self.place) for i in range(1, count + 1)}
 
     def path(self, *parts):
