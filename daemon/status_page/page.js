@@ -168,11 +168,11 @@ function showCards(status, all, operations) {
   const waiting = sum(nodes, (node) => sum(node.cores, (core) =>
       core.held_groups + core.pending_operations + core.suspended_operations + core.held_answers));
   document.getElementById('cards').replaceChildren(
-      card('Operations per second', count(operations), note(count(all.reads) + ' reads, ' + count(all.changes) + ' changes')),
-      card('Latency, median', time(quantile(all.frames, 0.5)), note('p99 ' + time(quantile(all.frames, 0.99)))),
-      card('Reads served from memory', percent(hitShare(all)), note(count(all.deviceReads) + ' per second from devices')),
+      card('Operations per second', count(operations), note(count(all.reads) + ' reads'), note(count(all.changes) + ' changes')),
+      card('Latency, median', time(quantile(all.frames, 0.5)), note('p99 ' + time(quantile(all.frames, 0.99))), note('of frames, in the daemons')),
+      card('Reads from memory', percent(hitShare(all)), note(count(all.deviceReads) + '/s from devices'), note('without direct reads')),
       card('Records', count(sum(status.namespaces, (space) => space.records)),
-           note(status.namespaces.length + ' namespaces · ' + count(waiting) + ' waiting')),
+           note(status.namespaces.length + ' namespaces'), note(count(waiting) + ' operations wait')),
       card('Memory', bytes(used), bar([['dram', used / limit]]), note('of ' + bytes(limit))),
       deviceBytes > 0
           ? card('NVM', bytes(deviceUsed), bar([['nvm', deviceUsed / deviceBytes]]), note('of ' + bytes(deviceBytes)))
@@ -226,8 +226,8 @@ function showChart(id, lines, label, logarithmic) {
 const NODE_STATES = {NODE_STATE_UP: ['up', 'good'], NODE_STATE_DOWN: ['down', 'bad'], NODE_STATE_LEFT: ['left', 'warn']};
 
 function showNodes(status, rates) {
-  const head = [['Node', 'number'], ['State'], ['Host'], ['Up for', 'number'], ['Operations/s', 'number'], ['Sessions', 'number'],
-                ['Waiting', 'number'], ['Memory', 'wide'], ['NVM', 'wide'], ['Durable', 'number']];
+  const head = [['Node'], ['State'], ['Host'], ['Up for', 'number'], ['Operations/s', 'number'], ['Sessions', 'number'],
+                ['Waiting', 'number'], ['Memory', 'wide'], ['NVM', 'wide'], ['Durable as of', 'number']];
   const rows = status.nodes.map((entry) => {
     const node = entry.node, own = entry.status;
     let [state, mood] = NODE_STATES[node.state] || ['unknown', 'warn'];
@@ -255,7 +255,7 @@ function showNodes(status, rates) {
 
 function showNamespaces(status, rates) {
   const head = [['Namespace', 'name'], ['Kind'], ['Durability'], ['Records', 'number'], ['Reads/s', 'number'], ['Changes/s', 'number'],
-                ['Hits', 'number'], ['p50', 'number'], ['p99', 'number'], ['Where it is', 'wide'], ['State']];
+                ['Hits', 'number'], ['p50', 'number'], ['p99', 'number'], ['In memory, in NVM', 'wide'], ['State']];
   const rows = status.namespaces.map((space) => {
     const rate = rates.get(space.namespace_id) || NO_SPACE;
     const where = resident(status, space.namespace_id);
