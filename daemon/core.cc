@@ -88,7 +88,8 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   life_ = std::make_unique<LifeSign>(store_->life_words());
   memory_ = std::make_unique<ArenaSource>(*pool);
   heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
-  dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_);
+  dispatcher_ =
+      std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_, options_.slow_ns);
   dispatcher_->set_functions(options_.functions);
   dispatcher_->set_aggregator(options_.aggregator);
   dispatcher_->set_exporter(options_.exporter);

@@ -78,6 +78,7 @@ LIBRARIES = [
     ("toml++", r"toml\+\+/.*|toml\.hpp"),
     ("hwloc", r"hwloc(/.*|\.h)"),
     ("zlib", r"zlib\.h"),
+    ("boost", r"boost/.*"),
     ("openblas", r"cblas\.h"),
     ("pcg", r"pcg_random\.hpp"),
     ("rocksdb", r"rocksdb/.*"),
