@@ -6,6 +6,7 @@
 #include "cli/commands/bloom.h"
 #include "cli/commands/cluster.h"
 #include "cli/commands/data.h"
+#include "cli/commands/doctor.h"
 #include "cli/commands/help.h"
 #include "cli/commands/load.h"
 #include "cli/commands/namespace.h"
@@ -30,7 +31,7 @@ const std::vector<Verb>& Verbs() {
     for (const auto& family :
          {StartVerbs, StopVerbs, RunVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs,
           WatchVerbs, BloomVerbs, ScanVerbs, OrderedVerbs, QueueVerbs, LoadVerbs, StageVerbs,
-          SnapshotVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+          SnapshotVerbs, PingVerbs, DoctorVerbs, BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;
