@@ -6,6 +6,7 @@
 #include "cli/commands/bloom.h"
 #include "cli/commands/cluster.h"
 #include "cli/commands/data.h"
+#include "cli/commands/doctor.h"
 #include "cli/commands/help.h"
 #include "cli/commands/hotkeys.h"
 #include "cli/commands/load.h"
@@ -34,7 +35,7 @@ const std::vector<Verb>& Verbs() {
          {StartVerbs,   StopVerbs,      RunVerbs,   ClusterVerbs, TopVerbs,   SlowLogVerbs,
           HotKeysVerbs, NamespaceVerbs, DataVerbs,  UpdateVerbs,  WatchVerbs, BloomVerbs,
           ScanVerbs,    OrderedVerbs,   QueueVerbs, LoadVerbs,    StageVerbs, SnapshotVerbs,
-          PingVerbs,    BenchVerbs,     HelpVerbs}) {
+          PingVerbs,    DoctorVerbs,    BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

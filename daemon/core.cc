@@ -14,6 +14,7 @@
 
 #include "daemon/arena_source.h"
 #include "proto/base/check.h"
+#include "proto/base/time_namespace.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -96,7 +97,8 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);
-  worker_->ShareMemory(memory_.get());
+  // Who reads there tells the lease by the machine's clock.
+  if (MonotonicIsMachineWide()) worker_->ShareMemory(memory_.get());
   worker_address_ = worker_->Address();
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_fd_ < 0) {

@@ -32,6 +32,8 @@ class AdminService final : public v1::Admin::Service {
                        v1::SlowLogResponse* response) override;
   grpc::Status HotKeys(grpc::ServerContext* call, const v1::HotKeysRequest* request,
                        v1::HotKeysResponse* response) override;
+  grpc::Status Machine(grpc::ServerContext* call, const v1::MachineRequest* request,
+                       v1::MachineResponse* response) override;
 
  private:
   // What would be lost if this node, or the whole cluster, stopped now.

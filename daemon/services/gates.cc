@@ -140,6 +140,10 @@ class AdminGate final : public v1::Admin::Service, private Gate {
                     v1::HotKeysResponse* response) override {
     return Pass(context, [&] { return inner_.HotKeys(context, request, response); });
   }
+  RpcStatus Machine(ServerContext* context, const v1::MachineRequest* request,
+                    v1::MachineResponse* response) override {
+    return Pass(context, [&] { return inner_.Machine(context, request, response); });
+  }
 
  private:
   v1::Admin::Service& inner_;

@@ -65,7 +65,9 @@ pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(PMEM2 REQUIRED IMPORTED_TARGET libpmem2)
-pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+if(TIDEPOOL_EXAMPLES)
+  pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+endif()
 
 # What every target of ours is compiled with. Generated code does not link it.
 add_library(tidepool_options INTERFACE)
