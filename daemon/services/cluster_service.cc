@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/membership/etcd_session.h"
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/node_status.h"
 #include "proto/cluster_file/munge.h"
@@ -62,11 +63,22 @@ void AddNamespaces(const placement::PlacementMap& map,
   }
 }
 
+// What keeps the cluster's state, and what is amiss with it.
+void AddStore(const NodeState& node, const placement::PlacementMap& map,
+              v1::StatusResponse* response) {
+  response->set_store(node.session == nullptr ? "embedded" : node.session->Describe());
+  const placement::Node* coordinator = node.CoordinatorNode(map);
+  ErrorStatus found = node.session == nullptr ? OkStatus() : node.session->CheckReached();
+  if (found.ok() && coordinator == nullptr) found = node.NoCoordinator();
+  if (found.ok()) found = node.CheckAnswers(coordinator->id);
+  if (!found.ok()) response->set_store_error(std::string(found.what()));
+}
+
 }  // namespace
 
 grpc::Status ClusterService::Join(grpc::ServerContext*, const v1::JoinRequest* request,
                                   v1::JoinResponse* response) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) return ToGrpc(NotCoordinator(node_));
   auto joined = coordinator->Join(*request);
   if (!joined.ok()) return ToGrpc(joined.status());
@@ -76,7 +88,7 @@ grpc::Status ClusterService::Join(grpc::ServerContext*, const v1::JoinRequest* r
 
 grpc::Status ClusterService::Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
                                        v1::HeartbeatResponse* response) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) return ToGrpc(NotCoordinator(node_));
   auto answered = coordinator->Heartbeat(*request);
   if (!answered.ok()) return ToGrpc(answered.status());
@@ -86,7 +98,7 @@ grpc::Status ClusterService::Heartbeat(grpc::ServerContext*, const v1::Heartbeat
 
 grpc::Status ClusterService::Leave(grpc::ServerContext*, const v1::LeaveRequest* request,
                                    v1::LeaveResponse*) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) return ToGrpc(NotCoordinator(node_));
   return ToGrpc(coordinator->Leave(*request));
 }
@@ -123,10 +135,11 @@ grpc::Status ClusterService::Status(grpc::ServerContext* call, const v1::StatusR
   response->set_epoch(map->epoch.value());
   response->set_nodes_expected(map->nodes_expected);
   response->set_forming(map->forming());
-  response->set_coordinator(0);  // The embedded coordinator is the first node for ever.
+  response->set_coordinator(node_.coordinator_node.load());
+  AddStore(node_, *map, response);
   const auto nodes = CollectNodeStatus(&node_, *map, NamespaceId(), DeadlineOf(*call));
   std::vector<std::uint64_t> heard_ms;
-  if (Coordinator* coordinator = node_.coordinator.load(); coordinator != nullptr) {
+  if (Coordinator* coordinator = node_.ActingCoordinator(); coordinator != nullptr) {
     heard_ms = coordinator->LastHeartbeatsMs();
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
