@@ -4,6 +4,7 @@
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import tempfile
 import time
@@ -45,7 +46,7 @@ class Munged:
         self.process.terminate()
         self.process.wait()
         self.process.stderr.close()
-        subprocess.run(["rm", "-rf", self.folder], check=True)
+        shutil.rmtree(self.folder)
 
 
 class MungeTest(kvctl_support.KvctlTest):
@@ -95,6 +96,21 @@ class ByMunge(MungeTest):
         self.good("put", "default", "k", "v")
         self.assertEqual(self.good("get", "default", "k"), b"v")
         self.good("ping")  # By the SDK.
+
+    def test_python_programs_too(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        source = os.path.join(self.cluster.folder, "source")  # What pip leaves there stays out of the tree.
+        for part in ("client/python", "proto/tidepool"):
+            shutil.copytree(os.path.join(root, part), os.path.join(source, part))
+        packages = os.path.join(self.cluster.folder, "packages")
+        subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
+                        "--no-index", "--target", packages, os.path.join(source, "client/python")], check=True,
+                       capture_output=True, timeout=kvctl_support.PATIENCE_SECONDS)
+        script = "import tidepool\nwith tidepool.connect() as t: t['default']['p'] = b'v'; print(t['default']['p'].decode())"
+        done = subprocess.run(["/usr/bin/python3", "-B", "-c", script], capture_output=True, check=False,
+                              env={**self.cluster.environment, "PYTHONPATH": packages},
+                              timeout=kvctl_support.PATIENCE_SECONDS)
+        self.assertEqual(done.stdout, b"v\n", done)
 
     def test_no_file_that_others_see_has_the_token(self):
         content = self.content()
