@@ -1,5 +1,6 @@
 #include "cli/step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/text.h"
@@ -17,8 +18,10 @@ Status Malformed(std::string_view option, const std::string& text, std::string_v
 
 Status RunStep(const Invocation& run, const std::string& cluster_file,
                std::vector<std::string> words) {
-  words.insert(words.end(), {"--cluster", cluster_file});
-  if (run.insecure()) words.emplace_back("--insecure");
+  // Before what a step passes on ("--" and options of kvd), where it would be passed on, too.
+  std::vector<std::string> own = {"--cluster", cluster_file};
+  if (run.insecure()) own.emplace_back("--insecure");
+  words.insert(std::find(words.begin(), words.end(), "--"), own.begin(), own.end());
   const Result<CommandLine> command = ParseCommandLine(words);
   if (!command.ok()) return command.status();
   Output output(/*json=*/false, /*stdout_fd=*/2, /*stderr_fd=*/2);

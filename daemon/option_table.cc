@@ -265,9 +265,10 @@ std::string EnvironmentName(std::string_view option) {
 }
 
 bool IsForeignVariable(std::string_view variable) {
-  // Of the SDK and kvctl, of tests and benches, and of how kvd is started again by itself.
-  constexpr std::array<std::string_view, 4> kPrefixes = {"TIDEPOOL_CLIENT_", "TIDEPOOL_KVCTL_",
-                                                         "TIDEPOOL_TEST_", "TIDEPOOL_BENCH_"};
+  // Of the SDK and kvctl, of the Slurm kit, of tests and benches, and of how kvd is started again
+  // by itself.
+  constexpr std::array<std::string_view, 5> kPrefixes = {
+      "TIDEPOOL_CLIENT_", "TIDEPOOL_KVCTL_", "TIDEPOOL_RUN_", "TIDEPOOL_TEST_", "TIDEPOOL_BENCH_"};
   constexpr std::array<std::string_view, 5> kNames = {"TIDEPOOL_TOKEN", "TIDEPOOL_TIMEOUT",
                                                       "TIDEPOOL_EXECUTED_AGAIN", "TIDEPOOL_KVD",
                                                       "TIDEPOOL_ROOT"};

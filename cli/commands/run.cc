@@ -336,6 +336,10 @@ Status Runner::RunCommand() {
   for (;;) {
     if (const auto code = ChildExitCode(*pid)) {
       exit_code_ = *code;
+      // A signal for all of a job may end the program before this process has seen its own.
+      while (const int signal = signals_.Next(0)) {
+        if (signal != SIGCHLD && ended_early_.empty()) SignalCame(signal);
+      }
       if (!ended_early_.empty()) WaitForItsSteps();
       return OkStatus();
     }
@@ -389,7 +393,8 @@ Status Runner::Save() {
       }
     }
   }
-  if (!ended_early_.empty() && !saved_.empty()) run_.out.Note("saved: " + Listed(saved_));
+  const bool is_worth_a_word = !ended_early_.empty() || !failure.ok();
+  if (is_worth_a_word && !saved_.empty()) run_.out.Note("saved: " + Listed(saved_));
   return failure;
 }
 

@@ -95,6 +95,15 @@ class Run(RunTest):
         self.assertEqual(self.read("out/b.txt"), "alpha")
         self.nothing_is_left()
 
+    def test_a_connection_file_that_is_given_is_that_of_all_its_steps(self):
+        self.environment["TIDEPOOL_CLUSTER"] = self.path("another.json")
+        result = self.run_program("--cluster", self.file, "--stage-out", "default:" + self.path("out"),
+                                  program=self.shell("kvctl put default kept yes"))
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(self.read("out/kept"), "yes")
+        self.nothing_is_left()
+        self.assertEqual(os.listdir(self.place), ["out"])
+
     def test_standard_output_is_the_programs(self):
         result = self.run_program(program=["echo", "only this"])
         self.assertEqual((result.code, result.out), (0, b"only this\n"), result)

@@ -60,9 +60,9 @@ def wait_until(condition, what, seconds=60):
 
 
 def processes(name, within=()):
-    """How many of that name run. (Of one that has ended, and that nobody waits for, no words are left.)"""
+    """How many of that name run. One that has ended, and that nobody waits for, does not."""
     text = subprocess.run([*within, "pgrep", "-a", "-x", name], capture_output=True, text=True, check=False).stdout
-    return sum(1 for line in text.splitlines() if len(line.split()) > 1)
+    return sum(1 for line in text.splitlines() if len(line.split()) > 1 and "<defunct>" not in line)
 
 
 class Node:
