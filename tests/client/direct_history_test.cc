@@ -47,7 +47,8 @@ void DirectReadStep(int /*step*/) {
 namespace tidepool::internal {
 namespace {
 
-constexpr std::uint64_t kWaitMs = 60'000;
+// At a load of 12, 60 s were not enough.
+constexpr std::uint64_t kWaitMs = 180'000;
 
 // Memory as a reader sees it.
 struct Outside {
