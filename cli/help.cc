@@ -156,6 +156,38 @@ std::string FamilyHelp(std::string_view family) {
          "\nSee: kvctl help " + std::string(family) + " VERB\n";
 }
 
+CompletionTable Completions() {
+  const auto convert = [](const std::vector<Option>& options) {
+    std::vector<CompletionOption> converted;
+    for (const Option& option : options) {
+      CompletionOption to{
+          .names = {}, .value = std::string(option.value), .help = std::string(option.help)};
+      std::string_view names = option.name;
+      while (!names.empty()) {
+        const std::size_t end = std::min(names.find(','), names.size());
+        to.names.emplace_back(names.substr(0, end));
+        names.remove_prefix(std::min(end + 1, names.size()));
+      }
+      converted.push_back(std::move(to));
+    }
+    return converted;
+  };
+  CompletionTable table;
+  table.program = "kvctl";
+  table.options = convert(GlobalOptions());
+  // A cluster that does not answer at once must not hold up the shell.
+  table.list_namespaces = "kvctl namespace list --names --timeout 1s";
+  for (const Verb& verb : Verbs()) {
+    CompletionVerb to{.name = std::string(verb.name),
+                      .help = std::string(verb.summary),
+                      .options = convert(verb.options),
+                      .parameters = {}};
+    for (const Parameter& parameter : verb.parameters) to.parameters.emplace_back(parameter.name);
+    table.verbs.push_back(std::move(to));
+  }
+  return table;
+}
+
 std::string ManualPage() {
   std::string text =
       ".TH KVCTL 1 \"\" \"Tidepool " TIDEPOOL_VERSION

@@ -1,10 +1,11 @@
-// kvctl's help and manual page, made from the table of verbs.
+// kvctl's help, manual page and completion, made from the table of verbs.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "cli/verb.h"
+#include "proto/base/completion.h"
 
 namespace tidepool::cli {
 
@@ -17,6 +18,8 @@ std::string VerbHelp(const Verb& verb);
 std::string FamilyHelp(std::string_view family);
 // kvctl.1, in troff.
 std::string ManualPage();
+// What the shells complete kvctl's command lines by.
+CompletionTable Completions();
 
 // `text` in lines of at most `columns`, each behind `indent` blanks.
 std::string Wrap(std::string_view text, std::size_t indent, std::size_t columns = 90);

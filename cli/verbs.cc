@@ -6,7 +6,9 @@
 #include "cli/commands/bloom.h"
 #include "cli/commands/cluster.h"
 #include "cli/commands/data.h"
+#include "cli/commands/doctor.h"
 #include "cli/commands/help.h"
+#include "cli/commands/hotkeys.h"
 #include "cli/commands/load.h"
 #include "cli/commands/namespace.h"
 #include "cli/commands/ordered.h"
@@ -14,10 +16,12 @@
 #include "cli/commands/queue.h"
 #include "cli/commands/run.h"
 #include "cli/commands/scan.h"
+#include "cli/commands/slowlog.h"
 #include "cli/commands/snapshot.h"
 #include "cli/commands/stage.h"
 #include "cli/commands/start.h"
 #include "cli/commands/stop.h"
+#include "cli/commands/top.h"
 #include "cli/commands/update.h"
 #include "cli/commands/watch.h"
 #include "cli/text.h"
@@ -28,9 +32,10 @@ const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
     for (const auto& family :
-         {StartVerbs, StopVerbs, RunVerbs, ClusterVerbs, NamespaceVerbs, DataVerbs, UpdateVerbs,
-          WatchVerbs, BloomVerbs, ScanVerbs, OrderedVerbs, QueueVerbs, LoadVerbs, StageVerbs,
-          SnapshotVerbs, PingVerbs, BenchVerbs, HelpVerbs}) {
+         {StartVerbs,   StopVerbs,      RunVerbs,   ClusterVerbs, TopVerbs,   SlowLogVerbs,
+          HotKeysVerbs, NamespaceVerbs, DataVerbs,  UpdateVerbs,  WatchVerbs, BloomVerbs,
+          ScanVerbs,    OrderedVerbs,   QueueVerbs, LoadVerbs,    StageVerbs, SnapshotVerbs,
+          PingVerbs,    DoctorVerbs,    BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

@@ -293,10 +293,12 @@ ClientDescription Client::Describe() const {
   description.epoch = map->epoch.value();
   const std::string host = internal::HostName();
   for (const placement::Node& node : map->nodes) {
-    description.nodes.push_back({node.id.value(), node.host, node.host == host,
-                                 node.control_address,
+    std::string path = engine_->DataPath(node.id);
+    // Two containers of a machine have different names for it; a ring is proof.
+    const bool local = node.host == host || path == "ring";
+    description.nodes.push_back({node.id.value(), node.host, local, node.control_address,
                                  std::string(placement::NodeStateName(node.state)), node.cores,
-                                 engine_->Attached(node.id), engine_->DataPath(node.id)});
+                                 engine_->Attached(node.id), std::move(path)});
   }
   return description;
 }

@@ -12,6 +12,8 @@
 
 #include "client/grpc_control.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/time_namespace.h"
 #include "proto/cluster_file/find.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/grpc_channel.h"
@@ -119,6 +121,11 @@ Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string toke
     auto device = DeviceFor(parts.addresses.front());
     if (!device.ok()) return device.status();
     settings.ucx.devices = *std::move(device);
+  }
+  // A lease is told by the owner's clock, which a time namespace would have us read wrongly.
+  if (parts.connect.direct_read_bytes_max != 0 && !MonotonicIsMachineWide()) {
+    log::Info("in a time namespace: no reads of a daemon's memory without a message");
+    parts.connect.direct_read_bytes_max = 0;
   }
   auto control = MakeGrpcControl(std::move(token), std::move(security));
   auto context = transport::MakeNodeContext(settings);

@@ -14,6 +14,7 @@
 
 #include "daemon/arena_source.h"
 #include "proto/base/check.h"
+#include "proto/base/time_namespace.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -88,14 +89,16 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   life_ = std::make_unique<LifeSign>(store_->life_words());
   memory_ = std::make_unique<ArenaSource>(*pool);
   heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
-  dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_);
+  dispatcher_ =
+      std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_, options_.slow_ns);
   dispatcher_->set_functions(options_.functions);
   dispatcher_->set_aggregator(options_.aggregator);
   dispatcher_->set_exporter(options_.exporter);
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);
-  worker_->ShareMemory(memory_.get());
+  // Who reads there tells the lease by the machine's clock.
+  if (MonotonicIsMachineWide()) worker_->ShareMemory(memory_.get());
   worker_address_ = worker_->Address();
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_fd_ < 0) {

@@ -31,6 +31,7 @@ struct CoreOptions {
   transport::MemoryExporter* exporter = nullptr;  // The same. Null: no other node reads by itself.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::uint64_t heap_free_bytes = 0;  // See HeapCover.
+  std::uint64_t slow_ns = 0;          // See CoreMetrics.
   int cpu = -1;                       // To pin the thread to; -1: not pinned.
 };
 

@@ -14,6 +14,7 @@
 #include "daemon/core.h"
 #include "daemon/functions.h"
 #include "daemon/local_operations.h"
+#include "daemon/operation.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
@@ -75,6 +76,71 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
   });
 }
 
+SpaceStats StatsOf(NamespaceId space, const SpaceCounters& counters) {
+  SpaceStats stats;
+  stats.space = space;
+  for (std::size_t i = 0; i < counters.operations.size(); ++i) {
+    const std::uint64_t count = counters.operations[i];
+    const auto opcode = static_cast<wire::Opcode>(i);
+    if (count == 0) continue;
+    stats.operations.emplace_back(opcode, count);
+    if (ReadsRecords(opcode)) stats.reads += count;
+    if (wire::InfoOf(opcode).mutates) stats.changes += count;
+  }
+  stats.device_reads = counters.device_reads;
+  stats.frames = counters.frames;
+  stats.waits = counters.waits;
+  return stats;
+}
+
+// On the core.
+CoreStats StatsOf(Core& at) {
+  CoreStats entry;
+  const Dispatcher& dispatcher = at.dispatcher();
+  const storage::MemoryUsage usage = at.store().usage();
+  entry.answered = true;
+  entry.sessions = at.dispatcher().sessions().size();
+  entry.partitions = at.store().partition_count();
+  entry.operations = dispatcher.counters().operations;
+  entry.frames = dispatcher.counters().frames;
+  entry.malformed_frames = dispatcher.counters().malformed_frames;
+  entry.loops = at.progress();
+  entry.sleeps = at.sleeps();
+  entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
+  entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
+  entry.ring_bytes = at.worker().memory_bytes();
+  entry.ring_bytes_max = at.worker().memory_bytes_max();
+  at.store().ForEachPartition(
+      [&](storage::Partition& held) { entry.records += held.store().size(); });
+  entry.used_bytes = usage.used_bytes + dispatcher.heap_bytes();
+  entry.live_bytes = usage.live_bytes;
+  entry.index_bytes = usage.index_bytes;
+  entry.limit_bytes = usage.limit_bytes;
+  entry.spilled_live_bytes = usage.spilled_live_bytes;
+  const storage::StoreCounters counters = at.store().counters();
+  entry.spill = counters.spill;
+  entry.durable_written_bytes = counters.mark.written_bytes + counters.commit.written_bytes;
+  entry.durable_bytes = counters.durable_bytes;
+  entry.refused_for_memory = counters.refused_for_memory;
+  entry.expired_records = counters.expired_records;
+  entry.compacted_segments = counters.compacted_segments;
+  entry.slow_frames = at.dispatcher().metrics().slow_log().total();
+  at.dispatcher().sessions().ForEach([&entry](const Session& session) {
+    entry.credit_operations += session.credit_operations;
+    entry.credit_bytes += session.credit_bytes;
+    entry.credit_operations_held += session.waiting_operations;
+  });
+  entry.kept_answer_bytes = at.dispatcher().sessions().kept_bytes();
+  entry.held_groups = dispatcher.held_groups();
+  entry.pending_operations = dispatcher.pending_operations();
+  entry.suspended_operations = dispatcher.suspended_operations();
+  entry.held_answers = dispatcher.held_answers();
+  dispatcher.metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
+    entry.spaces.push_back(StatsOf(space, of));
+  });
+  return entry;
+}
+
 Status Stopping() { return Status(StatusCode::kUnavailable, "the daemon is stopping"); }
 
 std::uint64_t RandomSessionId() {
@@ -128,6 +194,7 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
     core_options.exporter = group->shared_->exporter.get();
     core_options.wait_policy = options.wait_policy;
     core_options.heap_free_bytes = HeapCover::FreeBytes(options.memory_bytes, options.cores);
+    core_options.slow_ns = options.slow_ns;
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
     if (!core.ok()) return core.status();
@@ -274,41 +341,15 @@ Result<std::vector<OperationOutcome>> CoreGroup::Execute(
 }
 
 std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
-  // Shared with the tasks: a core that is stuck may fill its entry after the deadline.
-  auto stats = std::make_shared<std::vector<CoreStats>>(cores_.size());
+  std::vector<CoreStats> all;
   for (auto& core : cores_) {
-    const std::size_t index = core->id().value();
-    (void)Run(
-        core->id(),
-        [stats, index](Core& at) {
-          CoreStats& entry = (*stats)[index];
-          const Dispatcher& dispatcher = at.dispatcher();
-          const storage::MemoryUsage usage = at.store().usage();
-          entry.sessions = at.dispatcher().sessions().size();
-          entry.partitions = at.store().partition_count();
-          entry.operations = dispatcher.counters().operations;
-          entry.frames = dispatcher.counters().frames;
-          entry.loops = at.progress();
-          entry.sleeps = at.sleeps();
-          entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
-          entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
-          entry.ring_bytes = at.worker().memory_bytes();
-          entry.ring_bytes_max = at.worker().memory_bytes_max();
-          at.store().ForEachPartition(
-              [&](storage::Partition& held) { entry.records += held.store().size(); });
-          entry.used_bytes = usage.used_bytes + dispatcher.heap_bytes();
-          entry.live_bytes = usage.live_bytes;
-          entry.index_bytes = usage.index_bytes;
-          entry.limit_bytes = usage.limit_bytes;
-          entry.spilled_live_bytes = usage.spilled_live_bytes;
-          const storage::StoreCounters counters = at.store().counters();
-          entry.spill = counters.spill;
-          entry.durable_written_bytes = counters.mark.written_bytes + counters.commit.written_bytes;
-          entry.durable_bytes = counters.durable_bytes;
-        },
-        deadline);
+    // Shared with the task: a core that is stuck may fill it after the deadline.
+    auto stats = std::make_shared<CoreStats>();
+    const Status status = Run(
+        core->id(), [stats](Core& at) { *stats = StatsOf(at); }, deadline);
+    all.push_back(status.ok() ? std::move(*stats) : CoreStats());
   }
-  return *stats;
+  return all;
 }
 
 std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {

@@ -8,12 +8,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/call_bounds.h"
 #include "daemon/lease.h"
 #include "proto/base/clock.h"
 #include "proto/base/ids.h"
+#include "proto/base/latency_buckets.h"
 #include "proto/base/result.h"
 #include "proto/placement/placement_map.h"
 #include "proto/transport/remote_memory.h"
@@ -21,6 +23,7 @@
 #include "proto/wire/aggregator.h"
 #include "proto/wire/answer.h"
 #include "proto/wire/group.h"
+#include "proto/wire/opcode.h"
 #include "proto/wire/receipt.h"
 #include "storage/spill/spiller.h"
 
@@ -48,7 +51,8 @@ struct CoreGroupOptions {
   // UCX's names of the transports. Either empty: nowhere. If it cannot be, a warning says why.
   std::string memory_address;
   std::string memory_transports;
-  std::vector<int> cpus;  // To pin the cores' threads to, in turn; empty: not pinned.
+  std::uint64_t slow_ns = 0;  // What takes longer is in the slow log; 0: nothing.
+  std::vector<int> cpus;      // To pin the cores' threads to, in turn; empty: not pinned.
 };
 
 struct AttachRequest {
@@ -66,8 +70,20 @@ struct AttachResult {
   std::vector<std::string> worker_addresses;  // Index = CoreId.
 };
 
+// Of a namespace on one core, since start: see SpaceCounters.
+struct SpaceStats {
+  NamespaceId space;
+  std::vector<std::pair<wire::Opcode, std::uint64_t>> operations;  // Those that there were.
+  std::uint64_t reads = 0;  // Of operations that answer what records hold,
+  std::uint64_t device_reads = 0;
+  std::uint64_t changes = 0;
+  LatencyBuckets frames;
+  LatencyBuckets waits;
+};
+
 // A snapshot; counters are since start unless said otherwise.
 struct CoreStats {
+  bool answered = false;  // Else the core is stuck, and the rest is nothing.
   std::uint64_t sessions = 0;
   std::uint64_t partitions = 0;
   std::uint64_t operations = 0;
@@ -87,6 +103,21 @@ struct CoreStats {
   storage::SpillCounters spill;
   std::uint64_t durable_written_bytes = 0;  // To devices: segments and commits of durable ones.
   std::uint64_t durable_bytes = 0;          // Of changes of durable partitions, each once.
+  std::uint64_t refused_for_memory = 0;     // Changes.
+  std::uint64_t expired_records = 0;
+  std::uint64_t compacted_segments = 0;
+  std::uint64_t malformed_frames = 0;
+  std::uint64_t slow_frames = 0;
+  // Now.
+  std::uint64_t credit_operations = 0;  // Granted to its sessions,
+  std::uint64_t credit_bytes = 0;
+  std::uint64_t credit_operations_held = 0;  // and of these, taken by what waits here.
+  std::uint64_t kept_answer_bytes = 0;
+  std::uint64_t held_groups = 0;  // See Dispatcher.
+  std::uint64_t pending_operations = 0;
+  std::uint64_t suspended_operations = 0;
+  std::uint64_t held_answers = 0;
+  std::vector<SpaceStats> spaces;
 };
 struct PartitionStats {
   PartitionId id;

@@ -57,7 +57,7 @@ std::string_view Dispatcher::TextFor(StatusCode code) {
 }
 
 Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
-                       const Clock& clock)
+                       const Clock& clock, std::uint64_t slow_ns)
     : core_(core),
       store_(store),
       heap_(heap),
@@ -65,7 +65,8 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       clock_(clock),
       ownership_(core, store),
       range_moves_(std::make_unique<RangeMoves>(*this, store)),
-      scratch_(limits::kFrameBytesMax) {}
+      scratch_(limits::kFrameBytesMax),
+      metrics_(slow_ns) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
@@ -176,6 +177,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
   plan_.clear();
+  metrics_.BeginFrame();
   for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
   if (!to_forward_.groups.empty()) ForwardPlanned(to);
   RunPlan(to);
@@ -326,10 +328,13 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
 
 void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) {
   const wire::Group& group = request_.groups[g];
+  SpaceCounters& counters = metrics_.OfFrame(group.partition.space());
   std::uint32_t reads = 0;
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    reads += ReadsRecords(request_.operations[index].opcode) ? 1 : 0;
+    const wire::Opcode opcode = request_.operations[index].opcode;
+    reads += ReadsRecords(opcode) ? 1 : 0;
+    ++counters.operations[static_cast<std::size_t>(opcode)];
     plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
                      g, group.quiet});
   }
@@ -395,7 +400,41 @@ void Dispatcher::RunPlan(Reception& to) {
       RunOne(plan_[i], rooms_behind_ + entries_bytes, now_ms, to);
     }
   }
+  CountPlan();
+}
+
+void Dispatcher::CountPlan() {
   counters_.operations += plan_.size();
+  metrics_.SampleEach(plan_.size(), [this](std::size_t i) {
+    const Planned& planned = plan_[i];
+    const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
+    if (!info.keyed) return;
+    metrics_.hot_keys().Add(planned.partition->id().space(), planned.hash, planned.operation->key,
+                            info.mutates);
+  });
+}
+
+void Dispatcher::CountLocal(const storage::Partition& partition, const wire::Operation& operation) {
+  ++counters_.operations;
+  const NamespaceId space = partition.id().space();
+  const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
+  ++metrics_.Of(space).operations[static_cast<std::size_t>(operation.opcode)];
+  metrics_.SampleEach(1, [&](std::size_t) {
+    if (!info.keyed) return;
+    metrics_.hot_keys().Add(space, KeyHash(operation.key), operation.key, info.mutates);
+  });
+}
+
+void Dispatcher::NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
+                          SlowReason reason, std::uint64_t duration_ns) {
+  SlowEntry entry;
+  entry.at_ms = store_.NowMs();
+  entry.duration_ns = duration_ns;
+  entry.space = space;
+  entry.opcode = opcode;
+  entry.operations = static_cast<std::uint32_t>(operations);
+  entry.reason = reason;
+  metrics_.slow_log().Add(entry, key);
 }
 
 std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
@@ -549,7 +588,16 @@ void Dispatcher::PostAnswers(Reception& to) {
   } else {
     PostApplied(to);
   }
-  latency_ns_.Record(clock_.MonotonicNs() - to.received_ns);
+  const std::uint64_t duration_ns = clock_.MonotonicNs() - to.received_ns;
+  latency_ns_.Record(duration_ns);
+  if (to.held) [[unlikely]]
+    return NoteHeld(to.received_ns);  // Counted when they go out.
+  metrics_.EndFrame(duration_ns);
+  if (metrics_.IsSlow(duration_ns) && !plan_.empty()) [[unlikely]] {
+    const Planned& first = plan_.front();
+    NoteSlow(first.partition->id().space(), first.operation->opcode, plan_.size(),
+             first.operation->key, SlowReason::kWork, duration_ns);
+  }
 }
 
 void Dispatcher::PostApplied(Reception& to) {

@@ -19,6 +19,7 @@
 
 #include "daemon/answer_sink.h"
 #include "daemon/lease.h"
+#include "daemon/metrics/core_metrics.h"
 #include "daemon/operation.h"
 #include "daemon/ownership.h"
 #include "daemon/pending_operations.h"
@@ -46,9 +47,9 @@ struct DispatcherCounters {
 // Owner core only.
 class Dispatcher : public transport::Receiver, public Executor {
  public:
-  // All must outlive the dispatcher.
+  // All must outlive the dispatcher. `slow_ns`: see CoreMetrics.
   Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
-             const Clock& clock);
+             const Clock& clock, std::uint64_t slow_ns = 0);
   ~Dispatcher() override;
   // What Apply finds; before the first frame. Must outlive the dispatcher.
   void set_functions(const Functions* functions) { functions_ = functions; }
@@ -125,15 +126,26 @@ class Dispatcher : public transport::Receiver, public Executor {
   // After changes that did not come by frame: serves at once what waits on the partition, which the
   // timer does too, some milliseconds later.
   void Wake(PartitionId partition);
-  // Operations that came through the mailbox.
-  void CountLocal(std::uint64_t operations) { counters_.operations += operations; }
+  // One that came through the mailbox and has run.
+  void CountLocal(const storage::Partition& partition, const wire::Operation& operation);
+  void CountLocalDeviceRead(const storage::Partition& partition) {
+    ++metrics_.Of(partition.id().space()).device_reads;
+  }
   // Frame received to answer posted.
   const Histogram& latency_ns() const { return latency_ns_; }
   void ResetLatency() { latency_ns_.Clear(); }
   // On the heap, for clients: see heap_cover.h.
   std::size_t heap_bytes() const { return pool_.bytes() + sessions_->kept_bytes(); }
+  CoreMetrics& metrics() { return metrics_; }
+  const CoreMetrics& metrics() const { return metrics_; }
   // Groups that wait for a map or the end of a freeze.
   std::size_t held_groups() const { return waiting_.size(); }
+  // Operations that wait for a device, memory, or those before them on their key;
+  std::size_t pending_operations() const { return pending_.size(); }
+  // for an item, room or a change;
+  std::size_t suspended_operations() const { return suspended_.size(); }
+  // and frames of answers that wait for a commit.
+  std::size_t held_answers() const { return held_answers_.size(); }
 
  private:
   // One operation of the request at hand that will run.
@@ -192,6 +204,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint64_t commit_wait =
         0;  // The position that must be durable before they go out; 0: none.
     std::vector<HeldDownload> downloads;  // With it.
+    bool held = false;                    // They have not gone out: they wait for it.
   };
 
   // Answers that wait for a commit; or somebody of this node who does.
@@ -201,6 +214,11 @@ class Dispatcher : public transport::Receiver, public Executor {
     std::uint32_t connection = 0;
     std::uint64_t frame_id = 0;
     std::uint64_t bytes = 0;  // Of frames.
+    // For the metrics: of its first operation. opcode kNone: not counted.
+    std::uint64_t received_ns = 0;
+    NamespaceId space;
+    wire::Opcode opcode = wire::Opcode::kNone;
+    std::uint32_t operations = 0;
     std::vector<transport::FrameBufferPtr> frames;
     std::vector<HeldDownload> downloads;
     std::function<void(bool durable)> run;
@@ -280,6 +298,12 @@ class Dispatcher : public transport::Receiver, public Executor {
   void SendHeld(HeldAnswers* held, bool is_durable);
   bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
+  void CountPlan();
+  void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
+                SlowReason reason, std::uint64_t duration_ns);
+  void CountPending(const PendingOperation& pending);
+  void NoteHeld(std::uint64_t received_ns);
+  void CountHeld(const HeldAnswers& held);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
   std::size_t CreditToRun(const KeptFrame* kept) const;
@@ -323,6 +347,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   std::vector<Planned> plan_;
   std::vector<std::byte> scratch_;
   DispatcherCounters counters_;
+  CoreMetrics metrics_;
   Histogram latency_ns_;
 };
 

@@ -82,6 +82,7 @@ void Dispatcher::Pend(const Planned& planned, WaitFor wait_for, Reception& to) {
   pending->operation.deadline_ns = DeadlineNs(to.received_ns);
   pending->hashes = HashesOf(*planned.operation, planned.hash);
   pending->quiet = planned.quiet;
+  pending->received_ns = to.received_ns;
   AddPending(std::move(pending), wait_for, to.session);
 }
 
@@ -109,7 +110,19 @@ void Dispatcher::CountDeviceRead(PendingOperation* pending) {
   storage::Partition* partition = store_.Find(pending->operation.partition);
   if (partition != nullptr && ReadsRecords(pending->operation.operation.opcode)) {
     partition->CountDeviceRead();
+    ++metrics_.Of(partition->id().space()).device_reads;
   }
+}
+
+// Answered. One that waited for a change before is no measure of the device.
+void Dispatcher::CountPending(const PendingOperation& pending) {
+  if (pending.received_ns == 0) return;
+  const std::uint64_t duration_ns = clock_.MonotonicNs() - pending.received_ns;
+  const NamespaceId space = pending.operation.partition.space();
+  const wire::Operation& operation = pending.operation.operation;
+  metrics_.Of(space).waits.Record(duration_ns);
+  if (!metrics_.IsSlow(duration_ns)) return;
+  NoteSlow(space, operation.opcode, 1, operation.key, SlowReason::kStore, duration_ns);
 }
 
 // What it waited for has come; and then all that waited for it have their turn.
@@ -163,6 +176,7 @@ WaitFor Dispatcher::AttemptPending(PendingOperation& pending) {
     return WaitFor::kNothing;
   }
   PostApplied(to);
+  CountPending(pending);
   WakeAfter(planned, nullptr);
   WakeGroups();
   return WaitFor::kNothing;

@@ -163,6 +163,7 @@ SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, boo
 // ---- Maps and time.
 
 Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable) {
+  metrics_.Forget([&map](NamespaceId space) { return map->Find(space) == nullptr; });
   const Status status = ownership_.Install(std::move(map), self, may_grant_durable);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
@@ -224,6 +225,7 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   AnswerSink sink = SinkFor(*session, waiting.frame_id, request_.header.reply_bytes_max);
   Reception to{*session, waiting.frame_id, now_ns, kept, sink};
   plan_.clear();
+  metrics_.BeginFrame();
   request_copy_ = waiting.frame;
   request_held_ = waiting.held;
   if (code != StatusCode::kOk) {
@@ -269,6 +271,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   // A walk over all sessions, for a limit of a minute: once a second.
   if (now_ns < next_expiry_ns_) return;
   next_expiry_ns_ = now_ns + 1'000'000'000;
+  metrics_.OnTimer(now_ns);
   pool_.Trim();
   sessions_->OnTimer(now_ns);
   RecheckSuspended();

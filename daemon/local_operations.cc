@@ -110,7 +110,9 @@ void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
   const std::size_t at = slice->outcomes.size();
   if (!core.store().blocked() || slice->counted > at) return;
   slice->counted = at + 1;
-  if (IsUsersRead(slice->operations[at])) partition.CountDeviceRead();
+  if (!IsUsersRead(slice->operations[at])) return;
+  partition.CountDeviceRead();
+  core.dispatcher().CountLocalDeviceRead(partition);
 }
 
 void RunSlice(Core& core, Slice& slice) {
@@ -125,8 +127,6 @@ void RunSlice(Core& core, Slice& slice) {
   std::size_t answered_bytes = 0;
   for (const OperationOutcome& outcome : slice.outcomes) answered_bytes += outcome.value.size();
   bool changes = false;
-  // Behind those that have an outcome from a run that had to wait for the store.
-  const std::size_t outcomes_before = slice.outcomes.size();
   while (slice.outcomes.size() < slice.operations.size()) {
     const wire::Operation& operation = slice.operations[slice.outcomes.size()];
     const std::size_t left = slice.answer_bytes_max - answered_bytes;
@@ -158,6 +158,7 @@ void RunSlice(Core& core, Slice& slice) {
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
     (*partition)->CountReads(IsUsersRead(operation) ? 1 : 0);
+    core.dispatcher().CountLocal(**partition, operation);
     slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
     if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
       slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);
@@ -166,7 +167,6 @@ void RunSlice(Core& core, Slice& slice) {
     if (answered_bytes >= kSliceBytes) break;
   }
   core.dispatcher().NoteTaskWait(**partition);
-  core.dispatcher().CountLocal(slice.outcomes.size() - outcomes_before);
   if (changes) core.dispatcher().Wake(slice.partition);
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
     slice.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");

@@ -60,4 +60,28 @@ std::string ManualPage() {
          AsItIs(Part(help, "Exit codes:")) + ".SH SEE ALSO\nkvctl(1)\n";
 }
 
+CompletionTable Completions() {
+  CompletionTable table;
+  table.program = "kvd";
+  for (const OptionRow& row : OptionTable()) {
+    table.options.push_back({.names = {"--" + std::string(row.name)},
+                             .value = row.is_switch() ? "" : row.argument,
+                             .help = row.help});
+  }
+  table.options.push_back({.names = {"--config"}, .value = "FILE", .help = "read options from it"});
+  table.options.push_back(
+      {.names = {"--print-config"}, .value = "", .help = "print each option's value and exit"});
+  table.options.push_back({.names = {"--version"}, .value = "", .help = "print the version"});
+  table.options.push_back({.names = {"--help"}, .value = "", .help = "print the help"});
+  table.verbs = {{.name = "check",
+                  .help = "is what a daemon has left sound?",
+                  .options = {},
+                  .parameters = {"DIR"}},
+                 {.name = "inspect",
+                  .help = "show the records that it has left",
+                  .options = {},
+                  .parameters = {"DIR"}}};
+  return table;
+}
+
 }  // namespace tidepool::daemon

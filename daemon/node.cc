@@ -9,6 +9,7 @@
 #include "daemon/recovery.h"
 #include "daemon/services/node_status.h"
 #include "daemon/split_list.h"
+#include "daemon/status_page/summary.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/cluster_file/file_io.h"
@@ -64,6 +65,7 @@ Node::Node(const LoadedOptions& loaded, StopSignal* stop)
 Node::~Node() {
   stop_.SetHook({});
   // Who calls must be gone before what is called.
+  listener_.reset();
   if (aggregator_ != nullptr) aggregator_->Stop();
   if (staging_service_ != nullptr) staging_service_->Stop();
   state_.moves.Stop();
@@ -99,6 +101,7 @@ Status Node::Run() {
     TP_RETURN_IF_ERROR(Decide());
     if (part_.kind != Part::Kind::kJoin) return begun;
     if (own != tls_) {  // It listens with a certificate that nobody will know.
+      listener_.reset();
       host_.reset();
       TP_RETURN_IF_ERROR(StartServices());
     }
@@ -230,6 +233,7 @@ Status Node::StartNetwork() {
   group.functions = *std::move(functions);
   group.aggregator = aggregator_.get();
   group.volume = volume_.get();
+  group.slow_ns = std::uint64_t{options_.slowlog_us} * 1'000;
   if (options_.rdma == "auto") {
     if (transport::HasRdmaDevice()) group.memory_transports = transport::kRdmaTransports;
   } else if (options_.rdma != "off") {
@@ -281,6 +285,7 @@ Status Node::StartServices() {
   staging_service_ = std::make_unique<StagingService>(router_.get(), &state_.saved);
   snapshots_service_ = std::make_unique<SnapshotsService>(router_.get());
 
+  TP_RETURN_IF_ERROR(StartListener());
   GatedServices services;
   services.cluster = &cluster_service_;
   services.namespaces = &namespaces_service_;
@@ -305,6 +310,34 @@ Status Node::StartServices() {
   if (!host.ok()) return host.status();
   host_ = *std::move(host);
   state_.control_address = host_->address();
+  return OkStatus();
+}
+
+// Before the services, which tell where it is.
+Status Node::StartListener() {
+  state_.metrics_url.clear();
+  const std::string& port = options_.metrics_port;
+  if (port == "off") return OkStatus();
+  ListenerOptions listener;
+  listener.address = options_.metrics_remote ? interface_.address : "127.0.0.1";
+  listener.port = port == "auto" ? 0 : static_cast<std::uint32_t>(std::stoul(port));
+  if (options_.metrics_remote) {
+    listener.tls = tls_.has_value() ? &*tls_ : nullptr;
+    listener.access = Access([this](std::string_view token) {
+      return authenticator_.IsRight("Bearer " + std::string(token));
+    });
+  }
+  auto started = Listener::Start(std::move(listener),
+                                 [this](std::string_view path) { return pages_.Answer(path); });
+  if (!started.ok()) {
+    // Nobody has asked for it by name: the node does without.
+    if (port != "auto") return started.status();
+    log::Warn("no metrics and no status page: " + started.status().ToString());
+    return OkStatus();
+  }
+  listener_ = *std::move(started);
+  state_.metrics_url = listener_->url();
+  log::Info("metrics and status page at " + listener_->url());
   return OkStatus();
 }
 
@@ -354,6 +387,7 @@ void Node::Drain(const StopRequest& request) {
   splitter_.Stop();
   aggregator_->Stop();
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
+  const std::string summary = MakeSummary(&state_, Deadline::AfterMs(kNodeStatusTimeoutMs));
   member_->Stop();
   if (request.failure.ok()) {
     const Status left = member_->Leave(spaces, Deadline::AfterMs(kLeaveMs));
@@ -366,8 +400,20 @@ void Node::Drain(const StopRequest& request) {
   if (coordinator_thread_.joinable()) coordinator_thread_.join();
   if (coordinator_ != nullptr) EndCoordinator();
   state_.map.Close();
+  listener_.reset();
   host_->Stop(Deadline::AfterMs(kCallsInProgressMs));
+  WriteSummary(summary);
   log::Info("stopped in good order");
+}
+
+void Node::WriteSummary(const std::string& summary) const {
+  // A folder that nobody has named goes with its cluster.
+  if (options_.summary_file.empty() && !data_dir_given_) return;
+  const std::string path =
+      options_.summary_file.empty() ? identity_->folder() + "/summary.json" : options_.summary_file;
+  const Status written = cluster_file::ReplaceFile(path, summary);
+  if (!written.ok()) return log::Warn("no summary of this node: " + written.ToString());
+  log::Info("summary in " + path);
 }
 
 // A device that does not take all in time has had no clean stop: the next start goes by its last

@@ -32,6 +32,8 @@
 #include "daemon/services/service_host.h"
 #include "daemon/services/snapshots_service.h"
 #include "daemon/services/staging_service.h"
+#include "daemon/status_page/listener.h"
+#include "daemon/status_page/pages.h"
 #include "daemon/stop_signal.h"
 #include "proto/cluster_file/published_file.h"
 #include "proto/cluster_file/tls_identity.h"
@@ -76,7 +78,8 @@ class Node {
   Status StartNetwork();
   Status ReadBack();
   Status StartServices();
-  Status BeginCluster();  // kFirst, kReturn.
+  Status StartListener();  // Of metrics and the status page.
+  Status BeginCluster();   // kFirst, kReturn.
   Status JoinCluster();
   Status JoinWith(std::unique_ptr<CoordinatorLink> link);
   Status InstallMap(placement::PlacementMapPtr map, NodeId self);
@@ -93,6 +96,7 @@ class Node {
   std::vector<NamespaceId> NothingToLose(bool loss_agreed);
   void EndCoordinator();
   void CloseDevices();
+  void WriteSummary(const std::string& summary) const;
 
   const LoadedOptions loaded_;
   const Options& options_;
@@ -136,6 +140,8 @@ class Node {
   std::unique_ptr<Member> member_;
   RangeSplitter splitter_{&state_};
   std::unique_ptr<ServiceHost> host_;
+  Pages pages_{&state_};
+  std::unique_ptr<Listener> listener_;  // Null: --metrics-port off.
   std::thread coordinator_thread_;
   StopSignal coordinator_stop_;
 };

@@ -15,6 +15,7 @@
 #include "daemon/membership/coordinator.h"
 #include "daemon/membership/map_holder.h"
 #include "daemon/membership/member.h"
+#include "daemon/metrics/residence_cache.h"
 #include "daemon/moving/moves_under_way.h"
 #include "daemon/options.h"
 #include "daemon/peer_channels.h"
@@ -41,6 +42,7 @@ struct NodeState {
   std::string host;
   std::string control_address;   // host:port of its services, once they listen.
   std::uint64_t started_ns = 0;  // Monotonic.
+  std::string metrics_url;       // Where its metrics and its status page are; empty: nowhere.
   CoreGroup* cores = nullptr;
   storage::Volume* volume = nullptr;  // Null: no --nvm-dir.
   RecoverySummary recovery;           // What this start has read back.
@@ -58,6 +60,7 @@ struct NodeState {
   PeerChannels peers;
   MovesUnderWay moves;
   SavedRegistry saved;
+  ResidenceCache residences;
 
   bool joined() const { return member.load(std::memory_order_acquire) != nullptr; }
   NodeId self() const { return member.load(std::memory_order_acquire)->self(); }  // If joined.

@@ -42,6 +42,19 @@ const OptionRow kTable[] = {
      "the host's name resolves to)",
      &Options::interface},
     {"port", "N", "0", "port of the gRPC services; 0: any free one", &Options::port, 0, 65'535},
+    {"metrics-port", "PORT", "auto",
+     "port of the metrics (Prometheus) and of the status page, on loopback: auto (any free one, "
+     "which kvctl status shows), a number, or off",
+     &Options::metrics_port},
+    {"metrics-remote", "", "false",
+     "listen for them on --interface instead; they are then served by TLS as the gRPC services "
+     "are, "
+     "to who shows the job token: as bearer, or as the password of any user",
+     &Options::metrics_remote},
+    {"summary-file", "FILE", "",
+     "write a summary there when the node stops, as JSON (default: summary.json in "
+     "--data-dir, or in the first of --nvm-dir; without them none)",
+     &Options::summary_file},
     {"net-devices", "LIST", "",
      "devices of the data path as UCX names them (default: the interface); see ucx_info -d",
      &Options::net_devices},
@@ -117,6 +130,9 @@ const OptionRow kTable[] = {
      &Options::split_operations, 0, UINT32_MAX},
     {"split-check-ms", "MS", "1000", "between two looks for ranges to split",
      &Options::split_check_ms, 10, kDayMs},
+    {"slowlog-us", "US", "10000",
+     "frames and operations that take longer are kept in the slow log (kvctl slowlog); 0: none",
+     &Options::slowlog_us, 0, UINT32_MAX},
     {"log-level", "LEVEL", "info", "trace, debug, info, warn, error or off", &Options::log_level},
     {"log-file", "FILE", "", "write the log there instead of stderr", &Options::log_file},
 };

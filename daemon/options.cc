@@ -138,6 +138,23 @@ std::string DefaultText(const OptionRow& row, const Machine& machine,
   return row.default_value;
 }
 
+// Of the listener for metrics and the status page.
+Status CheckMetrics(const Options& options) {
+  const std::string& port = options.metrics_port;
+  const bool is_number = !port.empty() && port.size() <= 5 &&
+                         port.find_first_not_of("0123456789") == std::string::npos;
+  const unsigned long number = is_number ? std::stoul(port) : 0;  // At most 5 digits: cannot throw.
+  if (port != "auto" && port != "off" && (number == 0 || number > 65'535)) {
+    return Status(StatusCode::kInvalidArgument, "metrics-port cannot be '" + port + "'",
+                  "give auto, off, or a number from 1 to 65535");
+  }
+  if (port == "off" && options.metrics_remote) {
+    return Status(StatusCode::kInvalidArgument, "metrics-remote is given, and metrics-port is off",
+                  "give the port on which they are to be served, or auto");
+  }
+  return OkStatus();
+}
+
 // Rules between options; those of one option are in its row.
 Status CheckTogether(const Options& options) {
   if (options.heartbeat_ms * 3 > options.lease_ms) {
@@ -163,6 +180,7 @@ Status CheckTogether(const Options& options) {
     return Status(StatusCode::kInvalidArgument, "join needs the job token of the cluster",
                   "give --token-file FILE or set TIDEPOOL_TOKEN; or --auth munge");
   }
+  TP_RETURN_IF_ERROR(CheckMetrics(options));
   if (!options.tls_file.empty() && options.join.empty()) {
     return Status(StatusCode::kInvalidArgument, "tls-file is given without join",
                   "a connection file names it by itself");

@@ -49,6 +49,9 @@ struct Options {
   std::uint64_t nvm_bytes = 0;  // Of each of them; 0: by default.
   std::string interface;        // A name ("eth0") or an address of one.
   std::uint32_t port = 0;
+  std::string metrics_port;     // "auto", "off", or a number.
+  bool metrics_remote = false;  // On the interface instead of loopback.
+  std::string summary_file;
   std::string net_devices;
   std::string rdma;       // "auto", "off", or UCX's names of transports.
   std::string functions;  // Paths of shared objects, with commas between them.
@@ -66,6 +69,8 @@ struct Options {
   std::uint64_t split_bytes = 512ull << 20;
   std::uint32_t split_operations = 200'000;  // Per second, while another core has half of that.
   std::uint32_t split_check_ms = 1'000;
+
+  std::uint32_t slowlog_us = 10'000;  // What takes longer is in the slow log; 0: nothing.
 
   // Log.
   log::Level log_level = log::Level::kInfo;

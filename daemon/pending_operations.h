@@ -28,7 +28,8 @@ struct PendingOperation {
   std::shared_ptr<const HeldBytes> held;  // What it takes of its session's credit in bytes.
   // It has neither a device nor memory to wait for but its turn, or its partition's thaw.
   bool parked = false;
-  bool counted = false;  // It has waited for a device before.
+  bool counted = false;           // It has waited for a device before.
+  std::uint64_t received_ns = 0;  // Its frame.
 };
 
 // Owner core only. A line per key, first come, first served: an operation is in the line of each of
@@ -38,6 +39,7 @@ struct PendingOperation {
 class PendingOperations {
  public:
   bool empty() const { return operations_.empty(); }
+  std::size_t size() const { return operations_.size(); }
   // Whether an operation on these keys must queue.
   bool Blocks(PartitionId partition, const std::vector<std::uint64_t>& hashes) const;
   bool Blocks(PartitionId partition, std::uint64_t hash) const {

@@ -86,6 +86,10 @@ class Sessions {
   void OnTimer(std::uint64_t now_ns);
 
   std::size_t size() const { return sessions_.size(); }
+  template <typename See>
+  void ForEach(See see) const {
+    for (const auto& [id, session] : sessions_) see(*session);
+  }
   std::uint64_t kept_bytes() const { return kept_bytes_; }
 
  private:

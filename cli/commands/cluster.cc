@@ -6,7 +6,9 @@
 
 #include "cli/commands/device_use.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/status_rates.h"
 #include "cli/text.h"
+#include "proto/base/kind.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
@@ -81,6 +83,7 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
   const NodeTotals totals = TotalsOf(status);
   json["uptime_ms"] = status.uptime_ms();
   json["data_path"] = status.data_path();
+  json["metrics_url"] = status.metrics_url().empty() ? Json(nullptr) : Json(status.metrics_url());
   json["records"] = totals.records;
   json["operations"] = totals.operations;
   json["sessions"] = totals.sessions;
@@ -134,7 +137,16 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"p50_ns", core.p50_ns()},
                      {"p99_ns", core.p99_ns()},
                      {"ring_bytes", core.ring_bytes()},
-                     {"ring_bytes_max", core.ring_bytes_max()}});
+                     {"ring_bytes_max", core.ring_bytes_max()},
+                     {"silent", core.silent()},
+                     {"slow", core.slow()},
+                     {"credit_operations", core.credit_operations()},
+                     {"credit_operations_held", core.credit_operations_held()},
+                     {"waiting",
+                      {{"map", core.held_groups()},
+                       {"store", core.pending_operations()},
+                       {"change", core.suspended_operations()},
+                       {"commit", core.held_answers()}}}});
   }
   json["core_list"] = std::move(cores);
   return json;
@@ -223,6 +235,17 @@ std::string StateOf(const v1::StatusResponse::NamespaceEntry& space) {
   return state.empty() ? "ok" : state;
 }
 
+// Where the nodes' metrics and pages are.
+std::string PagesText(const v1::StatusResponse& status) {
+  std::string text;
+  for (const auto& entry : status.nodes()) {
+    if (entry.status().metrics_url().empty()) continue;
+    text += "metrics and status page of node " + std::to_string(entry.node().node_id()) + ": " +
+            entry.status().metrics_url() + "\n";
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
 std::string ForPeople(const v1::StatusResponse& status, const std::string& file) {
   std::size_t up = 0;
   Table nodes({"NODE", "STATE", "ADDRESS", "PID", "CORES", "MEMORY", "STORED", "OPERATIONS", "P99",
@@ -231,9 +254,17 @@ std::string ForPeople(const v1::StatusResponse& status, const std::string& file)
     up += StateOf(entry) == "up" ? 1 : 0;
     AddRow(entry, &nodes);
   }
-  Table spaces({"NAMESPACE", "RECORDS", "BYTES", "PARTITIONS", "DURABILITY", "STATE"});
+  Table spaces({"NAMESPACE", "KIND", "RECORDS", "BYTES", "IN NVM", "READS", "CHANGES", "P99",
+                "PARTITIONS", "DURABILITY", "STATE"});
+  ClusterRates totals = TotalsSinceStart(status);
+  auto resident = ResidentBySpace(status);
   for (const auto& space : status.namespaces()) {
-    spaces.Add({space.name(), std::to_string(space.records()), FormatBytes(space.live_bytes()),
+    const SpaceRates& of = totals.spaces[space.namespace_id()];
+    spaces.Add({space.name(), std::string(KindName(static_cast<Kind>(space.kind()))),
+                std::to_string(space.records()), FormatBytes(space.live_bytes()),
+                FormatBytes(resident[space.namespace_id()].device_bytes), FormatCount(of.reads),
+                FormatCount(of.changes),
+                of.frames.count() == 0 ? "-" : FormatNs(of.frames.QuantileNs(0.99)),
                 std::to_string(space.partitions()), OrVolatile(space.durability()),
                 StateOf(space)});
   }
@@ -241,7 +272,7 @@ std::string ForPeople(const v1::StatusResponse& status, const std::string& file)
          std::to_string(status.nodes_expected()) + " nodes up" +
          (status.forming() ? " (forming)" : "") + ", epoch " + std::to_string(status.epoch()) +
          "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + SilenceText(status) +
-         DevicesText(status) + DurabilityText(status) + spaces.ToString();
+         DevicesText(status) + DurabilityText(status) + spaces.ToString() + PagesText(status);
 }
 
 Status ShowStatus(Invocation& run) {
@@ -257,11 +288,22 @@ Status ShowStatus(Invocation& run) {
   Json nodes = Json::array();
   for (const auto& entry : status.nodes()) nodes.push_back(ToJson(entry));
   Json spaces = Json::array();
+  ClusterRates totals = TotalsSinceStart(status);
+  auto resident = ResidentBySpace(status);
   for (const auto& space : status.namespaces()) {
+    const SpaceRates& of = totals.spaces[space.namespace_id()];
     spaces.push_back({{"name", space.name()},
+                      {"kind", KindName(static_cast<Kind>(space.kind()))},
                       {"records", space.records()},
                       {"internal_records", space.internal_records()},
                       {"live_bytes", space.live_bytes()},
+                      {"memory_bytes", resident[space.namespace_id()].memory_bytes},
+                      {"device_bytes", resident[space.namespace_id()].device_bytes},
+                      {"reads", static_cast<std::uint64_t>(of.reads)},
+                      {"device_reads", static_cast<std::uint64_t>(of.device_reads)},
+                      {"changes", static_cast<std::uint64_t>(of.changes)},
+                      {"p50_ns", of.frames.QuantileNs(0.5)},
+                      {"p99_ns", of.frames.QuantileNs(0.99)},
                       {"partitions", space.partitions()},
                       {"partitions_down", space.partitions_down()},
                       {"partitions_lost", space.partitions_lost()},
@@ -338,13 +380,15 @@ std::vector<Verb> ClusterVerbs() {
       {"status",
        "show nodes, memory and namespaces",
        "STORED is what a node holds, with what staging keeps for itself; a namespace's RECORDS are "
-       "without that, as count has them. P99 is the time from frame received to answer posted, in "
-       "the slowest core.",
+       "without that, as count has them. P99 of a node is the time from frame received to answer "
+       "posted, in its slowest core. READS, CHANGES and P99 of a namespace are since the daemons' "
+       "starts, without what clients read by themselves. At the end stands where each node has its "
+       "metrics, for Prometheus at /metrics, and its status page.",
        {},
        {},
        {{"kvctl status", ""}, {"kvctl status --json", "all counters, of each core"}},
        ShowStatus,
-       "info stats nodes top"},
+       "info stats nodes"},
       {"locate",
        "show where a key lives, whether or not it exists",
        "",

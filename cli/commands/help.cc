@@ -14,7 +14,14 @@ Status Help(Invocation& run) {
   std::string name;
   for (const std::string& word : run.args.All("VERB")) name += (name.empty() ? "" : " ") + word;
   std::string text;
-  if (run.args.Has("--man")) {
+  if (run.args.Has("--completion")) {
+    const std::string& shell = run.args.Text("--completion");
+    if (shell != "bash" && shell != "zsh") {
+      return Status(StatusCode::kInvalidArgument, "--completion cannot be " + Quote(shell),
+                    "give bash or zsh");
+    }
+    text = shell == "bash" ? BashCompletion(Completions()) : ZshCompletion(Completions());
+  } else if (run.args.Has("--man")) {
     text = ManualPage();
   } else if (name.empty()) {
     text = GeneralHelp();
@@ -51,8 +58,12 @@ std::vector<Verb> HelpVerbs() {
        "explain a verb",
        "",
        {{"VERB", "one or two words", 0, 2}},
-       {{"--man", "", "print the manual page kvctl(1) instead"}},
-       {{"kvctl help put", ""}, {"kvctl help stage in", ""}, {"kvctl help --man | man -l -", ""}},
+       {{"--man", "", "print the manual page kvctl(1) instead"},
+        {"--completion", "bash|zsh", "print what this shell completes command lines by instead"}},
+       {{"kvctl help put", ""},
+        {"kvctl help stage in", ""},
+        {"kvctl help --man | man -l -", ""},
+        {"source <(kvctl help --completion bash)", "packages install it"}},
        Help,
        "man usage"},
   };

@@ -171,7 +171,9 @@ Status List(Invocation& run) {
   TP_RETURN_IF_ERROR((*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::List, {}, &response));
   Table table({"NAME", "KIND", "PARTITIONS", "DURABILITY", "TTL", "STATE"});
   Json list = Json::array();
+  std::string names;
   for (const v1::NamespaceMap& space : response.namespaces()) {
+    names += space.name() + "\n";
     Json json = ToJson(space);
     const std::size_t down = json["partitions_down"];
     const std::size_t lost = json["partitions_lost"];
@@ -184,7 +186,8 @@ Status List(Invocation& run) {
                state});
     list.push_back(std::move(json));
   }
-  run.out.Result({{"namespaces", std::move(list)}}, table.ToString());
+  run.out.Result({{"namespaces", std::move(list)}},
+                 run.args.Has("--names") ? names : table.ToString());
   return OkStatus();
 }
 
@@ -468,7 +471,7 @@ std::vector<Verb> NamespaceVerbs() {
        "list the namespaces",
        "",
        {},
-       {},
+       {{"--names", "", "their names only, one a line"}},
        {{"kvctl namespace list", ""}},
        List,
        "list namespaces databases"},

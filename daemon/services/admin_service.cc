@@ -7,6 +7,8 @@
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/node_status.h"
 #include "proto/convert/grpc_status.h"
+#include "proto/machine/machine_facts.h"
+#include "proto/transport/network_ways.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -81,6 +83,20 @@ grpc::Status AdminService::Ping(grpc::ServerContext*, const v1::PingRequest*,
   response->set_version(node_.version);
   response->set_incarnation(node_.incarnation);
   response->set_uptime_ms((Clock::Real().MonotonicNs() - node_.started_ns) / 1'000'000);
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::Machine(grpc::ServerContext*, const v1::MachineRequest*,
+                                   v1::MachineResponse* response) {
+  v1::MachineFacts& facts = *response->mutable_facts();
+  facts = machine::ReadMachineFacts();
+  facts.set_network_library(transport::NetworkLibrary());
+  for (const transport::NetworkWay& way : transport::NetworkWays()) {
+    auto* to = facts.add_ways();
+    to->set_transport(way.transport);
+    to->set_device(way.device);
+  }
+  facts.set_wall_ms(Clock::Real().WallMs());  // Opening the devices has taken its time.
   return grpc::Status::OK;
 }
 

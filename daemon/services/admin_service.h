@@ -28,6 +28,12 @@ class AdminService final : public v1::Admin::Service {
                     v1::StopResponse* response) override;
   grpc::Status Ping(grpc::ServerContext* call, const v1::PingRequest* request,
                     v1::PingResponse* response) override;
+  grpc::Status SlowLog(grpc::ServerContext* call, const v1::SlowLogRequest* request,
+                       v1::SlowLogResponse* response) override;
+  grpc::Status HotKeys(grpc::ServerContext* call, const v1::HotKeysRequest* request,
+                       v1::HotKeysResponse* response) override;
+  grpc::Status Machine(grpc::ServerContext* call, const v1::MachineRequest* request,
+                       v1::MachineResponse* response) override;
 
  private:
   // What would be lost if this node, or the whole cluster, stopped now.

@@ -1,11 +1,10 @@
 #include "daemon/services/cluster_service.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
-#include <vector>
 
 #include "daemon/services/call_deadline.h"
+#include "daemon/services/cluster_status.h"
 #include "daemon/services/node_status.h"
 #include "proto/cluster_file/munge.h"
 #include "proto/convert/grpc_status.h"
@@ -31,35 +30,6 @@ ErrorStatus NotCoordinator(const NodeState& node) {
       StatusCode::kUnavailable,
       "node " + node.uuid + " on " + node.host + " is not the coordinator, or not yet",
       "the connection file and every node's map name it");
-}
-
-// Sums over the nodes, and the partitions' states from the map.
-void AddNamespaces(const placement::PlacementMap& map,
-                   const std::vector<Result<v1::NodeStatusResponse>>& nodes,
-                   std::map<NamespaceId, NamespaceTotals> totals, v1::StatusResponse* response) {
-  for (const auto& [id, space] : map.namespaces) {
-    auto* entry = response->add_namespaces();
-    entry->set_namespace_id(id.value());
-    entry->set_name(space->name);
-    entry->set_kind(static_cast<v1::Kind>(space->kind));
-    entry->set_records(totals[id].records);
-    entry->set_internal_records(totals[id].internal_records);
-    entry->set_live_bytes(totals[id].live_bytes);
-    entry->set_partitions(static_cast<std::uint32_t>(space->partitions.size()));
-    entry->set_durability(space->options.durability);
-    const auto count = [&space = *space](placement::PartitionState state) {
-      return static_cast<std::uint32_t>(
-          std::count_if(space.partitions.begin(), space.partitions.end(),
-                        [state](const auto& place) { return place.state == state; }));
-    };
-    entry->set_partitions_down(count(placement::PartitionState::kDown));
-    entry->set_partitions_lost(count(placement::PartitionState::kLost));
-    entry->set_partitions_silent(static_cast<std::uint32_t>(
-        std::count_if(space->partitions.begin(), space->partitions.end(), [&](const auto& place) {
-          return place.state == placement::PartitionState::kActive &&
-                 !nodes[place.node.value()].ok();
-        })));
-  }
 }
 
 }  // namespace
@@ -118,28 +88,7 @@ grpc::ServerUnaryReactor* ClusterService::GetMap(grpc::CallbackServerContext* ca
 grpc::Status ClusterService::Status(grpc::ServerContext* call, const v1::StatusRequest*,
                                     v1::StatusResponse* response) {
   if (const auto joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
-  const placement::PlacementMapPtr map = node_.NewestMap();
-  response->set_cluster_uuid(map->cluster_uuid);
-  response->set_epoch(map->epoch.value());
-  response->set_nodes_expected(map->nodes_expected);
-  response->set_forming(map->forming());
-  response->set_coordinator(0);  // The embedded coordinator is the first node for ever.
-  const auto nodes = CollectNodeStatus(&node_, *map, NamespaceId(), DeadlineOf(*call));
-  std::vector<std::uint64_t> heard_ms;
-  if (Coordinator* coordinator = node_.coordinator.load(); coordinator != nullptr) {
-    heard_ms = coordinator->LastHeartbeatsMs();
-  }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    auto* entry = response->add_nodes();
-    convert::ToProto(map->nodes[i], entry->mutable_node());
-    if (i < heard_ms.size()) entry->mutable_node()->set_last_heartbeat_ms(heard_ms[i]);
-    if (nodes[i].ok()) {
-      *entry->mutable_status() = *nodes[i];
-    } else {
-      entry->set_error(nodes[i].status().ToString());
-    }
-  }
-  AddNamespaces(*map, nodes, TotalsOf(&node_, *map, nodes), response);
+  CollectClusterStatus(&node_, DeadlineOf(*call), response);
   return grpc::Status::OK;
 }
 

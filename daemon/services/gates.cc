@@ -132,6 +132,18 @@ class AdminGate final : public v1::Admin::Service, private Gate {
                  v1::PingResponse* response) override {
     return Pass(context, [&] { return inner_.Ping(context, request, response); });
   }
+  RpcStatus SlowLog(ServerContext* context, const v1::SlowLogRequest* request,
+                    v1::SlowLogResponse* response) override {
+    return Pass(context, [&] { return inner_.SlowLog(context, request, response); });
+  }
+  RpcStatus HotKeys(ServerContext* context, const v1::HotKeysRequest* request,
+                    v1::HotKeysResponse* response) override {
+    return Pass(context, [&] { return inner_.HotKeys(context, request, response); });
+  }
+  RpcStatus Machine(ServerContext* context, const v1::MachineRequest* request,
+                    v1::MachineResponse* response) override {
+    return Pass(context, [&] { return inner_.Machine(context, request, response); });
+  }
 
  private:
   v1::Admin::Service& inner_;

@@ -12,11 +12,15 @@
 #include "daemon/residence.h"
 #include "daemon/staging/cluster_view.h"
 #include "proto/convert/grpc_status.h"
+#include "proto/convert/latency_convert.h"
 #include "proto/convert/placement_convert.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 
 namespace tidepool::daemon {
 namespace {
+
+// Of looking where records are, beside all else that a status says.
+constexpr std::uint64_t kResidenceMs = 200;
 
 std::uint64_t ResidentBytes() {
   std::ifstream file("/proc/self/statm");
@@ -42,6 +46,21 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_records(core.records);
     to->set_ring_bytes(core.ring_bytes);
     to->set_ring_bytes_max(core.ring_bytes_max);
+    to->set_silent(!core.answered);
+    to->set_malformed_frames(core.malformed_frames);
+    to->set_refused_for_memory(core.refused_for_memory);
+    to->set_expired_records(core.expired_records);
+    to->set_compacted_segments(core.compacted_segments);
+    to->set_slow(core.slow_frames);
+    to->set_credit_operations(core.credit_operations);
+    to->set_credit_bytes(core.credit_bytes);
+    to->set_credit_operations_held(core.credit_operations_held);
+    to->set_kept_answer_bytes(core.kept_answer_bytes);
+    to->set_held_groups(core.held_groups);
+    to->set_pending_operations(core.pending_operations);
+    to->set_suspended_operations(core.suspended_operations);
+    to->set_held_answers(core.held_answers);
+    if (!core.answered) continue;
     memory.set_limit_bytes(core.limit_bytes);  // Of the node: its cores share it.
     memory.set_used_bytes(memory.used_bytes() + core.used_bytes);
     memory.set_live_bytes(memory.live_bytes() + core.live_bytes);
@@ -86,14 +105,96 @@ void AddDurability(const NodeState& node, Deadline deadline, v1::NodeStatusRespo
   recovery.set_durable_at_ms(node.recovery.durable_at_ms);
 }
 
+void ToProto(const storage::Residence& from, v1::Residence* to) {
+  to->set_memory_records(from.memory_records);
+  to->set_memory_bytes(from.memory_bytes);
+  to->set_device_records(from.device_records);
+  to->set_device_bytes(from.device_bytes);
+  to->set_cached_records(from.cached_records);
+  to->set_sampled(from.sampled);
+}
+
+// Of all cores, one namespace.
+struct Counted {
+  std::map<std::string_view, std::uint64_t> operations;
+  std::uint64_t reads = 0;
+  std::uint64_t device_reads = 0;
+  std::uint64_t changes = 0;
+  LatencyBuckets frames;
+  LatencyBuckets waits;
+};
+
+std::map<NamespaceId, Counted> CountedBy(const std::vector<CoreStats>& cores) {
+  std::map<NamespaceId, Counted> all;
+  for (const CoreStats& core : cores) {
+    for (const SpaceStats& space : core.spaces) {
+      Counted& sum = all[space.space];
+      for (const auto& [opcode, count] : space.operations) {
+        sum.operations[wire::InfoOf(opcode).name] += count;
+      }
+      sum.reads += space.reads;
+      sum.device_reads += space.device_reads;
+      sum.changes += space.changes;
+      sum.frames.Merge(space.frames);
+      sum.waits.Merge(space.waits);
+    }
+  }
+  return all;
+}
+
+void AddCounted(const Counted& from, v1::NamespaceStatus* to) {
+  for (const auto& [operation, count] : from.operations) {
+    auto* entry = to->add_operations();
+    entry->set_operation(std::string(operation));
+    entry->set_count(count);
+  }
+  to->set_reads(from.reads);
+  to->set_device_reads(from.device_reads);
+  to->set_changes(from.changes);
+  convert::ToProto(from.frames, to->mutable_frames());
+  convert::ToProto(from.waits, to->mutable_waits());
+}
+
+// What the map knows of them, what the cores have counted, and where their records are.
+void DescribeNamespaces(NodeState* node, const placement::PlacementMap& map,
+                        const std::vector<CoreStats>& cores, Deadline deadline,
+                        v1::NodeStatusResponse* response) {
+  if (node->volume != nullptr) {
+    std::vector<NamespaceId> spaces;
+    for (const auto& space : response->namespaces()) {
+      if (space.records() > 0) spaces.emplace_back(space.namespace_id());
+    }
+    const Deadline soon(std::min(deadline.at_ns(), Deadline::AfterMs(kResidenceMs).at_ns()));
+    node->residences.Refresh(node->cores, spaces, soon);
+  }
+  const std::map<NamespaceId, Counted> counted = CountedBy(cores);
+  for (v1::NamespaceStatus& to : *response->mutable_namespaces()) {
+    const NamespaceId id(to.namespace_id());
+    if (const auto space = map.Find(id); space != nullptr) {
+      to.set_name(space->name);
+      to.set_kind(static_cast<v1::Kind>(space->kind));
+    }
+    if (const auto found = counted.find(id); found != counted.end()) AddCounted(found->second, &to);
+    if (node->volume == nullptr) continue;
+    if (const auto where = node->residences.Find(id); where.has_value()) {
+      ToProto(*where, to.mutable_residence());
+    }
+  }
+}
+
 void AddNamespaces(const NodeState& node, const std::vector<PartitionStats>& partitions,
-                   NamespaceId partitions_of, v1::NodeStatusResponse* response) {
+                   const std::vector<CoreStats>& cores, NamespaceId partitions_of,
+                   v1::NodeStatusResponse* response) {
   struct Sum {
     std::uint64_t records = 0;
     std::uint64_t live_bytes = 0;
     std::uint64_t changes = 0;
   };
   std::map<NamespaceId, Sum> sums;
+  // Those too whose partitions are elsewhere by now: what was counted here stays.
+  for (const CoreStats& core : cores) {
+    for (const SpaceStats& space : core.spaces) sums[space.space];
+  }
   for (const PartitionStats& partition : partitions) {
     Sum& sum = sums[partition.id.space()];
     sum.records += partition.records;
@@ -123,12 +224,7 @@ void AddResidence(CoreGroup* cores, NamespaceId space, Deadline deadline,
     if (entry == found.end()) continue;
     const storage::Residence& where = entry->second.where;
     v1::Residence& to = *partition.mutable_residence();
-    to.set_memory_records(where.memory_records);
-    to.set_memory_bytes(where.memory_bytes);
-    to.set_device_records(where.device_records);
-    to.set_device_bytes(where.device_bytes);
-    to.set_cached_records(where.cached_records);
-    to.set_sampled(where.sampled);
+    ToProto(where, &to);
     to.set_reads(entry->second.reads);
     to.set_device_reads(entry->second.device_reads);
   }
@@ -154,7 +250,8 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
   }
   const std::vector<CoreStats> cores = node->cores->Stats(deadline);
   AddCores(cores, &response);
-  AddNamespaces(*node, node->cores->NamespaceStats(deadline), partitions_of, &response);
+  AddNamespaces(*node, node->cores->NamespaceStats(deadline), cores, partitions_of, &response);
+  if (map != nullptr) DescribeNamespaces(node, *map, cores, deadline, &response);
   if (node->volume != nullptr) {
     AddDevices(*node->volume, cores, &response);
     AddDurability(*node, deadline, &response);
@@ -162,6 +259,9 @@ v1::NodeStatusResponse LocalNodeStatus(NodeState* node, NamespaceId partitions_o
   }
   response.set_uptime_ms((Clock::Real().MonotonicNs() - node->started_ns) / 1'000'000);
   response.set_data_path(node->cores->Describe());
+  response.set_metrics_url(node->metrics_url);
+  response.set_at_ms(Clock::Real().WallMs());
+  response.set_at_ns(Clock::Real().MonotonicNs());
   return response;
 }
 

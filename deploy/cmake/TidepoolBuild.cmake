@@ -57,13 +57,17 @@ find_package(CLI11 CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
+find_package(Boost REQUIRED)  # Headers only: Beast and Asio.
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(MUNGE REQUIRED IMPORTED_TARGET munge)
 pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(PMEM2 REQUIRED IMPORTED_TARGET libpmem2)
-pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+if(TIDEPOOL_EXAMPLES)
+  pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+endif()
 
 # What every target of ours is compiled with. Generated code does not link it.
 add_library(tidepool_options INTERFACE)

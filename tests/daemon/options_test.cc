@@ -150,6 +150,10 @@ TEST_CASE("ValuesOutOfRangeNameTheOptionItsSourceAndTheRange") {
       {{"--log-level=loud"}, "trace, debug, info, warn, error or off"},
       {{"--insecure=maybe"}, "true or false"},
       {{"--heartbeat-ms=1000", "--lease-ms=2000"}, "at most a third: 666"},
+      {{"--metrics-port=0"}, "auto, off, or a number from 1 to 65535"},
+      {{"--metrics-port=65536"}, "auto, off, or a number from 1 to 65535"},
+      {{"--metrics-port="}, "auto, off, or a number from 1 to 65535"},
+      {{"--metrics-port=off", "--metrics-remote"}, "metrics-remote is given"},
   };
   for (const Case& each : cases) {
     const auto loaded = Load(each.arguments);

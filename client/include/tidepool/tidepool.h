@@ -22,6 +22,7 @@
 #include "tidepool/hash_map.h"
 #include "tidepool/hash_set.h"
 #include "tidepool/namespace.h"
+#include "tidepool/network.h"
 #include "tidepool/ordered_map.h"
 #include "tidepool/ordered_set.h"
 #include "tidepool/priority_queue.h"

@@ -1,0 +1,13 @@
+# What `cmake --install` and `cpack` put where. Components: service (kvd, kvctl and what belongs to
+# them), library (libtidepool.so), sdk (what compiling against it needs).
+
+# tidepool_install_documents(PROGRAM MANUAL BASH ZSH): a program's manual page and completion.
+function(tidepool_install_documents program manual bash zsh)
+  install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT service)
+  install(FILES ${bash} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+          RENAME ${program} COMPONENT service)
+  # zsh itself looks into the first one, Debian's for what packages bring into the second one.
+  foreach(folder site-functions vendor-completions)
+    install(FILES ${zsh} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} COMPONENT service)
+  endforeach()
+endfunction()

@@ -1,0 +1,343 @@
+#include "proto/base/completion.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace tidepool {
+namespace {
+
+// In single quotes, for both shells.
+std::string Quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+// "file|dax" are words to choose from; "[N]" and "HOST:PORT" are not.
+std::string ChoicesOf(const std::string& value) {
+  const bool is_choice = value.find('|') != std::string::npos &&
+                         value.find_first_of("[]:ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string::npos;
+  if (!is_choice) return {};
+  std::string words = value;
+  std::replace(words.begin(), words.end(), '|', ' ');
+  return words;
+}
+
+bool IsFolder(const std::string& name) { return name.find("DIR") != std::string::npos; }
+bool IsFile(const std::string& name) { return name.find("FILE") != std::string::npos; }
+
+std::string FirstWord(const std::string& name) { return name.substr(0, name.find(' ')); }
+std::string SecondWord(const std::string& name) {
+  const std::size_t blank = name.find(' ');
+  return blank == std::string::npos ? "" : name.substr(blank + 1);
+}
+
+// First words of verbs, each once, in the table's order.
+std::vector<std::string> FirstWords(const CompletionTable& table) {
+  std::vector<std::string> words;
+  for (const CompletionVerb& verb : table.verbs) {
+    std::string word = FirstWord(verb.name);
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  }
+  return words;
+}
+
+// Of those that have verbs of two words.
+std::map<std::string, std::vector<const CompletionVerb*>> Families(const CompletionTable& table) {
+  std::map<std::string, std::vector<const CompletionVerb*>> families;
+  for (const CompletionVerb& verb : table.verbs) {
+    if (!SecondWord(verb.name).empty()) families[FirstWord(verb.name)].push_back(&verb);
+  }
+  return families;
+}
+
+std::string Joined(const std::vector<std::string>& words, const char* between = " ") {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
+std::string NamesOf(const std::vector<CompletionOption>& options) {
+  std::vector<std::string> names;
+  for (const CompletionOption& option : options) {
+    names.insert(names.end(), option.names.begin(), option.names.end());
+  }
+  return Joined(names);
+}
+
+// What bash does for a value: a command that fills COMPREPLY.
+std::string BashValue(const std::string& value) {
+  if (const std::string choices = ChoicesOf(value); !choices.empty()) {
+    return "COMPREPLY=($(compgen -W " + Quoted(choices) + " -- \"$cur\"))";
+  }
+  if (value.find("NAMESPACE") != std::string::npos || value == "NS") return "_@@_namespaces";
+  if (IsFolder(value)) return "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\"))";
+  if (IsFile(value)) return "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"))";
+  return ":";
+}
+
+// Cases of options that take a value: `case $prev in`.
+std::string BashValueCases(const std::vector<CompletionOption>& options) {
+  std::string text;
+  for (const CompletionOption& option : options) {
+    if (option.value.empty() || option.value.front() == '[') continue;
+    text += "    " + Joined(option.names, "|") + ") " + BashValue(option.value) + "; return ;;\n";
+  }
+  return text;
+}
+
+std::vector<std::string> ValuedNames(const CompletionTable& table) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::vector<CompletionOption>& options) {
+    for (const CompletionOption& option : options) {
+      if (option.value.empty() || option.value.front() == '[') continue;
+      for (const std::string& name : option.names) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
+    }
+  };
+  add(table.options);
+  for (const CompletionVerb& verb : table.verbs) add(verb.options);
+  return names;
+}
+
+// "@@" stands for the program's name.
+std::string Filled(std::string text, const std::string& program) {
+  for (std::size_t at = text.find("@@"); at != std::string::npos; at = text.find("@@", at)) {
+    text.replace(at, 2, program);
+    at += program.size();
+  }
+  return text;
+}
+
+std::string BashVerb(const CompletionVerb& verb) {
+  std::string text = "  " + Quoted(verb.name) + ")\n";
+  const std::string cases = BashValueCases(verb.options);
+  if (!cases.empty()) text += "    case $prev in\n" + cases + "    esac\n";
+  text += "    options=" + Quoted(NamesOf(verb.options)) + "\n";
+  if (!verb.parameters.empty()) {
+    text += "    case $count in\n";
+    for (std::size_t i = 0; i < verb.parameters.size(); ++i) {
+      const bool last = i + 1 == verb.parameters.size();
+      text += "    " + (last ? "*" : std::to_string(i)) +
+              ") argument=" + Quoted(BashValue(verb.parameters[i])) + " ;;\n";
+    }
+    text += "    esac\n";
+  }
+  return text + "    ;;\n";
+}
+
+// In an option's help for zsh: brackets and colons end it.
+std::string ZshText(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string ZshAction(const std::string& value) {
+  if (const std::string choices = ChoicesOf(value); !choices.empty()) return "(" + choices + ")";
+  if (value.find("NAMESPACE") != std::string::npos || value == "NS") return "_@@_namespaces";
+  if (IsFolder(value)) return "_files -/";
+  if (IsFile(value)) return "_files";
+  return " ";
+}
+
+std::string ZshOptions(const std::vector<CompletionOption>& options) {
+  std::string text;
+  for (const CompletionOption& option : options) {
+    for (const std::string& name : option.names) {
+      std::string spec = "*" + name + "[" + ZshText(option.help) + "]";
+      if (!option.value.empty() && option.value.front() != '[') {
+        spec += ":" + ZshText(option.value) + ":" + ZshAction(option.value);
+      }
+      text += "    " + Quoted(spec) + "\n";
+    }
+  }
+  return text;
+}
+
+std::string ZshParameters(const CompletionVerb& verb) {
+  std::string text;
+  for (std::size_t i = 0; i < verb.parameters.size(); ++i) {
+    const std::string& name = verb.parameters[i];
+    const bool last = i + 1 == verb.parameters.size();
+    text +=
+        "    " +
+        Quoted((last ? "*" : std::to_string(i + 1)) + ":" + ZshText(name) + ":" + ZshAction(name)) +
+        "\n";
+  }
+  return text;
+}
+
+// "'put:store a value'" of each, for _describe.
+std::string ZshDescribed(const std::vector<std::pair<std::string, std::string>>& words) {
+  std::string text;
+  for (const auto& [word, help] : words) {
+    text += "    " + Quoted(ZshText(word) + ":" + help) + "\n";
+  }
+  return text;
+}
+
+std::string Head(const CompletionTable& table, const char* shell) {
+  return "# Completion of " + table.program + " for " + shell +
+         ", made from the table that its help is made from: not to be edited.\n";
+}
+
+}  // namespace
+
+std::string BashCompletion(const CompletionTable& table) {
+  std::string text = Head(table, "bash") + "\n";
+  if (!table.list_namespaces.empty()) {
+    // Of the cluster that the command line names, if it does, and not for long.
+    text +=
+        "_@@_namespaces() {\n"
+        "  COMPREPLY=($(compgen -W \"$(" +
+        table.list_namespaces +
+        " 2>/dev/null)\" -- \"$cur\"))\n"
+        "}\n\n";
+  }
+  text +=
+      "_@@() {\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} prev='' verb='' options='' argument=':'\n"
+      "  local count=0 i word\n"
+      "  COMPREPLY=()\n"
+      "  [ \"$COMP_CWORD\" -gt 0 ] && prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+      "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
+      "    word=${COMP_WORDS[i]}\n"
+      "    case $word in\n"
+      "    --) return ;;\n";
+  const std::vector<std::string> valued = ValuedNames(table);
+  if (!valued.empty()) text += "    " + Joined(valued, "|") + ") ((++i)); continue ;;\n";
+  text +=
+      "    -*) continue ;;\n"
+      "    esac\n"
+      "    case $verb in\n"
+      "    '') verb=$word ;;\n";
+  for (const auto& [family, verbs] : Families(table)) {
+    std::vector<std::string> seconds;
+    for (const CompletionVerb* verb : verbs) seconds.push_back(SecondWord(verb->name));
+    text += "    " + family + ")\n      case $word in\n      " + Joined(seconds, "|") +
+            ") verb+=\" $word\" ;;\n      *) ((++count)) ;;\n      esac\n      ;;\n";
+  }
+  text +=
+      "    *) ((++count)) ;;\n"
+      "    esac\n"
+      "  done\n"
+      "  case $prev in\n" +
+      BashValueCases(table.options) +
+      "  esac\n"
+      "  case $verb in\n"
+      "  '') argument='COMPREPLY=($(compgen -W \"" +
+      Joined(FirstWords(table)) + "\" -- \"$cur\"))' ;;\n";
+  const auto families = Families(table);
+  for (const CompletionVerb& verb : table.verbs) {
+    // A verb of one word whose name begins others as well ("namespace") is completed with them.
+    text += BashVerb(verb);
+  }
+  for (const auto& [family, verbs] : families) {
+    const bool is_verb =
+        std::any_of(table.verbs.begin(), table.verbs.end(),
+                    [&name = family](const CompletionVerb& verb) { return verb.name == name; });
+    if (is_verb) continue;
+    std::vector<std::string> seconds;
+    for (const CompletionVerb* verb : verbs) seconds.push_back(SecondWord(verb->name));
+    text += "  " + family + ") argument='COMPREPLY=($(compgen -W \"" + Joined(seconds) +
+            "\" -- \"$cur\"))' ;;\n";
+  }
+  text +=
+      "  esac\n"
+      "  case $cur in\n"
+      "  -*) COMPREPLY=($(compgen -W \"$options " +
+      NamesOf(table.options) +
+      "\" -- \"$cur\")) ;;\n"
+      "  *) eval \"$argument\" ;;\n"
+      "  esac\n"
+      "}\n\n"
+      "complete -F _@@ @@\n";
+  return Filled(std::move(text), table.program);
+}
+
+std::string ZshCompletion(const CompletionTable& table) {
+  std::string text = "#compdef @@\n" + Head(table, "zsh") + "\n";
+  if (!table.list_namespaces.empty()) {
+    text +=
+        "_@@_namespaces() {\n"
+        "  local -a names\n"
+        "  names=(${(f)\"$(" +
+        table.list_namespaces +
+        " 2>/dev/null)\"})\n"
+        "  compadd -a names\n"
+        "}\n\n";
+  }
+  const auto families = Families(table);
+  std::vector<std::pair<std::string, std::string>> firsts;
+  for (const std::string& word : FirstWords(table)) {
+    const auto verb =
+        std::find_if(table.verbs.begin(), table.verbs.end(),
+                     [&word](const CompletionVerb& each) { return each.name == word; });
+    std::string help;
+    if (verb != table.verbs.end()) {
+      help = verb->help;
+    } else {
+      for (const CompletionVerb* each : families.at(word)) {
+        help += (help.empty() ? "" : ", ") + SecondWord(each->name);
+      }
+    }
+    firsts.emplace_back(word, help);
+  }
+  text += "_@@() {\n  local curcontext=$curcontext state line verb\n  local -a verbs globals\n";
+  text += "  globals=(\n" + ZshOptions(table.options) + "  )\n";
+  text +=
+      "  _arguments -C $globals '1:verb:->verb' '*::argument:->arguments' && return\n"
+      "  case $state in\n"
+      "  verb)\n"
+      "    verbs=(\n" +
+      ZshDescribed(firsts) +
+      "    )\n"
+      "    _describe verb verbs\n"
+      "    return\n"
+      "    ;;\n"
+      "  esac\n"
+      "  verb=$line[1]\n";
+  // $words are now those from the verb on.
+  text += "  case $verb in\n";
+  for (const auto& [family, verbs] : families) {
+    std::vector<std::pair<std::string, std::string>> seconds;
+    std::vector<std::string> names;
+    for (const CompletionVerb* verb : verbs) {
+      names.push_back(SecondWord(verb->name));
+      seconds.emplace_back(names.back(), verb->help);
+    }
+    const bool is_verb =
+        std::any_of(table.verbs.begin(), table.verbs.end(),
+                    [&name = family](const CompletionVerb& verb) { return verb.name == name; });
+    text += "  " + family + ")\n    if (( CURRENT == 2 ))";
+    // What is also a verb by itself completes as such, too.
+    text += "; then\n      verbs=(\n" + ZshDescribed(seconds) +
+            "      )\n      _describe verb verbs" +
+            (is_verb ? "\n    elif (( ${+words[2]} )) && [[ $words[2] == (" + Joined(names, "|") +
+                           ") ]]; then\n"
+                     : "\n      return\n    else\n") +
+            "      verb=\"$verb $words[2]\"\n      shift words\n      (( CURRENT-- ))\n    fi\n"
+            "    ;;\n";
+  }
+  text += "  esac\n  case $verb in\n";
+  for (const CompletionVerb& verb : table.verbs) {
+    text += "  " + Quoted(verb.name) + ")\n    verbs=(\n" + ZshOptions(verb.options) +
+            ZshParameters(verb) + "    )\n    _arguments $globals $verbs\n    ;;\n";
+  }
+  text += "  esac\n}\n\n_@@ \"$@\"\n";
+  return Filled(std::move(text), table.program);
+}
+
+}  // namespace tidepool

@@ -1,0 +1,328 @@
+#!/usr/bin/python3
+"""What is installed, and the Debian packages: made by cpack, unpacked, used; completion in real shells; units, modulefile and
+recipes by the tools that read them.
+
+  package_test.py BUILD_FOLDER [unittest arguments]
+
+Installing the packages with their dependencies in a fresh system: `tests/package/fresh`.
+"""
+
+import ast
+import glob
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PATIENCE_SECONDS = 120
+
+
+def run(*command, check=True, **more):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS, **more)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Folder(unittest.TestCase):
+    build = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tidepool-package-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.environment = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEPOOL_", "SLURM_"))}
+        cls.environment["XDG_RUNTIME_DIR"] = cls.folder
+
+    def needs(self, program, package):
+        path = shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+        if path is None:
+            self.skipTest(f"apt-get install {package}")
+        return path
+
+    def use(self, programs, compile_hello, environment):
+        """A start in two commands from the programs in a folder, and a program on the SDK."""
+        hello = f"{ROOT}/tests/package/hello.cc"
+        binary = os.path.join(self.folder, "hello")
+        compile_hello(hello, binary)
+        environment = {**environment, "PATH": f"{programs}:{environment['PATH']}"}
+        start = run("kvctl", "start", "--local", "1", "--memory", "64MiB", "--", "--wait", "block", env=environment)
+        try:
+            self.assertIn("started 1 daemon", start.stdout)
+            run("kvctl", "put", "default", "greeting", "hello", env=environment)
+            self.assertEqual(run("kvctl", "get", "default", "greeting", env=environment).stdout, "hello")
+            self.assertEqual(run(binary, env=environment).stdout, "42\n")
+            self.assertIn("0 problems", run("kvctl", "doctor", env=environment).stdout)
+        finally:
+            run("kvctl", "stop", "--discard", env=environment)
+
+
+class Packages(Folder):
+    """Of one cpack."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if shutil.which("dpkg-shlibdeps") is None:
+            raise unittest.SkipTest("apt-get install dpkg-dev")
+        debs = os.path.join(cls.folder, "debs")
+        run("cpack", "-G", "DEB", "-B", debs, cwd=cls.build)
+        cls.debs = {run("dpkg-deb", "-f", path, "Package").stdout.strip(): path
+                    for path in glob.glob(os.path.join(debs, "*.deb"))}
+
+    def fields(self, package):
+        return dict(line.split(": ", 1) for line in run("dpkg-deb", "-f", self.debs[package]).stdout.splitlines()
+                    if not line.startswith(" "))
+
+    def files(self, package):
+        return [line.split()[5][1:] for line in run("dpkg-deb", "-c", self.debs[package]).stdout.splitlines()
+                if not line.endswith("/")]
+
+    def test_each_has_its_files(self):
+        self.assertEqual(sorted(self.debs), ["libtidepool-dev", "libtidepool0", "tidepool"])
+        service = self.files("tidepool")
+        for path in ("/usr/bin/kvd", "/usr/bin/kvctl", "/usr/share/man/man1/kvd.1", "/usr/share/man/man1/kvctl.1",
+                     "/usr/share/bash-completion/completions/kvctl", "/usr/share/zsh/vendor-completions/_kvctl",
+                     "/usr/lib/systemd/user/tidepool.service", "/usr/lib/systemd/system/tidepool@.service",
+                     "/usr/share/doc/tidepool/copyright"):
+            self.assertIn(path, service)
+        self.assertTrue([name for name in self.files("libtidepool0") if re.search(r"/libtidepool\.so\.0$|\.so\.0\.", name)])
+        sdk = self.files("libtidepool-dev")
+        for ending in ("/tidepool/tidepool.h", "/tidepoolConfig.cmake", "/tidepool.pc", "/libtidepool.so"):
+            self.assertTrue([name for name in sdk if name.endswith(ending)], ending)
+        every = service + self.files("libtidepool0") + sdk
+        self.assertEqual(len(every), len(set(every)), "a file in two packages")
+        self.assertEqual([name for name in every if not name.startswith("/usr/")], [])
+
+    def test_dependencies_are_those_of_the_programs(self):
+        depends = self.fields("tidepool")["Depends"]
+        for library in ("libgrpc++1.51", "libucx0", "liburing2", "libpmem2", "libc6"):
+            self.assertRegex(depends, rf"(^|, ){re.escape(library)}\b")
+        self.assertIn("libucx0", self.fields("libtidepool0")["Depends"])
+        self.assertRegex(self.fields("libtidepool-dev")["Depends"], r"^libtidepool0 \(= ")
+
+    def test_what_is_unpacked_works(self):
+        system = os.path.join(self.folder, "system")
+        for deb in self.debs.values():
+            run("dpkg-deb", "-x", deb, system)
+        pc = os.path.dirname(glob.glob(f"{system}/usr/lib/**/tidepool.pc", recursive=True)[0])
+        library = os.path.dirname(glob.glob(f"{system}/usr/lib/**/libtidepool.so", recursive=True)[0])
+
+        def compile_hello(source, binary):
+            flags = run("pkg-config", "--cflags", "--libs", "tidepool", env={**os.environ, "PKG_CONFIG_PATH": pc}).stdout.split()
+            run("g++", "-std=c++20", source, "-o", binary, *flags)
+
+        self.use(f"{system}/usr/bin", compile_hello, {**self.environment, "LD_LIBRARY_PATH": library})
+
+    def test_manual_pages_are_for_troff(self):
+        man = self.needs("groff", "groff-base")
+        system = os.path.join(self.folder, "pages")
+        run("dpkg-deb", "-x", self.debs["tidepool"], system)
+        for program in ("kvd", "kvctl"):
+            done = run(man, "-man", "-Tutf8", "-wall", f"{system}/usr/share/man/man1/{program}.1")
+            self.assertEqual([line for line in done.stderr.splitlines() if "break" not in line], [])
+            self.assertIn(program.upper() + "(1)", done.stdout)
+
+
+class Installed(Folder):
+    """cmake --install to any place."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.prefix = os.path.join(cls.folder, "a prefix")
+        run("cmake", "--install", cls.build, "--prefix", cls.prefix)
+
+    def test_pkg_config_finds_it_where_it_is_moved_to(self):
+        moved = os.path.join(self.folder, "moved")
+        shutil.copytree(self.prefix, moved, symlinks=True)
+        pc = os.path.dirname(glob.glob(f"{moved}/lib/**/tidepool.pc", recursive=True)[0])
+        environment = {**os.environ, "PKG_CONFIG_PATH": pc}
+        flags = run("pkg-config", "--cflags", "--libs", "tidepool", env=environment).stdout.split()
+        includes = [flag[2:] for flag in flags if flag.startswith("-I")]
+        self.assertTrue(os.path.exists(os.path.join(includes[0], "tidepool/tidepool.h")), flags)
+        self.assertTrue(all(os.path.realpath(path).startswith(moved) for path in includes), flags)
+
+    def test_the_modulefile_leads_to_it(self):
+        command = "/usr/lib/x86_64-linux-gnu/modulecmd.tcl"
+        if not os.path.exists(command):
+            self.skipTest("apt-get install environment-modules")
+        done = run("tclsh", command, "sh", "load", "tidepool",
+                   env={"PATH": "/usr/bin:/bin", "HOME": self.folder, "MODULEPATH": f"{self.prefix}/share/modulefiles"})
+        self.assertNotIn("ERROR", done.stderr)
+        which = run("bash", "-c", done.stdout + "\ncommand -v kvctl kvd; man -w kvctl 2>/dev/null; echo \"$CMAKE_PREFIX_PATH\"")
+        self.assertEqual(which.stdout.splitlines()[:2], [f"{self.prefix}/bin/kvctl", f"{self.prefix}/bin/kvd"])
+        self.assertEqual(which.stdout.splitlines()[-1], self.prefix)
+
+    def test_units_are_for_systemd(self):
+        analyze = self.needs("systemd-analyze", "systemd")
+        for unit, scope in (("user/tidepool.service", ["--user"]), ("system/tidepool@.service", [])):
+            text = read(f"{self.prefix}/lib/systemd/{unit}")
+            copy = os.path.join(self.folder, os.path.basename(unit))
+            with open(copy, "w", encoding="utf-8") as file:  # kvd is found in /usr/bin, where it is not now.
+                file.write(text.replace("ExecStart=kvd", "ExecStart=/bin/true"))
+            done = run(analyze, *scope, "--man=no", "verify", copy, check=False, env=self.environment)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), unit)
+
+
+class Completion(Folder):
+    def of(self, program, shell):
+        """As it is installed."""
+        if program == "kvctl":
+            return run(f"{self.build}/bin/kvctl", "help", "--completion", shell).stdout
+        return read(glob.glob(f"{self.build}/daemon/{'kvd.bash' if shell == 'bash' else '_kvd'}")[0])
+
+    def bash(self, *words, program="kvctl"):
+        """What bash offers for the last word."""
+        path = os.path.join(self.folder, program + ".bash")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.of(program, "bash"))
+        script = (f'source {path}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); compopt() {{ :; }}; _{program}; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = run("bash", "-c", script, "-", program, *words, cwd=self.folder,
+                   env={**self.environment, "PATH": f"{self.build}/bin:{self.environment['PATH']}"})
+        self.assertEqual(done.stderr, "")
+        return [word for word in done.stdout.splitlines() if word]
+
+    def test_bash_knows_every_verb_and_option_of_the_help(self):
+        help_text = run(f"{self.build}/bin/kvctl", "help").stdout
+        rows = re.findall(r"^  ([a-z][a-z-]*(?: [a-z-]+)?)(?:  |$)", help_text.split("Verbs:")[1].split("Options of")[0], re.M)
+        self.assertGreater(len(rows), 40)
+        self.assertEqual(sorted(set(self.bash(""))), sorted({row.split()[0] for row in rows}))
+        for row in rows:
+            words = row.split()
+            if len(words) == 2:
+                self.assertIn(words[1], self.bash(words[0], words[1]))
+            text = run(f"{self.build}/bin/kvctl", "help", *words).stdout
+            options = re.findall(r"^  (?:-\w )?(--[a-z0-9-]+)", text, re.M)
+            self.assertEqual(sorted(set(options) - set(self.bash(*words, "--"))), [], row)
+
+    def test_bash_completes_verbs_options_values_and_paths(self):
+        os.makedirs(f"{self.folder}/data/deeper", exist_ok=True)
+        self.assertEqual(sorted(self.bash("sta")), ["stage", "start", "status"])
+        self.assertEqual(self.bash("namespace", "cre"), ["create"])
+        self.assertEqual(self.bash("put", "--tt"), ["--ttl"])
+        self.assertEqual(self.bash("--timeout", "5s", "put", "--tt"), ["--ttl"])
+        self.assertEqual(self.bash("stage", "in", "da"), ["data"])
+        self.assertEqual(self.bash("help", "--completion", ""), ["bash", "zsh"])
+        self.assertEqual(self.bash("put", "default", "k", "--", "--tt"), [])
+
+    def test_bash_knows_the_options_of_kvd(self):
+        text = run(f"{self.build}/bin/kvd", "--help").stdout
+        options = re.findall(r"^  (--[a-z0-9-]+)", text, re.M)
+        self.assertGreater(len(options), 30)
+        self.assertEqual(sorted(set(options) - set(self.bash("--", program="kvd"))), [])
+        self.assertEqual(self.bash("--nvm-d", program="kvd"), ["--nvm-dir"])
+        self.assertEqual(self.bash("ch", program="kvd"), ["check"])
+
+    def test_namespaces_are_completed_from_the_cluster(self):
+        kvctl = f"{self.build}/bin/kvctl"
+        run(kvctl, "start", "--local", "1", "--memory", "64MiB", "--", "--wait", "block", env=self.environment)
+        try:
+            run(kvctl, "namespace", "create", "measures", env=self.environment)
+            self.assertEqual(self.bash("get", "me"), ["measures"])
+        finally:
+            run(kvctl, "stop", "--discard", env=self.environment)
+        self.assertEqual(self.bash("get", "me"), [])
+
+    def zsh(self, typed, expected):
+        """Types into a real zsh with its completion system, and waits for the text."""
+        shell = self.needs("zsh", "zsh")
+        functions = os.path.join(self.folder, "functions")
+        os.makedirs(functions, exist_ok=True)
+        for program in ("kvctl", "kvd"):
+            with open(f"{functions}/_{program}", "w", encoding="utf-8") as file:
+                file.write(self.of(program, "zsh"))
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execve(shell, [shell, "-f", "-i"], {**self.environment, "TERM": "dumb", "HOME": self.folder, "COLUMNS": "200",
+                                                  "PATH": f"{self.build}/bin:{self.environment['PATH']}"})
+        try:
+            start = f"PS1='> '; LISTMAX=0; fpath=({functions} $fpath); autoload -Uz compinit; compinit -u -D; print re''ady\n"
+            seen = self.converse(terminal, start, "ready")
+            seen = self.converse(terminal, typed, expected)
+            self.assertNotIn("error", seen.lower())
+        finally:
+            os.close(terminal)
+            os.waitpid(pid, 0)
+
+    def converse(self, terminal, typed, expected):
+        os.write(terminal, typed.encode())
+        seen = ""
+        deadline = time.monotonic() + PATIENCE_SECONDS / 4
+        while expected not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x08", "", seen):
+            ready, _, _ = select.select([terminal], [], [], max(0, deadline - time.monotonic()))
+            self.assertTrue(ready, f"after {typed!r}: no {expected!r} in {seen!r}")
+            seen += os.read(terminal, 4096).decode(errors="replace")
+        return seen
+
+    def test_zsh_completes_verbs(self):
+        self.zsh("kvctl namespace cre\t", "kvctl namespace create")
+
+    def test_zsh_completes_options_of_a_verb(self):
+        self.zsh("kvctl put --tt\t", "kvctl put --ttl")
+
+    def test_zsh_lists_what_verbs_do(self):
+        self.zsh("kvctl stage \t", "copy")
+
+    def test_zsh_completes_values(self):
+        self.zsh("kvctl help --completion ba\t", "--completion bash")
+
+    def test_zsh_completes_options_of_kvd(self):
+        self.zsh("kvd --nvm-d\t", "kvd --nvm-dir")
+
+
+class Recipes(unittest.TestCase):
+    def test_the_one_for_spack_is_python_and_it_and_the_image_have_what_the_build_looks_for(self):
+        """Spack itself was not run."""
+        text = read(f"{ROOT}/deploy/spack/package.py")
+        tree = ast.parse(text)
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "depends_on"]
+        names = {re.split(r"[@+~ ]", call.args[0].value)[0] for call in calls}
+        libraries = {"gRPC": ("grpc", "libgrpc++-dev"), "Protobuf": ("protobuf", "libprotobuf-dev"), "ucx": ("ucx", "libucx-dev"),
+                     "spdlog": ("spdlog", "libspdlog-dev"), "CLI11": ("cli11", "libcli11-dev"),
+                     "absl": ("abseil-cpp", "libabsl-dev"), "nlohmann_json": ("nlohmann-json", "nlohmann-json3-dev"),
+                     "OpenSSL": ("openssl", "libssl-dev"), "libxxhash": ("xxhash", "libxxhash-dev"),
+                     "munge": ("munge", "libmunge-dev"), "tomlplusplus": ("tomlplusplus", "libtomlplusplus-dev"),
+                     "libisal": ("isa-l", "libisal-dev"), "liburing": ("liburing", "liburing-dev"),
+                     "libpmem2": ("pmdk", "libpmem2-dev"), "openblas": ("openblas", None), "ZLIB": ("zlib-api", None),
+                     "PkgConfig": ("pkgconfig", "pkg-config")}
+        packages = read(f"{ROOT}/deploy/packages-build.txt").split()
+        build = read(f"{ROOT}/deploy/cmake/TidepoolBuild.cmake") + read(f"{ROOT}/client/CMakeLists.txt")
+        wanted = re.findall(r"^\s*find_package\((\w+)", build, re.M)
+        wanted += re.findall(r"pkg_check_modules\(\w+ REQUIRED IMPORTED_TARGET (\w+)\)", build)
+        self.assertGreater(len(wanted), 12)
+        for name in set(wanted) - {"Threads"}:
+            self.assertIn(name, libraries, "a new library: deploy/spack, deploy/packages-build.txt and this test want it")
+            in_spack, in_debian = libraries[name]
+            self.assertIn(in_spack, names)
+            self.assertTrue(in_debian is None or in_debian in packages, in_debian)
+        self.assertIn("was not run", text)
+
+    def test_the_one_for_apptainer_says_that_it_is_untried_and_names_files_that_are_there(self):
+        text = read(f"{ROOT}/deploy/apptainer/tidepool.def")
+        self.assertIn("UNTRIED", text)
+        for path in re.findall(r"\bdeploy/[\w.-]+", text):
+            self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
+
+    def test_an_image_is_built_with_no_package_that_other_builds_lack(self):
+        build = set(read(f"{ROOT}/deploy/packages-build.txt").split())
+        self.assertEqual(build - set(read(f"{ROOT}/deploy/packages.txt").split()), set())
+
+
+if __name__ == "__main__":
+    Folder.build = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
