@@ -21,6 +21,9 @@ namespace {
 // Of calls that are in progress at once; more are refused with RESOURCE_EXHAUSTED instead of
 // exhausting the machine. Waiting for maps needs none.
 constexpr int kThreadsMax = 512;
+// So that no client, however many calls it leaves open on its connection, takes them all. The next
+// ones wait in the client for one of these to end, or for their deadline.
+constexpr int kCallsPerConnectionMax = kThreadsMax / 2;
 constexpr int kHandshakeMs = 10'000;
 
 std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const cluster_file::TlsIdentity* tls) {
@@ -58,6 +61,7 @@ Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   // With it a second daemon would share the port and take half of the first one's calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnectionMax);
   builder.SetMaxReceiveMessageSize(convert::kMessageBytesMax);
   builder.SetMaxSendMessageSize(convert::kMessageBytesMax);
   grpc::ResourceQuota quota("kvd");

@@ -292,6 +292,40 @@ class ClientTest(Case):
         with self.assertRaises(tidepool.InvalidArgument):
             self.t.create("other", no_such_option=1)
 
+    def test_calls_that_one_program_leaves_open_keep_no_other_out(self):
+        m = self.make()
+        # More than lies on its way to a program that does not read.
+        m.put_many({f"k{i}": bytes(500_000) for i in range(20)})
+        m["small"] = b"here"
+        hoarder = tidepool.connect(cluster)
+        self.addCleanup(hoarder.close)
+        calls = hoarder._calls  # pylint: disable=protected-access
+        streams = [calls.stream(lambda node: node.bulk.Scan, tidepool.map.bulk_pb2.ScanRequest(namespace=m.name), False)
+                   for _ in range(600)]
+        taken = threading.Semaphore(0)
+
+        def take(stream):
+            with contextlib.suppress(tidepool.Error):
+                next(stream)
+                taken.release()
+                stop.wait()
+                stream.close()
+
+        stop = threading.Event()
+        threads = [threading.Thread(target=take, args=(stream,)) for stream in streams]
+        for thread in threads:
+            thread.start()
+        try:
+            # As many as one connection may have; the others wait in the program.
+            for _ in range(256):
+                self.assertTrue(taken.acquire(timeout=60))  # pylint: disable=consider-using-with
+            self.assertEqual(kvctl("get", m.name, "small").strip(), "here")
+            self.assertEqual(self.t[m.name]["small"], b"here")
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
     def test_errors_say_what_to_do(self):
         with self.assertRaises(tidepool.Error) as raised:
             self.t.create("no/name*", "hash")
