@@ -118,8 +118,12 @@ class SeeingTest(kvctl_support.KvctlTest):
         with open(self.cluster.file, encoding="utf-8") as file:
             return json.load(file)
 
+    def token_file(self):
+        """Named in the connection file, beside which it lies."""
+        return os.path.join(os.path.dirname(self.cluster.file), self.connection_file()["token_file"])
+
     def token(self):
-        with open(self.connection_file()["token_file"], encoding="utf-8") as file:
+        with open(self.token_file(), encoding="utf-8") as file:
             return file.read().strip()
 
 

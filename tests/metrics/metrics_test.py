@@ -104,18 +104,21 @@ class MetricsTest(metrics_support.SeeingTest):
         self.cluster.start(1, more=("--cores", "2"))
         [url] = self.urls()
         name = 'tidepool_operations_total{namespace="default",kind="hash",operation="%s"}'
-        before = self.scrape(url)
-        self.assertEqual(before.get(name % "put", 0), 0)
+        # The start has tried the namespace; what is served is up to a quarter of a second old.
+        before = wait_for(lambda: (now := self.scrape(url)).get(name % "get") and now)
         self.good("load", "default", "-", "--format", "tsv", stdin=b"".join(b"k%d\tv\n" % i for i in range(1000)))
         for i in range(7):
             self.good("get", "default", f"k{i}")
-        # What is served is up to a quarter of a second old.
-        after = wait_for(lambda: (now := self.scrape(url)).get(name % "get", 0) >= 7 and now)
-        self.assertEqual(after[name % "put"], 1000)
-        self.assertEqual(after[name % "get"], 7)
+        after = wait_for(lambda: (now := self.scrape(url)).get(name % "get", 0) >= before.get(name % "get", 0) + 7 and now)
+
+        def more(series):
+            return after[series] - before.get(series, 0)
+
+        self.assertEqual(more(name % "put"), 1000)
+        self.assertEqual(more(name % "get"), 7)
         self.assertEqual(after['tidepool_records{namespace="default",kind="hash"}'], 1000)
-        self.assertEqual(after['tidepool_reads_total{namespace="default",kind="hash"}'], 7)
-        self.assertEqual(after['tidepool_changes_total{namespace="default",kind="hash"}'], 1000)
+        self.assertEqual(more('tidepool_reads_total{namespace="default",kind="hash"}'), 7)
+        self.assertEqual(more('tidepool_changes_total{namespace="default",kind="hash"}'), 1000)
         self.assertEqual(after['tidepool_resident_bytes{namespace="default",kind="hash",medium="nvm"}'], 0)
         self.assertGreater(after['tidepool_resident_bytes{namespace="default",kind="hash",medium="dram"}'], 1000)
         self.assertEqual(after["tidepool_nodes_expected"], 1)
@@ -130,7 +133,9 @@ class MetricsTest(metrics_support.SeeingTest):
         frames = found[name % ("count", "")]
         self.assertEqual(found[name % ("bucket", ',le="+Inf"')], frames)
         self.assertGreater(found[name % ("sum", "")], 0)
-        bounds = [value for key, value in found.items() if key.startswith("tidepool_frame_seconds_bucket")]
+        bounds = [value for key, value in found.items()
+                  if key.startswith('tidepool_frame_seconds_bucket{namespace="bench"')]
+        self.assertGreater(len(bounds), 10)
         self.assertEqual(bounds, sorted(bounds))
         self.assertGreaterEqual(found['tidepool_operations_total{namespace="bench",kind="hash",operation="put"}'], frames)
 
@@ -202,7 +207,7 @@ class MetricsTest(metrics_support.SeeingTest):
         one = {"scheme": "https", "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc]}],
                "tls_config": {"ca_file": ca, "server_name": content["tls"]["name"]}}
         server = self.prometheus([
-            {**one, "job_name": "right", "authorization": {"credentials_file": content["token_file"]}},
+            {**one, "job_name": "right", "authorization": {"credentials_file": self.token_file()}},
             {**one, "job_name": "without"}])
         wait_for(lambda: server.ask('up{job="right"} == 1'))
         wait_for(lambda: server.ask('up{job="without"} == 0'))

@@ -84,7 +84,7 @@ class Packages(Folder):
 
     def fields(self, package):
         return dict(line.split(": ", 1) for line in run("dpkg-deb", "-f", self.debs[package]).stdout.splitlines()
-                    if not line.startswith(" "))
+                    if line and not line.startswith(" "))
 
     def files(self, package):
         return [line.split()[5][1:] for line in run("dpkg-deb", "-c", self.debs[package]).stdout.splitlines()
@@ -298,7 +298,8 @@ class Recipes(unittest.TestCase):
                      "OpenSSL": ("openssl", "libssl-dev"), "libxxhash": ("xxhash", "libxxhash-dev"),
                      "munge": ("munge", "libmunge-dev"), "tomlplusplus": ("tomlplusplus", "libtomlplusplus-dev"),
                      "libisal": ("isa-l", "libisal-dev"), "liburing": ("liburing", "liburing-dev"),
-                     "libpmem2": ("pmdk", "libpmem2-dev"), "openblas": ("openblas", None), "ZLIB": ("zlib-api", None),
+                     "libpmem2": ("pmdk", "libpmem2-dev"), "Boost": ("boost", "libboost-dev"),
+                     "prometheus": ("prometheus-cpp", "prometheus-cpp-dev"), "openblas": ("openblas", None), "ZLIB": ("zlib-api", None),
                      "PkgConfig": ("pkgconfig", "pkg-config")}
         packages = read(f"{ROOT}/deploy/packages-build.txt").split()
         build = read(f"{ROOT}/deploy/cmake/TidepoolBuild.cmake") + read(f"{ROOT}/client/CMakeLists.txt")
