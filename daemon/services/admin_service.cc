@@ -157,15 +157,15 @@ grpc::Status AdminService::Stop(grpc::ServerContext* call, const v1::StopRequest
 Status AdminService::StopCluster(const v1::StopRequest& request, Deadline deadline,
                                  v1::StopResponse* response) {
   const placement::PlacementMapPtr map = node_.NewestMap();
-  const placement::Node& first = map->nodes.front();
-  if (node_.coordinator.load() == nullptr && first.state == placement::NodeState::kUp &&
-      node_.CheckAnswers(first.id).ok()) {
+  const placement::Node* coordinator = node_.CoordinatorNode(*map);
+  if (node_.ActingCoordinator() == nullptr && coordinator != nullptr &&
+      coordinator->state == placement::NodeState::kUp && node_.CheckAnswers(coordinator->id).ok()) {
     // The coordinator goes last: it takes the connection file away when the others have left.
     grpc::ClientContext context;
     node_.peers.Prepare(&context, deadline);
-    const auto stub = v1::Admin::NewStub(node_.peers.Get(first.control_address));
+    const auto stub = v1::Admin::NewStub(node_.peers.Get(coordinator->control_address));
     const Status stopped =
-        convert::FromGrpc(stub->Stop(&context, request, response), NodeText(first));
+        convert::FromGrpc(stub->Stop(&context, request, response), NodeText(*coordinator));
     if (stopped.code() != StatusCode::kUnavailable &&
         stopped.code() != StatusCode::kDeadlineExceeded) {
       return stopped;
@@ -216,7 +216,7 @@ void AdminService::StopOthers(Deadline deadline, v1::StopResponse* response) {
 
 void AdminService::WaitUntilLeft(const std::vector<NodeId>& nodes, Deadline deadline) {
   // Only the coordinator hears of it.
-  if (node_.coordinator.load() == nullptr) return;
+  if (node_.ActingCoordinator() == nullptr) return;
   MapHolder& holder = node_.NewestHolder();
   while (true) {
     const placement::PlacementMapPtr map = holder.Get();

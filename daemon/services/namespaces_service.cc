@@ -19,6 +19,9 @@ namespace {
 using convert::ToGrpc;
 
 constexpr std::uint64_t kInstallWaitMs = 1000;
+// Of a call that a node has passed on to the coordinator. Who gets it and is not passes it on to
+// nobody: two nodes that take each other for the coordinator would do so for ever.
+constexpr const char* kForwarded = "tidepool-forwarded";
 
 // A bloom partition's filter in the words of a prefilter.
 Result<wire::PrefilterSummary> SummaryOf(bool is_bloom, Bytes described) {
@@ -85,12 +88,18 @@ grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request
                                         Response* response, Method method) {
   const Deadline deadline = DeadlineOf(*call);
   const placement::PlacementMapPtr map = node_.map.Get();
-  const placement::Node& coordinator = map->nodes.front();
+  const placement::Node* elected = node_.CoordinatorNode(*map);
+  if (elected == nullptr || elected->id == node_.self() ||
+      call->client_metadata().count(kForwarded) > 0) {
+    return ToGrpc(node_.NoCoordinator());
+  }
+  const placement::Node& coordinator = *elected;
   if (const Status answers = node_.CheckAnswers(coordinator.id); !answers.ok()) {
     return ToGrpc(answers);
   }
   grpc::ClientContext context;
   node_.peers.Prepare(&context, deadline);
+  context.AddMetadata(kForwarded, "1");
   const auto stub = v1::Namespaces::NewStub(node_.peers.Get(coordinator.control_address));
   const grpc::Status answered = ((*stub).*method)(&context, request, response);
   if (!answered.ok()) {
@@ -142,7 +151,7 @@ grpc::Status NamespacesService::Create(grpc::ServerContext* call,
   if (request->options().home() == placement::kHomeLocal) {
     resolved.mutable_options()->set_home(std::to_string(node_.self().value()));
   }
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return Forward(call, resolved, response, &v1::Namespaces::Stub::Create);
   }
@@ -171,7 +180,7 @@ grpc::Status NamespacesService::Drop(grpc::ServerContext* call,
                                      const v1::DropNamespaceRequest* request,
                                      v1::DropNamespaceResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return Forward(call, *request, response, &v1::Namespaces::Stub::Drop);
   }
@@ -186,7 +195,7 @@ grpc::Status NamespacesService::AcceptLoss(grpc::ServerContext* call,
                                            const v1::AcceptLossRequest* request,
                                            v1::AcceptLossResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return Forward(call, *request, response, &v1::Namespaces::Stub::AcceptLoss);
   }
@@ -202,7 +211,7 @@ grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNa
                                      v1::ListNamespacesResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
   // What another node has just made must be in the list.
-  if (node_.coordinator.load() == nullptr) {
+  if (node_.ActingCoordinator() == nullptr) {
     node_.member.load()->Sync(
         Deadline(std::min(DeadlineOf(*call).at_ns(), Deadline::AfterMs(kInstallWaitMs).at_ns())));
   }
