@@ -118,8 +118,8 @@ class Load {
     while (!stopping_ && failure_.empty()) {
       const std::string value = std::to_string(rounds_.load());
       for (const std::string& key : keys_) {
-        const Status put = map_.Put(key, value);
-        if (!put.ok()) failure_ = "put: " + put.ToString();
+        const auto put = map_.Put(key, value);
+        if (!put.ok()) failure_ = "put: " + put.status().ToString();
         const auto got = map_.Get(key);
         if (!got.ok() || *got != value) failure_ = "get: " + got.status().ToString();
       }
