@@ -1,0 +1,68 @@
+// The processes of a baseline: MPI's ranks, whatever carries their data, and what one phase of
+// theirs has cost.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tidepool::baselines {
+
+// From MPI_Init to MPI_Finalize. One at a time.
+class Ranks {
+ public:
+  Ranks(int* argc, char*** argv);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // At every rank.
+  double Sum(double number) const;
+  double Max(double number) const;
+
+ private:
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+// Ends all ranks: there is nothing sensible to go on with.
+[[noreturn]] void Fail(const std::string& what);
+
+// Of this process and all its threads.
+double CpuSeconds();
+
+// What one phase has cost, of all ranks together.
+struct Sample {
+  double operations = 0;
+  double seconds = 0;  // From the first one's beginning to the last one's end.
+  double cpu_us = 0;   // Per operation.
+  double calls = 0;    // One-sided calls or messages per operation.
+};
+
+// Samples of one phase; prints their medians, one JSON object in a line.
+void PrintPhase(const Ranks& ranks, const std::string& phase, std::vector<Sample> samples);
+
+// Runs a phase of `operations` of this rank between two barriers. The CPU time is that until a
+// rank's own end: whoever waits for the others polls, which is no work.
+template <typename Window, typename Work>
+Sample Measure(const Ranks& ranks, Window* window, std::uint64_t operations, Work&& work) {
+  window->Barrier();
+  const std::uint64_t calls = window->calls();
+  const double cpu = CpuSeconds();
+  const double begin = MPI_Wtime();
+  work();
+  const double own_cpu = CpuSeconds() - cpu;
+  window->Barrier();
+  Sample sample;
+  sample.seconds = ranks.Max(MPI_Wtime() - begin);
+  sample.operations = ranks.Sum(static_cast<double>(operations));
+  sample.cpu_us = ranks.Sum(own_cpu) * 1e6 / sample.operations;
+  sample.calls = ranks.Sum(static_cast<double>(window->calls() - calls)) / sample.operations;
+  return sample;
+}
+
+}  // namespace tidepool::baselines
