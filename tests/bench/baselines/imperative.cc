@@ -32,6 +32,9 @@ int ParseOptions(int argc, char** argv, ImperativeOptions* options) {
   app.add_option("--value-bytes", options->value_bytes, "Of each value or item")
       ->check(CLI::Range(std::size_t{8}, std::size_t{64} << 20));
   app.add_option("--runs", options->runs, "The median counts")->check(CLI::Range(1, 1'000));
+  app.add_option("--clients", options->clients,
+                 "Ranks that do anything in --test table; the others only serve. 0: all")
+      ->check(CLI::Range(0, 1'000));
   app.add_flag("--others", options->others, "Only keys that are another rank's");
   app.add_flag("--insert-only", options->insert_only, "No phase but inserts");
   try {

@@ -20,6 +20,7 @@ struct ImperativeOptions {
   int runs = 5;
   bool others = false;  // Keys only in the memory of other ranks.
   bool insert_only = false;
+  int clients = 0;  // Ranks that do anything; the others only serve. 0: all.
   int letters = 31;
   std::uint64_t count_min = 2;
   bool filter = false;

@@ -27,7 +27,8 @@ class TableBench {
     window_ = std::make_unique<Window>(buffer_options_.start +
                                        BufferedInserts<Window>::Bytes(buffer_options_));
     table_ = std::make_unique<Table<Window>>(ranks, window_.get(), table_options_);
-    for (std::uint64_t i = 0; i < options.operations; ++i) {
+    const bool is_client = options.clients == 0 || ranks.rank() < options.clients;
+    for (std::uint64_t i = 0; is_client && i < options.operations; ++i) {
       // Nobody else's, and each once.
       keys_.push_back(i * static_cast<std::uint64_t>(ranks.size()) +
                       static_cast<std::uint64_t>(ranks.rank()) + 1);
@@ -42,6 +43,9 @@ class TableBench {
 
   // Interleaved, so that what a busy machine does to one it does to its floor.
   void Run() {
+    // Connections, and pages that nobody has touched, are not what is measured.
+    window_->BareInserts(places_, room_.data(), 8 + options_.value_bytes);
+    window_->Barrier();
     for (int run = 0; run < options_.runs; ++run) {
       Phase("bare insert",
             [&] { window_->BareInserts(places_, room_.data(), 8 + options_.value_bytes); });
@@ -71,11 +75,11 @@ class TableBench {
     if (options.others && ranks.size() > 1) table.spread = Spread::kOthers;
     return table;
   }
-  bool Buffers() const { return !options_.others && options_.value_bytes <= 4'096; }
+  bool Buffers() const { return options_.value_bytes <= 4'096; }
 
   template <typename Work>
   void Phase(const std::string& name, Work&& work) {
-    samples_[name].push_back(Measure(ranks_, window_.get(), options_.operations, work));
+    samples_[name].push_back(Measure(ranks_, window_.get(), keys_.size(), work));
   }
   void Clear() {
     window_->Barrier();

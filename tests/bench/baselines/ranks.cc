@@ -14,15 +14,29 @@ Ranks::Ranks(int* argc, char*** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
-Ranks::~Ranks() { MPI_Finalize(); }
+Ranks::Ranks(const Ranks& all, bool is_member) {
+  MPI_Comm_split(all.ranks_, is_member ? 1 : 0, all.rank_, &ranks_);
+  MPI_Comm_rank(ranks_, &rank_);
+  MPI_Comm_size(ranks_, &size_);
+}
+
+Ranks::~Ranks() {
+  if (ranks_ == MPI_COMM_WORLD) {
+    MPI_Finalize();
+  } else {
+    MPI_Comm_free(&ranks_);
+  }
+}
+
+void Ranks::Barrier() const { MPI_Barrier(ranks_); }
 
 double Ranks::Sum(double number) const {
-  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_SUM, ranks_);
   return number;
 }
 
 double Ranks::Max(double number) const {
-  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_MAX, ranks_);
   return number;
 }
 
@@ -50,7 +64,7 @@ void PrintPhase(const Ranks& ranks, const std::string& phase, std::vector<Sample
   std::printf(
       "{\"phase\": \"%s\", \"operations\": %.0f, \"seconds\": %.6g, \"us\": %.6g, "
       "\"cpu_us\": %.6g, \"calls\": %.4g}\n",
-      phase.c_str(), operations, seconds, seconds * 1e6 * ranks.size() / operations,
+      phase.c_str(), operations, seconds, seconds * 1e6 * samples[0].clients / operations,
       median(&Sample::cpu_us), median(&Sample::calls));
   std::fflush(stdout);
 }

@@ -10,10 +10,12 @@
 
 namespace tidepool::baselines {
 
-// From MPI_Init to MPI_Finalize. One at a time.
+// All processes of the mpirun, from MPI_Init to MPI_Finalize, or some of them.
 class Ranks {
  public:
   Ranks(int* argc, char*** argv);
+  // Those of `all` that say the same of themselves; all call it.
+  Ranks(const Ranks& all, bool is_member);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -23,8 +25,10 @@ class Ranks {
   // At every rank.
   double Sum(double number) const;
   double Max(double number) const;
+  void Barrier() const;
 
  private:
+  MPI_Comm ranks_ = MPI_COMM_WORLD;
   int rank_ = 0;
   int size_ = 1;
 };
@@ -38,6 +42,7 @@ double CpuSeconds();
 // What one phase has cost, of all ranks together.
 struct Sample {
   double operations = 0;
+  double clients = 0;  // Ranks that had any.
   double seconds = 0;  // From the first one's beginning to the last one's end.
   double cpu_us = 0;   // Per operation.
   double calls = 0;    // One-sided calls or messages per operation.
@@ -47,7 +52,8 @@ struct Sample {
 void PrintPhase(const Ranks& ranks, const std::string& phase, std::vector<Sample> samples);
 
 // Runs a phase of `operations` of this rank between two barriers. The CPU time is that until a
-// rank's own end: whoever waits for the others polls, which is no work.
+// rank's own end: whoever then waits for the others polls, which is no work. Of a rank without
+// operations it is all: it polls so that the others are served.
 template <typename Window, typename Work>
 Sample Measure(const Ranks& ranks, Window* window, std::uint64_t operations, Work&& work) {
   window->Barrier();
@@ -55,11 +61,13 @@ Sample Measure(const Ranks& ranks, Window* window, std::uint64_t operations, Wor
   const double cpu = CpuSeconds();
   const double begin = MPI_Wtime();
   work();
-  const double own_cpu = CpuSeconds() - cpu;
+  double own_cpu = CpuSeconds() - cpu;
   window->Barrier();
+  if (operations == 0) own_cpu = CpuSeconds() - cpu;
   Sample sample;
   sample.seconds = ranks.Max(MPI_Wtime() - begin);
   sample.operations = ranks.Sum(static_cast<double>(operations));
+  sample.clients = ranks.Sum(operations > 0 ? 1 : 0);
   sample.cpu_us = ranks.Sum(own_cpu) * 1e6 / sample.operations;
   sample.calls = ranks.Sum(static_cast<double>(window->calls() - calls)) / sample.operations;
   return sample;
