@@ -50,8 +50,9 @@ class BufferedInserts {
   }
 
   // All ranks call it. merge(at, value): `at` is the key's place in the table, zero if it is new.
+  // Without `create` keys that are not in the table are left out.
   template <typename Merge>
-  void Flush(Merge&& merge) {
+  void Flush(Merge&& merge, bool create = true) {
     for (std::size_t rank = 0; rank < collected_.size(); ++rank) Push(static_cast<int>(rank));
     window_.Barrier();
     char* const queue = window_.local() + options_.start;
@@ -61,7 +62,8 @@ class BufferedInserts {
     for (std::uint64_t i = 0; i < entries; ++i, entry += entry_bytes_) {
       std::uint64_t key = 0;
       std::memcpy(&key, entry, 8);
-      if (!table_.MergeOwn(key, [&](char* at) { merge(at, entry + 8); })) Fail("the table is full");
+      if (!table_.MergeOwn(key, create, [&](char* at) { merge(at, entry + 8); }))
+        Fail("the table is full");
     }
     std::memset(queue, 0, 8);
     window_.Barrier();

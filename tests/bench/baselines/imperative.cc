@@ -25,8 +25,8 @@ int ParseOptions(int argc, char** argv, ImperativeOptions* options) {
       "per operation.");
   app.add_option("--over", options->over, "mpi: an MPI-3 window; ucx: UCX over TCP")
       ->check(CLI::IsMember({"mpi", "ucx"}));
-  app.add_option("--test", options->test, "What to do: table, queues")
-      ->check(CLI::IsMember({"table", "queues"}));
+  app.add_option("--test", options->test, "What to do: table, queues, isx, kmers, contigs")
+      ->check(CLI::IsMember({"table", "queues", "isx", "kmers", "contigs"}));
   app.add_option("--operations", options->operations, "Of each rank and phase")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32));
   app.add_option("--value-bytes", options->value_bytes, "Of each value or item")
@@ -36,6 +36,15 @@ int ParseOptions(int argc, char** argv, ImperativeOptions* options) {
                  "Ranks that do anything in --test table; the others only serve. 0: all")
       ->check(CLI::Range(0, 1'000));
   app.add_flag("--others", options->others, "Only keys that are another rank's");
+  app.add_option("-k", options->letters, "Letters of a k-mer (odd, up to 31)")
+      ->check(CLI::Range(3, 31));
+  app.add_option("--min", options->count_min, "Contigs: k-mers that come at least so often");
+  app.add_option("--entries", options->entries, "Distinct k-mers; the table has twice the buckets")
+      ->check(CLI::Range(std::uint64_t{16}, std::uint64_t{1} << 32));
+  app.add_flag("--filter", options->filter, "Kmers: only those that come twice, by a Bloom filter");
+  app.add_option("--out", options->out, "Each rank writes its table or unitigs to FILE.RANK")
+      ->type_name("FILE");
+  app.add_option("reads", options->reads, "FASTA or FASTQ files");
   app.add_flag("--insert-only", options->insert_only, "No phase but inserts");
   try {
     app.parse(argc, argv);
@@ -53,6 +62,8 @@ template <typename Window>
 void Run(const Ranks& ranks, const ImperativeOptions& options) {
   if (options.test == "table") RunTable<Window>(ranks, options);
   if (options.test == "queues") RunQueues<Window>(ranks, options);
+  if (options.test == "isx") RunIsx<Window>(ranks, options);
+  if (options.test == "kmers" || options.test == "contigs") RunReads<Window>(ranks, options);
 }
 
 }  // namespace

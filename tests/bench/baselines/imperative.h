@@ -21,7 +21,9 @@ struct ImperativeOptions {
   bool others = false;  // Keys only in the memory of other ranks.
   bool insert_only = false;
   int clients = 0;  // Ranks that do anything; the others only serve. 0: all.
+  // Of --test kmers and contigs:
   int letters = 31;
+  std::uint64_t entries = 1'000'000;  // Distinct k-mers, about; the table is made for them.
   std::uint64_t count_min = 2;
   bool filter = false;
   std::string out;
@@ -35,5 +37,13 @@ void RunTable(const Ranks& ranks, const ImperativeOptions& options);
 // One queue of all ranks, and one queue per rank.
 template <typename Window>
 void RunQueues(const Ranks& ranks, const ImperativeOptions& options);
+
+// The integer sort: keys travel into queues in the memory of whoever sorts them.
+template <typename Window>
+void RunIsx(const Ranks& ranks, const ImperativeOptions& options);
+
+// The k-mers of reads, and, for --test contigs, their unitigs.
+template <typename Window>
+void RunReads(const Ranks& ranks, const ImperativeOptions& options);
 
 }  // namespace tidepool::baselines

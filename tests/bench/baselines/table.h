@@ -128,14 +128,21 @@ class Table {
 
   // Finds while nobody writes (BCL's promise "find").
   bool FindOnly(std::uint64_t key, void* value) {
+    Place where;
+    return Locate(key, value, &where);
+  }
+  // The same; `where` gets the value's place.
+  bool Locate(std::uint64_t key, void* value, Place* where) {
     const std::uint64_t hash = Mix(key);
     const int rank = RankOf(hash);
     std::size_t slot = SlotOf(hash);
     for (std::size_t tried = 0; tried < options_.buckets; ++tried) {
-      window_.Get(PlaceOf(rank, slot), room_.data(), found_bytes());
+      const Place place = PlaceOf(rank, slot);
+      window_.Get(place, room_.data(), found_bytes());
       std::uint64_t state = 0;
       std::memcpy(&state, room_.data(), 8);
       if (state == kFree) return false;
+      *where = {rank, place.at + kHeaderBytes};
       if (Matches(key, value)) return true;
       slot = slot + 1 == options_.buckets ? 0 : slot + 1;
     }
@@ -143,14 +150,16 @@ class Table {
   }
 
   // As Insert, of a key of this rank and while nobody else is at its part: plain memory. `merge`
-  // gets the value that is there, which is zero for a new key.
+  // gets the value that is there, which is zero for a new key. Without `create` new keys are left
+  // out.
   template <typename Merge>
-  bool MergeOwn(std::uint64_t key, Merge&& merge) {
+  bool MergeOwn(std::uint64_t key, bool create, Merge&& merge) {
     std::size_t slot = SlotOf(Mix(key));
     for (std::size_t tried = 0; tried < options_.buckets; ++tried) {
       char* const bucket = window_.local() + PlaceOf(rank_, slot).at;
       auto* const header = reinterpret_cast<std::uint64_t*>(bucket);
       if (header[0] == kFree) {
+        if (!create) return true;
         header[0] = kReady;
         header[1] = key;
       }

@@ -132,6 +132,18 @@ def imperative(context, over, *arguments, ranks=2):
     return phases(out)
 
 
+def companion(context, over, *arguments, clients=1):
+    """What the companion processes print."""
+    context.tool("mpirun")
+    # A rank that polls and has no CPU of its own, or waits for a socket, must give it away; otherwise that only costs.
+    yields = over == "tcp" or clients + 1 > os.cpu_count()
+    command = ["mpirun", "--allow-run-as-root", "--bind-to", "none", *(["--oversubscribe"] if clients >= 2 else []),
+               "--mca", "mpi_yield_when_idle", "1" if yields else "0", "--mca", "pml", "ob1", "--mca", "btl",
+               "tcp,self" if over == "tcp" else "vader,self"]
+    out, _ = run([*command, "-n", str(clients + 1), context.program("companion"), *(str(a) for a in arguments)])
+    return phases(out)
+
+
 def interleaved(rounds, contenders):
     """Runs each contender in turn, `rounds` times. contender -> phase -> number -> median."""
     runs = {name: [] for name in contenders}
