@@ -41,7 +41,8 @@ def table(context, pictures):
             rows.append(Row(f"{name}, {where}: time", own[mine]["us"], peer[theirs]["us"], "us", why=why))
             rows.append(Row(f"{name}, {where}: CPU", both(mine), peer[theirs]["cpu_us"], "us", why=why))
         mixed_own = own["insert"]["us"] + own["find"]["us"]
-        rows.append(Row(f"insert and then find (sum of both), {where}: time", mixed_own, peer["insert"]["us"] + peer["find"]["us"], "us",
+        rows.append(Row(f"insert and then find (sum of both), {where}: time", mixed_own,
+                        peer["insert"]["us"] + peer["find"]["us"], "us",
                         why=message))
         for mine, bare, name in (("insert", "bare insert", "insert"), ("find only", "bare find", "find")):
             rows.append(Row(f"imperative {name} beside its bare calls, {where} (not ours; goal 0.83)", peer[mine]["us"],

@@ -119,8 +119,7 @@ def tree(context, pictures):
         label = f"{size}, {where}, {processes} process{'es' if processes > 1 else ''}"
         for step, _ in STEPS:
             rows.append(Row(f"{step}, {label}", found["own"][step]["seconds"], found["peer"][step]["seconds"], "s",
-                            why="meetings of the processes at each level of a small tree, and namespaces that a step is "
-                                "the first to touch; the companion's puts are sent and forgotten"))
+                            why="the companion's puts have no answers, and one process compresses a subtree as a whole"))
         for field, what, unit in (("seconds", "all", "s"), ("cpu_s", "all: CPU of all processes", "s"),
                                   ("messages", "all: messages", "")):
             rows.append(Row(f"{what}, {label}", found["own"]["all"][field], max(found["peer"]["all"][field], 1e-9), unit,
