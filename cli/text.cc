@@ -170,6 +170,12 @@ std::string FormatNs(std::uint64_t ns) {
   return Scaled(number / 1e9, "s");
 }
 
+std::string FormatPercent(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g %%", share * 100);
+  return text.data();
+}
+
 std::string FormatDouble(double number) {
   std::array<char, 64> buffer;
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
@@ -258,6 +264,10 @@ std::string Quote(std::string_view bytes) {
   std::size_t cut = kShownBytes;
   while (cut > kShownBytes - 4 && (static_cast<unsigned char>(bytes[cut]) & 0xC0) == 0x80) --cut;
   return "'" + ForTerminal(bytes.substr(0, cut)) + "...'";
+}
+
+std::string QuoteBeginning(std::string_view first, std::uint64_t all_bytes) {
+  return Quote(first) + (first.size() < all_bytes ? "..." : "");
 }
 
 std::size_t EditDistance(std::string_view a, std::string_view b) {

@@ -33,6 +33,8 @@ std::string FormatCount(double count);
 std::string FormatDurationMs(std::uint64_t ms);
 // 870 -> "870 ns", 12345 -> "12.3 us".
 std::string FormatNs(std::uint64_t ns);
+// 0.8 -> "80 %"; four digits, since a share that is small must not look like none at all.
+std::string FormatPercent(double share);
 // The shortest text that gives the same number again.
 std::string FormatDouble(double number);
 
@@ -46,6 +48,8 @@ Result<std::string> DecodeBase64(std::string_view text);
 std::string ForTerminal(std::string_view bytes);
 // A key for a message: in single quotes, for the terminal, cut after 60 bytes.
 std::string Quote(std::string_view bytes);
+// The same of the first bytes of something that has `all_bytes`: 'abc'... if there are more.
+std::string QuoteBeginning(std::string_view first, std::uint64_t all_bytes);
 
 // Steps between two words (insert, delete, replace, swap neighbours); for "did you mean".
 std::size_t EditDistance(std::string_view a, std::string_view b);

@@ -403,40 +403,6 @@ void Dispatcher::RunPlan(Reception& to) {
   CountPlan();
 }
 
-void Dispatcher::CountPlan() {
-  counters_.operations += plan_.size();
-  metrics_.SampleEach(plan_.size(), [this](std::size_t i) {
-    const Planned& planned = plan_[i];
-    const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
-    if (!info.keyed) return;
-    metrics_.hot_keys().Add(planned.partition->id().space(), planned.hash, planned.operation->key,
-                            info.mutates);
-  });
-}
-
-void Dispatcher::CountLocal(const storage::Partition& partition, const wire::Operation& operation) {
-  ++counters_.operations;
-  const NamespaceId space = partition.id().space();
-  const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
-  ++metrics_.Of(space).operations[static_cast<std::size_t>(operation.opcode)];
-  metrics_.SampleEach(1, [&](std::size_t) {
-    if (!info.keyed) return;
-    metrics_.hot_keys().Add(space, KeyHash(operation.key), operation.key, info.mutates);
-  });
-}
-
-void Dispatcher::NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
-                          SlowReason reason, std::uint64_t duration_ns) {
-  SlowEntry entry;
-  entry.at_ms = store_.NowMs();
-  entry.duration_ns = duration_ns;
-  entry.space = space;
-  entry.opcode = opcode;
-  entry.operations = static_cast<std::uint32_t>(operations);
-  entry.reason = reason;
-  metrics_.slow_log().Add(entry, key);
-}
-
 std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
   return wire::kReplyEntryBytes + wire::ReplyRoomOf(planned.operation->opcode);
 }
@@ -588,16 +554,7 @@ void Dispatcher::PostAnswers(Reception& to) {
   } else {
     PostApplied(to);
   }
-  const std::uint64_t duration_ns = clock_.MonotonicNs() - to.received_ns;
-  latency_ns_.Record(duration_ns);
-  if (to.held) [[unlikely]]
-    return NoteHeld(to.received_ns);  // Counted when they go out.
-  metrics_.EndFrame(duration_ns);
-  if (metrics_.IsSlow(duration_ns) && !plan_.empty()) [[unlikely]] {
-    const Planned& first = plan_.front();
-    NoteSlow(first.partition->id().space(), first.operation->opcode, plan_.size(),
-             first.operation->key, SlowReason::kWork, duration_ns);
-  }
+  CountFrame(to);
 }
 
 void Dispatcher::PostApplied(Reception& to) {

@@ -299,6 +299,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
   void CountPlan();
+  void CountFrame(const Reception& to);
   void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
                 SlowReason reason, std::uint64_t duration_ns);
   void CountPending(const PendingOperation& pending);

@@ -93,26 +93,6 @@ void Dispatcher::SendHeld(HeldAnswers* held, bool is_durable) {
   CountHeld(*held);
 }
 
-// Of the plan, whose answers have just been held.
-void Dispatcher::NoteHeld(std::uint64_t received_ns) {
-  if (plan_.empty()) return;
-  const Planned& first = plan_.front();
-  HeldAnswers& held = held_answers_.back();
-  held.received_ns = received_ns;
-  held.space = first.partition->id().space();
-  held.opcode = first.operation->opcode;
-  held.operations = static_cast<std::uint32_t>(plan_.size());
-}
-
-// By the namespace of its first operation: frames of several with one of `sync` are rare.
-void Dispatcher::CountHeld(const HeldAnswers& held) {
-  if (held.opcode == wire::Opcode::kNone) return;
-  const std::uint64_t duration_ns = clock_.MonotonicNs() - held.received_ns;
-  metrics_.Of(held.space).frames.Record(duration_ns);
-  if (!metrics_.IsSlow(duration_ns)) return;
-  NoteSlow(held.space, held.opcode, held.operations, {}, SlowReason::kCommit, duration_ns);
-}
-
 // Of a group that ran before the device failed: whether it outlives the daemon is not known.
 bool Dispatcher::EndedUnknown(std::uint16_t g, Reception& to) {
   if (to.kept->commit_position <= store_.durable_position() ||

@@ -114,17 +114,6 @@ void Dispatcher::CountDeviceRead(PendingOperation* pending) {
   }
 }
 
-// Answered. One that waited for a change before is no measure of the device.
-void Dispatcher::CountPending(const PendingOperation& pending) {
-  if (pending.received_ns == 0) return;
-  const std::uint64_t duration_ns = clock_.MonotonicNs() - pending.received_ns;
-  const NamespaceId space = pending.operation.partition.space();
-  const wire::Operation& operation = pending.operation.operation;
-  metrics_.Of(space).waits.Record(duration_ns);
-  if (!metrics_.IsSlow(duration_ns)) return;
-  NoteSlow(space, operation.opcode, 1, operation.key, SlowReason::kStore, duration_ns);
-}
-
 // What it waited for has come; and then all that waited for it have their turn.
 void Dispatcher::RunPending(std::uint64_t id) {
   std::vector<std::uint64_t> turns{id};

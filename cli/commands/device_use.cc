@@ -16,9 +16,6 @@ std::string Decimal(const char* format, double number) {
   return text.data();
 }
 
-// Between 0 and 1. A hit that is rare must not look like none at all.
-std::string PercentText(double share) { return Decimal("%.4g %%", share * 100); }
-
 }  // namespace
 
 Json WriteAmplification(std::uint64_t written_bytes, std::uint64_t record_bytes) {
@@ -67,9 +64,9 @@ std::string AddDeviceUse(const v1::DescribeNamespaceResponse& response, std::siz
                         FormatBytes(where.memory_bytes()) + cached);
   line("on_devices", about + std::to_string(where.device_records()) + " records, " +
                          FormatBytes(where.device_bytes()));
-  line("hit_rate", where.reads() == 0
-                       ? "- (no reads yet)"
-                       : PercentText(hit_rate) + " of " + std::to_string(where.reads()) + " reads");
+  line("hit_rate", where.reads() == 0 ? "- (no reads yet)"
+                                      : FormatPercent(hit_rate) + " of " +
+                                            std::to_string(where.reads()) + " reads");
   line("write_amplification",
        WriteAmplificationText(response.written_bytes(), response.record_bytes()) +
            " (its nodes have written " + FormatBytes(response.written_bytes()) + " for " +

@@ -1,8 +1,6 @@
 #include "cli/commands/hotkeys.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,12 +24,6 @@ struct Found {
 
 double Share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-std::string PercentText(double share) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %%", share * 100);
-  return text.data();
 }
 
 Json ToJson(const Found& found) {
@@ -78,11 +70,11 @@ Status HotKeys(Invocation& run) {
   for (const Found& found : all) {
     const auto& entry = found.entry;
     keys.push_back(ToJson(found));
-    table.Add({PercentText(Share(least(found), found.node_samples)),
-               PercentText(Share(entry.changes(), least(found))), std::to_string(found.node),
+    table.Add({FormatPercent(Share(least(found), found.node_samples)),
+               FormatPercent(Share(entry.changes(), least(found))), std::to_string(found.node),
                std::to_string(entry.core()),
                entry.namespace_().empty() ? "(dropped)" : entry.namespace_(),
-               Quote(entry.key()) + (entry.key().size() < entry.key_bytes() ? "..." : "")});
+               QuoteBeginning(entry.key(), entry.key_bytes())});
   }
   const std::string text = all.empty()
                                ? "no key stands out among " + std::to_string(samples) + " samples\n"

@@ -33,11 +33,6 @@ std::string TimeText(std::uint64_t at_ms) {
   return text.data() + fraction;
 }
 
-std::string KeyText(const v1::SlowLogResponse::Entry& entry) {
-  if (entry.key_bytes() == 0) return "-";
-  return Quote(entry.key()) + (entry.key().size() < entry.key_bytes() ? "..." : "");
-}
-
 Json ToJson(const Found& found) {
   const auto& entry = found.entry;
   Json json = {{"node_id", found.node},
@@ -87,7 +82,8 @@ Status SlowLog(Invocation& run) {
     table.Add({TimeText(entry.at_ms()), FormatNs(entry.duration_ns()), entry.reason(),
                std::to_string(found.node), std::to_string(entry.core()),
                entry.namespace_().empty() ? "(dropped)" : entry.namespace_(), entry.operation(),
-               std::to_string(entry.operations()), KeyText(entry)});
+               std::to_string(entry.operations()),
+               entry.key_bytes() == 0 ? "-" : QuoteBeginning(entry.key(), entry.key_bytes())});
   }
   std::string text = threshold_us == 0 ? "the daemons log nothing: --slowlog-us is 0\n"
                                        : std::to_string(total) + " took longer than " +

@@ -1,9 +1,7 @@
 #include "cli/commands/top.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,11 +24,8 @@ constexpr std::string_view kHome = "\x1b[H";
 constexpr std::string_view kClearLine = "\x1b[K\n";
 constexpr std::string_view kClearBelow = "\x1b[J";
 
-std::string PercentText(const std::optional<double>& share) {
-  if (!share.has_value()) return "-";
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g %%", *share * 100);
-  return text.data();
+std::string HitsText(const std::optional<double>& share) {
+  return share.has_value() ? FormatPercent(*share) : "-";
 }
 
 std::string LatencyText(const LatencyBuckets& latency, double quantile) {
@@ -81,7 +76,7 @@ std::string SpacesText(const v1::StatusResponse& status, const ClusterRates& rat
     const auto where = resident.find(space.namespace_id());
     const Resident bytes = where == resident.end() ? Resident() : where->second;
     spaces.Add({space.name(), std::string(KindName(static_cast<Kind>(space.kind()))),
-                FormatCount(of.reads), FormatCount(of.changes), PercentText(of.HitShare()),
+                FormatCount(of.reads), FormatCount(of.changes), HitsText(of.HitShare()),
                 LatencyText(of.frames, 0.5), LatencyText(of.frames, 0.99),
                 FormatCount(static_cast<double>(space.records())), FormatBytes(bytes.memory_bytes),
                 FormatBytes(bytes.device_bytes)});
@@ -96,7 +91,7 @@ std::string ForPeople(const v1::StatusResponse& status, const ClusterRates& rate
          std::to_string(status.nodes_expected()) + " nodes answer, epoch " +
          std::to_string(status.epoch()) + "\n" + FormatCount(rates.all_operations) +
          " operations/s, " + FormatCount(rates.all.reads) + " reads/s, " +
-         FormatCount(rates.all.changes) + " changes/s, hits " + PercentText(rates.all.HitShare()) +
+         FormatCount(rates.all.changes) + " changes/s, hits " + HitsText(rates.all.HitShare()) +
          ", p50 " + LatencyText(rates.all.frames, 0.5) + ", p99 " +
          LatencyText(rates.all.frames, 0.99) + "\n\n" + NodesText(status, rates) + "\n" +
          SpacesText(status, rates);

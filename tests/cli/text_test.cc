@@ -7,6 +7,18 @@
 namespace tidepool::cli {
 namespace {
 
+TEST_CASE("SharesAreTextsOfFourDigits") {
+  CHECK(FormatPercent(0.8) == "80 %");
+  CHECK(FormatPercent(1) == "100 %");
+  CHECK(FormatPercent(0.123456) == "12.35 %");
+  CHECK(FormatPercent(0.0000012) == "0.00012 %");
+}
+
+TEST_CASE("WhatIsCutSaysSo") {
+  CHECK(QuoteBeginning("abc", 3) == "'abc'");
+  CHECK(QuoteBeginning("abc", 4) == "'abc'...");
+}
+
 TEST_CASE("DurationsTakeUnitsAndABareNumberIsSeconds") {
   CHECK(*ParseDurationMs("5") == 5'000);
   CHECK(*ParseDurationMs("250ms") == 250);
