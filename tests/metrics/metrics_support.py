@@ -111,6 +111,10 @@ class SeeingTest(kvctl_support.KvctlTest):
     def status(self):
         return self.kvctl("status", "--json").json()["result"]
 
+    def pid_of(self, node_id):
+        """Daemons join in any order, so the cluster's list of them does not say."""
+        return next(node["pid"] for node in self.status()["nodes"] if node["node_id"] == node_id)
+
     def urls(self):
         return [node["metrics_url"] for node in self.status()["nodes"]]
 

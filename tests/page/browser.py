@@ -99,7 +99,7 @@ class Browser:
             value = self.run(script)
             if value:
                 return value
-            assert time.monotonic() < end, f"waited in vain for {script}; the page said {self.said}"
+            assert time.monotonic() < end, f"waited in vain for {script}; the page said last {self.said[-5:]}"
             time.sleep(0.1)
 
     def dark(self, is_dark):

@@ -131,7 +131,7 @@ class PageTest(metrics_support.SeeingTest):
         browser = self.browser(800, 800)
         browser.open(self.urls()[0])
         browser.wait_for(TEXT % "health" + " === '2 of 2 nodes up'")
-        os.kill(self.cluster.pids[1], 9)
+        os.kill(self.pid_of(1), 9)
         browser.wait_for(TEXT % "health" + " === '1 of 2 nodes up'")
         browser.wait_for("['down', 'silent'].includes(document.querySelectorAll('#nodes .state')[1].textContent)")
         self.assertTrue(browser.run("document.querySelectorAll('#nodes .state')[1].title"))
