@@ -266,11 +266,19 @@ TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
 
 TEST_CASE("ManyCallersWaitForAMapWithoutHoldingThreads") {
   TestCluster cluster({.nodes = 1});
-  const auto stub = v1::Cluster::NewStub(cluster.channel(0));
+  // As of many daemons: of one connection a daemon serves 256 calls at a time.
+  constexpr std::size_t kConnections = 10;
+  grpc::ChannelArguments own_connection;
+  own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  std::vector<std::unique_ptr<v1::Cluster::Stub>> stubs;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    stubs.push_back(v1::Cluster::NewStub(grpc::CreateCustomChannel(
+        cluster.address(0), grpc::InsecureChannelCredentials(), own_connection)));
+  }
   const std::uint64_t epoch = cluster.StatusFrom(0).epoch();
   v1::GetMapRequest request;
   request.set_wait_for_epoch(epoch + 1);
-  constexpr int kCallers = 2000;  // More than the daemon has threads for calls.
+  constexpr std::size_t kCallers = 2000;  // More than the daemon has threads for calls.
   struct Waiting {
     grpc::ClientContext call;
     v1::GetMapResponse response;
@@ -279,10 +287,10 @@ TEST_CASE("ManyCallersWaitForAMapWithoutHoldingThreads") {
   };
   grpc::CompletionQueue queue;
   std::vector<std::unique_ptr<Waiting>> callers;
-  for (int i = 0; i < kCallers; ++i) {
+  for (std::size_t i = 0; i < kCallers; ++i) {
     auto& waiting = *callers.emplace_back(std::make_unique<Waiting>());
     cluster.Prepare(&waiting.call, 2 * kPatienceMs);
-    waiting.reader = stub->AsyncGetMap(&waiting.call, request, &queue);
+    waiting.reader = stubs[i % kConnections]->AsyncGetMap(&waiting.call, request, &queue);
     waiting.reader->Finish(&waiting.response, &waiting.status, &waiting);
   }
   CHECK(cluster.StatusFrom(0).nodes_size() == 1);  // Others are served meanwhile.
@@ -293,8 +301,8 @@ TEST_CASE("ManyCallersWaitForAMapWithoutHoldingThreads") {
   create.set_kind(v1::KIND_HASH);
   v1::CreateNamespaceResponse ignored;
   REQUIRE(v1::Namespaces::NewStub(cluster.channel(0))->Create(&call, create, &ignored).ok());
-  int answered = 0;
-  for (int i = 0; i < kCallers; ++i) {
+  std::size_t answered = 0;
+  for (std::size_t i = 0; i < kCallers; ++i) {
     void* tag = nullptr;
     bool ok = false;
     REQUIRE(queue.Next(&tag, &ok));
