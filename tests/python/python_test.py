@@ -300,6 +300,7 @@ class ClientTest(Case):
         hoarder = tidepool.connect(cluster)
         self.addCleanup(hoarder.close)
         calls = hoarder._calls  # pylint: disable=protected-access
+        calls._addresses = list(self.t._calls._addresses)  # pylint: disable=protected-access
         streams = [calls.stream(lambda node: node.bulk.Scan, tidepool.map.bulk_pb2.ScanRequest(namespace=m.name), False)
                    for _ in range(600)]
         taken = threading.Semaphore(0)

@@ -21,7 +21,9 @@ OPERATIONS_MAX = 1024           # Of one Execute; the daemons take 4,096.
 REQUEST_BYTES_MAX = 2 << 20     # Of their values.
 UNARY_VALUE_BYTES_MAX = 1 << 20  # Larger ones go in parts.
 _PAUSE_S = 0.05
-_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 100),
+# A daemon bounds the calls of one connection, and gRPC would give all clients of a program the same one.
+_OPTIONS = [("grpc.use_local_subchannel_pool", 1),
+            ("grpc.enable_http_proxy", 0), ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", 2000), ("grpc.max_reconnect_backoff_ms", 1000),
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX), ("grpc.max_send_message_length", MESSAGE_BYTES_MAX)]
 
