@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/functions.h"
+#include "daemon/membership/embedded_store.h"
 #include "daemon/node_volume.h"
 #include "daemon/persist.h"
 #include "daemon/recovery.h"
@@ -69,9 +70,11 @@ Node::~Node() {
   if (aggregator_ != nullptr) aggregator_->Stop();
   if (staging_service_ != nullptr) staging_service_->Stop();
   state_.moves.Stop();
+  may_be_elected_ = false;
   if (member_ != nullptr) member_->Stop();
   coordinator_stop_.Request({});
   if (coordinator_thread_.joinable()) coordinator_thread_.join();
+  if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));  // Of a start that failed.
   state_.map.Close();
   if (coordinator_ != nullptr) coordinator_->map().Close();
   if (host_ != nullptr) host_->Stop(Deadline::AfterMs(0));
@@ -95,8 +98,14 @@ Status Node::Run() {
   TP_RETURN_IF_ERROR(StartServices());
   if (part_.kind != Part::Kind::kJoin) {
     const Status begun = BeginCluster();
-    // Another starter was first, on a file system without locks.
-    if (begun != StatusCode::kAlreadyExists) return begun;
+    if (begun == StatusCode::kUnavailable && by_election()) {
+      return Status(
+          begun.code(),
+          "the election was lost before this node had begun: " + std::string(begun.what()),
+          "start it again: it joins whom was elected then");
+    }
+    // Another starter was first, on a file system without locks. With etcd an election was before.
+    if (begun != StatusCode::kAlreadyExists || by_election()) return begun;
     const auto own = tls_;
     TP_RETURN_IF_ERROR(Decide());
     if (part_.kind != Part::Kind::kJoin) return begun;
@@ -163,6 +172,7 @@ Status Node::OpenIdentity() {
   state_.uuid = identity_->uuid();
   state_.incarnation = identity_->incarnation();
   state_.host = identity_->host();
+  if (by_election()) return OpenEtcd();
   store_ = std::make_unique<EmbeddedStore>(identity_->folder());
   return OkStatus();
 }
@@ -179,10 +189,11 @@ Status Node::OpenDevices() {
   return OkStatus();
 }
 
-Status Node::Decide() {
+Status Node::DecideByFile() {
   auto saved = store_->Load();
   if (!saved.ok()) return saved.status();
   state_uuid_ = saved->has_value() ? (*saved)->map.cluster_uuid : "";
+  nodes_of_state_ = saved->has_value() ? (*saved)->map.nodes_expected : 0;
   FoundingContext context;
   context.path = file_path_;
   context.state_uuid = state_uuid_;
@@ -195,10 +206,18 @@ Status Node::Decide() {
   auto part = DecidePart(context);
   if (!part.ok()) return part.status();
   part_ = *std::move(part);
+  return OkStatus();
+}
 
+Status Node::Decide() {
   std::uint32_t nodes = options_.nodes;
+  if (by_election()) {
+    TP_RETURN_IF_ERROR(DecideByElection());
+  } else {
+    TP_RETURN_IF_ERROR(DecideByFile());
+  }
   if (part_.file.has_value()) nodes = part_.file->nodes_expected;
-  if (saved->has_value()) nodes = (*saved)->map.nodes_expected;
+  if (nodes_of_state_ != 0) nodes = nodes_of_state_;
   const bool is_alone = options_.join.empty() ? nodes == 1 : convert::IsLoopback(options_.join);
   auto interface = ChooseInterface(options_.interface, is_alone);
   if (!interface.ok()) return interface.status();
@@ -270,7 +289,11 @@ Status Node::StartServices() {
     return state_.peers.Get(node.control_address);
   };
   router.authorize = [this](grpc::ClientContext& call) { state_.peers.Authorize(call); };
-  router.check_answers = [this](NodeId node) { return state_.CheckAnswers(node); };
+  // With etcd the map says which nodes are down. The coordinator's silence is no sign: there may be
+  // a new one, and the node itself serves as long as etcd renews its lease.
+  router.check_answers = [this](NodeId node) {
+    return by_election() ? OkStatus() : state_.CheckAnswers(node);
+  };
   router.refresh_map = [this](Epoch known, Deadline deadline) {
     if (Member* member = state_.member.load(); member != nullptr) member->Refresh(known, deadline);
   };
@@ -278,6 +301,7 @@ Status Node::StartServices() {
     if (Member* member = state_.member.load(); member != nullptr) member->Sync(deadline);
   };
   router_ = std::make_unique<RequestRouter>(std::move(router));
+  state_.session = session_.get();
   state_.router = router_.get();
   state_.splitter = &splitter_;
   data_service_ = std::make_unique<DataService>(router_.get());
@@ -293,7 +317,7 @@ Status Node::StartServices() {
   services.data = data_service_.get();
   services.bulk = bulk_service_.get();
   std::uint32_t port = options_.port;
-  if (port == 0 && part_.kind == Part::Kind::kReturn) {
+  if (port == 0 && part_.kind == Part::Kind::kReturn && !by_election()) {
     // Nodes that joined by address alone find their coordinator where it was.
     auto saved = store_->Load();
     if (saved.ok() && saved->has_value() && !(*saved)->map.nodes.empty()) {
@@ -388,6 +412,7 @@ void Node::Drain(const StopRequest& request) {
   aggregator_->Stop();
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
   const std::string summary = MakeSummary(&state_, Deadline::AfterMs(kNodeStatusTimeoutMs));
+  may_be_elected_ = false;
   member_->Stop();
   if (request.failure.ok()) {
     const Status left = member_->Leave(spaces, Deadline::AfterMs(kLeaveMs));
@@ -399,6 +424,7 @@ void Node::Drain(const StopRequest& request) {
   coordinator_stop_.Request({});
   if (coordinator_thread_.joinable()) coordinator_thread_.join();
   if (coordinator_ != nullptr) EndCoordinator();
+  if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));
   state_.map.Close();
   listener_.reset();
   host_->Stop(Deadline::AfterMs(kCallsInProgressMs));

@@ -3,6 +3,8 @@
 //   daemon/kvd -> [node] -> everything below daemon/
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,9 +13,11 @@
 
 #include "daemon/core_group.h"
 #include "daemon/lease.h"
+#include "daemon/membership/cluster_store.h"
 #include "daemon/membership/coordinator.h"
 #include "daemon/membership/coordinator_link.h"
-#include "daemon/membership/embedded_store.h"
+#include "daemon/membership/etcd_session.h"
+#include "daemon/membership/etcd_store.h"
 #include "daemon/membership/founding.h"
 #include "daemon/membership/identity.h"
 #include "daemon/membership/member.h"
@@ -73,6 +77,7 @@ class Node {
   Status Run();  // Start's steps, in order:
   Status OpenIdentity();
   Status Decide();
+  Status DecideByFile();
   Status ChooseSecurity();  // Decide's last step.
   Status OpenDevices();
   Status StartNetwork();
@@ -81,6 +86,9 @@ class Node {
   Status StartListener();  // Of metrics and the status page.
   Status BeginCluster();   // kFirst, kReturn.
   Status JoinCluster();
+  CoordinatorOptions MakeCoordinatorOptions() const;
+  Status WriteSecrets(const std::string& cluster, const std::string& token);
+  Status PublishFile(bool is_new);
   Status JoinWith(std::unique_ptr<CoordinatorLink> link);
   Status InstallMap(placement::PlacementMapPtr map, NodeId self);
 
@@ -93,6 +101,32 @@ class Node {
   Result<std::optional<cluster_file::TlsIdentity>> ChooseTls() const;
   // The coordinator's thread: notices silent nodes, keeps the connection file up to date.
   void RunCoordinator();
+  void UpdateFile();
+  bool MustLookAtFile();
+
+  // With etcd, in node_election.cc:
+  bool by_election() const { return options_.store == "etcd"; }
+  Status OpenEtcd();
+  Status DecideByElection();
+  Result<std::optional<Part>> TryToDecide();
+  Status CheckPlace(const std::optional<ClusterState>& state,
+                    const cluster_file::Examination& found) const;
+  Result<std::optional<Part>> TryToBegin(const std::optional<ClusterState>& state,
+                                         const cluster_file::Examination& found);
+  bool KnowsSecretsOf(const std::string& cluster_uuid,
+                      const cluster_file::Examination& found) const;
+  Status ServeElected();  // The rest of BeginCluster and of JoinCluster.
+  Status KeepSecrets();
+  // The thread instead of RunCoordinator's: also sees who is elected, and is a candidate.
+  void RunElections();
+  void LookAtElection();
+  bool IsFirstChoice(Deadline deadline);
+  void NumberCoordinator(const placement::PlacementMap& map);
+  void NoteElected(const std::optional<ElectedNode>& elected);
+  void LeadOrFollow();
+  Status BecomeCoordinator();
+  void StepDown();
+  void Announce();
   std::vector<NamespaceId> NothingToLose(bool loss_agreed);
   void EndCoordinator();
   void CloseDevices();
@@ -107,14 +141,24 @@ class Node {
   bool data_dir_given_ = false;
 
   std::optional<Identity> identity_;
-  std::unique_ptr<EmbeddedStore> store_;
-  std::string state_uuid_;
+  Lease lease_;
+  std::unique_ptr<etcd::Client> etcd_;  // With the next three, null: no etcd.
+  std::unique_ptr<EtcdSession> session_;
+  ElectedLink* elected_link_ = nullptr;
+  class ElectionFinder;
+  ElectionFinder* finder_ = nullptr;
+  std::string etcd_prefix_;
+  std::vector<std::string> members_;  // UUIDs of the cluster that is joined, when that was decided.
+  std::atomic<bool> may_be_elected_{false};
+  bool is_announced_ = false;
+  std::unique_ptr<ClusterStore> store_;
+  std::string state_uuid_;            // Of the cluster whose state there is; empty: none.
+  std::uint32_t nodes_of_state_ = 0;  // That it expects; 0: there is no state.
   Part part_;
   NetworkInterface interface_;
   std::optional<cluster_file::TlsIdentity> tls_;  // None: this node serves without.
   ChannelSecurity security_;                      // Of its calls to others.
 
-  Lease lease_;
   // Outlives the cores, which have queues on its devices.
   std::unique_ptr<storage::Volume> volume_;
   std::optional<NodeCatalog> catalog_;  // None: no volume.
@@ -132,6 +176,16 @@ class Node {
   std::unique_ptr<StagingService> staging_service_;
   std::unique_ptr<SnapshotsService> snapshots_service_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::int64_t tenure_ = 0;  // With etcd, the election that it is of.
+  // What this node was the coordinator with. Calls that had begun then may still use them.
+  struct FormerTenure {
+    std::unique_ptr<ClusterStore> store;
+    std::unique_ptr<Coordinator> coordinator;
+    std::uint64_t ended_ns = 0;
+  };
+  std::vector<FormerTenure> former_tenures_;
+  Epoch file_epoch_;  // Of the map that the connection file was last compared with, and when.
+  std::uint64_t file_checked_ns_ = 0;
   std::optional<cluster_file::PublishedFile> published_;
   std::string token_file_;
   std::string token_;

@@ -38,6 +38,7 @@ v1::JoinRequest Node::MakeJoinRequest(const std::string& cluster_uuid) const {
   request.set_host(identity_->host());
   request.set_cores(options_.cores);
   request.set_version(TIDEPOOL_VERSION);
+  request.set_store(options_.store);
   request.set_pid(static_cast<std::uint32_t>(getpid()));
   request.set_directory(identity_->folder());
   request.set_directory_device(identity_->device());
@@ -67,7 +68,11 @@ cluster_file::ClusterFile Node::MakeClusterFile(const placement::PlacementMap& m
   file.cluster_uuid = map.cluster_uuid;
   file.job_id = cluster_file::JobId(environment_);
   file.nodes_expected = map.nodes_expected;
-  file.coordinator = 0;
+  // Who writes it is the coordinator.
+  const auto self =
+      std::find_if(map.nodes.begin(), map.nodes.end(),
+                   [this](const placement::Node& node) { return node.uuid == state_.uuid; });
+  file.coordinator = self == map.nodes.end() ? 0 : self->id.value();
   file.token_file = token_file_;
   file.munge = options_.auth == kAuthMunge;
   file.insecure = options_.insecure && !tls_.has_value();
@@ -82,6 +87,9 @@ cluster_file::ClusterFile Node::MakeClusterFile(const placement::PlacementMap& m
 Result<std::string> Node::TokenOfCluster() {
   const std::string path = identity_->folder() + "/token";
   if (part_.kind == Part::Kind::kReturn) {
+    if (part_.file.has_value() && !part_.file->token_file.empty()) {
+      return cluster_file::ReadTokenFile(part_.file->token_file);
+    }
     auto token = cluster_file::ReadTokenFile(path);
     if (token.ok() || token.code() != StatusCode::kNotFound) return token;
   }
@@ -90,26 +98,52 @@ Result<std::string> Node::TokenOfCluster() {
   return token;
 }
 
-Status Node::BeginCluster() {
+CoordinatorOptions Node::MakeCoordinatorOptions() const {
   CoordinatorOptions options;
   options.nodes_expected = options_.nodes;
   options.nodes_given = options_.nodes_given;
   options.lease_ms = options_.lease_ms;
   options.heartbeat_ms = options_.heartbeat_ms;
-  auto coordinator = Coordinator::Open(store_.get(), options);
-  if (!coordinator.ok()) return coordinator.status();
-  coordinator_ = *std::move(coordinator);
-  const std::string& cluster = coordinator_->cluster_uuid();
-  auto token = TokenOfCluster();
-  if (!token.ok()) return token.status();
+  options.store = options_.store;
+  return options;
+}
+
+// What the connection file names, beside it.
+Status Node::WriteSecrets(const std::string& cluster, const std::string& token) {
+  if (file_path_.empty()) return OkStatus();
   if (options_.auth == kAuthToken) {
     token_file_ = cluster_file::TokenPathFor(file_path_, cluster);
-    TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(token_file_, *token));
+    TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(token_file_, token));
   }
   if (tls_.has_value() && !tls_->mutual) {
     tls_file_ = cluster_file::TlsPathFor(file_path_, cluster);
     TP_RETURN_IF_ERROR(cluster_file::WriteTlsFile(tls_file_, *tls_));
   }
+  return OkStatus();
+}
+
+// Nothing without a path: with etcd a coordinator may have joined by address alone.
+Status Node::PublishFile(bool is_new) {
+  if (file_path_.empty()) return OkStatus();
+  const cluster_file::ClusterFile file = MakeClusterFile(*coordinator_->map().Get());
+  auto published = is_new ? cluster_file::PublishedFile::Create(file_path_, file)
+                          : cluster_file::PublishedFile::Adopt(file_path_, file);
+  if (!published.ok()) return published.status();
+  published_ = *std::move(published);
+  return OkStatus();
+}
+
+Status Node::BeginCluster() {
+  auto coordinator = Coordinator::Open(store_.get(), MakeCoordinatorOptions());
+  if (!coordinator.ok()) return coordinator.status();
+  coordinator_ = *std::move(coordinator);
+  const std::string& cluster = coordinator_->cluster_uuid();
+  auto token = TokenOfCluster();
+  if (!token.ok()) return token.status();
+  TP_RETURN_IF_ERROR(WriteSecrets(cluster, *token));
+  // Before the state names this node: a daemon that ends in between knows at its next start that
+  // the cluster is its own, though no file says so.
+  if (by_election()) TP_RETURN_IF_ERROR(identity_->RememberCluster(cluster));
   // First in the coordinator's books, then in the file, then in the cores: what loses the race for
   // the file has not opened anything yet.
   auto joined = coordinator_->Join(MakeJoinRequest(cluster));
@@ -119,20 +153,17 @@ Status Node::BeginCluster() {
   token_ = *token;
   state_.peers.SetToken(*token);
   authenticator_.SetToken(*std::move(token));
-  const cluster_file::ClusterFile file = MakeClusterFile(*coordinator_->map().Get());
-  auto published = part_.kind == Part::Kind::kReturn
-                       ? cluster_file::PublishedFile::Adopt(file_path_, file)
-                       : cluster_file::PublishedFile::Create(file_path_, file);
+  const Status published = PublishFile(part_.kind == Part::Kind::kFirst);
   if (!published.ok()) {
     if (!token_file_.empty()) unlink(token_file_.c_str());
     if (!tls_file_.empty()) unlink(tls_file_.c_str());
     if (part_.kind == Part::Kind::kFirst) TP_RETURN_IF_ERROR(store_->Retire());
     coordinator_.reset();
-    return published.status();
+    return published;
   }
-  published_ = *std::move(published);
   part_.start_lock = cluster_file::Descriptor();
   state_.coordinator.store(coordinator_.get());
+  if (by_election()) return ServeElected();
   TP_RETURN_IF_ERROR(JoinWith(std::make_unique<LocalLink>(coordinator_.get())));
   coordinator_thread_ = std::thread([this] { RunCoordinator(); });
   return OkStatus();
@@ -151,6 +182,10 @@ std::vector<std::string> Node::CoordinatorAddresses() {
       add(file->nodes[file->coordinator].control_address);
       for (const auto& node : file->nodes) add(node.control_address);
     }
+  }
+  if (session_ != nullptr) {
+    const auto elected = session_->Elected(Deadline::AfterMs(EtcdCallMs(options_.lease_ms)));
+    if (elected.ok() && elected->has_value()) add((*elected)->address);
   }
   add(options_.join);
   if (const placement::PlacementMapPtr map = state_.map.Get(); map != nullptr) {
@@ -188,6 +223,9 @@ Result<std::string> Node::TokenToJoin() {
   }
   if (options_.auth == kAuthMunge) return TokenByMunge();
   if (part_.file.has_value()) return cluster_file::ReadTokenFile(part_.file->token_file);
+  if (by_election() && options_.join.empty()) {
+    return cluster_file::ReadTokenFile(identity_->folder() + "/token");
+  }
   if (options_.token.empty()) return cluster_file::ReadTokenFile(options_.token_file);
   if (cluster_file::IsToken(options_.token)) return options_.token;
   return Status(StatusCode::kInvalidArgument, "TIDEPOOL_TOKEN is not a job token",
@@ -200,8 +238,10 @@ Status Node::JoinCluster() {
   token_ = *token;
   state_.peers.SetToken(*token);
   authenticator_.SetToken(*std::move(token));
-  return JoinWith(
-      std::make_unique<RemoteLink>(&state_.peers, [this] { return CoordinatorAddresses(); }));
+  if (by_election()) return ServeElected();
+  auto finder =
+      std::make_unique<FinderByMap>(&state_.peers, [this] { return CoordinatorAddresses(); });
+  return JoinWith(std::make_unique<RemoteLink>(&state_.peers, std::move(finder)));
 }
 
 Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
@@ -212,9 +252,13 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   };
   callbacks.progress = [this] { return cores_->Progress(); };
   callbacks.fenced = [this](const Status& why) { stop_.Request({false, why}); };
+  if (session_ != nullptr) {
+    callbacks.answered = [this](std::uint64_t sent_ns) { session_->OnAnswered(sent_ns); };
+  }
   member_ = std::make_unique<Member>(link_.get(), &lease_, &state_.map, std::move(callbacks));
   stop_.SetHook([this] { member_->Interrupt(); });
-  const std::string cluster = part_.file.has_value()    ? part_.file->cluster_uuid
+  const std::string cluster = by_election()             ? state_uuid_
+                              : part_.file.has_value()  ? part_.file->cluster_uuid
                               : coordinator_ != nullptr ? coordinator_->cluster_uuid()
                                                         : "";
   auto self = member_->Join(MakeJoinRequest(cluster), Deadline::AfterMs(options_.join_timeout_ms));
@@ -237,23 +281,37 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
 }
 
 Status Node::InstallMap(placement::PlacementMapPtr map, NodeId self) {
+  NumberCoordinator(*map);
   const Status saved = catalog_.has_value() ? catalog_->Save(*map, self) : OkStatus();
   if (!saved.ok()) log::Error("durable partitions are not served: " + saved.ToString());
   return cores_->InstallMap(std::move(map), self, Deadline::AfterMs(kInstallMs), saved.ok());
 }
 
 void Node::RunCoordinator() {
-  Epoch seen(0);
   while (!coordinator_stop_.WaitUntil(Deadline::AfterMs(options_.heartbeat_ms))) {
     coordinator_->Tick();
-    const placement::PlacementMapPtr map = coordinator_->map().Get();
-    if (map->epoch == seen) continue;
-    seen = map->epoch;
-    const cluster_file::ClusterFile file = MakeClusterFile(*map);
-    if (file == published_->content()) continue;
-    const Status updated = published_->Update(file);
-    if (!updated.ok()) log::Error("the connection file is out of date: " + updated.ToString());
+    UpdateFile();
   }
+}
+
+void Node::UpdateFile() {
+  const placement::PlacementMapPtr map = coordinator_->map().Get();
+  if (file_path_.empty() || (map->epoch == file_epoch_ && !MustLookAtFile())) return;
+  file_epoch_ = map->epoch;
+  const cluster_file::ClusterFile file = MakeClusterFile(*map);
+  if (published_.has_value() && file == published_->content() && !by_election()) return;
+  Status updated;
+  if (!published_.has_value()) {
+    updated = PublishFile(/*is_new=*/false);
+  } else if (const auto standing = cluster_file::Read(file_path_);
+             by_election() && standing.code() == StatusCode::kNotFound) {
+    // A former coordinator that was paused while the others left has taken it away.
+    updated = WriteSecrets(map->cluster_uuid, token_);
+    if (updated.ok()) updated = PublishFile(/*is_new=*/false);
+  } else if (!standing.ok() || !(*standing == file)) {
+    updated = published_->Update(file);
+  }
+  if (!updated.ok()) log::Error("the connection file is out of date: " + updated.ToString());
 }
 
 // The cluster ends with its last node. If the user chose where its state lies, it can go on from
@@ -265,7 +323,9 @@ void Node::EndCoordinator() {
       map->nodes.begin(), map->nodes.end(),
       [](const placement::Node& node) { return node.state == placement::NodeState::kLeft; });
   if (!all_left) return;
-  published_->Remove();
+  // Another one is the coordinator by now, and the file is its own.
+  if (by_election() && session_->election() != tenure_) return;
+  if (published_.has_value()) published_->Remove();
   if (data_dir_given_) return;
   const Status retired = store_->Retire();
   if (!retired.ok()) log::Warn("the state of the ended cluster stays: " + retired.ToString());

@@ -51,10 +51,11 @@ Result<std::optional<TlsIdentity>> Node::ChooseTls() const {
     if (!read.ok()) return read.status();
     return std::optional<TlsIdentity>(*std::move(read));
   }
-  if (part_.kind == Part::Kind::kJoin) return TlsToJoin(options_, part_.file);
+  const bool is_told = part_.file.has_value() || !options_.join.empty();
+  if (part_.kind != Part::Kind::kFirst && is_told) return TlsToJoin(options_, part_.file);
   // The coordinator that comes back must have what its members know.
   const std::string kept = identity_->folder() + "/tls";
-  if (part_.kind == Part::Kind::kReturn) {
+  if (part_.kind != Part::Kind::kFirst) {
     auto read = cluster_file::ReadTlsFile(kept);
     if (read.ok()) return std::optional<TlsIdentity>(*std::move(read));
     if (read.code() != StatusCode::kNotFound) return read.status();

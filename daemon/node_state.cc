@@ -1,9 +1,28 @@
 #include "daemon/node_state.h"
 
+#include "daemon/membership/etcd_session.h"
+
 namespace tidepool::daemon {
 
-MapHolder& NodeState::NewestHolder() {
+Coordinator* NodeState::ActingCoordinator() const {
   Coordinator* here = coordinator.load(std::memory_order_acquire);
+  if (here == nullptr || session == nullptr || session->election() != 0) return here;
+  return nullptr;
+}
+
+const placement::Node* NodeState::CoordinatorNode(const placement::PlacementMap& known) const {
+  const std::uint32_t id = coordinator_node.load();
+  return id < known.nodes.size() ? &known.nodes[id] : nullptr;
+}
+
+Status NodeState::NoCoordinator() const {
+  if (session != nullptr) TP_RETURN_IF_ERROR(session->CheckReached());
+  return Status(StatusCode::kUnavailable, "no coordinator is elected at the moment",
+                "try again in a moment, or see: kvctl status");
+}
+
+MapHolder& NodeState::NewestHolder() {
+  Coordinator* here = ActingCoordinator();
   return here != nullptr ? here->map() : map;
 }
 
@@ -20,7 +39,7 @@ Result<std::shared_ptr<const placement::Namespace>> NodeState::FindNamespace(
   TP_RETURN_IF_ERROR(CheckJoined());
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
   if (auto space = NewestMap()->Find(name); space != nullptr) return space;
-  if (coordinator.load() == nullptr) {
+  if (ActingCoordinator() == nullptr) {
     member.load()->Sync(deadline);
     if (auto space = map.Get()->Find(name); space != nullptr) return space;
   }
@@ -29,10 +48,13 @@ Result<std::shared_ptr<const placement::Namespace>> NodeState::FindNamespace(
 }
 
 Status NodeState::CheckAnswers(NodeId other) const {
-  // The embedded coordinator is the first node for ever.
-  if (other != NodeId(0) || coordinator.load() != nullptr) return OkStatus();
+  if (other.value() != coordinator_node.load() || ActingCoordinator() != nullptr) {
+    return OkStatus();
+  }
   const Member* joined = member.load();
-  return joined == nullptr ? OkStatus() : joined->CheckCoordinator();
+  const placement::PlacementMapPtr known = map.Get();
+  const placement::Node* node = known == nullptr ? nullptr : CoordinatorNode(*known);
+  return joined == nullptr || node == nullptr ? OkStatus() : joined->CheckCoordinator(*node);
 }
 
 std::string NodeText(const placement::Node& node) {

@@ -26,6 +26,7 @@
 
 namespace tidepool::daemon {
 
+class EtcdSession;
 class RangeSplitter;
 class RequestRouter;
 
@@ -53,9 +54,15 @@ struct NodeState {
   std::function<void(bool loss_agreed)> request_stop;
 
   // Null or unset until the node has joined.
-  MapHolder map;                                   // What is installed in the cores.
-  std::atomic<Coordinator*> coordinator{nullptr};  // Null for ever on all nodes but one.
-  std::atomic<Member*> member{nullptr};            // Set when it has joined.
+  MapHolder map;  // What is installed in the cores.
+  // Null on all nodes but one; with etcd not always the same one, and what it was once stays valid
+  // for longer than any call takes. Use ActingCoordinator.
+  std::atomic<Coordinator*> coordinator{nullptr};
+  // The NodeId of the coordinator as far as this node knows; kNoNode: none is elected.
+  static constexpr std::uint32_t kNoNode = UINT32_MAX;
+  std::atomic<std::uint32_t> coordinator_node{0};
+  const EtcdSession* session = nullptr;  // Set before the services start. Null: no etcd.
+  std::atomic<Member*> member{nullptr};  // Set when it has joined.
 
   PeerChannels peers;
   MovesUnderWay moves;
@@ -64,6 +71,14 @@ struct NodeState {
 
   bool joined() const { return member.load(std::memory_order_acquire) != nullptr; }
   NodeId self() const { return member.load(std::memory_order_acquire)->self(); }  // If joined.
+
+  // The coordinator, if it is here and may act: with etcd only under its lease, so that one that
+  // was paused answers nothing for the next one.
+  Coordinator* ActingCoordinator() const;
+  // The node that is the coordinator; null: none is elected.
+  const placement::Node* CoordinatorNode(const placement::PlacementMap& map) const;
+  // For who needs it. kUnavailable, saying why.
+  Status NoCoordinator() const;
 
   // The newest map that this node can give: the coordinator's own, if it is here. Null before it
   // has joined.

@@ -118,6 +118,24 @@ const OptionRow kTable[] = {
      600'000},
     {"heartbeat-ms", "MS", "1000", "between heartbeats; at most a third of the lease",
      &Options::heartbeat_ms, 20, 200'000},
+    {"store", "KIND", "embedded",
+     "where the state of the cluster is: embedded (in the first node's --data-dir) or etcd, which "
+     "outlives any node: another one becomes the coordinator; the same on all nodes",
+     &Options::store},
+    {"etcd", "LIST", "",
+     "with --store etcd, addresses of its members: http://host:2379 or https://host:2379, "
+     "separated "
+     "by commas",
+     &Options::etcd},
+    {"etcd-prefix", "KEY", "",
+     "begins all keys of this cluster in etcd (default: made of your user id and the path of the "
+     "connection file)",
+     &Options::etcd_prefix},
+    {"etcd-ca", "FILE", "", "who signed the certificates of etcd (PEM), for https",
+     &Options::etcd_ca},
+    {"etcd-cert", "FILE", "", "a certificate that etcd accepts, where it asks for one (PEM)",
+     &Options::etcd_cert},
+    {"etcd-key", "FILE", "", "its key", &Options::etcd_key},
     {"split-records", "N", "2000000",
      "a range of an ordered namespace with so many records is split; 0: their number does not "
      "matter",
@@ -144,7 +162,6 @@ struct Planned {
 constexpr Planned kPlanned[] = {
     {"ucx-connect", "endpoints are made from worker addresses"},
     {"direct-read-limit", "it is the client's: ConnectOptions::direct_read_bytes_max"},
-    {"store", "the coordinator keeps its state in a file below --data-dir"},
 };
 
 // Names that --config and the two printing switches have in common with the rows.

@@ -5,7 +5,9 @@
 #include <map>
 
 #include "daemon/config_file.h"
+#include "daemon/etcd/client.h"
 #include "daemon/option_table.h"
+#include "daemon/split_list.h"
 #include "proto/base/limits.h"
 
 #ifndef TIDEPOOL_VERSION
@@ -155,6 +157,49 @@ Status CheckMetrics(const Options& options) {
   return OkStatus();
 }
 
+// How long a key of etcd's may begin with: it is in each line of its log.
+constexpr std::size_t kPrefixBytesMax = 512;
+// etcd counts a lease in whole seconds.
+constexpr std::uint32_t kEtcdLeaseMsMin = 1000;
+
+Status CheckStore(const Options& options) {
+  if (options.store != "embedded" && options.store != "etcd") {
+    return Status(StatusCode::kInvalidArgument, "store cannot be '" + options.store + "'",
+                  "give embedded or etcd");
+  }
+  const bool any = !options.etcd.empty() || !options.etcd_prefix.empty() ||
+                   !options.etcd_ca.empty() || !options.etcd_cert.empty() ||
+                   !options.etcd_key.empty();
+  if (options.store == "embedded") {
+    if (!any) return OkStatus();
+    return Status(StatusCode::kInvalidArgument,
+                  "etcd, or what belongs to it, is given without store", "give --store etcd, too");
+  }
+  TP_RETURN_IF_ERROR(
+      etcd::Client::CheckEndpoints(SplitList(options.etcd), !options.etcd_ca.empty()));
+  if (options.etcd_cert.empty() != options.etcd_key.empty()) {
+    return Status(StatusCode::kInvalidArgument, "of etcd-cert and etcd-key one is missing",
+                  "give both, or none of them");
+  }
+  const std::string& prefix = options.etcd_prefix;
+  if (prefix.size() > kPrefixBytesMax || (!prefix.empty() && prefix.back() == '/')) {
+    return Status(
+        StatusCode::kInvalidArgument, "etcd-prefix cannot be '" + prefix.substr(0, 100) + "'",
+        "give up to " + std::to_string(kPrefixBytesMax) + " bytes that do not end with '/'");
+  }
+  if (prefix.empty() && !options.join.empty() && options.cluster.empty()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "with join and store etcd there is no connection file to name the keys by",
+                  "give --etcd-prefix, as the first node's log says it");
+  }
+  if (options.lease_ms < kEtcdLeaseMsMin) {
+    return Status(StatusCode::kInvalidArgument,
+                  "lease-ms cannot be " + std::to_string(options.lease_ms) + " with store etcd",
+                  "give at least " + std::to_string(kEtcdLeaseMsMin));
+  }
+  return OkStatus();
+}
+
 // Rules between options; those of one option are in its row.
 Status CheckTogether(const Options& options) {
   if (options.heartbeat_ms * 3 > options.lease_ms) {
@@ -185,6 +230,7 @@ Status CheckTogether(const Options& options) {
     return Status(StatusCode::kInvalidArgument, "tls-file is given without join",
                   "a connection file names it by itself");
   }
+  TP_RETURN_IF_ERROR(CheckStore(options));
   const bool any_own = !options.tls_cert.empty() || !options.tls_key.empty() ||
                        !options.tls_ca.empty() || !options.tls_name.empty();
   const bool all_own =

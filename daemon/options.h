@@ -27,6 +27,12 @@ struct Options {
   std::uint32_t nodes = 1;
   std::uint32_t lease_ms = 5000;
   std::uint32_t heartbeat_ms = 1000;
+  std::string store = "embedded";  // Or "etcd", and then the next five.
+  std::string etcd;                // Addresses, with commas between them.
+  std::string etcd_prefix;         // Of all keys; empty: from the connection file's path.
+  std::string etcd_ca;             // Of https addresses.
+  std::string etcd_cert;
+  std::string etcd_key;
   bool insecure = false;
   std::string auth;      // kAuthToken or kAuthMunge.
   bool tls = false;      // Also on loopback.

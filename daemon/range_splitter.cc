@@ -290,7 +290,7 @@ void RangeSplitter::Cancel(const RangeMovePtr& move) {
 }
 
 Result<Epoch> RangeSplitter::AskCoordinator(const RangeSplit& split) {
-  if (Coordinator* coordinator = node_.coordinator.load(); coordinator != nullptr) {
+  if (Coordinator* coordinator = node_.ActingCoordinator(); coordinator != nullptr) {
     return coordinator->SplitPartition(split);
   }
   v1::CommitSplitRequest request;
@@ -304,7 +304,10 @@ Result<Epoch> RangeSplitter::AskCoordinator(const RangeSplit& split) {
   v1::CommitSplitResponse response;
   grpc::ClientContext context;
   node_.peers.Prepare(&context, Deadline::AfterMs(kCoordinatorMs));
-  const std::string address = node_.map.Get()->nodes.front().control_address;
+  const placement::PlacementMapPtr known = node_.map.Get();
+  const placement::Node* at = node_.CoordinatorNode(*known);
+  if (at == nullptr) return node_.NoCoordinator();
+  const std::string& address = at->control_address;
   const auto stub = v1::Namespaces::NewStub(node_.peers.Get(address));
   TP_RETURN_IF_ERROR(convert::FromGrpc(stub->CommitSplit(&context, request, &response),
                                        "the coordinator, " + address + ","));

@@ -223,6 +223,19 @@ std::string SilenceText(const v1::StatusResponse& status) {
   return text.empty() ? text : text + "\n";
 }
 
+// Who is the coordinator, and what is amiss with it or with what keeps the state.
+std::string StoreText(const v1::StatusResponse& status) {
+  const bool is_known = status.coordinator() < static_cast<std::uint32_t>(status.nodes_size());
+  std::string text =
+      "coordinator " + (is_known ? "node " + std::to_string(status.coordinator()) : "none") +
+      ", its state " +
+      (status.store() == "embedded" ? "in its data folder" : "in " + status.store()) + "\n";
+  if (!status.store_error().empty()) {
+    text += "nothing can be created, dropped or joined: " + status.store_error() + "\n";
+  }
+  return text;
+}
+
 std::string StateOf(const v1::StatusResponse::NamespaceEntry& space) {
   std::string state;
   const auto add = [&state](std::uint32_t partitions, const char* what) {
@@ -271,8 +284,9 @@ std::string ForPeople(const v1::StatusResponse& status, const std::string& file)
   return "cluster " + status.cluster_uuid() + ", " + std::to_string(up) + " of " +
          std::to_string(status.nodes_expected()) + " nodes up" +
          (status.forming() ? " (forming)" : "") + ", epoch " + std::to_string(status.epoch()) +
-         "\nconnection file " + file + "\n\n" + nodes.ToString() + "\n" + SilenceText(status) +
-         DevicesText(status) + DurabilityText(status) + spaces.ToString() + PagesText(status);
+         "\nconnection file " + file + "\n" + StoreText(status) + "\n" + nodes.ToString() + "\n" +
+         SilenceText(status) + DevicesText(status) + DurabilityText(status) + spaces.ToString() +
+         PagesText(status);
 }
 
 Status ShowStatus(Invocation& run) {
@@ -316,6 +330,8 @@ Status ShowStatus(Invocation& run) {
                   {"nodes_expected", status.nodes_expected()},
                   {"forming", status.forming()},
                   {"coordinator", status.coordinator()},
+                  {"store", status.store()},
+                  {"store_error", status.store_error()},
                   {"nodes", std::move(nodes)},
                   {"namespaces", std::move(spaces)}},
                  "");

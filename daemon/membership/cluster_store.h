@@ -1,6 +1,6 @@
 // Where the coordinator keeps its state.
 //
-//   membership/coordinator -> [cluster_store] -> a file (embedded_store), later also etcd
+//   membership/coordinator -> [cluster_store] -> a file (embedded_store) or etcd (etcd_store)
 #pragma once
 
 #include <optional>
@@ -22,8 +22,14 @@ class ClusterStore {
   // Durable when it returns OK; the coordinator publishes only then. `previous` is the epoch that
   // the caller believes to be saved (0: none): another coordinator that saved meanwhile is noticed.
   // Errors: kAborted (another epoch is saved), kResourceExhausted (disk), kPermissionDenied,
-  // kUnavailable; the saved state is then the old one, or after kUnavailable either.
+  // kUnavailable (not reached, or this is not the coordinator any more); the saved state is then
+  // the old one. kUnknown: either; this object then saves nothing more (kUnavailable), and the
+  // coordinator has to begin anew from what it loads.
   virtual Status Save(const ClusterState& next, Epoch previous) = 0;
+
+  // Whether the store itself has word of this process of a node, which then may serve although the
+  // coordinator does not hear it. A file has none. Errors: those of Load.
+  virtual Result<bool> KnowsAlive(const placement::Node& /*node*/) { return false; }
 
   // The cluster has ended for good: the state goes.
   virtual Status Retire() = 0;

@@ -189,6 +189,13 @@ Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
         "start it with that cluster's coordinator, which has its state in its data folder; "
         "or give an empty --nvm-dir");
   }
+  const std::string store = request.store().empty() ? "embedded" : request.store();
+  if (store != options_.store) {
+    return Status(StatusCode::kFailedPrecondition,
+                  DescribeCaller(request) + " was started with --store " + store.substr(0, 20) +
+                      ", this cluster with --store " + options_.store,
+                  "give all its daemons the same --store, --etcd and --etcd-prefix");
+  }
   const std::lock_guard lock(state_mutex_);
   const auto& nodes = state_.map.nodes;
   const auto known = std::find_if(nodes.begin(), nodes.end(),
@@ -361,6 +368,17 @@ Status Coordinator::Leave(const v1::LeaveRequest& request) {
   return OkStatus();
 }
 
+// A store that knows of nodes has the last word; one that does not answer could not be told either.
+void Coordinator::ExceptThoseKnownAlive(std::vector<NodeId>* silent) {
+  std::vector<NodeId> gone;
+  for (const NodeId id : *silent) {
+    const auto alive = store_.KnowsAlive(state_.map.nodes[id.value()]);
+    if (!alive.ok()) return silent->clear();
+    if (!*alive) gone.push_back(id);
+  }
+  *silent = std::move(gone);
+}
+
 void Coordinator::Tick() {
   const std::lock_guard lock(state_mutex_);
   const std::uint64_t now_ns = clock_.MonotonicNs();
@@ -376,9 +394,17 @@ void Coordinator::Tick() {
       if (we_slept) liveness.heard_ns = now_ns;
       // A heartbeat may have come in after now_ns was read.
       if (!liveness.up || now_ns <= liveness.heard_ns + lease_ns) continue;
-      liveness.up = false;
       silent.push_back(NodeId(static_cast<std::uint16_t>(i)));
     }
+  }
+  ExceptThoseKnownAlive(&silent);
+  {
+    const std::lock_guard liveness_lock(liveness_mutex_);
+    std::erase_if(silent, [&](NodeId id) {
+      Liveness& liveness = liveness_[id.value()];
+      liveness.up = liveness.heard_ns > now_ns;  // While the store was asked.
+      return liveness.up;
+    });
   }
   if (silent.empty()) return;
   ClusterState next = state_;

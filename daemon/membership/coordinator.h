@@ -36,6 +36,7 @@ struct CoordinatorOptions {
   bool nodes_given = false;  // Then a saved state of another number is refused.
   std::uint32_t lease_ms = 5000;
   std::uint32_t heartbeat_ms = 1000;
+  std::string store = "embedded";  // What members must say that they were started with.
 };
 
 struct CreateOutcome {
@@ -78,7 +79,8 @@ class Coordinator {
   // Errors: as Heartbeat.
   Status Leave(const v1::LeaveRequest& request);
 
-  // Marks nodes down whose heartbeats are missing for a lease. Call it every heartbeat or so.
+  // Marks nodes down whose heartbeats are missing for a lease, unless the store knows that they
+  // live. Call it every heartbeat or so.
   void Tick();
 
   // Waits while the cluster is forming. `options.partitions` 0 means four per core.
@@ -130,6 +132,7 @@ class Coordinator {
   Result<NodeId> Admit(const v1::JoinRequest& request, ClusterState* next) const;
   Status Readmit(const v1::JoinRequest& request, NodeId id, ClusterState* next) const;
   Status BringUp(NodeId node);
+  void ExceptThoseKnownAlive(std::vector<NodeId>* silent);
   void AddDefaultNamespace(ClusterState* next) const;
 
   Status CheckHeartbeat(std::uint32_t node, std::uint64_t incarnation) const;  // liveness_mutex_

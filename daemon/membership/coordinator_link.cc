@@ -47,12 +47,11 @@ Result<v1::GrantPartitionResponse> LocalLink::GrantPartition(
 
 void LocalLink::Close() { coordinator_.map().Close(); }
 
-std::string RemoteLink::address() const {
-  const std::lock_guard lock(mutex_);
-  return address_;
-}
-
-Status RemoteLink::Locate(Deadline deadline) {
+Result<std::string> FinderByMap::Find(Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!address_.empty()) return address_;
+  }
   Status failed(StatusCode::kUnavailable, "no address of the cluster is known");
   for (const std::string& seed : addresses_()) {
     auto channel = peers_.Open(seed);
@@ -73,30 +72,32 @@ Status RemoteLink::Locate(Deadline deadline) {
     }
     const std::lock_guard lock(mutex_);
     address_ = response.map().nodes(0).control_address();
-    return OkStatus();
+    return address_;
   }
   return failed;
 }
 
+void FinderByMap::OnLost(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  if (address_ == address) address_.clear();
+}
+
 template <typename Service, typename Call>
 Status RemoteLink::Run(Deadline deadline, Call call) {
-  if (address().empty()) TP_RETURN_IF_ERROR(Locate(deadline));
-  const std::string coordinator = address();
-  auto channel = peers_.Open(coordinator);
+  const auto coordinator = finder_->Find(deadline);
+  if (!coordinator.ok()) return coordinator.status();
+  auto channel = peers_.Open(*coordinator);
   if (!channel.ok()) return channel.status();
   grpc::ClientContext context;
   peers_.Prepare(&context, deadline);
   const auto stub = Service::NewStub(*channel);
   const Status status =
-      convert::FromGrpc(call(&context, *stub), "the coordinator at " + coordinator);
+      convert::FromGrpc(call(&context, *stub), "the coordinator at " + *coordinator);
   // A deadline is not counted: a long poll ends with it in good order, and a coordinator that is
   // stopped is still the coordinator.
   const bool is_lost = status == StatusCode::kUnavailable || status == StatusCode::kUnauthenticated;
-  if (is_lost) {
-    // It may be back elsewhere, and another service may have its port.
-    const std::lock_guard lock(mutex_);
-    if (address_ == coordinator) address_.clear();
-  }
+  // It may be back elsewhere, and another service may have its port.
+  if (is_lost) finder_->OnLost(*coordinator);
   return status;
 }
 
@@ -157,10 +158,49 @@ Result<v1::GrantPartitionResponse> RemoteLink::GrantPartition(
   return response;
 }
 
+void RemoteLink::CancelWaiting() {
+  const std::lock_guard lock(mutex_);
+  for (grpc::ClientContext* waiting : waiting_) waiting->TryCancel();
+}
+
 void RemoteLink::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
   for (grpc::ClientContext* waiting : waiting_) waiting->TryCancel();
+}
+
+Result<v1::JoinResponse> ElectedLink::Join(const v1::JoinRequest& request, Deadline deadline) {
+  if (Coordinator* here = here_(); here != nullptr) return here->Join(request);
+  return remote_.Join(request, deadline);
+}
+
+Result<v1::HeartbeatResponse> ElectedLink::Heartbeat(const v1::HeartbeatRequest& request,
+                                                     Deadline deadline) {
+  if (Coordinator* here = here_(); here != nullptr) return here->Heartbeat(request);
+  return remote_.Heartbeat(request, deadline);
+}
+
+Status ElectedLink::Leave(const v1::LeaveRequest& request, Deadline deadline) {
+  if (Coordinator* here = here_(); here != nullptr) return here->Leave(request);
+  return remote_.Leave(request, deadline);
+}
+
+Result<v1::PlacementMap> ElectedLink::GetMap(Epoch known, Epoch wait_for, Deadline deadline) {
+  if (Coordinator* here = here_(); here != nullptr) {
+    return LocalLink(here).GetMap(known, wait_for, deadline);
+  }
+  return remote_.GetMap(known, wait_for, deadline);
+}
+
+Result<v1::GrantPartitionResponse> ElectedLink::GrantPartition(
+    const v1::GrantPartitionRequest& request, Deadline deadline) {
+  if (Coordinator* here = here_(); here != nullptr) return here->GrantPartition(request);
+  return remote_.GrantPartition(request, deadline);
+}
+
+void ElectedLink::Close() {
+  if (Coordinator* here = here_(); here != nullptr) here->map().Close();
+  remote_.Close();
 }
 
 }  // namespace tidepool::daemon

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -52,13 +53,40 @@ class LocalLink final : public CoordinatorLink {
   Coordinator& coordinator_;
 };
 
-// The coordinator is another node. It may come back at another address: when it cannot be reached,
-// `addresses` is asked again where it, or any node that knows it, may be.
+// Where the coordinator serves. Thread-safe.
+class CoordinatorFinder {
+ public:
+  virtual ~CoordinatorFinder() = default;
+  // host:port, as long as it is not lost. Errors: as CoordinatorLink's calls.
+  virtual Result<std::string> Find(Deadline deadline) = 0;
+  // It does not answer there, or is not the coordinator.
+  virtual void OnLost(const std::string& address) = 0;
+};
+
+// Asks any node of the cluster for the map, whose first node is the embedded coordinator. That may
+// come back at another address.
+class FinderByMap final : public CoordinatorFinder {
+ public:
+  // `addresses`: where it, or any node that knows it, may be. Both must be thread-safe and outlive
+  // this.
+  FinderByMap(PeerChannels* peers, std::function<std::vector<std::string>()> addresses)
+      : peers_(*peers), addresses_(std::move(addresses)) {}
+  Result<std::string> Find(Deadline deadline) override;
+  void OnLost(const std::string& address) override;
+
+ private:
+  PeerChannels& peers_;
+  const std::function<std::vector<std::string>()> addresses_;
+  std::mutex mutex_;
+  std::string address_;
+};
+
+// The coordinator is another node.
 class RemoteLink final : public CoordinatorLink {
  public:
-  // `addresses` and `peers` must be thread-safe and outlive the link.
-  RemoteLink(PeerChannels* peers, std::function<std::vector<std::string>()> addresses)
-      : peers_(*peers), addresses_(std::move(addresses)) {}
+  // `peers` must be thread-safe and outlive the link.
+  RemoteLink(PeerChannels* peers, std::unique_ptr<CoordinatorFinder> finder)
+      : peers_(*peers), finder_(std::move(finder)) {}
   Result<v1::JoinResponse> Join(const v1::JoinRequest& request, Deadline deadline) override;
   Result<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request,
                                           Deadline deadline) override;
@@ -67,23 +95,42 @@ class RemoteLink final : public CoordinatorLink {
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
                                                     Deadline deadline) override;
   void Close() override;
-
-  // Where the coordinator was last found, or "".
-  std::string address() const;
+  // Ends the GetMaps that wait.
+  void CancelWaiting();
 
  private:
-  // Asks each known address for the map, whose first node is the coordinator.
-  Status Locate(Deadline deadline);
-  // Runs `call` (context, stub of the service) on the coordinator, locating it first where needed.
+  // Runs `call` (context, stub of the service) on the coordinator.
   template <typename Service = v1::Cluster, typename Call>
   Status Run(Deadline deadline, Call call);
 
   PeerChannels& peers_;
-  const std::function<std::vector<std::string>()> addresses_;
-  mutable std::mutex mutex_;
-  std::string address_;
+  const std::unique_ptr<CoordinatorFinder> finder_;
+  std::mutex mutex_;
   std::set<grpc::ClientContext*> waiting_;  // Of the GetMaps in progress.
   bool closed_ = false;
+};
+
+// The coordinator is whichever node is elected, maybe this one, and not for ever.
+class ElectedLink final : public CoordinatorLink {
+ public:
+  // `here`: the coordinator, while it is in this process; it must outlive any call.
+  ElectedLink(std::function<Coordinator*()> here, PeerChannels* peers,
+              std::unique_ptr<CoordinatorFinder> finder)
+      : here_(std::move(here)), remote_(peers, std::move(finder)) {}
+  Result<v1::JoinResponse> Join(const v1::JoinRequest& request, Deadline deadline) override;
+  Result<v1::HeartbeatResponse> Heartbeat(const v1::HeartbeatRequest& request,
+                                          Deadline deadline) override;
+  Status Leave(const v1::LeaveRequest& request, Deadline deadline) override;
+  Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override;
+  Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
+                                                    Deadline deadline) override;
+  void Close() override;
+  // Another node is elected: who waits for the former one's next map may wait for ever.
+  void OnElected() { remote_.CancelWaiting(); }
+
+ private:
+  const std::function<Coordinator*()> here_;
+  RemoteLink remote_;
 };
 
 }  // namespace tidepool::daemon

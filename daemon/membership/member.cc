@@ -52,10 +52,12 @@ Result<NodeId> Member::Join(const v1::JoinRequest& request, Deadline deadline) {
       lease_ms_ = joined->lease_ms();
       heartbeat_ms_ = std::max<std::uint64_t>(joined->heartbeat_ms(), 1);
       TP_RETURN_IF_ERROR(Install(joined->map()));
-      lease_.ExtendTo(sent_ns + lease_ms_ * 1'000'000);
+      OnAnswered(sent_ns, lease_ms_);
       return self_;
     }
-    if (!CannotBeReached(joined.status())) return joined.status();
+    // Unknown: it may be a member already, which a coordinator that is asked again then says.
+    const bool may_pass = CannotBeReached(joined.status()) || joined.code() == StatusCode::kUnknown;
+    if (!may_pass) return joined.status();
     if (deadline.Passed()) {
       return Status(joined.code(), "could not join: " + std::string(joined.status().what()),
                     "is the first node up, and can this host reach it?");
@@ -86,15 +88,20 @@ Status Member::Install(const v1::PlacementMap& message) {
   return OkStatus();
 }
 
-Status Member::CheckCoordinator() const {
+void Member::OnAnswered(std::uint64_t sent_ns, std::uint64_t lease_ms) {
+  if (callbacks_.answered) return callbacks_.answered(sent_ns);
+  lease_.ExtendTo(sent_ns + lease_ms * 1'000'000);
+}
+
+Status Member::CheckCoordinator(const placement::Node& coordinator) const {
   const std::uint64_t silent_ms = (Clock::Real().MonotonicNs() - heard_ns_.load()) / 1'000'000;
   if (silent_ms <= kSilentLeases * lease_ms_) return OkStatus();
-  const placement::Node coordinator = map_.Get()->nodes.front();
   return Status(StatusCode::kUnavailable,
                 "the coordinator, node " + std::to_string(coordinator.id.value()) + " (" +
                     coordinator.host + ", " + coordinator.control_address +
                     "), has not answered for " + std::to_string(silent_ms / 1'000) + " s",
-                "restart it there, or see: kvctl status");
+                callbacks_.answered ? "another one is elected while etcd is up; see: kvctl status"
+                                    : "restart it there, or see: kvctl status");
 }
 
 void Member::Start() {
@@ -128,14 +135,19 @@ void Member::SendHeartbeat() {
   // A third of the lease: the answer or the self-extension then comes in time.
   auto answer = link_.Heartbeat(request, Deadline::AfterMs(lease_ms_ / 3));
   if (answer.ok()) {
-    lease_.ExtendTo(sent_ns + answer->lease_ms() * 1'000'000);
+    if (!callbacks_.answered) OnAnswered(sent_ns, answer->lease_ms());
     heard_ns_ = sent_ns;
     if (!is_reached_) log::Info("the coordinator is reached again");
     is_reached_ = true;
     if (answer->has_map()) {
       const Status installed = Install(answer->map());
-      if (!installed.ok()) log::Warn(installed.ToString());
+      if (!installed.ok()) {
+        log::Warn(installed.ToString());
+        if (callbacks_.answered) return;
+      }
     }
+    // Where the answer is what lets the node serve again, not before its map is here.
+    if (callbacks_.answered) OnAnswered(sent_ns, answer->lease_ms());
     return;
   }
   if (IsFinal(answer.status())) {
@@ -146,10 +158,12 @@ void Member::SendHeartbeat() {
     return;
   }
   if (is_reached_) {
-    log::Warn("the coordinator cannot be reached; this node goes on serving: " +
+    log::Warn(std::string("the coordinator cannot be reached; this node goes on serving") +
+              (callbacks_.answered ? " while etcd renews its lease: " : ": ") +
               answer.status().ToString());
   }
   is_reached_ = false;
+  if (callbacks_.answered) return;
   lease_.ExtendTo(Clock::Real().MonotonicNs() + lease_ms_ * 1'000'000);
 }
 

@@ -5,7 +5,8 @@
 //
 // The lease counts from when a renewal was *sent*. A node that cannot reach the coordinator extends
 // its own lease: with the embedded coordinator nobody else can be given its partitions, since only
-// the holder of the same data folder could come in its place. A node that is *told* that it was
+// the holder of the same data folder could come in its place. With etcd the lease is
+// etcd_session's, and is told of the coordinator's answers only. A node that is *told* that it was
 // superseded stops serving at once.
 #pragma once
 
@@ -29,6 +30,9 @@ struct MemberCallbacks {
   std::function<std::vector<std::uint64_t>()> progress;
   // After the coordinator's refusal: the node must end. Called once, on a thread of the member.
   std::function<void(const Status&)> fenced;
+  // Given: somebody else keeps the lease, who is told when what the coordinator has answered was
+  // sent. Not given: the member extends it.
+  std::function<void(std::uint64_t sent_ns)> answered;
 };
 
 // Thread-safe. Join once, then Start once; Stop (or the destructor) ends both threads.
@@ -70,16 +74,16 @@ class Member {
 
   NodeId self() const { return self_; }  // After Join.
 
-  // kOk, or kUnavailable: the coordinator, which it names, has answered no heartbeat for longer
-  // than two leases. The map then still says that its node is up, as nobody else may change the
-  // map.
-  Status CheckCoordinator() const;
+  // kOk, or kUnavailable: `coordinator` has answered no heartbeat for longer than two leases. The
+  // map then still says that its node is up, as nobody else may change the map.
+  Status CheckCoordinator(const placement::Node& coordinator) const;
 
  private:
   Status Install(const v1::PlacementMap& message);
   void RunHeartbeats();
   void RunMaps();
   void SendHeartbeat();
+  void OnAnswered(std::uint64_t sent_ns, std::uint64_t lease_ms);
   // False when stopped meanwhile.
   bool SleepMs(std::uint64_t ms);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/services/call_deadline.h"
+#include "daemon/services/forwarded_call.h"
 #include "daemon/services/node_status.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/machine/machine_facts.h"
@@ -146,26 +147,30 @@ grpc::Status AdminService::Stop(grpc::ServerContext* call, const v1::StopRequest
     }
   }
   if (request->cluster()) {
-    const Status stopped = StopCluster(*request, deadline, response);
-    return ToGrpc(stopped);
+    return ToGrpc(StopCluster(*call, *request, response));
   }
   response->add_nodes_stopped(NodeText(node_.map.Get()->nodes[node_.self().value()]));
   node_.request_stop(true);
   return grpc::Status::OK;
 }
 
-Status AdminService::StopCluster(const v1::StopRequest& request, Deadline deadline,
+Status AdminService::StopCluster(const grpc::ServerContext& call, const v1::StopRequest& request,
                                  v1::StopResponse* response) {
+  const Deadline deadline = DeadlineOf(call);
   const placement::PlacementMapPtr map = node_.NewestMap();
-  const placement::Node& first = map->nodes.front();
-  if (node_.coordinator.load() == nullptr && first.state == placement::NodeState::kUp &&
-      node_.CheckAnswers(first.id).ok()) {
+  const placement::Node* coordinator = node_.CoordinatorNode(*map);
+  // Between two elections it may still be named that is the coordinator no more, or not yet: this
+  // node itself among them.
+  const bool is_another = coordinator != nullptr && coordinator->id != node_.self();
+  if (node_.ActingCoordinator() == nullptr && is_another && !IsForwarded(call) &&
+      coordinator->state == placement::NodeState::kUp && node_.CheckAnswers(coordinator->id).ok()) {
     // The coordinator goes last: it takes the connection file away when the others have left.
     grpc::ClientContext context;
     node_.peers.Prepare(&context, deadline);
-    const auto stub = v1::Admin::NewStub(node_.peers.Get(first.control_address));
+    MarkForwarded(&context);
+    const auto stub = v1::Admin::NewStub(node_.peers.Get(coordinator->control_address));
     const Status stopped =
-        convert::FromGrpc(stub->Stop(&context, request, response), NodeText(first));
+        convert::FromGrpc(stub->Stop(&context, request, response), NodeText(*coordinator));
     if (stopped.code() != StatusCode::kUnavailable &&
         stopped.code() != StatusCode::kDeadlineExceeded) {
       return stopped;
@@ -216,7 +221,7 @@ void AdminService::StopOthers(Deadline deadline, v1::StopResponse* response) {
 
 void AdminService::WaitUntilLeft(const std::vector<NodeId>& nodes, Deadline deadline) {
   // Only the coordinator hears of it.
-  if (node_.coordinator.load() == nullptr) return;
+  if (node_.ActingCoordinator() == nullptr) return;
   MapHolder& holder = node_.NewestHolder();
   while (true) {
     const placement::PlacementMapPtr map = holder.Get();

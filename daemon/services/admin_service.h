@@ -38,7 +38,8 @@ class AdminService final : public v1::Admin::Service {
  private:
   // What would be lost if this node, or the whole cluster, stopped now.
   v1::CheckStopResponse FindLosses(bool cluster, Deadline deadline);
-  Status StopCluster(const v1::StopRequest& request, Deadline deadline, v1::StopResponse* response);
+  Status StopCluster(const grpc::ServerContext& call, const v1::StopRequest& request,
+                     v1::StopResponse* response);
   void StopOthers(Deadline deadline, v1::StopResponse* response);
   // Until the nodes named have left, so that the last one can tidy up behind them.
   void WaitUntilLeft(const std::vector<NodeId>& nodes, Deadline deadline);

@@ -36,7 +36,7 @@ ErrorStatus NotCoordinator(const NodeState& node) {
 
 grpc::Status ClusterService::Join(grpc::ServerContext*, const v1::JoinRequest* request,
                                   v1::JoinResponse* response) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) return ToGrpc(NotCoordinator(node_));
   auto joined = coordinator->Join(*request);
   if (!joined.ok()) return ToGrpc(joined.status());
@@ -46,7 +46,7 @@ grpc::Status ClusterService::Join(grpc::ServerContext*, const v1::JoinRequest* r
 
 grpc::Status ClusterService::Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
                                        v1::HeartbeatResponse* response) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) return ToGrpc(NotCoordinator(node_));
   auto answered = coordinator->Heartbeat(*request);
   if (!answered.ok()) return ToGrpc(answered.status());
@@ -56,7 +56,7 @@ grpc::Status ClusterService::Heartbeat(grpc::ServerContext*, const v1::Heartbeat
 
 grpc::Status ClusterService::Leave(grpc::ServerContext*, const v1::LeaveRequest* request,
                                    v1::LeaveResponse*) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) return ToGrpc(NotCoordinator(node_));
   return ToGrpc(coordinator->Leave(*request));
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/membership/etcd_session.h"
 #include "daemon/services/node_status.h"
 #include "proto/convert/placement_convert.h"
 
@@ -40,6 +41,17 @@ void AddNamespaces(const placement::PlacementMap& map,
   }
 }
 
+// What keeps the cluster's state, and what is amiss with it.
+void AddStore(const NodeState& node, const placement::PlacementMap& map,
+              v1::StatusResponse* response) {
+  response->set_store(node.session == nullptr ? "embedded" : node.session->Describe());
+  const placement::Node* coordinator = node.CoordinatorNode(map);
+  Status found = node.session == nullptr ? OkStatus() : node.session->CheckReached();
+  if (found.ok() && coordinator == nullptr) found = node.NoCoordinator();
+  if (found.ok()) found = node.CheckAnswers(coordinator->id);
+  if (!found.ok()) response->set_store_error(std::string(found.what()));
+}
+
 }  // namespace
 
 void CollectClusterStatus(NodeState* node, Deadline deadline, v1::StatusResponse* response) {
@@ -48,10 +60,11 @@ void CollectClusterStatus(NodeState* node, Deadline deadline, v1::StatusResponse
   response->set_epoch(map->epoch.value());
   response->set_nodes_expected(map->nodes_expected);
   response->set_forming(map->forming());
-  response->set_coordinator(0);  // The embedded coordinator is the first node for ever.
+  response->set_coordinator(node->coordinator_node.load());
+  AddStore(*node, *map, response);
   const auto nodes = CollectNodeStatus(node, *map, NamespaceId(), deadline);
   std::vector<std::uint64_t> heard_ms;
-  if (Coordinator* coordinator = node->coordinator.load(); coordinator != nullptr) {
+  if (Coordinator* coordinator = node->ActingCoordinator(); coordinator != nullptr) {
     heard_ms = coordinator->LastHeartbeatsMs();
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {

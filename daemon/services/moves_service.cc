@@ -147,7 +147,7 @@ grpc::Status MovesService::Receive(
 grpc::Status MovesService::Grant(grpc::ServerContext* /*call*/,
                                  const v1::GrantPartitionRequest* request,
                                  v1::GrantPartitionResponse* response) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return ToGrpc(Status(StatusCode::kUnavailable, "this node is not the coordinator, or not yet"));
   }

@@ -104,7 +104,7 @@ Status Migration::FindTarget(const placement::PlacementMap& map) {
 
 Status Migration::Run() {
   const Deadline deadline = Deadline::AfterMs(kMapMs);
-  if (node_.coordinator.load() == nullptr && node_.joined()) node_.member.load()->Sync(deadline);
+  if (node_.ActingCoordinator() == nullptr && node_.joined()) node_.member.load()->Sync(deadline);
   const auto found = node_.FindNamespace(request_.name(), deadline);
   if (!found.ok()) return found.status();
   const placement::Namespace& space = **found;

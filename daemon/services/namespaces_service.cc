@@ -5,6 +5,7 @@
 
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/services/call_deadline.h"
+#include "daemon/services/forwarded_call.h"
 #include "daemon/services/node_status.h"
 #include "daemon/services/request_router.h"
 #include "proto/convert/grpc_status.h"
@@ -85,12 +86,17 @@ grpc::Status NamespacesService::Forward(grpc::ServerContext* call, const Request
                                         Response* response, Method method) {
   const Deadline deadline = DeadlineOf(*call);
   const placement::PlacementMapPtr map = node_.map.Get();
-  const placement::Node& coordinator = map->nodes.front();
+  const placement::Node* elected = node_.CoordinatorNode(*map);
+  if (elected == nullptr || elected->id == node_.self() || IsForwarded(*call)) {
+    return ToGrpc(node_.NoCoordinator());
+  }
+  const placement::Node& coordinator = *elected;
   if (const Status answers = node_.CheckAnswers(coordinator.id); !answers.ok()) {
     return ToGrpc(answers);
   }
   grpc::ClientContext context;
   node_.peers.Prepare(&context, deadline);
+  MarkForwarded(&context);
   const auto stub = v1::Namespaces::NewStub(node_.peers.Get(coordinator.control_address));
   const grpc::Status answered = ((*stub).*method)(&context, request, response);
   if (!answered.ok()) {
@@ -142,7 +148,7 @@ grpc::Status NamespacesService::Create(grpc::ServerContext* call,
   if (request->options().home() == placement::kHomeLocal) {
     resolved.mutable_options()->set_home(std::to_string(node_.self().value()));
   }
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return Forward(call, resolved, response, &v1::Namespaces::Stub::Create);
   }
@@ -171,7 +177,7 @@ grpc::Status NamespacesService::Drop(grpc::ServerContext* call,
                                      const v1::DropNamespaceRequest* request,
                                      v1::DropNamespaceResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return Forward(call, *request, response, &v1::Namespaces::Stub::Drop);
   }
@@ -186,7 +192,7 @@ grpc::Status NamespacesService::AcceptLoss(grpc::ServerContext* call,
                                            const v1::AcceptLossRequest* request,
                                            v1::AcceptLossResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return Forward(call, *request, response, &v1::Namespaces::Stub::AcceptLoss);
   }
@@ -202,7 +208,7 @@ grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNa
                                      v1::ListNamespacesResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
   // What another node has just made must be in the list.
-  if (node_.coordinator.load() == nullptr) {
+  if (node_.ActingCoordinator() == nullptr) {
     node_.member.load()->Sync(
         Deadline(std::min(DeadlineOf(*call).at_ns(), Deadline::AfterMs(kInstallWaitMs).at_ns())));
   }

@@ -79,7 +79,7 @@ grpc::Status NamespacesService::Split(grpc::ServerContext* call,
 grpc::Status NamespacesService::CommitSplit(grpc::ServerContext* /*call*/,
                                             const v1::CommitSplitRequest* request,
                                             v1::CommitSplitResponse* response) {
-  Coordinator* coordinator = node_.coordinator.load();
+  Coordinator* coordinator = node_.ActingCoordinator();
   if (coordinator == nullptr) {
     return ToGrpc(Status(StatusCode::kUnavailable, "this node is not the coordinator"));
   }

@@ -87,6 +87,7 @@ TEST_CASE("EveryOptionOfTheTableIsAFlagAVariableAndAKey") {
     // Those that are refused alone.
     const std::string_view name = row.name;
     if (name == "token-file" || name == "join" || name.starts_with("tls-")) continue;
+    if (name.starts_with("etcd")) continue;
     const auto defaults = Load({});
     std::string value = ValueOf(*defaults, row.name).value;
     if (value.empty()) value = "x";
@@ -116,6 +117,32 @@ TEST_CASE("UnknownNamesNameTheNearestKnownOne") {
   CHECK(Says(key.status(), "did you mean 'cores'?"));
   CHECK(Says(key.status(), "kvd.toml"));
   CHECK(Says(Load({"--zzzzzzzzzzzz"}).status(), "kvd --help"));
+}
+
+TEST_CASE("EtcdNeedsItsAddressesAndWhatBelongsToItNeedsEtcd") {
+  const std::string etcd = "--etcd=http://127.0.0.1:1,https://h:2";
+  const auto refused = [](const std::vector<std::string>& flags, const std::string& text) {
+    const auto loaded = Load(flags);
+    INFO(loaded.status().ToString());
+    return loaded.code() == StatusCode::kInvalidArgument && Says(loaded.status(), text);
+  };
+  CHECK(refused({"--store=zookeeper"}, "give embedded or etcd"));
+  CHECK(refused({"--store=etcd"}, "give its members"));
+  CHECK(refused({"--store=etcd", "--etcd=h:1"}, "'h:1'"));
+  CHECK(refused({"--store=etcd", etcd}, "--etcd-ca"));
+  CHECK(refused({"--store=etcd", etcd, "--etcd-ca=f", "--etcd-key=k"}, "etcd-cert"));
+  CHECK(refused({"--store=etcd", etcd, "--etcd-ca=f", "--etcd-prefix=a/"}, "etcd-prefix"));
+  CHECK(refused({"--store=etcd", etcd, "--etcd-ca=f", "--lease-ms=600", "--heartbeat-ms=200"},
+                "at least 1000"));
+  CHECK(refused({"--store=etcd", etcd, "--etcd-ca=f", "--join=h:1", "--token-file=t"},
+                "--etcd-prefix"));
+  CHECK(refused({etcd}, "--store etcd"));
+  CHECK(refused({"--etcd-prefix=x"}, "--store etcd"));
+  const auto good = Load({"--store=etcd", etcd, "--etcd-ca=f", "--etcd-prefix=/x"});
+  REQUIRE(good.ok());
+  CHECK(good->options.store == "etcd");
+  CHECK(good->options.etcd_prefix == "/x");
+  CHECK(Load({})->options.store == "embedded");
 }
 
 TEST_CASE("OptionsOfLaterVersionsAreRefusedEverywhere") {

@@ -89,7 +89,15 @@ std::vector<std::string> KvdArguments(const TestCluster& cluster, const std::str
   std::vector<std::string> arguments = {ProgramPath("kvd"), "--cluster=" + cluster.file(),
                                         "--data-dir=" + data_folder, "--memory=64MiB",
                                         "--join-timeout-ms=5000"};
+  arguments.insert(arguments.end(), cluster.store_flags().begin(), cluster.store_flags().end());
   arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<std::string> JoinArguments(const TestCluster& cluster, const std::string& address) {
+  std::vector<std::string> arguments = {ProgramPath("kvd"), "--join=" + address, "--memory=64MiB",
+                                        "--data-dir=" + cluster.folder() + "/other"};
+  arguments.insert(arguments.end(), cluster.store_flags().begin(), cluster.store_flags().end());
   return arguments;
 }
 
@@ -246,7 +254,7 @@ TEST_CASE("ABatchWaitsForAStoppedOwnerOnceAndItsOtherKeysAreServed") {
   for (const auto& result : again.results()) CHECK(result.status().code() == 0);
 }
 
-TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState") {
+TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState", "[embedded]") {
   TestCluster cluster({.nodes = 3});
   const std::size_t first = cluster.coordinator_index();
   const std::size_t asked = OtherThan(cluster, {first});
@@ -279,7 +287,7 @@ TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState") {
   CHECK(Get(&cluster, asked, "data", here).ok());
 }
 
-TEST_CASE("ACoordinatorThatIsStoppedIsSaidToBeSilent") {
+TEST_CASE("ACoordinatorThatIsStoppedIsSaidToBeSilent", "[embedded]") {
   TestCluster cluster({.nodes = 3});
   const std::size_t first = cluster.coordinator_index();
   const std::size_t asked = OtherThan(cluster, {first});
@@ -316,8 +324,7 @@ TEST_CASE("AStrangerIsRefusedByName") {
   CHECK(by_file.Wait() == 1);
   CHECK(by_file.Errors().find(cluster.file()) != std::string::npos);
   CHECK(by_file.Errors().find("is live") != std::string::npos);
-  Process by_address({ProgramPath("kvd"), "--join=" + cluster.address(0), "--memory=64MiB",
-                      "--data-dir=" + cluster.folder() + "/other"},
+  Process by_address(JoinArguments(cluster, cluster.address(0)),
                      {"TIDEPOOL_TOKEN=" + cluster.token()}, cluster.folder() + "/by-address");
   CHECK(by_address.Wait() == 1);
   INFO(by_address.Errors());
@@ -330,15 +337,13 @@ TEST_CASE("AWrongTokenJoinsNothing") {
   cluster.Start(0);
   REQUIRE(WaitUntil([&] { return std::filesystem::exists(cluster.file()); }));
   const std::string address = cluster.ReadFile().nodes[0].control_address;
-  Process wrong({ProgramPath("kvd"), "--join=" + address, "--memory=64MiB",
-                 "--data-dir=" + cluster.folder() + "/other"},
-                {"TIDEPOOL_TOKEN=" + cluster_file::MakeToken()}, cluster.folder() + "/wrong");
+  Process wrong(JoinArguments(cluster, address), {"TIDEPOOL_TOKEN=" + cluster_file::MakeToken()},
+                cluster.folder() + "/wrong");
   CHECK(wrong.Wait() == 1);
   CHECK(wrong.Errors().find("UNAUTHENTICATED") != std::string::npos);
   // With the right one, by address alone, the cluster forms.
-  Process right({ProgramPath("kvd"), "--join=" + address, "--memory=64MiB",
-                 "--data-dir=" + cluster.folder() + "/other"},
-                {"TIDEPOOL_TOKEN=" + cluster.token()}, cluster.folder() + "/right");
+  Process right(JoinArguments(cluster, address), {"TIDEPOOL_TOKEN=" + cluster.token()},
+                cluster.folder() + "/right");
   CHECK(WaitUntil([&] { return right.Output().find("kvd ready: node 1 of 2") == 0; }));
   right.Signal(SIGTERM);
   CHECK(right.Wait() == 0);

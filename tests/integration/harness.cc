@@ -23,6 +23,7 @@
 #include "proto/cluster_file/job_token.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/grpc_status.h"
+#include "tests/integration/etcd_harness.h"
 
 extern char** environ;
 
@@ -163,6 +164,12 @@ std::string ProgramPath(const std::string& name) {
 
 TestCluster::TestCluster(TestClusterOptions options) : options_(std::move(options)) {
   processes_.resize(options_.nodes);
+  const char* store = std::getenv("TIDEPOOL_TEST_STORE");
+  if (options_.store.empty() && store != nullptr) options_.store = store;
+  if (options_.store == "etcd") {
+    if (options_.etcd.empty()) options_.etcd = TestEtcd::Shared().endpoints();
+    store_flags_ = {"--store=etcd", "--etcd=" + options_.etcd, "--etcd-prefix=" + file()};
+  }
   if (!options_.start) return;
   for (std::size_t i = 0; i < options_.nodes; ++i) Start(i);
   WaitReady();
@@ -195,6 +202,7 @@ void TestCluster::Start(std::size_t index, std::vector<std::string> more_flags,
                                         "--memory=" + options_.memory,
                                         "--lease-ms=" + std::to_string(options_.lease_ms),
                                         "--heartbeat-ms=" + std::to_string(options_.heartbeat_ms)};
+  arguments.insert(arguments.end(), store_flags_.begin(), store_flags_.end());
   arguments.insert(arguments.end(), options_.flags.begin(), options_.flags.end());
   arguments.insert(arguments.end(), more_flags.begin(), more_flags.end());
   const std::string stem = folder() + "/kvd-" + std::to_string(index);

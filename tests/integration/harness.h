@@ -88,6 +88,9 @@ struct TestClusterOptions {
   std::vector<std::string> flags;  // Given to each daemon, for example "--wait=block".
   std::vector<std::string> environment;
   bool start = true;  // False: the test starts the daemons itself.
+  // "embedded" or "etcd"; empty: TIDEPOOL_TEST_STORE, else embedded.
+  std::string store;
+  std::string etcd;  // Addresses; empty: TestEtcd::Shared's.
 };
 
 // N daemons on loopback that share a connection file. Members are REQUIREd: a test that cannot
@@ -111,6 +114,8 @@ class TestCluster {
   void Resume(std::size_t index);    // SIGCONT
 
   const std::string& folder() const { return folder_.path(); }
+  // What a further daemon of this cluster must be given: --store and what belongs to it.
+  const std::vector<std::string>& store_flags() const { return store_flags_; }
   // The connection file: what a client's --cluster or TIDEPOOL_CLUSTER takes.
   std::string file() const { return folder_.path() + "/cluster.json"; }
   std::string data_folder(std::size_t index) const;
@@ -145,6 +150,7 @@ class TestCluster {
   Place PlaceOf(std::size_t index);
 
   TestClusterOptions options_;
+  std::vector<std::string> store_flags_;
   TemporaryFolder folder_;
   std::vector<std::unique_ptr<Process>> processes_;
 };

@@ -121,6 +121,9 @@ def resolve(name, quoted, headers):
     """('messages', None) | ('ours', path) | ('system', None) | ('library', its name) | ('unknown', None)"""
     if re.fullmatch(r"tidepool/v1/\w+\.(grpc\.)?pb\.h", name):
         return "messages", None
+    # Generated from daemon/etcd/etcd.proto: somebody else's messages.
+    if re.fullmatch(r"daemon/etcd/etcd\.(grpc\.)?pb\.h", name):
+        return "library", "etcd"
     for path in (name, "client/include/" + name):
         if path in headers:
             return "ours", path

@@ -1,16 +1,20 @@
-// A coordinator over a store in memory, with time moved by hand.
+// A coordinator over a store in memory, or over etcd with TIDEPOOL_TEST_STORE=etcd, with time moved
+// by hand.
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "daemon/membership/coordinator.h"
+#include "tests/daemon/membership/etcd_place.h"
 
 namespace tidepool::daemon {
 
-// A complete store without a disk. Can be told to fail, as a full disk does.
+// A complete store without a disk.
 class MemoryStore final : public ClusterStore {
  public:
   Result<std::optional<ClusterState>> Load() override {
@@ -20,11 +24,9 @@ class MemoryStore final : public ClusterStore {
     return std::optional<ClusterState>(*std::move(state));
   }
   Status Save(const ClusterState& next, Epoch previous) override {
-    if (fails) return Status(StatusCode::kResourceExhausted, "the disk is full");
     if (previous != saved_) return Status(StatusCode::kAborted, "another epoch is saved");
     text_ = EncodeState(next);
     saved_ = next.map.epoch;
-    ++saves;
     return OkStatus();
   }
   Status Retire() override {
@@ -34,12 +36,44 @@ class MemoryStore final : public ClusterStore {
   }
   std::string Describe() const override { return "memory"; }
 
-  bool fails = false;
-  int saves = 0;
-
  private:
   std::optional<std::string> text_;
   Epoch saved_;
+};
+
+// Passes all on to the store of the test's choice. Can be told to fail, as a full disk does.
+class TestStore final : public ClusterStore {
+ public:
+  TestStore() {
+    const char* kind = std::getenv("TIDEPOOL_TEST_STORE");
+    if (kind == nullptr || std::string(kind) != "etcd") {
+      inner_ = std::make_unique<MemoryStore>();
+      return;
+    }
+    place_ = std::make_unique<EtcdPlace>();
+    inner_ = place_->Open();
+  }
+  Result<std::optional<ClusterState>> Load() override { return inner_->Load(); }
+  Status Save(const ClusterState& next, Epoch previous) override {
+    if (fails) return Status(StatusCode::kResourceExhausted, "the disk is full");
+    const Status saved = inner_->Save(next, previous);
+    saves += saved.ok() ? 1 : 0;
+    return saved;
+  }
+  Status Retire() override { return inner_->Retire(); }
+  Result<bool> KnowsAlive(const placement::Node& node) override {
+    const auto known = alive.find(node.uuid);
+    return known == alive.end() ? inner_->KnowsAlive(node) : known->second;
+  }
+  std::string Describe() const override { return inner_->Describe(); }
+
+  bool fails = false;
+  int saves = 0;
+  std::map<std::string, Result<bool>> alive;  // Instead of what the store knows.
+
+ private:
+  std::unique_ptr<EtcdPlace> place_;
+  std::unique_ptr<ClusterStore> inner_;
 };
 
 struct CoordinatorFixture {
@@ -124,7 +158,7 @@ struct CoordinatorFixture {
   }
 
   ManualClock clock;
-  MemoryStore store;
+  TestStore store;
   std::uint32_t nodes_expected;
   std::unique_ptr<Coordinator> coordinator;
 };

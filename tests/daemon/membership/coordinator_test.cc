@@ -128,6 +128,33 @@ TEST_CASE("ASilentNodeIsDownAfterItsLeaseAndItsPartitionsWithIt") {
   CHECK(cluster.Count("data", 0, PartitionState::kActive) == 8);
 }
 
+TEST_CASE("ASilentNodeOfWhichTheStoreHasWordIsUp") {
+  CoordinatorFixture cluster(3);
+  for (const int daemon : {1, 2, 3}) cluster.Join(daemon);
+  cluster.store.alive.emplace(cluster.UuidOf(2), true);
+  cluster.Pass(1200, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  CHECK(cluster.StateOf(2) == NodeState::kDown);
+  // And while the store says nothing of it nobody can be called down.
+  cluster.store.alive.insert_or_assign(
+      cluster.UuidOf(2), Status(StatusCode::kUnavailable, "the store does not answer"));
+  cluster.Pass(1200, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  cluster.store.alive.insert_or_assign(cluster.UuidOf(2), false);
+  cluster.Pass(200, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+}
+
+TEST_CASE("ADaemonWithAnotherKindOfStoreIsRefused") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  v1::JoinRequest request = cluster.RequestOf(2);
+  request.set_store("etcd");
+  const auto refused = cluster.coordinator->Join(request);
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(Says(refused.status(), "--store etcd"));
+}
+
 TEST_CASE("ANodeThatWasOnlySilentGoesOnWithItsDataUnderTheSameTerms") {
   CoordinatorFixture cluster(2);
   cluster.Join(1);

@@ -8,43 +8,13 @@
 
 #include "daemon/membership/cluster_state.h"
 #include "proto/base/key_hash.h"
+#include "tests/daemon/membership/example_state.h"
 #include "tests/integration/harness.h"
 
 namespace tidepool::daemon {
 namespace {
 
 using testing::TemporaryFolder;
-
-ClusterState Example(std::uint64_t epoch) {
-  ClusterState state;
-  state.map.cluster_uuid = "3f2b8c1e-9d4a-4c6f-8a51-0d7e6b2c9f10";
-  state.map.nodes_expected = 2;
-  state.map.epoch = Epoch(epoch);
-  state.next_namespace = NamespaceId(9);
-  state.map.nodes.push_back(
-      {NodeId(0), "uuid", 7, "127.0.0.1:1", "host", placement::NodeState::kDown, 2, 0, "0.1.0", 5});
-  state.nodes.push_back({"/data", 1, 2, true, "mixed", {NamespaceId(3), NamespaceId(8)}});
-  auto space = std::make_shared<placement::Namespace>();
-  space->id = NamespaceId(8);
-  space->name = "name";
-  space->kind = placement::Kind::kHash;
-  space->options.on_loss = "empty";
-  space->options.medium = "dax";
-  space->options.ttl_ms = 123;
-  space->options.partitions = 2;
-  space->options.key_type = "string";
-  space->options.expected_items = 77;
-  space->options.false_positive_rate = 0.125;
-  space->options.capacity = 88;
-  space->options.value_type = "raw<Particle,48>";
-  space->changed = Epoch(epoch);
-  space->partitions = {
-      {NodeId(0), CoreId(0), Term(4), placement::PartitionState::kLost},
-      {NodeId(0), CoreId(1), Term(5), placement::PartitionState::kActive, Term(3)}};
-  space->losses = {{0, Term(3), true, Lsn(), 17}, {1, Term(4), false, Lsn(Term(4), 99), 18}};
-  state.map.namespaces.emplace(space->id, space);
-  return state;
-}
 
 std::string ReadText(const std::string& path) {
   std::ostringstream text;
@@ -57,7 +27,7 @@ void WriteText(const std::string& path, const std::string& text) {
 }
 
 TEST_CASE("RangesAreKept") {
-  ClusterState state = Example(5);
+  ClusterState state = ExampleState(5);
   auto space = std::make_shared<placement::Namespace>(*state.map.Find("name"));
   space->kind = placement::Kind::kOrdered;
   space->options.split_keys = {"m"};
@@ -75,42 +45,10 @@ TEST_CASE("RangesAreKept") {
   CHECK(DecodeState(EncodeState(state), "path").status() == StatusCode::kDataLoss);
 }
 
-TEST_CASE("AnEmptyFolderHoldsNoState") {
-  const TemporaryFolder folder;
-  EmbeddedStore store(folder.path());
-  const auto loaded = store.Load();
-  REQUIRE(loaded.ok());
-  CHECK_FALSE(loaded->has_value());
-}
-
-TEST_CASE("AStateIsLoadedAsItWasSaved") {
-  const TemporaryFolder folder;
-  const ClusterState state = Example(6);
-  REQUIRE(EmbeddedStore(folder.path()).Save(state, Epoch(0)).ok());
-  auto loaded = EmbeddedStore(folder.path()).Load();
-  REQUIRE(loaded.ok());
-  REQUIRE(loaded->has_value());
-  const ClusterState& back = **loaded;
-  CHECK(EncodeState(back) == EncodeState(state));
-  CHECK(back.nodes == state.nodes);
-  CHECK(back.map.Find("name")->options == state.map.Find("name")->options);
-  CHECK(back.map.Find("name")->partitions == state.map.Find("name")->partitions);
-  CHECK(back.map.nodes[0].state == placement::NodeState::kDown);
-  CHECK(back.map.drops_known_since == Epoch(6));
-}
-
-TEST_CASE("ASaveOnTopOfAnotherEpochIsRefused") {
-  const TemporaryFolder folder;
-  EmbeddedStore store(folder.path());
-  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
-  CHECK(store.Save(Example(2), Epoch(0)) == StatusCode::kAborted);
-  CHECK(store.Save(Example(2), Epoch(1)).ok());
-}
-
 TEST_CASE("EveryTruncationIsNoticed") {
   const TemporaryFolder folder;
   EmbeddedStore store(folder.path());
-  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
+  REQUIRE(store.Save(ExampleState(1), Epoch(0)).ok());
   const std::string path = store.Describe();
   const std::string good = ReadText(path);
   for (std::size_t size = 0; size < good.size(); ++size) {
@@ -121,7 +59,7 @@ TEST_CASE("EveryTruncationIsNoticed") {
 }
 
 TEST_CASE("EveryFlippedBitIsNoticed") {
-  const std::string good = EncodeState(Example(1));
+  const std::string good = EncodeState(ExampleState(1));
   for (std::size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
@@ -138,7 +76,7 @@ std::string WithHeader(const std::string& body) {
 }
 
 TEST_CASE("LossesAndWhoHasDevicesAreKept") {
-  const ClusterState state = Example(3);
+  const ClusterState state = ExampleState(3);
   const auto read = DecodeState(EncodeState(state), "x");
   REQUIRE(read.ok());
   CHECK(read->nodes == state.nodes);
@@ -147,7 +85,7 @@ TEST_CASE("LossesAndWhoHasDevicesAreKept") {
 }
 
 TEST_CASE("AStateFromBeforeThereWereTypesIsRead") {
-  const std::string written = EncodeState(Example(3));
+  const std::string written = EncodeState(ExampleState(3));
   std::string body = written.substr(written.find('\n') + 1);
   for (const std::string member :
        {"\"key_type\":\"string\",", ",\"value_type\":\"raw<Particle,48>\""}) {
@@ -169,7 +107,7 @@ TEST_CASE("GarbageWithARightChecksumIsStillRefused") {
   const auto seed = std::random_device()();
   INFO("seed " << seed);
   std::mt19937 random(seed);
-  const std::string good = EncodeState(Example(1));
+  const std::string good = EncodeState(ExampleState(1));
   const std::string body = good.substr(good.find('\n') + 1);
   int accepted = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -201,7 +139,7 @@ TEST_CASE("ADamagedStateIsReportedAndLeftAlone") {
 TEST_CASE("ALeftOverTemporaryFileDoesNoHarm") {
   const TemporaryFolder folder;
   EmbeddedStore store(folder.path());
-  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
+  REQUIRE(store.Save(ExampleState(1), Epoch(0)).ok());
   WriteText(store.Describe() + ".tmp-0123456789abcdef", "half a sta");
   CHECK(EmbeddedStore(folder.path()).Load()->has_value());
 }
@@ -209,18 +147,9 @@ TEST_CASE("ALeftOverTemporaryFileDoesNoHarm") {
 TEST_CASE("ASaveThatFailsLeavesTheOldState") {
   const TemporaryFolder folder;
   EmbeddedStore store(folder.path() + "/gone");
-  CHECK(store.Save(Example(1), Epoch(0)) == StatusCode::kNotFound);
+  CHECK(store.Save(ExampleState(1), Epoch(0)) == StatusCode::kNotFound);
   std::filesystem::create_directory(folder.path() + "/gone");
-  REQUIRE(store.Save(Example(1), Epoch(0)).ok());
-}
-
-TEST_CASE("ARetiredStateIsGone") {
-  const TemporaryFolder folder;
-  EmbeddedStore store(folder.path());
-  REQUIRE(store.Save(Example(5), Epoch(0)).ok());
-  REQUIRE(store.Retire().ok());
-  CHECK_FALSE(store.Load()->has_value());
-  CHECK(store.Save(Example(1), Epoch(0)).ok());
+  REQUIRE(store.Save(ExampleState(1), Epoch(0)).ok());
 }
 
 }  // namespace
