@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "client/examples/tree/plain.h"
-#include "tests/bench/baselines/table.h"
+#include "tests/bench/baselines/mix.h"
 
 namespace tidepool::baselines {
 namespace {

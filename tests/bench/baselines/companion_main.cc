@@ -11,10 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "client/examples/support/program.h"
 #include "client/examples/tree/cell.h"
 #include "tests/bench/baselines/companion.h"
 #include "tests/bench/baselines/companion_tree.h"
-#include "tests/bench/baselines/table.h"
+#include "tests/bench/baselines/mix.h"
 
 namespace tidepool::baselines {
 namespace {
@@ -48,16 +49,9 @@ int ParseOptions(int argc, char** argv, Options* options) {
       ->check(CLI::Range(2, tree::kLevelsMax));
   app.add_option("--axis", options->tree.axis, "To differentiate along")->check(CLI::Range(0, 2));
   app.add_flag("--verify", options->tree.verify, "Compare with a run in one process's memory");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    std::fputs(app.help().c_str(), stderr);
-    return 2;
-  }
-  return -1;
+  const int code = support::Parse(&app, argc, argv);
+  if (code == 2) std::fputs(app.help().c_str(), stderr);
+  return code;
 }
 
 // As figures_own does.
@@ -67,6 +61,7 @@ void RunLookUps(const Ranks& clients, const Options& options, CompanionClient* t
   for (std::uint64_t i = 0; i < options.operations; ++i) {
     const std::uint64_t number = i * static_cast<std::uint64_t>(clients.size()) +
                                  static_cast<std::uint64_t>(clients.rank()) + 1;
+    table->Get(0, 1 + Mix(~number) % options.entries);  // Warms up by other keys than are measured.
     keys.push_back(1 + Mix(number) % options.entries);
   }
   std::map<std::string, std::vector<Sample>> samples;

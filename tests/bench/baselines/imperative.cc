@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "client/examples/support/program.h"
 #include "tests/bench/baselines/imperative.h"
 #include "tests/bench/baselines/ucx_window.h"
 
@@ -46,16 +47,9 @@ int ParseOptions(int argc, char** argv, ImperativeOptions* options) {
       ->type_name("FILE");
   app.add_option("reads", options->reads, "FASTA or FASTQ files");
   app.add_flag("--insert-only", options->insert_only, "No phase but inserts");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    std::fputs(app.help().c_str(), stderr);
-    return 2;
-  }
-  return -1;
+  const int code = support::Parse(&app, argc, argv);
+  if (code == 2) std::fputs(app.help().c_str(), stderr);
+  return code;
 }
 
 template <typename Window>

@@ -60,8 +60,8 @@ void RunIsx(const Ranks& ranks, const ImperativeOptions& options) {
   const double sorted = MPI_Wtime();
   isx::Digest digest;
   digest.Add(bucket.data(), bucket.size());
+  std::printf("bucket %-4d %s\n", ranks.rank(), digest.Text().c_str());
   if (ranks.rank() != 0) return;
-  std::printf("bucket 0    %s\n", digest.Text().c_str());
   std::printf("scattered   %8.3f s\n", scattered - begin);
   std::printf("sorted      %8.3f s\n", sorted - scattered);
   std::printf("in all      %8.3f s\n", sorted - begin);

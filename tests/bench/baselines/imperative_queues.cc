@@ -1,3 +1,4 @@
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ void RunQueues(const Ranks& ranks, const ImperativeOptions& options) {
   Window window(RingQueue<Window>::Bytes(items_max, item_bytes));
   const std::string item(item_bytes, 'i');
   std::string room(item_bytes, '\0');
+  // As figures_own does.
+  const auto is_item = [&] { return std::memcmp(room.data(), item.data(), 8) == 0; };
   std::map<std::string, std::vector<Sample>> samples;
   for (const bool one : {true, false}) {
     const int host = one ? 0 : (ranks.rank() + 1) % ranks.size();
@@ -34,12 +37,13 @@ void RunQueues(const Ranks& ranks, const ImperativeOptions& options) {
       phase("push only", [&] { return queue.PushOnly(item.data(), 1); });
       own.PublishAll();
       window.Barrier();
-      phase("pop only", [&] { return queue.PopOnly(room.data()); });
+      phase("pop only", [&] { return queue.PopOnly(room.data()) && is_item(); });
       own.FreeAll();
       window.Barrier();
       phase("push", [&] { return queue.Push(item.data(), 1); });
-      phase("pop", [&] { return queue.Pop(room.data()); });
-      phase("push and pop", [&] { return queue.Push(item.data(), 1) && queue.Pop(room.data()); });
+      phase("pop", [&] { return queue.Pop(room.data()) && is_item(); });
+      phase("push and pop",
+            [&] { return queue.Push(item.data(), 1) && queue.Pop(room.data()) && is_item(); });
     }
     window.Barrier();
   }

@@ -19,8 +19,6 @@ struct Place {
 // Every call is complete when it returns, at the other side too. Not thread-safe.
 class MpiWindow {
  public:
-  static constexpr const char* kName = "mpi";
-
   // All ranks call it with the same number. The memory is zero.
   explicit MpiWindow(std::size_t bytes);
   ~MpiWindow();

@@ -15,16 +15,11 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/bench/baselines/mix.h"
 #include "tests/bench/baselines/mpi_window.h"
 #include "tests/bench/baselines/ranks.h"
 
 namespace tidepool::baselines {
-
-inline std::uint64_t Mix(std::uint64_t key) {
-  key = (key ^ (key >> 32)) * 0x9e3779b97f4a7c15ull;
-  key = (key ^ (key >> 29)) * 0xbf58476d1ce4e5b9ull;
-  return key ^ (key >> 32);
-}
 
 // Which rank has a key.
 enum class Spread {

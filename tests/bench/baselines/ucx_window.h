@@ -15,8 +15,6 @@ namespace tidepool::baselines {
 // Every call is complete when it returns, at the other side too. Not thread-safe.
 class UcxWindow {
  public:
-  static constexpr const char* kName = "ucx";
-
   // All ranks call it with the same number. The memory is zero.
   explicit UcxWindow(std::size_t bytes);
   ~UcxWindow();

@@ -10,7 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "client/examples/support/lap.h"
 #include "client/examples/support/program.h"
+#include "tests/bench/baselines/mix.h"
 
 namespace {
 
@@ -31,6 +31,7 @@ using tidepool::ConnectOptions;
 using tidepool::NamespaceOptions;
 using tidepool::Status;
 using tidepool::StatusCode;
+using tidepool::baselines::Mix;
 
 struct Options {
   support::ProgramOptions program;
@@ -89,7 +90,7 @@ double CpuSecondsOf(int pid) {
 
 struct Sample {
   double operations = 0;
-  double seconds = 0;
+  double seconds = 0;  // From the first one's beginning to the last one's end, as the baselines'.
   double cpu_us = 0;
   double daemon_cpu_us = 0;
   double calls = 0;
@@ -125,9 +126,9 @@ class Bench {
     const double daemons = DaemonSeconds();
     const std::uint64_t frames = client_.Stats().frames_sent;
     const double cpu = CpuSecondsOf(0);
-    support::Lap lap;
+    const std::int64_t begin = Nanoseconds();
     if (Status status = work(); !status.ok()) return status;
-    const double seconds = lap.Seconds();
+    const std::int64_t end = Nanoseconds();
     const double own_cpu = CpuSecondsOf(0) - cpu;
     const std::uint64_t own_frames = client_.Stats().frames_sent - frames;
     // The daemons' time includes the meetings: a few dozen operations.
@@ -141,14 +142,13 @@ class Bench {
     if (!nanoseconds.ok()) return nanoseconds.status();
     const auto sent = team_->SumOfAll(point + "-frames", own_frames);
     if (!sent.ok()) return sent.status();
-    const auto longest = numbers_.FetchMax(point, static_cast<std::int64_t>(seconds * 1e9));
-    if (!longest.ok()) return longest.status();
-    if (Status status = Meet(); !status.ok()) return status;
-    const auto slowest = numbers_.Get(point);
-    if (!slowest.ok()) return slowest.status();
+    const auto first = Greatest(point + "-begin", -begin);
+    if (!first.ok()) return first.status();
+    const auto last = Greatest(point + "-end", end);
+    if (!last.ok()) return last.status();
     Sample sample;
     sample.operations = static_cast<double>(*all);
-    sample.seconds = static_cast<double>(*slowest) / 1e9;
+    sample.seconds = static_cast<double>(*last + *first) / 1e9;
     sample.cpu_us = static_cast<double>(*nanoseconds) / 1e3 / sample.operations;
     sample.daemon_cpu_us = daemon_cpu * 1e6 / sample.operations;
     sample.calls = static_cast<double>(*sent) / sample.operations;
@@ -181,6 +181,20 @@ class Bench {
   Bench(const Options& options, Client client, Numbers numbers, Team* team)
       : options_(options), client_(std::move(client)), numbers_(std::move(numbers)), team_(team) {}
 
+  // The clock of the machine, which all processes share.
+  static std::int64_t Nanoseconds() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+  // Of the processes' numbers, at all of them.
+  tidepool::Result<std::int64_t> Greatest(const std::string& name, std::int64_t number) {
+    // What is not there counts as 0, so all are made positive.
+    constexpr std::int64_t kZero = std::int64_t{1} << 62;
+    if (const auto max = numbers_.FetchMax(name, kZero + number); !max.ok()) return max.status();
+    if (Status status = Meet(); !status.ok()) return status;
+    const auto greatest = numbers_.Get(name);
+    if (!greatest.ok()) return greatest.status();
+    return *greatest - kZero;
+  }
   double DaemonSeconds() const {
     double sum = 0;
     for (const int pid : options_.daemons) sum += CpuSecondsOf(pid);
@@ -199,12 +213,6 @@ Status Wrong(const std::string& what) { return Status(StatusCode::kDataLoss, wha
 
 std::string_view Bytes(const std::uint64_t& number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
-}
-
-std::uint64_t Mix(std::uint64_t key) {
-  key = (key ^ (key >> 32)) * 0x9e3779b97f4a7c15ull;
-  key = (key ^ (key >> 29)) * 0xbf58476d1ce4e5b9ull;
-  return key ^ (key >> 32);
 }
 
 // The keys of a process, each once, and the same in another order.
@@ -315,67 +323,54 @@ Status RunTable(Bench& bench) {
       }
       return buffered.Flush();
     });
-    if (status.ok()) status = Gets(*second, {own.mixed.front(), own.mixed.back()});
+    if (status.ok()) status = Gets(*second, own.mixed);
     if (!status.ok()) return status;
   }
   return {};
 }
 
-template <typename Queue, typename PushOne>
-Status PushesAndPops(Bench& bench, const std::string& suffix, const Queue& to, const Queue& from,
-                     PushOne&& push) {
-  const std::uint64_t operations = bench.options().operations;
-  const auto pop = [&]() -> Status { return from.Pop().status(); };
-  const auto each = [&](auto&& work) -> Status {
-    for (std::uint64_t i = 0; i < operations; ++i) {
-      if (Status status = work(); !status.ok()) return status;
-    }
-    return {};
-  };
-  Status status =
-      bench.Phase("push" + suffix, operations, [&] { return each([&] { return push(to); }); });
-  if (status.ok()) status = bench.Phase("pop" + suffix, operations, [&] { return each(pop); });
-  return status;
-}
-
 Status RunQueues(Bench& bench) {
   const Options& options = bench.options();
   const std::string item(options.value_bytes, 'i');
-  const std::vector<std::string_view> items(options.batch, item);
+  if (Status status = WarmUp(bench); !status.ok()) return status;
   for (const bool one : {true, false}) {
     const std::string suffix = one ? ", one queue" : ", a queue each";
-    const auto name = [&](std::uint64_t rank) {
-      return "queue-" + std::to_string(one ? 0 : rank % bench.size());
+    const std::uint64_t host = one ? 0 : (bench.rank() + 1) % bench.size();
+    auto queue = bench.client().OpenOrCreate<tidepool::BytesQueue>(
+        bench.team().NameOf("queue-" + std::to_string(host)));
+    if (!queue.ok()) return queue.status();
+    const auto push = [&] { return queue->Push(item).status(); };
+    const auto pop = [&]() -> Status {
+      const auto popped = queue->Pop();
+      return popped.ok() && popped->value != item ? Wrong("another's item") : popped.status();
     };
-    for (int run = 0; run < options.runs; ++run) {
-      auto own = bench.client().OpenOrCreate<tidepool::BytesQueue>(
-          bench.team().NameOf(name(bench.rank())));
-      if (!own.ok()) return own.status();
-      auto next = bench.client().OpenOrCreate<tidepool::BytesQueue>(
-          bench.team().NameOf(name(bench.rank() + 1)));
-      if (!next.ok()) return next.status();
-      const auto push = [&](const tidepool::BytesQueue& queue) {
-        return queue.Push(item).status();
-      };
-      Status status = PushesAndPops(bench, suffix, *next, *next, push);
-      if (!status.ok()) return status;
-      status = bench.Phase("push and pop" + suffix, options.operations, [&]() -> Status {
+    const auto phase = [&](const std::string& name, const std::function<Status()>& work) {
+      return bench.Phase(name + suffix, options.operations, [&]() -> Status {
         for (std::uint64_t i = 0; i < options.operations; ++i) {
-          if (Status pushed = push(*next); !pushed.ok()) return pushed;
-          if (const auto popped = next->Pop(); !popped.ok()) return popped.status();
+          if (Status status = work(); !status.ok()) return status;
         }
         return {};
       });
+    };
+    for (int run = 0; run < options.runs; ++run) {
+      Status status = phase("push", push);
+      if (status.ok()) status = phase("pop", pop);
+      if (status.ok()) {
+        status = phase("push and pop", [&]() -> Status {
+          if (Status pushed = push(); !pushed.ok()) return pushed;
+          return pop();
+        });
+      }
       if (!status.ok()) return status;
       status = bench.Phase("buffered push" + suffix, options.operations, [&] {
-        auto buffered = next->Buffered();
+        auto buffered = queue->Buffered();
         for (std::uint64_t i = 0; i < options.operations; ++i) buffered.Push(item);
         return buffered.Flush();
       });
       if (!status.ok()) return status;
       status = bench.Phase("pop many" + suffix, options.operations, [&]() -> Status {
         for (std::uint64_t left = options.operations; left > 0;) {
-          const auto some = next->PopMany(std::min<std::uint64_t>(left, 1'024));
+          const auto some = queue->PopMany(std::min<std::uint64_t>(left, 1'024));
           if (!some.ok()) return some.status();
           if (some->empty()) return Wrong("the queue has lost items");
           left -= some->size();
@@ -393,6 +388,7 @@ template <typename T, typename Write, typename Read>
 Status WriteAndRead(Bench& bench, const NamespaceOptions& space, Write&& write, Read&& read) {
   const Options& options = bench.options();
   const Keys own(bench.rank(), bench.size(), options.operations);
+  if (Status status = WarmUp(bench); !status.ok()) return status;
   for (int run = 0; run < options.runs; ++run) {
     auto made = Renewed<T>(bench, "kind", space);
     if (!made.ok()) return made.status();
@@ -420,6 +416,10 @@ Status RunKinds(Bench& bench) {
   // A queue has one core for all its items; its partitions are lanes.
   NamespaceOptions lanes;
   lanes.lanes = options.partitions;
+  // The baseline looks at 8 bytes, too.
+  const auto is_value = [&](const std::string& got) {
+    return got.size() == value.size() && std::memcmp(got.data(), value.data(), 8) == 0;
+  };
   // Keys of a set are as long as values elsewhere.
   const auto long_key = [&](std::uint64_t key) {
     std::string text = value;
@@ -430,7 +430,8 @@ Status RunKinds(Bench& bench) {
     return map.Put(Bytes(key), value).status();
   };
   const auto get = [&](const BytesMap& map, std::uint64_t key) {
-    return map.Get(Bytes(key)).status();
+    const auto found = map.Get(Bytes(key));
+    return found.ok() && !is_value(found->bytes) ? Wrong("another's value") : found.status();
   };
   const auto insert = [&](const auto& set, std::uint64_t key) {
     return set.Insert(long_key(key)).status();
@@ -439,7 +440,10 @@ Status RunKinds(Bench& bench) {
     const auto found = set.Contains(long_key(key));
     return found.ok() && !*found ? Wrong("the set has lost a key") : found.status();
   };
-  const auto pop = [](const auto& queue, std::uint64_t) { return queue.Pop().status(); };
+  const auto pop = [&](const auto& queue, std::uint64_t) {
+    const auto popped = queue.Pop();
+    return popped.ok() && !is_value(popped->value) ? Wrong("another's item") : popped.status();
+  };
   if (options.kind == "hash") return WriteAndRead<BytesMap>(bench, space, put, get);
   if (options.kind == "ordered") {
     space.partitions = 0;
@@ -490,8 +494,12 @@ Status RunLookUps(Bench& bench) {
   }
   if (Status status = bench.Meet(); !status.ok()) return status;
   std::vector<std::uint64_t> keys;
+  // To warm up by; those that are measured are to be met for the first time.
+  std::vector<std::uint64_t> others;
   for (std::uint64_t i = 0; i < options.operations; ++i) {
-    keys.push_back(1 + Mix(i * bench.size() + bench.rank() + 1) % options.entries);
+    const std::uint64_t number = i * bench.size() + bench.rank() + 1;
+    keys.push_back(1 + Mix(number) % options.entries);
+    others.push_back(1 + Mix(~number) % options.entries);
   }
   const auto misses = [&]() -> Status {
     for (const std::uint64_t key : keys) {
@@ -500,7 +508,7 @@ Status RunLookUps(Bench& bench) {
     }
     return {};
   };
-  Status status = Gets(*map, keys);  // Maps what is to be read.
+  Status status = Gets(*map, others);
   for (int run = 0; run < options.runs && status.ok(); ++run) {
     status = bench.Phase("hit", options.operations, [&] { return Gets(*map, keys); });
     if (status.ok()) status = bench.Phase("miss", options.operations, misses);
