@@ -1,6 +1,7 @@
 """Pictures of figures.md: lines over places of an x axis, logarithmic, as plain SVG."""
 
 import math
+import re
 
 COLORS = ["#0b6e4f", "#1f78b4", "#e08214", "#b2182b", "#762a83", "#777777", "#8c510a", "#35978f"]
 WIDTH, HEIGHT, LEFT, TOP = 560, 320, 66, 44
@@ -55,6 +56,18 @@ def panel(title, unit, lines, y):
         out.append(f'<circle cx="{right + 14}" cy="{top + 18 * i}" r="5" fill="{color}"/>')
         out.append(text(right + 24, top + 4 + 18 * i, name, 12, "start"))
     return out
+
+
+def mark(path, words):
+    """Puts words below a picture; nothing for no words."""
+    if not words:
+        return
+    with open(path, encoding="utf-8") as file:
+        picture = file.read()
+    height = int(re.search(r'height="([0-9]+)"', picture).group(1))
+    line = text(8, height - 4, words, 10, "start", 'fill="#b2182b"')
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(picture.replace("</svg>", line + "\n</svg>"))
 
 
 def draw(path, panels):

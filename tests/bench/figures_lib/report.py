@@ -18,6 +18,8 @@ class Row:
 
     def __init__(self, what, ours, theirs, unit, more_is_better=False, why=""):
         self.what, self.ours, self.theirs, self.unit = what, ours, theirs, unit
+        if ours <= 0 or theirs <= 0:
+            raise RuntimeError(f"{what}: nothing was measured ({ours} and {theirs} {unit})")
         self.ratio = ours / theirs if more_is_better else theirs / ours
         self.why = why  # Ours loses, if it does.
 
@@ -25,6 +27,17 @@ class Row:
         why = self.why if self.ratio < 1 else ""
         return (f"| {self.what} | {number(self.ours)} {self.unit} | {number(self.theirs)} {self.unit} | "
                 f"{number(self.ratio)} | {why} |")
+
+
+# A load from which on the machine is taken to have had other work.
+LOAD_OF_OTHERS = 0.5
+
+
+def caution(quick, load):
+    """Why the numbers are an order of magnitude only; empty: they are more."""
+    reasons = (["small sizes (--quick)"] if quick else []) + (
+        ["other work on the machine"] if load >= LOAD_OF_OTHERS else [])
+    return f"Preliminary, of use as an order of magnitude only: {', '.join(reasons)}" if reasons else ""
 
 
 class Section:
@@ -36,10 +49,11 @@ class Section:
 
     def text(self, context, load):
         lines = [f"## {self.title}", "", f"**The paper:** {self.claim}", "", f"**Here:** {self.how}", "",
-                 f"`{self.command}`; {datetime.date.today()}, medians of {context.rounds} interleaved rounds"
-                 f"{', small sizes' if context.quick else ''}, load of the machine before: {load:.1f} on "
-                 f"{os.cpu_count()} CPUs.", "",
-                 f"| what | Tidepool | {self.peer} | ratio | where ours loses: why |", "|---|---|---|---|---|"]
+                 f"`{self.command}`; {datetime.date.today()}, medians of {context.rounds} interleaved rounds, "
+                 f"{os.cpu_count()} CPUs, whose load was {load:.1f} when it began.", ""]
+        if caution(context.quick, load):
+            lines += [f"**{caution(context.quick, load)}.**", ""]
+        lines += [f"| what | Tidepool | {self.peer} | ratio | where ours loses: why |", "|---|---|---|---|---|"]
         lines += [row.line() for row in self.rows]
         if self.picture:
             lines += ["", f"![{self.title}]({self.picture})"]
@@ -56,13 +70,14 @@ Written by `tests/bench/figures`; do not edit. What BCL (Brock, Buluc, Yelick, I
 CLUSTER 2020), PDHT (Larkins and others) and vGASNet (Matsumiya, Endo) show in figures, done by Tidepool and, beside
 it in the same minutes, by programs of our own that follow the papers' algorithms (`tests/bench/baselines`). A machine
 of two CPUs shows what an operation costs, not how it scales; ratios are what counts, and above 1 ours is better. The
-papers' machines had RDMA: "TCP" is UCX over loopback on both sides.
+papers' machines had RDMA: "TCP" is UCX over loopback on both sides. A figure that was measured with small sizes, or
+beside other work, says so in bold.
 
 """
 
 
-def replace(path, sections):
-    """Puts sections into the file in place of those of the same titles; others stay. In order of `order`."""
+def merged(path, sections):
+    """title -> text: the file's sections, with `sections` in place of those of the same titles."""
     kept = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -72,7 +87,8 @@ def replace(path, sections):
 
 
 def write(path, sections, order):
-    texts = replace(path, sections)
+    """Writes the file anew, its sections in this order of titles."""
+    texts = merged(path, sections)
     known = [title for title in order if title in texts]
     with open(path, "w", encoding="utf-8") as file:
         file.write(HEAD + "\n".join(texts[title] for title in known))

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -11,6 +13,9 @@ import time
 
 # Open MPI binds each rank to a CPU of its own, which is bad luck on a CPU that is busy; ours are not bound either.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+
+# For one run of a program; the longest take minutes (the tree of M = 1000, 10 million entries).
+SECONDS_MAX = 1800
 
 
 class Missing(Exception):
@@ -46,13 +51,35 @@ class Context:
         return tempfile.mkdtemp(dir=self.disk if disk else self.folder, prefix="tidepool-figures-")
 
 
-def run(command, **more):
+def end(process):
+    """Ends a process with all of its group; mpirun ends its ranks when it is asked to end."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, signal_number)
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            break
+    process.wait()
+
+
+def run(command, seconds_max=SECONDS_MAX, **more):
     """stdout and stderr of a command. What it says on stderr is shown when it fails."""
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
-    if done.returncode != 0:
-        sys.stderr.write(done.stderr.decode(errors="replace"))
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}")
-    return done.stdout.decode(), done.stderr.decode()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                          **more) as process:
+        try:
+            out, error = process.communicate(timeout=seconds_max)
+        except subprocess.TimeoutExpired:
+            end(process)
+            raise RuntimeError(f"{' '.join(command)} did not end within {seconds_max} s") from None
+        except BaseException:
+            end(process)
+            raise
+    if process.returncode != 0:
+        sys.stderr.write(error.decode(errors="replace"))
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return out.decode(), error.decode()
 
 
 def cpu_of(command, **more):
@@ -62,6 +89,19 @@ def cpu_of(command, **more):
     seconds, after = time.monotonic() - begin, os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return cpu, seconds, out, error
+
+
+def said(pattern, text):
+    """What the pattern's group matches in what a program has printed."""
+    match = re.search(pattern, text, re.MULTILINE)
+    if match is None:
+        raise RuntimeError(f"a program has not printed {pattern!r}")
+    return match.group(1)
+
+
+def seconds_said(pattern, text):
+    """The time at the end of `pattern`: "in all      0.25 s"."""
+    return float(said(pattern + r" +([0-9.]+) s", text))
 
 
 def phases(text):
@@ -78,6 +118,14 @@ class Service:
         folder = context.new_folder()
         self.file = os.path.join(folder, "cluster.json")
         self.processes = []
+        try:
+            self.start(folder, nodes, cores, memory, extra)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self, folder, nodes, cores, memory, extra):
+        context = self.context
         for i in range(nodes):
             own = os.path.join(folder, str(i))
             os.mkdir(own)
@@ -86,12 +134,11 @@ class Service:
                  "--memory", memory, "--interface", "lo", "--nodes", str(nodes), "--log-file",
                  os.path.join(own, "kvd.log"), *extra], stdout=subprocess.DEVNULL))
         ping = [context.program("kvctl"), "--cluster", self.file, "ping"]
-        for _ in range(400):
-            if subprocess.run(ping, check=False, capture_output=True).returncode == 0:
-                return
+        deadline = time.monotonic() + 60
+        while subprocess.run(ping, check=False, capture_output=True, timeout=60).returncode != 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError("kvd does not answer")
             time.sleep(0.05)
-        self.stop()
-        raise RuntimeError("kvd does not answer")
 
     def __enter__(self):
         return self
@@ -107,6 +154,7 @@ class Service:
                 process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
 
     def cpu(self):
         seconds = 0
