@@ -1,44 +1,16 @@
 """The applications of BCL's and HCL's figures."""
 
-import gzip
-import hashlib
-import lzma
 import os
-import shutil
 
-from figures_lib import plot, tools
+from figures_lib import plot, reads, tools
 from figures_lib.hcl import MEMORY_OF_RANKS, POLLING
 from figures_lib.report import Row, Section
 
-LAMBDA = [f"/usr/share/doc/bowtie2/examples/reads/reads_{i}.fq.gz" for i in (1, 2)]
-VELVET = "/usr/share/doc/velvet/examples/test_reads.fa.xz"
 ENTRIES = {"lambda": 500_000, "velvet": 1_500_000}  # Distinct k-mers, which the imperative table must be told.
 COUNTS = ("a counter of ours is a record of a daemon, which takes it from a message; the imperative ranks fold what they "
           "got into their own memory")
 START = ("Whole programs of the imperative side include mpirun's start, which is most of their time on so few reads: the "
          "rows of the steps alone say who is faster at the work.")
-SWAP = str.maketrans("ACGT", "TGCA")
-
-
-def write_reads(context, name):
-    sources, unpack = (LAMBDA, gzip.open) if name == "lambda" else ([VELVET], lzma.open)
-    path = os.path.join(context.folder, name)
-    with open(path, "wb") as out:
-        for source in sources:
-            if not os.path.exists(source):
-                raise tools.Missing(f"{source} is missing: bowtie2-examples and velvet-example have it")
-            with unpack(source) as packed:
-                shutil.copyfileobj(packed, out)
-    return path
-
-
-def digest(paths):
-    lines = []
-    for path in paths:
-        with open(path, "rb") as file:
-            lines += file.read().splitlines()
-        os.remove(path)
-    return hashlib.sha256(b"".join(line + b"\n" for line in sorted(lines))).hexdigest()
 
 
 class Same:
@@ -112,13 +84,13 @@ def contigs(context, pictures):
     context.tool("mpirun")
     rows, lines = [], {}
     for name in ("lambda",) if context.quick else ("lambda", "velvet"):
-        reads, same = write_reads(context, name), Same()
+        path, same = reads.write(context.folder, name), Same()
         out = os.path.join(context.folder, "unitigs")
 
         def own():
             cpu, seconds, _, error = own_program(context, service, "contigs", "-k", "31", "--min", "2", "--processes",
-                                                 "2", "--out", out, reads)
-            same.check(digest([out]))
+                                                 "2", "--out", out, path)
+            same.check(reads.digest_of([out]))
             counted, made, walked = (tools.seconds_said(step, error) for step in
                                      ("counted in", "graph made in", "walked in"))
             return {"all": {"cpu": cpu, "s": seconds, "kmers": counted, "unitigs": made + walked}}
@@ -126,19 +98,14 @@ def contigs(context, pictures):
         def over_mpi():
             cpu, seconds, text, _ = mpi_program(context, context.program("imperative"), "--over", "mpi", "--test",
                                                 "contigs", "-k", "31", "--min", "2", "--entries", str(ENTRIES[name]),
-                                                "--out", out, reads)
-            same.check(digest([out + ".0", out + ".1"]))
+                                                "--out", out, path)
+            same.check(reads.digest_of([out + ".0", out + ".1"]))
             steps = {step: numbers["seconds"] for step, numbers in tools.phases(text).items()}
             return {"all": {"cpu": cpu, "s": seconds, **steps}}
 
         def by_bcalm():
-            cpu, seconds, _, _ = tools.cpu_of(
-                [context.tool("bcalm"), "-in", reads, "-kmer-size", "31", "-abundance-min", "2", "-nb-cores", "1",
-                 "-out", out, "-out-tmp", context.folder], cwd=context.folder)
-            with open(out + ".unitigs.fa", encoding="ascii") as file:
-                texts = sorted(min(text, text.translate(SWAP)[::-1]) for text in
-                               (line.strip() for line in file if not line.startswith(">")))
-            same.check(hashlib.sha256("".join(text + "\n" for text in texts).encode()).hexdigest())
+            cpu, seconds, found = reads.unitigs(context.tool("bcalm"), path, context.folder, out)
+            same.check(found)
             return {"all": {"cpu": cpu, "s": seconds}}
 
         with tools.Service(context) as service:
@@ -172,7 +139,7 @@ def contigs(context, pictures):
 def kmers(context, pictures):
     context.tool("mpirun")
     rows, lines, held = [], {}, {}
-    reads = write_reads(context, "lambda")
+    path = reads.write(context.folder, "lambda")
     out = os.path.join(context.folder, "table")
     for filtered in (False, True):
         same = Same()
@@ -180,8 +147,8 @@ def kmers(context, pictures):
         def own():
             more = ["--admit"] if filtered else []
             cpu, seconds, _, error = own_program(context, service, "kmers", "-k", "31", "--processes", "2", *more, "--out",
-                                                 out, reads)
-            same.check(digest([out]))
+                                                 out, path)
+            same.check(reads.digest_of([out]))
             return {"all": {"cpu": cpu, "s": seconds,
                             "kmers": tools.seconds_said("counted in", error),
                             "MB": float(tools.said(r"hold ([0-9.]+) MB", error))}}
@@ -190,8 +157,8 @@ def kmers(context, pictures):
             more = ["--filter"] if filtered else []
             cpu, seconds, text, _ = mpi_program(context, context.program("imperative"), "--over", "mpi", "--test",
                                                 "kmers", "-k", "31", "--entries", str(ENTRIES["lambda"]), *more,
-                                                "--out", out, reads)
-            same.check(digest([out + ".0", out + ".1"]))
+                                                "--out", out, path)
+            same.check(reads.digest_of([out + ".0", out + ".1"]))
             return {"all": {"cpu": cpu, "s": seconds, "kmers": tools.phases(text)["kmers"]["seconds"]}}
 
         with tools.Service(context) as service:
