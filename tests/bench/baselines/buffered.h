@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/bench/baselines/mpi_window.h"
+#include "tests/bench/baselines/mix.h"
 #include "tests/bench/baselines/ranks.h"
 #include "tests/bench/baselines/table.h"
 

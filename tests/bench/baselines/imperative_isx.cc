@@ -28,7 +28,7 @@ void RunIsx(const Ranks& ranks, const ImperativeOptions& options) {
   std::vector<isx::Key> room;
   bucket.reserve(keys_max);
   window.Barrier();
-  const double begin = MPI_Wtime();
+  const double begin = Seconds();
   const auto push = [&](int rank) {
     auto& keys = collected[static_cast<std::size_t>(rank)];
     if (rank == ranks.rank()) {  // At home already.
@@ -54,10 +54,10 @@ void RunIsx(const Ranks& ranks, const ImperativeOptions& options) {
   std::memcpy(&came, window.local(), sizeof came);
   const auto* const keys = reinterpret_cast<const isx::Key*>(window.local() + kKeysStart);
   bucket.insert(bucket.end(), keys, keys + came);
-  const double scattered = MPI_Wtime();
+  const double scattered = Seconds();
   isx::Sort(buckets.First(ranks.rank()), buckets.width(), &bucket, &room);
   window.Barrier();
-  const double sorted = MPI_Wtime();
+  const double sorted = Seconds();
   isx::Digest digest;
   digest.Add(bucket.data(), bucket.size());
   std::printf("bucket %-4d %s\n", ranks.rank(), digest.Text().c_str());

@@ -8,13 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace tidepool::baselines {
+#include "tests/bench/baselines/place.h"
 
-// Where something lies: in whose window, and how far from its beginning.
-struct Place {
-  int rank = 0;
-  std::size_t at = 0;
-};
+namespace tidepool::baselines {
 
 // Every call is complete when it returns, at the other side too. Not thread-safe.
 class MpiWindow {

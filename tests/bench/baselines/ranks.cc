@@ -1,5 +1,6 @@
 #include "tests/bench/baselines/ranks.h"
 
+#include <mpi.h>
 #include <time.h>
 
 #include <algorithm>
@@ -8,35 +9,39 @@
 
 namespace tidepool::baselines {
 
-Ranks::Ranks(int* argc, char*** argv) {
+struct Ranks::Communicator {
+  MPI_Comm comm = MPI_COMM_WORLD;
+};
+
+Ranks::Ranks(int* argc, char*** argv) : ranks_(std::make_unique<Communicator>()) {
   MPI_Init(argc, argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
-Ranks::Ranks(const Ranks& all, bool is_member) {
-  MPI_Comm_split(all.ranks_, is_member ? 1 : 0, all.rank_, &ranks_);
-  MPI_Comm_rank(ranks_, &rank_);
-  MPI_Comm_size(ranks_, &size_);
+Ranks::Ranks(const Ranks& all, bool is_member) : ranks_(std::make_unique<Communicator>()) {
+  MPI_Comm_split(all.ranks_->comm, is_member ? 1 : 0, all.rank_, &ranks_->comm);
+  MPI_Comm_rank(ranks_->comm, &rank_);
+  MPI_Comm_size(ranks_->comm, &size_);
 }
 
 Ranks::~Ranks() {
-  if (ranks_ == MPI_COMM_WORLD) {
+  if (ranks_->comm == MPI_COMM_WORLD) {
     MPI_Finalize();
   } else {
-    MPI_Comm_free(&ranks_);
+    MPI_Comm_free(&ranks_->comm);
   }
 }
 
-void Ranks::Barrier() const { MPI_Barrier(ranks_); }
+void Ranks::Barrier() const { MPI_Barrier(ranks_->comm); }
 
 double Ranks::Sum(double number) const {
-  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_SUM, ranks_);
+  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_SUM, ranks_->comm);
   return number;
 }
 
 double Ranks::Max(double number) const {
-  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_MAX, ranks_);
+  MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_MAX, ranks_->comm);
   return number;
 }
 
@@ -45,6 +50,8 @@ void Fail(const std::string& what) {
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();  // MPI_Abort does not return, but does not say so.
 }
+
+double Seconds() { return MPI_Wtime(); }
 
 double CpuSeconds() {
   timespec time{};

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/bench/baselines/mpi_window.h"
+#include "tests/bench/baselines/place.h"
 
 namespace tidepool::baselines {
 

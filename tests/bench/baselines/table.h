@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tests/bench/baselines/mix.h"
-#include "tests/bench/baselines/mpi_window.h"
+#include "tests/bench/baselines/place.h"
 #include "tests/bench/baselines/ranks.h"
 
 namespace tidepool::baselines {

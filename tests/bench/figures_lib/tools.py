@@ -136,7 +136,7 @@ class Service:
         ping = [context.program("kvctl"), "--cluster", self.file, "ping"]
         deadline = time.monotonic() + 60
         while subprocess.run(ping, check=False, capture_output=True, timeout=60).returncode != 0:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or any(process.poll() is not None for process in self.processes):
                 raise RuntimeError("kvd does not answer")
             time.sleep(0.05)
 
