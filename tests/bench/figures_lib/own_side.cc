@@ -445,20 +445,19 @@ Status RunKinds(Bench& bench) {
     return popped.ok() && !is_value(popped->value) ? Wrong("another's item") : popped.status();
   };
   if (options.kind == "hash") return WriteAndRead<BytesMap>(bench, space, put, get);
+  NamespaceOptions split;
+  for (std::uint32_t i = 1; i < options.partitions; ++i) {
+    // Little-endian keys: the first byte is as good as random.
+    split.split_keys.push_back(std::string(1, static_cast<char>(256 * i / options.partitions)));
+  }
   if (options.kind == "ordered") {
-    space.partitions = 0;
-    for (std::uint32_t i = 1; i < options.partitions; ++i) {
-      // Little-endian keys: the first byte is as good as random.
-      space.split_keys.push_back(std::string(1, static_cast<char>(256 * i / options.partitions)));
-    }
-    return WriteAndRead<tidepool::BytesOrderedMap>(bench, space, put, get);
+    return WriteAndRead<tidepool::BytesOrderedMap>(bench, split, put, get);
   }
   if (options.kind == "hash-set") {
     return WriteAndRead<tidepool::HashSet<std::string>>(bench, space, insert, contains);
   }
   if (options.kind == "ordered-set") {
-    space.partitions = 0;
-    return WriteAndRead<tidepool::OrderedSet<std::string>>(bench, space, insert, contains);
+    return WriteAndRead<tidepool::OrderedSet<std::string>>(bench, split, insert, contains);
   }
   if (options.kind == "queue") {
     return WriteAndRead<tidepool::BytesQueue>(
