@@ -18,7 +18,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/bench/README.md",
-             "storage/README.md", "client/examples/README.md")
+             "tests/bench/figures.md", "storage/README.md", "client/examples/README.md")
 QUOTED = re.compile(r"`([A-Za-z0-9_.][A-Za-z0-9_./{},*-]*)`")
 ARROW = re.compile(r"[-=]>|<-")
 ON_THE_WAY = re.compile(r"(?<![\w/<|.\"'])[a-z][a-z0-9_]*(?:/[a-z0-9_.]+)+(?![\w|(*])")

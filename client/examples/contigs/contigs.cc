@@ -118,7 +118,7 @@ Status Run(const Options& options, tidepool::Client& client, Team* team) {
   if (!status.ok() || team->rank() != 0) return status;
   std::fprintf(stderr, "contigs: %llu nodes of %d letters, %llu unitigs, %d processes\n", sums[0],
                options.letters, sums[2], team->size());
-  std::fprintf(stderr, "contigs: counted in %.2f s, graph made in %.2f s, walked in %.2f s\n",
+  std::fprintf(stderr, "contigs: counted in %.3f s, graph made in %.3f s, walked in %.3f s\n",
                counting, building, walking);
   std::fprintf(stderr, "contigs: %llu look-ups, %llu messages\n", sums[3], sums[4]);
   return options.verify ? Verify<Word>(options) : Status();

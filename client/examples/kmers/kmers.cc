@@ -54,7 +54,7 @@ Status PrintReport(const Options& options, Team* team, const Times& times, std::
   std::fprintf(stderr, "kmers: %llu windows, %llu distinct k-mers of %d letters%s, %d processes\n",
                number(0), number(1), options.letters,
                options.admit ? " that come twice or more" : "", team->size());
-  std::fprintf(stderr, "kmers: counted in %.2f s, iterated and written in %.2f s\n",
+  std::fprintf(stderr, "kmers: counted in %.3f s, iterated and written in %.3f s\n",
                Seconds(times.begin, times.counted), Seconds(times.counted, times.written));
   std::fprintf(stderr, "kmers: %llu adds; %llu messages of %.1f MB sent\n", number(2), number(3),
                Megabytes(sums[4]));

@@ -82,10 +82,10 @@ Status Run(const Options& options, tidepool::Client& client, Team* team) {
     std::printf("derivatives    %llu\n", number(sizes->derivatives));
     std::printf("look-ups       %llu, of which %llu misses\n", number(sums[0]), number(sums[1]));
     std::printf("messages       %llu\n", number(sums[2]));
-    std::printf("projected      %8.3f s\n", projecting);
-    std::printf("compressed     %8.3f s\n", compressing);
-    std::printf("reconstructed  %8.3f s\n", reconstructing);
-    std::printf("differentiated %8.3f s\n", differentiating);
+    std::printf("projected      %8.5f s\n", projecting);
+    std::printf("compressed     %8.5f s\n", compressing);
+    std::printf("reconstructed  %8.5f s\n", reconstructing);
+    std::printf("differentiated %8.5f s\n", differentiating);
     std::fflush(stdout);
   }
   if (!options.dump.empty()) {
@@ -96,7 +96,7 @@ Status Run(const Options& options, tidepool::Client& client, Team* team) {
   lap.Seconds();
   if (Status status = tree::Check(options.problem, &*forms, team); !status.ok()) return status;
   if (team->rank() == 0) {
-    std::printf("verified       %8.3f s  equal to a run of one process alone, and to itself\n",
+    std::printf("verified       %8.5f s  equal to a run of one process alone, and to itself\n",
                 lap.Seconds());
   }
   return {};
