@@ -260,7 +260,8 @@ std::string Wrapped(std::string_view text, std::size_t indent, std::size_t width
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(' '), text.size());
     if (column > 0 && column + 1 + end > width) {
-      out += '\n' + std::string(indent, ' ');
+      out += '\n';
+      out.append(indent, ' ');
       column = 0;
     }
     if (column > 0) out += ' ', ++column;

@@ -98,7 +98,6 @@ class Spiller final : public SpillTarget {
     std::vector<std::uint32_t> pinned;
     std::vector<std::uint32_t> extents;  // Whose reading has not begun.
     std::size_t reads_left = 0;          // These included.
-    bool ran = false;
     Then then;
   };
   // One request of a device, or one that waits for its turn.
@@ -174,8 +173,8 @@ class Spiller final : public SpillTarget {
   std::uint64_t reading_bytes_ = 0;                 // Of buffers for records that are under way.
   std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
 
-  // Whose large values come back into DRAM, one after the other, so that two of them do not hold
-  // half of what each other needs. The first is served.
+  // Whose large values come back into DRAM. Memory is for the first until it has all that it needs,
+  // so that no two of them hold half of what each other needs.
   std::deque<std::shared_ptr<Fetching>> returning_;
   std::uint32_t extent_reads_ = 0;        // Under way.
   std::uint64_t returning_since_ms_ = 0;  // The first one waits for memory; 0: it does not.

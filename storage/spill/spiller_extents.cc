@@ -17,11 +17,13 @@ constexpr std::uint64_t kExtentWaitMs = 10'000;
 
 }  // namespace
 
-// Reads what the first of those that wait still lacks, as far as there is memory.
+// Reads what the first of those that wait still lacks, as far as there is memory. When that has all
+// that it needs the next one follows: it may wait for memory of the first, which waits for nothing.
 void Spiller::StartExtents() {
   while (!returning_.empty()) {
     const std::shared_ptr<Fetching> first = returning_.front();
-    while (!first->extents.empty() && extent_reads_ < kExtentReadsMax) {
+    while (!first->extents.empty()) {
+      if (extent_reads_ == kExtentReadsMax) return;
       const std::uint32_t segment = first->extents.back();
       std::uint64_t frame = 0;
       // It may have died, or come back for another operation.
@@ -45,8 +47,6 @@ void Spiller::StartExtents() {
       io.fetching = first;
       StartIo(taken);
     }
-    // What it has got stays for it until it has run.
-    if (!first->ran) return;
     returning_.pop_front();
     returning_since_ms_ = 0;
   }

@@ -19,10 +19,13 @@ TEST_CASE("ReadBuffersAreAlignedAndHoldWhatIsAskedFor") {
   }
 }
 
-TEST_CASE("ASmallReadBufferServesAgain") {
+TEST_CASE("AReadBufferServesAgainForWhatFitsIntoIt") {
   ReadBuffers buffers;
-  std::byte* const first = buffers.Take(8'192).get();
-  CHECK(buffers.Take(4'096).get() == first);
+  std::byte* const small = buffers.Take(8'192).get();
+  CHECK(buffers.Take(4'096).get() == small);
+  std::byte* const large = buffers.Take((1 << 20) + 4'096).get();
+  CHECK(buffers.Take(2 << 20).get() == large);
+  CHECK(buffers.Take(8'192).get() == small);
 }
 
 TEST_CASE("ReadBuffersMayOutliveTheirSource") {
@@ -40,6 +43,26 @@ TEST_CASE("ManyReadBuffersAtOnceAreNotAllKept") {
   for (int i = 0; i < 1'000; ++i) held.push_back(buffers.Take(4'096));
   held.clear();
   std::memset(buffers.Take(4'096).get(), 1, 4'096);
+}
+
+TEST_CASE("LargeReadBuffersTakeTheRoomOfSmallOnes") {
+  ReadBuffers buffers;
+  std::vector<std::shared_ptr<std::byte>> held;
+  for (std::size_t bytes = 0; bytes < ReadBuffers::kSpareBytesMax; bytes += 8'192) {
+    held.push_back(buffers.Take(8'192));
+  }
+  std::shared_ptr<std::byte> large = buffers.Take(1 << 20);
+  held.clear();
+  std::byte* const kept = large.get();
+  large.reset();
+  CHECK(buffers.Take(1 << 20).get() == kept);
+}
+
+TEST_CASE("AReadBufferLargerThanAllThatIsKeptIsMadeAnew") {
+  ReadBuffers buffers;
+  std::memset(buffers.Take(ReadBuffers::kSpareBytesMax + 1).get(), 1, 4'096);
+  std::byte* const next = buffers.Take(4'096).get();
+  CHECK(buffers.Take(4'096).get() == next);
 }
 
 }  // namespace tidepool::storage
