@@ -73,9 +73,9 @@ class HeldSignals {
     const int signal = sigtimedwait(&held_, nullptr, &time);
     return signal > 0 ? signal : 0;
   }
-  // Whether the user, or the batch system, has asked to end.
-  bool EndAsked() {
-    for (int signal = Next(0); signal != 0; signal = Next(0)) {
+  // Whether the user, or the batch system, has asked to end; waits for some signal so long.
+  bool EndAsked(std::uint64_t timeout_ms = 0) {
+    for (int signal = Next(timeout_ms); signal != 0; signal = Next(0)) {
       if (signal != SIGCHLD) end_asked_ = true;
     }
     return end_asked_;
@@ -130,7 +130,7 @@ class Runner {
  private:
   Status FindOutTheEnd();
   Status Start();
-  Status StageIn();
+  Result<bool> StageIn();
   Status RunCommand();
   void TellCommand(pid_t pid, int signal);
   void WaitForItsSteps();
@@ -236,12 +236,26 @@ Status Runner::Start() {
   return RunStep(run_, file_, words);
 }
 
-Status Runner::StageIn() {
+// False: the program is not to begin. By processes of their own, since it may take hours, and who
+// has asked for the end is not to wait for that.
+Result<bool> Runner::StageIn() {
   for (const StageSpec& spec : in_) {
     if (signals_.EndAsked()) break;
-    TP_RETURN_IF_ERROR(RunStep(run_, file_, {"stage", "in", spec.directory, spec.space}));
+    std::vector<std::string> words = {"/proc/self/exe", "stage", "in", spec.directory, spec.space};
+    if (run_.insecure()) words.emplace_back("--insecure");
+    const Result<pid_t> pid = Spawn(words, file_, signals_.before(), /*stdout_fd=*/2);
+    if (!pid.ok()) return pid.status();
+    std::optional<int> code;
+    while (!(code = ChildExitCode(*pid)).has_value()) {
+      if (signals_.EndAsked(kLookEveryMs)) kill(*pid, SIGTERM);
+    }
+    if (*code != 0 && !signals_.EndAsked()) {
+      exit_code_ = *code;
+      run_.out.Note("not staged in: " + spec.directory + "; " + Quote(command_[0]) + " is not run");
+      return false;
+    }
   }
-  return OkStatus();
+  return true;
 }
 
 std::uint64_t Runner::BytesToSave() {
@@ -324,6 +338,7 @@ void Runner::WaitForItsSteps() {
 Status Runner::RunCommand() {
   if (signals_.EndAsked()) {
     ended_early_ = "a signal came before the program began";
+    run_.out.Note(ended_early_);
     exit_code_ = 128 + SIGTERM;
     return OkStatus();
   }
@@ -424,9 +439,9 @@ Status Runner::Stop() { return RunStep(run_, file_, {"stop", "--discard"}); }
 
 Status Runner::Run() {
   TP_RETURN_IF_ERROR(Start());
-  Status ended = StageIn();
-  if (ended.ok()) ended = RunCommand();
-  const Status saved = ended.ok() ? Save() : OkStatus();
+  const Result<bool> staged = StageIn();
+  const Status ended = !staged.ok() ? staged.status() : *staged ? RunCommand() : OkStatus();
+  const Status saved = staged.ok() && *staged && ended.ok() ? Save() : OkStatus();
   if (!saved.ok()) {
     return Status(
         saved.code(),

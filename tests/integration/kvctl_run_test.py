@@ -63,8 +63,9 @@ class RunTest(kvctl_support.KvctlTest):
     def run_program(self, *options, program, **more):
         return self.kvctl(*self.arguments(*options, program=program), environment=self.environment, **more)
 
-    def begin(self, *options, program):
+    def begin(self, *options, program, has_begun=None):
         """The same in the background, once the program has made the file `begun`."""
+        has_begun = has_begun or (lambda _: os.path.exists(self.path("begun")))
         errors = open(self.path("errors"), "wb")
         running = subprocess.Popen(
             [self.cluster.kvctl_path, *self.arguments(*options, program=program)], stderr=errors, cwd=self.place,
@@ -76,9 +77,24 @@ class RunTest(kvctl_support.KvctlTest):
             running.wait()
 
         self.addCleanup(end)
-        kvctl_support.wait_until(lambda: running.poll() is not None or os.path.exists(self.path("begun")))
+        kvctl_support.wait_until(lambda: running.poll() is not None or has_begun(running))
         self.assertIsNone(running.poll(), self.read("errors"))
         return running
+
+    def staging(self, running):
+        """Numbers of the processes by which `running` stages in."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+                    parent = int(file.read().rpartition(") ")[2].split()[1])
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    is_it = parent == running.pid and b"\0stage\0in\0" in file.read()
+            except OSError:
+                continue
+            if is_it:
+                found.append(int(pid))
+        return found
 
     def shell(self, script):
         kvctl = self.cluster.kvctl_path
@@ -178,6 +194,21 @@ class Ending(RunTest):
             os.kill(pid, signal.SIGTERM)
         running.terminate()
         self.saved(running, "signal Terminated")
+
+    def test_while_it_stages_in(self):
+        for i in range(20_000):
+            self.write(f"in/{i}", str(i))
+        running = self.begin("--stage-in", self.path("in") + ":inputs", program=self.shell("touch begun"),
+                             has_begun=self.staging)
+        daemon, = self.daemons()
+        os.kill(daemon, signal.SIGSTOP)  # So it would take for ever.
+        running.terminate()
+        kvctl_support.wait_until(lambda: not self.staging(running))
+        os.kill(daemon, signal.SIGCONT)
+        self.assertEqual(running.wait(timeout=kvctl_support.PATIENCE_SECONDS), 128 + signal.SIGTERM)
+        self.assertIn("a signal came before the program began", self.read("errors"))
+        self.assertFalse(os.path.exists(self.path("begun")))
+        self.nothing_is_left()
 
     def test_the_end_of_the_walltime(self):
         begin = time.monotonic()

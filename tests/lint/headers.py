@@ -82,7 +82,8 @@ def main():
     arguments = [a for a in sys.argv[1:] if a != "--self-test"]
     build, command = arguments[0], arguments[1:]
     base = [*command, "-std=c++20", "-O0", "-w"]
-    ours = [*base, f"-I{tree.ROOT}", f"-I{tree.ROOT}/client/include", f"-I{build}/proto/generated"]
+    ours = [*base, f"-I{tree.ROOT}", f"-I{tree.ROOT}/client/include", f"-I{build}/proto/generated",
+            f"-I{build}/daemon/generated"]
 
     def check():
         work = os.path.join(build, "header_check")
