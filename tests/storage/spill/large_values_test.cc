@@ -1,6 +1,8 @@
 // Values with segments of their own: they leave memory, and come back as a whole before they are
 // read.
 #include <catch2/catch.hpp>
+#include <functional>
+#include <vector>
 
 #include "tests/storage/spill/spill_fixture.h"
 
@@ -110,6 +112,40 @@ TEST_CASE("ADamagedLargeValueIsNeverServed") {
   fixture.device->ClearRules();
   for (int i = 0; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
   fixture.core->CheckInvariants();
+}
+
+// More of them than memory holds, while the device is full, too: each gets its turn.
+TEST_CASE("LargeValuesThatAreWantedTogetherAllComeBack") {
+  StoreFixture fixture(Spilling(64, 256));
+  int count = 0;
+  while (fixture.Put(KeyOf(count), LargeOf(count)).code == StatusCode::kOk) {
+    Work(fixture);
+    ++count;
+  }
+  Quiesce(fixture);
+  REQUIRE(count > 60);
+  for (int round = 0; round < 5; ++round) {
+    int left = count;
+    std::vector<std::function<void()>> gets(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      const int key = i * 7 % count;
+      auto& get = gets[static_cast<std::size_t>(i)];
+      get = [&fixture, &left, &get, key] {
+        const HashOutcome outcome = fixture.store->Get(
+            AsBytes(KeyOf(key)), fixture.Hash(KeyOf(key)), fixture.core->NowMs());
+        if (fixture.core->blocked()) {
+          REQUIRE(fixture.core->TakeLost() == StatusCode::kOk);
+          return fixture.core->Fetch(get);
+        }
+        REQUIRE(fixture.Text(outcome) == LargeOf(key));
+        --left;
+      };
+      get();
+    }
+    for (int turn = 0; left > 0 && turn < 100'000; ++turn) Work(fixture);
+    REQUIRE(left == 0);
+    fixture.core->CheckInvariants();
+  }
 }
 
 // Who holds values keeps them in memory; who wants another hears so, and not for ever.
