@@ -27,20 +27,16 @@ ReadBuffers::Spare::~Spare() {
   }
 }
 
-// Makes room by what is smallest: that costs least to be made again.
-void ReadBuffers::Spare::Keep(std::byte* buffer, unsigned size_class) {
-  const std::size_t more = std::size_t{1} << size_class;
-  for (unsigned smaller = 0; smaller < size_class; ++smaller) {
-    std::vector<std::byte*>& of_class = buffers[smaller];
-    while (bytes + more > kSpareBytesMax && !of_class.empty()) {
+// The smallest go first: they cost least to be made again.
+void ReadBuffers::Spare::Trim() {
+  for (std::size_t size_class = 0; size_class < buffers.size(); ++size_class) {
+    std::vector<std::byte*>& of_class = buffers[size_class];
+    while (!of_class.empty() && held + bytes > kKeptBytesMax) {
       std::free(of_class.back());
       of_class.pop_back();
-      bytes -= std::size_t{1} << smaller;
+      bytes -= std::size_t{1} << size_class;
     }
   }
-  if (bytes + more > kSpareBytesMax) return std::free(buffer);
-  buffers[size_class].push_back(buffer);
-  bytes += more;
 }
 
 std::shared_ptr<std::byte> ReadBuffers::Take(std::size_t bytes) {
@@ -55,7 +51,14 @@ std::shared_ptr<std::byte> ReadBuffers::Take(std::size_t bytes) {
     of_class.pop_back();
     spare_->bytes -= rounded;
   }
-  return {buffer, [spare = spare_, size_class](std::byte* at) { spare->Keep(at, size_class); }};
+  spare_->held += rounded;
+  if (spare_->held + spare_->bytes > kKeptBytesMax) spare_->Trim();
+  return {buffer, [spare = spare_, size_class, rounded](std::byte* at) {
+            spare->buffers[size_class].push_back(at);
+            spare->held -= rounded;
+            spare->bytes += rounded;
+            if (spare->held + spare->bytes > kKeptBytesMax) spare->Trim();
+          }};
 }
 
 }  // namespace tidepool::storage

@@ -15,19 +15,22 @@ namespace tidepool::storage {
 // kernel, which then faults them in anew (0.1 to 15 us for each 4 KiB, by the machine).
 class ReadBuffers {
  public:
-  // What is kept of those that nobody holds.
-  static constexpr std::size_t kSpareBytesMax = 16 << 20;
+  // Those that are given back are kept as long as they and those that are held are no more: so what
+  // is kept adds nothing to the greatest need.
+  static constexpr std::size_t kKeptBytesMax = 16 << 20;
 
   // Of at least `bytes`; contents are arbitrary.
   std::shared_ptr<std::byte> Take(std::size_t bytes);
+  std::size_t kept_bytes() const { return spare_->bytes; }
 
  private:
   struct Spare {
     ~Spare();
-    void Keep(std::byte* buffer, unsigned size_class);
+    void Trim();
 
     std::array<std::vector<std::byte*>, 64> buffers;  // Of 2^i bytes each.
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;                            // Of these,
+    std::size_t held = 0;                             // and of those that were taken.
   };
   std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
 };

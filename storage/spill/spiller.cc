@@ -18,8 +18,8 @@ constexpr unsigned kSubmitMax = 4;
 // 8 MiB on their way: enough for 4 GB/s at 2 ms each.
 constexpr std::uint32_t kWritesMax = 4;
 constexpr std::uint64_t kBlocksWantedMax = 64;
-// Of buffers of one core, beside --memory and beside those that are kept for the next reads: 256
-// reads of 8 KiB are 2 MiB; of large values fewer are under way at once.
+// Of buffers of one core, beside --memory: 256 reads of 8 KiB are 2 MiB; of large values fewer are
+// under way at once.
 constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
 
 }  // namespace

@@ -48,19 +48,28 @@ TEST_CASE("ManyReadBuffersAtOnceAreNotAllKept") {
 TEST_CASE("LargeReadBuffersTakeTheRoomOfSmallOnes") {
   ReadBuffers buffers;
   std::vector<std::shared_ptr<std::byte>> held;
-  for (std::size_t bytes = 0; bytes < ReadBuffers::kSpareBytesMax; bytes += 8'192) {
+  for (std::size_t bytes = 0; bytes < ReadBuffers::kKeptBytesMax; bytes += 8'192) {
     held.push_back(buffers.Take(8'192));
   }
-  std::shared_ptr<std::byte> large = buffers.Take(1 << 20);
   held.clear();
-  std::byte* const kept = large.get();
-  large.reset();
-  CHECK(buffers.Take(1 << 20).get() == kept);
+  std::byte* const large = buffers.Take(1 << 20).get();
+  CHECK(buffers.Take(1 << 20).get() == large);
+}
+
+TEST_CASE("WhatIsHeldLeavesLessRoomForWhatIsKept") {
+  ReadBuffers buffers;
+  buffers.Take(8'192).reset();
+  CHECK(buffers.kept_bytes() == 8'192);
+  std::shared_ptr<std::byte> held = buffers.Take(ReadBuffers::kKeptBytesMax);
+  buffers.Take(1 << 20).reset();
+  CHECK(buffers.kept_bytes() == 0);
+  held.reset();
+  CHECK(buffers.kept_bytes() == ReadBuffers::kKeptBytesMax);
 }
 
 TEST_CASE("AReadBufferLargerThanAllThatIsKeptIsMadeAnew") {
   ReadBuffers buffers;
-  std::memset(buffers.Take(ReadBuffers::kSpareBytesMax + 1).get(), 1, 4'096);
+  std::memset(buffers.Take(ReadBuffers::kKeptBytesMax + 1).get(), 1, 4'096);
   std::byte* const next = buffers.Take(4'096).get();
   CHECK(buffers.Take(4'096).get() == next);
 }
