@@ -280,7 +280,7 @@ Status Node::StartServices() {
   state_.version = TIDEPOOL_VERSION;
   state_.started_ns = Clock::Real().MonotonicNs();
   state_.cores = cores_.get();
-  state_.request_stop = [this](bool loss_agreed) { stop_.Request({loss_agreed, OkStatus()}); };
+  state_.request_stop = [this](const StopRequest& request) { stop_.Request(request); };
   RouterContext router;
   router.cores = cores_.get();
   router.map = [this] { return state_.map.Get(); };
@@ -423,7 +423,7 @@ void Node::Drain(const StopRequest& request) {
   if (volume_ != nullptr) CloseDevices();
   coordinator_stop_.Request({});
   if (coordinator_thread_.joinable()) coordinator_thread_.join();
-  if (coordinator_ != nullptr) EndCoordinator();
+  if (coordinator_ != nullptr) EndCoordinator(request.whole_cluster);
   if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));
   state_.map.Close();
   listener_.reset();

@@ -128,7 +128,7 @@ class Node {
   void StepDown();
   void Announce();
   std::vector<NamespaceId> NothingToLose(bool loss_agreed);
-  void EndCoordinator();
+  void EndCoordinator(bool whole_cluster);
   void CloseDevices();
   void WriteSummary(const std::string& summary) const;
 

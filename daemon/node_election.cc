@@ -154,7 +154,7 @@ Status Node::OpenEtcd() {
   options.incarnation = identity_->incarnation();
   options.lease_ms = options_.lease_ms;
   options.heartbeat_ms = options_.heartbeat_ms;
-  options.fenced = [this](const Status& why) { stop_.Request({false, why}); };
+  options.fenced = [this](const Status& why) { stop_.Request({.failure = why}); };
   etcd_prefix_ = options.prefix;
   session_ = std::make_unique<EtcdSession>(etcd_.get(), &lease_, std::move(options));
   state_.coordinator_node = NodeState::kNoNode;

@@ -251,7 +251,7 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
     return InstallMap(std::move(map), self);
   };
   callbacks.progress = [this] { return cores_->Progress(); };
-  callbacks.fenced = [this](const Status& why) { stop_.Request({false, why}); };
+  callbacks.fenced = [this](const Status& why) { stop_.Request({.failure = why}); };
   if (session_ != nullptr) {
     callbacks.answered = [this](std::uint64_t sent_ns) { session_->OnAnswered(sent_ns); };
   }
@@ -314,15 +314,16 @@ void Node::UpdateFile() {
   if (!updated.ok()) log::Error("the connection file is out of date: " + updated.ToString());
 }
 
-// The cluster ends with its last node. If the user chose where its state lies, it can go on from
-// there; otherwise the next start is a new cluster.
-void Node::EndCoordinator() {
+// The cluster ends with its last node, or when all were asked to stop: nobody is left to take the
+// file away for one that is dead. If the user chose where its state lies, it can go on from there;
+// otherwise the next start is a new cluster.
+void Node::EndCoordinator(bool whole_cluster) {
   coordinator_->map().Close();
   const placement::PlacementMapPtr map = coordinator_->map().Get();
   const bool all_left = std::all_of(
       map->nodes.begin(), map->nodes.end(),
       [](const placement::Node& node) { return node.state == placement::NodeState::kLeft; });
-  if (!all_left) return;
+  if (!all_left && !whole_cluster) return;
   // Another one is the coordinator by now, and the file is its own.
   if (by_election() && session_->election() != tenure_) return;
   if (published_.has_value()) published_->Remove();

@@ -21,6 +21,7 @@
 #include "daemon/peer_channels.h"
 #include "daemon/recovery.h"
 #include "daemon/saved_registry.h"
+#include "daemon/stop_signal.h"
 #include "proto/base/result.h"
 #include "storage/nvm/volume.h"
 
@@ -49,9 +50,8 @@ struct NodeState {
   RecoverySummary recovery;           // What this start has read back.
   RequestRouter* router = nullptr;
   RangeSplitter* splitter = nullptr;
-  // Ends the process in good order, soon after the call returns. `loss_agreed`: what this node
-  // holds was saved or given up, so its namespaces come back empty rather than lost.
-  std::function<void(bool loss_agreed)> request_stop;
+  // Ends the process in good order, soon after the call returns.
+  std::function<void(const StopRequest&)> request_stop;
 
   // Null or unset until the node has joined.
   MapHolder map;  // What is installed in the cores.

@@ -13,8 +13,10 @@
 namespace tidepool::daemon {
 
 struct StopRequest {
-  bool loss_agreed = false;  // What this node holds was saved or given up.
-  Status failure;            // Not OK: why the daemon cannot go on; the exit code is then 1.
+  // What this node holds was saved or given up, so its namespaces come back empty rather than lost.
+  bool loss_agreed = false;
+  bool whole_cluster = false;  // The others stop too; one that does not answer is given up.
+  Status failure;              // Not OK: why the daemon cannot go on; the exit code is then 1.
 };
 
 // Thread-safe. The first request counts.

@@ -137,7 +137,7 @@ grpc::Status AdminService::Stop(grpc::ServerContext* call, const v1::StopRequest
                                 v1::StopResponse* response) {
   const Deadline deadline = DeadlineOf(*call);
   if (!node_.joined()) {
-    node_.request_stop(true);  // It holds nothing yet.
+    node_.request_stop({.loss_agreed = true});  // It holds nothing yet.
     return grpc::Status::OK;
   }
   if (!request->discard()) {
@@ -150,7 +150,7 @@ grpc::Status AdminService::Stop(grpc::ServerContext* call, const v1::StopRequest
     return ToGrpc(StopCluster(*call, *request, response));
   }
   response->add_nodes_stopped(NodeText(node_.map.Get()->nodes[node_.self().value()]));
-  node_.request_stop(true);
+  node_.request_stop({.loss_agreed = true});
   return grpc::Status::OK;
 }
 
@@ -179,7 +179,7 @@ Status AdminService::StopCluster(const grpc::ServerContext& call, const v1::Stop
   }
   StopOthers(deadline, response);
   response->add_nodes_stopped(NodeText(map->nodes[node_.self().value()]));
-  node_.request_stop(true);
+  node_.request_stop({.loss_agreed = true, .whole_cluster = true});
   return OkStatus();
 }
 

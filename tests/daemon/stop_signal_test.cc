@@ -9,8 +9,8 @@ namespace {
 TEST_CASE("TheFirstRequestToStopCounts") {
   StopSignal stop;
   CHECK_FALSE(stop.requested());
-  stop.Request({true, OkStatus()});
-  stop.Request({false, Status(StatusCode::kInternal, "later")});
+  stop.Request({.loss_agreed = true});
+  stop.Request({.failure = Status(StatusCode::kInternal, "later")});
   CHECK(stop.requested());
   CHECK(stop.request().loss_agreed);
   CHECK(stop.request().failure.ok());

@@ -245,6 +245,18 @@ class StopAndWait(RunTest):
         self.good("stop", environment=self.environment)
         self.nothing_is_left()
 
+    def test_stop_leaves_nothing_of_a_cluster_with_a_dead_node(self):
+        for has_been_noticed in (False, True):
+            with self.subTest(has_been_noticed=has_been_noticed):
+                self.good("start", "--local", "2", "--memory", "128MiB", environment=self.environment)
+                dead = self.kvctl("status", "--json", environment=self.environment).json()["result"]["nodes"][1]
+                os.kill(dead["pid"], signal.SIGKILL)
+                if has_been_noticed:
+                    kvctl_support.wait_until(lambda: b" down" in self.kvctl("status", environment=self.environment).out)
+                self.bad(1, "stop", says="does not answer", environment=self.environment)
+                self.good("stop", "--discard", environment=self.environment)
+                self.nothing_is_left()
+
     def test_stop_of_nothing_says_so(self):
         result = self.kvctl("stop", environment=self.environment)
         self.assertEqual(result.code, 5, result)
