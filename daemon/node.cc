@@ -127,7 +127,8 @@ wire::AggregatorOptions Node::MakeAggregatorOptions() {
   options.target = [this] {
     wire::AggregatorTarget target;
     target.addresses.push_back(host_->address());
-    for (const placement::Node& node : state_.map.Get()->nodes) {
+    const placement::PlacementMapPtr map = state_.map.Get();
+    for (const placement::Node& node : map->nodes) {
       if (node.control_address != host_->address()) {
         target.addresses.push_back(node.control_address);
       }
@@ -393,7 +394,8 @@ std::vector<NamespaceId> Node::NothingToLose(bool loss_agreed) {
   std::vector<NamespaceId> spaces;
   const v1::NodeStatusResponse status =
       LocalNodeStatus(&state_, NamespaceId(), Deadline::AfterMs(kNodeStatusTimeoutMs));
-  for (const auto& [id, space] : state_.map.Get()->namespaces) {
+  const placement::PlacementMapPtr map = state_.map.Get();
+  for (const auto& [id, space] : map->namespaces) {
     const bool holds_records = std::any_of(
         status.namespaces().begin(), status.namespaces().end(), [id = id](const auto& each) {
           return each.namespace_id() == id.value() && each.records() > 0;

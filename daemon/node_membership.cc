@@ -264,7 +264,7 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   auto self = member_->Join(MakeJoinRequest(cluster), Deadline::AfterMs(options_.join_timeout_ms));
   stop_.SetHook({});
   if (!self.ok()) return self.status();
-  const std::string& joined = state_.map.Get()->cluster_uuid;
+  const std::string joined = state_.map.Get()->cluster_uuid;
   TP_RETURN_IF_ERROR(identity_->RememberCluster(joined));
   if (volume_ != nullptr) {
     const auto cluster_uuid = storage::ParseUuid(joined);

@@ -212,7 +212,8 @@ grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNa
     node_.member.load()->Sync(
         Deadline(std::min(DeadlineOf(*call).at_ns(), Deadline::AfterMs(kInstallWaitMs).at_ns())));
   }
-  for (const auto& [id, space] : node_.NewestMap()->namespaces) {
+  const placement::PlacementMapPtr map = node_.NewestMap();
+  for (const auto& [id, space] : map->namespaces) {
     convert::ToProto(*space, response->add_namespaces());
   }
   return grpc::Status::OK;

@@ -151,7 +151,8 @@ struct CoordinatorFixture {
   // How many partitions of `name` that belong to `node` are in `state`.
   int Count(const std::string& name, std::uint16_t node, placement::PartitionState state) {
     int count = 0;
-    for (const auto& place : Map()->Find(name)->partitions) {
+    const auto space = Map()->Find(name);
+    for (const auto& place : space->partitions) {
       if (place.node == NodeId(node) && place.state == state) ++count;
     }
     return count;

@@ -187,7 +187,7 @@ TEST_CASE("ARestartedNodeGetsNewTermsAndItsDataIsLostUntilAccepted") {
   cluster.Join(2, 2);
   CHECK(cluster.Count("data", 1, PartitionState::kLost) == 8);
   CHECK(cluster.Count("data", 0, PartitionState::kActive) == 8);
-  const auto& after = cluster.Map()->Find("data")->partitions;
+  const auto after = cluster.Map()->Find("data")->partitions;
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool is_its = before[i].node == NodeId(1);
     CHECK(after[i].term.value() == before[i].term.value() + (is_its ? 1 : 0));
@@ -283,7 +283,8 @@ TEST_CASE("ANodeWithFewerCoresKeepsItsPartitionsOnThoseItHas") {
   cluster.Join(1, 1, 4);
   cluster.Create("data");
   cluster.Join(1, 2, 1);
-  for (const auto& place : cluster.Map()->Find("data")->partitions) {
+  const auto space = cluster.Map()->Find("data");
+  for (const auto& place : space->partitions) {
     CHECK(place.core == CoreId(0));
   }
 }

@@ -261,7 +261,8 @@ TEST_CASE("TheLanesOfAQueueAreItsPartitionsAndAPriorityQueueHasNone") {
   options.capacity = 4;
   CHECK(CreateStatus(&cluster, "q", Kind::kQueue, options).ok());
   std::set<std::pair<NodeId, CoreId>> cores;
-  for (const auto& place : cluster.Map()->Find("q")->partitions) {
+  const auto space = cluster.Map()->Find("q");
+  for (const auto& place : space->partitions) {
     cores.insert({place.node, place.core});
   }
   CHECK(cores.size() == 4);
