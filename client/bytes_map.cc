@@ -2,7 +2,9 @@
 // side.
 #include "tidepool/bytes_map.h"
 
+#include <algorithm>
 #include <bit>
+#include <string>
 #include <utility>
 
 #include "client/calls.h"
@@ -176,6 +178,22 @@ CallRef StartLength(const Namespace& space, Mode mode, const CallOptions& option
 
 Status StatusOf(CallRef call) { return call.get()->StatusOf(Only(call)); }
 
+Result<ValueView> CopyValue(const CallRef& call, MutableBytes to) {
+  const Operation& operation = Only(call);
+  internal::RememberReads(call.get());
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  const Bytes value = AsBytes(operation.result);
+  if (value.size() > to.size()) {
+    return Status(StatusCode::kOutOfRange,
+                  "the value has " + std::to_string(value.size()) + " bytes, the memory for it " +
+                      std::to_string(to.size()),
+                  "give as much, or use Get");
+  }
+  std::copy(value.begin(), value.end(), to.begin());
+  return ValueView{to.first(value.size()), static_cast<ValueKind>(operation.result_kind),
+                   operation.version.value()};
+}
+
 }  // namespace
 
 namespace internal {
@@ -213,6 +231,15 @@ Result<Value> BytesMap::Get(std::string_view key, const CallOptions& options) co
   if (auto read = internal::ReadDirectly(*space_.space(), key, options)) return *std::move(read);
   return internal::TakeValue(Sync(space_, Spec(Opcode::kGet, key, options)));
 }
+
+Result<ValueView> BytesMap::GetInto(std::string_view key, std::span<std::byte> to,
+                                    const CallOptions& options) const {
+  if (auto read = internal::ReadDirectlyInto(*space_.space(), key, to, options)) {
+    return *std::move(read);
+  }
+  return CopyValue(Sync(space_, Spec(Opcode::kGet, key, options)), to);
+}
+
 Future<Value> BytesMap::GetAsync(std::string_view key, const CallOptions& options) const {
   return Async(space_, Spec(Opcode::kGet, key, options), &internal::TakeValue);
 }

@@ -226,6 +226,12 @@ Status Call::StatusOf(const Operation& operation) const {
   }
 }
 
+void Call::SetSingleResult(std::string value) {
+  TP_DCHECK(operation_count_ == 1);
+  single_ = std::move(value);
+  operations_[0].result = single_;
+}
+
 std::string Call::TakeSingleResult() {
   TP_DCHECK(operation_count_ == 1);
   if (operations_[0].large_result != nullptr) return std::move(*operations_[0].large_result);

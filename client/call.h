@@ -251,6 +251,7 @@ class Call {
  public:
   // The value of the one operation, moved out. REQUIRES: done(), one operation.
   std::string TakeSingleResult();
+  void SetSingleResult(std::string value);
 };
 
 }  // namespace tidepool::internal

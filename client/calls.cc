@@ -153,6 +153,11 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     }
     local.Remember(call);
   }
+  // A synchronous one has tried that before it made a call.
+  if (mode == Mode::kAsync && spec.opcode == wire::Opcode::kGet &&
+      AnswerDirectly(space, spec.key, {.promise = spec.promise}, call)) {
+    return StartCall(space, call, mode, timeout, 0);
+  }
   operation.queue = state->kind == placement::Kind::kQueue ? QueueOfLane(state, spec.lane)
                                                            : QueueOf(state, spec.key);
   operation.opcode = spec.opcode;

@@ -44,34 +44,66 @@ struct Place {
   std::uint32_t partition;
 };
 
+// kAskOwner: what was missing for it has been asked for.
+template <typename Read>
+DirectRead Look(const Space& space, std::string_view key, const CallOptions& options, Read&& read) {
+  if (!MayReadDirectly(space, options) || !IsKey(key)) return {};
+  const Place at(space, key);
+  DirectSpace::Wish wish;
+  const DirectRead answer = read(*space.state()->direct, at, &wish);
+  Grant(space, at.partition, wish);
+  return answer;
+}
+
 }  // namespace
 
 std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
                                           const CallOptions& options) {
-  if (!MayReadDirectly(space, options) || !IsKey(key)) return std::nullopt;
-  const Place at(space, key);
-  DirectSpace::Wish wish;
-  auto read = space.state()->direct->Get(at.partition, AsBytes(key), at.hash, &wish);
-  if (!read.has_value()) {
-    Grant(space, at.partition, wish);
-    return std::nullopt;
-  }
-  if (!read->found) return Result<Value>(NoSuchKey(space.state()->name));
   Value value;
-  value.kind = KindOf(read->flags);
-  value.version = read->version;
-  value.bytes = std::move(read->bytes);
+  const DirectRead read =
+      Look(space, key, options, [&](DirectSpace& by, const Place& at, DirectSpace::Wish* wish) {
+        return by.Get(at.partition, AsBytes(key), at.hash, &value.bytes, wish);
+      });
+  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
+  if (read.outcome == DirectRead::Outcome::kNotFound) return NoSuchKey(space.state()->name);
+  value.kind = KindOf(read.value_flags);
+  value.version = read.version;
   return Result<Value>(std::move(value));
+}
+
+std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::string_view key,
+                                                  MutableBytes to, const CallOptions& options) {
+  const DirectRead read =
+      Look(space, key, options, [&](DirectSpace& by, const Place& at, DirectSpace::Wish* wish) {
+        return by.GetInto(at.partition, AsBytes(key), at.hash, to, wish);
+      });
+  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
+  if (read.outcome == DirectRead::Outcome::kNotFound) return NoSuchKey(space.state()->name);
+  return ValueView{to.first(read.value_bytes), KindOf(read.value_flags), read.version};
 }
 
 std::optional<bool> FindDirectly(const Space& space, std::string_view key,
                                  const CallOptions& options) {
-  if (!MayReadDirectly(space, options) || !IsKey(key)) return std::nullopt;
-  const Place at(space, key);
-  DirectSpace::Wish wish;
-  const auto found = space.state()->direct->Contains(at.partition, AsBytes(key), at.hash, &wish);
-  if (!found.has_value()) Grant(space, at.partition, wish);
-  return found;
+  const DirectRead read =
+      Look(space, key, options, [&](DirectSpace& by, const Place& at, DirectSpace::Wish* wish) {
+        return by.Contains(at.partition, AsBytes(key), at.hash, wish);
+      });
+  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
+  return read.outcome == DirectRead::Outcome::kFound;
+}
+
+bool AnswerDirectly(const Space& space, std::string_view key, const CallOptions& options,
+                    Call* call) {
+  std::optional<Result<Value>> read = ReadDirectly(space, key, options);
+  if (!read.has_value()) return false;
+  Operation& operation = call->operations()[0];
+  if (read->ok()) {
+    operation.result_kind = static_cast<wire::ValueKind>((*read)->kind);
+    operation.version = Lsn((*read)->version);
+    call->SetSingleResult(std::move((*read)->bytes));
+  }
+  call->EndHere(&operation, read->code());
+  return true;
 }
 
 void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,

@@ -9,6 +9,7 @@
 
 #include "client/call.h"
 #include "client/space.h"
+#include "proto/base/bytes.h"
 #include "proto/base/result.h"
 #include "tidepool/bytes_map.h"
 
@@ -18,8 +19,13 @@ namespace tidepool::internal {
 // to be kept, comes first.
 std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
                                           const CallOptions& options);
+std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::string_view key,
+                                                  MutableBytes to, const CallOptions& options);
 std::optional<bool> FindDirectly(const Space& space, std::string_view key,
                                  const CallOptions& options);
+// Ends the only look-up of an asynchronous call, if it can be answered so.
+bool AnswerDirectly(const Space& space, std::string_view key, const CallOptions& options,
+                    Call* call);
 // Ends those look-ups of a batch that can be answered so; the call has one for each key, of one
 // opcode: kGet, or kContains and kBloomContains.
 void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,

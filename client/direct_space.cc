@@ -186,77 +186,52 @@ void DirectSpace::NoteRemote(Slot& slot, const Place* place, const DirectRead& r
   }
 }
 
-std::optional<DirectValue> DirectSpace::Get(std::uint32_t partition, Bytes key, std::uint64_t hash,
-                                            Wish* wish) {
-  std::array<std::byte, kStackBytes> stack;
-  DirectValue value;
-  if (IsRemote(partition)) return GetRemotely(partition, key, hash, stack, wish);
-  DirectRead read = Try(partition, hash, wish, [&](DirectReader& by, const DirectPartition& from) {
-    DirectRead first = by.Get(from, key, hash, stack);
-    if (first.refusal != DirectRefusal::kNoRoom) return first;
-    value.bytes.resize(first.value_bytes);
-    return by.Get(from, key, hash,
-                  {reinterpret_cast<std::byte*>(value.bytes.data()), value.bytes.size()});
-  });
-  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
-  value.found = read.outcome == DirectRead::Outcome::kFound;
-  if (!value.found) return value;
-  value.flags = read.value_flags;
-  value.version = read.version;
-  if (value.bytes.empty()) {
-    value.bytes.assign(reinterpret_cast<const char*>(stack.data()), read.value_bytes);
-  } else {
-    value.bytes.resize(read.value_bytes);  // It may have shrunk between the two reads.
+DirectRead DirectSpace::GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash,
+                                MutableBytes to, Wish* wish) {
+  if (IsRemote(partition)) {
+    Item item{partition, key, hash, to, /*value_wanted=*/true, {}, {}};
+    GetMany({&item, 1});
+    *wish = item.wish;
+    return item.read;
   }
-  return value;
+  return Try(partition, hash, wish, [&](DirectReader& by, const DirectPartition& from) {
+    return by.Get(from, key, hash, to);
+  });
 }
 
-std::optional<bool> DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
-                                          Wish* wish) {
+DirectRead DirectSpace::Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
+                            Wish* wish) {
+  std::array<std::byte, kStackBytes> stack;
+  DirectRead read = GetInto(partition, key, hash, stack, wish);
+  if (read.refusal == DirectRefusal::kNoRoom) {
+    to->resize(read.value_bytes);
+    read =
+        GetInto(partition, key, hash, {reinterpret_cast<std::byte*>(to->data()), to->size()}, wish);
+    // It may have shrunk between the two reads.
+    if (read.outcome == DirectRead::Outcome::kFound) to->resize(read.value_bytes);
+  } else if (read.outcome == DirectRead::Outcome::kFound) {
+    to->assign(reinterpret_cast<const char*>(stack.data()), read.value_bytes);
+  }
+  return read;
+}
+
+DirectRead DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
+                                 Wish* wish) {
   if (IsRemote(partition)) {
     Item item{partition, key, hash, {}, /*value_wanted=*/false, {}, {}};
     GetMany({&item, 1});
     *wish = item.wish;
-    if (item.read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
-    return item.read.outcome == DirectRead::Outcome::kFound;
+    return item.read;
   }
-  const DirectRead read = Try(
-      partition, hash, wish,
-      [&](DirectReader& by, const DirectPartition& from) { return by.Contains(from, key, hash); });
-  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
-  return read.outcome == DirectRead::Outcome::kFound;
+  return Try(partition, hash, wish, [&](DirectReader& by, const DirectPartition& from) {
+    return by.Contains(from, key, hash);
+  });
 }
 
 bool DirectSpace::IsRemote(std::uint32_t partition) const {
   if (partition >= partitions_) return false;
   const Place* const place = slots_[partition].place.load(std::memory_order_acquire);
   return place != nullptr && place->node != nullptr;
-}
-
-std::optional<DirectValue> DirectSpace::GetRemotely(std::uint32_t partition, Bytes key,
-                                                    std::uint64_t hash, MutableBytes stack,
-                                                    Wish* wish) {
-  DirectValue value;
-  Item item{partition, key, hash, stack, /*value_wanted=*/true, {}, {}};
-  GetMany({&item, 1});
-  if (item.read.refusal == DirectRefusal::kNoRoom) {
-    value.bytes.resize(item.read.value_bytes);
-    item.to = {reinterpret_cast<std::byte*>(value.bytes.data()), value.bytes.size()};
-    GetMany({&item, 1});
-  }
-  *wish = item.wish;
-  const DirectRead& read = item.read;
-  if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
-  value.found = read.outcome == DirectRead::Outcome::kFound;
-  if (!value.found) return DirectValue();
-  value.flags = read.value_flags;
-  value.version = read.version;
-  if (value.bytes.empty()) {
-    value.bytes.assign(reinterpret_cast<const char*>(stack.data()), read.value_bytes);
-  } else {
-    value.bytes.resize(read.value_bytes);
-  }
-  return value;
 }
 
 DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,

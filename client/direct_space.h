@@ -23,14 +23,6 @@
 
 namespace tidepool::internal {
 
-// A value, or that there is none.
-struct DirectValue {
-  bool found = false;
-  std::uint8_t flags = 0;
-  std::uint64_t version = 0;
-  std::string bytes;
-};
-
 // Any thread, but for what is said to need the client's lock. Lives as long as the client.
 class DirectSpace {
  public:
@@ -45,10 +37,14 @@ class DirectSpace {
     std::uint64_t missing = 0;  // Memory to be asked for; 0: none.
   };
 
-  // Nothing: the owner has to be asked; and `wish` says what else, which is seldom anything.
-  std::optional<DirectValue> Get(std::uint32_t partition, Bytes key, std::uint64_t hash,
-                                 Wish* wish);
-  std::optional<bool> Contains(std::uint32_t partition, Bytes key, std::uint64_t hash, Wish* wish);
+  // The value goes to the front of `to`; of one that does not fit only the length is told.
+  // kAskOwner: `wish` says what else is to be asked for, which is seldom anything.
+  DirectRead GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash, MutableBytes to,
+                     Wish* wish);
+  // The same into a string, which is as long as the value then.
+  DirectRead Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
+                 Wish* wish);
+  DirectRead Contains(std::uint32_t partition, Bytes key, std::uint64_t hash, Wish* wish);
 
   // As Get of each, with their cache misses beside each other.
   struct Item {
@@ -110,8 +106,6 @@ class DirectSpace {
                   Wish* wish);
   const Place* PlaceOf(Item& item);
   bool IsRemote(std::uint32_t partition) const;
-  std::optional<DirectValue> GetRemotely(std::uint32_t partition, Bytes key, std::uint64_t hash,
-                                         MutableBytes stack, Wish* wish);
   static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again);
 
   const NamespaceId id_;

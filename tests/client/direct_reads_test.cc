@@ -2,6 +2,7 @@
 // made, and that nobody can tell but by their speed.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,6 +65,93 @@ TEST_CASE("Reads of a daemon's memory give what the daemon would", "[direct]") {
   CHECK(missing.status().ToString().find("'values'") != std::string::npos);
   CHECK_FALSE(*map.Contains("nothing"));
   CHECK(*map.Contains("key7"));
+}
+
+// By the daemon and without it: what GetInto says of a value, and what it leaves in memory.
+void CheckGetInto(const BytesMap& map) {
+  std::string memory(5'000, '.');
+  const std::span<std::byte> to = std::as_writable_bytes(std::span(memory));
+  const auto got = map.GetInto("value", to);
+  RequireOk(got.status());
+  CHECK(got->bytes.data() == to.data());
+  CHECK(got->bytes.size() == 4'000);
+  CHECK(got->kind == ValueKind::kBytes);
+  CHECK(got->version == map.Get("value")->version);
+  CHECK(memory == std::string(4'000, 'v') + std::string(1'000, '.'));
+
+  CHECK(map.GetInto("value", to.first(4'000)).ok());
+  const auto too_long = map.GetInto("value", to.first(3'999));
+  CHECK(too_long.code() == StatusCode::kOutOfRange);
+  CHECK(too_long.status().ToString().find("the value has 4000 bytes") != std::string::npos);
+
+  const auto empty = map.GetInto("empty", {});
+  RequireOk(empty.status());
+  CHECK(empty->bytes.empty());
+
+  const auto count = map.GetInto("count", to);
+  RequireOk(count.status());
+  CHECK(count->kind == ValueKind::kI64);
+  CHECK(count->bytes.size() == 8);
+
+  const auto missing = map.GetInto("nothing", to);
+  CHECK(missing.code() == StatusCode::kNotFound);
+  CHECK(missing.status().ToString().find("'into'") != std::string::npos);
+}
+
+TEST_CASE("A value is read into memory of the caller's", "[direct]") {
+  ConnectOptions by_the_daemon;
+  by_the_daemon.direct_read_bytes_max = 0;
+  for (const bool directly : {false, true}) {
+    Client client = directly ? ConnectTo(Cluster()) : ConnectTo(Cluster(), by_the_daemon);
+    const BytesMap map = Open<BytesMap>(client, "into");
+    RequireOk(map.Put("value", std::string(4'000, 'v')).status());
+    RequireOk(map.Put("empty", "").status());
+    RequireOk(map.Put("count", "12345678", {.kind = ValueKind::kI64}).status());
+    if (directly) {
+      for (const char* key : {"value", "empty", "count"}) REQUIRE(ReadsDirectly(client, map, key));
+    }
+    const std::uint64_t before = DirectReads(client);
+    CheckGetInto(map);
+    CHECK((DirectReads(client) > before) == directly);
+  }
+}
+
+TEST_CASE("Asynchronous reads of single keys are made without the daemon, too", "[direct]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "async");
+  RequireOk(map.Put("key", std::string(5'000, 'v')).status());
+  REQUIRE(ReadsDirectly(client, map, "key"));
+  std::uint64_t before = DirectReads(client);
+  auto present = map.GetAsync("key");
+  CHECK(present.Ready());
+  const auto value = present.Wait();
+  RequireOk(value.status());
+  CHECK(value->bytes == std::string(5'000, 'v'));
+  CHECK(value->version == map.Get("key")->version);
+  CHECK(DirectReads(client) == before + 2);
+  // Behind a write of its own that is under way.
+  for (int i = 0; i < 50; ++i) {
+    auto put = map.PutAsync("key", std::to_string(i));
+    CHECK(map.GetAsync("key").Wait()->bytes == std::to_string(i));
+    RequireOk(put.Wait().status());
+  }
+  RequireOk(map.Delete("key"));
+  before = DirectReads(client);
+  const auto missing = map.GetAsync("key").Wait();
+  CHECK(missing.code() == StatusCode::kNotFound);
+  CHECK(missing.status().ToString().find("'async'") != std::string::npos);
+  CHECK(DirectReads(client) == before + 1);
+}
+
+TEST_CASE("A large value is read into memory of the caller's", "[direct]") {
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "into_large");
+  RequireOk(map.Put("large", std::string(3 << 20, 'l')).status());
+  std::string memory(4 << 20, '.');
+  const auto got = map.GetInto("large", std::as_writable_bytes(std::span(memory)));
+  RequireOk(got.status());
+  CHECK(got->bytes.size() == 3 << 20);
+  CHECK(memory == std::string(3 << 20, 'l') + std::string(1 << 20, '.'));
 }
 
 TEST_CASE("The status shows what the node's own connections take", "[direct]") {

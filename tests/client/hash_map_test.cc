@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -203,6 +204,28 @@ TEST_CASE("LargeValuesComeWholeAlsoInIterations") {
   REQUIRE(it.Next());
   CHECK(it.key() == 1);
   CHECK(it.value() == large);
+}
+
+TEST_CASE("ElementsAreReadIntoMemoryOfTheCallers") {
+  Client client = ConnectTo(Cluster());
+  const auto rows = Open<HashMap<std::string, std::vector<double>>>(client, "rows");
+  REQUIRE(rows.Put("row", {1.5, 2.5, 3.5}).ok());
+  std::vector<double> memory(5, -1);
+  const auto got = rows.GetInto("row", memory);
+  REQUIRE(got.ok());
+  CHECK(got->data() == memory.data());
+  CHECK(got->size() == 3);
+  CHECK(memory == std::vector<double>{1.5, 2.5, 3.5, -1, -1});
+  CHECK(rows.GetInto("row", std::span(memory).first(2)).code() == StatusCode::kOutOfRange);
+  CHECK(rows.GetInto("none", memory).code() == StatusCode::kNotFound);
+  REQUIRE(rows.bytes().Put("odd", "seven b").ok());
+  CHECK(rows.GetInto("odd", memory).code() == StatusCode::kFailedPrecondition);
+
+  const auto texts = Open<HashMap<std::string, std::string>>(client, "texts_into");
+  REQUIRE(texts.Put("greeting", "hello").ok());
+  std::string room(8, '.');
+  REQUIRE(texts.GetInto("greeting", room).ok());
+  CHECK(room == "hello...");
 }
 
 TEST_CASE("ProtobufMessagesAreValues") {

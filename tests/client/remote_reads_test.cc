@@ -5,6 +5,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -92,6 +93,13 @@ TEST_CASE("Reads of another node's memory give what its daemon would", "[remote]
     CHECK(got->version != 0);
     CHECK(RemoteReads(client) == before + 1);
   }
+  std::string memory(6'000, '.');
+  const std::uint64_t before = RemoteReads(client);
+  const auto into = map.GetInto(keys.texts[200], std::as_writable_bytes(std::span(memory)));
+  RequireOk(into.status());
+  CHECK(into->bytes.size() == 4'000);
+  CHECK(memory == std::string(4'000, 'a') + std::string(2'000, '.'));
+  CHECK(RemoteReads(client) == before + 1);
   CHECK(map.Get("large")->bytes == std::string(3 << 20, 'l'));
   const auto count = map.Get("count");
   RequireOk(count.status());
@@ -252,6 +260,22 @@ TEST_CASE("Who wants no reads by network card makes none", "[remote]") {
   RequireOk(map.Put("key", "value").status());
   for (int i = 0; i < 1'000; ++i) REQUIRE(map.Get("key")->bytes == "value");
   CHECK(RemoteReads(client) == 0);
+}
+
+TEST_CASE("Single reads of another node have its lease renewed before it ends", "[remote]") {
+  constexpr std::uint32_t kLeaseMs = 3'000;
+  TestCluster cluster(RemoteOptions(kLeaseMs));
+  Client client = ConnectRemotely(cluster);
+  const BytesMap map = Open<BytesMap>(client, "renewed");
+  RequireOk(map.Put("key", "value").status());
+  REQUIRE(ReadsRemotely(client, map, {"key"}));
+  const std::uint64_t before = RemoteReads(client);
+  std::uint64_t reads = 0;
+  for (const Deadline end = Deadline::AfterMs(2 * kLeaseMs); !end.Passed(); ++reads) {
+    RequireOk(map.Get("key").status());
+  }
+  // One beside each renewal goes to the daemon; without any dozens go once a lease has ended.
+  CHECK(reads - (RemoteReads(client) - before) < 20);
 }
 
 TEST_CASE("A killed daemon of another node is read no more, and its successor is",

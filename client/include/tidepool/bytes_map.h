@@ -177,6 +177,14 @@ class TIDEPOOL_API BytesMap {
   Result<Value> Get(std::string_view key, const CallOptions& options = {}) const;
   Future<Value> GetAsync(std::string_view key, const CallOptions& options = {}) const;
 
+  // Gets the value into memory of the caller's, from its front on: for a program that uses the same
+  // memory again and again. A record in the memory of this node is copied once, and nothing is
+  // allocated, which for values from some KB on is what a Get takes most of its time for.
+  // Returns: the part of `to` that is the value; kNotFound; kOutOfRange (`to` is too small; the
+  // text says how long the value is). `to` may have been written to whatever the outcome.
+  Result<ValueView> GetInto(std::string_view key, std::span<std::byte> to,
+                            const CallOptions& options = {}) const;
+
   // Gets the value as soon as the key is there. The owner keeps the wait, so nothing travels
   // meanwhile but one message a second. CallOptions::timeout is how long it waits.
   // Returns: the value; kDeadlineExceeded.

@@ -98,6 +98,28 @@ concept RawElement = requires {
   requires Codec<T>::kIsMemory;
 };
 
+// Values of any length that are nothing but such elements: what a caller's memory can be filled
+// with.
+template <typename V>
+struct RawElements {
+  using Element = char;
+  static constexpr bool kHas = false;
+};
+template <>
+struct RawElements<std::string> {
+  using Element = char;
+  static constexpr bool kHas = true;
+};
+template <RawElement T>
+struct RawElements<std::vector<T>> {
+  using Element = T;
+  static constexpr bool kHas = true;
+};
+template <typename V>
+using RawElementOf = typename RawElements<V>::Element;
+template <typename V>
+concept HasRawElements = RawElements<V>::kHas;
+
 template <typename T, std::size_t kCount>
 struct FixedElements {};
 template <typename T, std::size_t kCount>

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -62,6 +64,20 @@ class TypedMap {
   Future<V> GetAsync(KeyArgument key, const CallOptions& options = {}) const {
     return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &TakeDecoded<V>};
   }
+  // The value's elements, in memory of the caller's, from its front on (BytesMap::GetInto).
+  // Returns: the part of `to` that is the value.
+  Result<std::span<internal::RawElementOf<V>>> GetInto(
+      KeyArgument key, std::span<internal::RawElementOf<V>> to,
+      const CallOptions& options = {}) const requires internal::HasRawElements<V> {
+    const auto read = bytes_.GetInto(Encoded(key).bytes, std::as_writable_bytes(to), options);
+    if (!read.ok()) return read.status();
+    constexpr std::size_t kElementBytes = sizeof(internal::RawElementOf<V>);
+    if (read->bytes.size() % kElementBytes != 0) {
+      return NotA(Codec<V>::Name(), read->bytes.size());
+    }
+    return to.first(read->bytes.size() / kElementBytes);
+  }
+
   // The same, with the record's version.
   Result<Versioned<V>> GetVersioned(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeVersioned<V>(bytes_.Get(Encoded(key).bytes, options));

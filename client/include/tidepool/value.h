@@ -1,8 +1,10 @@
 // Values and what is known about them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 
 namespace tidepool {
@@ -33,6 +35,13 @@ struct Value {
     }
     return number;
   }
+};
+
+// A value in memory of the caller's.
+struct ValueView {
+  std::span<std::byte> bytes;
+  ValueKind kind = ValueKind::kBytes;
+  Version version = 0;
 };
 
 }  // namespace tidepool

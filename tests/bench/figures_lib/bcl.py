@@ -30,7 +30,7 @@ def table(context, pictures):
         message = ("one message to a daemon and back, whose process shares two CPUs with both clients; the imperative "
                    "client changes shared memory itself" if way == "direct" else
                    "three processes on two CPUs take turns and are woken, where the imperative ranks have one each and poll")
-        read = "a get makes a value of its own (memory, version) and checks what it has read" if way == "direct" else message
+        read = "a find looks the key up in an index that others may change, and checks all that it has read" if way == "direct" else message
         buffered = ("the daemon keeps keys and values of any length, versions and lives; the imperative insert is a "
                     "copy of 16 bytes")
         pairs = [("insert", "insert", "insert", message), ("find", "find, others may write", "find", read),

@@ -76,7 +76,7 @@ def sizes(context, pictures):
             rows.append(Row(f"{place}, same node, {phase}", same, peer_same, "GB/s", True,
                             why="the value goes through a ring to the daemon and is copied there; the imperative "
                                 "client copies it once, itself" if phase == "insert" else
-                                "a find makes a value of its own (memory, length, version), and checks what it has read"))
+                                "a find looks the key up in an index that others may change, and checks all that it has read"))
             rows.append(Row(f"{place}, TCP, {phase}", remote, peer_remote, "GB/s", True,
                             why="values above 32 KB travel in parts of 56 KB, which are copied twice; UCX sends from "
                                 "where they are" if value_bytes > 32_768 else
@@ -137,7 +137,7 @@ def kinds(context, pictures):
                     lines.setdefault(name, {})[partitions] = 2 / found[name]["insert"]["us"] * 1e6
         change = ("each change is a message to a daemon, which shares two CPUs with both clients; the imperative client "
                   "changes shared memory itself")
-        read = {"hash": "a get makes a value of its own (memory, version) and checks what it has read",
+        read = {"hash": "a find looks the key up in an index that others may change, and checks all that it has read",
                 "ordered": "a find in an ordered kind is a message to a daemon; the imperative table has no order"}
         for (name, partitions), phases in own.items():
             if partitions not in (1, 8):
