@@ -12,10 +12,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/host_name.h"
+#include "proto/transport/ports.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -170,6 +172,26 @@ Status CheckPort(const std::string& address, std::uint32_t port) {
                   "give a --port of 1024 or above");
   }
   return Status(StatusCode::kInvalidArgument, what + std::strerror(error));
+}
+
+Status ListenOn(const std::string& address, std::uint32_t port,
+                const std::function<Status(std::uint32_t port)>& listen) {
+  const transport::PortRange range = transport::UnnamedPorts().services;
+  if (port != 0 || range.first == 0) {
+    TP_RETURN_IF_ERROR(CheckPort(address, port));
+    return listen(port);
+  }
+  std::random_device random;
+  std::uniform_int_distribution<std::uint32_t> any(range.first, range.last);
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint32_t one = any(random);
+    const Status free = CheckPort(address, one);
+    if (free.code() == StatusCode::kInvalidArgument) return free;
+    // Somebody may take it in between.
+    if (free.ok() && listen(one).ok()) return OkStatus();
+  }
+  return listen(0);
 }
 
 }  // namespace tidepool::daemon

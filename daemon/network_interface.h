@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,5 +31,10 @@ Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alon
 // it has no port. Errors: kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an
 // address of this machine).
 Status CheckPort(const std::string& address, std::uint32_t port);
+
+// Has `listen` listen on `port`, or, where that is 0, on a free one of those that services take
+// (proto/transport/ports.h). Errors: those of CheckPort and of `listen`.
+Status ListenOn(const std::string& address, std::uint32_t port,
+                const std::function<Status(std::uint32_t port)>& listen);
 
 }  // namespace tidepool::daemon

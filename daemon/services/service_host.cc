@@ -42,7 +42,6 @@ Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
     const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
     const Authenticator* authenticator, const GatedServices& services,
     std::vector<std::unique_ptr<grpc::Service>> more) {
-  TP_RETURN_IF_ERROR(CheckPort(interface.address, port));
   static const bool kPluginsOn = [] {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -53,10 +52,19 @@ Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
   host->gates_ = MakeGates(authenticator, services);
   for (auto& gate : more) host->gates_.push_back(std::move(gate));
 
+  TP_RETURN_IF_ERROR(ListenOn(interface.address, port, [&](std::uint32_t at) {
+    return host->Listen(interface.address, at, CredentialsOf(tls), authenticator);
+  }));
+  host->SetHealth(false);
+  return host;
+}
+
+Status ServiceHost::Listen(const std::string& address, std::uint32_t port,
+                           const std::shared_ptr<grpc::ServerCredentials>& credentials,
+                           const Authenticator* authenticator) {
   grpc::ServerBuilder builder;
   int bound_port = 0;
-  builder.AddListeningPort(AddressWithPort(interface.address, port), CredentialsOf(tls),
-                           &bound_port);
+  builder.AddListeningPort(AddressWithPort(address, port), credentials, &bound_port);
   // Of strangers that connect and say nothing, 2 minutes by default.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   // With it a second daemon would share the port and take half of the first one's calls.
@@ -70,16 +78,12 @@ Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> guards;
   guards.push_back(MakeReflectionGuard(authenticator));
   builder.experimental().SetInterceptorCreators(std::move(guards));
-  for (const auto& gate : host->gates_) builder.RegisterService(gate.get());
-  host->listener_ = builder.BuildAndStart();
-  if (host->listener_ == nullptr || bound_port == 0) {
-    return Status(StatusCode::kUnavailable,
-                  "cannot listen on " + AddressWithPort(interface.address, port),
-                  "give another --port or --interface");
-  }
-  host->SetHealth(false);
-  host->address_ = AddressWithPort(interface.address, static_cast<std::uint32_t>(bound_port));
-  return host;
+  for (const auto& gate : gates_) builder.RegisterService(gate.get());
+  listener_ = builder.BuildAndStart();
+  address_ = AddressWithPort(address, static_cast<std::uint32_t>(bound_port));
+  if (listener_ != nullptr && bound_port != 0) return OkStatus();
+  return Status(StatusCode::kUnavailable, "cannot listen on " + AddressWithPort(address, port),
+                "give another --port or --interface");
 }
 
 ServiceHost::~ServiceHost() { Stop(Deadline::AfterMs(0)); }

@@ -43,6 +43,10 @@ class ServiceHost {
 
  private:
   ServiceHost() = default;
+  Status Listen(const std::string& address, std::uint32_t port,
+                const std::shared_ptr<grpc::ServerCredentials>& credentials,
+                const Authenticator* authenticator);
+
   std::string address_;
   std::vector<std::unique_ptr<grpc::Service>> gates_;
   std::unique_ptr<grpc::Server> listener_;

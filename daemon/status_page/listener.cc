@@ -185,8 +185,8 @@ class Exchange final : public Connection, public std::enable_shared_from_this<Ex
 
 class Listener::Loop {
  public:
-  Loop(ListenerOptions options, PageHandler handler)
-      : common_{options.access, std::move(handler), {}}, acceptor_(context_), again_(context_) {
+  Loop(const ListenerOptions& options, const PageHandler& handler)
+      : common_{options.access, handler, {}}, acceptor_(context_), again_(context_) {
     if (options.tls != nullptr) UseTls(*options.tls);
     const Tcp::endpoint endpoint(asio::ip::make_address(options.address),
                                  static_cast<std::uint16_t>(options.port));
@@ -273,16 +273,20 @@ Listener::Listener() = default;
 Listener::~Listener() = default;
 
 Result<std::unique_ptr<Listener>> Listener::Start(ListenerOptions options, PageHandler handler) {
-  TP_RETURN_IF_ERROR(CheckPort(options.address, options.port));
   std::unique_ptr<Listener> listener(new Listener());
   const std::string address = options.address;
-  try {
-    listener->loop_ = std::make_unique<Loop>(std::move(options), std::move(handler));
-  } catch (const std::exception& error) {
-    return Status(StatusCode::kUnavailable,
-                  "no metrics at " + address + ": " + std::string(error.what()),
-                  "give another --metrics-port, or off");
-  }
+  const std::uint32_t port = options.port;
+  TP_RETURN_IF_ERROR(ListenOn(address, port, [&](std::uint32_t at) {
+    options.port = at;
+    try {
+      listener->loop_ = std::make_unique<Loop>(options, handler);
+    } catch (const std::exception& error) {
+      return Status(StatusCode::kUnavailable,
+                    "no metrics at " + address + ": " + std::string(error.what()),
+                    "give another --metrics-port, or off");
+    }
+    return OkStatus();
+  }));
   listener->url_ = (listener->loop_->has_tls() ? "https://" : "http://") +
                    AddressWithPort(address, listener->loop_->port()) + "/";
   listener->loop_->Run();

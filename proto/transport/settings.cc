@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "proto/transport/ports.h"
+
 namespace tidepool::transport {
 namespace {
 
@@ -56,6 +58,7 @@ void AddRdmaPorts(std::set<std::string>* devices) {
 }  // namespace
 
 std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings) {
+  const PortRange ports = UnnamedPorts().data_paths;
   return {
       {"NET_DEVICES", settings.devices, "with all devices a second lane is opened over a slow one"},
       {"TLS", "^shm",
@@ -64,6 +67,10 @@ std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings) {
       {"MAX_POLL", "1",
        "one epoll batch with two sockets of one endpoint aborts the process (after 40-340 kills)"},
       {"PUT_ENABLE", "n", "a disconnect during a TCP put aborts the process (after 84-237 kills)"},
+      {"PORT_RANGE",
+       ports.first == 0 ? "0" : std::to_string(ports.first) + "-" + std::to_string(ports.last),
+       "services speak first on theirs: one on the port of a client that has died aborts who "
+       "calls"},
       {"CONN_NB", "y",
        "else connect() blocks a core, and a peer that goes at that moment aborts it"},
       {"RESOLVE_REMOTE_EP_ID", "n", "else each endpoint makes the peer's UCX connect back"},

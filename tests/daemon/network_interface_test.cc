@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <vector>
 
 #include "proto/cluster_file/file_io.h"
+#include "proto/transport/ports.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -59,6 +61,35 @@ TEST_CASE("APortInUseIsNamed") {
 TEST_CASE("AnAddressOfAnotherMachineIsRefused") {
   CHECK(CheckPort("192.0.2.1", 4410) == StatusCode::kInvalidArgument);
   CHECK(CheckPort("nonsense", 4410) == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("AServiceWithoutAPortOfItsOwnKeepsOffThoseOfDataPaths") {
+  const transport::PortRange range = transport::UnnamedPorts().services;
+  for (int i = 0; i < 20; ++i) {
+    std::uint32_t given = 0;
+    REQUIRE(ListenOn("127.0.0.1", 0, [&](std::uint32_t port) {
+              given = port;
+              return OkStatus();
+            }).ok());
+    CHECK(given >= range.first);
+    CHECK(given <= range.last);
+  }
+}
+
+TEST_CASE("APortThatSomebodyTakesMeanwhileIsLeftToThem") {
+  std::vector<std::uint32_t> tried;
+  REQUIRE(ListenOn("127.0.0.1", 0, [&](std::uint32_t port) {
+            tried.push_back(port);
+            return tried.size() < 3 ? Status(StatusCode::kUnavailable, "taken") : OkStatus();
+          }).ok());
+  CHECK(tried.size() == 3);
+  // One that was named is no other one.
+  tried.clear();
+  CHECK(ListenOn("127.0.0.1", 4410, [&](std::uint32_t port) {
+          tried.push_back(port);
+          return Status(StatusCode::kUnavailable, "taken");
+        }) == StatusCode::kUnavailable);
+  CHECK(tried.size() <= 1);
 }
 
 TEST_CASE("AddressesOfVersion6GetBrackets") {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/transport/ports.h"
 #include "tests/proto/transport/harness.h"
 
 namespace tidepool::transport {
@@ -18,21 +19,14 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 
 // A user's environment that would undo every setting.
-const Environment kHostile = {{"UCX_TLS", "posix"},
-                              {"UCX_TCP_MAX_POLL", "16"},
-                              {"UCX_TCP_PUT_ENABLE", "y"},
-                              {"UCX_TCP_TX_SEG_SIZE", "8K"},
-                              {"UCX_TCP_RX_SEG_SIZE", "64K"},
-                              {"UCX_RNDV_THRESH", "0"},
-                              {"UCX_NET_DEVICES", "all"},
-                              {"UCX_KEEPALIVE_INTERVAL", "20s"},
-                              {"UCX_PROTO_ENABLE", "y"},
-                              {"UCX_KEEPALIVE_NUM_EPS", "1"},
-                              {"UCX_MAX_POLL", "16"},
-                              {"UCX_TCP_CONN_NB", "n"},
-                              {"UCX_RESOLVE_REMOTE_EP_ID", "y"},
-                              {"UCX_ADAPTIVE_PROGRESS", "y"},
-                              {"UCX_LOG_LEVEL", "fatal"}};
+const Environment kHostile = {{"UCX_TLS", "posix"},           {"UCX_TCP_MAX_POLL", "16"},
+                              {"UCX_TCP_PUT_ENABLE", "y"},    {"UCX_TCP_TX_SEG_SIZE", "8K"},
+                              {"UCX_TCP_RX_SEG_SIZE", "64K"}, {"UCX_RNDV_THRESH", "0"},
+                              {"UCX_NET_DEVICES", "all"},     {"UCX_KEEPALIVE_INTERVAL", "20s"},
+                              {"UCX_PROTO_ENABLE", "y"},      {"UCX_KEEPALIVE_NUM_EPS", "1"},
+                              {"UCX_MAX_POLL", "16"},         {"UCX_TCP_CONN_NB", "n"},
+                              {"UCX_TCP_PORT_RANGE", "0"},    {"UCX_RESOLVE_REMOTE_EP_ID", "y"},
+                              {"UCX_ADAPTIVE_PROGRESS", "y"}, {"UCX_LOG_LEVEL", "fatal"}};
 
 struct Traced {
   std::string output;  // The last line that the peer printed.
@@ -179,6 +173,20 @@ TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound") {
       if (call->rfind("send", 0) == 0) sockets.insert(call->substr(0, call->find(',')));
     }
     CHECK(sockets.size() >= kEndpoints);
+  }
+}
+
+TEST_CASE("ListenersKeepOffThePortsOfServices") {
+  SKIP_WITHOUT_STRACE();
+  const PortRange range = UnnamedPorts().data_paths;
+  for (const Environment& environment : {Environment{}, kHostile}) {
+    const Traced traced = TracePeer("bind", {"self", "2"}, environment);
+    const std::vector<long> ports = NumbersAfter(traced, "sin_port=htons(");
+    REQUIRE_FALSE(ports.empty());
+    for (const long port : ports) {
+      CHECK(port >= range.first);
+      CHECK((range.last == 0 || port <= range.last));
+    }
   }
 }
 
