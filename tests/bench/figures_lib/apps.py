@@ -13,6 +13,10 @@ START = ("Whole programs of the imperative side include mpirun's start, which is
          "rows of the steps alone say who is faster at the work.")
 
 
+ALONE = ("the work is small enough for one process, which needs no messages and shares nothing; what it costs to be "
+         "able to use many nodes")
+
+
 class Same:
     """All contenders must have found the same."""
 
@@ -40,9 +44,13 @@ def isx(context, pictures):
     context.tool("mpirun")
     same = Same()
 
-    def parsed(out):
+    def parsed(out, seconds=None):
         same.check([tools.said(rf"^bucket {rank} +(\w+)", out) for rank in (0, 1)])
-        return {"in all": {"s": tools.seconds_said("^in all", out)}}
+        return {"in all": {"s": tools.seconds_said("^in all", out) if seconds is None else seconds}}
+
+    def alone():
+        seconds, out = tools.plain(context, "isx", "--operations", keys)
+        return parsed(out, seconds)
 
     def own(via):
         return parsed(own_program(context, service, "isx", "--processes", "2", "--keys", keys, "--via", via)[2])
@@ -55,7 +63,7 @@ def isx(context, pictures):
         found = tools.interleaved(context.rounds, {
             "queue": lambda: own("queue"), "priority": lambda: own("priority"),
             "all-to-all": lambda: parsed(mpi_program(context, context.program("isx_mpi"), keys)[2]),
-            "mpi": lambda: over("mpi"), "ucx": lambda: over("ucx")})
+            "mpi": lambda: over("mpi"), "ucx": lambda: over("ucx"), "one process": alone})
     seconds = {name: numbers["in all"]["s"] for name, numbers in found.items()}
     why = ("each key is copied once more and kept by a daemon on the way, whose threads share the two CPUs with both "
            "sorting processes")
@@ -71,6 +79,8 @@ def isx(context, pictures):
         [Row("queue against MPI all-to-all", seconds["queue"], seconds["all-to-all"], "s", why=why),
          Row("queue against the imperative client, MPI-3 window", seconds["queue"], seconds["mpi"], "s", why=why),
          Row("queue against the imperative client, UCX over TCP", seconds["queue"], seconds["ucx"], "s", why=why),
+         Row("queue, 2 processes, against one process with all keys", seconds["queue"], seconds["one process"], "s",
+             why=ALONE),
          Row("priority queue against MPI all-to-all", seconds["priority"], seconds["all-to-all"], "s", why=why),
          Row("priority queue against the imperative client, MPI-3 window", seconds["priority"], seconds["mpi"], "s",
              why=why)],
@@ -108,14 +118,22 @@ def contigs(context, pictures):
             same.check(found)
             return {"all": {"cpu": cpu, "s": seconds}}
 
+        def alone():
+            seconds, _ = tools.plain(context, "contigs", "-k", "31", "--min", "2", "--out", out, path)
+            same.check(reads.digest_of([out]))
+            return {"all": {"s": seconds}}
+
         with tools.Service(context) as service:
-            found = tools.interleaved(context.rounds, {"own": own, "mpi": over_mpi, "bcalm": by_bcalm})
+            found = tools.interleaved(context.rounds,
+                                      {"own": own, "mpi": over_mpi, "bcalm": by_bcalm, "one process": alone})
         own, mpi, bcalm = (found[who]["all"] for who in ("own", "mpi", "bcalm"))
         why = ("the graph's nodes and claims are records of a daemon: each claim is a message, and two processes share "
                "two CPUs with it; the imperative walk reads shared memory, 0.1 us a node")
         rows += [Row(f"{name}: counting alone, against the imperative client", own["kmers"], mpi["kmers"], "s", why=COUNTS),
                  Row(f"{name}: graph and walks alone, against the imperative client", own["unitigs"], mpi["unitigs"],
                      "s", why=why),
+                 Row(f"{name}: counting, graph and walks, against one process", own["kmers"] + own["unitigs"],
+                     found["one process"]["all"]["s"], "s", why=ALONE),
                  Row(f"{name}: whole program, against the imperative client", own["s"], mpi["s"], "s", why=why),
                  Row(f"{name}: CPU of whole programs, against the imperative client", own["cpu"], mpi["cpu"], "s",
                      why=why),
@@ -161,12 +179,19 @@ def kmers(context, pictures):
             same.check(reads.digest_of([out + ".0", out + ".1"]))
             return {"all": {"cpu": cpu, "s": seconds, "kmers": tools.phases(text)["kmers"]["seconds"]}}
 
+        def alone():
+            seconds, _ = tools.plain(context, "kmers", "-k", "31", "--min", "2" if filtered else "1", "--out", out, path)
+            same.check(reads.digest_of([out]))
+            return {"all": {"s": seconds}}
+
         with tools.Service(context) as service:
-            found = tools.interleaved(context.rounds, {"own": own, "mpi": over_mpi})
+            found = tools.interleaved(context.rounds, {"own": own, "mpi": over_mpi, "one process": alone})
         name = "with the filter" if filtered else "without a filter"
         own, mpi = found["own"]["all"], found["mpi"]["all"]
         held[filtered] = own["MB"]
         rows += [Row(f"{name}: counting alone", own["kmers"], mpi["kmers"], "s", why=COUNTS),
+                 Row(f"{name}: counting alone, against one process", own["kmers"], found["one process"]["all"]["s"], "s",
+                     why=ALONE),
                  Row(f"{name}: whole program", own["s"], mpi["s"], "s", why=COUNTS),
                  Row(f"{name}: CPU of whole programs", own["cpu"], mpi["cpu"], "s", why=COUNTS)]
         lines |= {f"Tidepool, {name}": {"counting": own["kmers"], "whole": own["s"], "CPU": own["cpu"]},

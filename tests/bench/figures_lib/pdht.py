@@ -112,6 +112,7 @@ def tree(context, pictures):
             found = tools.interleaved(context.rounds, {
                 "own": lambda: own_tree(context, service, arguments, processes),
                 "peer": lambda: companion_tree(context, over, arguments, processes),
+                "one process": lambda: {"all": {"s": tools.plain(context, "tree", *arguments)[0]}},
             })
         label = f"{size}, {where}, {processes} process{'es' if processes > 1 else ''}"
         for step, _ in STEPS:
@@ -122,6 +123,9 @@ def tree(context, pictures):
                                   ("messages", "all: messages", "")):
             rows.append(Row(f"{what}, {label}", found["own"]["all"][field], found["peer"]["all"][field], unit,
                             why="ours includes starting the program and checking in" if field == "cpu_s" else ""))
+        rows.append(Row(f"all, {label}, against one process alone", found["own"]["all"]["seconds"],
+                        found["one process"]["all"]["s"], "s",
+                        why="one process walks its own memory, without a message; ours asks a daemon, and may use others'"))
         lines[f"Tidepool, {label}"] = {step: found["own"][step]["seconds"] for step, _ in STEPS}
         lines[f"companion, {label}"] = {step: found["peer"][step]["seconds"] for step, _ in STEPS}
     picture = pictures("pdht_8_10")

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -180,6 +181,12 @@ def imperative(context, over, *arguments, ranks=2):
     return phases(out)
 
 
+def plain(context, test, *arguments):
+    """The work of an application in the memory of one process: its seconds, and what else it prints."""
+    out, _ = run([context.program("plain"), "--test", test, *(str(a) for a in arguments)])
+    return phases(out)[test]["seconds"], out
+
+
 def companion(context, over, *arguments, clients=1):
     """What the companion processes print."""
     context.tool("mpirun")
@@ -190,6 +197,34 @@ def companion(context, over, *arguments, clients=1):
                "tcp,self" if over == "tcp" else "vader,self"]
     out, _ = run([*command, "-n", str(clients + 1), context.program("companion"), *(str(a) for a in arguments)])
     return phases(out)
+
+
+def ucx_perftest(context, test, size_bytes, operations):
+    """UCX's own bench over TCP on loopback, one client and a target that polls. As phases: {test: {"us"}}."""
+    program = context.tool("ucx_perftest")
+    environment = {**os.environ, "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    client = [program, "127.0.0.1", "-p", port, "-t", test, "-s", str(size_bytes), "-n", str(operations), "-w",
+              str(operations // 10), "-f"]
+    with subprocess.Popen([program, "-p", port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+                          start_new_session=True) as server:
+        try:
+            deadline = time.monotonic() + 20
+            while True:  # Until the server listens.
+                done = subprocess.run(client, check=False, capture_output=True, text=True, env=environment,
+                                      timeout=SECONDS_MAX)
+                # Iterations, median, average of the last report, average of all.
+                numbers = re.search(r"^ +[0-9]+ +[0-9.]+ +[0-9.]+ +([0-9.]+)", done.stdout, re.MULTILINE)
+                if done.returncode == 0 and numbers is not None:
+                    return {test: {"us": float(numbers.group(1))}}
+                if time.monotonic() > deadline:
+                    sys.stderr.write(done.stderr)
+                    raise RuntimeError("ucx_perftest does not run")
+                time.sleep(0.05)
+        finally:
+            end(server)
 
 
 def interleaved(rounds, contenders):
