@@ -359,6 +359,12 @@ void CoreLink::MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t
   queue->sent_term = queue->term;
 }
 
+std::uint32_t CoreLink::FlushOperations() const {
+  const bool is_cheap = endpoint_ != nullptr && endpoint_->shares_memory();
+  return static_cast<std::uint32_t>(is_cheap ? limits::kRingFlushOperations
+                                             : limits::kFlushOperations);
+}
+
 bool CoreLink::SendFrame(std::uint64_t now_ns) {
   if (next_frame_id_ - std::min(base_, finished_below_) >= limits::kFramesUnfinishedMax) {
     const SentFrame* oldest = FindFrame(base_);
@@ -375,8 +381,8 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
   // Answers in pieces give credits back in pieces; frames are not to become as small. Half the
   // grant keeps two frames under way, so that the daemon works on one while the other travels.
   const std::uint32_t half = std::max(1u, granted_operations_ / 2);
-  const std::uint32_t wanted = std::min<std::uint32_t>(
-      {waiting_operations_, static_cast<std::uint32_t>(limits::kFlushOperations), half});
+  const std::uint32_t wanted =
+      std::min<std::uint32_t>({waiting_operations_, FlushOperations(), half});
   if (operations_left_ == 0 || (operations_left_ < wanted && frames_unanswered_ > 0)) return false;
   const std::size_t room =
       std::min<std::size_t>(transport::FrameBuffer::kCapacity, request_bytes_left_);

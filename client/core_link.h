@@ -90,6 +90,8 @@ class CoreLink {
   bool HasWork() const { return waiting_operations_ > 0 || upload_.operation != nullptr; }
   bool HasOutstanding() const { return frames_unanswered_ > 0 || upload_.operation != nullptr; }
   std::uint32_t waiting_operations() const { return waiting_operations_; }
+  // As many of them are sent before anybody waits.
+  std::uint32_t FlushOperations() const;
   std::size_t waiting_bytes() const { return waiting_bytes_; }
 
   // The engine's mark: in its list of links to flush.

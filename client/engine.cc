@@ -165,7 +165,7 @@ void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) 
   if (waits) return;  // Wait() flushes.
   const bool full =
       call->urgent || std::any_of(dirty_.begin(), dirty_.end(), [](const CoreLink* link) {
-        return link->waiting_operations() >= limits::kFlushOperations ||
+        return link->waiting_operations() >= link->FlushOperations() ||
                link->waiting_bytes() >= limits::kFrameBytesMax;
       });
   if (full) FlushDirty(Now());

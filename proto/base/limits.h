@@ -37,9 +37,14 @@ static_assert(kNodesMax <= 0x10000 && kCoresPerNodeMax <= 0x10000);
 // so that it goes out eagerly in one piece.
 inline constexpr std::size_t kFrameBytesMax = 60 * 1024;
 inline constexpr std::size_t kFrameOperationsMax =
-    1'024;  // The aggregator's bound; a client flushes at 64.
+    1'024;  // The aggregator's bound; a client flushes far earlier.
 inline constexpr std::size_t kFrameGroupsMax = kFrameOperationsMax;
+// Asynchronous operations that are worth a frame before anybody waits for one of them. Through
+// shared memory a frame costs little, and the daemon works on the first while the program makes the
+// next: with 64 calls under way 2.3 to 3.5 M/s instead of 1.4 to 1.6. By TCP frames of 16 are a
+// fifth to a half slower.
 inline constexpr std::size_t kFlushOperations = 64;
+inline constexpr std::size_t kRingFlushOperations = 16;
 // A value above this travels as stream parts. Answers up to this are copied into the answer frame.
 inline constexpr std::size_t kUnstreamedValueBytesMax = 32 * 1024;
 inline constexpr std::size_t kStreamPartBytesMax = 56 * 1024;

@@ -25,6 +25,7 @@ class NodeEndpoint final : public Endpoint {
     // Little, until it is known: both sides must go by what the smaller of them thinks.
     return by_ == nullptr ? 2 * limits::kStreamPartBytesMax : by_->window_bytes();
   }
+  bool shares_memory() const override { return by_ != nullptr && by_->shares_memory(); }
 
  private:
   friend class NodeWorker;

@@ -36,6 +36,7 @@ class RingEndpoint final : public Endpoint {
     return std::min<std::size_t>(ring_bytes / limits::kFrameBytesMax * limits::kStreamPartBytesMax,
                                  limits::kStreamWindowBytes);
   }
+  bool shares_memory() const override { return true; }
 
  private:
   friend class RingWorker;

@@ -100,6 +100,8 @@ class Endpoint {
   // What of a large value should be under way at most: where a transport says less than a sender
   // would like, more is only copied once more.
   virtual std::size_t window_bytes() const { return limits::kStreamWindowBytes; }
+  // Whether a frame is a copy in memory, and no system call.
+  virtual bool shares_memory() const { return false; }
   // The caller's own mark, for example its session; not touched by the transport.
   void* user = nullptr;
 };
