@@ -154,7 +154,7 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     local.Remember(call);
   }
   // A synchronous one has tried that before it made a call.
-  if (mode == Mode::kAsync && spec.opcode == wire::Opcode::kGet &&
+  if (mode == Mode::kAsync && spec.opcode == wire::Opcode::kGet && Engine::MayEndAtOnce() &&
       AnswerDirectly(space, spec.key, {.promise = spec.promise}, call)) {
     return StartCall(space, call, mode, timeout, 0);
   }

@@ -22,6 +22,11 @@ constexpr std::size_t kActiveOperationsMax = 64 * 1024;
 constexpr std::size_t kActiveBytesMax = 256u << 20;
 constexpr std::size_t kKeyTextBytes = 40;
 
+// Of continuations that Then runs at once, inside each other, on this thread: one may start a call
+// that is done at once and give it the next.
+constexpr int kContinuationsAtOnceMax = 32;
+thread_local int continuations_at_once = 0;
+
 transport::SpinPolicy::Mode ModeOf(WaitMode mode) {
   switch (mode) {
     case WaitMode::kPoll:
@@ -226,8 +231,12 @@ void Engine::Then(Call* call, std::function<void(CallRef)> next) {
       return;
     }
   }
+  ++continuations_at_once;
   next(CallRef(call));
+  --continuations_at_once;
 }
+
+bool Engine::MayEndAtOnce() { return continuations_at_once < kContinuationsAtOnceMax; }
 
 void Engine::End(Operation* operation, StatusCode code) {
   TP_DCHECK(operation->state != Operation::State::kEnded);

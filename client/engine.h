@@ -99,6 +99,9 @@ class Engine final : public transport::Receiver {
   // `until_ns` has passed, ends the others with kCancelled. False if it has passed.
   bool WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns);
   void Then(Call* call, std::function<void(CallRef)> next);
+  // Whether an asynchronous call that this thread starts now may be done when it returns. Not deep
+  // inside such calls' continuations: the stack ends somewhere.
+  static bool MayEndAtOnce();
   // Ends everything and says good-bye to the daemons.
   void Close();
 

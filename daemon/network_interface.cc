@@ -188,8 +188,10 @@ Status ListenOn(const std::string& address, std::uint32_t port,
     const std::uint32_t one = any(random);
     const Status free = CheckPort(address, one);
     if (free.code() == StatusCode::kInvalidArgument) return free;
-    // Somebody may take it in between.
-    if (free.ok() && listen(one).ok()) return OkStatus();
+    if (!free.ok()) continue;
+    Status listening = listen(one);
+    // Unless somebody has taken it in between.
+    if (listening.ok() || CheckPort(address, one).ok()) return listening;
   }
   return listen(0);
 }

@@ -2,6 +2,7 @@
 // made, and that nobody can tell but by their speed.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <span>
 #include <string>
 #include <thread>
@@ -141,6 +142,27 @@ TEST_CASE("Asynchronous reads of single keys are made without the daemon, too", 
   CHECK(missing.code() == StatusCode::kNotFound);
   CHECK(missing.status().ToString().find("'async'") != std::string::npos);
   CHECK(DirectReads(client) == before + 1);
+}
+
+// Each read is done before Then is called: were the next one made inside it for ever, the stack
+// would end.
+TEST_CASE("A long chain of reads and continuations needs little of the stack", "[direct]") {
+  constexpr int kReads = 300'000;
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "chain");
+  RequireOk(map.Put("key", "value").status());
+  REQUIRE(ReadsDirectly(client, map, "key"));
+  std::atomic<int> reads{0};
+  std::function<void()> step = [&] {
+    map.GetAsync("key").Then([&](const Result<Value>& read) {
+      if (read.ok() && ++reads < kReads) step();
+    });
+  };
+  step();
+  for (const Deadline end = Deadline::AfterMs(60'000); reads < kReads && !end.Passed();) {
+    RequireOk(client.WaitForAll());
+  }
+  CHECK(reads == kReads);
 }
 
 TEST_CASE("A large value is read into memory of the caller's", "[direct]") {

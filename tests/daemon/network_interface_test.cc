@@ -42,13 +42,21 @@ TEST_CASE("AnUnknownInterfaceListsTheKnownOnes") {
   CHECK(chosen.status().remedy().find("lo (127.0.0.1)") != std::string::npos);
 }
 
-TEST_CASE("APortInUseIsNamed") {
-  const cluster_file::Descriptor taken(socket(AF_INET, SOCK_STREAM, 0));
+// 0: any.
+cluster_file::Descriptor ListenerAt(std::uint32_t port) {
+  cluster_file::Descriptor taken(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in where{};
   where.sin_family = AF_INET;
+  where.sin_port = htons(static_cast<std::uint16_t>(port));
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   REQUIRE(bind(taken.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
   REQUIRE(listen(taken.get(), 1) == 0);
+  return taken;
+}
+
+TEST_CASE("APortInUseIsNamed") {
+  const cluster_file::Descriptor taken = ListenerAt(0);
+  sockaddr_in where{};
   socklen_t bytes = sizeof where;
   REQUIRE(getsockname(taken.get(), reinterpret_cast<sockaddr*>(&where), &bytes) == 0);
   const std::uint32_t port = ntohs(where.sin_port);
@@ -77,19 +85,28 @@ TEST_CASE("AServiceWithoutAPortOfItsOwnKeepsOffThoseOfDataPaths") {
 }
 
 TEST_CASE("APortThatSomebodyTakesMeanwhileIsLeftToThem") {
-  std::vector<std::uint32_t> tried;
-  REQUIRE(ListenOn("127.0.0.1", 0, [&](std::uint32_t port) {
-            tried.push_back(port);
-            return tried.size() < 3 ? Status(StatusCode::kUnavailable, "taken") : OkStatus();
-          }).ok());
-  CHECK(tried.size() == 3);
-  // One that was named is no other one.
-  tried.clear();
-  CHECK(ListenOn("127.0.0.1", 4410, [&](std::uint32_t port) {
-          tried.push_back(port);
-          return Status(StatusCode::kUnavailable, "taken");
-        }) == StatusCode::kUnavailable);
-  CHECK(tried.size() <= 1);
+  if (transport::UnnamedPorts().services.first == 0) {
+    WARN("SKIPPED: too few ports here");
+    return;
+  }
+  std::vector<cluster_file::Descriptor> taken;
+  const auto take_two = [&](std::uint32_t port) {
+    if (taken.size() == 2) return OkStatus();
+    taken.push_back(ListenerAt(port));
+    return Status(StatusCode::kUnavailable, "taken");
+  };
+  CHECK(ListenOn("127.0.0.1", 0, take_two).ok());
+  CHECK(taken.size() == 2);
+}
+
+TEST_CASE("WhatFailsForAnotherReasonIsNotTriedElsewhere") {
+  int tries = 0;
+  const auto fail = [&](std::uint32_t) {
+    ++tries;
+    return Status(StatusCode::kInvalidArgument, "no certificate");
+  };
+  CHECK(ListenOn("127.0.0.1", 0, fail) == StatusCode::kInvalidArgument);
+  CHECK(tries == 1);
 }
 
 TEST_CASE("AddressesOfVersion6GetBrackets") {
