@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "cli/commands/image_calls.h"
@@ -20,6 +21,7 @@
 #include "cli/commands/snapshot_manifest.h"
 #include "cli/invocation.h"
 #include "cli/text.h"
+#include "proto/base/clock.h"
 #include "proto/base/kind.h"
 #include "proto/base/limits.h"
 #include "proto/cluster_file/file_io.h"
@@ -34,6 +36,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kReadBytes = 1024 * 1024;
+constexpr std::uint64_t kLateFilesMs = 5'000;
+constexpr std::chrono::milliseconds kLateFilesInterval{10};
 
 std::uint64_t WallMs() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -67,9 +71,9 @@ class NewFolder {
     return made_folder;
   }
   ~NewFolder() {
-    if (!kept_) RemoveFiles();
+    // First, so that no daemon begins another image (WriteImagesRequest.probe_file).
     unlink((path_ + "/" + probe_).c_str());
-    if (!kept_ && made_) rmdir(path_.c_str());
+    if (!kept_) Remove();
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
@@ -90,12 +94,29 @@ class NewFolder {
     return file.is_open() ? OkStatus()
                           : cluster_file::FileError("write into the folder", path_, errno);
   }
-  void RemoveFiles() {
+  // A daemon whose call has just been cancelled may make a file once more, which it removes itself.
+  void Remove() const {
+    const Deadline deadline = Deadline::AfterMs(kLateFilesMs);
+    for (;;) {
+      const bool others = RemoveImages();
+      if (!made_ || others || rmdir(path_.c_str()) == 0 || errno != ENOTEMPTY) return;
+      if (deadline.Passed()) return;
+      std::this_thread::sleep_for(kLateFilesInterval);
+    }
+  }
+  // Returns whether anything else is there.
+  bool RemoveImages() const {
     std::error_code error;
+    bool others = false;
     for (const auto& entry : fs::directory_iterator(path_, error)) {
       const std::string name = entry.path().filename();
-      if (name.starts_with("part-")) unlink(entry.path().c_str());
+      if (!name.starts_with("part-")) {
+        others = true;
+      } else {
+        unlink(entry.path().c_str());
+      }
     }
+    return others;
   }
 
   const std::string path_;

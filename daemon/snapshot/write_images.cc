@@ -64,6 +64,8 @@ class NewFile {
     kept_ = true;
     return cluster_file::SyncFolder(cluster_file::FolderOf(path_));
   }
+  // Undoes Keep.
+  void TakeBack() const { unlink(path_.c_str()); }
   std::uint64_t bytes() const { return bytes_; }
   std::string hash() const { return hash_.Finish().Hex(); }
 
@@ -97,6 +99,12 @@ Status StatusOf(StatusCode code) {
   }
 }
 
+Status CallerGone() { return Status(StatusCode::kCancelled, "the caller went away"); }
+
+bool SeesProbe(const v1::WriteImagesRequest& request) {
+  return access((request.directory() + "/" + request.probe_file()).c_str(), F_OK) == 0;
+}
+
 // Of the core, with the place where its slices are put.
 using SourcePtr = std::shared_ptr<std::unique_ptr<PartitionSource>>;
 
@@ -125,6 +133,7 @@ class Writer {
     TP_RETURN_IF_ERROR(router_.CheckPlace(space_, place));
     NewFile file(request_.directory(), FileNameOf(index));
     TP_RETURN_IF_ERROR(file.Open());
+    TP_RETURN_IF_ERROR(CheckWanted());
     TP_RETURN_IF_ERROR(file.Write(AsBytes(ImagePreface())));
     const auto source = std::make_shared<SourcePtr>();
     for (;;) {
@@ -135,6 +144,10 @@ class Writer {
       progress_.set_bytes_done(progress_.bytes_done() + slice->items.size());
       if (slice->done) {
         TP_RETURN_IF_ERROR(file.Keep());
+        if (const Status wanted = CheckWanted(); !wanted.ok()) {
+          file.TakeBack();
+          return wanted;
+        }
         return TellOf(index, file, *slice);
       }
       const std::uint64_t now_ns = Clock::Real().MonotonicNs();
@@ -180,11 +193,15 @@ class Writer {
     return Tell();
   }
 
+  // A caller that fails removes its probe before it removes the images, and its call may be known to
+  // have ended here only later: who asks behind each new name leaves none.
+  Status CheckWanted() const { return SeesProbe(request_) ? OkStatus() : CallerGone(); }
+
   Status Tell() {
     told_ns_ = Clock::Real().MonotonicNs();
     const bool go_on = report_(progress_);
     progress_.clear_file();
-    return go_on ? OkStatus() : Status(StatusCode::kCancelled, "the caller went away");
+    return go_on ? OkStatus() : CallerGone();
   }
 
   const RequestRouter& router_;
@@ -200,9 +217,8 @@ class Writer {
 Status WriteImages(const RequestRouter& router, const placement::Namespace& space,
                    const v1::WriteImagesRequest& request, const Report& report) {
   // The caller's own name for it: nobody else makes one.
-  const std::string probe = request.directory() + "/" + request.probe_file();
   if (request.probe_file().empty() || request.probe_file().find('/') != std::string::npos ||
-      access(probe.c_str(), F_OK) != 0) {
+      !SeesProbe(request)) {
     return Status(StatusCode::kFailedPrecondition,
                   "it does not see '" + request.directory() + "' as the machine of the caller does",
                   "use a directory of a file system that all nodes share");

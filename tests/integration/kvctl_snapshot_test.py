@@ -447,6 +447,20 @@ class Snapshot(kvctl_support.KvctlTest):
         self.assertIn(b"node ", err)
         self.assertFalse(os.path.exists(self.snapshot))
 
+    def test_a_daemon_leaves_no_image_in_a_folder_that_is_given_up(self):
+        """The call of a kvctl that fails may reach its end in a daemon after the images are removed."""
+        self.start_large(1)
+        with kvctl_support.Slowed(self.cluster.pids):
+            process = self.begin("snapshot", "create", "a", self.snapshot)
+            wait_until(lambda: any(name.endswith(".tmp") for name in self.images()))
+            for name in self.images():
+                if name.startswith(".tidepool-snapshot-"):
+                    os.unlink(os.path.join(self.snapshot, name))
+        out, err = process.communicate(timeout=kvctl_support.PATIENCE_SECONDS)
+        self.assertNotEqual(process.returncode, 0, out)
+        self.assertIn(b"the caller went away", err)
+        self.assertFalse(os.path.exists(self.snapshot))
+
 
 if __name__ == "__main__":
     kvctl_support.main()
