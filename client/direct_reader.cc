@@ -24,6 +24,9 @@ namespace {
 
 constexpr std::size_t kLengthsAt = offsetof(RecordHeader, value_bytes);
 static_assert(kLengthsAt % 8 == 0 && offsetof(RecordHeader, flags) == kLengthsAt + 7);
+// Of the largest value there may be, where segments have the size that daemons give them.
+constexpr std::size_t kExtentSegmentsMax =
+    limits::kValueBytesMax / (limits::kSegmentBytes - storage::kExtentHeaderBytes) + 1;
 constexpr std::uint64_t kSplitBlocksMax = limits::kFilterBytesMax / kSplitBlockBytes;
 
 }  // namespace
@@ -111,8 +114,11 @@ const Bucket* DirectReader::HomeOf(const DirectPartition& partition, std::uint64
 
 const SegmentEntry* DirectReader::SegmentOf(const DirectPartition& partition,
                                             std::uint64_t location, std::uint64_t* missing) const {
-  const int offset_bits = partition.view_.block_shift - 3;
-  const std::uint64_t index = location >> offset_bits;
+  return SegmentAt(partition, location >> (partition.view_.block_shift - 3), missing);
+}
+
+const SegmentEntry* DirectReader::SegmentAt(const DirectPartition& partition, std::uint64_t index,
+                                            std::uint64_t* missing) const {
   const std::uint64_t* const page = EntryOf(racing::Acquire(partition.core_->directory),
                                             index / storage::kSegmentEntriesPerPage, missing);
   if (page == nullptr) return nullptr;
@@ -224,7 +230,8 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
   const auto flags = static_cast<std::uint8_t>(lengths >> 56);
   const bool is_large = type == RecordType::kPutExtent;
   if (type != RecordType::kPut && !is_large) return Progress::kAgain;
-  const std::uint64_t stored_bytes = is_large ? 0 : value_bytes;
+  const std::uint64_t stored_bytes =
+      is_large ? storage::ShapeOfExtent(value_bytes, segment_bytes).stored_bytes() : value_bytes;
   if (storage::RecordBytes(key_bytes, stored_bytes, flags) > room) return Progress::kAgain;
 
   const bool is_its =
@@ -232,22 +239,28 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
   bool is_expired = false;
   DirectRead read;
   if (is_its) {
-    if (is_large) return Refuse(DirectRefusal::kLargeValue, attempt);
     TIDEPOOL_STEP(7);
     read.outcome = DirectRead::Outcome::kFound;
     read.value_flags = flags & storage::kCounterFlags;
     read.value_bytes = value_bytes;
     read.version = racing::RelaxedAt(at + offsetof(RecordHeader, lsn));
     TIDEPOOL_STEP(7);
+    attempt.read.value_bytes = value_bytes;
     if (attempt.to != nullptr && attempt.to->size() < value_bytes) {
-      attempt.read.value_bytes = value_bytes;
       return Refuse(DirectRefusal::kNoRoom, attempt);
     }
     if (attempt.to != nullptr) {
-      racing::Copy(at + sizeof(RecordHeader) + key_bytes, attempt.to->first(value_bytes));
+      const std::byte* const stored = at + sizeof(RecordHeader) + key_bytes;
+      const MutableBytes to = attempt.to->first(value_bytes);
+      if (is_large) {
+        const Progress copied = CopyExtent(stored, slot_word, slot, to, attempt);
+        if (copied != Progress::kPass) return copied;
+      } else {
+        racing::Copy(stored, to);
+      }
     }
     if ((flags & storage::kRecordExpiry) != 0) {
-      is_expired = racing::RelaxedAt(at + storage::RecordBytes(key_bytes, value_bytes, 0)) <=
+      is_expired = racing::RelaxedAt(at + storage::RecordBytes(key_bytes, stored_bytes, 0)) <=
                    clock_.WallMs();
     }
   }
@@ -265,6 +278,69 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
   if (is_expired) return Refuse(DirectRefusal::kExpired, attempt);
   attempt.read = read;
   return Progress::kDone;
+}
+
+// (7) of a value in segments of its own, which the record names and which go back when the record
+// does. So what the slot still has after their words were read had them then, and what has the same
+// words behind the copy has them still. kPass: all is copied.
+//
+// A value that changes meanwhile is the owner's to send: to copy it again could go on for long.
+[[gnu::noinline]] DirectReader::Progress DirectReader::CopyExtent(const std::byte* stored,
+                                                                  std::uint64_t slot_word,
+                                                                  const std::uint64_t& slot,
+                                                                  MutableBytes to,
+                                                                  Attempt& attempt) const {
+  struct Piece {
+    const SegmentEntry* segment;
+    std::uint64_t word;
+    const std::byte* base;
+  };
+  const std::uint64_t segment_bytes = 1ull << attempt.partition.view_.block_shift;
+  const storage::ExtentShape shape = storage::ShapeOfExtent(to.size(), segment_bytes);
+  std::array<Piece, kExtentSegmentsMax> room;  // Not cleared: 12 KiB.
+  if (shape.segments > room.size()) return Refuse(DirectRefusal::kLargeValue, attempt);
+  const std::span<Piece> pieces = std::span(room).first(shape.segments);
+  for (Piece& piece : pieces) {
+    std::array<std::byte, storage::kExtentLinkBytes> packed;
+    racing::Copy(stored, packed);
+    stored += packed.size();
+    const storage::ExtentLink link = storage::LoadExtentLink(packed.data());
+    std::uint64_t missing = 0;
+    piece.segment = SegmentAt(attempt.partition, link.index, &missing);
+    if (missing != 0) return Miss(missing, attempt);
+    // Of a record that was recovered the index is of an earlier life.
+    if (piece.segment == nullptr) return Refuse(DirectRefusal::kLargeValue, attempt);
+    TIDEPOOL_STEP(7);
+    piece.word = racing::Acquire(piece.segment->word);
+    const std::uint64_t frame = racing::Relaxed(piece.segment->frame);
+    if ((piece.word & storage::kSegmentResident) == 0) {
+      return Refuse(DirectRefusal::kNotResident, attempt);
+    }
+    if (frame % segment_bytes != 0) return Progress::kAgain;
+    piece.base = map_.At(frame, segment_bytes);
+    if (piece.base == nullptr) return Miss(frame, attempt);
+    if (racing::RelaxedAt(piece.base + offsetof(storage::SegmentHeader, number)) != link.number) {
+      return Refuse(DirectRefusal::kLargeValue, attempt);
+    }
+  }
+  TIDEPOOL_STEP(7);
+  if (racing::Acquire(slot) != slot_word) return Progress::kAgain;
+  const std::uint64_t capacity = storage::ExtentSegmentCapacity(segment_bytes);
+  for (const Piece& piece : pieces) {
+    TIDEPOOL_STEP(7);
+    const MutableBytes part = to.first(std::min<std::size_t>(to.size(), capacity));
+    racing::Copy(piece.base + storage::kExtentHeaderBytes, part);
+    to = to.subspan(part.size());
+  }
+  racing::Copy(stored, to);
+  racing::AcquireFence();
+  for (const Piece& piece : pieces) {
+    TIDEPOOL_STEP(7);
+    if (racing::Acquire(piece.segment->word) != piece.word) {
+      return Refuse(DirectRefusal::kUnsettled, attempt);
+    }
+  }
+  return Progress::kPass;
 }
 
 struct DirectReader::FilterPlace {

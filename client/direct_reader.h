@@ -28,7 +28,7 @@ enum class DirectRefusal : std::uint8_t {
   kLongChain,    // The bucket has more overflow buckets than are followed.
   kNotResident,  // On a device.
   kExpired,      // The owner is to remove it.
-  kLargeValue,   // In segments of its own.
+  kLargeValue,   // In segments of its own, which cannot be told from the record.
   kNoRoom,       // The caller's buffer is smaller than the value: DirectRead::value_bytes.
   kSampled,      // One in so many reads goes to the owner, which keeps what is read in DRAM.
 };
@@ -41,7 +41,7 @@ struct DirectRead {
   Outcome outcome = Outcome::kAskOwner;
   DirectRefusal refusal = DirectRefusal::kNone;  // Of kAskOwner.
   std::uint8_t value_flags = 0;                  // kCounterFlags.
-  std::uint32_t value_bytes = 0;
+  std::uint32_t value_bytes = 0;  // Of a refused read where it is known.
   std::uint64_t version = 0;
   std::uint64_t missing = 0;  // A node offset, for kNotMapped.
 };
@@ -121,6 +121,8 @@ class DirectReader {
   Progress Begin(Attempt& attempt) const;
   Progress Look(Attempt& attempt) const;
   Progress Read(std::uint64_t slot_word, const std::uint64_t& slot, Attempt& attempt) const;
+  Progress CopyExtent(const std::byte* stored, std::uint64_t slot_word, const std::uint64_t& slot,
+                      MutableBytes to, Attempt& attempt) const;
   const storage::Bucket* HomeOf(const DirectPartition& partition, std::uint64_t hash,
                                 unsigned* depth, std::uint64_t* missing) const;
   // Null with `missing` as it was: what is read does not fit together; else it says what to map.
@@ -129,6 +131,8 @@ class DirectReader {
   const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry,
                                std::uint64_t* missing) const;
   const storage::SegmentEntry* SegmentOf(const DirectPartition& partition, std::uint64_t location,
+                                         std::uint64_t* missing) const;
+  const storage::SegmentEntry* SegmentAt(const DirectPartition& partition, std::uint64_t index,
                                          std::uint64_t* missing) const;
   const std::byte* FilterLanes(const DirectPartition& partition, std::uint64_t hash,
                                FilterPlace* place) const;

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint32_t kReadsPerQuestion = 256;
 // The same for memory, which grows ahead of its use, and for a view whose memory is on its way.
 constexpr std::uint32_t kMissesPerQuestion = 64;
+// Of a large value a miss counts for several: the daemon has to send it.
+constexpr std::uint32_t kMissBytes = 64 * 1024;
 constexpr std::uint32_t kReadsUntilMemory = 16;
 // Of another node's owner the lease is renewed from so much of it on, and so many reads later again
 // if nothing has come.
@@ -30,10 +32,11 @@ DirectSpace::DirectSpace(NamespaceId id, std::uint32_t partitions, const Unanswe
       slots_(std::make_unique<Slot[]>(partitions)) {}
 
 // True once in so many times, and the first time. Two threads may count one for both.
-bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again) {
+bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
+                            std::uint32_t by) {
   const std::uint32_t left = counter.load(std::memory_order_relaxed);
-  counter.store(left == 0 ? again : left - 1, std::memory_order_relaxed);
-  return left == 0;
+  counter.store(left < by ? again : left - by, std::memory_order_relaxed);
+  return left < by;
 }
 
 template <typename Read>
@@ -66,7 +69,7 @@ void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, C
     slot.asks_in.store(kReadsPerQuestion, std::memory_order_relaxed);
     wish->view = true;
   } else if (read.refusal == DirectRefusal::kNotMapped &&
-             CountDown(memory_asks_in_, kMissesPerQuestion)) {
+             CountDown(memory_asks_in_, kMissesPerQuestion, 1 + read.value_bytes / kMissBytes)) {
     wish->missing = read.missing;
   }
 }
@@ -286,6 +289,16 @@ void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectVie
 void DirectSpace::ExpectMemory(std::uint32_t partition) {
   if (partition >= partitions_) return;
   slots_[partition].asks_in.store(kReadsUntilMemory, std::memory_order_relaxed);
+}
+
+void DirectSpace::MemoryCame() {
+  for (std::uint32_t i = 0; i < partitions_; ++i) {
+    std::atomic<std::uint32_t>& asks_in = slots_[i].asks_in;
+    if (asks_in.load(std::memory_order_relaxed) <= kReadsUntilMemory) {
+      asks_in.store(0, std::memory_order_relaxed);
+    }
+  }
+  memory_asks_in_.store(0, std::memory_order_relaxed);
 }
 
 std::uint64_t DirectSpace::reads() const {

@@ -70,6 +70,8 @@ class DirectSpace {
   // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
   // for a view soon.
   void ExpectMemory(std::uint32_t partition);
+  // Needs the client's lock: some has come, perhaps what views and records waited for.
+  void MemoryCame();
 
   // That were answered, of all threads; and of these by a network card.
   std::uint64_t reads() const;
@@ -106,7 +108,8 @@ class DirectSpace {
                   Wish* wish);
   const Place* PlaceOf(Item& item);
   bool IsRemote(std::uint32_t partition) const;
-  static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again);
+  static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
+                        std::uint32_t by = 1);
 
   const NamespaceId id_;
   const std::uint32_t partitions_;

@@ -99,7 +99,10 @@ void Engine::OnNodeMemory(transport::Endpoint* endpoint, const transport::NodeMe
   if (link == nullptr) return;
   std::shared_ptr<MappedArenas>& arenas = link->session().arenas;
   if (arenas == nullptr) arenas = MappedArenas::Make(memory, *options_.clock);
-  if (arenas != nullptr) arenas->Add(memory, options_.connect.direct_read_bytes_max);
+  if (arenas == nullptr || !arenas->Add(memory, options_.connect.direct_read_bytes_max)) return;
+  ForEachSpace([](SpaceState* space) {
+    if (space->direct != nullptr) space->direct->MemoryCame();
+  });
 }
 
 }  // namespace tidepool::internal

@@ -1,5 +1,7 @@
 #include "tests/client/direct_history_owner.h"
 
+#include <iterator>
+
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
@@ -115,8 +117,9 @@ void HistoryOwner::Put(std::uint32_t key, bool expires) {
   // Above the wall time that the store will take by nothing: it is read again here.
   const std::uint64_t now_ms = fixture_.core->NowMs();
   const std::uint64_t number = history_.NextOf(key);
-  const std::uint32_t sizes[] = {1, 2, 2, 2, 3, 8, 20, 60};
-  const auto value = DirectHistory::ValueOf(key, number, sizes[random_.Below(8)]);
+  // The last two are large: they have segments of their own.
+  const std::uint32_t sizes[] = {1, 2, 2, 2, 3, 8, 20, 60, 120, 250};
+  const auto value = DirectHistory::ValueOf(key, number, sizes[random_.Below(std::size(sizes))]);
   history_.Begin(key, number, AfterChange::kValue, expires ? now_ms + options.ttl_ms : 0);
   const std::string name = KeyOf(key);
   const auto outcome = fixture_.Run([&] {
@@ -131,7 +134,7 @@ void HistoryOwner::Append(std::uint32_t key) {
   const std::string name = KeyOf(key);
   const auto present = fixture_.Get(name);
   // Its expiry stays, which the history does not follow.
-  if (present.code != StatusCode::kOk || present.value_bytes > 1500 ||
+  if (present.code != StatusCode::kOk || present.value_bytes > 6000 ||
       fixture_.Ttl(name).result != storage::kTtlNone) {
     return Put(key, false);
   }

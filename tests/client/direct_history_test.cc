@@ -166,7 +166,7 @@ class HistoryReader {
   }
 
  private:
-  using Room = std::array<std::byte, 4096>;
+  using Room = std::array<std::byte, 8192>;
 
   std::uint32_t AnyKey() {
     return static_cast<std::uint32_t>(random_() % (random_() % 3 == 0 ? DirectHistory::kKeys : 6));

@@ -176,6 +176,27 @@ TEST_CASE("A large value is read into memory of the caller's", "[direct]") {
   CHECK(memory == std::string(3 << 20, 'l') + std::string(1 << 20, '.'));
 }
 
+TEST_CASE("Large values are read without the daemon, also where its memory has grown", "[direct]") {
+  constexpr int kValues = 8;
+  Client client = ConnectTo(Cluster());
+  const BytesMap map = Open<BytesMap>(client, "pieces");
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{5} << 20}) {
+    const auto value_of = [bytes](int i) { return std::string(bytes + 1, static_cast<char>('a' + i)); };
+    for (int i = 0; i < kValues; ++i) {
+      RequireOk(map.Put("key" + std::to_string(i), value_of(i)).status());
+    }
+    CHECK(WaitUntil([&] {
+      const std::uint64_t before = DirectReads(client);
+      for (int i = 0; i < kValues; ++i) {
+        const auto got = map.Get("key" + std::to_string(i));
+        RequireOk(got.status());
+        REQUIRE((got->bytes == value_of(i)));
+      }
+      return DirectReads(client) == before + kValues;
+    }));
+  }
+}
+
 TEST_CASE("The status shows what the node's own connections take", "[direct]") {
   Client client = ConnectTo(Cluster());
   RequireOk(Open<BytesMap>(client, "status").Put("k", "v").status());

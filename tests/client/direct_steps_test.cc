@@ -32,6 +32,9 @@ using storage::TinyStore;
 constexpr std::size_t kKeyBytes = 4;
 constexpr std::size_t kShort = 24;
 constexpr std::size_t kLong = kShort + 64;
+// In segments of their own, and with a part in the record.
+constexpr std::size_t kLarge = 2500;
+constexpr std::size_t kLarger = 3840 + 24;
 
 std::string KeyOf(char kind, int i) {
   std::string digits = std::to_string(i);
@@ -64,17 +67,25 @@ struct State {
 
 class SteppedRead {
  public:
-  explicit SteppedRead(std::uint64_t hash_mask)
-      : fixture_(Options(hash_mask)), key_(MovingKey()), twin_(TwinOf(key_, hash_mask)) {
+  SteppedRead(std::uint64_t hash_mask, bool large)
+      : fixture_(Options(hash_mask)),
+        key_(MovingKey()),
+        twin_(TwinOf(key_, hash_mask)),
+        bytes_(large ? kLarge : kShort),
+        more_bytes_(large ? kLarger : kLong) {
     fixture_.Put(twin_, std::string(kShort, 't'));
-    Put(std::string(kShort, 'i'));
+    Put(std::string(bytes_, 'i'));
     states_.clear();
     Note();
   }
 
   // ---- What the owner may do, whole.
-  void PutInPlace() { Put(std::string(kShort, Letter())); }
-  void PutAnew() { Put(std::string(kLong, Letter())); }
+  void PutInPlace() { Put(std::string(bytes_, Letter())); }  // Unless it is large.
+  void PutAnew() { Put(std::string(more_bytes_, Letter())); }
+  void Append() {
+    fixture_.Append(key_, std::string(64, Letter()));
+    Note();
+  }
   void Delete() {
     fixture_.Delete(key_);
     Note();
@@ -90,9 +101,9 @@ class SteppedRead {
   void Batch() {
     fixture_.partition->SetBusy(true);
     fixture_.Delete(key_);
-    fixture_.Put(key_, std::string(kShort, '?'));
+    fixture_.Put(key_, std::string(bytes_, '?'));
     fixture_.Delete(twin_);
-    fixture_.Put(key_, std::string(kShort, Letter()));
+    fixture_.Put(key_, std::string(bytes_, Letter()));
     fixture_.partition->SetBusy(false);
     Note();
   }
@@ -104,6 +115,10 @@ class SteppedRead {
       fixture_.Settle();
       for (int i = 0; i < 130; ++i) fixture_.Delete(KeyOf('r', i));
       fixture_.Settle();
+    }
+    // As many large ones as have been given back by now, and more.
+    for (int i = 0; bytes_ == kLarge && i < 20; ++i) {
+      fixture_.Put(KeyOf('l', i), std::string(kLarger, 'l'));
     }
     for (int i = 0; i < 260; ++i) fixture_.Put(KeyOf('s', i), std::string(kShort, 's'));
     if (has_twin) fixture_.Put(twin_, std::string(kShort, 't'));
@@ -118,7 +133,7 @@ class SteppedRead {
   // What is written from then on nobody may find here.
   void Move() {
     fixture_.partition->Freeze();
-    fixture_.Put(key_, std::string(kShort, 'y'));
+    fixture_.Put(key_, std::string(bytes_, 'y'));
     Reuse();
   }
   void DropAndReuse() {
@@ -127,7 +142,7 @@ class SteppedRead {
     fixture_.Settle();
     fixture_.partition = fixture_.core->AddPartition(id, Term(7), {}).value();
     fixture_.store = &fixture_.partition->hash();
-    fixture_.Put(key_, std::string(kShort, 'x'));
+    fixture_.Put(key_, std::string(bytes_, 'x'));
     Reuse();
   }
   void LeaseRunsOut() { fixture_.clock.AdvanceNs(kLeaseNs); }
@@ -179,13 +194,15 @@ class SteppedRead {
   void Note() {
     const auto now = fixture_.Get(key_);
     states_.push_back(now.code == StatusCode::kOk
-                          ? State{std::string(AsText(now.value)), now.version.value()}
+                          ? State{fixture_.Text(now), now.version.value()}
                           : State{"<absent>", 0});
   }
 
   DirectFixture fixture_;
   const std::string key_;
   const std::string twin_;  // With few bits of hash it has the tag and the bucket of the key.
+  const std::size_t bytes_;
+  const std::size_t more_bytes_;
   int letter_ = 0;
   std::vector<State> states_;  // Since the read began, the one that it began with included.
   DirectRead read_;
@@ -198,6 +215,7 @@ struct Named {
 };
 constexpr Named kActions[] = {{"PutInPlace", &SteppedRead::PutInPlace},
                               {"PutAnew", &SteppedRead::PutAnew},
+                              {"Append", &SteppedRead::Append},
                               {"Delete", &SteppedRead::Delete},
                               {"DeleteTwin", &SteppedRead::DeleteTwin},
                               {"DeleteTwinAndPutAgain", &SteppedRead::DeleteTwinAndPutAgain},
@@ -214,13 +232,14 @@ bool Ends(SteppedRead::Action action) {
 }
 
 TEST_CASE("DirectReadFindsWhatWasThereWhateverItsOwnerDoesBetweenTwoSteps") {
+  const bool large = GENERATE(false, true);
   int answered = 0;
   for (const std::uint64_t hash_mask : kHashMasks) {
     for (const Named& first : kActions) {
       for (int step = 1;; ++step) {
-        SteppedRead read(hash_mask);
+        SteppedRead read(hash_mask, large);
         if (!read.Run({{step, first.action}})) break;
-        CAPTURE(hash_mask, first.name, step, read.Found());
+        CAPTURE(large, hash_mask, first.name, step, read.Found());
         REQUIRE(read.IsExplained());
         answered += read.WasAnswered() ? 1 : 0;
       }
@@ -230,13 +249,14 @@ TEST_CASE("DirectReadFindsWhatWasThereWhateverItsOwnerDoesBetweenTwoSteps") {
 }
 
 TEST_CASE("DirectReadFindsWhatWasThereWhateverItsOwnerDoesInTwoPlaces") {
+  const bool large = GENERATE(false, true);
   int runs = 0;
   const auto check = [&](const Named& first, const Named& second) {
     for (int step = 1, later = 1;; ++step) {
       for (later = step;; ++later, ++runs) {
-        SteppedRead read(kFewHashBits);
+        SteppedRead read(kFewHashBits, large);
         if (!read.Run({{step, first.action}, {later, second.action}})) break;
-        CAPTURE(first.name, step, second.name, later, read.Found());
+        CAPTURE(large, first.name, step, second.name, later, read.Found());
         REQUIRE(read.IsExplained());
       }
       if (later == step) return;
@@ -251,11 +271,12 @@ TEST_CASE("DirectReadFindsWhatWasThereWhateverItsOwnerDoesInTwoPlaces") {
 
 // The clock is read last, and the lease before all else.
 TEST_CASE("DirectReadThatEndsBehindTheLeaseItBeganUnderIsRefused") {
+  const bool large = GENERATE(false, true);
   for (const auto action : {&SteppedRead::LeaseRunsOut, &SteppedRead::LeaseRunsOutAndComesBack}) {
     for (int step = 2;; ++step) {
-      SteppedRead read(~0ull);
+      SteppedRead read(~0ull, large);
       if (!read.Run({{step, action}})) break;
-      CAPTURE(step);
+      CAPTURE(large, step);
       REQUIRE(!read.WasAnswered());
     }
   }
