@@ -29,14 +29,14 @@ class Row:
                 f"{number(self.ratio)} | {why} |")
 
 
-# A load from which on the machine is taken to have had other work.
-LOAD_OF_OTHERS = 0.5
+# As much of a CPU, used by others meanwhile, is other work; the kernel's own threads need some.
+CPUS_OF_OTHERS = 0.2
 
 
-def caution(quick, load):
+def caution(quick, others):
     """Why the numbers are an order of magnitude only; empty: they are more."""
     reasons = (["small sizes (--quick)"] if quick else []) + (
-        ["other work on the machine"] if load >= LOAD_OF_OTHERS else [])
+        ["other work on the machine"] if others >= CPUS_OF_OTHERS else [])
     return f"Preliminary, of use as an order of magnitude only: {', '.join(reasons)}" if reasons else ""
 
 
@@ -47,12 +47,12 @@ class Section:
         self.title, self.claim, self.how, self.peer, self.rows = title, claim, how, peer, rows
         self.notes, self.advantages, self.picture, self.command = notes, advantages, picture, command
 
-    def text(self, context, load):
+    def text(self, context, others):
         lines = [f"## {self.title}", "", f"**The paper:** {self.claim}", "", f"**Here:** {self.how}", "",
                  f"`{self.command}`; {datetime.date.today()}, medians of {context.rounds} interleaved rounds, "
-                 f"{os.cpu_count()} CPUs, whose load was {load:.1f} when it began.", ""]
-        if caution(context.quick, load):
-            lines += [f"**{caution(context.quick, load)}.**", ""]
+                 f"{os.cpu_count()} CPUs, of which others used {others:.2f} meanwhile.", ""]
+        if caution(context.quick, others):
+            lines += [f"**{caution(context.quick, others)}.**", ""]
         lines += [f"| what | Tidepool | {self.peer} | ratio | where ours loses: why |", "|---|---|---|---|---|"]
         lines += [row.line() for row in self.rows]
         if self.picture:

@@ -111,6 +111,24 @@ def phases(text):
     return {row.pop("phase"): row for row in rows}
 
 
+class OtherWork:
+    """What the machine's CPUs have done, from now on, for others than this program and those that it has waited for."""
+
+    def __init__(self):
+        self.began = time.monotonic()
+        self.before = self.seconds()
+
+    @staticmethod
+    def seconds():
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, _, _, irq, softirq = (int(field) for field in file.readline().split()[1:8])
+        return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
+
+    def cpus(self):
+        """On the average."""
+        return max(0, self.seconds() - self.before) / (time.monotonic() - self.began)
+
+
 class Service:
     """kvds of this build on this machine; `with` ends them."""
 
