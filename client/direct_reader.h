@@ -41,7 +41,7 @@ struct DirectRead {
   Outcome outcome = Outcome::kAskOwner;
   DirectRefusal refusal = DirectRefusal::kNone;  // Of kAskOwner.
   std::uint8_t value_flags = 0;                  // kCounterFlags.
-  std::uint32_t value_bytes = 0;  // Of a refused read where it is known.
+  std::uint32_t value_bytes = 0;                 // Of a refused read where it is known.
   std::uint64_t version = 0;
   std::uint64_t missing = 0;  // A node offset, for kNotMapped.
 };

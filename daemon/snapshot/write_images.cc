@@ -193,8 +193,8 @@ class Writer {
     return Tell();
   }
 
-  // A caller that fails removes its probe before it removes the images, and its call may be known to
-  // have ended here only later: who asks behind each new name leaves none.
+  // A caller that fails removes its probe before it removes the images, and its call may be known
+  // to have ended here only later: who asks behind each new name leaves none.
   Status CheckWanted() const { return SeesProbe(request_) ? OkStatus() : CallerGone(); }
 
   Status Tell() {

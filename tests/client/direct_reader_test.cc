@@ -272,8 +272,8 @@ TEST_CASE("DirectReadFindsLargeValuesPieceByPiece") {
 TEST_CASE("DirectReadRefusesLargeValuesWhosePiecesAreNotTheRecords") {
   DirectFixture fixture(TinyStore(1 << 20));
   fixture.Put("a", std::string(5000, 'x'));
-  auto* const link = reinterpret_cast<std::byte*>(&fixture.RecordOf("a")) +
-                     sizeof(storage::RecordHeader) + 1;
+  auto* const link =
+      reinterpret_cast<std::byte*>(&fixture.RecordOf("a")) + sizeof(storage::RecordHeader) + 1;
   const storage::ExtentLink whole = storage::LoadExtentLink(link);
   storage::StoreExtentLink(link, {whole.number + 1, whole.index});
   REQUIRE(fixture.Direct("a") == "<large value>");

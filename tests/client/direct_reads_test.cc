@@ -181,7 +181,9 @@ TEST_CASE("Large values are read without the daemon, also where its memory has g
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "pieces");
   for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{5} << 20}) {
-    const auto value_of = [bytes](int i) { return std::string(bytes + 1, static_cast<char>('a' + i)); };
+    const auto value_of = [bytes](int i) {
+      return std::string(bytes + 1, static_cast<char>('a' + i));
+    };
     for (int i = 0; i < kValues; ++i) {
       RequireOk(map.Put("key" + std::to_string(i), value_of(i)).status());
     }

@@ -193,9 +193,8 @@ class SteppedRead {
   char Letter() { return static_cast<char>('A' + letter_++ % 26); }
   void Note() {
     const auto now = fixture_.Get(key_);
-    states_.push_back(now.code == StatusCode::kOk
-                          ? State{fixture_.Text(now), now.version.value()}
-                          : State{"<absent>", 0});
+    states_.push_back(now.code == StatusCode::kOk ? State{fixture_.Text(now), now.version.value()}
+                                                  : State{"<absent>", 0});
   }
 
   DirectFixture fixture_;
