@@ -42,7 +42,13 @@ def find_kernel(folder, package, modules):
     for installed in sorted(glob.glob(os.path.join(root, "lib/modules/*")), reverse=True):
         version = os.path.basename(installed)
         image = os.path.join(root, "boot/vmlinuz-" + version)
-        has = {os.path.basename(file)[:-3] for file in glob.glob(installed + "/kernel/**/*.ko", recursive=True)}
+        files = glob.glob(installed + "/kernel/**/*.ko", recursive=True)
+        try:
+            with open(os.path.join(installed, "modules.builtin"), encoding="ascii") as listed:
+                files += listed.read().split()  # Some kernels have one or the other of them in their image.
+        except FileNotFoundError:
+            pass
+        has = {os.path.basename(file)[:-3] for file in files}
         if not os.access(image, os.R_OK) or not set(modules) <= has:
             continue
         if package:
