@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "client/racing_loads.h"
 #include "proto/base/bytes.h"
 #include "proto/base/status.h"
 #include "proto/transport/remote_memory.h"
@@ -57,9 +58,9 @@ class AnyOrderMemory final : public transport::MemoryImporter {
     }
     for (std::size_t i = 0; i < words_.size(); ++i) {
       pause_();
-      const auto* const from = reinterpret_cast<const std::uint64_t*>(base_ + words_[i].offset);
       // Acquire: so that the order is the one above.
-      const std::uint64_t word = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+      const std::uint64_t word =
+          racing::Acquire(*reinterpret_cast<const std::uint64_t*>(base_ + words_[i].offset));
       std::memcpy(words_[i].to, reinterpret_cast<const char*>(&word) + words_[i].in_word,
                   words_[i].bytes);
     }
