@@ -68,6 +68,7 @@ class Core {
   unsigned PollOnce();
   unsigned MoveRanges(std::uint64_t now_ns, unsigned events);
   bool WorkInBackground(std::uint64_t now_ns, unsigned events);
+  bool MayIgnoreTheClock();
   void ShowLease(std::uint64_t now_ns);
   void Sleep();
 
@@ -84,7 +85,9 @@ class Core {
   transport::SpinPolicy spin_;
   int epoll_fd_ = -1;
   std::uint64_t next_timer_ns_ = 0;
-  std::uint64_t next_slice_ns_ = 0;
+  std::uint64_t next_slice_ns_ = 0;       // Of background work, beside traffic.
+  std::uint64_t next_idle_slice_ns_ = 0;  // The same, without any.
+  unsigned rounds_without_clock_ = 0;
   std::uint64_t next_move_ns_ = 0;
   std::string worker_address_;
   std::atomic<std::uint64_t> loops_{0};

@@ -14,11 +14,6 @@
 namespace tidepool::transport {
 namespace {
 
-// UCX asks the kernel in each round, which costs ten times what a look at the rings does. While it
-// has nothing, so many rounds go without it: some microseconds, of the 50 that a thread spins.
-constexpr unsigned kRoundsPerUcx = 32;
-constexpr unsigned kUcxIdleRounds = 64;
-
 constexpr std::string_view kMagic = "TPNODE1\n";
 constexpr std::size_t kPrefixBytes = kMagic.size() + sizeof(std::uint16_t);
 
@@ -183,12 +178,14 @@ Status NodeWorker::BeforeSend(NodeEndpoint* endpoint) {
 Status NodeWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
   auto* const endpoint = static_cast<NodeEndpoint*>(to);
   TP_RETURN_IF_ERROR(BeforeSend(endpoint));
+  if (endpoint->way_ == ucx_.get()) ucx_looks_.Expect();
   return endpoint->way_->Send(endpoint->by_, std::move(buffer));
 }
 
 Status NodeWorker::SendParts(Endpoint* to, Bytes head, Bytes body, BufferPool* pool) {
   auto* const endpoint = static_cast<NodeEndpoint*>(to);
   TP_RETURN_IF_ERROR(BeforeSend(endpoint));
+  if (endpoint->way_ == ucx_.get()) ucx_looks_.Expect();
   return endpoint->way_->SendParts(endpoint->by_, head, body, pool);
 }
 
@@ -253,18 +250,17 @@ void NodeWorker::CloseWhenSent(Endpoint* which) {
 
 unsigned NodeWorker::Progress() {
   unsigned events = ring_ == nullptr ? 0 : ring_->Progress();
-  if (ring_ == nullptr || ucx_idle_ < kUcxIdleRounds || ucx_idle_ % kRoundsPerUcx == 0) {
+  if (ring_ == nullptr || ucx_looks_.Due(events)) {
     const unsigned by_ucx = ucx_->Progress();
+    ucx_looks_.Looked(by_ucx != 0, ucx_->sends_in_flight() != 0);
     events += by_ucx;
-    if (by_ucx != 0) ucx_idle_ = 0;
   }
-  ++ucx_idle_;
   if (!closed_.empty()) closed_.clear();
   return events;
 }
 
 bool NodeWorker::Arm() {
-  ucx_idle_ = 0;
+  ucx_looks_.ExpectAtWake();
   if (ring_ != nullptr && !ring_->Arm()) return false;
   if (ucx_->Arm()) return true;
   if (ring_ != nullptr) ring_->Disarm();

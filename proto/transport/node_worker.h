@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "proto/transport/network_looks.h"
 #include "proto/transport/node_transport.h"
 #include "proto/transport/ring_worker.h"
 #include "proto/transport/transport.h"
@@ -95,7 +96,7 @@ class NodeWorker final : public Worker, private Receiver {
   // Those whose peer has not chosen a way, by its ring's address.
   std::unordered_map<std::string, NodeEndpoint*> waiting_;
   std::vector<std::unique_ptr<NodeEndpoint>> closed_;  // A caller's round may still look at them.
-  unsigned ucx_idle_ = 0;                              // Rounds since UCX had something.
+  NetworkLooks ucx_looks_;
 };
 
 }  // namespace tidepool::transport

@@ -148,7 +148,7 @@ class RingWorker final : public Worker {
   std::size_t queued_ = 0;  // Frames in all queues.
   log::Limited refused_;
   std::size_t greeting_ = 0;  // Endpoints that wait for a word.
-  unsigned rounds_ = 0;
+  unsigned rounds_ = 0;       // Since the last look at the sockets.
   std::size_t next_ = 0;
   bool sleeping_ = false;
   bool in_progress_ = false;
