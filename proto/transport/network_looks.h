@@ -44,7 +44,7 @@ class NetworkLooks {
   static constexpr unsigned kRoundsPerFrame = 16;
   // About a round trip of TCP.
   static constexpr unsigned kLooksAfterFrame = 64;
-  static constexpr unsigned kLooksAfterSleep = 8;
+  static constexpr unsigned kLooksAfterSleep = 2;
 
   void ExpectSoon(unsigned looks) {
     looks_left_ = std::max(looks_left_, looks);

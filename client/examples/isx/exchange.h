@@ -49,7 +49,7 @@ class Exchange {
   }
 
   // Travels some time before Flush returns.
-  void Push(std::size_t bucket, std::uint32_t range, const std::vector<Key>& keys) {
+  void Push(std::size_t bucket, std::uint32_t range, const Keys& keys) {
     const std::string_view bytes(reinterpret_cast<const char*>(keys.data()),
                                  keys.size() * sizeof(Key));
     if constexpr (kByRange) {

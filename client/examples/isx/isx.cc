@@ -25,6 +25,7 @@ namespace {
 using isx::Buckets;
 using isx::Exchange;
 using isx::Key;
+using isx::Keys;
 using support::Team;
 using tidepool::Result;
 using tidepool::Status;
@@ -75,7 +76,7 @@ class Sorter {
   // Sends keys to where they belong; what comes meanwhile is taken.
   Status Scatter() {
     isx::KeySource source(team_.rank());
-    std::vector<std::vector<Key>> items(static_cast<std::size_t>(team_.size()) * ranges_);
+    std::vector<Keys> items(static_cast<std::size_t>(team_.size()) * ranges_);
     for (auto& item : items) item.reserve(isx::kItemKeys);
     for (std::uint64_t made = 0; made < options_.keys;) {
       const std::uint64_t until = std::min(made + kKeysAtATime, options_.keys);
@@ -96,9 +97,9 @@ class Sorter {
   }
 
   // The keys of this process's bucket, sorted.
-  Result<std::vector<Key>> Gather() {
-    std::vector<Key> sorted;
-    std::vector<Key> room;
+  Result<Keys> Gather() {
+    Keys sorted;
+    Keys room;
     if (ranges_ > 1) sorted.reserve(options_.keys + options_.keys / 16);
     std::uint32_t present = 0;
     const auto sort_until = [&](std::uint32_t range) {
@@ -130,7 +131,7 @@ class Sorter {
     return ranges_ == 1 ? 0 : (key - buckets_.First(static_cast<int>(bucket))) / range_width_;
   }
   // What is this process's own stays here.
-  void Send(std::size_t place, std::vector<Key>* item) {
+  void Send(std::size_t place, Keys* item) {
     const std::size_t bucket = place / ranges_;
     const auto range = static_cast<std::uint32_t>(place % ranges_);
     if (bucket == static_cast<std::size_t>(team_.rank())) {
@@ -152,7 +153,7 @@ class Sorter {
   const Buckets buckets_;
   const std::uint32_t ranges_;
   const Key range_width_;
-  std::vector<std::vector<Key>> own_;  // By range: what has come, and what was made here.
+  std::vector<Keys> own_;  // By range: what has come, and what was made here.
 };
 
 // End of the kernel -----------------------------------------------------------------------------
@@ -166,13 +167,12 @@ void Say(const char* format, Arguments... arguments) {
 // Of all keys in their order, at the first process, to which the others send what they have sorted
 // through the buckets, which are empty by now. Each prints that of its own.
 template <typename Queue>
-Result<std::string> DigestOfBuckets(const std::vector<Key>& sorted, Exchange<Queue>* exchange,
-                                    Team* team) {
+Result<std::string> DigestOfBuckets(const Keys& sorted, Exchange<Queue>* exchange, Team* team) {
   const auto rank = static_cast<std::size_t>(team->rank());
   isx::Digest own;
   own.Add(sorted.data(), sorted.size());
   Say("bucket %-4d %s\n", team->rank(), own.Text().c_str());
-  std::vector<Key> item;
+  Keys item;
   for (std::size_t at = 0; rank > 0 && at < sorted.size(); at += item.size()) {
     const std::size_t count = std::min(isx::kItemKeys, sorted.size() - at);
     item.assign(sorted.data() + at, sorted.data() + at + count);
@@ -194,8 +194,8 @@ Result<std::string> DigestOfBuckets(const std::vector<Key>& sorted, Exchange<Que
 
 // All keys of all processes, sorted by this one alone.
 std::string DigestOfAll(const Options& options, int processes) {
-  std::vector<Key> keys;
-  std::vector<Key> room;
+  Keys keys;
+  Keys room;
   keys.reserve(options.keys * static_cast<std::uint64_t>(processes));
   for (int rank = 0; rank < processes; ++rank) {
     isx::KeySource source(rank);

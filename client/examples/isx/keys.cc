@@ -8,7 +8,7 @@ namespace isx {
 
 // By digits, the least first: a pass over memory for each 10 bits, where a sort by comparisons
 // takes one for each bit.
-void Sort(Key first, Key width, std::vector<Key>* keys, std::vector<Key>* room) {
+void Sort(Key first, Key width, Keys* keys, Keys* room) {
   constexpr int kDigitBits = 10;
   const int bits = std::bit_width(width - 1);
   const int passes = (bits + kDigitBits - 1) / kDigitBits;

@@ -10,11 +10,13 @@
 #include <pcg_random.hpp>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "client/examples/support/large_vector.h"
 
 namespace isx {
 
 using Key = std::uint32_t;
+using Keys = support::LargeVector<Key>;
 constexpr int kKeyBits = 28;
 
 // The keys of one process, in the order in which they are made: the same in each run.
@@ -43,10 +45,10 @@ class Buckets {
 
 // Sorts `keys`, all of which are `first` or more and less than `first` + `width`. `room` is as
 // large afterwards.
-void Sort(Key first, Key width, std::vector<Key>* keys, std::vector<Key>* room);
+void Sort(Key first, Key width, Keys* keys, Keys* room);
 
 // What came in an item, whose memory need not be aligned for keys.
-inline void Append(std::string_view bytes, std::vector<Key>* keys) {
+inline void Append(std::string_view bytes, Keys* keys) {
   const std::size_t size = keys->size();
   keys->resize(size + bytes.size() / sizeof(Key));
   std::memcpy(keys->data() + size, bytes.data(), (keys->size() - size) * sizeof(Key));

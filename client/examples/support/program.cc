@@ -1,5 +1,7 @@
 #include "client/examples/support/program.h"
 
+#include <malloc.h>
+
 #include <chrono>
 #include <thread>
 
@@ -45,8 +47,21 @@ int Parse(CLI::App* app, int argc, char** argv) {
   return -1;
 }
 
+namespace {
+
+// Results come and go by the megabyte. By default glibc hands the top of its heap back to the
+// kernel whenever 128 KiB of it are free, and each page that is taken anew costs 1 to 15 us: of
+// isx's time a fifth.
+void KeepFreedMemory() {
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // Would stay at 128 KiB, now that the other is set.
+}
+
+}  // namespace
+
 int RunProgram(const std::string& program, const ProgramOptions& options, char** argv,
                const ProgramPart& part) {
+  KeepFreedMemory();
   const auto place = FindPlace(program, options.run);
   if (!place.ok()) return tidepool::Report(place.status());
   tidepool::ConnectOptions connect;

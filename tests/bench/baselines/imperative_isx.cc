@@ -23,9 +23,9 @@ void RunIsx(const Ranks& ranks, const ImperativeOptions& options) {
   const std::uint64_t keys_max = options.operations + options.operations / 16 + 16 * kKeysPushed;
   Window window(kKeysStart + keys_max * sizeof(isx::Key));
   const isx::Buckets buckets(ranks.size());
-  std::vector<std::vector<isx::Key>> collected(static_cast<std::size_t>(ranks.size()));
-  std::vector<isx::Key> bucket;
-  std::vector<isx::Key> room;
+  std::vector<isx::Keys> collected(static_cast<std::size_t>(ranks.size()));
+  isx::Keys bucket;
+  isx::Keys room;
   bucket.reserve(keys_max);
   window.Barrier();
   const double begin = Seconds();

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t i = 0; i < count; ++i) ++sent[buckets.Of(counted.Next())];
   std::vector<int> starts(sent.size());
   for (std::size_t b = 1; b < sent.size(); ++b) starts[b] = starts[b - 1] + sent[b - 1];
-  std::vector<isx::Key> keys(count);
+  isx::Keys keys(count);
   std::vector<int> ends = starts;
   isx::KeySource source(rank);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   MPI_Alltoall(sent.data(), 1, MPI_INT, got.data(), 1, MPI_INT, MPI_COMM_WORLD);
   std::vector<int> places(got.size());
   for (std::size_t b = 1; b < got.size(); ++b) places[b] = places[b - 1] + got[b - 1];
-  std::vector<isx::Key> bucket(static_cast<std::size_t>(places.back() + got.back()));
+  isx::Keys bucket(static_cast<std::size_t>(places.back() + got.back()));
   MPI_Alltoallv(keys.data(), sent.data(), starts.data(), MPI_UINT32_T, bucket.data(), got.data(),
                 places.data(), MPI_UINT32_T, MPI_COMM_WORLD);
   const double scattered = MPI_Wtime();

@@ -129,8 +129,8 @@ Status RunContigs(const Options& options) {
 
 Status RunIsx(const Options& options) {
   support::Lap lap;
-  std::vector<isx::Key> keys;
-  std::vector<isx::Key> room;
+  isx::Keys keys;
+  isx::Keys room;
   keys.reserve(options.keys * static_cast<std::uint64_t>(options.processes));
   for (int rank = 0; rank < options.processes; ++rank) {
     isx::KeySource source(rank);
