@@ -62,6 +62,8 @@ void SayCannotStart(int rank, const Place& place) {
   setenv(kRankVariable, std::to_string(rank).c_str(), 1);
   setenv(kSizeVariable, std::to_string(size).c_str(), 1);
   setenv(kRunVariable, place.run.c_str(), 1);
+  // To be read by glibc before main; who has set it knows better.
+  setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
   execv("/proc/self/exe", argv);
   SayCannotStart(rank, place);
   _exit(127);

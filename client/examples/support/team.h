@@ -26,9 +26,9 @@ struct Place {
 // Errors: kInvalidArgument (several tasks, and nothing names their run).
 tidepool::Result<Place> FindPlace(const std::string& program, const std::string& run);
 
-// Starts `size` processes of this program with the same arguments and waits for them. When one
-// fails or is killed the others are ended too. Returns: 0, or the exit code of the first that
-// failed; 1 for one that was killed, which is printed.
+// Starts `size` processes of this program with the same arguments, and huge pages for their heaps,
+// and waits for them. When one fails or is killed the others are ended too. Returns: 0, or the exit
+// code of the first that failed; 1 for one that was killed, which is printed.
 int Launch(int size, const Place& place, char** argv);
 
 // Of a namespace of the run: PROGRAM/RUN/WHAT.
