@@ -10,8 +10,10 @@ namespace tidepool::transport {
 // For one thread. Each round: if Due(), ask, and tell what it brought by Looked().
 class NetworkLooks {
  public:
-  // `ring_frames`: how many this round has taken, each of which lasts as long as several rounds
-  // that find nothing.
+  // A frame that came by ring lasts as long as about so many rounds that find nothing.
+  static constexpr unsigned kRoundsPerFrame = 16;
+
+  // `ring_frames`: how many this round has taken.
   bool Due(unsigned ring_frames) {
     waited_ += 1 + kRoundsPerFrame * ring_frames;
     if (waited_ < pause_) return false;
@@ -41,7 +43,6 @@ class NetworkLooks {
   // message waits for at most, after a while without any. A thread that sleeps is woken at once.
   static constexpr unsigned kRoundsMin = 32;
   static constexpr unsigned kRoundsMax = 1'024;
-  static constexpr unsigned kRoundsPerFrame = 16;
   // About a round trip of TCP.
   static constexpr unsigned kLooksAfterFrame = 64;
   static constexpr unsigned kLooksAfterSleep = 2;

@@ -10,16 +10,15 @@
 #include <utility>
 
 #include "proto/base/check.h"
+#include "proto/transport/network_looks.h"
 
 namespace tidepool::transport {
 namespace {
 
 // A look at the sockets is a system call, of 0.2 to 1.1 us: who connects or dies while the thread
-// spins waits for so many rounds, 30 to 100 us; who is about to be welcomed for fewer. A frame
-// takes as long as several rounds that find nothing.
+// spins waits for so many rounds, 30 to 100 us; who is about to be welcomed for fewer.
 constexpr unsigned kRoundsPerPoll = 2'048;
 constexpr unsigned kRoundsPerPollGreeting = 16;
-constexpr unsigned kRoundsPerFrame = 16;
 // Of one peer in one round, so that none keeps the others waiting.
 constexpr unsigned kFramesPerRound = 16;
 // With hundreds of peers a round looks at so many of them in turn: each look may miss the cache.
@@ -225,7 +224,7 @@ unsigned RingWorker::Progress() {
     if (endpoint->state_ == RingEndpoint::State::kOpen)
       events += Receive(endpoint, kFramesPerRound);
   }
-  rounds_ += kRoundsPerFrame * events;
+  rounds_ += NetworkLooks::kRoundsPerFrame * events;
   if (must_tell_) {
     must_tell_ = false;
     for (std::size_t i = 0; i < endpoints_.size(); ++i) Tell(endpoints_[i].get());

@@ -20,6 +20,14 @@ Status RunAmongOthers(tidepool::Client& client, const Place& place, const Progra
   return status;
 }
 
+// Results come and go by the megabyte. By default glibc hands the top of its heap back to the
+// kernel whenever 128 KiB of it are free, and each page that is taken anew costs 1 to 15 us: of
+// isx's time a fifth.
+void KeepFreedMemory() {
+  mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // Would stay at 128 KiB, now that the other is set.
+}
+
 }  // namespace
 
 void AddProgramOptions(CLI::App* app, ProgramOptions* options) {
@@ -46,18 +54,6 @@ int Parse(CLI::App* app, int argc, char** argv) {
   }
   return -1;
 }
-
-namespace {
-
-// Results come and go by the megabyte. By default glibc hands the top of its heap back to the
-// kernel whenever 128 KiB of it are free, and each page that is taken anew costs 1 to 15 us: of
-// isx's time a fifth.
-void KeepFreedMemory() {
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // Would stay at 128 KiB, now that the other is set.
-}
-
-}  // namespace
 
 int RunProgram(const std::string& program, const ProgramOptions& options, char** argv,
                const ProgramPart& part) {
