@@ -198,17 +198,13 @@ std::vector<std::string> Node::CoordinatorAddresses() {
 // Of the cluster that is joined: its coordinator may be on its way back.
 Result<std::string> Node::TokenByMunge() {
   const Deadline deadline = Deadline::AfterMs(options_.join_timeout_ms);
-  Status refused(StatusCode::kUnavailable, "no node of the cluster is known");
   while (!stop_.requested()) {
-    for (const std::string& address : CoordinatorAddresses()) {
-      auto token =
-          convert::LogIn(address, security_, options_.munge_socket, Deadline::AfterMs(kLoginMs));
-      const bool is_silent =
-          token.code() == StatusCode::kUnavailable || token.code() == StatusCode::kDeadlineExceeded;
-      if (token.ok() || !is_silent) return token;
-      refused = token.status();
-    }
-    if (deadline.Passed()) return refused;
+    const std::vector<std::string> addresses = CoordinatorAddresses();
+    auto token = convert::LogInAtAny(addresses, security_, options_.munge_socket,
+                                     Deadline::AfterMs(kLoginMs * addresses.size()));
+    const bool is_silent =
+        token.code() == StatusCode::kUnavailable || token.code() == StatusCode::kDeadlineExceeded;
+    if (token.ok() || !is_silent || deadline.Passed()) return token;
     stop_.WaitUntil(Deadline::AfterMs(kLoginAgainMs));
   }
   return Status(StatusCode::kCancelled, "stopped while starting");

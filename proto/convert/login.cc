@@ -1,6 +1,7 @@
 #include "proto/convert/login.h"
 
 #include <chrono>
+#include <vector>
 
 #include "proto/cluster_file/job_token.h"
 #include "proto/cluster_file/munge.h"
@@ -9,7 +10,9 @@
 #include "tidepool/v1/cluster.grpc.pb.h"
 
 namespace tidepool::convert {
+namespace {
 
+// From the daemon at `control_address`.
 Result<std::string> LogIn(const std::string& control_address, const ChannelSecurity& security,
                           const std::string& munge_socket, Deadline deadline) {
   auto channel = MakeChannel(control_address, security);
@@ -30,14 +33,15 @@ Result<std::string> LogIn(const std::string& control_address, const ChannelSecur
                 "use the version of tidepool that the daemons run");
 }
 
-Result<std::string> ObtainToken(const cluster_file::ClusterFile& file,
-                                const ChannelSecurity& security, Deadline deadline) {
-  if (!file.munge) return cluster_file::ReadTokenFile(file.token_file);
+}  // namespace
+
+Result<std::string> LogInAtAny(std::span<const std::string> control_addresses,
+                               const ChannelSecurity& security, const std::string& munge_socket,
+                               Deadline deadline) {
   Status refused(StatusCode::kUnavailable, "no node of the cluster is known");
-  for (std::size_t i = 0; i < file.nodes.size() && !deadline.Passed(); ++i) {
-    const std::uint64_t share_ms = deadline.LeftMs() / (file.nodes.size() - i);
-    auto token = LogIn(file.nodes[i].control_address, security, cluster_file::MungeSocket(),
-                       Deadline::AfterMs(share_ms));
+  for (std::size_t i = 0; i < control_addresses.size() && !deadline.Passed(); ++i) {
+    const std::uint64_t share_ms = deadline.LeftMs() / (control_addresses.size() - i);
+    auto token = LogIn(control_addresses[i], security, munge_socket, Deadline::AfterMs(share_ms));
     // What one of them refuses they all do.
     const bool is_silent =
         token.code() == StatusCode::kUnavailable || token.code() == StatusCode::kDeadlineExceeded;
@@ -45,6 +49,14 @@ Result<std::string> ObtainToken(const cluster_file::ClusterFile& file,
     refused = token.status();
   }
   return refused;
+}
+
+Result<std::string> ObtainToken(const cluster_file::ClusterFile& file,
+                                const ChannelSecurity& security, Deadline deadline) {
+  if (!file.munge) return cluster_file::ReadTokenFile(file.token_file);
+  std::vector<std::string> addresses;
+  for (const auto& node : file.nodes) addresses.push_back(node.control_address);
+  return LogInAtAny(addresses, security, cluster_file::MungeSocket(), deadline);
 }
 
 }  // namespace tidepool::convert

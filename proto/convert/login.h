@@ -3,6 +3,7 @@
 //   connection file -> [ObtainToken] -> each call's "authorization" header
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "proto/base/channel_security.h"
@@ -12,15 +13,16 @@
 
 namespace tidepool::convert {
 
-// Of the cluster of `file`; with MUNGE from the first daemon that answers, asked in the order of
-// the file. Errors: as cluster_file::ReadTokenFile and LogIn.
+// Of the cluster of `file`; with MUNGE from its daemons, asked in the order of the file.
+// Errors: as cluster_file::ReadTokenFile and LogInAtAny.
 Result<std::string> ObtainToken(const cluster_file::ClusterFile& file,
                                 const ChannelSecurity& security, Deadline deadline);
 
-// The token of the cluster of the daemon at `control_address`, by MUNGE; `munge_socket` as of
-// cluster_file::MakeCredential. Errors: as MakeChannel and MakeCredential, what the daemon says,
-// kUnavailable.
-Result<std::string> LogIn(const std::string& control_address, const ChannelSecurity& security,
-                          const std::string& munge_socket, Deadline deadline);
+// By MUNGE, from the first of the cluster's daemons that answers, asked in that order; each has an
+// equal share of the time that is left. `munge_socket` as of cluster_file::MakeCredential.
+// Errors: as MakeChannel and MakeCredential, what a daemon says; kUnavailable.
+Result<std::string> LogInAtAny(std::span<const std::string> control_addresses,
+                               const ChannelSecurity& security, const std::string& munge_socket,
+                               Deadline deadline);
 
 }  // namespace tidepool::convert
