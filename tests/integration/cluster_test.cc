@@ -12,18 +12,6 @@
 namespace tidepool::testing {
 namespace {
 
-Status Create(TestCluster* cluster, std::size_t index, const std::string& name,
-              std::uint64_t timeout_ms = 10'000) {
-  grpc::ClientContext call;
-  cluster->Prepare(&call, timeout_ms);
-  v1::CreateNamespaceRequest request;
-  request.set_name(name);
-  request.set_kind(v1::KIND_HASH);
-  v1::CreateNamespaceResponse response;
-  return convert::FromGrpc(
-      v1::Namespaces::NewStub(cluster->channel(index))->Create(&call, request, &response), "kvd");
-}
-
 Status Put(TestCluster* cluster, std::size_t index, const std::string& space,
            const std::string& key) {
   grpc::ClientContext call;
@@ -129,7 +117,7 @@ TEST_CASE("WhatOneNodeCreatesIsThereOnEveryOther") {
   const std::size_t first = cluster.coordinator_index();
   const std::size_t other = OtherThan(cluster, {first});
   const std::size_t third = OtherThan(cluster, {first, other});
-  REQUIRE(Create(&cluster, other, "made").ok());
+  REQUIRE(cluster.CreateHash(other, "made").ok());
   for (int i = 0; i < 30; ++i) {
     REQUIRE(Put(&cluster, other, "made", "k" + std::to_string(i)).ok());
     REQUIRE(Get(&cluster, third, "made", "k" + std::to_string(i)).ok());
@@ -141,7 +129,7 @@ TEST_CASE("AKilledNodeIsDownAndWhatItHeldIsLostUntilAccepted") {
   const std::size_t first = cluster.coordinator_index();
   const std::size_t victim = OtherThan(cluster, {first});
   const std::size_t asked = OtherThan(cluster, {first, victim});
-  REQUIRE(Create(&cluster, asked, "data").ok());
+  REQUIRE(cluster.CreateHash(asked, "data").ok());
   const std::string there = KeyOn(&cluster, asked, "data", cluster.node_id(victim));
   const std::string here = KeyOn(&cluster, asked, "data", cluster.node_id(asked));
   REQUIRE(Put(&cluster, asked, "data", there).ok());
@@ -183,7 +171,7 @@ TEST_CASE("ASuspendedNodeHangsNobodyAndGoesOnWithItsData") {
   const std::size_t first = cluster.coordinator_index();
   const std::size_t victim = OtherThan(cluster, {first});
   const std::size_t asked = OtherThan(cluster, {first, victim});
-  REQUIRE(Create(&cluster, asked, "data").ok());
+  REQUIRE(cluster.CreateHash(asked, "data").ok());
   const std::string there = KeyOn(&cluster, asked, "data", cluster.node_id(victim));
   REQUIRE(Put(&cluster, asked, "data", there).ok());
   cluster.Suspend(victim);
@@ -205,7 +193,7 @@ TEST_CASE("ABatchWaitsForAStoppedOwnerOnceAndItsOtherKeysAreServed") {
   TestCluster cluster({.nodes = 3, .lease_ms = 120'000});
   const std::size_t asked = cluster.coordinator_index();
   const std::size_t stopped = OtherThan(cluster, {asked});
-  REQUIRE(Create(&cluster, asked, "batch").ok());
+  REQUIRE(cluster.CreateHash(asked, "batch").ok());
   constexpr int kKeys = 60;
   const auto execute = [&](v1::OperationKind kind, std::uint64_t timeout_ms) {
     grpc::ClientContext call;
@@ -258,7 +246,7 @@ TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState", "[embed
   TestCluster cluster({.nodes = 3});
   const std::size_t first = cluster.coordinator_index();
   const std::size_t asked = OtherThan(cluster, {first});
-  REQUIRE(Create(&cluster, asked, "data").ok());
+  REQUIRE(cluster.CreateHash(asked, "data").ok());
   const std::string here = KeyOn(&cluster, asked, "data", cluster.node_id(asked));
   const std::string there = KeyOn(&cluster, asked, "data", 0);
   REQUIRE(Put(&cluster, asked, "data", here).ok());
@@ -267,7 +255,7 @@ TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState", "[embed
   const std::uint32_t term = Locate(&cluster, asked, "data", there).term();
 
   cluster.Kill(first);
-  const Status refused = Create(&cluster, asked, "later", 3000);
+  const Status refused = cluster.CreateHash(asked, "later", 3000);
   INFO(refused.ToString());
   CHECK(refused == StatusCode::kUnavailable);
   // Longer than a lease: the node extends its own.
@@ -281,7 +269,7 @@ TEST_CASE("DataIsServedWithoutTheCoordinatorWhichComesBackWithItsState", "[embed
   cluster.WaitReady();
   CHECK(cluster.node_id(first) == 0);
   CHECK(cluster.ReadFile().cluster_uuid == uuid);
-  CHECK(WaitUntil([&] { return Create(&cluster, asked, "later").ok(); }));
+  CHECK(WaitUntil([&] { return cluster.CreateHash(asked, "later").ok(); }));
   CHECK(WaitUntil([&] { return Get(&cluster, asked, "data", there) == StatusCode::kDataLoss; }));
   CHECK(Locate(&cluster, asked, "data", there).term() > term);
   CHECK(Get(&cluster, asked, "data", here).ok());
@@ -291,7 +279,7 @@ TEST_CASE("ACoordinatorThatIsStoppedIsSaidToBeSilent", "[embedded]") {
   TestCluster cluster({.nodes = 3});
   const std::size_t first = cluster.coordinator_index();
   const std::size_t asked = OtherThan(cluster, {first});
-  REQUIRE(Create(&cluster, asked, "data").ok());
+  REQUIRE(cluster.CreateHash(asked, "data").ok());
   const std::string there = KeyOn(&cluster, asked, "data", 0);
   REQUIRE(Put(&cluster, asked, "data", there).ok());
   CHECK(cluster.StatusFrom(asked).namespaces(0).partitions_silent() == 0);
@@ -304,7 +292,7 @@ TEST_CASE("ACoordinatorThatIsStoppedIsSaidToBeSilent", "[embedded]") {
   }));
   INFO(refused.ToString());
   CHECK(refused.ToString().find("the coordinator, node 0") != std::string::npos);
-  const Status unmade = Create(&cluster, asked, "later");
+  const Status unmade = cluster.CreateHash(asked, "later");
   INFO(unmade.ToString());
   CHECK(unmade == StatusCode::kUnavailable);
   CHECK(unmade.ToString().find("has not answered for") != std::string::npos);
@@ -369,7 +357,7 @@ TEST_CASE("ANodeThatLeftInGoodOrderIsShownSoAndComesBack") {
   TestCluster cluster({.nodes = 2});
   const std::size_t first = cluster.coordinator_index();
   const std::size_t other = OtherThan(cluster, {first});
-  REQUIRE(Create(&cluster, first, "empty").ok());
+  REQUIRE(cluster.CreateHash(first, "empty").ok());
   CHECK(cluster.Terminate(other) == 0);
   REQUIRE(cluster.WaitForNodeState(other, v1::NODE_STATE_LEFT, first));
   CHECK(std::filesystem::exists(cluster.file()));

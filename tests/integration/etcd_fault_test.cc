@@ -30,18 +30,6 @@ TestClusterOptions OnEtcd(const TestEtcd& etcd) {
   return options;
 }
 
-Status Create(TestCluster* cluster, std::size_t index, const std::string& name,
-              std::uint64_t timeout_ms = 10'000) {
-  grpc::ClientContext call;
-  cluster->Prepare(&call, timeout_ms);
-  v1::CreateNamespaceRequest request;
-  request.set_name(name);
-  request.set_kind(v1::KIND_HASH);
-  v1::CreateNamespaceResponse response;
-  return convert::FromGrpc(
-      v1::Namespaces::NewStub(cluster->channel(index))->Create(&call, request, &response), "kvd");
-}
-
 Status Drop(TestCluster* cluster, std::size_t index, const std::string& name) {
   grpc::ClientContext call;
   cluster->Prepare(&call);
@@ -143,7 +131,7 @@ std::size_t WaitForAnother(TestCluster* cluster, std::size_t asked, std::size_t 
   CHECK(WaitUntil([&] {
     found = CoordinatorBy(cluster, asked);
     return found != SIZE_MAX && found != former &&
-           Create(cluster, asked, "by-" + std::to_string(found), 1000).ok();
+           cluster->CreateHash(asked, "by-" + std::to_string(found), 1000).ok();
   }));
   return found;
 }
@@ -194,12 +182,12 @@ TEST_CASE("APausedCoordinatorThatWakesUpLateChangesNothing") {
   const std::size_t first = CoordinatorBy(&cluster, 0);
   REQUIRE(first < 3);
   const std::size_t asked = OtherThan({first});
-  REQUIRE(Create(&cluster, asked, "before").ok());
+  REQUIRE(cluster.CreateHash(asked, "before").ok());
   cluster.Suspend(first);
   const std::size_t second = WaitForAnother(&cluster, asked, first);
   REQUIRE(second < 3);
   REQUIRE(cluster.WaitForNodeState(first, v1::NODE_STATE_DOWN, asked));
-  REQUIRE(Create(&cluster, asked, "meanwhile").ok());
+  REQUIRE(cluster.CreateHash(asked, "meanwhile").ok());
   REQUIRE(Drop(&cluster, asked, "before").ok());
   const std::string key = cluster.file() + "/state";
   const std::uint64_t epoch = cluster.StatusFrom(asked).epoch();
@@ -207,7 +195,7 @@ TEST_CASE("APausedCoordinatorThatWakesUpLateChangesNothing") {
   std::atomic<bool> is_answered{false};
   Status late;
   std::thread caller([&] {
-    late = Create(&cluster, first, "late", 30'000);
+    late = cluster.CreateHash(first, "late", 30'000);
     is_answered = true;
   });
   cluster.Resume(first);
@@ -227,7 +215,7 @@ TEST_CASE("APausedCoordinatorThatWakesUpLateChangesNothing") {
   CHECK(cluster.ReadFile().coordinator == cluster.node_id(second));
   // And it is in etcd as the present one has it.
   CHECK(etcd.Ctl({"get", "--print-value-only", key}).find("\"before\"") == std::string::npos);
-  CHECK(Create(&cluster, first, "after").ok());
+  CHECK(cluster.CreateHash(first, "after").ok());
 }
 
 TEST_CASE("ADeadLeaderOfEtcdStopsNothing") {
@@ -244,13 +232,13 @@ TEST_CASE("ADeadLeaderOfEtcdStopsNothing") {
   const std::size_t leader = etcd.Leader();
   etcd.Kill(leader);
   // Its successor is elected in less time than a lease takes to run out.
-  CHECK(WaitUntil([&] { return Create(&cluster, 0, "after").ok(); }));
+  CHECK(WaitUntil([&] { return cluster.CreateHash(0, "after").ok(); }));
   const std::uint64_t rounds = load.rounds();
   CHECK(WaitUntil([&] { return load.rounds() > rounds + 2; }));
   CHECK(CoordinatorBy(&cluster, 0) == first);
   etcd.Start(leader);
   etcd.WaitHealthy();
-  CHECK(Create(&cluster, 1, "later").ok());
+  CHECK(cluster.CreateHash(1, "later").ok());
   CHECK(load.Stop() == "");
 }
 
@@ -276,7 +264,7 @@ TEST_CASE("WithoutEtcdDataStopsWhenTheLeasesRunOutAndGoesOnWhenItIsBack") {
     }));
     CHECK(cluster.Log(i).find("this node's lease is not renewed") != std::string::npos);
   }
-  const Status unmade = Create(&cluster, 0, "unmade", 3000);
+  const Status unmade = cluster.CreateHash(0, "unmade", 3000);
   INFO(unmade.ToString());
   CHECK_FALSE(unmade.ok());
 
@@ -286,7 +274,7 @@ TEST_CASE("WithoutEtcdDataStopsWhenTheLeasesRunOutAndGoesOnWhenItIsBack") {
     const auto got = map.Get("key");
     return got.ok() && *got == "value";
   }));
-  CHECK(WaitUntil([&] { return Create(&cluster, 0, "made").ok(); }));
+  CHECK(WaitUntil([&] { return cluster.CreateHash(0, "made").ok(); }));
   CHECK(WaitUntil([&] { return cluster.StatusFrom(0).store_error().empty(); }));
 }
 
@@ -329,7 +317,7 @@ TEST_CASE("ACoordinatorThatLeavesIsReplacedAtOnce") {
 TEST_CASE("AClusterThatWasKilledAsAWholeGoesOnWithItsState") {
   TestCluster cluster(OnEtcd(TestEtcd::Shared()));
   const std::string uuid = cluster.ReadFile().cluster_uuid;
-  REQUIRE(Create(&cluster, 1, "kept").ok());
+  REQUIRE(cluster.CreateHash(1, "kept").ok());
   for (std::size_t i = 0; i < 3; ++i) cluster.Kill(i);
   // Not as at first: node 0 is the last to come.
   for (const std::size_t i : {2, 1, 0}) cluster.Start(i);
@@ -341,7 +329,7 @@ TEST_CASE("AClusterThatWasKilledAsAWholeGoesOnWithItsState") {
     return std::all_of(status.nodes().begin(), status.nodes().end(),
                        [](const auto& node) { return node.node().state() == v1::NODE_STATE_UP; });
   }));
-  CHECK(Create(&cluster, 2, "new").ok());
+  CHECK(cluster.CreateHash(2, "new").ok());
 }
 
 TEST_CASE("ADaemonThatDoesNotKnowOfEtcdIsRefusedByName") {
@@ -376,7 +364,7 @@ TEST_CASE("EtcdIsReachedByTlsWithACertificateAndNotWithout") {
   cluster.Start(
       0, {"--etcd-ca=" + etcd.ca(), "--etcd-cert=" + etcd.cert(), "--etcd-key=" + etcd.key()});
   cluster.WaitReady();
-  CHECK(Create(&cluster, 0, "made").ok());
+  CHECK(cluster.CreateHash(0, "made").ok());
   CHECK(etcd.Ctl({"get", "--print-value-only", cluster.file() + "/state"}).find("\"made\"") !=
         std::string::npos);
 }
@@ -390,7 +378,7 @@ TEST_CASE("AnEmbeddedCoordinatorsDeathStopsCreateDropAndJoinButNotDataAndSaysSo"
     Client client = ConnectTo(cluster);
     Open<Map>(client, "load");
   }
-  REQUIRE(Create(&cluster, asked, "old").ok());
+  REQUIRE(cluster.CreateHash(asked, "old").ok());
   CHECK(cluster.StatusFrom(asked).store_error().empty());
   Load load(cluster, [&] {
     std::vector<std::string> keys;
@@ -407,7 +395,7 @@ TEST_CASE("AnEmbeddedCoordinatorsDeathStopsCreateDropAndJoinButNotDataAndSaysSo"
     return keys;
   }());
   cluster.Kill(first);
-  CHECK(Create(&cluster, asked, "new", 3000) == StatusCode::kUnavailable);
+  CHECK(cluster.CreateHash(asked, "new", 3000) == StatusCode::kUnavailable);
   CHECK(Drop(&cluster, asked, "old") == StatusCode::kUnavailable);
   cluster.Kill(third);
   cluster.Start(third, {"--join-timeout-ms=2000"});
@@ -419,7 +407,7 @@ TEST_CASE("AnEmbeddedCoordinatorsDeathStopsCreateDropAndJoinButNotDataAndSaysSo"
     return cluster.StatusFrom(asked).store_error().find("has not answered for") !=
            std::string::npos;
   }));
-  const Status unmade = Create(&cluster, asked, "new", 3000);
+  const Status unmade = cluster.CreateHash(asked, "new", 3000);
   INFO(unmade.ToString());
   CHECK(unmade.what().find("the coordinator, node 0") != std::string::npos);
   const std::uint64_t rounds = load.rounds();

@@ -304,6 +304,18 @@ void TestCluster::Prepare(grpc::ClientContext* call, std::uint64_t timeout_ms) c
   convert::PrepareCall(call, Deadline::AfterMs(timeout_ms), token());
 }
 
+Status TestCluster::CreateHash(std::size_t index, const std::string& name,
+                               std::uint64_t timeout_ms) {
+  grpc::ClientContext call;
+  Prepare(&call, timeout_ms);
+  v1::CreateNamespaceRequest request;
+  request.set_name(name);
+  request.set_kind(v1::KIND_HASH);
+  v1::CreateNamespaceResponse response;
+  return convert::FromGrpc(
+      v1::Namespaces::NewStub(channel(index))->Create(&call, request, &response), "kvd");
+}
+
 v1::StatusResponse TestCluster::StatusFrom(std::size_t index) {
   grpc::ClientContext call;
   Prepare(&call);

@@ -136,6 +136,9 @@ class TestCluster {
   std::shared_ptr<grpc::Channel> channel(std::size_t index);
   void Prepare(grpc::ClientContext* call, std::uint64_t timeout_ms = 10'000) const;
 
+  // Makes a hash namespace by daemon `index`.
+  Status CreateHash(std::size_t index, const std::string& name, std::uint64_t timeout_ms = 10'000);
+
   // What daemon `index` says of the cluster.
   v1::StatusResponse StatusFrom(std::size_t index);
   // Waits until daemon `asked` (default: the coordinator) shows daemon `index` in `state`.
