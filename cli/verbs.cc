@@ -23,6 +23,7 @@
 #include "cli/commands/stop.h"
 #include "cli/commands/top.h"
 #include "cli/commands/update.h"
+#include "cli/commands/wait_ready.h"
 #include "cli/commands/watch.h"
 #include "cli/text.h"
 
@@ -32,10 +33,10 @@ const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
     for (const auto& family :
-         {StartVerbs,   StopVerbs,      RunVerbs,   ClusterVerbs, TopVerbs,   SlowLogVerbs,
-          HotKeysVerbs, NamespaceVerbs, DataVerbs,  UpdateVerbs,  WatchVerbs, BloomVerbs,
-          ScanVerbs,    OrderedVerbs,   QueueVerbs, LoadVerbs,    StageVerbs, SnapshotVerbs,
-          PingVerbs,    DoctorVerbs,    BenchVerbs, HelpVerbs}) {
+         {StartVerbs,    WaitReadyVerbs, StopVerbs,      RunVerbs,   ClusterVerbs, TopVerbs,
+          SlowLogVerbs,  HotKeysVerbs,   NamespaceVerbs, DataVerbs,  UpdateVerbs,  WatchVerbs,
+          BloomVerbs,    ScanVerbs,      OrderedVerbs,   QueueVerbs, LoadVerbs,    StageVerbs,
+          SnapshotVerbs, PingVerbs,      DoctorVerbs,    BenchVerbs, HelpVerbs}) {
       for (Verb& verb : family()) verbs->push_back(std::move(verb));
     }
     return verbs;

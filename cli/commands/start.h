@@ -1,4 +1,4 @@
-// kvctl start, wait-ready.
+// kvctl start.
 #pragma once
 
 #include <cstdint>
