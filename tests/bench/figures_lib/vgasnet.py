@@ -13,7 +13,7 @@ from figures_lib.report import Row, Section
 SIZES = [("64 KB", 64 << 10), ("1 MB", 1 << 20), ("16 MB", 16 << 20)]
 
 
-AHEAD = 4  # Reads under way at a time, on both sides (own_side.cc).
+AHEAD = 4  # Reads under way at a time, on both sides (own_values.cc).
 
 
 class Raw:
