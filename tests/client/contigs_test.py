@@ -193,6 +193,70 @@ class Unitigs(Case):
         self.assertEqual(self.unitigs(31, 2, self.fasta(["ACGT"]), processes=2), b"")
 
 
+class Files(Case):
+    def setUp(self):
+        self.reads = self.fasta(["ACGTTGCATGCATTTACG"])
+        self.expected = plain_unitigs(["ACGTTGCATGCATTTACG"], 5, 1)
+
+    def run_contigs(self, out, *more, reads=None):
+        return apps.run("contigs", "-k", 5, "--min", 1, "--out", out, *more, reads or self.reads)
+
+    def refused(self, expected, *arguments, **more):
+        result = self.run_contigs(*arguments, **more)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn(expected, result.err.decode())
+
+    def test_a_link_stays_one_and_the_file_behind_it_is_written(self):
+        for processes in (1, 2):
+            target, link = self.path(f"target-{processes}"), self.path(f"link-{processes}")
+            os.symlink(target, link)
+            with open(target, "wb"):
+                pass
+            result = self.run_contigs(link, "--processes", processes)
+            self.assertEqual(result.code, 0, result)
+            self.assertTrue(os.path.islink(link))
+            with open(target, "rb") as file:
+                self.assertEqual(file.read(), self.expected)
+
+    def test_a_pipe_is_written_as_it_is(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+            try:
+                result = self.run_contigs(pipe)
+                self.assertEqual(result.code, 0, result)
+                self.assertEqual(reader.communicate(timeout=PATIENCE_SECONDS)[0], self.expected)
+            finally:
+                reader.kill()
+        self.refused("several processes", pipe, "--processes", 2)
+
+    def test_an_input_is_not_written_over(self):
+        self.refused("is an input", self.reads)
+        self.assertGreater(os.path.getsize(self.reads), 0)
+
+    def test_what_cannot_be_written_is_said_before_the_work(self):
+        self.refused("Is a directory", apps.folder)
+        result = self.run_contigs("/nowhere/unitigs", reads="/nowhere/reads")
+        self.assertIn("cannot write /nowhere/unitigs", result.err.decode())
+
+    def test_what_gives_its_bytes_once_only_is_not_verified(self):
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        self.refused("no regular file", self.path("unitigs"), "--verify", reads=pipe)
+
+    def test_a_second_run_does_not_add_to_what_a_killed_one_has_left(self):
+        for processes in (1, 2):
+            apps.cluster.kvctl("namespace", "create", "contigs/again/table")
+            try:
+                result = self.run_contigs(self.path("unitigs"), "--run", "again", "--processes", processes)
+                self.assertNotEqual(result.code, 0, result)
+                self.assertIn("contigs/again/table", result.err.decode())
+                # It may be that of another run which still goes on.
+                self.assertEqual(apps.left_over("contigs"), ["contigs/again/table"])
+            finally:
+                apps.cluster.kvctl("namespace", "drop", "contigs/again/table")
+
+
 class Processes(Case):
     def test_tasks_of_srun(self):
         sequences = ["ACGTTGCAACGGTACTTAG" * 5 + "".join(random.Random(1).choices("ACGT", k=500))]

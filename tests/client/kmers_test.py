@@ -259,7 +259,9 @@ class Refusals(Case):
         self.assertIn("at most 63", self.refused("-k", 65, reads, code=2))
         self.refused("-k", 0, reads, code=2)
         self.refused("-k", "many", reads, code=2)
-        self.assertIn("same file", self.refused("-k", 31, "--out", "t", "--histogram", "t", reads, code=2))
+        for histogram in ("t", "./t"):
+            self.assertIn("same file",
+                          self.refused("-k", 31, "--out", "t", "--histogram", histogram, reads, code=2))
         self.refused(reads, code=2)
         self.refused("-k", 31, code=2)
 

@@ -73,10 +73,13 @@ Status Verify(const Options& options) {
 
 template <typename Word>
 Status Run(const Options& options, tidepool::Client& client, Team* team) {
+  Status possible = support::CheckOut(options.out, options.reads, team->size());
   for (const std::string& path : options.reads) {
-    if (team->size() == 1) break;
-    if (Status status = support::CheckRereadable(path); !status.ok()) return status;
+    if (!possible.ok() || (team->size() == 1 && !options.verify)) break;
+    possible = support::CheckRereadable(path);
   }
+  if (possible.ok() && options.verify) possible = support::CheckRereadable(options.out);
+  if (!possible.ok()) return possible;
   auto counts = client.OpenOrCreate<support::CountMap<Word>>(team->NameOf("table"));
   if (!counts.ok()) return counts.status();
   if (Status status = team->Meet("begun"); !status.ok()) return status;

@@ -16,6 +16,7 @@
 #include "client/examples/kmers/table.h"
 #include "client/examples/support/count.h"
 #include "client/examples/support/node_usage.h"
+#include "client/examples/support/out_parts.h"
 #include "client/examples/support/reads.h"
 #include "client/examples/support/team.h"
 
@@ -78,6 +79,11 @@ Status AddSums(tidepool::Client& client, Team* team, const Counted& counted, std
 template <typename Word>
 Status RunTyped(const Options& options, tidepool::Client& client, Team* team) {
   const std::string table_name = team->NameOf("table");
+  for (const std::string& out : {options.table, options.histogram}) {
+    if (out.empty()) continue;
+    Status possible = support::CheckOut(out, options.reads, team->size());
+    if (!possible.ok()) return possible;
+  }
   Times times;
   std::uint64_t before = 0;
   if (team->rank() == 0) {

@@ -1,6 +1,7 @@
 #include "client/examples/kmers/options.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "client/examples/support/reads_options.h"
 
@@ -27,7 +28,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--histogram", options->histogram, "Write 'COUNT NUMBER_OF_KMERS' lines here")
       ->type_name("H");
   app.callback([options] {
-    if (!options->table.empty() && options->table == options->histogram) {
+    std::error_code error;  // Of what is not there yet there is a name, too.
+    const auto file = [&](const std::string& path) {
+      return std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+    };
+    if (!options->table.empty() && !options->histogram.empty() &&
+        file(options->table) == file(options->histogram)) {
       throw CLI::ValidationError("--out and --histogram name the same file");
     }
   });

@@ -247,6 +247,11 @@ int RunWorker(const Options& options, int size, int rank) {
   if (!client.ok()) return tidepool::Report(client.status());
   auto group = tidepool::Group::Join(*client, options.name, static_cast<std::uint32_t>(size),
                                      {.rank = rank});
+  if (group.code() == tidepool::StatusCode::kAlreadyExists) {
+    return tidepool::Report(tidepool::Status(group.code(), std::string(group.status().what()),
+                                             "another run has this --namespace: wait for its end, "
+                                             "or give another"));
+  }
   if (!group.ok()) return tidepool::Report(group.status());
   auto blocks = client->OpenOrCreate<Blocks>(options.name);
   if (!blocks.ok()) return tidepool::Report(blocks.status());

@@ -1,8 +1,11 @@
 #include "client/examples/support/out_parts.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -10,37 +13,78 @@
 namespace support {
 namespace {
 
+namespace fs = std::filesystem;
 using tidepool::Status;
 using tidepool::StatusCode;
 
-Status CannotWrite(const std::string& path) {
-  const StatusCode code = errno == EACCES   ? StatusCode::kPermissionDenied
-                          : errno == ENOENT ? StatusCode::kNotFound
-                                            : StatusCode::kResourceExhausted;
-  return Status(code, "cannot write " + path + ": " + std::strerror(errno));
+Status CannotWrite(const std::string& path, int error) {
+  const StatusCode code = error == EACCES || error == EROFS     ? StatusCode::kPermissionDenied
+                          : error == ENOENT                     ? StatusCode::kNotFound
+                          : error == EISDIR || error == ENOTDIR ? StatusCode::kInvalidArgument
+                                                                : StatusCode::kResourceExhausted;
+  return Status(code, "cannot write " + path + ": " + std::strerror(error));
+}
+
+// Something that is written as it is: a device, a pipe, a terminal.
+bool IsNoFile(const std::string& path) {
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  return fs::exists(there) && !fs::is_regular_file(there);
+}
+
+// Where the links lead, so that the file there is replaced, not the link.
+std::string Followed(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path led = fs::weakly_canonical(path, error);
+  return error ? path : led.string();
 }
 
 }  // namespace
 
-OutFile::OutFile(std::string path) : path_(std::move(path)), unfinished_(path_ + ".tmp") {}
+Status CheckOut(const std::string& path, const std::vector<std::string>& inputs, int processes) {
+  std::error_code error;
+  if (path.empty()) return Status(StatusCode::kInvalidArgument, "the output has no name");
+  if (fs::is_directory(path, error)) return CannotWrite(path, EISDIR);
+  for (const std::string& input : inputs) {
+    if (fs::equivalent(path, input, error)) {
+      return Status(StatusCode::kInvalidArgument, path + " is an input, and would be lost",
+                    "give another output");
+    }
+  }
+  if (IsNoFile(path)) {
+    if (processes > 1) {
+      return Status(StatusCode::kInvalidArgument, path + " is no file, and several processes write",
+                    "write into a file, or with one process");
+    }
+    return access(path.c_str(), W_OK) == 0 ? Status() : CannotWrite(path, errno);
+  }
+  const fs::path folder = fs::absolute(Followed(path), error).parent_path();
+  return access(folder.c_str(), W_OK) == 0 ? Status() : CannotWrite(path, errno);
+}
+
+OutFile::OutFile(std::string path)
+    : path_(Followed(path)), unfinished_(IsNoFile(path_) ? path_ : path_ + ".tmp") {}
 
 OutFile::~OutFile() {
   if (file_ == nullptr) return;
   std::fclose(file_);
-  std::remove(unfinished_.c_str());
+  if (unfinished_ != path_) std::remove(unfinished_.c_str());
 }
 
 Status OutFile::Open() {
   file_ = std::fopen(unfinished_.c_str(), "wb");
-  return file_ == nullptr ? CannotWrite(path_) : Status();
+  return file_ == nullptr ? CannotWrite(path_, errno) : Status();
 }
 
 Status OutFile::Finish() {
   const bool failed = std::ferror(file_) != 0;
   const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-  if (!failed && closed && std::rename(unfinished_.c_str(), path_.c_str()) == 0) return {};
-  Status status = CannotWrite(path_);
-  std::remove(unfinished_.c_str());
+  const bool written = !failed && closed;
+  if (written && unfinished_ == path_) return {};
+  if (written && std::rename(unfinished_.c_str(), path_.c_str()) == 0) return {};
+  Status status = CannotWrite(path_, errno);
+  if (unfinished_ != path_) std::remove(unfinished_.c_str());
   return status;
 }
 

@@ -11,7 +11,15 @@
 
 namespace support {
 
-// A file that gets its name when it is complete. Not thread-safe.
+// Whether `path` may be written by `processes` of them, before any work is done for it: it is no
+// folder, none of the `inputs`, and there is a folder that takes it; several processes write parts
+// beside it, so it must be a file then, not a device or a pipe.
+// Errors: kInvalidArgument, kNotFound, kPermissionDenied.
+tidepool::Status CheckOut(const std::string& path, const std::vector<std::string>& inputs,
+                          int processes);
+
+// A file that gets its name when it is complete; what stands there already and is no file (a
+// device, a pipe) is written as it is, and a link stays one. Not thread-safe.
 class OutFile {
  public:
   explicit OutFile(std::string path);
@@ -27,7 +35,7 @@ class OutFile {
 
  private:
   const std::string path_;
-  const std::string unfinished_;
+  const std::string unfinished_;  // The same where it is written as it is.
   std::FILE* file_ = nullptr;
 };
 

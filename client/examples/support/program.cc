@@ -62,6 +62,13 @@ int RunProgram(const std::string& program, const ProgramOptions& options, char**
   if (!place.ok()) return tidepool::Report(place.status());
   tidepool::ConnectOptions connect;
   connect.cluster_file = options.cluster;
+  if (!place->launched && !options.run.empty()) {
+    // One of several tasks cannot tell by itself; their first meeting does.
+    auto client = tidepool::Client::Connect(connect);
+    if (!client.ok()) return tidepool::Report(client.status());
+    const Status unused = CheckUnused(*client, *place);
+    if (!unused.ok()) return tidepool::Report(unused);
+  }
   if (!place->launched && options.processes > 1) {
     const int code = Launch(options.processes, *place, argv);
     if (auto client = tidepool::Client::Connect(connect); client.ok()) DropRun(*client, *place);

@@ -95,8 +95,10 @@ class LineReader {
     int code = Z_OK;
     const char* text = gzerror(file_, &code);
     if (got < 0 || (got == 0 && code != Z_OK)) {
-      // A file that is cut off says Z_BUF_ERROR at its end.
-      status_ = Damaged(path_, code == Z_ERRNO ? std::strerror(errno) : text);
+      std::string_view why = code == Z_ERRNO ? std::strerror(errno) : text;
+      // A file that is cut off says Z_BUF_ERROR at its end. zlib begins with the file's name.
+      if (why.starts_with(path_ + ": ")) why.remove_prefix(path_.size() + 2);
+      status_ = Damaged(path_, std::string(why));
       return false;
     }
     if (got > 0) end_ = kept + static_cast<std::size_t>(got);
@@ -187,7 +189,8 @@ Status CheckRereadable(const std::string& path) {
   if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return {};
   return Status(
       StatusCode::kInvalidArgument,
-      path + " is no regular file, and --admit and several processes read it more than once",
+      path +
+          " is no regular file, and --admit, --verify and several processes read it more than once",
       "write it into a file first");
 }
 

@@ -75,6 +75,19 @@ std::string NameOf(const Place& place, std::string_view what) {
   return place.program + "/" + place.run + "/" + std::string(what);
 }
 
+Status CheckUnused(tidepool::Client& client, const Place& place) {
+  const auto spaces = client.List();
+  if (!spaces.ok()) return spaces.status();
+  const std::string prefix = NameOf(place, "");
+  for (const tidepool::NamespaceInfo& space : *spaces) {
+    if (!space.name.starts_with(prefix)) continue;
+    return Status(StatusCode::kAlreadyExists,
+                  "a run of this name is under way, or was killed and has left " + space.name,
+                  "choose another --run, or drop the namespaces whose names begin with " + prefix);
+  }
+  return {};
+}
+
 void DropRun(tidepool::Client& client, const Place& place) {
   const auto spaces = client.List();
   if (!spaces.ok()) return;  // Then they cannot be dropped either.

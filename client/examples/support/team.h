@@ -33,6 +33,9 @@ int Launch(int size, const Place& place, char** argv);
 
 // Of a namespace of the run: PROGRAM/RUN/WHAT.
 std::string NameOf(const Place& place, std::string_view what);
+// Before a run is begun: an earlier one, killed or under way, has left no namespaces of its name.
+// Errors: kAlreadyExists; as Client::List.
+tidepool::Status CheckUnused(tidepool::Client& client, const Place& place);
 // Drops all namespaces that a run has left.
 void DropRun(tidepool::Client& client, const Place& place);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "client/examples/support/lap.h"
+#include "client/examples/support/out_parts.h"
 #include "client/examples/support/program.h"
 #include "client/examples/tree/check.h"
 #include "client/examples/tree/forms.h"
@@ -53,6 +54,10 @@ int ParseOptions(int argc, char** argv, Options* options) {
 }
 
 Status Run(const Options& options, tidepool::Client& client, Team* team) {
+  if (!options.dump.empty()) {
+    Status possible = support::CheckOut(options.dump + "/project", {}, team->size());
+    if (!possible.ok()) return possible;
+  }
   auto forms = tree::Forms::Open(client, team, options.problem.levels);
   if (!forms.ok()) return forms.status();
   if (Status status = team->Meet("begun"); !status.ok()) return status;
