@@ -96,16 +96,18 @@ def queues(context, pictures):
             "peer": lambda: tools.imperative(context, "mpi", *arguments),
         })
     own, peer = found["own"], found["peer"]
-    why = ("one message per item to a daemon that shares two CPUs with both clients; the imperative ranks change "
-           "shared memory themselves")
+    single = ("one message per item to a daemon that shares two CPUs with both clients; the imperative ranks change "
+              "shared memory themselves")
+    many = "the daemon parses, keeps and answers for each item; the imperative ranks copy 8 bytes"
     rows = []
     for where in ("one queue", "a queue each"):
-        for mine, theirs, name in (
-                ("push", "push only", "push, nothing else happens"), ("pop", "pop only", "pop, nothing else happens"),
-                ("push", "push", "push, others may pop"), ("pop", "pop", "pop, others may push"),
-                ("push and pop", "push and pop", "push and pop in turns"),
-                ("buffered push", "push only", "buffered push against single ones"),
-                ("pop many", "pop only", "1,024 pops at a time against single ones")):
+        for mine, theirs, name, why in (
+                ("push", "push only", "push, nothing else happens", single),
+                ("pop", "pop only", "pop, nothing else happens", single),
+                ("push", "push", "push, others may pop", single), ("pop", "pop", "pop, others may push", single),
+                ("push and pop", "push and pop", "push and pop in turns", single),
+                ("buffered push", "push only", "buffered push against single ones", many),
+                ("pop many", "pop only", "1,024 pops at a time against single ones", many)):
             rows.append(Row(f"{name}, {where}", own[f"{mine}, {where}"]["us"], peer[f"{theirs}, {where}"]["us"], "us",
                             why=why))
     picture = pictures("bcl_10_11")

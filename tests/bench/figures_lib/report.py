@@ -73,6 +73,11 @@ of two CPUs shows what an operation costs, not how it scales; ratios are what co
 papers' machines had RDMA: "TCP" is UCX over loopback on both sides. A figure that was measured with small sizes, or
 beside other work, says so in bold.
 
+The other side is an *imperative client*: ranks that execute BCL's algorithm themselves by one-sided calls, over an
+MPI-3 window that they share or over UCX; a *companion*: a process that serves puts and gets by MPI's messages, PDHT's
+rival; or *plain*: the application's work in the memory of one process. More of them, what became of the goals, and what is
+behind each miss: [README.md](README.md#the-papers-figures).
+
 """
 
 
