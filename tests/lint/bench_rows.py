@@ -20,7 +20,7 @@ def row(name, met=True):
 
 
 def check(rows, pattern="store.find*", code=0):
-    """Exit code and output of the runner for a store_bench that prints these rows."""
+    """Exit code of the runner for a store_bench that prints these rows, its output and the page."""
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "store_bench")
         with open(program, "w", encoding="utf-8") as file:
@@ -28,9 +28,13 @@ def check(rows, pattern="store.find*", code=0):
             file.write(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\nexit {code}\n")
         os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
         runner = os.path.join(tree.ROOT, "tests/bench/run")
-        done = subprocess.run([sys.executable, "-B", runner, "--check", "--rows", pattern, "--bin", folder],
-                              capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout + done.stderr
+        page = os.path.join(folder, "page.md")
+        with open(page, "w", encoding="utf-8") as file:
+            file.write("before\n")
+        done = subprocess.run([sys.executable, "-B", runner, "--check", "--rows", pattern, "--bin", folder,
+                               "--table", page], capture_output=True, text=True, check=False)
+        with open(page, encoding="utf-8") as file:
+            return done.returncode, done.stdout + done.stderr + file.read()
 
 
 def problems():
@@ -48,6 +52,12 @@ def problems():
         code, output = check(rows)
         if code != wanted or says not in output:
             found.append(f"when {what}: exit code {code}, {output!r}")
+    _, output = check(all_rows, "store.*")
+    if "before\n" not in output or "| `store.find` | 1 M/s |" not in output:
+        found.append(f"when a table is wanted: {output!r}")
+    _, output = check(all_rows)
+    if "| `store.find`" in output:
+        found.append("a table is written of some of its rows")
     code, output = check(all_rows, code=3)
     if code != 1:
         found.append(f"when a program fails: exit code {code}, {output!r}")
