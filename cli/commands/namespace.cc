@@ -507,7 +507,9 @@ std::vector<Verb> NamespaceVerbs() {
        "move a queue, priority queue or filter to another node, under load",
        "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
        "copied, at most for --timeout (default: 10 s, and 1 s for each 50 MB), else it stays where "
-       "it was. If kvctl is killed, what is under way ends by itself.",
+       "it was. A durable one is on its node's devices and stays there. If kvctl is killed, what "
+       "is "
+       "under way ends by itself.",
        {name, {"NODE", "its number, see kvctl status, or local"}},
        {},
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},

@@ -73,7 +73,7 @@ Result<std::string> SavingAdvice(Channel& channel, const v1::CheckStopResponse& 
   add(MaskOf(Kind::kOrdered), "save those of kind ordered with kvctl dump");
   add(MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority),
       "take items out of queues with kvctl pop --all");
-  add(MaskOf(Kind::kBloom), "filters cannot be saved");
+  add(MaskOf(Kind::kBloom), "keep filters, and any other kind, with kvctl snapshot create");
   return advice + (advice.empty() ? "" : "; or ") + "give --discard";
 }
 
