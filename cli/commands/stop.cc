@@ -73,8 +73,9 @@ Result<std::string> SavingAdvice(Channel& channel, const v1::CheckStopResponse& 
   add(MaskOf(Kind::kOrdered), "save those of kind ordered with kvctl dump");
   add(MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority),
       "take items out of queues with kvctl pop --all");
-  add(MaskOf(Kind::kBloom), "keep filters, and any other kind, with kvctl snapshot create");
-  return advice + (advice.empty() ? "" : "; or ") + "give --discard";
+  // A snapshot has all of it, but the daemons do not know of that.
+  return advice + (advice.empty() ? "" : "; or ") +
+         "keep it with kvctl snapshot create, and then give --discard";
 }
 
 // What must be gone when the cluster has ended.

@@ -14,7 +14,7 @@ namespace tidepool::cli {
 std::vector<Verb> WaitReadyVerbs();
 
 // Whether `nodes` of the connection file at `path` serve, and stand in it; 0: as many as it
-// expects. False too while there is no file yet, or nobody listens yet. Takes at most 1 s.
+// expects. False too while there is no file yet, or nobody listens yet. Takes at most some 3 s.
 bool AllServe(const std::string& path, std::uint64_t nodes, bool insecure);
 
 // A record is written to and read back from each node, over the data path that programs use.

@@ -20,7 +20,8 @@ Result<std::string> ObtainToken(const cluster_file::ClusterFile& file,
 
 // By MUNGE, from the first of the cluster's daemons that answers, asked in that order; each has an
 // equal share of the time that is left. `munge_socket` as of cluster_file::MakeCredential.
-// Errors: as MakeChannel and MakeCredential, what a daemon says; kUnavailable.
+// Errors: as MakeChannel and MakeCredential, what a daemon says; kUnavailable, kDeadlineExceeded
+// (nobody answers), kInternal (an answer without a token).
 Result<std::string> LogInAtAny(std::span<const std::string> control_addresses,
                                const ChannelSecurity& security, const std::string& munge_socket,
                                Deadline deadline);

@@ -22,9 +22,10 @@ std::string Beside(const char* program) {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / program).string();
 }
 
-Client ConnectWhenReady(const std::string& file) {
+Client ConnectWhenReady(const std::string& file, Transport transport) {
   ConnectOptions options;
   options.cluster_file = file;
+  options.transport = transport;
   for (int attempt = 0; attempt < 400; ++attempt) {
     auto client = Client::Connect(options);
     if (client.ok()) return *std::move(client);

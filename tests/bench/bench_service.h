@@ -28,8 +28,9 @@ T Require(Result<T> result, const char* what) {
 // A program of this build.
 std::string Beside(const char* program);
 
-// A client of the cluster with this connection file, once it can be reached.
-Client ConnectWhenReady(const std::string& file);
+// A client of the cluster with this connection file, once it can be reached. With kUcx it is as one
+// of another node: it reads nothing by itself.
+Client ConnectWhenReady(const std::string& file, Transport transport = Transport::kAuto);
 
 // One kvd of one core in `folder`.
 BenchProcess StartKvd(const std::string& folder, const std::string& memory);

@@ -208,13 +208,13 @@ class Files(Case):
 
     def test_a_link_stays_one_and_the_file_behind_it_is_written(self):
         for processes in (1, 2):
-            target, link = self.path(f"target-{processes}"), self.path(f"link-{processes}")
-            os.symlink(target, link)
-            with open(target, "wb"):
-                pass
+            # The target is made by the first, and replaced by the second.
+            target, link = self.path("target"), self.path(f"link-{processes}")
+            os.symlink(os.path.basename(target), link)
             result = self.run_contigs(link, "--processes", processes)
             self.assertEqual(result.code, 0, result)
             self.assertTrue(os.path.islink(link))
+            self.assertFalse(os.path.islink(target))
             with open(target, "rb") as file:
                 self.assertEqual(file.read(), self.expected)
 
@@ -236,6 +236,7 @@ class Files(Case):
 
     def test_what_cannot_be_written_is_said_before_the_work(self):
         self.refused("Is a directory", apps.folder)
+        self.refused("Not a directory", self.reads + "/unitigs", reads="/nowhere/reads")
         result = self.run_contigs("/nowhere/unitigs", reads="/nowhere/reads")
         self.assertIn("cannot write /nowhere/unitigs", result.err.decode())
 
@@ -255,6 +256,22 @@ class Files(Case):
                 self.assertEqual(apps.left_over("contigs"), ["contigs/again/table"])
             finally:
                 apps.cluster.kvctl("namespace", "drop", "contigs/again/table")
+
+
+class Tasks(Case):
+    """Of srun: no launcher looks for what an earlier run has left."""
+
+    def test_one_task_does_not_add_to_what_a_killed_one_has_left(self):
+        apps.cluster.kvctl("namespace", "create", "contigs/again/table")
+        try:
+            result = apps.run("contigs", "-k", 5, "--min", 1, "--out", self.path("unitigs"), "--run", "again",
+                              self.fasta(["ACGTTGCATGCATTTACG"]), environment={
+                                  "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_JOB_ID": "7",
+                                  "SLURM_STEP_ID": "0"})
+            self.assertNotEqual(result.code, 0, result)
+            self.assertIn("ALREADY_EXISTS", result.err.decode())
+        finally:
+            apps.cluster.kvctl("namespace", "drop", "contigs/again/table")
 
 
 class Processes(Case):

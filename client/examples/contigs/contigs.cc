@@ -80,9 +80,14 @@ Status Run(const Options& options, tidepool::Client& client, Team* team) {
   }
   if (possible.ok() && options.verify) possible = support::CheckRereadable(options.out);
   if (!possible.ok()) return possible;
-  auto counts = client.OpenOrCreate<support::CountMap<Word>>(team->NameOf("table"));
-  if (!counts.ok()) return counts.status();
+  if (team->rank() == 0) {
+    // Never that of an earlier run, whose counts would be added to.
+    const auto made = client.Create<support::CountMap<Word>>(team->NameOf("table"));
+    if (!made.ok()) return made.status();
+  }
   if (Status status = team->Meet("begun"); !status.ok()) return status;
+  auto counts = client.Open<support::CountMap<Word>>(team->NameOf("table"));
+  if (!counts.ok()) return counts.status();
   support::Lap lap;
   const auto counted = support::CountReads<Word>(options.reads, options.letters,
                                                  support::Pass::kCountAll, *counts, team);

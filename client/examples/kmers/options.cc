@@ -28,9 +28,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--histogram", options->histogram, "Write 'COUNT NUMBER_OF_KMERS' lines here")
       ->type_name("H");
   app.callback([options] {
-    std::error_code error;  // Of what is not there yet there is a name, too.
-    const auto file = [&](const std::string& path) {
-      return std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+    // Of what is not there yet there is a name, too; so there is of what cannot be looked at.
+    const auto file = [](const std::string& path) {
+      std::error_code error;
+      const std::filesystem::path plain = std::filesystem::absolute(path, error).lexically_normal();
+      const std::filesystem::path led = std::filesystem::weakly_canonical(plain, error);
+      return error ? plain : led;
     };
     if (!options->table.empty() && !options->histogram.empty() &&
         file(options->table) == file(options->histogram)) {

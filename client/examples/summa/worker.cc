@@ -249,8 +249,8 @@ int RunWorker(const Options& options, int size, int rank) {
                                      {.rank = rank});
   if (group.code() == tidepool::StatusCode::kAlreadyExists) {
     return tidepool::Report(tidepool::Status(group.code(), std::string(group.status().what()),
-                                             "another run has this --namespace: wait for its end, "
-                                             "or give another"));
+                                             "another run has this --namespace (wait for its end, "
+                                             "or give another), or two tasks have one rank"));
   }
   if (!group.ok()) return tidepool::Report(group.status());
   auto blocks = client->OpenOrCreate<Blocks>(options.name);

@@ -18,11 +18,22 @@ using tidepool::Status;
 using tidepool::StatusCode;
 
 Status CannotWrite(const std::string& path, int error) {
-  const StatusCode code = error == EACCES || error == EROFS     ? StatusCode::kPermissionDenied
-                          : error == ENOENT                     ? StatusCode::kNotFound
-                          : error == EISDIR || error == ENOTDIR ? StatusCode::kInvalidArgument
-                                                                : StatusCode::kResourceExhausted;
-  return Status(code, "cannot write " + path + ": " + std::strerror(error));
+  const std::string what = "cannot write " + path + ": " + std::strerror(error);
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Status(StatusCode::kPermissionDenied, what);
+    case ENOENT:
+      return Status(StatusCode::kNotFound, what);
+    case EISDIR:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return Status(StatusCode::kInvalidArgument, what);
+    default:
+      return Status(StatusCode::kResourceExhausted, what);
+  }
 }
 
 // Something that is written as it is: a device, a pipe, a terminal.
@@ -32,12 +43,22 @@ bool IsNoFile(const std::string& path) {
   return fs::exists(there) && !fs::is_regular_file(there);
 }
 
-// Where the links lead, so that the file there is replaced, not the link.
+// Where the links lead, so that the file there is replaced or made, not the link.
 std::string Followed(const std::string& path) {
+  constexpr int kLinksMax = 40;  // As the kernel.
+  fs::path at = path;
   std::error_code error;
-  if (!fs::is_symlink(path, error)) return path;
-  const fs::path led = fs::weakly_canonical(path, error);
-  return error ? path : led.string();
+  for (int i = 0; i < kLinksMax && fs::is_symlink(at, error); ++i) {
+    at = at.parent_path() / fs::read_symlink(at, error);  // An absolute one stands for itself.
+  }
+  return at.string();
+}
+
+Status CheckFolderOf(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(path, error).parent_path();
+  if (access(folder.c_str(), W_OK | X_OK) != 0) return CannotWrite(path, errno);
+  return fs::is_directory(folder, error) ? Status() : CannotWrite(path, ENOTDIR);
 }
 
 }  // namespace
@@ -59,8 +80,8 @@ Status CheckOut(const std::string& path, const std::vector<std::string>& inputs,
     }
     return access(path.c_str(), W_OK) == 0 ? Status() : CannotWrite(path, errno);
   }
-  const fs::path folder = fs::absolute(Followed(path), error).parent_path();
-  return access(folder.c_str(), W_OK) == 0 ? Status() : CannotWrite(path, errno);
+  if (Status status = CheckFolderOf(Followed(path)); !status.ok()) return status;
+  return processes > 1 ? CheckFolderOf(path) : Status();  // Parts lie beside the name itself.
 }
 
 OutFile::OutFile(std::string path)

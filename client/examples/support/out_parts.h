@@ -14,7 +14,7 @@ namespace support {
 // Whether `path` may be written by `processes` of them, before any work is done for it: it is no
 // folder, none of the `inputs`, and there is a folder that takes it; several processes write parts
 // beside it, so it must be a file then, not a device or a pipe.
-// Errors: kInvalidArgument, kNotFound, kPermissionDenied.
+// Errors: kInvalidArgument, kNotFound, kPermissionDenied, kResourceExhausted (whatever else).
 tidepool::Status CheckOut(const std::string& path, const std::vector<std::string>& inputs,
                           int processes);
 
@@ -27,7 +27,8 @@ class OutFile {
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
 
-  // Errors: kPermissionDenied, kNotFound (no such folder), kResourceExhausted.
+  // Errors: kInvalidArgument (a folder), kPermissionDenied, kNotFound (no such folder),
+  // kResourceExhausted.
   tidepool::Status Open();
   // What cannot be written shows in Finish().
   void Write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), file_); }

@@ -62,7 +62,8 @@ int RunProgram(const std::string& program, const ProgramOptions& options, char**
   if (!place.ok()) return tidepool::Report(place.status());
   tidepool::ConnectOptions connect;
   connect.cluster_file = options.cluster;
-  if (!place->launched && !options.run.empty()) {
+  const bool is_whole_run = !place->launched || (place->size == 1 && !place->by_us);
+  if (is_whole_run && !options.run.empty()) {
     // One of several tasks cannot tell by itself; their first meeting does.
     auto client = tidepool::Client::Connect(connect);
     if (!client.ok()) return tidepool::Report(client.status());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 
 #include "tests/bench/baselines/mix.h"
 

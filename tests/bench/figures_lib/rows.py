@@ -17,7 +17,7 @@ def amount(value, unit):
     if unit in RATES:
         for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
             if abs(value) >= factor:
-                return f"{report.number(value / factor)} {letter}{unit.removeprefix('op').removeprefix('ops')}"
+                return f"{report.number(value / factor)} {letter}{unit.removeprefix('ops').removeprefix('op')}"
     return f"{report.number(value)} {unit}".strip()
 
 
@@ -58,6 +58,8 @@ def write(path, pattern, rows, others, patterns):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             text = file.read()
+    if (BEGIN in text) != (END in text):
+        raise RuntimeError(f"{path} has one of these lines without the other: {BEGIN}{END}")
     before, _, rest = text.partition(BEGIN)
     body, _, after = rest.partition(END)
     sections = {part.split("\n", 1)[0][4:]: part.strip("\n") + "\n"
