@@ -270,8 +270,10 @@ class Tasks(Case):
                                   "SLURM_STEP_ID": "0"})
             self.assertNotEqual(result.code, 0, result)
             self.assertIn("ALREADY_EXISTS", result.err.decode())
+            self.assertIn("contigs/again/table", apps.left_over("contigs"))
         finally:
-            apps.cluster.kvctl("namespace", "drop", "contigs/again/table")
+            for name in apps.left_over("contigs"):
+                apps.cluster.kvctl("namespace", "drop", name)
 
 
 class Processes(Case):

@@ -78,8 +78,10 @@ int RunProgram(const std::string& program, const ProgramOptions& options, char**
   auto client = tidepool::Client::Connect(connect);
   if (!client.ok()) return tidepool::Report(client.status());
   const Status status = RunAmongOthers(*client, *place, options, part);
-  // Of processes that this program started their launcher drops the run.
-  if (place->rank == 0 && !place->by_us) {
+  // Of processes that this program started their launcher drops the run. What was there before is
+  // another run's.
+  const bool is_others = status.code() == tidepool::StatusCode::kAlreadyExists;
+  if (place->rank == 0 && !place->by_us && !is_others) {
     // After a failure the others, which look once a second, are still to read of it.
     if (!status.ok() && place->size > 1) std::this_thread::sleep_for(std::chrono::seconds(3));
     DropRun(*client, *place);
