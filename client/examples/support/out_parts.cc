@@ -57,8 +57,10 @@ std::string Followed(const std::string& path) {
 Status CheckFolderOf(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::absolute(path, error).parent_path();
-  if (access(folder.c_str(), W_OK | X_OK) != 0) return CannotWrite(path, errno);
-  return fs::is_directory(folder, error) ? Status() : CannotWrite(path, ENOTDIR);
+  if (fs::exists(folder, error) && !fs::is_directory(folder, error)) {
+    return CannotWrite(path, ENOTDIR);
+  }
+  return access(folder.c_str(), W_OK | X_OK) == 0 ? Status() : CannotWrite(path, errno);
 }
 
 }  // namespace
