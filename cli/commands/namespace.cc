@@ -508,8 +508,7 @@ std::vector<Verb> NamespaceVerbs() {
        "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
        "copied, at most for --timeout (default: 10 s, and 1 s for each 50 MB), else it stays where "
        "it was. A durable one is on its node's devices and stays there. If kvctl is killed, what "
-       "is "
-       "under way ends by itself.",
+       "is under way ends by itself.",
        {name, {"NODE", "its number, see kvctl status, or local"}},
        {},
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},

@@ -3,9 +3,10 @@
 #include <mpi.h>
 #include <time.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+
+#include "tests/bench/baselines/median.h"
 
 namespace tidepool::baselines {
 
@@ -59,20 +60,15 @@ double CpuSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-void PrintPhase(const Ranks& ranks, const std::string& phase, std::vector<Sample> samples) {
+void PrintPhase(const Ranks& ranks, const std::string& phase, const std::vector<Sample>& samples) {
   if (ranks.rank() != 0 || samples.empty()) return;
-  const auto median = [&](double Sample::*member) {
-    std::sort(samples.begin(), samples.end(),
-              [&](const Sample& a, const Sample& b) { return a.*member < b.*member; });
-    return samples[samples.size() / 2].*member;
-  };
-  const double operations = median(&Sample::operations);
-  const double seconds = median(&Sample::seconds);
+  const double operations = MedianOf(samples, &Sample::operations);
+  const double seconds = MedianOf(samples, &Sample::seconds);
   std::printf(
       "{\"phase\": \"%s\", \"operations\": %.0f, \"seconds\": %.6g, \"us\": %.6g, "
       "\"cpu_us\": %.6g, \"calls\": %.4g}\n",
       phase.c_str(), operations, seconds, seconds * 1e6 * samples[0].clients / operations,
-      median(&Sample::cpu_us), median(&Sample::calls));
+      MedianOf(samples, &Sample::cpu_us), MedianOf(samples, &Sample::calls));
   std::fflush(stdout);
 }
 

@@ -52,7 +52,7 @@ struct Sample {
 };
 
 // Samples of one phase; prints their medians, one JSON object in a line.
-void PrintPhase(const Ranks& ranks, const std::string& phase, std::vector<Sample> samples);
+void PrintPhase(const Ranks& ranks, const std::string& phase, const std::vector<Sample>& samples);
 
 // Runs a phase of `operations` of this rank between two barriers. The CPU time is that until a
 // rank's own end: whoever then waits for the others polls, which is no work. Of a rank without

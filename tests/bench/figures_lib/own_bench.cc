@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "tests/bench/baselines/median.h"
 #include "tests/bench/baselines/mix.h"
 
 namespace tidepool::figures {
@@ -80,19 +81,16 @@ Status Bench::Phase(const std::string& name, std::uint64_t operations,
 
 void Bench::Print() const {
   if (team_->rank() != 0) return;
-  for (auto [name, samples] : samples_) {
-    const auto median = [&samples = samples](double Sample::*member) {
-      std::sort(samples.begin(), samples.end(),
-                [&](const Sample& a, const Sample& b) { return a.*member < b.*member; });
-      return samples[samples.size() / 2].*member;
-    };
-    const double operations = median(&Sample::operations);
-    const double seconds = median(&Sample::seconds);
+  for (const auto& [name, samples] : samples_) {
+    const double operations = baselines::MedianOf(samples, &Sample::operations);
+    const double seconds = baselines::MedianOf(samples, &Sample::seconds);
     std::printf(
         "{\"phase\": \"%s\", \"operations\": %.0f, \"seconds\": %.6g, \"us\": %.6g, "
         "\"cpu_us\": %.6g, \"daemon_cpu_us\": %.6g, \"calls\": %.4g}\n",
         name.c_str(), operations, seconds, seconds * 1e6 * team_->size() / operations,
-        median(&Sample::cpu_us), median(&Sample::daemon_cpu_us), median(&Sample::calls));
+        baselines::MedianOf(samples, &Sample::cpu_us),
+        baselines::MedianOf(samples, &Sample::daemon_cpu_us),
+        baselines::MedianOf(samples, &Sample::calls));
   }
   std::fflush(stdout);
 }
