@@ -43,7 +43,9 @@ constexpr std::uint64_t kStopMs = 5'000;
 constexpr std::uint64_t kGraceMs = 5'000;
 constexpr std::uint64_t kAskEveryMs = 5'000;
 constexpr std::uint64_t kLookEveryMs = 200;
-constexpr int kAttemptsMax = 3;
+// What could not be saved is tried again after so long.
+constexpr std::uint64_t kRetryMs = 1'500;
+constexpr int kRoundsMax = 3;
 constexpr std::uint64_t kAskTimeoutMs = 3'000;
 
 // Of `kill_wait_ms`: how long daemons wait for what this process does.
@@ -136,9 +138,10 @@ class Runner {
   void WaitForItsSteps();
   std::vector<std::string> NewSteps() const;
   Status Save();
-  Result<ExitCode> SaveOne(std::size_t i);
-  void WarnOfTheRest(std::size_t from);
-  std::string NamesFrom(std::size_t from) const;
+  Result<ExitCode> SaveOne(const StageSpec& spec);
+  bool IsTriedAgain(ExitCode ended, int round) const;
+  void WaitForRetry();
+  void WarnOfTheRest();
   Status Stop();
   // Of the namespaces that are to be staged out; what was known last if nobody answers.
   std::uint64_t BytesToSave();
@@ -159,7 +162,9 @@ class Runner {
   std::uint64_t bytes_to_save_ = 0;
   std::string ended_early_;           // Why the program was ended; empty: it ended by itself.
   std::uint64_t saved_until_ms_ = 0;  // What is not saved by then may be lost. 0: there is time.
+  std::uint64_t killed_at_ms_ = 0;    // By the batch system. 0: there is time.
   int exit_code_ = 0;
+  std::vector<StageSpec> to_save_;
   std::vector<std::string> saved_;
   std::vector<std::string> unsaved_;
 };
@@ -296,13 +301,16 @@ bool Runner::MustSaveNow() {
   const std::uint64_t left_ms = walltime_.end_ms > now_ms ? walltime_.end_ms - now_ms : 0;
   ended_early_ = "the walltime ends in " + FormatDurationMs(left_ms) + ", and writing " +
                  FormatBytes(bytes) + " may take " + FormatDurationMs(walltime_.SavingMs(bytes));
+  killed_at_ms_ = walltime_.end_ms + kill_wait_ms_;
   saved_until_ms_ = walltime_.end_ms - std::min(walltime_.end_ms, kStopMs);
   return true;
 }
 
 void Runner::SignalCame(int signal) {
   ended_early_ = std::string("signal ") + strsignal(signal);
-  if (job_.has_value()) saved_until_ms_ = NowMs() + LingerMs(kill_wait_ms_);
+  if (!job_.has_value()) return;
+  killed_at_ms_ = NowMs() + kill_wait_ms_;
+  saved_until_ms_ = NowMs() + LingerMs(kill_wait_ms_);
 }
 
 std::vector<std::string> Runner::NewSteps() const {
@@ -373,39 +381,43 @@ Status Runner::RunCommand() {
   }
 }
 
-std::string Runner::NamesFrom(std::size_t from) const {
-  std::vector<std::string> names;
-  for (std::size_t i = from; i < out_.size(); ++i) names.push_back(out_[i].space);
-  return Listed(names);
-}
-
 // While there is time to say it. It is tried all the same.
-void Runner::WarnOfTheRest(std::size_t from) {
+void Runner::WarnOfTheRest() {
   if (saved_until_ms_ == 0 || NowMs() < saved_until_ms_) return;
   saved_until_ms_ = 0;
+  std::vector<std::string> rest = unsaved_;
+  for (const StageSpec& spec : to_save_) rest.push_back(spec.space);
   run_.out.Note("time is out; saved: " + (saved_.empty() ? "nothing" : Listed(saved_)) +
-                "; not saved so far, and lost if all is killed now: " + NamesFrom(from));
+                "; not saved so far, and lost if all is killed now: " + Listed(rest));
 }
 
-// In the order in which they were given: what matters most comes first. By a process of its own, so
-// that this one keeps an eye on the time.
+// In the order in which they were given: what matters most comes first. What nobody answers for is
+// tried again when the others are saved: one node that hangs must not cost what is on the others.
 Status Runner::Save() {
   Status failure;
-  for (std::size_t i = 0; i < out_.size(); ++i) {
-    const Result<ExitCode> ended = SaveOne(i);
-    if (!ended.ok()) return ended.status();
-    const std::string& space = out_[i].space;
-    if (*ended == ExitCode::kOk) {
-      saved_.push_back(space);
-    } else if (*ended == ExitCode::kNotFound && (exit_code_ != 0 || !ended_early_.empty())) {
-      // A program that ended well has made what it was to make, or the name is wrong.
-      run_.out.Note("nothing to save: " + Quote(command_[0]) + " has not made " + space);
-    } else {
-      unsaved_.push_back(space);
-      if (failure.ok()) {
-        failure = Status(StatusCode::kUnavailable,
-                         "kvctl stage out ended with " + std::to_string(static_cast<int>(*ended)));
+  to_save_ = out_;
+  for (int round = 1; !to_save_.empty(); ++round) {
+    if (round > 1) WaitForRetry();
+    for (auto each = to_save_.begin(); each != to_save_.end();) {
+      const Result<ExitCode> ended = SaveOne(*each);
+      if (!ended.ok()) return ended.status();
+      if (IsTriedAgain(*ended, round)) {
+        ++each;
+        continue;
       }
+      if (*ended == ExitCode::kOk) {
+        saved_.push_back(each->space);
+      } else if (*ended == ExitCode::kNotFound && (exit_code_ != 0 || !ended_early_.empty())) {
+        // A program that ended well has made what it was to make, or the name is wrong.
+        run_.out.Note("nothing to save: " + Quote(command_[0]) + " has not made " + each->space);
+      } else {
+        unsaved_.push_back(each->space);
+        if (failure.ok()) {
+          failure = Status(StatusCode::kUnavailable, "kvctl stage out ended with " +
+                                                         std::to_string(static_cast<int>(*ended)));
+        }
+      }
+      each = to_save_.erase(each);
     }
   }
   const bool is_worth_a_word = !ended_early_.empty() || !failure.ok();
@@ -413,25 +425,33 @@ Status Runner::Save() {
   return failure;
 }
 
-// Again if nobody answers, as long as there is time that nothing else is to be done with.
-Result<ExitCode> Runner::SaveOne(std::size_t i) {
-  std::vector<std::string> words = {"/proc/self/exe", "stage", "out", out_[i].space,
-                                    out_[i].directory};
-  if (run_.insecure()) words.emplace_back("--insecure");
-  for (int attempts = 1;; ++attempts) {
-    // What ends the job is not to end it: it is what the time is there for.
-    const Result<pid_t> pid = Spawn(words, file_, signals_.held(), /*stdout_fd=*/2);
-    if (!pid.ok()) return pid.status();
-    std::optional<int> code;
-    while (!(code = ChildExitCode(*pid)).has_value()) {
-      signals_.Next(kLookEveryMs);
-      WarnOfTheRest(i);
-    }
-    const auto ended = static_cast<ExitCode>(*code);
-    const bool no_answer = ended == ExitCode::kTimeout || ended == ExitCode::kUnreachable;
-    if (!no_answer || attempts == kAttemptsMax || NowMs() >= saved_until_ms_) return ended;
-    signals_.Next(kGraceMs / kAttemptsMax);
+// A node that hangs may come back until all is killed, and nothing else is to be done with the time
+// till then; one that is gone rarely does.
+bool Runner::IsTriedAgain(ExitCode ended, int round) const {
+  if (killed_at_ms_ == 0 || NowMs() >= killed_at_ms_) return false;
+  return ended == ExitCode::kTimeout || (ended == ExitCode::kUnreachable && round < kRoundsMax);
+}
+
+void Runner::WaitForRetry() {
+  for (const std::uint64_t until_ms = NowMs() + kRetryMs; NowMs() < until_ms;) {
+    signals_.Next(kLookEveryMs);
+    WarnOfTheRest();
   }
+}
+
+// By a process of its own, so that this one keeps an eye on the time.
+Result<ExitCode> Runner::SaveOne(const StageSpec& spec) {
+  std::vector<std::string> words = {"/proc/self/exe", "stage", "out", spec.space, spec.directory};
+  if (run_.insecure()) words.emplace_back("--insecure");
+  // What ends the job is not to end it: it is what the time is there for.
+  const Result<pid_t> pid = Spawn(words, file_, signals_.held(), /*stdout_fd=*/2);
+  if (!pid.ok()) return pid.status();
+  std::optional<int> code;
+  while (!(code = ChildExitCode(*pid)).has_value()) {
+    signals_.Next(kLookEveryMs);
+    WarnOfTheRest();
+  }
+  return static_cast<ExitCode>(*code);
 }
 
 // Also if something was lost: what the user wanted to keep was named, and is written.

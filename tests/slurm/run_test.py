@@ -169,6 +169,8 @@ echo RUNS; exec sleep 600
         self.addCleanup(subprocess.run, [*node.within(), "pkill", "-CONT", "-x", "kvd"], check=False)
         job.says("time is out; saved: urgent; not saved so far, and lost if all is killed now: large")
         self.assertEqual(self.files_of("out"), ["now"])
+        # It comes back behind the end of what was tried then: that was not the last try.
+        wait_until(lambda: "did not answer in time" in job.text().partition("time is out")[2], lambda: str(job), 60)
         node.run("pkill", "-CONT", "-x", "kvd")
         job.wait()
         self.assertIn("saved: urgent, large", job.text())
