@@ -11,7 +11,10 @@ namespace tidepool::storage {
 namespace {
 
 constexpr std::size_t kKeptBytes = 1 << 20;
-constexpr std::size_t kChunkRecords = 16 * 1024;
+// A chunk has as many as there are already, so that what has few takes little, and at most a huge
+// page's worth.
+constexpr std::size_t kChunkRecordsMin = 1024;
+constexpr std::size_t kChunkBytesMax = kHugePageBytes;
 // Of a class: 80 KB, which a cache of the second level holds with their table.
 constexpr std::size_t kClassRecords = 2048;
 // So many at least are found before those of one key are looked for: 40 MB.
@@ -48,8 +51,9 @@ void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bo
     if (!kept.empty() || is_large) with.kept = Keep(kept, record.value.first(record.link_bytes));
     with.key_bytes = static_cast<std::uint16_t>(kept.size());
   }
-  if (unsettled_ % kChunkRecords == 0) {
-    chunks_.push_back({std::make_unique_for_overwrite<Found[]>(kChunkRecords), 0});
+  if (chunk_left_ == 0) {
+    chunk_left_ = std::clamp(unsettled_, kChunkRecordsMin, kChunkBytesMax / sizeof(Found));
+    chunks_.push_back({MakeHugeArray<Found>(chunk_left_), 0});
   }
   Chunk& chunk = chunks_.back();
   chunk.found[chunk.count++] = {.hash = record.identity.hash,
@@ -61,6 +65,7 @@ void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bo
                                 .type = static_cast<std::uint32_t>(type),
                                 .more = static_cast<std::uint32_t>(more)};
   ++unsettled_;
+  --chunk_left_;
   if (unsettled_ >= std::max(kUnsettledMin, settled_.count)) Settle();
 }
 
@@ -75,7 +80,7 @@ NewestRecords::Chunk NewestRecords::Spread(std::size_t class_bits, std::vector<s
     for (std::size_t i = 0; i < chunk.count; ++i) ++(*ends)[(chunk.found[i].hash & mask) + 1];
   }
   for (std::size_t i = 1; i < ends->size(); ++i) (*ends)[i] += (*ends)[i - 1];
-  all.found = std::make_unique_for_overwrite<Found[]>(all.count);
+  all.found = MakeHugeArray<Found>(all.count);
   for (Chunk& chunk : chunks_) {
     for (std::size_t i = 0; i < chunk.count; ++i) {
       const Found& found = chunk.found[i];
@@ -85,6 +90,7 @@ NewestRecords::Chunk NewestRecords::Spread(std::size_t class_bits, std::vector<s
   }
   ends->pop_back();
   chunks_.clear();
+  chunk_left_ = 0;
   unsettled_ = 0;
   return all;
 }

@@ -13,6 +13,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/ids.h"
 #include "storage/durable/replay.h"
+#include "storage/huge_array.h"
 
 namespace tidepool::storage {
 
@@ -89,7 +90,7 @@ class NewestRecords {
     bool in_ring;
   };
   struct Chunk {
-    std::unique_ptr<Found[]> found;
+    HugeArray<Found> found;
     std::size_t count = 0;
   };
 
@@ -102,8 +103,9 @@ class NewestRecords {
   Lsn last_lsn_;
   std::uint64_t puts_ = 0;
   bool keeps_keys_ = false;
-  Chunk settled_;              // Of each key one.
-  std::vector<Chunk> chunks_;  // Found since.
+  Chunk settled_;               // Of each key one.
+  std::vector<Chunk> chunks_;   // Found since; each is full but for the last one.
+  std::size_t chunk_left_ = 0;  // Room there.
   std::size_t unsettled_ = 0;
   std::vector<More> more_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;
