@@ -498,15 +498,13 @@ std::vector<Verb> RunVerbs() {
       {"run",
        "run a program with a cluster of its own",
        "Starts daemons as kvctl start does, stages in, runs COMMAND with TIDEPOOL_CLUSTER set, "
-       "stages "
-       "out, stops the daemons, and ends with COMMAND's exit code. Namespaces that --stage-out "
-       "does "
-       "not name are gone then, but for durable ones. When the walltime is about to end, as "
-       "measured by how fast the directories of --stage-out take data, or at SIGTERM, it ends "
-       "COMMAND and its job steps (SIGTERM, 5 s later SIGKILL) and saves what is to be saved, in "
-       "the order of --stage-out: name first what matters most. What a node that hangs has is "
-       "tried "
-       "again behind the others, until all is killed. If that fails the daemons go on.",
+       "stages out, stops the daemons, and ends with COMMAND's exit code. Namespaces that "
+       "--stage-out does not name are gone then, but for durable ones. When the walltime is about "
+       "to end, as measured by how fast the directories of --stage-out take data, or at SIGTERM, "
+       "it ends COMMAND and its job steps (SIGTERM, 5 s later SIGKILL) and saves what is to be "
+       "saved, in the order of --stage-out: name first what matters most. What a node that hangs "
+       "has is tried again behind the others, until all is killed. If that fails the daemons go "
+       "on.",
        {{"COMMAND", "the program and its arguments, behind --", 1, Parameter::kAnyNumber}},
        options,
        {{"kvctl run --local --stage-in ~/data:inputs --stage-out results:out -- ./analysis", ""},
