@@ -15,6 +15,7 @@
 #include <string>
 
 #include "proto/base/check.h"
+#include "storage/huge_array.h"
 
 namespace tidepool::storage {
 namespace {
@@ -23,7 +24,6 @@ namespace {
 // little.
 constexpr std::uint64_t kTouchStepBytes = 256 * 1024;
 constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kHugePageBytes = 2 * 1024 * 1024;
 constexpr std::uint64_t kPrepareSliceNs = 10'000'000;
 
 // Has the kernel back the page with memory without changing what is in it. Owners may be writing

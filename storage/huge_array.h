@@ -1,6 +1,6 @@
 // Large arrays for a while, beside the arenas.
 //
-// durable/newest_records -> [huge_array]
+// durable/newest_records -> [huge_array]; arena has the size of a page from here
 #pragma once
 
 #include <sys/mman.h>

@@ -24,7 +24,8 @@ namespace tidepool::storage {
 // into the cache, where a table finds what is of one key. (One table of all, which was looked at
 // for each record, took 170 ns more for each: two misses of the cache, and its growth.) Memory
 // beside --memory, until recovery is done: 40 bytes for each key and each record found since they
-// were settled, twice that while they are; and the keys and notes that are kept.
+// were settled, with room for as many again, but no more than 2 MiB; twice that while they are
+// settled; and the keys and notes that are kept.
 class NewestRecords {
  public:
   struct Entry {
