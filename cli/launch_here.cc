@@ -6,14 +6,12 @@
 #include <utility>
 
 #include "cli/launcher.h"
+#include "cli/poll.h"
 #include "cli/spawn.h"
 #include "proto/base/clock.h"
 
 namespace tidepool::cli {
 namespace {
-
-constexpr std::chrono::milliseconds kPollEvery{20};
-constexpr std::uint64_t kAbortMs = 5'000;
 
 class HereLauncher final : public Launcher {
  public:

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/launcher.h"
+#include "cli/poll.h"
 #include "cli/spawn.h"
 #include "cli/text.h"
 #include "proto/base/clock.h"
@@ -22,9 +23,7 @@
 namespace tidepool::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kPollEvery{20};
 constexpr std::uint64_t kSshMs = 30'000;
-constexpr std::uint64_t kAbortMs = 5'000;
 
 // For a POSIX shell on the other side.
 std::string ShellQuoted(const std::string& word) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/launcher.h"
+#include "cli/poll.h"
 #include "cli/slurm_job.h"
 #include "cli/spawn.h"
 #include "proto/base/clock.h"
@@ -15,9 +16,8 @@
 namespace tidepool::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kPollEvery{20};
 // Slurm tells the step to end, and kills it after KillWait, 30 s by default.
-constexpr std::uint64_t kAbortMs = 40'000;
+constexpr std::uint64_t kStepAbortMs = 40'000;
 // Daemons that do not serve yet end at once.
 constexpr std::uint64_t kDrainMs = 10'000;
 constexpr std::string_view kLogStem = "kvd-";
@@ -108,7 +108,7 @@ class StepLauncher final : public Launcher {
       if (SrunEndsWithin(kDrainMs)) return;
     }
     kill(srun_, SIGTERM);
-    if (!SrunEndsWithin(kAbortMs)) kill(srun_, SIGKILL);
+    if (!SrunEndsWithin(kStepAbortMs)) kill(srun_, SIGKILL);
   }
 
   std::vector<Place> places() const override {

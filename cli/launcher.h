@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,9 @@
 #include "proto/base/result.h"
 
 namespace tidepool::cli {
+
+// Time for daemons of this machine and of ssh to end before Abort kills them.
+inline constexpr std::uint64_t kAbortMs = 5'000;
 
 // What is the same wherever they run.
 struct LaunchPlan {

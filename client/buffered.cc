@@ -12,14 +12,13 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 using wire::OperationHeader;
-using wire::ValueKind;
 
-constexpr std::uint8_t FlagsOf(wire::PutCondition condition, ValueKind kind) {
+constexpr std::uint8_t FlagsOf(wire::PutCondition condition, wire::ValueKind kind) {
   return static_cast<std::uint8_t>(static_cast<unsigned>(condition) | static_cast<unsigned>(kind)
                                                                           << 2);
 }
 
-constexpr OperationHeader AddHeader(ValueKind kind,
+constexpr OperationHeader AddHeader(wire::ValueKind kind,
                                     wire::PutCondition condition = wire::PutCondition::kAlways) {
   OperationHeader header;
   header.opcode = static_cast<std::uint8_t>(Opcode::kFetchAdd);
@@ -29,9 +28,9 @@ constexpr OperationHeader AddHeader(ValueKind kind,
 }
 
 OperationHeader PutHeader(wire::PutCondition condition, const BufferedPutOptions& options) {
-  const ValueKind kind = options.counter_i64   ? ValueKind::kI64
-                         : options.counter_f64 ? ValueKind::kF64
-                                               : ValueKind::kBytes;
+  const wire::ValueKind kind = options.counter_i64   ? wire::ValueKind::kI64
+                               : options.counter_f64 ? wire::ValueKind::kF64
+                                                     : wire::ValueKind::kBytes;
   OperationHeader header;
   header.opcode = static_cast<std::uint8_t>(Opcode::kPut);
   header.flags = FlagsOf(condition, kind);
@@ -75,17 +74,18 @@ void BufferedBytesMap::Insert(std::string_view key, std::string_view value,
 }
 
 void BufferedBytesMap::Add(std::string_view key, std::int64_t by) {
-  constexpr OperationHeader kHeader = AddHeader(ValueKind::kI64);
+  constexpr OperationHeader kHeader = AddHeader(wire::ValueKind::kI64);
   Keys(buffer_.get()).Add(kHeader, static_cast<std::uint64_t>(by), key, {});
 }
 
 void BufferedBytesMap::AddF64(std::string_view key, double by) {
-  constexpr OperationHeader kHeader = AddHeader(ValueKind::kF64);
+  constexpr OperationHeader kHeader = AddHeader(wire::ValueKind::kF64);
   Keys(buffer_.get()).Add(kHeader, std::bit_cast<std::uint64_t>(by), key, {});
 }
 
 void BufferedBytesMap::AddIfPresent(std::string_view key, std::int64_t by) {
-  constexpr OperationHeader kHeader = AddHeader(ValueKind::kI64, wire::PutCondition::kIfPresent);
+  constexpr OperationHeader kHeader =
+      AddHeader(wire::ValueKind::kI64, wire::PutCondition::kIfPresent);
   Keys(buffer_.get()).Add(kHeader, static_cast<std::uint64_t>(by), key, {});
 }
 

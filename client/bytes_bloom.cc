@@ -38,7 +38,7 @@ Result<bool> TakeAnswer(CallRef call) {
   return operation.code == StatusCode::kOk;
 }
 
-Result<BloomBatch> TakeBatch(CallRef call) { return BloomBatch(std::move(call)); }
+Result<BloomBatch> TakeBloomBatch(CallRef call) { return BloomBatch(std::move(call)); }
 
 CallRef StartOne(const Namespace& space, Opcode opcode, std::string_view value, Mode mode,
                  const CallOptions& options) {
@@ -176,7 +176,7 @@ BloomBatch BytesBloom::MultiInsert(std::span<const std::string_view> values,
 Future<BloomBatch> BytesBloom::MultiInsertAsync(std::span<const std::string_view> values,
                                                 const CallOptions& options) const {
   return {internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kAsync, options),
-          &TakeBatch};
+          &TakeBloomBatch};
 }
 
 BloomBatch BytesBloom::MultiContains(std::span<const std::string_view> values,
@@ -188,7 +188,7 @@ Future<BloomBatch> BytesBloom::MultiContainsAsync(std::span<const std::string_vi
                                                   const CallOptions& options) const {
   return {
       internal::StartKeys(*space_.space(), Opcode::kBloomContains, values, Mode::kAsync, options),
-      &TakeBatch};
+      &TakeBloomBatch};
 }
 
 Status BytesBloom::Union(const BytesBloom& other, const CallOptions& options) const {

@@ -147,10 +147,10 @@ void HandleApply(const OperationContext& context, Reply* reply) {
   reply->answer.has_version = outcome.version != Lsn();
 }
 
-constexpr HandlerEntry kHandlers[] = {{wire::Opcode::kApply, HandleApply}};
+constexpr HandlerEntry kApplyHandlers[] = {{wire::Opcode::kApply, HandleApply}};
 
 }  // namespace
 
-std::span<const HandlerEntry> ApplyHandlers() { return kHandlers; }
+std::span<const HandlerEntry> ApplyHandlers() { return kApplyHandlers; }
 
 }  // namespace tidepool::daemon

@@ -73,7 +73,7 @@ void HandleRead(const OperationContext& context, Reply* reply) {
                     context, reply);
 }
 
-constexpr HandlerEntry kHandlers[] = {
+constexpr HandlerEntry kBloomHandlers[] = {
     {wire::Opcode::kBloomInsert, HandleInsert}, {wire::Opcode::kBloomContains, HandleContains},
     {wire::Opcode::kBloomUnion, HandleUnion},   {wire::Opcode::kBloomDescribe, HandleDescribe},
     {wire::Opcode::kBloomRead, HandleRead},
@@ -81,6 +81,6 @@ constexpr HandlerEntry kHandlers[] = {
 
 }  // namespace
 
-std::span<const HandlerEntry> BloomHandlers() { return kHandlers; }
+std::span<const HandlerEntry> BloomHandlers() { return kBloomHandlers; }
 
 }  // namespace tidepool::daemon

@@ -190,10 +190,10 @@ void HandleChain(const OperationContext& context, Reply* reply) {
   reply->answer.number = run.ended_at();
 }
 
-constexpr HandlerEntry kHandlers[] = {{wire::Opcode::kChain, HandleChain}};
+constexpr HandlerEntry kChainHandlers[] = {{wire::Opcode::kChain, HandleChain}};
 
 }  // namespace
 
-std::span<const HandlerEntry> ChainHandlers() { return kHandlers; }
+std::span<const HandlerEntry> ChainHandlers() { return kChainHandlers; }
 
 }  // namespace tidepool::daemon

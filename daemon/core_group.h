@@ -25,7 +25,7 @@
 #include "proto/wire/group.h"
 #include "proto/wire/opcode.h"
 #include "proto/wire/receipt.h"
-#include "storage/spill/spiller.h"
+#include "storage/spill/spill_counters.h"
 
 namespace tidepool::storage {
 class Volume;

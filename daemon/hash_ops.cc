@@ -241,7 +241,7 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       Bytes(context.scratch.data(), static_cast<std::size_t>(last - context.scratch.data()));
 }
 
-constexpr HandlerEntry kHandlers[] = {
+constexpr HandlerEntry kHashHandlers[] = {
     {wire::Opcode::kGet, HandleGet},        {wire::Opcode::kPut, HandlePut},
     {wire::Opcode::kDelete, HandleDelete},  {wire::Opcode::kContains, HandleContains},
     {wire::Opcode::kTake, HandleTake},      {wire::Opcode::kFetchAdd, HandleFetch},
@@ -255,6 +255,6 @@ constexpr HandlerEntry kHandlers[] = {
 
 }  // namespace
 
-std::span<const HandlerEntry> HashHandlers() { return kHandlers; }
+std::span<const HandlerEntry> HashHandlers() { return kHashHandlers; }
 
 }  // namespace tidepool::daemon

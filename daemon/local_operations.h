@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "daemon/core_group.h"
+#include "storage/core_store.h"
+#include "storage/partition.h"
 
 namespace tidepool::daemon {
 

@@ -35,7 +35,7 @@ std::string TroffLines(std::string_view text) {
 std::string AsItIs(std::string_view text) { return ".nf\n" + TroffLines(text) + ".fi\n"; }
 
 // Of the help, from the line that begins with `from` up to the next empty one.
-std::string_view Part(std::string_view help, std::string_view from) {
+std::string_view HelpSection(std::string_view help, std::string_view from) {
   const std::size_t begin = help.find("\n" + std::string(from));
   TP_CHECK(begin != std::string_view::npos);
   return help.substr(begin + 1, help.find("\n\n", begin) - begin);
@@ -50,14 +50,14 @@ std::string ManualPage() {
       Troff(help.substr(0, help.find('\n'))) +
       "\n.SH SYNOPSIS\n\\fBkvd\\fR [\\fIOPTION\\fR]...\n.PP\n\\fBkvd check\\fR|\\fBinspect\\fR "
       "\\fIDIR\\fR...\n.SH DESCRIPTION\n" +
-      TroffLines(Part(help, "Without options")) +
+      TroffLines(HelpSection(help, "Without options")) +
       ".SH OPTIONS\nEach is also a key of the TOML file and TIDEPOOL_<NAME> in the environment; a "
       "flag wins over the environment, which wins over the file.\n";
   for (const OptionRow& row : OptionTable()) text += TroffOption(row);
-  return text + ".PP\n" + AsItIs(Part(help, "  --config FILE")) +
+  return text + ".PP\n" + AsItIs(HelpSection(help, "  --config FILE")) +
          ".SH OF A NODE THAT DOES NOT RUN\n" + AsItIs(NvmToolsHelp()) + ".SH EXAMPLES\n" +
-         AsItIs(Part(help, "  kvd     ")) + ".SH EXIT STATUS\n" +
-         AsItIs(Part(help, "Exit codes:")) + ".SH SEE ALSO\nkvctl(1)\n";
+         AsItIs(HelpSection(help, "  kvd     ")) + ".SH EXIT STATUS\n" +
+         AsItIs(HelpSection(help, "Exit codes:")) + ".SH SEE ALSO\nkvctl(1)\n";
 }
 
 CompletionTable Completions() {

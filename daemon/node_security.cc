@@ -13,7 +13,7 @@ namespace {
 
 using cluster_file::TlsIdentity;
 
-Status Refuse(const std::string& what, const std::string& remedy) {
+Status RefuseSecurity(const std::string& what, const std::string& remedy) {
   return Status(StatusCode::kFailedPrecondition, what, remedy);
 }
 
@@ -26,8 +26,9 @@ Result<std::optional<TlsIdentity>> TlsToJoin(const Options& options,
   std::string path = options.tls_file;
   if (file.has_value()) {
     if (file->tls.mutual) {
-      return Refuse("the daemons of cluster " + file->cluster_uuid + " have their own certificates",
-                    kOwnRemedy);
+      return RefuseSecurity(
+          "the daemons of cluster " + file->cluster_uuid + " have their own certificates",
+          kOwnRemedy);
     }
     path = file->tls.file;
   }
@@ -42,8 +43,8 @@ Result<std::optional<TlsIdentity>> TlsToJoin(const Options& options,
 Result<std::optional<TlsIdentity>> Node::ChooseTls() const {
   const bool own = !options_.tls_cert.empty();
   if (own && part_.file.has_value() && !part_.file->tls.mutual) {
-    return Refuse("cluster " + part_.file->cluster_uuid + " was not begun with --tls-cert",
-                  "start this daemon without it, too, or the cluster anew with it");
+    return RefuseSecurity("cluster " + part_.file->cluster_uuid + " was not begun with --tls-cert",
+                          "start this daemon without it, too, or the cluster anew with it");
   }
   if (own) {
     auto read = cluster_file::ReadOwnCertificates(options_.tls_cert, options_.tls_key,
@@ -76,7 +77,7 @@ Status Node::ChooseSecurity() {
   tls_ = *std::move(chosen);
   if (!tls_.has_value() && !interface_.is_loopback && !options_.insecure) {
     const bool by_address = part_.kind == Part::Kind::kJoin && !part_.file.has_value();
-    return Refuse(
+    return RefuseSecurity(
         "listening on " + interface_.name + " (" + interface_.address + ") needs TLS, " +
             (by_address ? "and --join alone does not bring it" : "which this cluster has not"),
         by_address ? "give a copy of the first node's TLS file, which lies beside its connection "

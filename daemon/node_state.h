@@ -23,7 +23,10 @@
 #include "daemon/saved_registry.h"
 #include "daemon/stop_signal.h"
 #include "proto/base/result.h"
-#include "storage/nvm/volume.h"
+
+namespace tidepool::storage {
+class Volume;
+}
 
 namespace tidepool::daemon {
 

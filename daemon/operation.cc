@@ -29,13 +29,13 @@ HandlerTable MakeTable() {
   return table;
 }
 
-const HandlerTable kHandlers = MakeTable();
+const HandlerTable kHandlerByOpcode = MakeTable();
 
 }  // namespace
 
 Handler FindHandler(wire::Opcode opcode) {
   const auto number = static_cast<std::size_t>(opcode);
-  return number < kHandlers.size() ? kHandlers[number] : nullptr;
+  return number < kHandlerByOpcode.size() ? kHandlerByOpcode[number] : nullptr;
 }
 
 }  // namespace tidepool::daemon

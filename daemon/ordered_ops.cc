@@ -246,7 +246,7 @@ void HandleEraseRange(const OperationContext& context, Reply* reply) {
   ConcludeRange(context, progress, part.beyond, reply);
 }
 
-constexpr HandlerEntry kHandlers[] = {
+constexpr HandlerEntry kOrderedHandlers[] = {
     {wire::Opcode::kScan, HandleScan},
     {wire::Opcode::kCountRange, HandleCountRange},
     {wire::Opcode::kEraseRange, HandleEraseRange},
@@ -254,6 +254,6 @@ constexpr HandlerEntry kHandlers[] = {
 
 }  // namespace
 
-std::span<const HandlerEntry> OrderedHandlers() { return kHandlers; }
+std::span<const HandlerEntry> OrderedHandlers() { return kOrderedHandlers; }
 
 }  // namespace tidepool::daemon

@@ -54,13 +54,13 @@ void HandleRead(const OperationContext& context, Reply* reply) {
   AnswerFilterPiece(absent->filter(), context.operation.get(Argument::kCursor), context, reply);
 }
 
-constexpr HandlerEntry kHandlers[] = {
+constexpr HandlerEntry kPrefilterHandlers[] = {
     {wire::Opcode::kPrefilterDescribe, HandleDescribe},
     {wire::Opcode::kPrefilterRead, HandleRead},
 };
 
 }  // namespace
 
-std::span<const HandlerEntry> PrefilterHandlers() { return kHandlers; }
+std::span<const HandlerEntry> PrefilterHandlers() { return kPrefilterHandlers; }
 
 }  // namespace tidepool::daemon

@@ -67,7 +67,7 @@ void HandleGroupLeave(const OperationContext& context, Reply* reply) {
   Handle<wire::LeaveRequest>(context, wire::LoadLeave, &ProcessGroups::Leave, reply);
 }
 
-constexpr HandlerEntry kHandlers[] = {
+constexpr HandlerEntry kProcessGroupHandlers[] = {
     {wire::Opcode::kGroupJoin, HandleGroupJoin},
     {wire::Opcode::kGroupMeet, HandleGroupMeet},
     {wire::Opcode::kGroupLeave, HandleGroupLeave},
@@ -75,6 +75,6 @@ constexpr HandlerEntry kHandlers[] = {
 
 }  // namespace
 
-std::span<const HandlerEntry> ProcessGroupHandlers() { return kHandlers; }
+std::span<const HandlerEntry> ProcessGroupHandlers() { return kProcessGroupHandlers; }
 
 }  // namespace tidepool::daemon

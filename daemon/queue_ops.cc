@@ -274,7 +274,7 @@ void HandleNack(const OperationContext& context, Reply* reply) {
       reply);
 }
 
-void HandleLength(const OperationContext& context, Reply* reply) {
+void HandleQueueLength(const OperationContext& context, Reply* reply) {
   if (context.scratch.size() < wire::kQueueLengthsBytes) {
     return Refuse(reply, StatusCode::kInvalidArgument, kNoRoom);
   }
@@ -283,18 +283,18 @@ void HandleLength(const OperationContext& context, Reply* reply) {
   reply->answer.value = context.scratch.first(wire::kQueueLengthsBytes);
 }
 
-constexpr HandlerEntry kHandlers[] = {
+constexpr HandlerEntry kQueueHandlers[] = {
     {wire::Opcode::kPush, HandlePush},
     {wire::Opcode::kPushMany, HandlePushMany},
     {wire::Opcode::kPop, HandlePop},
     {wire::Opcode::kPeek, HandlePeek},
     {wire::Opcode::kAck, HandleAck},
     {wire::Opcode::kNack, HandleNack},
-    {wire::Opcode::kQueueLength, HandleLength},
+    {wire::Opcode::kQueueLength, HandleQueueLength},
 };
 
 }  // namespace
 
-std::span<const HandlerEntry> QueueHandlers() { return kHandlers; }
+std::span<const HandlerEntry> QueueHandlers() { return kQueueHandlers; }
 
 }  // namespace tidepool::daemon

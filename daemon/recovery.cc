@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::seconds kProgressEvery{5};
 
 // What one core has found. The tasks outlive nobody: who waits does so until all have ended.
-struct Part {
+struct RecoveredPart {
   std::vector<storage::RecoverablePartition> wanted;
   std::optional<Result<storage::RecoveryReport>> report;
 };
@@ -27,7 +27,7 @@ struct Part {
 struct Work {
   std::mutex mutex;
   std::condition_variable ended;
-  std::vector<Part> parts;
+  std::vector<RecoveredPart> parts;
   std::size_t left = 0;
 };
 
@@ -43,7 +43,7 @@ void RecoverCore(Core& core, const std::shared_ptr<Work>& work, std::size_t inde
   work->ended.notify_all();
 }
 
-void Add(const Part& part, RecoverySummary* summary) {
+void Add(const RecoveredPart& part, RecoverySummary* summary) {
   const storage::RecoveryReport& report = **part.report;
   for (const auto& each : report.partitions) {
     const auto wanted = std::find_if(part.wanted.begin(), part.wanted.end(),
@@ -106,7 +106,7 @@ Result<RecoverySummary> RecoverNode(CoreGroup* cores, const NodeCatalog& catalog
     }
   }
   RecoverySummary summary;
-  for (const Part& part : work->parts) {
+  for (const RecoveredPart& part : work->parts) {
     if (!part.report->ok()) return Describe(part.report->status());
     Add(part, &summary);
   }

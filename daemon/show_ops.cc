@@ -50,10 +50,10 @@ void HandleShow(const OperationContext& context, Reply* reply) {
   reply->answer.value = context.scratch.first(bytes);
 }
 
-constexpr HandlerEntry kHandlers[] = {{wire::Opcode::kShow, HandleShow}};
+constexpr HandlerEntry kShowHandlers[] = {{wire::Opcode::kShow, HandleShow}};
 
 }  // namespace
 
-std::span<const HandlerEntry> ShowHandlers() { return kHandlers; }
+std::span<const HandlerEntry> ShowHandlers() { return kShowHandlers; }
 
 }  // namespace tidepool::daemon

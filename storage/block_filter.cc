@@ -8,6 +8,7 @@
 #include <string>
 
 #include "proto/base/check.h"
+#include "storage/split_block_insert.h"
 
 namespace tidepool::storage {
 
@@ -124,6 +125,16 @@ std::byte* BlockFilter::Touch(std::uint64_t block) {
 void BlockFilter::Open(std::uint64_t block) {
   blocks_[block] = memory_.At(offsets_[block]);
   TP_CHECK(directory_.Set(block, offsets_[block]));  // Its room is reserved.
+}
+
+bool BlockFilter::InsertAndTell(std::uint64_t hash) {
+  const unsigned added = split_block::Insert(WritableAt(hash), hash);
+  bits_set_ += added;
+  return added != 0;
+}
+
+bool BlockFilter::Contains(std::uint64_t hash) const {
+  return split_block::Contains(At(SplitBlockOf(hash, shape_.split_blocks)), hash);
 }
 
 void BlockFilter::InsertAndTell(std::span<const std::uint64_t> hashes, bool* is_new) {

@@ -17,7 +17,6 @@
 #include "proto/base/result.h"
 #include "storage/core_memory.h"
 #include "storage/shared_directory.h"
-#include "storage/split_block_insert.h"
 
 namespace tidepool::storage {
 
@@ -154,15 +153,5 @@ class BlockFilter {
   std::uint64_t touch_next_ = 0;
   std::uint64_t touch_bytes_ = 0;
 };
-
-inline bool BlockFilter::InsertAndTell(std::uint64_t hash) {
-  const unsigned added = split_block::Insert(WritableAt(hash), hash);
-  bits_set_ += added;
-  return added != 0;
-}
-
-inline bool BlockFilter::Contains(std::uint64_t hash) const {
-  return split_block::Contains(At(SplitBlockOf(hash, shape_.split_blocks)), hash);
-}
 
 }  // namespace tidepool::storage

@@ -6,6 +6,7 @@
 
 #include "storage/hash_store.h"
 #include "storage/partition.h"
+#include "storage/tag_find.h"
 
 namespace tidepool::storage {
 

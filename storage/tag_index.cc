@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "proto/base/check.h"
+#include "storage/match_level.h"
 
 namespace tidepool::storage {
 namespace {

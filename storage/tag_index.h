@@ -13,7 +13,6 @@
 #include "storage/core_memory.h"
 #include "storage/layout.h"
 #include "storage/shared_directory.h"
-#include "storage/tag_match.h"
 
 namespace tidepool::storage {
 
@@ -57,7 +56,8 @@ class TagIndex {
     // g++ takes a function that only prefetches for a pure one and leaves its calls out.
     asm volatile("");
   }
-  // Calls accept(location) for each slot whose tag agrees, until one says true. Null: none.
+  // Calls accept(location) for each slot whose tag agrees, until a call returns true. Null: no call did.
+  // Defined in storage/tag_find.h.
   template <typename Accept>
   std::uint64_t* Find(std::uint64_t hash, Accept&& accept) const;
 
@@ -167,14 +167,5 @@ class TagIndex {
   std::uint64_t rebuilt_buckets_ = 0;
   std::vector<std::uint64_t> hashes_;  // Of the chain that is rebuilt.
 };
-
-template <typename Accept>
-[[gnu::always_inline]] inline std::uint64_t* TagIndex::Find(std::uint64_t hash,
-                                                            Accept&& accept) const {
-  hash &= hash_mask_;
-  Bucket* home = BucketAt(Home(hash));
-  return match::FindInChain(home, memory_.At(0), TagOf(hash, bucket::TagShift(home->header)),
-                            accept);
-}
 
 }  // namespace tidepool::storage

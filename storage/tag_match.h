@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "storage/layout.h"
+#include "storage/match_level.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -15,15 +16,6 @@
 #endif
 
 namespace tidepool::storage {
-
-enum class MatchLevel : std::uint8_t { kScalar, kSse2, kAvx2, kAvx512 };
-
-// The best that this processor has, unless SetMatchLevel lowered it.
-extern MatchLevel g_match_level;
-// For tests and benches, before any store is used: takes `level`, or the best there is below it.
-// Returns what it took.
-MatchLevel SetMatchLevel(MatchLevel level);
-
 namespace match {
 
 // Each returns a mask with bit i set where word i of the bucket (0 is the header, cleared) has

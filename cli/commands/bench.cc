@@ -51,7 +51,7 @@ Status CheckRange(std::string_view name, std::uint64_t value, std::uint64_t leas
       std::string(name) + " goes from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
-Result<BenchOptions> OptionsFrom(const Arguments& args) {
+Result<BenchOptions> BenchOptionsFrom(const Arguments& args) {
   BenchOptions options;
   struct Row {
     const char* name;
@@ -264,7 +264,7 @@ Status Report(Invocation& run, const BenchOptions& options, const Tally& tally, 
 }
 
 Status Bench(Invocation& run) {
-  const Result<BenchOptions> options = OptionsFrom(run.args);
+  const Result<BenchOptions> options = BenchOptionsFrom(run.args);
   if (!options.ok()) return options.status();
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();

@@ -61,7 +61,7 @@ struct LoadOptions {
   std::uint64_t ttl_ms = 0;
 };
 
-Result<LoadOptions> OptionsFrom(const Arguments& args) {
+Result<LoadOptions> LoadOptionsFrom(const Arguments& args) {
   LoadOptions options;
   options.file = args.Text("FILE");
   options.counters = args.Has("--int");
@@ -156,7 +156,7 @@ Result<File> OpenInput(const std::string& name) {
 }
 
 Status Load(Invocation& run) {
-  const Result<LoadOptions> options = OptionsFrom(run.args);
+  const Result<LoadOptions> options = LoadOptionsFrom(run.args);
   if (!options.ok()) return options.status();
   Result<File> file = OpenInput(options->file);
   if (!file.ok()) return file.status();

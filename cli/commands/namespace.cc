@@ -78,7 +78,7 @@ Status OutOfRange(const std::string& option, std::uint64_t value, std::string al
                 std::move(allowed));
 }
 
-Result<v1::NamespaceOptions> OptionsFrom(const Arguments& args) {
+Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
   v1::NamespaceOptions options;
   const auto partitions = args.Number("--partitions", 0);
   if (!partitions.ok()) return partitions.status();
@@ -149,7 +149,7 @@ Status Create(Invocation& run) {
   const Result<v1::Kind> kind = ParseKind(run.args.Text("--kind"));
   if (!kind.ok()) return kind.status();
   request.set_kind(*kind);
-  Result<v1::NamespaceOptions> options = OptionsFrom(run.args);
+  Result<v1::NamespaceOptions> options = NamespaceOptionsFrom(run.args);
   if (!options.ok()) return options.status();
   *request.mutable_options() = *std::move(options);
   const Result<Channel*> channel = run.Connect();

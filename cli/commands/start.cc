@@ -17,6 +17,7 @@
 #include "cli/commands/wait_ready.h"
 #include "cli/invocation.h"
 #include "cli/launcher.h"
+#include "cli/poll.h"
 #include "cli/spawn.h"
 #include "cli/text.h"
 #include "proto/cluster_file/host_name.h"
@@ -30,7 +31,6 @@ namespace {
 constexpr std::uint64_t kStartHereMs = 30'000;
 // A job step of many nodes takes its time.
 constexpr std::uint64_t kStartThereMs = 120'000;
-constexpr std::chrono::milliseconds kPollEvery{20};
 // Each time the logs of all nodes are read, on a file system that others use, too.
 constexpr std::chrono::milliseconds kPollThereEvery{200};
 constexpr std::uint64_t kLocalMax = 64;

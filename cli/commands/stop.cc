@@ -11,6 +11,7 @@
 
 #include "cli/commands/start.h"
 #include "cli/invocation.h"
+#include "cli/poll.h"
 #include "cli/spawn.h"
 #include "cli/step.h"
 #include "cli/text.h"
@@ -25,9 +26,8 @@ namespace tidepool::cli {
 namespace {
 
 constexpr std::uint64_t kStopTimeoutMs = 30'000;
-constexpr std::chrono::milliseconds kPollEvery{20};
 // Of asking whether a daemon still listens.
-constexpr std::uint64_t kAskTimeoutMs = 500;
+constexpr std::uint64_t kGoneTimeoutMs = 500;
 
 // "name (17 records, 1.2 KiB), ..."
 std::string ForPeople(const v1::CheckStopResponse& check) {
@@ -119,7 +119,7 @@ Status WaitUntilGone(const Channel& channel, Remains remains, std::uint64_t time
     left.clear();
     std::erase_if(remains.here, [](pid_t pid) { return !IsDaemonAlive(pid); });
     std::erase_if(remains.elsewhere, [&](const std::string& address) {
-      return !channel.ConnectTo(address, Deadline::AfterMs(kAskTimeoutMs)).ok();
+      return !channel.ConnectTo(address, Deadline::AfterMs(kGoneTimeoutMs)).ok();
     });
     for (const pid_t pid : remains.here) add("process " + std::to_string(pid));
     for (const std::string& address : remains.elsewhere) add("the daemon at " + address);

@@ -11,6 +11,7 @@
 
 #include "cli/channel.h"
 #include "cli/invocation.h"
+#include "cli/poll.h"
 #include "cli/text.h"
 #include "proto/cluster_file/find.h"
 #include "proto/cluster_file/random.h"
@@ -20,9 +21,8 @@ namespace tidepool::cli {
 namespace {
 
 constexpr std::uint64_t kWaitReadyMs = 60'000;
-constexpr std::chrono::milliseconds kPollEvery{20};
 // One step of asking daemons that may not be there yet.
-constexpr std::uint64_t kAskTimeoutMs = 1'000;
+constexpr std::uint64_t kReadyTimeoutMs = 1'000;
 
 Status WaitReady(Invocation& run) {
   const Result<std::uint64_t> timeout_ms = run.args.DurationMs("--timeout", kWaitReadyMs);
@@ -60,7 +60,7 @@ Status WaitReady(Invocation& run) {
 
 bool AllServe(const std::string& path, std::uint64_t nodes, bool insecure) {
   const auto channel = Channel::Connect(
-      {.cluster = path, .timeout_ms = kAskTimeoutMs, .timeout_given = true, .insecure = insecure});
+      {.cluster = path, .timeout_ms = kReadyTimeoutMs, .timeout_given = true, .insecure = insecure});
   if (!channel.ok()) return false;  // No file yet, or nobody listens yet.
   v1::StatusResponse status;
   const Status asked = (*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status);
@@ -83,7 +83,7 @@ Status TryEachNode(const std::string& path, bool insecure, Deadline deadline) {
   options.client_name = "kvctl start";
   options.insecure = insecure;
   options.connect_timeout = options.call_timeout =
-      std::chrono::milliseconds(std::max<std::uint64_t>(deadline.LeftMs(), kAskTimeoutMs));
+      std::chrono::milliseconds(std::max<std::uint64_t>(deadline.LeftMs(), kReadyTimeoutMs));
   Result<Client> client = Client::Connect(options);
   if (!client.ok()) return client.status();
   Result<BytesMap> map = client->Open<BytesMap>("default");

@@ -10,6 +10,7 @@
 
 #include "daemon/core.h"
 #include "daemon/membership/namespace_rules.h"
+#include "daemon/moving/move_deadlines.h"
 #include "daemon/moving/piece_hash.h"
 #include "daemon/owned_by_core.h"
 #include "proto/base/log.h"
@@ -18,10 +19,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kCoreMs = 5'000;
 constexpr std::uint64_t kMapMs = 2'000;
-constexpr std::uint64_t kGrantMs = 2'000;
-constexpr std::uint64_t kAskAgainMs = 100;
 
 Status NoMemory() {
   return Status(StatusCode::kResourceExhausted, "no memory on the target for all of the partition",

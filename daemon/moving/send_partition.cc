@@ -9,6 +9,7 @@
 
 #include "daemon/core.h"
 #include "daemon/membership/namespace_rules.h"
+#include "daemon/moving/move_deadlines.h"
 #include "daemon/moving/piece_hash.h"
 #include "daemon/owned_by_core.h"
 #include "proto/base/limits.h"
@@ -20,12 +21,8 @@
 namespace tidepool::daemon {
 namespace {
 
-// A core that is asked for a piece, or to freeze.
-constexpr std::uint64_t kCoreMs = 5'000;
 // Until the target has made room, before anything is held back.
 constexpr std::uint64_t kReadyMs = 5'000;
-constexpr std::uint64_t kGrantMs = 2'000;
-constexpr std::uint64_t kAskAgainMs = 100;
 constexpr std::uint64_t kReportNs = 200'000'000;
 
 // Of the core: what is read of the partition.

@@ -15,7 +15,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kNewMapMs = 5'000;
+constexpr std::uint64_t kSnapshotMapMs = 5'000;
 
 class SnapshotsGate final : public v1::Snapshots::Service, private Gate {
  public:
@@ -56,7 +56,7 @@ Result<std::shared_ptr<const placement::Namespace>> SnapshotsService::FindNamesp
   };
   auto found = find();
   if (!found.ok() || (*found)->id != NamespaceId(id)) {
-    router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kNewMapMs));
+    router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kSnapshotMapMs));
     found = find();
   }
   if (found.ok() && (*found)->id != NamespaceId(id)) {

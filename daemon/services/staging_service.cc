@@ -15,7 +15,7 @@ namespace {
 
 // How often a watcher hears of a job that runs.
 constexpr std::uint64_t kWatchIntervalMs = 200;
-constexpr std::uint64_t kNewMapMs = 2'000;
+constexpr std::uint64_t kStagingMapMs = 2'000;
 
 class StagingGate final : public v1::Staging::Service, private Gate {
  public:
@@ -79,7 +79,7 @@ Result<std::shared_ptr<const placement::Namespace>> StagingService::FindNamespac
   };
   auto found = find();
   if (found.code() == StatusCode::kNotFound) {
-    router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kNewMapMs));
+    router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kStagingMapMs));
     found = find();
   }
   return found;

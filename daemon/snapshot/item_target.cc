@@ -17,7 +17,7 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-constexpr std::size_t kBatchBytes = 1024 * 1024;
+constexpr std::size_t kItemBatchBytes = 1024 * 1024;
 
 Status StatusOfPush(const OperationOutcome& outcome) {
   if (outcome.code == StatusCode::kOk) return OkStatus();
@@ -130,7 +130,7 @@ class ItemTarget final : public ImageTarget {
     push->value = item.value;
     batch_.push_back(*push);
     batch_bytes_ += item.value.size();
-    return batch_.size() < kCallOperationsMax && batch_bytes_ < kBatchBytes ? OkStatus() : Flush();
+    return batch_.size() < kCallOperationsMax && batch_bytes_ < kItemBatchBytes ? OkStatus() : Flush();
   }
 
   Status BeginLarge(const ImageItem& item) {

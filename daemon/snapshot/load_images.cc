@@ -17,7 +17,7 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-constexpr std::uint64_t kReportNs = 200'000'000;
+constexpr std::uint64_t kLoadReportNs = 200'000'000;
 
 class Loader {
  public:
@@ -78,7 +78,7 @@ class Loader {
       held = rest.size();
       std::copy(rest.begin(), rest.end(), room.begin());
       const std::uint64_t now_ns = Clock::Real().MonotonicNs();
-      if (now_ns - told_ns_ >= kReportNs) TP_RETURN_IF_ERROR(Tell());
+      if (now_ns - told_ns_ >= kLoadReportNs) TP_RETURN_IF_ERROR(Tell());
     }
     if (bytes != image.bytes() || !decoder.ended() || held != 0) {
       return Status(StatusCode::kDataLoss, "it has not the size that the manifest says");

@@ -20,7 +20,7 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-constexpr std::size_t kBatchBytes = 1024 * 1024;
+constexpr std::size_t kRecordBatchBytes = 1024 * 1024;
 
 // A value that is put in parts, through the gRPC service of this node: it knows every owner.
 class LargePut {
@@ -147,7 +147,7 @@ class RecordTarget final : public ImageTarget {
   Status Add(const wire::Operation& operation) {
     batch_.push_back(operation);
     batch_bytes_ += operation.key.size() + operation.value.size();
-    return batch_.size() < kCallOperationsMax && batch_bytes_ < kBatchBytes ? OkStatus() : Flush();
+    return batch_.size() < kCallOperationsMax && batch_bytes_ < kRecordBatchBytes ? OkStatus() : Flush();
   }
 
   Status BeginLarge(const ImageItem& item) {

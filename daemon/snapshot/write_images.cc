@@ -22,7 +22,7 @@ namespace {
 
 // What the kernel holds of a file that is not on disk yet: so that its end is no long silence.
 constexpr std::uint64_t kUnsyncedBytesMax = 64 * 1024 * 1024;
-constexpr std::uint64_t kReportNs = 200'000'000;
+constexpr std::uint64_t kWriteReportNs = 200'000'000;
 
 std::string FileNameOf(std::uint32_t partition) {
   char name[32];
@@ -151,7 +151,7 @@ class Writer {
         return TellOf(index, file, *slice);
       }
       const std::uint64_t now_ns = Clock::Real().MonotonicNs();
-      if (now_ns - told_ns_ >= kReportNs) TP_RETURN_IF_ERROR(Tell());
+      if (now_ns - told_ns_ >= kWriteReportNs) TP_RETURN_IF_ERROR(Tell());
     }
   }
 

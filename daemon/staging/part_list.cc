@@ -23,7 +23,7 @@ constexpr std::size_t kBytesPerMessage = 1024 * 1024;
 // One task: about 100 us of the core's time.
 constexpr std::uint64_t kRecordsPerTask = 256;
 
-Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
+Deadline WalkDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 // One step of walking a partition; owned by its task.
 struct Step {
@@ -131,7 +131,7 @@ class Lister {
       step->term = place.term;
       step->cursor = cursor;
       TP_RETURN_IF_ERROR(router_.context().cores->Run(
-          place.core, [step](Core& core) { RunStep(core, *step); }, StepDeadline()));
+          place.core, [step](Core& core) { RunStep(core, *step); }, WalkDeadline()));
       if (!step->served) {
         return Status(StatusCode::kUnavailable, "this node does not serve its partition any more",
                       "run the same command again");
@@ -270,7 +270,7 @@ Result<std::uint64_t> ChangesOf(const RequestRouter& router, const placement::Na
             }
           }
         },
-        StepDeadline()));
+        WalkDeadline()));
     changes += *sum;
   }
   return changes;

@@ -16,7 +16,7 @@ using stage::StagedRecord;
 
 constexpr const char* kMakeRoom = "delete something, or start the daemons with more --memory";
 
-Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
+Deadline CallDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 Status StatusOfCode(StatusCode code) {
   switch (code) {
@@ -202,18 +202,18 @@ Result<Lsn> StoreAccess::Write(const StagedRecord& record, std::uint64_t bytes, 
   const auto place = Locate(record.key);
   if (!place.ok()) return place.status();
   CoreGroup& cores = *router_.context().cores;
-  auto writer = LocalValueWriter::Begin(cores, place->core, bytes, StepDeadline());
+  auto writer = LocalValueWriter::Begin(cores, place->core, bytes, CallDeadline());
   if (!writer.ok()) return writer.status();
   for (;;) {
     auto piece = next();
     if (!piece.ok()) return piece.status();
     if (piece->empty()) break;
-    TP_RETURN_IF_ERROR(writer->Write(*std::move(piece), StepDeadline()));
+    TP_RETURN_IF_ERROR(writer->Write(*std::move(piece), CallDeadline()));
   }
   wire::Operation put;
   put.opcode = wire::Opcode::kPut;
   put.key = AsBytes(record.key);
-  auto outcome = writer->Put(place->partition, place->term, put, StepDeadline());
+  auto outcome = writer->Put(place->partition, place->term, put, CallDeadline());
   if (!outcome.ok()) return outcome.status();
   if (outcome->code != StatusCode::kOk) {
     return Status(outcome->code, "the store refused it: " + outcome->value,
@@ -227,14 +227,14 @@ Status StoreAccess::Read(const StagedRecord& record, const Take& take) {
   const auto place = Locate(record.key);
   if (!place.ok()) return place.status();
   auto reader = LocalValueReader::Open(*router_.context().cores, place->core, place->partition,
-                                       place->term, record.key, StepDeadline());
+                                       place->term, record.key, CallDeadline());
   if (!reader.ok()) return reader.status();
   if (reader->outcome().version != record.data_version) {
     return Status(StatusCode::kAborted, "its value changed meanwhile",
                   "run the same command again");
   }
   for (std::uint64_t at = 0; at < reader->value_bytes();) {
-    auto piece = reader->Read(at, stage::kPieceBytes, StepDeadline());
+    auto piece = reader->Read(at, stage::kPieceBytes, CallDeadline());
     if (!piece.ok()) return piece.status();
     at += piece->size();
     TP_RETURN_IF_ERROR(take(AsBytes(*piece)));
@@ -268,7 +268,7 @@ void StoreAccess::RunOnCore(CoreId core, std::vector<std::pair<StagedRecord*, Pl
     batch->terms.push_back(place.term);
   }
   const Status ran = router_.context().cores->Run(
-      core, [batch](Core& at) { RunBatch(at, *batch); }, StepDeadline());
+      core, [batch](Core& at) { RunBatch(at, *batch); }, CallDeadline());
   if (!ran.ok()) {
     // The task may still run and has the records: only the failure comes back.
     for (auto& [record, place] : records) {

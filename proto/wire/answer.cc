@@ -20,7 +20,7 @@ constexpr std::uint8_t kHasVersion = 1u << 4;
 constexpr std::uint8_t kHasNumber = 1u << 5;
 constexpr std::uint8_t kStreamed = 1u << 6;
 
-Status Malformed(const char* what) {
+Status MalformedAnswer(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed answer frame: ") + what);
 }
 
@@ -92,28 +92,28 @@ std::size_t AnswerWriter::Finish(FrameHeader header) {
 Status AnswerReader::Open(Bytes frame) {
   left_ = 0;
   TP_RETURN_IF_ERROR(DecodeHeader(frame, &header_));
-  if (header_.type != FrameType::kAnswer) return Malformed("type");
+  if (header_.type != FrameType::kAnswer) return MalformedAnswer("type");
   // An entry takes at least its header, which bounds the count before anything is read.
   rest_ = frame.subspan(limits::kFrameHeaderBytes);
   if (header_.operation_count > rest_.size() / limits::kAnswerHeaderBytes) {
-    return Malformed("more entries than fit");
+    return MalformedAnswer("more entries than fit");
   }
   left_ = header_.operation_count;
-  if (left_ == 0 && !rest_.empty()) return Malformed("bytes behind the last entry");
+  if (left_ == 0 && !rest_.empty()) return MalformedAnswer("bytes behind the last entry");
   return OkStatus();
 }
 
 Status AnswerReader::Next(Answer* answer) {
   TP_CHECK(left_ > 0);
   --left_;
-  if (rest_.size() < sizeof(AnswerHeader)) return left_ = 0, Malformed("entry header cut off");
+  if (rest_.size() < sizeof(AnswerHeader)) return left_ = 0, MalformedAnswer("entry header cut off");
   const auto header = LoadUnaligned<AnswerHeader>(rest_.data());
   const unsigned scope = header.flags & 3u;
   const unsigned kind = (header.flags >> 2) & 3u;
   if (scope > static_cast<unsigned>(Answer::Scope::kGroup) ||
       kind > static_cast<unsigned>(ValueKind::kF64) || (header.flags & 0x80) != 0 ||
       header.code >= kStatusCodeCount || header.reserved != 0) {
-    return left_ = 0, Malformed("entry flags");
+    return left_ = 0, MalformedAnswer("entry flags");
   }
   answer->index = header.index;
   answer->scope = static_cast<Answer::Scope>(scope);
@@ -124,7 +124,7 @@ Status AnswerReader::Next(Answer* answer) {
   answer->streamed = (header.flags & kStreamed) != 0;
   const std::size_t fixed =
       sizeof header + (answer->has_version ? 8u : 0u) + (answer->has_number ? 8u : 0u);
-  if (rest_.size() < fixed + header.value_bytes) return left_ = 0, Malformed("entry cut off");
+  if (rest_.size() < fixed + header.value_bytes) return left_ = 0, MalformedAnswer("entry cut off");
   const std::byte* at = rest_.data() + sizeof header;
   answer->version = Lsn();
   answer->number = 0;
@@ -134,9 +134,9 @@ Status AnswerReader::Next(Answer* answer) {
   }
   if (answer->has_number) answer->number = LoadUnaligned<std::uint64_t>(at), at += 8;
   answer->value = Bytes(at, header.value_bytes);
-  if (!FieldsFit(*answer, answer->value.size())) return left_ = 0, Malformed("entry fields");
+  if (!FieldsFit(*answer, answer->value.size())) return left_ = 0, MalformedAnswer("entry fields");
   rest_ = rest_.subspan(fixed + header.value_bytes);
-  if (left_ == 0 && !rest_.empty()) return Malformed("bytes behind the last entry");
+  if (left_ == 0 && !rest_.empty()) return MalformedAnswer("bytes behind the last entry");
   return OkStatus();
 }
 

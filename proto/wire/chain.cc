@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint8_t kRequired = 1;
 constexpr std::uint8_t kMayFail = 2;
 
-constexpr std::uint16_t kHasVersion = 1;
-constexpr std::uint16_t kHasNumber = 2;
+constexpr std::uint16_t kOutcomeHasVersion = 1;
+constexpr std::uint16_t kOutcomeHasNumber = 2;
 constexpr std::uint16_t kOmitted = 4;
 
 struct StepHeader {
@@ -34,21 +34,21 @@ struct OutcomeHeader {
 };
 static_assert(sizeof(OutcomeHeader) == kChainOutcomeBytes);
 
-Status Malformed(const char* what) {
+Status MalformedChain(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed chain: ") + what);
 }
 
 Status CheckStep(const ChainStep& step, std::size_t index) {
   const Operation& operation = step.operation;
   if (!MayBeStep(operation.opcode) || operation.has(Argument::kUpload)) {
-    return Malformed("an operation that no chain takes");
+    return MalformedChain("an operation that no chain takes");
   }
-  if ((step.test == ChainTest::kNone) != (step.tested == kNoStep)) return Malformed("condition");
-  if (step.tested != kNoStep && step.tested >= index) return Malformed("condition on a later step");
+  if ((step.test == ChainTest::kNone) != (step.tested == kNoStep)) return MalformedChain("condition");
+  if (step.tested != kNoStep && step.tested >= index) return MalformedChain("condition on a later step");
   if (step.fed_by == kNoStep) return OkStatus();
-  if (step.fed_by >= index) return Malformed("value of a later step");
+  if (step.fed_by >= index) return MalformedChain("value of a later step");
   if (!TakesFedValue(operation.opcode) && !TakesFedOperand(operation.opcode)) {
-    return Malformed("an operation that takes no value of another");
+    return MalformedChain("an operation that takes no value of another");
   }
   return OkStatus();
 }
@@ -96,13 +96,13 @@ void EncodeChainStep(const ChainStep& step, std::string* to) {
 Status DecodeChain(Bytes from, std::vector<ChainStep>* steps) {
   steps->clear();
   while (!from.empty()) {
-    if (steps->size() == kChainStepsMax) return Malformed("too many steps");
-    if (from.size() < sizeof(StepHeader)) return Malformed("step cut off");
+    if (steps->size() == kChainStepsMax) return MalformedChain("too many steps");
+    if (from.size() < sizeof(StepHeader)) return MalformedChain("step cut off");
     const auto header = LoadUnaligned<StepHeader>(from.data());
     from = from.subspan(sizeof header);
-    if (header.test > static_cast<int>(ChainTest::kEquals)) return Malformed("condition");
-    if ((header.flags & ~(kRequired | kMayFail)) != 0) return Malformed("flags");
-    if (header.expected_bytes > from.size()) return Malformed("expected value cut off");
+    if (header.test > static_cast<int>(ChainTest::kEquals)) return MalformedChain("condition");
+    if ((header.flags & ~(kRequired | kMayFail)) != 0) return MalformedChain("flags");
+    if (header.expected_bytes > from.size()) return MalformedChain("expected value cut off");
     ChainStep& step = steps->emplace_back();
     step.test = static_cast<ChainTest>(header.test);
     step.tested = header.tested;
@@ -114,7 +114,7 @@ Status DecodeChain(Bytes from, std::vector<ChainStep>* steps) {
     TP_RETURN_IF_ERROR(DecodeOperation(&from, &step.operation));
     TP_RETURN_IF_ERROR(CheckStep(step, steps->size() - 1));
   }
-  return steps->empty() ? Malformed("no steps") : OkStatus();
+  return steps->empty() ? MalformedChain("no steps") : OkStatus();
 }
 
 Bytes ChainOutcomeWriter::Add(ChainOutcome outcome) {
@@ -130,8 +130,8 @@ Bytes ChainOutcomeWriter::Add(ChainOutcome outcome) {
   OutcomeHeader header{};
   header.code = static_cast<std::uint8_t>(outcome.code);
   header.value_kind = static_cast<std::uint8_t>(outcome.value_kind);
-  header.flags = static_cast<std::uint16_t>((outcome.has_version ? kHasVersion : 0) |
-                                            (outcome.has_number ? kHasNumber : 0) |
+  header.flags = static_cast<std::uint16_t>((outcome.has_version ? kOutcomeHasVersion : 0) |
+                                            (outcome.has_number ? kOutcomeHasNumber : 0) |
                                             (outcome.omitted ? kOmitted : 0));
   header.value_bytes = static_cast<std::uint32_t>(outcome.value.size());
   header.version = outcome.version.value();
@@ -147,18 +147,18 @@ Bytes ChainOutcomeWriter::Add(ChainOutcome outcome) {
 Result<std::vector<ChainOutcome>> DecodeChainOutcomes(Bytes from) {
   std::vector<ChainOutcome> outcomes;
   while (!from.empty()) {
-    if (from.size() < sizeof(OutcomeHeader)) return Malformed("outcome cut off");
+    if (from.size() < sizeof(OutcomeHeader)) return MalformedChain("outcome cut off");
     const auto header = LoadUnaligned<OutcomeHeader>(from.data());
     from = from.subspan(sizeof header);
-    if (header.value_bytes > from.size()) return Malformed("outcome's value cut off");
+    if (header.value_bytes > from.size()) return MalformedChain("outcome's value cut off");
     if (header.code >= kStatusCodeCount || header.value_kind > static_cast<int>(ValueKind::kF64)) {
-      return Malformed("outcome");
+      return MalformedChain("outcome");
     }
     ChainOutcome& outcome = outcomes.emplace_back();
     outcome.code = static_cast<StatusCode>(header.code);
     outcome.value_kind = static_cast<ValueKind>(header.value_kind);
-    outcome.has_version = (header.flags & kHasVersion) != 0;
-    outcome.has_number = (header.flags & kHasNumber) != 0;
+    outcome.has_version = (header.flags & kOutcomeHasVersion) != 0;
+    outcome.has_number = (header.flags & kOutcomeHasNumber) != 0;
     outcome.omitted = (header.flags & kOmitted) != 0;
     outcome.version = Lsn(header.version);
     outcome.number = header.number;

@@ -25,35 +25,35 @@ constexpr std::uint8_t kGroupForwarded = 8;
 static_assert(limits::kFrameBytesMax <= 0xffff);
 static_assert(limits::kFrameOperationsMax <= 0xffff);
 
-Status Malformed(const char* what) {
+Status MalformedGroup(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed request frame: ") + what);
 }
 
 // What an operation's header says by itself: whether opcode, arguments and sizes fit each other.
 Status CheckHeader(const OperationHeader& header) {
   const OpcodeInfo* info = FindOpcode(header.opcode);
-  if (info == nullptr) return Malformed("unknown opcode");
-  if ((header.flags & 0xf0) != 0 || header.reserved != 0) return Malformed("reserved bits set");
-  if ((header.flags >> 2) > static_cast<int>(ValueKind::kF64)) return Malformed("value kind");
+  if (info == nullptr) return MalformedGroup("unknown opcode");
+  if ((header.flags & 0xf0) != 0 || header.reserved != 0) return MalformedGroup("reserved bits set");
+  if ((header.flags >> 2) > static_cast<int>(ValueKind::kF64)) return MalformedGroup("value kind");
   if ((header.arguments & info->required) != info->required ||
       (header.arguments & ~(info->required | info->optional)) != 0) {
-    return Malformed("arguments do not fit the opcode");
+    return MalformedGroup("arguments do not fit the opcode");
   }
-  if (header.key_bytes > limits::kKeyBytesMax) return Malformed("key too long");
+  if (header.key_bytes > limits::kKeyBytesMax) return MalformedGroup("key too long");
   if (!info->keyed && !info->ranged && header.key_bytes != 0) {
-    return Malformed("key of an operation without one");
+    return MalformedGroup("key of an operation without one");
   }
   if (info->ranged && header.value_bytes > limits::kKeyBytesMax) {
-    return Malformed("end of a range too long");
+    return MalformedGroup("end of a range too long");
   }
-  if (!info->takes_value && header.value_bytes != 0) return Malformed("value not expected");
+  if (!info->takes_value && header.value_bytes != 0) return MalformedGroup("value not expected");
   const auto has = [&](Argument argument) { return (header.arguments & MaskOf(argument)) != 0; };
   if (static_cast<PutCondition>(header.flags & 3) == PutCondition::kIfVersion &&
       !has(Argument::kVersion)) {
-    return Malformed("if-version without a version");
+    return MalformedGroup("if-version without a version");
   }
   if (has(Argument::kUpload) && header.value_bytes != 0) {
-    return Malformed("a streamed value that is also inline");
+    return MalformedGroup("a streamed value that is also inline");
   }
   return OkStatus();
 }
@@ -76,15 +76,15 @@ void ReadOperation(const OperationHeader& header, const std::byte* at, Operation
 }  // namespace
 
 Status DecodeOperation(Bytes* rest, Operation* operation) {
-  if (rest->size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
+  if (rest->size() < sizeof(OperationHeader)) return MalformedGroup("operation header cut off");
   const auto header = LoadUnaligned<OperationHeader>(rest->data());
   TP_RETURN_IF_ERROR(CheckHeader(header));
   const std::size_t bytes = header.bytes();
-  if (rest->size() < bytes) return Malformed("operation cut off");
+  if (rest->size() < bytes) return MalformedGroup("operation cut off");
   ReadOperation(header, rest->data() + sizeof header, operation);
   if (operation->has(Argument::kExpectedBytes) &&
       operation->get(Argument::kExpectedBytes) > operation->value.size()) {
-    return Malformed("expected value longer than the value");
+    return MalformedGroup("expected value longer than the value");
   }
   *rest = rest->subspan(bytes);
   return OkStatus();
@@ -96,7 +96,7 @@ namespace {
 // place of those that were given up before their frame was sent again.
 Status CheckQuiet(const OperationHeader& header, std::uint8_t flags) {
   if ((flags & kGroupForwarded) != 0 && __builtin_popcount(header.arguments) > 1) {
-    return Malformed("arguments that a forwarded group cannot have");
+    return MalformedGroup("arguments that a forwarded group cannot have");
   }
   if (static_cast<Opcode>(header.opcode) == Opcode::kLength) return OkStatus();
   const OpcodeInfo& info = InfoOf(static_cast<Opcode>(header.opcode));
@@ -104,22 +104,22 @@ Status CheckQuiet(const OperationHeader& header, std::uint8_t flags) {
       MaskOf(Argument::kUpload) | MaskOf(Argument::kWaitMs) | MaskOf(Argument::kExpectedBytes);
   const bool chain = static_cast<Opcode>(header.opcode) == Opcode::kChain;
   if (!info.mutates || !info.keyed || chain || (header.arguments & kNotQuiet) != 0) {
-    return Malformed("not an operation of a quiet group");
+    return MalformedGroup("not an operation of a quiet group");
   }
   return OkStatus();
 }
 
 Status DecodeUniform(Bytes body, std::uint32_t count, std::uint8_t flags, Request* request) {
-  if (body.size() < sizeof(OperationHeader)) return Malformed("operation header cut off");
+  if (body.size() < sizeof(OperationHeader)) return MalformedGroup("operation header cut off");
   const auto header = LoadUnaligned<OperationHeader>(body.data());
   TP_RETURN_IF_ERROR(CheckHeader(header));
   if ((flags & kGroupQuiet) != 0) TP_RETURN_IF_ERROR(CheckQuiet(header, flags));
   if ((header.arguments & MaskOf(Argument::kExpectedBytes)) != 0) {
-    return Malformed("argument that a uniform group cannot share");
+    return MalformedGroup("argument that a uniform group cannot share");
   }
   const std::size_t stride = header.bytes() - sizeof header;
   const std::byte* at = body.data() + sizeof header;
-  if (body.size() - sizeof header != stride * count) return Malformed("bytes of a uniform group");
+  if (body.size() - sizeof header != stride * count) return MalformedGroup("bytes of a uniform group");
   for (std::uint32_t i = 0; i < count; ++i, at += stride) {
     ReadOperation(header, at, &request->operations.emplace_back());
   }
@@ -136,7 +136,7 @@ Status DecodeOperations(Bytes body, std::uint32_t count, std::uint8_t flags, Req
       TP_RETURN_IF_ERROR(CheckQuiet(LoadUnaligned<OperationHeader>(at.data()), flags));
     }
   }
-  return body.empty() ? OkStatus() : Malformed("bytes behind a group's operations");
+  return body.empty() ? OkStatus() : MalformedGroup("bytes behind a group's operations");
 }
 
 bool FlagsFit(std::uint8_t flags) {
@@ -150,22 +150,22 @@ bool FlagsFit(std::uint8_t flags) {
 Status DecodeRequest(Bytes frame, Request* request) {
   TP_RETURN_IF_ERROR(DecodeHeader(frame, &request->header));
   const FrameHeader& header = request->header;
-  if (header.type != FrameType::kRequest) return Malformed("type");
-  if (header.operation_count > limits::kFrameOperationsMax) return Malformed("too many operations");
-  if (header.group_count > limits::kFrameGroupsMax) return Malformed("too many groups");
+  if (header.type != FrameType::kRequest) return MalformedGroup("type");
+  if (header.operation_count > limits::kFrameOperationsMax) return MalformedGroup("too many operations");
+  if (header.group_count > limits::kFrameGroupsMax) return MalformedGroup("too many groups");
   request->groups.clear();
   request->operations.clear();
   Bytes rest = frame.subspan(limits::kFrameHeaderBytes);
   for (std::uint32_t i = 0; i < header.group_count; ++i) {
-    if (rest.size() < sizeof(GroupHeader)) return Malformed("group header cut off");
+    if (rest.size() < sizeof(GroupHeader)) return MalformedGroup("group header cut off");
     const auto group = LoadUnaligned<GroupHeader>(rest.data());
     rest = rest.subspan(sizeof group);
-    if (group.bytes > rest.size()) return Malformed("group cut off");
-    if (group.term > limits::kTermMax) return Malformed("term");
-    if (!FlagsFit(group.flags) || group.reserved != 0) return Malformed("group flags");
-    if (group.operation_count == 0) return Malformed("empty group");
+    if (group.bytes > rest.size()) return MalformedGroup("group cut off");
+    if (group.term > limits::kTermMax) return MalformedGroup("term");
+    if (!FlagsFit(group.flags) || group.reserved != 0) return MalformedGroup("group flags");
+    if (group.operation_count == 0) return MalformedGroup("empty group");
     if (request->operations.size() + group.operation_count > header.operation_count) {
-      return Malformed("more operations than the header says");
+      return MalformedGroup("more operations than the header says");
     }
     request->groups.push_back({PartitionId(group.partition), Term(group.term),
                                (group.flags & kGroupAtomic) != 0, (group.flags & kGroupQuiet) != 0,
@@ -177,9 +177,9 @@ Status DecodeRequest(Bytes frame, Request* request) {
         DecodeOperations(rest.first(group.bytes), group.operation_count, group.flags, request));
     rest = rest.subspan(group.bytes);
   }
-  if (!rest.empty()) return Malformed("bytes behind the last group");
+  if (!rest.empty()) return MalformedGroup("bytes behind the last group");
   if (request->operations.size() != header.operation_count) {
-    return Malformed("fewer operations than the header says");
+    return MalformedGroup("fewer operations than the header says");
   }
   return OkStatus();
 }

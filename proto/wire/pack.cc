@@ -20,7 +20,7 @@ std::size_t ArgumentBytes(const OperationHeader& header) {
   return 8 * static_cast<std::size_t>(std::popcount(header.arguments));
 }
 
-void CopyShort(std::byte* to, Bytes from) {
+void CopyBytes(std::byte* to, Bytes from) {
   if (from.size() == 8) {
     std::memcpy(to, from.data(), 8);  // One store: most keys and values are numbers.
   } else if (!from.empty()) {
@@ -56,8 +56,8 @@ void Pack::Add(const OperationHeader& header, std::uint64_t word, Bytes key, Byt
     StoreUnaligned(at, word);
     at += 8;
   }
-  CopyShort(at, key);
-  CopyShort(at + key.size(), value);
+  CopyBytes(at, key);
+  CopyBytes(at + key.size(), value);
   ++count_;
 }
 

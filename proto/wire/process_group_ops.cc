@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, 4> kCollectives = {"barrier", "broadcast"
 constexpr std::array<std::string_view, 3> kReductions = {"sum", "min", "max"};
 constexpr std::array<std::string_view, 3> kTypes = {"i64", "u64", "f64"};
 
-Status Malformed(std::string_view what) {
+Status MalformedMember(std::string_view what) {
   return Status(StatusCode::kInvalidArgument, "malformed " + std::string(what) + " of a group");
 }
 
@@ -64,7 +64,7 @@ void StoreLeave(const LeaveRequest& from, std::byte* to) {
 }
 
 Result<JoinRequest> LoadJoin(Bytes from) {
-  if (from.size() < kJoinHeaderBytes) return Malformed("join");
+  if (from.size() < kJoinHeaderBytes) return MalformedMember("join");
   JoinRequest join;
   join.member = LoadUnaligned<std::uint64_t>(from.data());
   join.size = LoadUnaligned<std::uint32_t>(from.data() + 8);
@@ -73,23 +73,23 @@ Result<JoinRequest> LoadJoin(Bytes from) {
   if (join.member == 0 || join.size == 0 || join.size > kProcessGroupSizeMax || join.rank < -1 ||
       join.rank >= static_cast<std::int32_t>(join.size) ||
       join.label.size() > kMemberLabelBytesMax) {
-    return Malformed("join");
+    return MalformedMember("join");
   }
   return join;
 }
 
 Result<JoinReply> LoadJoinReply(Bytes from) {
-  if (from.size() != kJoinReplyBytes) return Malformed("answer to a join");
+  if (from.size() != kJoinReplyBytes) return MalformedMember("answer to a join");
   JoinReply reply;
   reply.instance = LoadUnaligned<std::uint64_t>(from.data());
   reply.rank = LoadUnaligned<std::uint32_t>(from.data() + 8);
   reply.size = LoadUnaligned<std::uint32_t>(from.data() + 12);
-  if (reply.rank >= reply.size) return Malformed("answer to a join");
+  if (reply.rank >= reply.size) return MalformedMember("answer to a join");
   return reply;
 }
 
 Result<MeetRequest> LoadMeet(Bytes from) {
-  if (from.size() < kMeetHeaderBytes) return Malformed("collective call");
+  if (from.size() < kMeetHeaderBytes) return MalformedMember("collective call");
   MeetRequest meet;
   meet.instance = LoadUnaligned<std::uint64_t>(from.data());
   meet.step = LoadUnaligned<std::uint64_t>(from.data() + 8);
@@ -101,13 +101,13 @@ Result<MeetRequest> LoadMeet(Bytes from) {
   meet.contribution = from.subspan(kMeetHeaderBytes);
   if (collective >= kCollectives.size() || reduction >= kReductions.size() ||
       type >= kTypes.size() || meet.contribution.size() > kContributionBytesMax) {
-    return Malformed("collective call");
+    return MalformedMember("collective call");
   }
   meet.call.collective = static_cast<Collective>(collective);
   meet.call.reduction = static_cast<Reduction>(reduction);
   meet.call.type = static_cast<ElementType>(type);
   if (!HasRightBytes(meet.call, meet.rank, meet.contribution.size())) {
-    return Malformed("collective call");
+    return MalformedMember("collective call");
   }
   if (Reduces(meet.call.collective)) {
     meet.call.bytes = static_cast<std::uint32_t>(meet.contribution.size());
@@ -116,7 +116,7 @@ Result<MeetRequest> LoadMeet(Bytes from) {
 }
 
 Result<LeaveRequest> LoadLeave(Bytes from) {
-  if (from.size() != kLeaveBytes) return Malformed("leave");
+  if (from.size() != kLeaveBytes) return MalformedMember("leave");
   LeaveRequest leave;
   leave.instance = LoadUnaligned<std::uint64_t>(from.data());
   leave.member = LoadUnaligned<std::uint64_t>(from.data() + 8);

@@ -18,7 +18,7 @@ struct RecordHeader {
 constexpr std::uint8_t kUnreadable = 2;
 static_assert(sizeof(RecordHeader) == kUnreadableEntryBytes);
 
-Status Malformed() { return Status(StatusCode::kInvalidArgument, "malformed record list"); }
+Status MalformedList() { return Status(StatusCode::kInvalidArgument, "malformed record list"); }
 
 }  // namespace
 
@@ -48,12 +48,12 @@ std::byte* AppendRecord(const ListedRecord& record, std::byte* to) {
 }
 
 Status TakeRecord(Bytes* rest, ListedRecord* record) {
-  if (rest->size() < sizeof(RecordHeader)) return Malformed();
+  if (rest->size() < sizeof(RecordHeader)) return MalformedList();
   const auto header = LoadUnaligned<RecordHeader>(rest->data());
   if (header.value_omitted == kUnreadable) {
     if (header.value_bytes == 0 || header.key_bytes != 0 || header.value_kind != 0 ||
         header.version != 0 || header.expiry_ms != 0) {
-      return Malformed();
+      return MalformedList();
     }
     *record = {};
     record->unreadable = header.value_bytes;
@@ -65,7 +65,7 @@ Status TakeRecord(Bytes* rest, ListedRecord* record) {
       header.value_bytes > limits::kValueBytesMax ||
       header.value_kind > static_cast<std::uint8_t>(ValueKind::kF64) ||
       rest->size() - sizeof header < header.key_bytes + inline_bytes) {
-    return Malformed();
+    return MalformedList();
   }
   record->unreadable = 0;
   record->version = Lsn(header.version);

@@ -9,7 +9,7 @@
 namespace tidepool::wire {
 namespace {
 
-Status Malformed(const char* what) {
+Status MalformedStream(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed stream frame: ") + what);
 }
 
@@ -23,20 +23,20 @@ Status DecodeStream(Bytes frame, StreamFrame* out) {
 Status DecodeStreamParts(Bytes head, Bytes body, StreamFrame* out) {
   TP_RETURN_IF_ERROR(DecodeHeader(head, head.size() + body.size(), &out->header));
   const bool part = out->header.type == FrameType::kStreamPart;
-  if (!part && out->header.type != FrameType::kStreamAck) return Malformed("type");
-  if (head.size() != kStreamHeadBytes) return Malformed("header cut off");
+  if (!part && out->header.type != FrameType::kStreamAck) return MalformedStream("type");
+  if (head.size() != kStreamHeadBytes) return MalformedStream("header cut off");
   const Bytes stream = head.subspan(limits::kFrameHeaderBytes);
   // Checked before it becomes an enum.
   const auto code = std::to_integer<std::uint8_t>(stream[offsetof(StreamHeader, code)]);
-  if (code >= kStatusCodeCount) return Malformed("code");
+  if (code >= kStatusCodeCount) return MalformedStream("code");
   out->stream = LoadUnaligned<StreamHeader>(stream.data());
   out->data = body;
-  if (out->stream.upload > 1 || out->stream.reserved != 0) return Malformed("reserved bits set");
-  if (out->stream.total_bytes > limits::kValueBytesMax) return Malformed("value too long");
-  if (out->stream.offset > out->stream.total_bytes) return Malformed("offset behind the end");
-  if (!part && !out->data.empty()) return Malformed("an ack with data");
+  if (out->stream.upload > 1 || out->stream.reserved != 0) return MalformedStream("reserved bits set");
+  if (out->stream.total_bytes > limits::kValueBytesMax) return MalformedStream("value too long");
+  if (out->stream.offset > out->stream.total_bytes) return MalformedStream("offset behind the end");
+  if (!part && !out->data.empty()) return MalformedStream("an ack with data");
   if (out->data.size() > out->stream.total_bytes - out->stream.offset) {
-    return Malformed("part behind the end");
+    return MalformedStream("part behind the end");
   }
   return OkStatus();
 }

@@ -8,7 +8,7 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'I', 'D', 'E', 'C', 'O', 'M', '\n'};
+constexpr char kCommitMagic[8] = {'T', 'I', 'D', 'E', 'C', 'O', 'M', '\n'};
 
 std::uint32_t ChecksumOf(CommitHeader header, Bytes records) {
   header.crc32c = 0;
@@ -22,7 +22,7 @@ std::uint32_t SealCommit(MutableBytes commit, const Uuid& volume, std::uint32_t 
                          std::uint32_t previous_crc32c) {
   TP_CHECK(commit.size() > sizeof(CommitHeader));
   CommitHeader header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::memcpy(header.magic, kCommitMagic, sizeof kCommitMagic);
   header.previous_crc32c = previous_crc32c;
   header.volume = volume;
   header.incarnation = incarnation;
@@ -36,7 +36,7 @@ std::uint32_t SealCommit(MutableBytes commit, const Uuid& volume, std::uint32_t 
 
 Result<Commit> ReadCommit(Bytes ring) {
   Commit commit;
-  if (ring.size() < sizeof commit.header || std::memcmp(ring.data(), kMagic, sizeof kMagic) != 0) {
+  if (ring.size() < sizeof commit.header || std::memcmp(ring.data(), kCommitMagic, sizeof kCommitMagic) != 0) {
     return Status(StatusCode::kNotFound, "no commit begins here");
   }
   std::memcpy(&commit.header, ring.data(), sizeof commit.header);

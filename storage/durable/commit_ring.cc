@@ -12,7 +12,7 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr unsigned kQueueDepth = 2;
+constexpr unsigned kRingQueueDepth = 2;
 constexpr std::uint64_t kRecordBytesMax = 64 * 1024;
 // Of one commit: some 1 ms of a device.
 constexpr std::uint64_t kBatchBytesMax = 1 << 20;
@@ -31,7 +31,7 @@ CommitRing::CommitRing(Volume& volume, CoreId core)
 CommitRing::~CommitRing() { queue_.reset(); }  // First: the device still reads of the batches.
 
 Status CommitRing::Open() {
-  auto queue = volume_.device(0).OpenQueue(kQueueDepth);
+  auto queue = volume_.device(0).OpenQueue(kRingQueueDepth);
   if (!queue.ok()) return queue.status();
   queue_ = *std::move(queue);
   return OkStatus();
@@ -123,7 +123,7 @@ void CommitRing::StartCommit() {
 void CommitRing::Submit() {
   StartCommit();
   if (queue_->in_flight() == 0) return;
-  (void)queue_->Submit(kQueueDepth);
+  (void)queue_->Submit(kRingQueueDepth);
   TP_FAILPOINT("commit.started");
 }
 

@@ -8,7 +8,7 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46505431;  // "1TPF"
+constexpr std::uint32_t kFooterMagic = 0x46505431;  // "1TPF"
 constexpr int kTypeShift = 20;
 constexpr int kFlagsShift = 24;
 constexpr std::uint32_t kOffsetMask = (1u << kTypeShift) - 1;
@@ -95,7 +95,7 @@ void FooterWriter::Add(const RecordHeader& record, std::uint32_t offset) {
 
 void FooterWriter::Finish(std::uint32_t used, std::uint64_t expiry_min_ms) {
   FooterTrailer trailer;
-  trailer.magic = kMagic;
+  trailer.magic = kFooterMagic;
   trailer.number = number_;
   trailer.entries = entries_;
   trailer.used = used;
@@ -110,7 +110,7 @@ void FooterWriter::Finish(std::uint32_t used, std::uint64_t expiry_min_ms) {
 std::uint64_t FooterBytes(Bytes tail, std::uint64_t number) {
   TP_CHECK(tail.size() >= sizeof(FooterTrailer));
   const FooterTrailer trailer = TrailerOf(tail);
-  if (trailer.magic != kMagic || trailer.number != number) return 0;
+  if (trailer.magic != kFooterMagic || trailer.number != number) return 0;
   return sizeof trailer + std::uint64_t{trailer.entry_bytes};
 }
 

@@ -36,7 +36,7 @@ static_assert(sizeof(Image) == 480);
 static_assert(std::has_unique_object_representations_v<Image>);
 static_assert(sizeof(Image) <= 512);
 
-constexpr char kMagic[8] = {'T', 'I', 'D', 'E', 'M', 'R', 'K', '\n'};
+constexpr char kMarkMagic[8] = {'T', 'I', 'D', 'E', 'M', 'R', 'K', '\n'};
 constexpr std::uint32_t kFormat = 2;
 
 std::uint64_t HashOf(std::uint64_t number) { return KeyHash(std::as_bytes(std::span(&number, 1))); }
@@ -57,7 +57,7 @@ void SegmentSet::Remove(std::uint64_t number) {
 void EncodeMark(const Mark& mark, MutableBytes block) {
   TP_CHECK(block.size() == kDeviceBlockBytes);
   Image image{};
-  std::memcpy(image.magic, kMagic, sizeof kMagic);
+  std::memcpy(image.magic, kMarkMagic, sizeof kMarkMagic);
   image.format = kFormat;
   image.sequence = mark.sequence;
   image.incarnation = mark.incarnation;
@@ -88,7 +88,7 @@ Result<Mark> DecodeMark(Bytes block) {
   }
   Image image;
   std::memcpy(&image, block.data(), sizeof image);
-  if (std::memcmp(image.magic, kMagic, sizeof kMagic) != 0 || image.format != kFormat) {
+  if (std::memcmp(image.magic, kMarkMagic, sizeof kMarkMagic) != 0 || image.format != kFormat) {
     return damaged;
   }
   Mark mark;

@@ -14,7 +14,7 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr unsigned kQueueDepth = 16;
+constexpr unsigned kMarkerQueueDepth = 16;
 constexpr unsigned kSubmitMax = 4;
 // As the spiller: 8 MiB on their way.
 constexpr std::uint32_t kWritesMax = 4;
@@ -43,7 +43,7 @@ Marker::Marker(Log& log, Volume& volume, CommitRing& ring, MarkSource& source, C
       next_after_ms_(interval_ms) {}
 
 Status Marker::Open() {
-  auto queues = volume_.OpenQueues(kQueueDepth);
+  auto queues = volume_.OpenQueues(kMarkerQueueDepth);
   if (!queues.ok()) return queues.status();
   queues_ = *std::move(queues);
   return OkStatus();

@@ -20,20 +20,9 @@
 #include "storage/nvm/volume.h"
 #include "storage/spill/fetched_records.h"
 #include "storage/spill/read_buffers.h"
+#include "storage/spill/spill_counters.h"
 
 namespace tidepool::storage {
-
-struct SpillCounters {
-  std::uint64_t spilled_segments = 0;   // Written so far.
-  std::uint64_t returned_segments = 0;  // Read back to be compacted.
-  std::uint64_t written_bytes = 0;
-  std::uint64_t record_bytes = 0;  // Of these, records that had not been on a device before.
-  std::uint64_t read_bytes = 0;
-  std::uint64_t reads = 0;         // Of records.
-  std::uint64_t failed_reads = 0;  // By the device, or by the checksum.
-  std::uint64_t failed_writes = 0;
-  std::uint64_t freed_cache_segments = 0;  // Of the read cache.
-};
 
 // In whole blocks of the device.
 inline std::uint32_t DownToBlock(std::uint64_t bytes) {

@@ -1,5 +1,5 @@
 // The index by itself: growth from 64 buckets, tags and their rebuilding, all kernels alike.
-#include "storage/tag_index.h"
+#include "storage/tag_find.h"
 
 #include <catch2/catch.hpp>
 
