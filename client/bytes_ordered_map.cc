@@ -26,7 +26,7 @@ CallRef StartScan(const Namespace& space, const KeyRange& range, const ScanOptio
                               options.timeout);
 }
 
-Result<ScanPage> TakePage(CallRef call) {
+Result<ScanPage> TakeScanPage(CallRef call) {
   const Status malformed(StatusCode::kInternal, "the daemon answered a malformed page");
   const Operation& operation = Only(call);
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
@@ -88,11 +88,11 @@ KeyRange KeyRange::Prefix(std::string_view prefix) {
 }
 
 Result<ScanPage> BytesOrderedMap::Scan(const KeyRange& range, const ScanOptions& options) const {
-  return TakePage(StartScan(space(), range, options, Mode::kSync));
+  return TakeScanPage(StartScan(space(), range, options, Mode::kSync));
 }
 Future<ScanPage> BytesOrderedMap::ScanAsync(const KeyRange& range,
                                             const ScanOptions& options) const {
-  return {StartScan(space(), range, options, Mode::kAsync), &TakePage};
+  return {StartScan(space(), range, options, Mode::kAsync), &TakeScanPage};
 }
 ScanIterator BytesOrderedMap::NewScan(const KeyRange& range, const ScanOptions& options) const {
   return ScanIterator(*this, range, options);

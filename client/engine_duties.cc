@@ -10,12 +10,12 @@
 namespace tidepool::internal {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kMsNs = 1'000'000;
 // One attempt: long enough for a loaded machine, short enough to turn to another node.
-constexpr std::uint64_t kAttemptNs = 2'000 * kMs;
-constexpr std::uint64_t kMapRetryNs = 50 * kMs;
+constexpr std::uint64_t kAttemptNs = 2'000 * kMsNs;
+constexpr std::uint64_t kMapRetryNs = 50 * kMsNs;
 // A map younger than this may call a node down without being asked again.
-constexpr std::uint64_t kMapFreshNs = 250 * kMs;
+constexpr std::uint64_t kMapFreshNs = 250 * kMsNs;
 
 bool IsFinal(StatusCode code) {
   return code == StatusCode::kUnauthenticated || code == StatusCode::kPermissionDenied ||

@@ -9,13 +9,13 @@
 namespace tidepool::internal {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kNsPerMs = 1'000'000;
 // The daemon forgets after kSessionUnconnectedSeconds; a quarter of that is the margin for a slow
 // machine.
-constexpr std::uint64_t kIdleNs = limits::kSessionUnconnectedSeconds * 1'000 * kMs * 3 / 4;
+constexpr std::uint64_t kIdleNs = limits::kSessionUnconnectedSeconds * 1'000 * kNsPerMs * 3 / 4;
 // Between attempts to attach: from a daemon that is just starting to one that stays away.
-constexpr std::uint64_t kBackoffMinNs = 10 * kMs;
-constexpr std::uint64_t kBackoffMaxNs = 500 * kMs;
+constexpr std::uint64_t kBackoffMinNs = 10 * kNsPerMs;
+constexpr std::uint64_t kBackoffMaxNs = 500 * kNsPerMs;
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 namespace tidepool::internal {
 namespace {
 
-constexpr std::uint64_t kSplitBlocksMax = limits::kFilterBytesMax / kSplitBlockBytes;
+constexpr std::uint64_t kRemoteSplitBlocksMax = limits::kFilterBytesMax / kSplitBlockBytes;
 constexpr int kBlockShiftMin = 12;
 constexpr int kBlockShiftMax = 30;
 // What is known of more segments than this is forgotten: 4 M segments of 2 MiB are 8 TiB.
@@ -26,7 +26,7 @@ RemoteReader::~RemoteReader() = default;
 
 RemotePartition* RemoteReader::Open(const storage::DirectView& view) {
   if (view.block_shift < kBlockShiftMin || view.block_shift > kBlockShiftMax ||
-      view.split_blocks > kSplitBlocksMax) {
+      view.split_blocks > kRemoteSplitBlocksMax) {
     return nullptr;
   }
   auto partition = std::make_unique<RemotePartition>();

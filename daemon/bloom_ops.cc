@@ -16,13 +16,13 @@ using wire::Argument;
 // Of one union operation: about 100 us, so that other clients of the core wait no longer.
 constexpr std::uint64_t kUnionBlocksMax = 8;
 
-void HandleInsert(const OperationContext& context, Reply* reply) {
+void HandleBloomInsert(const OperationContext& context, Reply* reply) {
   if (!context.partition.bloom().InsertAndTell(context.hash)) {
     reply->answer.code = StatusCode::kAlreadyExists;
   }
 }
 
-void HandleContains(const OperationContext& context, Reply* reply) {
+void HandleBloomContains(const OperationContext& context, Reply* reply) {
   if (!context.partition.bloom().Contains(context.hash)) {
     reply->answer.code = StatusCode::kNotFound;
   }
@@ -59,7 +59,7 @@ void HandleUnion(const OperationContext& context, Reply* reply) {
   reply->answer.number = more ? block : 0;
 }
 
-void HandleDescribe(const OperationContext& context, Reply* reply) {
+void HandleBloomDescribe(const OperationContext& context, Reply* reply) {
   if (context.scratch.size() < wire::kFilterSummaryBytes) {
     return Refuse(reply, StatusCode::kInvalidArgument, "no room for the answer");
   }
@@ -68,15 +68,17 @@ void HandleDescribe(const OperationContext& context, Reply* reply) {
   reply->answer.value = context.scratch.first(wire::kFilterSummaryBytes);
 }
 
-void HandleRead(const OperationContext& context, Reply* reply) {
+void HandleBloomRead(const OperationContext& context, Reply* reply) {
   AnswerFilterPiece(context.partition.bloom().filter(), context.operation.get(Argument::kCursor),
                     context, reply);
 }
 
 constexpr HandlerEntry kBloomHandlers[] = {
-    {wire::Opcode::kBloomInsert, HandleInsert}, {wire::Opcode::kBloomContains, HandleContains},
-    {wire::Opcode::kBloomUnion, HandleUnion},   {wire::Opcode::kBloomDescribe, HandleDescribe},
-    {wire::Opcode::kBloomRead, HandleRead},
+    {wire::Opcode::kBloomInsert, HandleBloomInsert},
+    {wire::Opcode::kBloomContains, HandleBloomContains},
+    {wire::Opcode::kBloomUnion, HandleUnion},
+    {wire::Opcode::kBloomDescribe, HandleBloomDescribe},
+    {wire::Opcode::kBloomRead, HandleBloomRead},
 };
 
 }  // namespace

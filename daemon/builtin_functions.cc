@@ -112,11 +112,11 @@ constexpr tidepool_function kFunctions[] = {
     {"or-bytes", OrBytes},       {"add-i64s", AddI64s}, {"add-f64s", AddF64s},
     {"append-last", AppendLast},
 };
-constexpr tidepool_function_table kTable = {TIDEPOOL_FUNCTIONS_VERSION,
-                                            sizeof kFunctions / sizeof kFunctions[0], kFunctions};
+constexpr tidepool_function_table kFunctionTable = {
+    TIDEPOOL_FUNCTIONS_VERSION, sizeof kFunctions / sizeof kFunctions[0], kFunctions};
 
 }  // namespace
 
-const tidepool_function_table& BuiltinFunctions() { return kTable; }
+const tidepool_function_table& BuiltinFunctions() { return kFunctionTable; }
 
 }  // namespace tidepool::daemon

@@ -27,12 +27,12 @@ constexpr std::uint64_t kDecideMs = 100;
 constexpr std::uint64_t kFormerTenureMs = 3'600'000;
 constexpr std::size_t kPemBytesMax = 1 << 20;
 
-Status Refuse(const std::string& what, const std::string& remedy) {
+Status RefuseElection(const std::string& what, const std::string& remedy) {
   return Status(StatusCode::kFailedPrecondition, what, remedy);
 }
 
 // All else may pass: etcd not reached, a lease that has run out meanwhile.
-bool IsFinal(const Status& status) {
+bool EndsElection(const Status& status) {
   switch (status.code()) {
     case StatusCode::kFailedPrecondition:
     case StatusCode::kInvalidArgument:
@@ -139,9 +139,9 @@ Status Node::OpenEtcd() {
   const std::string state_path =
       identity_->folder() + "/" + std::string(cluster_file::kCoordinatorStateName);
   if (access(state_path.c_str(), F_OK) == 0) {
-    return Refuse("the data folder '" + identity_->folder() +
-                      "' has the state of a cluster that was begun without etcd",
-                  "start it without --store etcd, or give another --data-dir");
+    return RefuseElection("the data folder '" + identity_->folder() +
+                              "' has the state of a cluster that was begun without etcd",
+                          "start it without --store etcd, or give another --data-dir");
   }
   auto security = SecurityOfEtcd(options_);
   if (!security.ok()) return security.status();
@@ -169,7 +169,7 @@ Status Node::DecideByElection() {
   while (!stop_.requested()) {
     if (!has_begun) {
       waiting_for = session_->Begin(Deadline::AfterMs(kAskMs));
-      if (IsFinal(waiting_for)) return waiting_for;
+      if (EndsElection(waiting_for)) return waiting_for;
       has_begun = waiting_for.ok();
     } else {
       auto part = TryToDecide();
@@ -177,7 +177,7 @@ Status Node::DecideByElection() {
         part_ = *std::move(*part);
         return OkStatus();
       }
-      if (IsFinal(part.status())) return part.status();
+      if (EndsElection(part.status())) return part.status();
       waiting_for = part.ok() ? Status(StatusCode::kUnavailable,
                                        "no coordinator serves " + session_->Describe())
                               : part.status();
@@ -208,31 +208,32 @@ bool Node::KnowsSecretsOf(const std::string& cluster_uuid, const Examination& fo
 Status Node::CheckPlace(const std::optional<ClusterState>& state, const Examination& found) const {
   const std::string uuid = state.has_value() ? state->map.cluster_uuid : "";
   if (found.finding == Finding::kLive && found.file->cluster_uuid != uuid) {
-    return Refuse("'" + file_path_ + "' is the connection file of cluster " +
-                      found.file->cluster_uuid + ", which is live and is not that of " +
-                      session_->Describe(),
-                  "use it, end it with kvctl stop, or give this daemon another --cluster file");
+    return RefuseElection(
+        "'" + file_path_ + "' is the connection file of cluster " + found.file->cluster_uuid +
+            ", which is live and is not that of " + session_->Describe(),
+        "use it, end it with kvctl stop, or give this daemon another --cluster file");
   }
   if (!state.has_value()) return OkStatus();
   if (options_.nodes_given && options_.nodes != state->map.nodes_expected) {
-    return Refuse(session_->Describe() + " is a cluster of " +
-                      std::to_string(state->map.nodes_expected) + " nodes, not of " +
-                      std::to_string(options_.nodes),
-                  "give all its daemons the same --nodes, or another --etcd-prefix for a new "
-                  "cluster");
+    return RefuseElection(
+        session_->Describe() + " is a cluster of " + std::to_string(state->map.nodes_expected) +
+            " nodes, not of " + std::to_string(options_.nodes),
+        "give all its daemons the same --nodes, or another --etcd-prefix for a new "
+        "cluster");
   }
   if (Contains(*state, identity_->uuid())) return OkStatus();
   if (state->nodes.size() < state->map.nodes_expected) return OkStatus();
   const std::string file = found.finding == Finding::kLive
                                ? "; '" + file_path_ + "' is its connection file, which is live"
                                : "";
-  return Refuse("the daemon " + identity_->uuid() + " is a stranger: cluster " + uuid + ", of " +
-                    session_->Describe() + ", has all its " +
-                    std::to_string(state->map.nodes_expected) + " nodes" + file,
-                "a node that comes back must use the data folder that it had; for another service "
-                "give another --cluster file or --etcd-prefix; if it has ended for good: etcdctl "
-                "del --prefix " +
-                    etcd_prefix_ + "/");
+  return RefuseElection(
+      "the daemon " + identity_->uuid() + " is a stranger: cluster " + uuid + ", of " +
+          session_->Describe() + ", has all its " + std::to_string(state->map.nodes_expected) +
+          " nodes" + file,
+      "a node that comes back must use the data folder that it had; for another service "
+      "give another --cluster file or --etcd-prefix; if it has ended for good: etcdctl "
+      "del --prefix " +
+          etcd_prefix_ + "/");
 }
 
 // Nothing where this daemon must wait for another to act.
@@ -280,9 +281,9 @@ Result<std::optional<Part>> Node::TryToBegin(const std::optional<ClusterState>& 
   const bool is_new = !state.has_value();
   if (is_new && !options_.join.empty()) return std::optional<Part>();
   if (is_new && catalog_.has_value() && !catalog_->found().empty()) {
-    return Refuse("this node keeps durable data of cluster " + catalog_->cluster_uuid() +
-                      ", of which there is nothing in " + session_->Describe(),
-                  "give the --etcd and --etcd-prefix that it had, or an empty --nvm-dir");
+    return RefuseElection("this node keeps durable data of cluster " + catalog_->cluster_uuid() +
+                              ", of which there is nothing in " + session_->Describe(),
+                          "give the --etcd and --etcd-prefix that it had, or an empty --nvm-dir");
   }
   Part part;
   if (found.file.has_value() && found.file->cluster_uuid == state_uuid_) part.file = found.file;
@@ -413,8 +414,9 @@ Status Node::BecomeCoordinator() {
   if (!coordinator.ok()) return coordinator.status();
   const std::string& uuid = (*coordinator)->cluster_uuid();
   if (uuid != state_uuid_) {
-    return Refuse("the state of cluster " + state_uuid_ + " is gone from " + session_->Describe(),
-                  "restore etcd from a snapshot, or start the cluster anew");
+    return RefuseElection(
+        "the state of cluster " + state_uuid_ + " is gone from " + session_->Describe(),
+        "restore etcd from a snapshot, or start the cluster anew");
   }
   store_ = std::move(store);
   coordinator_ = *std::move(coordinator);

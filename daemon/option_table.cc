@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kDayMs = 86'400'000;
 
-const OptionRow kTable[] = {
+const OptionRow kOptionTable[] = {
     {"nodes", "N", "",
      "nodes of the cluster; it is forming until so many have joined (default: SLURM_NNODES, else "
      "1)",
@@ -274,12 +274,12 @@ std::string Wrapped(std::string_view text, std::size_t indent, std::size_t width
 
 }  // namespace
 
-std::span<const OptionRow> OptionTable() { return kTable; }
+std::span<const OptionRow> OptionTable() { return kOptionTable; }
 
 const OptionRow* FindOption(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kTable), std::end(kTable),
+  const auto* found = std::find_if(std::begin(kOptionTable), std::end(kOptionTable),
                                    [name](const OptionRow& row) { return name == row.name; });
-  return found == std::end(kTable) ? nullptr : found;
+  return found == std::end(kOptionTable) ? nullptr : found;
 }
 
 std::string_view PlannedOption(std::string_view name) {
@@ -322,7 +322,7 @@ std::string NearestOption(std::string_view name) {
       nearest = candidate;
     }
   };
-  for (const OptionRow& row : kTable) consider(row.name);
+  for (const OptionRow& row : kOptionTable) consider(row.name);
   for (const std::string_view other : kSwitches) consider(other);
   return nearest;
 }
@@ -374,7 +374,7 @@ std::string HelpText() {
                                       : std::string(kIndent - head.size(), ' ');
     text += head + Wrapped(help, kIndent, 100 - kIndent) + "\n";
   };
-  for (const OptionRow& row : kTable) {
+  for (const OptionRow& row : kOptionTable) {
     std::string flag = "--" + std::string(row.name);
     if (!row.is_switch()) flag += " " + std::string(row.argument);
     std::string help = row.help;

@@ -36,13 +36,13 @@ bool RangeOf(const wire::Operation& operation, std::uint64_t allowed, storage::K
 }
 
 // The part of an asked range that is this partition's, and where the rest of it begins.
-struct Part {
+struct RangePart {
   storage::KeyRange range;
   RangeRest beyond;  // kDone: nothing of it belongs to other partitions.
 };
 
 // False: the answer says that it was to be asked elsewhere.
-bool ClipUpwards(const OperationContext& context, const storage::KeyRange& asked, Part* part,
+bool ClipUpwards(const OperationContext& context, const storage::KeyRange& asked, RangePart* part,
                  Reply* reply) {
   const storage::KeyBounds& bounds = context.partition.bounds();
   if (!bounds.Holds(asked.begin)) {
@@ -57,7 +57,7 @@ bool ClipUpwards(const OperationContext& context, const storage::KeyRange& asked
   return true;
 }
 
-bool ClipDownwards(const OperationContext& context, const storage::KeyRange& asked, Part* part,
+bool ClipDownwards(const OperationContext& context, const storage::KeyRange& asked, RangePart* part,
                    Reply* reply) {
   const storage::KeyBounds& bounds = context.partition.bounds();
   const bool is_lowest = bounds.begin.empty();
@@ -160,7 +160,7 @@ void HandleScan(const OperationContext& context, Reply* reply) {
   options.keys_only = (operation.get(Argument::kOptions) & wire::kScanKeysOnly) != 0;
   const std::uint64_t records_max = operation.get(Argument::kOperand);
   if (records_max != 0) options.records_max = records_max;
-  Part part;
+  RangePart part;
   const bool ours = options.reverse ? ClipDownwards(context, asked, &part, reply)
                                     : ClipUpwards(context, asked, &part, reply);
   if (!ours) return;
@@ -214,7 +214,7 @@ bool IsWhole(const storage::KeyRange& range, const storage::Partition& partition
 void HandleCountRange(const OperationContext& context, Reply* reply) {
   storage::KeyRange asked;
   if (!RangeOf(context.operation, wire::kRangeOptionsCount, &asked, reply)) return;
-  Part part;
+  RangePart part;
   if (!HasRoomForRest(context, reply) || !ClipUpwards(context, asked, &part, reply)) return;
   storage::OrderedStore& store = context.partition.ordered();
   const bool stored = (context.operation.get(Argument::kOptions) & wire::kCountStored) != 0;
@@ -233,7 +233,7 @@ void HandleCountRange(const OperationContext& context, Reply* reply) {
 void HandleEraseRange(const OperationContext& context, Reply* reply) {
   storage::KeyRange asked;
   if (!RangeOf(context.operation, wire::kRangeOptionsErase, &asked, reply)) return;
-  Part part;
+  RangePart part;
   if (!HasRoomForRest(context, reply) || !ClipUpwards(context, asked, &part, reply)) return;
   StatusCode code = StatusCode::kOk;
   RangeProgress progress =

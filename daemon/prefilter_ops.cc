@@ -19,7 +19,7 @@ std::uint64_t GenerationOf(const storage::Partition& partition, std::uint64_t ge
   return Lsn(partition.term(), generation).value();
 }
 
-void HandleDescribe(const OperationContext& context, Reply* reply) {
+void HandlePrefilterDescribe(const OperationContext& context, Reply* reply) {
   if (context.scratch.size() < wire::kPrefilterSummaryBytes) {
     return Refuse(reply, StatusCode::kInvalidArgument, "no room for the answer");
   }
@@ -41,7 +41,7 @@ void HandleDescribe(const OperationContext& context, Reply* reply) {
   reply->answer.value = context.scratch.first(wire::kPrefilterSummaryBytes);
 }
 
-void HandleRead(const OperationContext& context, Reply* reply) {
+void HandlePrefilterRead(const OperationContext& context, Reply* reply) {
   const AbsentFilter* absent = context.partition.hash().absent_filter();
   if (absent == nullptr) {
     return Refuse(reply, StatusCode::kFailedPrecondition,
@@ -55,8 +55,8 @@ void HandleRead(const OperationContext& context, Reply* reply) {
 }
 
 constexpr HandlerEntry kPrefilterHandlers[] = {
-    {wire::Opcode::kPrefilterDescribe, HandleDescribe},
-    {wire::Opcode::kPrefilterRead, HandleRead},
+    {wire::Opcode::kPrefilterDescribe, HandlePrefilterDescribe},
+    {wire::Opcode::kPrefilterRead, HandlePrefilterRead},
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr std::uint64_t kCoreTaskMs = 10'000;
 constexpr std::uint64_t kCoordinatorMs = 2'000;
 constexpr std::uint64_t kRetryMs = 100;
 // Each time another node was faster.
-constexpr int kTries = 8;
+constexpr int kSplitTries = 8;
 // The stream's end may be so far behind when the map is asked for: some ms of work.
 constexpr std::uint64_t kUnappliedAtCommitMax = 512 * 1024;
 
@@ -164,7 +164,7 @@ CoreId RangeSplitter::ChooseCore(const placement::Namespace& space, CoreId sourc
 // Nodes that split ranges of one namespace at the same time take their numbers one after another.
 Result<SplitOutcome> RangeSplitter::RunOne(NamespaceId id, std::uint32_t partition,
                                            const std::optional<std::string>& asked) {
-  for (int tries_left = kTries;; --tries_left) {
+  for (int tries_left = kSplitTries;; --tries_left) {
     const Epoch known = node_.map.Get()->epoch;
     auto outcome = TryOne(id, partition, asked);
     if (outcome.code() != StatusCode::kAborted || tries_left == 1) return outcome;

@@ -14,7 +14,7 @@ using storage::Partition;
 constexpr std::uint64_t kLooksPerNode = 65'536;
 constexpr std::uint64_t kLooksPerCoreMin = 1'024;
 constexpr std::uint64_t kLooksPerPartitionMin = 64;
-constexpr std::uint64_t kSliceNs = 100'000;
+constexpr std::uint64_t kResidenceSliceNs = 100'000;
 
 // Of one core; only a task of it touches this, or who waits for the task.
 struct Looking {
@@ -42,7 +42,7 @@ void Begin(Core& core, NamespaceId space, std::uint64_t looks_max, Looking* look
 }
 
 void Look(Core& core, Looking* looking) {
-  const std::uint64_t end_ns = Clock::Real().MonotonicNs() + kSliceNs;
+  const std::uint64_t end_ns = Clock::Real().MonotonicNs() + kResidenceSliceNs;
   const auto done = [end_ns] { return Clock::Real().MonotonicNs() >= end_ns; };
   while (!looking->left.empty()) {
     Looking::Entry& entry = looking->left.back();

@@ -23,7 +23,7 @@ namespace {
 // One step of touching: 256 KiB of fresh 4 KiB pages take 20 to 60 us, so a slice overshoots by
 // little.
 constexpr std::uint64_t kTouchStepBytes = 256 * 1024;
-constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kMemoryPageBytes = 4096;
 constexpr std::uint64_t kPrepareSliceNs = 10'000'000;
 
 // Has the kernel back the page with memory without changing what is in it. Owners may be writing
@@ -51,7 +51,7 @@ bool Touch(std::byte* at, std::uint64_t bytes) {
   if (errno != EINVAL) return false;
 #endif
   // Kernels before 5.14.
-  for (std::uint64_t offset = 0; offset < bytes; offset += kPageBytes) TouchByte(at + offset);
+  for (std::uint64_t offset = 0; offset < bytes; offset += kMemoryPageBytes) TouchByte(at + offset);
   return true;
 }
 
@@ -62,9 +62,10 @@ ArenaPool::ArenaPool(const ArenaPoolOptions& options)
 
 Result<std::unique_ptr<ArenaPool>> ArenaPool::Create(const ArenaPoolOptions& options) {
   const std::uint64_t block = options.block_bytes;
-  if (!std::has_single_bit(block) || block < kPageBytes || options.arena_first_bytes % block != 0 ||
-      options.arena_first_bytes == 0 || options.arena_bytes < options.arena_first_bytes ||
-      options.arena_bytes % block != 0 || options.memory_bytes < block) {
+  if (!std::has_single_bit(block) || block < kMemoryPageBytes ||
+      options.arena_first_bytes % block != 0 || options.arena_first_bytes == 0 ||
+      options.arena_bytes < options.arena_first_bytes || options.arena_bytes % block != 0 ||
+      options.memory_bytes < block) {
     return Status(StatusCode::kInvalidArgument, "the sizes of arenas and blocks do not fit",
                   "arenas must be whole blocks, a block a power of two of at least 4 KiB");
   }

@@ -10,7 +10,7 @@ namespace {
 
 // As far as a call's steps follow the records wanted: 65,600 buckets, about 1 ms when all are
 // empty.
-constexpr std::uint64_t kRecordsPerCallMax = 4096;
+constexpr std::uint64_t kIteratedPerCallMax = 4096;
 // Behind a bucket with records on a device: as many as have some 32 of them.
 constexpr std::uint64_t kBucketsAhead = 64;
 
@@ -83,7 +83,7 @@ IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max
   result.cursor = cursor;
   // Empty buckets count too, or a sparse partition would be walked to its end in one call.
   // What is asked for comes from the wire: beyond 4,096 records it buys no more time.
-  std::uint64_t steps_left = 64 + 16 * std::min(records_max, kRecordsPerCallMax);
+  std::uint64_t steps_left = 64 + 16 * std::min(records_max, kIteratedPerCallMax);
   while (result.records < records_max && steps_left-- != 0) {
     std::uint64_t next = 0;
     const std::uint64_t bucket = index_.BucketOfPosition(result.cursor, &next);

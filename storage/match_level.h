@@ -1,6 +1,7 @@
 // The instruction set that tag comparison and filters use on this processor.
 //
-// The header is apart from the kernels: tag_match.h brings <immintrin.h>, which takes 0.7 s to parse.
+// The header is apart from the kernels: tag_match.h brings <immintrin.h>, which takes 0.7 s to
+// parse.
 #pragma once
 
 #include <cstdint>

@@ -56,8 +56,8 @@ class TagIndex {
     // g++ takes a function that only prefetches for a pure one and leaves its calls out.
     asm volatile("");
   }
-  // Calls accept(location) for each slot whose tag agrees, until a call returns true. Null: no call did.
-  // Defined in storage/tag_find.h.
+  // Calls accept(location) for each slot whose tag agrees, until a call returns true. Null: no call
+  // did. Defined in storage/tag_find.h.
   template <typename Accept>
   std::uint64_t* Find(std::uint64_t hash, Accept&& accept) const;
 

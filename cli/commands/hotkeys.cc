@@ -11,12 +11,12 @@
 namespace tidepool::cli {
 namespace {
 
-constexpr std::uint64_t kLimitDefault = 16;
-constexpr std::uint64_t kLimitMax = 1'000'000;
+constexpr std::uint64_t kHotKeysDefault = 16;
+constexpr std::uint64_t kHotKeysMax = 1'000'000;
 // Fewer samples than this say nothing of a key.
 constexpr std::uint64_t kSamplesMin = 3;
 
-struct Found {
+struct FoundKey {
   std::uint32_t node = 0;
   std::uint64_t node_samples = 0;  // Of all keys of its node.
   v1::HotKeysResponse::Entry entry;
@@ -26,7 +26,7 @@ double Share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-Json ToJson(const Found& found) {
+Json KeyToJson(const FoundKey& found) {
   const auto& entry = found.entry;
   Json json = {{"node_id", found.node},
                {"core", entry.core()},
@@ -41,12 +41,12 @@ Json ToJson(const Found& found) {
 }
 
 Status HotKeys(Invocation& run) {
-  const Result<std::uint64_t> limit = run.args.Number("--limit", kLimitDefault);
+  const Result<std::uint64_t> limit = run.args.Number("--limit", kHotKeysDefault);
   if (!limit.ok()) return limit.status();
-  if (*limit == 0 || *limit > kLimitMax) {
+  if (*limit == 0 || *limit > kHotKeysMax) {
     return Status(StatusCode::kInvalidArgument, "--limit goes from 1 to 1000000");
   }
-  std::vector<Found> all;
+  std::vector<FoundKey> all;
   std::uint64_t samples = 0;
   const Status asked = AskEachNode(run, [&](Channel& channel, const v1::Node& node) {
     v1::HotKeysResponse answer;
@@ -61,15 +61,17 @@ Status HotKeys(Invocation& run) {
     return OkStatus();
   });
   TP_RETURN_IF_ERROR(asked);
-  const auto least = [](const Found& found) { return found.entry.samples() - found.entry.error(); };
+  const auto least = [](const FoundKey& found) {
+    return found.entry.samples() - found.entry.error();
+  };
   std::stable_sort(all.begin(), all.end(),
-                   [&least](const Found& a, const Found& b) { return least(a) > least(b); });
+                   [&least](const FoundKey& a, const FoundKey& b) { return least(a) > least(b); });
   all.resize(std::min<std::size_t>(all.size(), *limit));
   Json keys = Json::array();
   Table table({"SHARE", "CHANGES", "NODE", "CORE", "NAMESPACE", "KEY"});
-  for (const Found& found : all) {
+  for (const FoundKey& found : all) {
     const auto& entry = found.entry;
-    keys.push_back(ToJson(found));
+    keys.push_back(KeyToJson(found));
     table.Add({FormatPercent(Share(least(found), found.node_samples)),
                FormatPercent(Share(entry.changes(), least(found))), std::to_string(found.node),
                std::to_string(entry.core()),

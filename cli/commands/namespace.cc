@@ -143,7 +143,7 @@ Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
   return options;
 }
 
-Status Create(Invocation& run) {
+Status CreateNamespace(Invocation& run) {
   v1::CreateNamespaceRequest request;
   request.set_name(run.args.Text("NAMESPACE"));
   const Result<v1::Kind> kind = ParseKind(run.args.Text("--kind"));
@@ -465,7 +465,7 @@ std::vector<Verb> NamespaceVerbs() {
         {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
         {"kvctl namespace create results --durability async", "survives the daemons"},
         {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},
-       Create,
+       CreateNamespace,
        "create mkdir new"},
       {"namespace list",
        "list the namespaces",

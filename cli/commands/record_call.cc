@@ -13,18 +13,18 @@
 namespace tidepool::cli {
 namespace {
 
-Status Invalid(std::string what, std::string remedy = {}) {
+Status InvalidArgument(std::string what, std::string remedy = {}) {
   return Status(StatusCode::kInvalidArgument, std::move(what), std::move(remedy));
 }
 
-bool Changes(v1::OperationKind kind) {
+bool IsChange(v1::OperationKind kind) {
   return kind != v1::OPERATION_KIND_GET && kind != v1::OPERATION_KIND_CONTAINS &&
          kind != v1::OPERATION_KIND_TTL;
 }
 
 Status NoNumber(std::string_view name, const Status& failure) {
-  return Invalid(std::string(name) + ": " + std::string(failure.what()),
-                 "give a number, or bytes without --int and --f64");
+  return InvalidArgument(std::string(name) + ": " + std::string(failure.what()),
+                         "give a number, or bytes without --int and --f64");
 }
 
 StatusCode CodeOf(std::uint32_t number) {
@@ -51,7 +51,7 @@ Result<std::string> BytesArgument(const Arguments& args, std::string_view name,
   if (!args.Has("--base64")) return text;
   Result<std::string> bytes = DecodeBase64(text);
   if (bytes.ok()) return bytes;
-  return Invalid(std::string(name) + ": " + std::string(bytes.status().what()));
+  return InvalidArgument(std::string(name) + ": " + std::string(bytes.status().what()));
 }
 
 Result<std::vector<std::string>> KeyArguments(const Arguments& args) {
@@ -61,8 +61,9 @@ Result<std::vector<std::string>> KeyArguments(const Arguments& args) {
     if (!bytes.ok()) return bytes.status();
     key = *std::move(bytes);
     if (key.size() > limits::kKeyBytesMax) {
-      return Invalid("a key of " + std::to_string(key.size()) + " bytes",
-                     "keys have at most " + std::to_string(limits::kKeyBytesMax) + " bytes");
+      return InvalidArgument(
+          "a key of " + std::to_string(key.size()) + " bytes",
+          "keys have at most " + std::to_string(limits::kKeyBytesMax) + " bytes");
     }
   }
   return keys;
@@ -75,7 +76,8 @@ Result<std::string> KeyArgument(const Arguments& args) {
 }
 
 Result<v1::ValueKind> KindArgument(const Arguments& args) {
-  if (args.Has("--int") && args.Has("--f64")) return Invalid("give only one of --int and --f64");
+  if (args.Has("--int") && args.Has("--f64"))
+    return InvalidArgument("give only one of --int and --f64");
   if (args.Has("--int")) return v1::VALUE_KIND_I64;
   return args.Has("--f64") ? v1::VALUE_KIND_F64 : v1::VALUE_KIND_BYTES;
 }
@@ -85,7 +87,8 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name,
   Result<ValueSource> source = ValueSource::Open(args.Text(name), args.Has("--literal"));
   if (!source.ok()) return source.status();
   if (source->bytes() > kMessageValueBytesMax) {
-    return Invalid(std::string(name) + " is larger than 1 MiB", "only put takes larger values");
+    return InvalidArgument(std::string(name) + " is larger than 1 MiB",
+                           "only put takes larger values");
   }
   Result<std::string> bytes = source->Rest();
   if (!bytes.ok() || kind == v1::VALUE_KIND_BYTES) return bytes;
@@ -110,7 +113,7 @@ Result<std::vector<v1::OperationResult>> ExecuteOn(Channel& channel, const std::
   const auto count = operations.size();
   bool changes = false;
   for (v1::Operation& operation : operations) {
-    changes = changes || Changes(operation.kind());
+    changes = changes || IsChange(operation.kind());
     *request.add_operations() = std::move(operation);
   }
   v1::ExecuteResponse response;
@@ -152,7 +155,7 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
   // A look at staged files around a change tells nothing of it.
   const bool changes =
       std::any_of(operations.begin(), operations.end(),
-                  [](const v1::Operation& operation) { return Changes(operation.kind()); });
+                  [](const v1::Operation& operation) { return IsChange(operation.kind()); });
   v1::Receipt receipt;
   v1::Receipt* const told = changes && WantsReceipt(run.args) ? &receipt : nullptr;
   auto results = ExecuteOn(**channel, run.args.Text("NAMESPACE"), std::move(operations), told);
@@ -163,7 +166,7 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
 Result<v1::OperationResult> ExecuteOne(Invocation& run, v1::Operation operation) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
-  const bool tells = Changes(operation.kind()) && WantsReceipt(run.args);
+  const bool tells = IsChange(operation.kind()) && WantsReceipt(run.args);
   v1::Receipt receipt;
   auto result = ExecuteOneOn(**channel, run.args.Text("NAMESPACE"), std::move(operation),
                              tells ? &receipt : nullptr);

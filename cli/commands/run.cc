@@ -36,7 +36,7 @@ namespace {
 // Of the time between SIGTERM and SIGKILL to a whole job: what the end of this process needs.
 constexpr std::uint64_t kFarewellMs = 5'000;
 // Where no batch system says how long it is.
-constexpr std::uint64_t kKillWaitMs = 30'000;
+constexpr std::uint64_t kKillWaitMsDefault = 30'000;
 // Of the walltime: what is left for stopping the daemons.
 constexpr std::uint64_t kStopMs = 5'000;
 // What the program has to end by itself.
@@ -156,7 +156,7 @@ class Runner {
   std::vector<std::string> command_;
   std::string file_;
   Walltime walltime_;
-  std::uint64_t kill_wait_ms_ = kKillWaitMs;
+  std::uint64_t kill_wait_ms_ = kKillWaitMsDefault;
   std::set<std::string> steps_before_;  // The command's.
   std::uint64_t asked_at_ms_ = 0;
   std::uint64_t bytes_to_save_ = 0;

@@ -13,11 +13,11 @@
 namespace tidepool::cli {
 namespace {
 
-constexpr std::uint64_t kLimitDefault = 32;
-constexpr std::uint64_t kLimitMax = 1'000'000;
+constexpr std::uint64_t kSlowOperationsDefault = 32;
+constexpr std::uint64_t kSlowOperationsMax = 1'000'000;
 
 // One entry, and whose it is.
-struct Found {
+struct SlowOperation {
   std::uint32_t node = 0;
   v1::SlowLogResponse::Entry entry;
 };
@@ -33,7 +33,7 @@ std::string TimeText(std::uint64_t at_ms) {
   return text.data() + fraction;
 }
 
-Json ToJson(const Found& found) {
+Json SlowToJson(const SlowOperation& found) {
   const auto& entry = found.entry;
   Json json = {{"node_id", found.node},
                {"core", entry.core()},
@@ -49,15 +49,15 @@ Json ToJson(const Found& found) {
 }
 
 Status SlowLog(Invocation& run) {
-  const Result<std::uint64_t> limit = run.args.Number("--limit", kLimitDefault);
+  const Result<std::uint64_t> limit = run.args.Number("--limit", kSlowOperationsDefault);
   if (!limit.ok()) return limit.status();
-  if (*limit == 0 || *limit > kLimitMax) {
+  if (*limit == 0 || *limit > kSlowOperationsMax) {
     return Status(StatusCode::kInvalidArgument, "--limit goes from 1 to 1000000");
   }
   v1::SlowLogRequest request;
   request.set_limit(static_cast<std::uint32_t>(*limit));
   request.set_clear(run.args.Has("--clear"));
-  std::vector<Found> all;
+  std::vector<SlowOperation> all;
   std::uint64_t total = 0;
   std::uint64_t threshold_us = 0;
   const Status asked = AskEachNode(run, [&](Channel& channel, const v1::Node& node) {
@@ -69,16 +69,16 @@ Status SlowLog(Invocation& run) {
     return OkStatus();
   });
   TP_RETURN_IF_ERROR(asked);
-  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
+  std::stable_sort(all.begin(), all.end(), [](const SlowOperation& a, const SlowOperation& b) {
     return a.entry.at_ms() > b.entry.at_ms();
   });
   all.resize(std::min<std::size_t>(all.size(), *limit));
   Json entries = Json::array();
   Table table(
       {"TIME", "TOOK", "FOR", "NODE", "CORE", "NAMESPACE", "OPERATION", "OPERATIONS", "KEY"});
-  for (const Found& found : all) {
+  for (const SlowOperation& found : all) {
     const auto& entry = found.entry;
-    entries.push_back(ToJson(found));
+    entries.push_back(SlowToJson(found));
     table.Add({TimeText(entry.at_ms()), FormatNs(entry.duration_ns()), entry.reason(),
                std::to_string(found.node), std::to_string(entry.core()),
                entry.namespace_().empty() ? "(dropped)" : entry.namespace_(), entry.operation(),

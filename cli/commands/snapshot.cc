@@ -204,7 +204,7 @@ std::string SizeOf(const SnapshotManifest& manifest) {
   return std::to_string(manifest.files.size()) + " partitions, " + FormatBytes(manifest.bytes());
 }
 
-Status Create(Invocation& run) {
+Status CreateSnapshot(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   const Result<v1::NamespaceMap> space = Describe(**channel, run.args.Text("NAMESPACE"));
@@ -440,7 +440,7 @@ std::vector<Verb> SnapshotVerbs() {
        {NamespaceParameter(), {"DIRECTORY", "is made; if it is there it must be empty"}},
        {{"--partial", "", "also of a durable namespace that has lost something in a crash"}},
        {{"kvctl snapshot create particles /scratch/step-100", ""}},
-       Create,
+       CreateSnapshot,
        "backup checkpoint save"},
       {"snapshot restore",
        "make a namespace of a snapshot",

@@ -55,7 +55,7 @@ std::string ValueOf(const std::vector<std::string>& options, const std::string& 
   return "";
 }
 
-std::string VariableOf(const char* name) {
+std::string EnvironmentOf(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -150,8 +150,8 @@ Status Starter::ChooseWhere() {
     plan_.nodes = hosts_.size();
     return OkStatus();
   }
-  const auto nodes = ParseUnsigned(VariableOf("SLURM_JOB_NUM_NODES"));
-  if (VariableOf("SLURM_JOB_ID").empty() || !nodes.ok() || *nodes == 0) {
+  const auto nodes = ParseUnsigned(EnvironmentOf("SLURM_JOB_NUM_NODES"));
+  if (EnvironmentOf("SLURM_JOB_ID").empty() || !nodes.ok() || *nodes == 0) {
     return Status(StatusCode::kInvalidArgument, "where are the daemons to run?",
                   "here: kvctl start --local [N]; on other machines: --hosts n1,n2; or call it "
                   "inside a Slurm job");
@@ -244,7 +244,7 @@ Status Starter::ChooseOptions() {
   if (where_ == Where::kStep) {
     // A step is given so many CPUs of each node, of which a daemon by itself would take an eighth.
     const auto given = ParseUnsigned(ValueOf(passed, "--cores"));
-    const auto cpus = ParseUnsigned(VariableOf("SLURM_CPUS_ON_NODE"));
+    const auto cpus = ParseUnsigned(EnvironmentOf("SLURM_CPUS_ON_NODE"));
     cores_ = given.ok()
                  ? static_cast<std::uint32_t>(*given)
                  : std::clamp<std::uint32_t>(cpus.ok() ? static_cast<std::uint32_t>(*cpus) / 8 : 1,

@@ -59,8 +59,10 @@ Status WaitReady(Invocation& run) {
 }  // namespace
 
 bool AllServe(const std::string& path, std::uint64_t nodes, bool insecure) {
-  const auto channel = Channel::Connect(
-      {.cluster = path, .timeout_ms = kReadyTimeoutMs, .timeout_given = true, .insecure = insecure});
+  const auto channel = Channel::Connect({.cluster = path,
+                                         .timeout_ms = kReadyTimeoutMs,
+                                         .timeout_given = true,
+                                         .insecure = insecure});
   if (!channel.ok()) return false;  // No file yet, or nobody listens yet.
   v1::StatusResponse status;
   const Status asked = (*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status);

@@ -62,7 +62,7 @@ Status Watch(Invocation& run) {
   const Deadline deadline =
       run.args.Has("--timeout") ? Deadline::AfterMs(*timeout_ms) : Deadline(~std::uint64_t{0});
   run.out.BeginList("values");
-  Version known = 0;
+  tidepool::Version known = 0;
   for (std::uint64_t seen = 0; seen < *count;) {
     const std::chrono::milliseconds left(
         std::clamp<std::uint64_t>(deadline.LeftMs(), 1, kWaitMsMax));

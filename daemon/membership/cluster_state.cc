@@ -13,7 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 using placement::Namespace;
-using placement::NodeState;
 using placement::PartitionState;
 
 constexpr const char* kMagic = "tidepool-cluster-state 1 ";
@@ -192,7 +191,7 @@ Status DecodeNode(const Json& json, ClusterState* state) {
   node.incarnation = reader.Number("incarnation", 1, UINT64_MAX);
   node.control_address = reader.Text("control_address");
   node.host = reader.Text("host");
-  node.state = static_cast<NodeState>(reader.Number("state", 1, 3));
+  node.state = static_cast<placement::NodeState>(reader.Number("state", 1, 3));
   node.cores = static_cast<std::uint32_t>(reader.Number("cores", 1, limits::kCoresPerNodeMax));
   node.version = reader.Text("version");
   node.pid = static_cast<std::uint32_t>(reader.Number("pid", 0, UINT32_MAX));

@@ -12,8 +12,6 @@
 namespace tidepool::daemon {
 namespace {
 
-using placement::NodeState;
-
 // For messages: "node 2 (uuid, host)".
 std::string Describe(const placement::Node& node) {
   return "node " + std::to_string(node.id.value()) + " (" + node.uuid + ", " + node.host + ")";
@@ -57,7 +55,7 @@ void TakeOver(const v1::JoinRequest& request, placement::Node* node, NodeRecord*
   node->cores = request.cores();
   node->version = request.version();
   node->pid = request.pid();
-  node->state = NodeState::kUp;
+  node->state = placement::NodeState::kUp;
   record->nvm = request.nvm();
   record->nvm_medium = request.nvm_medium();
   record->directory = request.directory();
@@ -100,7 +98,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Open(ClusterStore* store,
     Liveness& liveness = coordinator->liveness_.emplace_back();
     liveness.incarnation = node.incarnation;
     liveness.heard_ns = clock.MonotonicNs();
-    liveness.up = node.state == NodeState::kUp;
+    liveness.up = node.state == placement::NodeState::kUp;
   }
   coordinator->Publish();
   log::Info("coordinator goes on with cluster " + coordinator->cluster_uuid_ + " at epoch " +
@@ -210,7 +208,7 @@ Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
   NodeId id;
   const bool is_repeated = known != nodes.end() && known->incarnation == request.incarnation() &&
                            known->control_address == request.control_address() &&
-                           known->pid == request.pid() && known->state == NodeState::kUp;
+                           known->pid == request.pid() && known->state == placement::NodeState::kUp;
   if (is_repeated) {
     id = known->id;  // Our answer was lost on its way.
   } else {
@@ -328,14 +326,14 @@ void Coordinator::NoteProgress(const v1::HeartbeatRequest& request, Liveness* li
 Status Coordinator::BringUp(NodeId id) {
   const std::lock_guard lock(state_mutex_);
   const placement::Node& node = state_.map.nodes[id.value()];
-  if (node.state == NodeState::kLeft) {
+  if (node.state == placement::NodeState::kLeft) {
     return Status(StatusCode::kFailedPrecondition, Describe(node) + " has left the cluster",
                   "start the daemon again, so that it joins");
   }
-  if (node.state == NodeState::kDown) {
+  if (node.state == placement::NodeState::kDown) {
     ClusterState next = state_;
     next.map.epoch = After(state_.map.epoch);
-    next.map.nodes[id.value()].state = NodeState::kUp;
+    next.map.nodes[id.value()].state = placement::NodeState::kUp;
     MarkPartitionsBack(id, next.map.epoch, &next.map);
     TP_RETURN_IF_ERROR(Commit(std::move(next)));
     log::Info(Describe(state_.map.nodes[id.value()]) + " is heard again: up");
@@ -353,10 +351,10 @@ Status Coordinator::Leave(const v1::LeaveRequest& request) {
     liveness_[request.node_id()].up = false;
   }
   const NodeId id(static_cast<std::uint16_t>(request.node_id()));
-  if (state_.map.nodes[id.value()].state == NodeState::kLeft) return OkStatus();
+  if (state_.map.nodes[id.value()].state == placement::NodeState::kLeft) return OkStatus();
   ClusterState next = state_;
   next.map.epoch = After(state_.map.epoch);
-  next.map.nodes[id.value()].state = NodeState::kLeft;
+  next.map.nodes[id.value()].state = placement::NodeState::kLeft;
   MarkPartitionsDown(id, next.map.epoch, &next.map);
   for (const std::uint32_t space : request.empty_namespaces()) {
     if (next.map.Find(NamespaceId(space)) != nullptr) {
@@ -410,8 +408,8 @@ void Coordinator::Tick() {
   ClusterState next = state_;
   next.map.epoch = After(state_.map.epoch);
   for (const NodeId id : silent) {
-    if (next.map.nodes[id.value()].state != NodeState::kUp) continue;
-    next.map.nodes[id.value()].state = NodeState::kDown;
+    if (next.map.nodes[id.value()].state != placement::NodeState::kUp) continue;
+    next.map.nodes[id.value()].state = placement::NodeState::kDown;
     MarkPartitionsDown(id, next.map.epoch, &next.map);
   }
   if (Commit(std::move(next)).ok()) {

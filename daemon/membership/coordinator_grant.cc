@@ -10,8 +10,6 @@
 namespace tidepool::daemon {
 namespace {
 
-using placement::NodeState;
-
 v1::GrantPartitionResponse NotGranted(bool superseded, const Status& why) {
   v1::GrantPartitionResponse response;
   response.set_superseded(superseded);
@@ -31,8 +29,8 @@ Status Coordinator::CheckTarget(const v1::GrantPartitionRequest& request) const 
   }
   const placement::Node& target = state_.map.nodes[request.target_node()];
   if (request.target_node() == request.source_node()) return OkStatus();
-  if (target.state == NodeState::kUp && target.incarnation == request.target_incarnation() &&
-      request.core() < target.cores) {
+  if (target.state == placement::NodeState::kUp &&
+      target.incarnation == request.target_incarnation() && request.core() < target.cores) {
     return OkStatus();
   }
   return Status(StatusCode::kUnavailable,

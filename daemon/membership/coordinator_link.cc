@@ -14,7 +14,7 @@ namespace {
 // One address of several may be dead; the others get their turn within the caller's deadline.
 constexpr std::uint64_t kLocateTryMs = 1000;
 
-Deadline Sooner(Deadline a, std::uint64_t ms) {
+Deadline SoonerOf(Deadline a, std::uint64_t ms) {
   return Deadline(std::min(a.at_ns(), Deadline::AfterMs(ms).at_ns()));
 }
 
@@ -57,7 +57,7 @@ Result<std::string> FinderByMap::Find(Deadline deadline) {
     auto channel = peers_.Open(seed);
     if (!channel.ok()) return channel.status();
     grpc::ClientContext call;
-    peers_.Prepare(&call, Sooner(deadline, kLocateTryMs));
+    peers_.Prepare(&call, SoonerOf(deadline, kLocateTryMs));
     v1::GetMapResponse response;
     const grpc::Status asked =
         v1::Cluster::NewStub(*channel)->GetMap(&call, v1::GetMapRequest(), &response);

@@ -10,12 +10,12 @@ namespace tidepool::daemon {
 namespace {
 
 // 1,000 namespaces of 4,096 partitions.
-constexpr std::size_t kStateBytesMax = 128 << 20;
+constexpr std::size_t kFileStateBytesMax = 128 << 20;
 
 }  // namespace
 
 Result<std::optional<ClusterState>> EmbeddedStore::Load() {
-  auto text = cluster_file::ReadSmallFile(path_, kStateBytesMax);
+  auto text = cluster_file::ReadSmallFile(path_, kFileStateBytesMax);
   if (text.code() == StatusCode::kNotFound) return std::optional<ClusterState>();
   if (!text.ok()) return text.status();
   auto state = DecodeState(*text, path_);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kPartsMagic = "tidepool-cluster-state-parts ";
 // As the file of an embedded coordinator.
-constexpr std::size_t kStateBytesMax = 128 << 20;
+constexpr std::size_t kEtcdStateBytesMax = 128 << 20;
 constexpr std::uint64_t kRemoveMs = 1000;
 constexpr auto kAgain = std::chrono::milliseconds(20);
 
@@ -56,7 +56,7 @@ Result<std::string> EtcdStore::ReadText(const etcd::Entry& head, Deadline deadli
   char save[37] = "";
   const int read =
       std::sscanf(text.c_str() + kPartsMagic.size(), "%llu %llu %36s", &epoch, &parts, save);
-  if (read != 3 || parts == 0 || parts > kStateBytesMax) {
+  if (read != 3 || parts == 0 || parts > kEtcdStateBytesMax) {
     return Status(StatusCode::kDataLoss, "the key '" + key_ + "' in etcd is damaged",
                   "restore etcd from a snapshot");
   }
@@ -64,7 +64,7 @@ Result<std::string> EtcdStore::ReadText(const etcd::Entry& head, Deadline deadli
   for (std::size_t i = 0; i < parts; ++i) {
     auto part = etcd_.Get(PartKey(Epoch(epoch), save, i), deadline);
     if (!part.ok()) return part.status();
-    if (!part->has_value() || whole.size() + (*part)->value.size() > kStateBytesMax) {
+    if (!part->has_value() || whole.size() + (*part)->value.size() > kEtcdStateBytesMax) {
       return Status(StatusCode::kAborted, "part " + std::to_string(i) + " of the state is gone");
     }
     whole += (*part)->value;

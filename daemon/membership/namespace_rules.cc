@@ -13,7 +13,6 @@ namespace {
 using placement::Kind;
 using placement::Namespace;
 using placement::NamespaceOptions;
-using placement::NodeState;
 using placement::PartitionLoss;
 using placement::PartitionPlace;
 using placement::PartitionState;
@@ -319,7 +318,7 @@ Result<std::vector<placement::Node>> NodesFor(const std::vector<placement::Node>
   if (home.empty()) return nodes;
   for (const placement::Node& node : nodes) {
     if (std::to_string(node.id.value()) != home) continue;
-    if (node.state == NodeState::kUp) return std::vector<placement::Node>{node};
+    if (node.state == placement::NodeState::kUp) return std::vector<placement::Node>{node};
     return Status(StatusCode::kUnavailable,
                   "the home, node " + home + " (" + node.host + "), is not up",
                   "start it again, or name another: kvctl status");
@@ -335,7 +334,7 @@ std::vector<PartitionPlace> SpreadPartitions(const std::vector<placement::Node>&
   for (const auto& node : nodes) cores_max = std::max(cores_max, node.cores);
   for (std::uint32_t core = 0; core < cores_max; ++core) {
     for (const auto& node : nodes) {
-      if (node.state != NodeState::kUp || core >= node.cores) continue;
+      if (node.state != placement::NodeState::kUp || core >= node.cores) continue;
       places.push_back(
           {node.id, CoreId(static_cast<std::uint16_t>(core)), Term(1), PartitionState::kActive});
     }
@@ -380,7 +379,7 @@ Status CheckDevices(const std::vector<placement::Node>& nodes,
     const NodeRecord& record = records[node.id.value()];
     const bool fits =
         (record.nvm || !options.durable()) && (any || record.nvm_medium == options.medium);
-    if (fits || node.state != NodeState::kUp) continue;
+    if (fits || node.state != placement::NodeState::kUp) continue;
     without += (without.empty() ? "node " : ", node ") + std::to_string(node.id.value()) + " (" +
                node.host + ")";
   }
@@ -466,7 +465,7 @@ Result<std::uint32_t> AcceptLostPartitions(const placement::PlacementMap& map, N
   std::uint32_t accepted = 0;
   for (PartitionPlace& place : space->partitions) {
     const placement::Node* owner = map.FindNode(place.node);
-    const bool is_up = owner != nullptr && owner->state == NodeState::kUp;
+    const bool is_up = owner != nullptr && owner->state == placement::NodeState::kUp;
     if (place.state != PartitionState::kLost || !is_up) continue;
     if (place.term.value() >= limits::kTermMax) return TermsUsedUp();
     place.term = Term(place.term.value() + 1);

@@ -19,7 +19,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kMapMs = 2'000;
+constexpr std::uint64_t kMoveMapMs = 2'000;
 
 Status NoMemory() {
   return Status(StatusCode::kResourceExhausted, "no memory on the target for all of the partition",
@@ -83,7 +83,7 @@ Status Receiver::Open() {
   placement::PlacementMapPtr map;
   if (!Look(&map).ok()) {
     // It may have been made a moment ago.
-    node_.member.load()->Sync(Deadline::AfterMs(kMapMs));
+    node_.member.load()->Sync(Deadline::AfterMs(kMoveMapMs));
     TP_RETURN_IF_ERROR(Look(&map));
   }
   struct Opened {

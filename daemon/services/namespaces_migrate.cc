@@ -19,7 +19,7 @@ using convert::ToGrpc;
 
 constexpr std::uint64_t kMapMs = 2'000;
 // Another may have moved it, or its owner come back, since the map was read.
-constexpr int kTries = 5;
+constexpr int kMigrateTries = 5;
 // The owner says how far it is each fifth of a second.
 constexpr std::chrono::seconds kSilenceMax(15);
 
@@ -130,7 +130,7 @@ Status Migration::Run() {
 
 Status Migration::MoveAway(const placement::Namespace& space, std::uint32_t partition) {
   Status status;
-  for (int attempt = 0; attempt < kTries; ++attempt) {
+  for (int attempt = 0; attempt < kMigrateTries; ++attempt) {
     bool is_there = false;
     status = MoveOnce(space.id, partition, &is_there);
     if (is_there || status.code() != StatusCode::kWrongEpoch || caller_.IsCancelled()) break;

@@ -56,7 +56,8 @@ Result<std::shared_ptr<const placement::Namespace>> SnapshotsService::FindNamesp
   };
   auto found = find();
   if (!found.ok() || (*found)->id != NamespaceId(id)) {
-    router_.context().refresh_map(router_.context().map()->epoch, Deadline::AfterMs(kSnapshotMapMs));
+    router_.context().refresh_map(router_.context().map()->epoch,
+                                  Deadline::AfterMs(kSnapshotMapMs));
     found = find();
   }
   if (found.ok() && (*found)->id != NamespaceId(id)) {

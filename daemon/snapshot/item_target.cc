@@ -130,7 +130,8 @@ class ItemTarget final : public ImageTarget {
     push->value = item.value;
     batch_.push_back(*push);
     batch_bytes_ += item.value.size();
-    return batch_.size() < kCallOperationsMax && batch_bytes_ < kItemBatchBytes ? OkStatus() : Flush();
+    return batch_.size() < kCallOperationsMax && batch_bytes_ < kItemBatchBytes ? OkStatus()
+                                                                                : Flush();
   }
 
   Status BeginLarge(const ImageItem& item) {

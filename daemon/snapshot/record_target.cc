@@ -147,7 +147,8 @@ class RecordTarget final : public ImageTarget {
   Status Add(const wire::Operation& operation) {
     batch_.push_back(operation);
     batch_bytes_ += operation.key.size() + operation.value.size();
-    return batch_.size() < kCallOperationsMax && batch_bytes_ < kRecordBatchBytes ? OkStatus() : Flush();
+    return batch_.size() < kCallOperationsMax && batch_bytes_ < kRecordBatchBytes ? OkStatus()
+                                                                                  : Flush();
   }
 
   Status BeginLarge(const ImageItem& item) {

@@ -95,7 +95,7 @@ endif()
 # tidepool_unity(TARGET): compiles the target's sources in batches, so that a batch parses each header
 # once. CONTRIBUTING.md has the seconds that this saves. Generated code stays out: its names collide.
 function(tidepool_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TIDEPOOL_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TIDEPOOL_UNITY} UNITY_BUILD_BATCH_SIZE 5)
 endfunction()
 
 # tidepool_library(NAME SOURCES... LINK libs...): one static library of one floor.

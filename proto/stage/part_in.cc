@@ -94,7 +94,7 @@ class SourceFile {
 };
 
 // An item with what the store has of it.
-struct Task {
+struct InTask {
   std::string path;
   Entry source;
   std::uint32_t part = 0;
@@ -112,13 +112,13 @@ class PartIn final : public PartWork {
         progress_(*progress) {}
 
   void Do(std::vector<v1::StageItem> items) override {
-    std::vector<Task> tasks;
+    std::vector<InTask> tasks;
     std::vector<StagedRecord> records;
     for (v1::StageItem& item : items) Prepare(std::move(item), &tasks, &records);
     store_.LookUp(&records, 0);
     Gathered small;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      Task& task = tasks[i];
+      InTask& task = tasks[i];
       StagedRecord& record = records[i];
       if (!record.status.ok()) {
         progress_.Failed(task.path, record.status);
@@ -135,12 +135,12 @@ class PartIn final : public PartWork {
 
  private:
   struct Gathered {
-    std::vector<Task> tasks;
+    std::vector<InTask> tasks;
     std::vector<StagedRecord> records;
     std::uint64_t bytes = 0;
   };
 
-  void Prepare(v1::StageItem item, std::vector<Task>* tasks, std::vector<StagedRecord>* records) {
+  void Prepare(v1::StageItem item, std::vector<InTask>* tasks, std::vector<StagedRecord>* records) {
     auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
     Status status = entry.status();
     if (status.ok() && item.path() != manifest::kRootPath) {
@@ -162,7 +162,7 @@ class PartIn final : public PartWork {
   }
 
   // A part is a file of its own to the store: its size, the time of the whole.
-  static Entry EntryToPlan(const Task& task) {
+  static Entry EntryToPlan(const InTask& task) {
     Entry entry = task.source;
     if (task.part == 0) return entry;
     const std::uint64_t offset = (task.part - 1) * limits::kStagedFileWholeBytesMax;
@@ -171,7 +171,7 @@ class PartIn final : public PartWork {
     return entry;
   }
 
-  void One(Task task, StagedRecord record, Gathered* small) {
+  void One(InTask task, StagedRecord record, Gathered* small) {
     if (task.action == InAction::kSkip) {
       SayDone(task, record, false);
       return;
@@ -262,7 +262,7 @@ class PartIn final : public PartWork {
     return OkStatus();
   }
 
-  void Gather(Task task, StagedRecord record, Gathered* small) {
+  void Gather(InTask task, StagedRecord record, Gathered* small) {
     small->bytes += record.data.size();
     small->tasks.push_back(std::move(task));
     small->records.push_back(std::move(record));
@@ -271,7 +271,7 @@ class PartIn final : public PartWork {
   void StoreGathered(Gathered* small) {
     store_.Put(&small->records);
     for (std::size_t i = 0; i < small->tasks.size(); ++i) {
-      const Task& task = small->tasks[i];
+      const InTask& task = small->tasks[i];
       const StagedRecord& record = small->records[i];
       if (record.status.ok()) {
         if (task.replaced.has_value()) {
@@ -285,7 +285,7 @@ class PartIn final : public PartWork {
     *small = Gathered();
   }
 
-  void SayDone(const Task& task, const StagedRecord& record, bool moved) {
+  void SayDone(const InTask& task, const StagedRecord& record, bool moved) {
     const bool counts = task.part == 0 && task.source.type != EntryType::kDirectory;
     const std::uint64_t whole_bytes =
         task.source.parts.empty() && task.source.type == EntryType::kFile ? record.entry.size : 0;
@@ -305,7 +305,7 @@ class PartIn final : public PartWork {
   }
 
   // Directories, links and files in parts move by their entry alone.
-  static bool IsContent(const Task& task) {
+  static bool IsContent(const InTask& task) {
     return task.source.type == EntryType::kFile && task.source.parts.empty();
   }
 

@@ -130,7 +130,7 @@ class Committer {
   std::thread thread_;
 };
 
-struct Task {
+struct OutTask {
   v1::StageItem item;
   Entry wanted;
 };
@@ -147,12 +147,12 @@ class PartOut final : public PartWork {
 
   void Do(std::vector<v1::StageItem> items) override {
     ParentCache parents;
-    std::vector<Task> tasks;
+    std::vector<OutTask> tasks;
     std::vector<StagedRecord> records;
     for (v1::StageItem& item : items) Prepare(std::move(item), &parents, &tasks, &records);
     store_.LookUp(&records, kBatchBytes);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      Task& task = tasks[i];
+      OutTask& task = tasks[i];
       Status status = records[i].status;
       if (status.ok()) {
         status = task.item.part() == 0 ? MoveFile(task, std::move(records[i]), &parents)
@@ -169,7 +169,7 @@ class PartOut final : public PartWork {
 
  private:
   // Ends what needs no content here; the rest goes to `tasks`.
-  void Prepare(v1::StageItem item, ParentCache* parents, std::vector<Task>* tasks,
+  void Prepare(v1::StageItem item, ParentCache* parents, std::vector<OutTask>* tasks,
                std::vector<StagedRecord>* records) {
     auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
     Status status = entry.status();
@@ -213,7 +213,7 @@ class PartOut final : public PartWork {
     return OkStatus();
   }
 
-  Status MoveFile(const Task& task, StagedRecord record, ParentCache* parents) {
+  Status MoveFile(const OutTask& task, StagedRecord record, ParentCache* parents) {
     if (!record.has_data) {
       return Status(StatusCode::kAborted, "its key was deleted meanwhile",
                     "run the same command again");
@@ -252,7 +252,7 @@ class PartOut final : public PartWork {
   }
 
   // Into a file that the job has made and will name.
-  Status MovePart(const Task& task, const StagedRecord& record) {
+  Status MovePart(const OutTask& task, const StagedRecord& record) {
     if (!IsUnchanged(record)) {
       return Status(StatusCode::kDataLoss,
                     "part " + std::to_string(task.item.part()) + " of it is missing",

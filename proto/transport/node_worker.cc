@@ -14,8 +14,8 @@
 namespace tidepool::transport {
 namespace {
 
-constexpr std::string_view kMagic = "TPNODE1\n";
-constexpr std::size_t kPrefixBytes = kMagic.size() + sizeof(std::uint16_t);
+constexpr std::string_view kNodeMagic = "TPNODE1\n";
+constexpr std::size_t kPrefixBytes = kNodeMagic.size() + sizeof(std::uint16_t);
 
 struct Ways {
   std::string_view ring;
@@ -24,17 +24,17 @@ struct Ways {
 
 std::string JoinWays(const Ways& ways) {
   const auto ring_bytes = static_cast<std::uint16_t>(ways.ring.size());
-  std::string address(kMagic);
+  std::string address(kNodeMagic);
   address.append(reinterpret_cast<const char*>(&ring_bytes), sizeof ring_bytes);
   return address.append(ways.ring).append(ways.ucx);
 }
 
 // What is not such an address is taken for UCX's own.
 Ways SplitWays(std::string_view address) {
-  if (address.size() < kPrefixBytes || address.substr(0, kMagic.size()) != kMagic) {
+  if (address.size() < kPrefixBytes || address.substr(0, kNodeMagic.size()) != kNodeMagic) {
     return {{}, address};
   }
-  const auto ring_bytes = LoadUnaligned<std::uint16_t>(AsBytes(address).data() + kMagic.size());
+  const auto ring_bytes = LoadUnaligned<std::uint16_t>(AsBytes(address).data() + kNodeMagic.size());
   const std::string_view rest = address.substr(kPrefixBytes);
   if (ring_bytes > rest.size()) return {{}, address};
   return {rest.substr(0, ring_bytes), rest.substr(ring_bytes)};

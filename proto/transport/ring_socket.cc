@@ -22,7 +22,7 @@
 namespace tidepool::transport {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x31525054;  // "TPR1"
+constexpr std::uint32_t kRingMagic = 0x31525054;  // "TPR1"
 constexpr std::string_view kPrefix = "ring-";
 // Before it listens a socket has another name; one that kept it was left by a daemon that died.
 constexpr std::string_view kHiddenPrefix = ".ring-";
@@ -132,7 +132,7 @@ bool IsPlausible(const Message& memory) {
 
 Message MakeMessage(Type type) {
   Message message{};
-  message.magic = kMagic;
+  message.magic = kRingMagic;
   message.type = type;
   return message;
 }
@@ -237,7 +237,7 @@ RingMessage DecodeRingMessage(Bytes bytes) {
   if (bytes.size() != sizeof(Message)) return result;
   Message message;
   std::memcpy(&message, bytes.data(), sizeof message);
-  if (message.magic != kMagic) return result;
+  if (message.magic != kRingMagic) return result;
   if (message.type == Type::kHello) {
     result.what = RingMessage::What::kHello;
     result.hello.id.assign(message.id, sizeof message.id);

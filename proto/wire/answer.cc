@@ -106,7 +106,8 @@ Status AnswerReader::Open(Bytes frame) {
 Status AnswerReader::Next(Answer* answer) {
   TP_CHECK(left_ > 0);
   --left_;
-  if (rest_.size() < sizeof(AnswerHeader)) return left_ = 0, MalformedAnswer("entry header cut off");
+  if (rest_.size() < sizeof(AnswerHeader))
+    return left_ = 0, MalformedAnswer("entry header cut off");
   const auto header = LoadUnaligned<AnswerHeader>(rest_.data());
   const unsigned scope = header.flags & 3u;
   const unsigned kind = (header.flags >> 2) & 3u;

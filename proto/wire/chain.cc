@@ -43,8 +43,10 @@ Status CheckStep(const ChainStep& step, std::size_t index) {
   if (!MayBeStep(operation.opcode) || operation.has(Argument::kUpload)) {
     return MalformedChain("an operation that no chain takes");
   }
-  if ((step.test == ChainTest::kNone) != (step.tested == kNoStep)) return MalformedChain("condition");
-  if (step.tested != kNoStep && step.tested >= index) return MalformedChain("condition on a later step");
+  if ((step.test == ChainTest::kNone) != (step.tested == kNoStep))
+    return MalformedChain("condition");
+  if (step.tested != kNoStep && step.tested >= index)
+    return MalformedChain("condition on a later step");
   if (step.fed_by == kNoStep) return OkStatus();
   if (step.fed_by >= index) return MalformedChain("value of a later step");
   if (!TakesFedValue(operation.opcode) && !TakesFedOperand(operation.opcode)) {

@@ -33,7 +33,8 @@ Status MalformedGroup(const char* what) {
 Status CheckHeader(const OperationHeader& header) {
   const OpcodeInfo* info = FindOpcode(header.opcode);
   if (info == nullptr) return MalformedGroup("unknown opcode");
-  if ((header.flags & 0xf0) != 0 || header.reserved != 0) return MalformedGroup("reserved bits set");
+  if ((header.flags & 0xf0) != 0 || header.reserved != 0)
+    return MalformedGroup("reserved bits set");
   if ((header.flags >> 2) > static_cast<int>(ValueKind::kF64)) return MalformedGroup("value kind");
   if ((header.arguments & info->required) != info->required ||
       (header.arguments & ~(info->required | info->optional)) != 0) {
@@ -119,7 +120,8 @@ Status DecodeUniform(Bytes body, std::uint32_t count, std::uint8_t flags, Reques
   }
   const std::size_t stride = header.bytes() - sizeof header;
   const std::byte* at = body.data() + sizeof header;
-  if (body.size() - sizeof header != stride * count) return MalformedGroup("bytes of a uniform group");
+  if (body.size() - sizeof header != stride * count)
+    return MalformedGroup("bytes of a uniform group");
   for (std::uint32_t i = 0; i < count; ++i, at += stride) {
     ReadOperation(header, at, &request->operations.emplace_back());
   }
@@ -151,7 +153,8 @@ Status DecodeRequest(Bytes frame, Request* request) {
   TP_RETURN_IF_ERROR(DecodeHeader(frame, &request->header));
   const FrameHeader& header = request->header;
   if (header.type != FrameType::kRequest) return MalformedGroup("type");
-  if (header.operation_count > limits::kFrameOperationsMax) return MalformedGroup("too many operations");
+  if (header.operation_count > limits::kFrameOperationsMax)
+    return MalformedGroup("too many operations");
   if (header.group_count > limits::kFrameGroupsMax) return MalformedGroup("too many groups");
   request->groups.clear();
   request->operations.clear();

@@ -31,7 +31,8 @@ Status DecodeStreamParts(Bytes head, Bytes body, StreamFrame* out) {
   if (code >= kStatusCodeCount) return MalformedStream("code");
   out->stream = LoadUnaligned<StreamHeader>(stream.data());
   out->data = body;
-  if (out->stream.upload > 1 || out->stream.reserved != 0) return MalformedStream("reserved bits set");
+  if (out->stream.upload > 1 || out->stream.reserved != 0)
+    return MalformedStream("reserved bits set");
   if (out->stream.total_bytes > limits::kValueBytesMax) return MalformedStream("value too long");
   if (out->stream.offset > out->stream.total_bytes) return MalformedStream("offset behind the end");
   if (!part && !out->data.empty()) return MalformedStream("an ack with data");

@@ -36,7 +36,8 @@ std::uint32_t SealCommit(MutableBytes commit, const Uuid& volume, std::uint32_t 
 
 Result<Commit> ReadCommit(Bytes ring) {
   Commit commit;
-  if (ring.size() < sizeof commit.header || std::memcmp(ring.data(), kCommitMagic, sizeof kCommitMagic) != 0) {
+  if (ring.size() < sizeof commit.header ||
+      std::memcmp(ring.data(), kCommitMagic, sizeof kCommitMagic) != 0) {
     return Status(StatusCode::kNotFound, "no commit begins here");
   }
   std::memcpy(&commit.header, ring.data(), sizeof commit.header);

@@ -15,9 +15,9 @@ namespace tidepool::storage {
 namespace {
 
 constexpr unsigned kMarkerQueueDepth = 16;
-constexpr unsigned kSubmitMax = 4;
+constexpr unsigned kMarkSubmitMax = 4;
 // As the spiller: 8 MiB on their way.
-constexpr std::uint32_t kWritesMax = 4;
+constexpr std::uint32_t kMarkWritesMax = 4;
 // Slots of each core that writes of clients leave to deletes and compaction: what compaction gives
 // back comes only behind the next mark.
 constexpr std::uint64_t kSlotsKept = 4;
@@ -149,7 +149,7 @@ bool Marker::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   if (cut_.step == Step::kNone && (saving_.under_way || IsDue(now_ms)) && SaveOn(now_ms, done)) {
     return true;
   }
-  while (!pieces_.empty() && writes_ < kWritesMax && failed_ == StatusCode::kOk) {
+  while (!pieces_.empty() && writes_ < kMarkWritesMax && failed_ == StatusCode::kOk) {
     if (!ChecksumOn(pieces_.front(), done)) return true;
     Io io;
     io.what = Io::What::kPiece;
@@ -412,7 +412,7 @@ unsigned Marker::Poll() {
     Start(io);
   }
   for (const auto& queue : queues_) {
-    if (queue->Submit(kSubmitMax)) ++count;
+    if (queue->Submit(kMarkSubmitMax)) ++count;
   }
   auto to_call = std::exchange(to_call_, {});
   for (auto& [done, status] : to_call) done(std::move(status));

@@ -13,7 +13,7 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'I', 'D', 'E', 'C', 'A', 'T', '\n'};
+constexpr char kCatalogMagic[8] = {'T', 'I', 'D', 'E', 'C', 'A', 'T', '\n'};
 
 // Before the content in an area. The checksum is of these fields, the content, and nothing behind.
 struct ImageHeader {
@@ -186,7 +186,7 @@ Status WriteCatalog(DeviceQueue* queue, Bytes content, Superblock* superblock) {
   next.catalog_area = superblock->catalog_generation == 0 ? 0 : 1 - superblock->catalog_area;
   next.catalog_bytes = content.size();
   ImageHeader header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  std::memcpy(header.magic, kCatalogMagic, sizeof kCatalogMagic);
   header.format = kSuperblockFormat;
   header.generation = next.catalog_generation;
   header.content_bytes = content.size();
@@ -215,8 +215,8 @@ Result<std::vector<std::byte>> ReadCatalog(DeviceQueue* queue, const Superblock&
   const auto header = LoadUnaligned<ImageHeader>(image.data());
   const Bytes content = Bytes(image.bytes()).subspan(sizeof header, superblock.catalog_bytes);
   const bool is_sound =
-      std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.format == kSuperblockFormat &&
-      header.generation == superblock.catalog_generation &&
+      std::memcmp(header.magic, kCatalogMagic, sizeof kCatalogMagic) == 0 &&
+      header.format == kSuperblockFormat && header.generation == superblock.catalog_generation &&
       header.content_bytes == superblock.catalog_bytes && header.crc == ChecksumOf(header, content);
   if (!is_sound) return Damaged("it is not what the superblock names");
   return std::vector<std::byte>(content.begin(), content.end());

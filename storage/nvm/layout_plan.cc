@@ -9,9 +9,9 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr std::uint64_t kMiB = 1024 * 1024;
-constexpr std::uint64_t kCatalogAreaBytesMax = 16 * kMiB;
-constexpr std::uint64_t kRingBytesMax = 64 * kMiB;
+constexpr std::uint64_t kPlanUnitBytes = 1024 * 1024;
+constexpr std::uint64_t kCatalogAreaBytesMax = 16 * kPlanUnitBytes;
+constexpr std::uint64_t kRingBytesMax = 64 * kPlanUnitBytes;
 // No device is larger; keeps sums of a few products far from the end of 64 bits.
 constexpr std::uint64_t kDeviceBytesMax = 1ull << 50;
 
@@ -19,12 +19,14 @@ std::uint64_t CatalogAreaBytes(std::uint64_t share_of, const LayoutOptions& opti
   if (options.catalog_area_bytes != 0) {
     return AlignUp(options.catalog_area_bytes, kDeviceBlockBytes);
   }
-  return AlignUp(std::clamp(share_of / 128, kMiB, kCatalogAreaBytesMax), kDeviceBlockBytes);
+  return AlignUp(std::clamp(share_of / 128, kPlanUnitBytes, kCatalogAreaBytesMax),
+                 kDeviceBlockBytes);
 }
 
 std::uint64_t RingBytes(std::uint64_t share_of, const LayoutOptions& options) {
   if (options.ring_bytes != 0) return AlignUp(options.ring_bytes, kDeviceBlockBytes);
-  return AlignUp(std::clamp(share_of / 16 / options.cores, kMiB, kRingBytesMax), kDeviceBlockBytes);
+  return AlignUp(std::clamp(share_of / 16 / options.cores, kPlanUnitBytes, kRingBytesMax),
+                 kDeviceBlockBytes);
 }
 
 // `share_of`: of how many bytes catalog and rings get their shares; 0: the least of each.

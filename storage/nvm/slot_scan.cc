@@ -13,7 +13,7 @@ namespace tidepool::storage {
 namespace {
 
 constexpr unsigned kDepth = 64;
-constexpr std::uint64_t kWaitMs = 1'000;  // Between two looks; no limit.
+constexpr std::uint64_t kScanWaitMs = 1'000;  // Between two looks; no limit.
 
 bool IsDurableHeader(const SegmentHeader& header) {
   return header.magic == kSegmentMagic && header.crc32c == SegmentChecksum(header) &&
@@ -43,7 +43,7 @@ Result<std::vector<FoundSegment>> ScanSegmentHeaders(Device* device, const Devic
   };
   for (std::uint64_t place = 0; place < kDepth; ++place) start(place);
   while ((*queue)->in_flight() > 0) {
-    (*queue)->Wait(kWaitMs);
+    (*queue)->Wait(kScanWaitMs);
     (*queue)->Reap([&](const DeviceCompletion& completion) {
       if (completion.error != 0) {
         error = completion.error;

@@ -13,7 +13,7 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr char kMagic[8] = {'T', 'I', 'D', 'E', 'N', 'V', 'M', '\n'};
+constexpr char kSuperblockMagic[8] = {'T', 'I', 'D', 'E', 'N', 'V', 'M', '\n'};
 
 // The block as it is stored. storage/README.md tells it byte by byte.
 struct Stored {
@@ -68,7 +68,8 @@ bool IsZero(Bytes bytes) {
 }
 
 bool HasMagic(Bytes block) {
-  return block.size() == kDeviceBlockBytes && std::memcmp(block.data(), kMagic, sizeof kMagic) == 0;
+  return block.size() == kDeviceBlockBytes &&
+         std::memcmp(block.data(), kSuperblockMagic, sizeof kSuperblockMagic) == 0;
 }
 
 void SetLayout(const DeviceLayout& layout, Stored* stored) {
@@ -181,7 +182,7 @@ void EncodeSuperblock(const Superblock& superblock, MutableBytes to) {
   TP_CHECK(to.size() == kDeviceBlockBytes);
   TP_CHECK(superblock.host.size() <= kHostBytesMax);
   Stored stored{};
-  std::memcpy(stored.magic, kMagic, sizeof kMagic);
+  std::memcpy(stored.magic, kSuperblockMagic, sizeof kSuperblockMagic);
   stored.format = kSuperblockFormat;
   stored.generation = superblock.generation;
   stored.incarnation = superblock.incarnation;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kQueueDepth = 1;
 constexpr std::uint64_t kDefaultSharePercent = 80;
-constexpr std::uint64_t kMiB = 1024 * 1024;
+constexpr std::uint64_t kVolumeUnitBytes = 1024 * 1024;
 
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
@@ -269,13 +269,15 @@ Result<std::uint64_t> Volume::BytesFor(const Member& member) const {
   }
   const auto free_bytes = member.directory->FreeBytes();
   if (!free_bytes.ok()) return free_bytes;
-  const std::uint64_t bytes = std::min(std::max(options_.bytes_default, AlignUp(least, kMiB)),
-                                       *free_bytes / 100 * kDefaultSharePercent) /
-                              kMiB * kMiB;
+  const std::uint64_t bytes =
+      std::min(std::max(options_.bytes_default, AlignUp(least, kVolumeUnitBytes)),
+               *free_bytes / 100 * kDefaultSharePercent) /
+      kVolumeUnitBytes * kVolumeUnitBytes;
   if (bytes >= least) return bytes;
   return Status(StatusCode::kResourceExhausted,
-                "'" + member.directory->path() + "' has " + std::to_string(*free_bytes / kMiB) +
-                    "MiB free, too little for " + cores + ": by default a fifth is left free",
+                "'" + member.directory->path() + "' has " +
+                    std::to_string(*free_bytes / kVolumeUnitBytes) + "MiB free, too little for " +
+                    cores + ": by default a fifth is left free",
                 "make room for at least " + MiBText(least * 100 / kDefaultSharePercent) +
                     ", or name another --nvm-dir");
 }
@@ -329,10 +331,10 @@ Status Volume::FormatMember(Member* member, Superblock superblock) const {
 Status Volume::FormatDevice(Device* device, const Superblock& superblock) const {
   auto queue = device->OpenQueue(kQueueDepth);
   if (!queue.ok()) return queue.status();
-  const BlockBuffer zeros(kMiB);
+  const BlockBuffer zeros(kVolumeUnitBytes);
   const std::uint64_t end = superblock.layout.slots_begin;
-  for (std::uint64_t at = kSuperblockSlots * kDeviceBlockBytes; at < end; at += kMiB) {
-    const Bytes piece = zeros.bytes().first(std::min<std::uint64_t>(kMiB, end - at));
+  for (std::uint64_t at = kSuperblockSlots * kDeviceBlockBytes; at < end; at += kVolumeUnitBytes) {
+    const Bytes piece = zeros.bytes().first(std::min<std::uint64_t>(kVolumeUnitBytes, end - at));
     TP_RETURN_IF_ERROR(WriteBlocks(queue->get(), at, piece));
   }
   TP_RETURN_IF_ERROR(FlushDevice(queue->get()));
