@@ -89,7 +89,7 @@ mkdir -p "$long"
 mv moved "$long/moved"
 refused "the limit is" "$long/moved/bin/kvd" --version
 nothing_left "$long/moved"
-rm -rf "$HOME/$name"
+rm -rf "${HOME:?}/$name"
 
 cp -R unpacked/tidepool /noexec/
 refused "mounted noexec" sh /noexec/tidepool/bin/kvctl version

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Small systems to test in, made by mmdebstrap, for the scripts beside this file. To be sourced.
 #
 # All that runs in a system is in namespaces of its own, which end with the script: no process and no mount is left.
