@@ -57,7 +57,7 @@ find_package(CLI11 CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(Boost REQUIRED)  # Headers only: Beast and Asio.
+find_package(Boost CONFIG REQUIRED)  # Headers only: Beast and Asio.
 pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)  # Its CMake package in Debian 13 names no folder that exists.
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
