@@ -78,12 +78,18 @@ std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRefle
 }
 
 void Authenticator::SetToken(std::string token) {
-  std::atomic_store(&expected_, std::make_shared<const std::string>("Bearer " + std::move(token)));
+  const std::lock_guard lock(mutex_);
+  expected_ = "Bearer " + std::move(token);
 }
 
 bool Authenticator::IsRight(std::string_view header) const {
-  const auto expected = std::atomic_load(&expected_);
-  return expected != nullptr && cluster_file::TokensEqual(header, *expected);
+  const std::lock_guard lock(mutex_);
+  return !expected_.empty() && cluster_file::TokensEqual(header, expected_);
+}
+
+bool Authenticator::HasToken() const {
+  const std::lock_guard lock(mutex_);
+  return !expected_.empty();
 }
 
 grpc::Status Authenticator::Check(const grpc::ServerContextBase& call) const {
@@ -93,7 +99,7 @@ grpc::Status Authenticator::Check(const grpc::ServerContextBase& call) const {
   const bool is_right =
       metadata.count(kHeader) == 1 && IsRight({header->second.data(), header->second.size()});
   if (is_right) return grpc::Status::OK;
-  if (std::atomic_load(&expected_) == nullptr) {
+  if (!HasToken()) {
     return convert::ToGrpc(
         Status(StatusCode::kUnavailable, "this node is still starting", "try again in a moment"));
   }

@@ -4,8 +4,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
 
-#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -24,7 +24,10 @@ class Authenticator {
   bool IsRight(std::string_view header) const;
 
  private:
-  std::shared_ptr<const std::string> expected_;  // "Bearer <token>"; accessed atomically.
+  bool HasToken() const;
+
+  mutable std::mutex mutex_;
+  std::string expected_;  // "Bearer <token>", empty before SetToken. Guarded by mutex_.
   mutable log::Limited refused_;
 };
 

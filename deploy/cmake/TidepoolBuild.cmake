@@ -52,13 +52,13 @@ find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
-find_package(ucx CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
-find_package(Boost REQUIRED)  # Headers only: Beast and Asio.
+find_package(Boost CONFIG REQUIRED)  # Headers only: Beast and Asio.
+pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)  # Its CMake package in Debian 13 names no folder that exists.
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(MUNGE REQUIRED IMPORTED_TARGET munge)

@@ -13,6 +13,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/transport/remote_memory.h"
+#include "proto/transport/settings.h"
 #include "proto/transport/ucx_log.h"
 #include "proto/transport/ucx_worker.h"
 
@@ -26,13 +27,16 @@ bool IsTcp(std::string_view transports) { return transports == "tcp"; }
 struct Setting {
   const char* name;
   const char* value;
+  bool of_tcp = false;
 };
 
 Status Modify(ucp_config_t* config, const Setting& setting) {
-  const ucs_status_t status = ucp_config_modify(config, setting.name, setting.value);
-  if (status == UCS_OK) return OkStatus();
-  return UcxStatus(StatusCode::kUnavailable,
-                   std::string("UCX refuses ") + setting.name + "=" + setting.value, status);
+  for (const std::string& name : UcxSettingNames(setting.name, setting.of_tcp)) {
+    const ucs_status_t status = ucp_config_modify(config, name.c_str(), setting.value);
+    if (status == UCS_OK) continue;
+    return UcxStatus(StatusCode::kUnavailable, "UCX refuses " + name + "=" + setting.value, status);
+  }
+  return OkStatus();
 }
 
 Result<ucp_context_h> MakeContext(const std::string& transports) {
@@ -50,7 +54,8 @@ Result<ucp_context_h> MakeContext(const std::string& transports) {
       {"PROTO_ENABLE", "n"},  // As settings.cc.
   };
   // As settings.cc; where there is no TCP, UCX warns of them.
-  if (IsTcp(transports)) settings.insert(settings.end(), {{"MAX_POLL", "1"}, {"PUT_ENABLE", "n"}});
+  if (IsTcp(transports))
+    settings.insert(settings.end(), {{"MAX_POLL", "1", true}, {"PUT_ENABLE", "n", true}});
   for (const Setting& setting : settings) {
     if (Status refused = Modify(config, setting); !refused.ok()) {
       ucp_config_release(config);

@@ -3,6 +3,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/socket.h>
+#include <ucp/api/ucp.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -65,23 +66,42 @@ std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings) {
        "a client killed in mid-send blocks the shared-memory queue for all others, for ever"},
       {"PROTO_ENABLE", "n", "all measurements and kill tests were made with the first protocols"},
       {"MAX_POLL", "1",
-       "one epoll batch with two sockets of one endpoint aborts the process (after 40-340 kills)"},
-      {"PUT_ENABLE", "n", "a disconnect during a TCP put aborts the process (after 84-237 kills)"},
+       "one epoll batch with two sockets of one endpoint aborts the process (after 40-340 kills)",
+       true},
+      {"PUT_ENABLE", "n", "a disconnect during a TCP put aborts the process (after 84-237 kills)",
+       true},
       {"PORT_RANGE",
        ports.first == 0 ? "0" : std::to_string(ports.first) + "-" + std::to_string(ports.last),
        "services speak first on theirs: one on the port of a client that has died aborts who "
-       "calls"},
+       "calls",
+       true},
       {"CONN_NB", "y",
-       "else connect() blocks a core, and a peer that goes at that moment aborts it"},
+       "else connect() blocks a core, and a peer that goes at that moment aborts it", true},
       {"RESOLVE_REMOTE_EP_ID", "n", "else each endpoint makes the peer's UCX connect back"},
       {"ADAPTIVE_PROGRESS", "n",
        "else UCX calls epoll_ctl for each frame of a worker that makes no endpoint: 23 us, not 12"},
-      {"TX_SEG_SIZE", "64K", "a 60 KiB frame goes out in one piece: 18 us round trip, not 36"},
-      {"RX_SEG_SIZE", "256K", "several frames are read by one recv()"},
+      {"TX_SEG_SIZE", "64K", "a 60 KiB frame goes out in one piece: 18 us round trip, not 36",
+       true},
+      {"RX_SEG_SIZE", "256K", "several frames are read by one recv()", true},
       {"RNDV_THRESH", "inf", "frames are always eager; a rendezvous outlives deadlines"},
       {"KEEPALIVE_INTERVAL", "1s", "a dead peer is noticed in about a second; default 20 s"},
       {"KEEPALIVE_NUM_EPS", "inf", "every endpoint is looked at in each round; default 128"},
   };
+}
+
+std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp, unsigned major,
+                                         unsigned minor) {
+  if (!of_tcp || (major == 1 && minor <= 13)) return {name};
+  if (major == 1 && minor < 18) return {name, "TCP_" + name};
+  return {"TCP_" + name};
+}
+
+std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp) {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return UcxSettingNames(name, of_tcp, major, minor);
 }
 
 std::vector<std::string> UsableNetworkDevices() {

@@ -10,13 +10,22 @@
 
 namespace tidepool::transport {
 
-// One row: UCX's name without the "UCX_" and without the transport's name ("MAX_POLL", since
-// "TCP_MAX_POLL" is not understood by ucp_config_modify), its value, and why it is set.
+// One row: UCX's name without the "UCX_" and without the transport's name, its value, and why it
+// is set.
 struct UcxSetting {
   std::string name;
   std::string value;
   std::string why;
+  bool of_tcp = false;  // A setting of the transport TCP; ucp_config_modify may want its prefix.
 };
+
+// Returns the names by which ucp_config_modify of a UCX version knows a setting. For TCP, 1.13
+// takes "MAX_POLL" only and 1.18 "TCP_MAX_POLL" only; the other name is accepted there without
+// effect. A version between gets both.
+std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp, unsigned major,
+                                         unsigned minor);
+// Returns the names for the UCX that runs.
+std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp);
 
 // Every setting that is put over whatever the environment says.
 std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings);

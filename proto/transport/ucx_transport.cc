@@ -41,11 +41,12 @@ Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
   for (const UcxSetting& row : UcxSettingsTable(settings)) {
     // Not in the environment: an MPI in the same process reads that too. Answers success to
     // anything, so what took effect is for a test to prove.
-    status = ucp_config_modify(config, row.name.c_str(), row.value.c_str());
-    if (status != UCS_OK) {
+    for (const std::string& name : UcxSettingNames(row.name, row.of_tcp)) {
+      status = ucp_config_modify(config, name.c_str(), row.value.c_str());
+      if (status == UCS_OK) continue;
       ucp_config_release(config);
       return Status(StatusCode::kInvalidArgument,
-                    "UCX refuses " + row.name + "=" + row.value + ": " + ucs_status_string(status));
+                    "UCX refuses " + name + "=" + row.value + ": " + ucs_status_string(status));
     }
   }
   KeepUcxQuietAboutConnections();

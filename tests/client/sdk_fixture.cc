@@ -13,9 +13,9 @@ std::unique_ptr<TestCluster> shared_cluster;
 
 // Ends it while Catch is still there, which a static object's end would not.
 struct ClusterEnd : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
+  using Catch::TestEventListenerBase::TestEventListenerBase;
   void testRunEnded(const Catch::TestRunStats& stats) override {
-    TestEventListenerBase::testRunEnded(stats);
+    Catch::TestEventListenerBase::testRunEnded(stats);
     shared_cluster.reset();
   }
 };

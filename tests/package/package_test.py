@@ -312,12 +312,29 @@ class Recipes(unittest.TestCase):
             self.assertIn(in_spack, names)
             self.assertTrue(in_debian is None or in_debian in packages, in_debian)
         self.assertIn("was not run", text)
+        self.assertIn("UNTRIED", text)
+        # A compiler is a dependency in Spack 1, and a version without a place cannot be fetched.
+        self.assertLessEqual({"c", "cxx"}, names)
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        assigned = {target.id for node in classes[0].body if isinstance(node, ast.Assign) for target in node.targets}
+        self.assertIn("git", assigned)
+        imported = {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
+        self.assertLessEqual({base.id for base in classes[0].bases}, imported)
 
     def test_the_one_for_apptainer_says_that_it_is_untried_and_names_files_that_are_there(self):
         text = read(f"{ROOT}/deploy/apptainer/tidepool.def")
         self.assertIn("UNTRIED", text)
         for path in re.findall(r"\bdeploy/[\w.-]+", text):
             self.assertTrue(os.path.exists(os.path.join(ROOT, path)), path)
+        # Neither a build folder nor git's own; all that the build reads is there.
+        copied = set(re.findall(r"^    ([\w.]+) /src/\1$", text, re.M))
+        self.assertEqual(copied & {".", "build", ".git"}, set())
+        wanted = set(re.findall(r"^add_subdirectory\((\w+)\)", read(f"{ROOT}/CMakeLists.txt"), re.M))
+        wanted |= {"CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "CHANGELOG.md"}
+        self.assertEqual(copied, wanted)
+
+    def test_images_can_use_rdma_devices(self):
+        self.assertIn("ibverbs-providers", read(f"{ROOT}/deploy/packages-runtime.txt").split())
 
     def test_an_image_is_built_with_no_package_that_other_builds_lack(self):
         build = set(read(f"{ROOT}/deploy/packages-build.txt").split())

@@ -189,7 +189,10 @@ bool Start(const std::vector<std::string>& without, ucp_err_handling_mode_t mode
   for (const UcxSetting& row : UcxSettingsTable({})) {
     bool is_left_out = false;
     for (const std::string& name : without) is_left_out |= name == row.name;
-    if (!is_left_out) ucp_config_modify(config, row.name.c_str(), row.value.c_str());
+    if (is_left_out) continue;
+    for (const std::string& name : UcxSettingNames(row.name, row.of_tcp)) {
+      ucp_config_modify(config, name.c_str(), row.value.c_str());
+    }
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;

@@ -64,10 +64,29 @@ TEST_CASE("EverySettingSaysWhyAndNamesNoTransport") {
   for (const UcxSetting& row : UcxSettingsTable({})) {
     INFO(row.name);
     CHECK_FALSE(row.why.empty());
-    // "TCP_MAX_POLL" would be accepted by ucp_config_modify and have no effect.
     CHECK(row.name.substr(0, 4) != "TCP_");
     CHECK(row.name.substr(0, 4) != "UCX_");
   }
+}
+
+TEST_CASE("SettingsOfTcpHaveTheirPrefixWhereUcxWantsIt") {
+  using Names = std::vector<std::string>;
+  CHECK(UcxSettingNames("MAX_POLL", true, 1, 13) == Names{"MAX_POLL"});
+  CHECK(UcxSettingNames("MAX_POLL", true, 1, 14) == Names{"MAX_POLL", "TCP_MAX_POLL"});
+  CHECK(UcxSettingNames("MAX_POLL", true, 1, 17) == Names{"MAX_POLL", "TCP_MAX_POLL"});
+  // From 1.20.1 on a name of no transport is an error.
+  CHECK(UcxSettingNames("MAX_POLL", true, 1, 18) == Names{"TCP_MAX_POLL"});
+  CHECK(UcxSettingNames("MAX_POLL", true, 2, 0) == Names{"TCP_MAX_POLL"});
+  CHECK(UcxSettingNames("TLS", false, 1, 18) == Names{"TLS"});
+}
+
+TEST_CASE("SettingsOfTcpAreMarked") {
+  std::vector<std::string> of_tcp;
+  for (const UcxSetting& row : UcxSettingsTable({})) {
+    if (row.of_tcp) of_tcp.push_back(row.name);
+  }
+  CHECK(of_tcp == std::vector<std::string>{"MAX_POLL", "PUT_ENABLE", "PORT_RANGE", "CONN_NB",
+                                           "TX_SEG_SIZE", "RX_SEG_SIZE"});
 }
 
 }  // namespace tidepool::transport
