@@ -32,7 +32,7 @@ lock_build() {
   local status told=false
   until $held; do
     mkdir -p build 2>/dev/null && exec 9>>build/quickstart.lock ||
-      fail "cannot write to $PWD/build: remove it, or use a copy of the checkout that belongs to $(id -un)"
+      fail "cannot write to $PWD/build: use a copy of the checkout that belongs to $(id -un)"
     status=0
     flock -n 9 || status=$?
     if [ "$status" -eq 1 ]; then
