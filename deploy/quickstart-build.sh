@@ -113,23 +113,23 @@ check_room() {
     "free some, or use a copy of the checkout on another disk"
 }
 
-# True if build/default was configured here and as it is now. After a move of the checkout it was not.
+# True if build/default was configured in this place with these options.
 is_configured_here() {
   local line
   for line in "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "CMAKE_CACHEFILE_DIR:INTERNAL=$PWD/build/default" \
     CMAKE_GENERATOR:INTERNAL=Ninja TIDEPOOL_SANITIZE:STRING=; do
-    grep -qxF "$line" build/default/CMakeCache.txt || return 1
+    grep -qsxF "$line" build/default/CMakeCache.txt || return 1
   done
 }
 
 configure() {
   local log=$work/configure.log
-  if [ -e build/default/CMakeCache.txt ] && is_configured_here; then
-    ! cmake --preset default >"$log" 2>&1 || return 0
+  if [ -e build/default ] && is_configured_here && cmake --preset default >"$log" 2>&1; then return 0; fi
+  if [ -e build/default ]; then
+    echo "build/default is of another place, of other options, or damaged: making it anew"
+    rm -rf build/default
   fi
-  [ ! -e build/default/CMakeCache.txt ] ||
-    echo "build/default was made elsewhere or in another way; configuring it anew"
-  cmake --fresh --preset default >"$log" 2>&1 && return
+  ! cmake --preset default >"$log" 2>&1 || return 0
   explain_failure "$log"
   grep -A 6 -m 2 'CMake Error' "$log" >&2 || tail -n 5 "$log" >&2
   fail "the configuration failed: the lines above name what is missing; deploy/install-packages installs it on Debian 12"

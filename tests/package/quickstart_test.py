@@ -99,7 +99,7 @@ class Case(unittest.TestCase):
 
     def assert_nothing_left(self):
         wait_until(lambda: not self.processes(), "without its processes")
-        self.assertEqual(os.listdir(self.temporary), [])
+        self.assertEqual(glob.glob(f"{self.temporary}/**", recursive=True), [f"{self.temporary}/"])
         self.assertEqual(sorted(set(os.listdir(self.checkout)) - {"build"}), self.listing)
         if os.path.exists(f"{self.checkout}/build"):
             self.assertEqual(set(os.listdir(f"{self.checkout}/build")) - {"default", "install"}, set())
@@ -295,19 +295,19 @@ class OldBuildFolder(Case):
         moved = f"{self.folder}/moved"
         os.rename(self.checkout, moved)
         self.checkout = moved
-        self.assert_begins("configuring it anew")
-        self.assertNotIn("configuring it anew", self.assert_begins())
+        self.assert_begins("making it anew")
+        self.assertNotIn("making it anew", self.assert_begins())
 
     def test_of_another_generator_and_other_options(self):
         self.configure("-G", "Unix Makefiles", "-DTIDEPOOL_SANITIZE=thread")
-        self.assert_begins("configuring it anew")
+        self.assert_begins("making it anew")
 
     def test_that_is_damaged(self):
         os.makedirs(f"{self.checkout}/build/default/CMakeFiles")
         self.write(f"{self.checkout}/build/default/CMakeCache.txt", "no cache\n\0\1")
         self.write(f"{self.checkout}/build/default/build.ninja", "rule {")
         self.write(f"{self.checkout}/build/default/.ninja_log", "junk")
-        self.assert_begins("configuring it anew")
+        self.assert_begins("making it anew")
 
 
 class Demonstration(Case):
