@@ -39,7 +39,7 @@ class Case(unittest.TestCase):
     build = None
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="quickstart-test-", dir="/tmp")  # Short: sockets lie in it.
+        self.folder = tempfile.mkdtemp(prefix="quickstart-test-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.folder)
         os.chmod(self.folder, 0o755)
         self.checkout = f"{self.folder}/a checkout"
