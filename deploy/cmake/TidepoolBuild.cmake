@@ -66,8 +66,11 @@ pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(URING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules(PMEM2 REQUIRED IMPORTED_TARGET libpmem2)
-if(TIDEPOOL_EXAMPLES)
+# The example summa uses it if it is there. Tests and benches of summa need it.
+if(TIDEPOOL_TESTS)
   pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+elseif(TIDEPOOL_EXAMPLES)
+  pkg_check_modules(OPENBLAS IMPORTED_TARGET openblas)
 endif()
 
 # What every target of ours is compiled with. Generated code does not link it.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """deploy/packages-runtime.txt, which the image is made from, names what the programs need to run: each
 shared library that kvd, kvctl and libtidepool.so are linked with comes with a package of the list, or
-with what it depends on. And the list says nothing that building by deploy/packages.txt does not bring.
+with what it depends on. And the list names no package that deploy/packages-build.txt does not bring.
 
   packages.py BUILD_FOLDER
   packages.py --self-test
@@ -72,7 +72,7 @@ def problems(needed, runtime, build, depends):
     found = [f"deploy/packages-runtime.txt brings no {library}: add {package or 'its package'}"
              for library, package in sorted(needed.items()) if package not in brought]
     here = closure(build, depends)
-    found += [f"deploy/packages-runtime.txt names {package}, which deploy/packages.txt does not bring"
+    found += [f"deploy/packages-runtime.txt names {package}, which deploy/packages-build.txt does not bring"
               for package in sorted(runtime - here)]
     return found
 
@@ -98,7 +98,7 @@ def main():
             if not os.path.realpath(path).startswith(os.path.realpath(build)):
                 needed[library] = package_of(path)
     assert needed, "no shared libraries: were the programs built?"
-    found = problems(needed, listed("packages-runtime.txt"), listed("packages.txt"), dependencies())
+    found = problems(needed, listed("packages-runtime.txt"), listed("packages-build.txt"), dependencies())
     for problem in found:
         print(problem)
     return 1 if found else 0

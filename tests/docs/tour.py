@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 """Executes README.md's tour as a reader would: what it shows is what happens.
 
-  tour.py BUILD_FOLDER [--self-test]
+  tour.py BUILD_FOLDER     in a folder with links to the checkout, after `cmake --install BUILD_FOLDER`
+  tour.py --here           in the checkout, after deploy/quickstart
+  tour.py --self-test
 
 All blocks between "## Five-minute tour" and the next heading of that level count, in their order. (Those of "## In a
 Slurm job" are tests/slurm's.)
 
-  ```sh                   runs in one shell, in a copy of the checkout whose build/release is the
-                          build under test; a command that fails fails the test
+  ```sh                   runs in one shell; a command that fails fails the test
   command   # -> text     its output must be this line
   <!-- file: NAME -->     before a block of another language: the block becomes this file
+  <!-- builds in the checkout -->   before a block: BUILD_FOLDER has its programs, so it runs with --here only
 """
 
 import ctypes
@@ -22,11 +24,12 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BLOCK = re.compile(r"(?:^<!-- file: (?P<file>\S+) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
+BLOCK = re.compile(r"(?:^<!-- (?:file: (?P<file>\S+)|(?P<builds>builds in the checkout)) -->\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
                    re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"^(?P<command>.*?)\s+# -> (?P<output>.*)$")
-# Of a stuck command. All of the tour takes well below a minute.
+# Of a stuck command. All of the tour takes well below a minute, and the larger programs some minutes.
 TIMEOUT_SECONDS = 500
+TIMEOUT_HERE_SECONDS = 3600
 
 
 def section_of(readme, title="Five-minute tour"):
@@ -52,8 +55,8 @@ def shell_of(text):
     return "\n".join(lines)
 
 
-def script_of(tour):
-    """One bash script that does all that the tour shows."""
+def script_of(tour, here=False):
+    """Returns one bash script that does all that the tour shows."""
     parts = [r'''set -euo pipefail
 expect() {
   local output
@@ -62,6 +65,8 @@ expect() {
 }
 trap 'echo "README: failed: $BASH_COMMAND" >&2' ERR''']
     for block in BLOCK.finditer(tour):
+        if block["builds"] and not here:
+            continue
         if block["file"]:
             folder = os.path.dirname(block["file"])
             if folder:
@@ -75,28 +80,29 @@ trap 'echo "README: failed: $BASH_COMMAND" >&2' ERR''']
 
 
 def make_checkout(folder, build):
-    """The checkout as links, so that what the tour writes lies in `folder`."""
+    """Makes the checkout as links, so that the tour writes to `folder`, and build/ as quickstart leaves it."""
     for name in os.listdir(ROOT):
         if name not in ("build", ".git"):
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
     os.mkdir(os.path.join(folder, "build"))
-    os.symlink(build, os.path.join(folder, "build", "release"))
+    os.symlink(build, os.path.join(folder, "build", "default"))
+    subprocess.run(["cmake", "--install", build, "--prefix", os.path.join(folder, "build", "install")], check=True,
+                   stdout=subprocess.DEVNULL)
 
 
-def run(script, folder):
+def run(script, folder, home, seconds=TIMEOUT_SECONDS):
     """Runs the script in a session of its own; whatever it leaves behind is ended."""
-    home = os.path.join(folder, "home")
     os.makedirs(home, exist_ok=True)
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("TIDEPOOL_", "SLURM_")) and "proxy" not in name.lower()}
-    environment.update(HOME=home, TMPDIR=folder, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
+    environment.update(HOME=home, TMPDIR=home, XDG_RUNTIME_DIR=home, LC_ALL="C.UTF-8")
     adopt_orphans()
     process = subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment,
                                stdin=subprocess.DEVNULL, start_new_session=True)
     try:
-        return process.wait(TIMEOUT_SECONDS)
+        return process.wait(seconds)
     except subprocess.TimeoutExpired:
-        print(f"README: the tour did not end within {TIMEOUT_SECONDS} s", file=sys.stderr)
+        print(f"README: the tour did not end within {seconds} s", file=sys.stderr)
         return 1
     finally:
         end_children()
@@ -131,20 +137,24 @@ def children_of(parent):
 
 
 def run_tour(build):
+    """`build`: None for the tour in the checkout itself."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        script = script_of(section_of(file.read()))
+        script = script_of(section_of(file.read()), here=build is None)
     folder = tempfile.mkdtemp(prefix="tidepool-tour.")
+    home = os.path.join(folder, "home")
     try:
+        if build is None:
+            return run(script, ROOT, home, TIMEOUT_HERE_SECONDS)
         make_checkout(folder, os.path.abspath(build))
-        return run(script, folder)
+        return run(script, folder, home)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def self_test():
-    def result(tour):
+    def result(tour, here=False):
         with tempfile.TemporaryDirectory() as folder:
-            return run(script_of(tour), folder)
+            return run(script_of(tour, here), folder, os.path.join(folder, "home"))
 
     assert result("```sh\necho hello   # -> hello\n```\n") == 0
     assert result("```sh\necho hello   # -> goodbye\n```\n") != 0
@@ -157,7 +167,9 @@ def self_test():
         raise AssertionError("a block without a file was accepted")
     except ValueError:
         pass
-    # What is left running is ended.
+    for here in (False, True):
+        assert (result("<!-- builds in the checkout -->\n```sh\nfalse\n```\n", here) != 0) == here
+    # Whatever is left running is ended.
     marker = f"{os.getpid()}.5"
     assert result(f"```sh\nsleep {marker} >/dev/null 2>&1 &\n```\n") == 0
     left = subprocess.run(["pgrep", "-f", f"^sleep {marker}$"], capture_output=True, check=False)
@@ -169,4 +181,4 @@ if __name__ == "__main__":
         self_test()
         print("self-test passed")
         sys.exit(0)
-    sys.exit(run_tour(sys.argv[1]))
+    sys.exit(run_tour(None if sys.argv[1] == "--here" else sys.argv[1]))

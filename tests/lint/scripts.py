@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Scripts parse and can be executed; package lists are plain lists; deploy/install-packages names
-what is missing and how to install it when it is not root."""
+"""Scripts parse and can be executed; package lists are plain lists in groups; deploy/install-packages names
+missing packages and the command that installs them when it is not root."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import tempfile
 import tree
 
 SHELL = re.compile(r"#! ?/(usr/)?bin/(env )?(ba)?sh\b")
-PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*")
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]*|# group: [a-z]+")
 
 
 def script_problems(paths, root):
@@ -43,24 +43,29 @@ def list_problems(path, text):
 
 
 def install_problems(root):
-    """As a plain user, with a list of a package that nobody has and of one that everybody has."""
+    """Runs it as a plain user, with a list of a package that no system has and of bash."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         script = os.path.join(folder, "install-packages")
         shutil.copy(os.path.join(root, "deploy/install-packages"), script)
         wanted = os.path.join(folder, "packages.txt")
         with open(wanted, "w", encoding="utf-8") as file:
-            file.write("no-such-package-of-tidepool\nbash\n")
+            file.write("# group: a\nno-such-package-of-tidepool\nbash\n# group: b\nbash\n")
         plain_user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.getuid() == 0 else []
-        result = subprocess.run([*plain_user, script], capture_output=True, text=True, check=False)
+
+        def call(argument):
+            return subprocess.run([*plain_user, script, argument], capture_output=True, text=True, check=False)
+
+        result = call(wanted)
         ok = (result.returncode == 1 and "no-such-package-of-tidepool" in result.stderr and
               "apt-get install" in result.stderr and " bash" not in result.stderr)
-        with open(wanted, "w", encoding="utf-8") as file:
-            file.write("bash\n")
-        nothing = subprocess.run([*plain_user, script], capture_output=True, text=True, check=False)
+        nothing = call(wanted + ":b")
         ok_nothing = nothing.returncode == 0 and not nothing.stdout and not nothing.stderr
+        unknown = call(wanted + ":c")
+        ok_unknown = unknown.returncode == 2 and unknown.stderr.strip().endswith("are: a b")
     problems = [] if ok else [f"deploy/install-packages, a package missing: {result}"]
-    return problems if ok_nothing else problems + [f"deploy/install-packages, nothing missing: {nothing}"]
+    problems += [] if ok_nothing else [f"deploy/install-packages, nothing missing: {nothing}"]
+    return problems if ok_unknown else problems + [f"deploy/install-packages, no such group: {unknown}"]
 
 
 def check():
@@ -85,8 +90,8 @@ def self_test():
         with open(os.path.join(root, "deploy/install-packages"), "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\necho installing\n")
         os.chmod(os.path.join(root, "deploy/install-packages"), 0o755)
-        assert len(install_problems(root)) == 2
-    assert not list_problems("x", "g++\nlibc6-dev\n")
+        assert len(install_problems(root)) == 3
+    assert not list_problems("x", "# group: a\ng++\nlibc6-dev\n")
     for text in ("g++\ng++\n", "g++ clang\n", "# note\n", "g++"):
         assert len(list_problems("x", text)) == 1, text
 

@@ -15,7 +15,8 @@ class Readme(slurm_support.SlurmTest):
         with open(os.path.join(slurm_support.ROOT, "README.md"), encoding="utf-8") as file:
             script = tour.script_of(tour.section_of(file.read(), "In a Slurm job"))
         os.makedirs(self.path("build"))
-        os.symlink(self.slurm.machines.build, self.path("build", "release"))
+        os.symlink(self.slurm.machines.build, self.path("build", "install"))
+        os.symlink(os.path.join(self.slurm.machines.build, "bin"), self.path("examples"))
         os.chown(self.path("build"), 65534, 65534)
         path = self.slurm.write(self.path("reader.sh"), script)
         done = self.slurm.user("bash", path, cwd=self.folder, check=False)

@@ -149,7 +149,7 @@ def missing_reason(programs):
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     missing = [program for program in programs if shutil.which(program, path=path) is None]
     if missing:
-        return f"not installed: {', '.join(missing)}; see deploy/packages.txt"
+        return f"not installed: {', '.join(missing)}; deploy/install-packages test:slurm"
     probe = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--net", "--uts", "--ipc", "true"],
                            capture_output=True, text=True, check=False)
     return None if probe.returncode == 0 else f"namespaces are not permitted here: {probe.stderr.strip()}"

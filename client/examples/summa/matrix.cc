@@ -1,6 +1,8 @@
 #include "client/examples/summa/matrix.h"
 
+#ifdef SUMMA_OPENBLAS
 #include <cblas.h>
+#endif
 
 #include <cmath>
 
@@ -19,11 +21,33 @@ std::vector<double> MakeBlock(std::uint64_t seed, Matrix matrix, int row, int co
   return block;
 }
 
+#ifdef SUMMA_OPENBLAS
+
+void UseOneThread() { openblas_set_num_threads(1); }
+
 void MultiplyAdd(const std::vector<double>& a, const std::vector<double>& b,
                  std::vector<double>* c) {
   cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kBlock, kBlock, kBlock, 1.0, a.data(),
               kBlock, b.data(), kBlock, 1.0, c->data(), kBlock);
 }
+
+#else
+
+void UseOneThread() {}
+
+void MultiplyAdd(const std::vector<double>& a, const std::vector<double>& b,
+                 std::vector<double>* c) {
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    double* const sums = c->data() + i * kBlock;
+    for (std::size_t k = 0; k < kBlock; ++k) {
+      const double factor = a[i * kBlock + k];
+      const double* const row = b.data() + k * kBlock;
+      for (std::size_t j = 0; j < kBlock; ++j) sums[j] += factor * row[j];
+    }
+  }
+}
+
+#endif
 
 Freivalds::Freivalds(std::uint64_t seed, int n)
     : seed_(seed),

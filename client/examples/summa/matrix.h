@@ -27,7 +27,10 @@ inline std::int64_t EntryOf(std::uint64_t seed, Matrix matrix, std::uint64_t i, 
 // Row by row, of block row `row` and block column `column`.
 std::vector<double> MakeBlock(std::uint64_t seed, Matrix matrix, int row, int column);
 
-// Adds a x b to c.
+// Lets MultiplyAdd work in the calling thread only.
+void UseOneThread();
+
+// Adds a x b to c, by OpenBLAS where it is installed and by plain loops elsewhere.
 void MultiplyAdd(const std::vector<double>& a, const std::vector<double>& b,
                  std::vector<double>* c);
 

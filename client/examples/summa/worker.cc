@@ -1,6 +1,5 @@
 #include "client/examples/summa/worker.h"
 
-#include <cblas.h>
 #include <openssl/evp.h>
 #include <tidepool/tidepool.h>
 
@@ -240,7 +239,7 @@ class Worker {
 }  // namespace
 
 int RunWorker(const Options& options, int size, int rank) {
-  openblas_set_num_threads(1);  // The processes are the parallelism.
+  UseOneThread();  // The processes are the parallelism.
   tidepool::ConnectOptions connect;
   connect.cluster_file = options.cluster;
   auto client = tidepool::Client::Connect(connect);

@@ -45,7 +45,7 @@ class Context:
 
     def tool(self, name):
         if shutil.which(name) is None:
-            raise Missing(f"{name} is missing: deploy/packages.txt has its package")
+            raise Missing(f"{name} is missing: deploy/packages-test.txt has its package")
         return name
 
     def new_folder(self, disk=False):
