@@ -1,8 +1,8 @@
-// The outcome of every call: a code, and for failures what happened and what to do about it.
+// Status: the outcome of every call, with a cause and a remedy for failures.
 //
-// One type serves the wire, the daemon and the SDK (programs get it by <tidepool/status.h>), so
-// that an error keeps its meaning from the store to the user's screen. Header-only and dependent on
-// the standard library alone, since installed headers may need nothing else.
+// Wire, daemon and SDK share the type (programs get it by <tidepool/status.h>), and an error keeps
+// its meaning from the store to the user's screen. The header needs the standard library alone, as
+// all installed headers do.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,8 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
 
-  // `what` says what happened (with node, namespace and key prefix where they are known); `remedy`
-  // says what the reader can do about it, and may be empty.
+  // `what`: the cause, with node, namespace and key prefix where they are known. `remedy`: an action
+  // for the reader; may be empty.
   Status(StatusCode code, std::string what, std::string remedy = {}) {
     if (code != StatusCode::kOk) {
       rep_ = std::make_shared<const Rep>(Rep{code, std::move(what), std::move(remedy)});
@@ -91,7 +91,7 @@ class [[nodiscard]] Status {
     return rep_ ? std::string_view(rep_->remedy) : std::string_view();
   }
 
-  // One line for people: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create x)".
+  // Returns a line for people: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create x)".
   std::string ToString() const {
     if (ok()) return "OK";
     std::string text(StatusCodeName(rep_->code));
