@@ -1,4 +1,5 @@
-// Marks what the shared library exports; everything else in it is hidden. Refuses a compiler before C++20.
+// Marks what the shared library exports; everything else in it is hidden. Refuses a compiler before
+// C++20.
 #pragma once
 
 #if __cplusplus < 202002L

@@ -76,8 +76,8 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
 
-  // `what`: the cause, with node, namespace and key prefix where they are known. `remedy`: an action
-  // for the reader; may be empty.
+  // `what`: the cause, with node, namespace and key prefix where they are known. `remedy`: an
+  // action for the reader; may be empty.
   Status(StatusCode code, std::string what, std::string remedy = {}) {
     if (code != StatusCode::kOk) {
       rep_ = std::make_shared<const Rep>(Rep{code, std::move(what), std::move(remedy)});
@@ -91,7 +91,8 @@ class [[nodiscard]] Status {
     return rep_ ? std::string_view(rep_->remedy) : std::string_view();
   }
 
-  // Returns a line for people: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create x)".
+  // Returns a line for people: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create
+  // x)".
   std::string ToString() const {
     if (ok()) return "OK";
     std::string text(StatusCodeName(rep_->code));
