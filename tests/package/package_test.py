@@ -107,7 +107,8 @@ class Packages(Folder):
     def test_each_has_its_files(self):
         """Those of the list, in the forms that Debian wants."""
         expected = set()
-        libraries = "lib" if glob.glob(f"{self.system}/usr/lib/libtidepool.so") else f"lib/{run('gcc', '-print-multiarch').stdout.strip()}"
+        place = os.path.dirname(glob.glob(f"{self.system}/usr/lib/**/libtidepool.so", recursive=True)[0])
+        libraries = os.path.relpath(place, f"{self.system}/usr")
         for path, package in listed().items():
             if package == "-":
                 continue

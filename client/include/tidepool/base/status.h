@@ -91,8 +91,7 @@ class [[nodiscard]] Status {
     return rep_ ? std::string_view(rep_->remedy) : std::string_view();
   }
 
-  // Returns a line for people: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create
-  // x)".
+  // Returns a line: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create x)".
   std::string ToString() const {
     if (ok()) return "OK";
     std::string text(StatusCodeName(rep_->code));
