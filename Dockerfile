@@ -19,9 +19,9 @@ RUN apt-get update && deploy/install-packages deploy/packages-build.txt && rm -r
 COPY . .
 # A cache of objects may be mounted at /root/.cache/ccache; these make those of other folders fit.
 ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=true
-RUN cmake --preset release -DTIDEPOOL_TESTS=OFF -DTIDEPOOL_EXAMPLES=OFF -DCMAKE_INSTALL_PREFIX=/usr/local \
-    && cmake --build build/release \
-    && DESTDIR=/out cmake --install build/release --strip
+RUN cmake --preset package -DCMAKE_INSTALL_PREFIX=/usr/local \
+    && cmake --build build/package \
+    && DESTDIR=/out cmake --install build/package --strip
 
 FROM debian:bookworm-slim
 COPY deploy/install-packages deploy/packages-runtime.txt /tmp/deploy/
