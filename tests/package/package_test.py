@@ -71,10 +71,11 @@ class Folder(unittest.TestCase):
             run("kvctl", "stop", "--discard", env=environment)
 
 
-def listed():
-    """Path below the prefix -> package, by tests/package/installed.txt."""
+def listed(prefix):
+    """Path below the prefix -> package, by tests/package/installed.txt. Debian keeps libraries in a folder of the architecture."""
     rows = [line.split() for line in read(f"{ROOT}/tests/package/installed.txt").splitlines() if not line.startswith("#")]
-    return {path: package for package, path in rows}
+    libraries = os.path.relpath(os.path.dirname(glob.glob(f"{prefix}/lib/**/libtidepool.so", recursive=True)[0]), prefix)
+    return {re.sub("^lib/(?=libtidepool|cmake|pkgconfig)", libraries + "/", path): package for package, path in rows}
 
 
 class Packages(Folder):
@@ -107,12 +108,9 @@ class Packages(Folder):
     def test_each_has_its_files(self):
         """Those of the list, in the forms that Debian wants."""
         expected = set()
-        place = os.path.dirname(glob.glob(f"{self.system}/usr/lib/**/libtidepool.so", recursive=True)[0])
-        libraries = os.path.relpath(place, f"{self.system}/usr")
-        for path, package in listed().items():
+        for path, package in listed(f"{self.system}/usr").items():
             if package == "-":
                 continue
-            path = re.sub(r"^lib/(?=libtidepool|cmake|pkgconfig)", libraries + "/", path)
             path = re.sub(r"^(share/man/.*)", r"\1.gz", path)
             path = path.replace("share/doc/tidepool/CHANGELOG.md", "share/doc/tidepool/changelog.gz")
             path = path.replace("share/tidepool/examples/", "share/doc/libtidepool-dev/examples/")
@@ -128,6 +126,12 @@ class Packages(Folder):
             self.assertRegex(depends, rf"(^|, ){re.escape(package)}( |,|$)")
         self.assertIn("libucx0", self.fields("libtidepool1")["Depends"])
         self.assertRegex(self.fields("libtidepool-dev")["Depends"], r"^libtidepool1 \(= ")
+
+    def test_descriptions_are_a_line_and_more(self):
+        for package, deb in self.debs.items():
+            lines = run("dpkg-deb", "-f", deb, "Description").stdout.splitlines()
+            self.assertGreater(len(lines), 1, package)
+            self.assertRegex(lines[0], "^[a-z].{20,78}$", package)
 
     def test_programs_are_stripped(self):
         programs = [f"{self.system}/usr/bin/kvd", f"{self.system}/usr/bin/kvctl",
@@ -192,7 +196,7 @@ class Installed(Folder):
         found = set()
         for folder, _, names in os.walk(self.prefix):
             found |= {os.path.relpath(os.path.join(folder, name), self.prefix) for name in names}
-        expected = set(listed())
+        expected = set(listed(self.prefix))
         problem = "tests/package/installed.txt has what is not installed, and lacks what is"
         self.assertEqual((sorted(expected - found), sorted(found - expected)), ([], []), problem)
 
@@ -281,7 +285,8 @@ class Installed(Folder):
         done = run("tclsh", command, "sh", "load", "tidepool",
                    env={"PATH": "/usr/bin:/bin", "HOME": self.folder, "MODULEPATH": f"{self.prefix}/share/modulefiles"})
         self.assertNotIn("ERROR", done.stderr)
-        which = run("bash", "-c", done.stdout + "\ncommand -v kvctl kvd; man -w kvctl 2>/dev/null; echo \"$CMAKE_PREFIX_PATH\"")
+        which = run("bash", "-c", done.stdout + "\ncommand -v kvctl kvd; man -w kvctl 2>/dev/null; echo \"$PYTHONPATH\"; echo \"$CMAKE_PREFIX_PATH\"")
+        self.assertEqual(which.stdout.splitlines()[-2], f"{self.prefix}/lib/python3/dist-packages")
         self.assertEqual(which.stdout.splitlines()[:2], [f"{self.prefix}/bin/kvctl", f"{self.prefix}/bin/kvd"])
         self.assertEqual(which.stdout.splitlines()[-1], self.prefix)
 
