@@ -3,7 +3,7 @@
 //   daemon/functions -> [builtin_functions]
 #pragma once
 
-#include "proto/base/function.h"
+#include "tidepool/function.h"
 
 namespace tidepool::daemon {
 

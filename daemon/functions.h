@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/base/function.h"
 #include "proto/base/result.h"
+#include "tidepool/function.h"
 
 namespace tidepool::daemon {
 

@@ -77,7 +77,7 @@ endif()
 add_library(tidepool_options INTERFACE)
 target_compile_options(tidepool_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                                   -Wno-missing-field-initializers)
-target_include_directories(tidepool_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(tidepool_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/client/include)
 if(TIDEPOOL_WERROR)
   target_compile_options(tidepool_options INTERFACE -Werror)
 endif()

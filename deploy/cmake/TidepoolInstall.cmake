@@ -1,5 +1,5 @@
-# What `cmake --install` and `cpack` put where. Components: service (kvd, kvctl and what belongs to
-# them), library (libtidepool.so), sdk (what compiling against it needs).
+# Components of `cmake --install` and `cpack`: service (kvd, kvctl, the Python package, documents and kits of sites),
+# library (libtidepool.so), sdk (headers, .proto files, examples), module (the modulefile, which no package has).
 
 # tidepool_install_documents(PROGRAM MANUAL BASH ZSH): a program's manual page and completion.
 function(tidepool_install_documents program manual bash zsh)

@@ -83,7 +83,7 @@ def check_headers(prefix, compiler, work):
         with open(source, "w", encoding="utf-8") as file:
             file.write(f'#include "{header}"\n')
         run(compiler, "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
-            f"-I{include}", f"-I{include}/tidepool", source)
+            f"-I{include}", source)
 
 
 def check_functions(prefix, work):
@@ -133,8 +133,8 @@ def main():
     build, compiler = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as work:
         prefix = os.path.join(work, "prefix")
-        # Only the SDK: the programs need not be built for this.
-        run("cmake", "--install", os.path.join(build, "client"), "--prefix", prefix)
+        for component in ("library", "sdk"):  # The programs need not be built for this.
+            run("cmake", "--install", build, "--prefix", prefix, "--component", component)
         library = next(os.path.join(folder, name) for folder, _, names in os.walk(prefix)
                        for name in names if name == "libtidepool.so")
         check_symbols(library)

@@ -41,8 +41,7 @@ CASES = (
 
 def problem_of(compiler, folder, handle, expected):
     done = subprocess.run(
-        [compiler, "-std=c++20", "-Wall", "-Wextra", "-fsyntax-only", f"-I{folder}",
-         f"-I{folder}/client/include", "-x", "c++", "-"],
+        [compiler, "-std=c++20", "-Wall", "-Wextra", "-fsyntax-only", f"-I{folder}/client/include", "-x", "c++", "-"],
         input=PROGRAM % handle, capture_output=True, text=True, check=False)
     if not expected:
         return f"{handle} does not compile:\n{done.stderr}" if done.returncode != 0 else None

@@ -1,7 +1,7 @@
 /* A site's own functions as a C program has them: compiled into a shared object by the tests. */
 #include <string.h>
 
-#include "proto/base/function.h"
+#include "tidepool/function.h"
 
 /* Keeps the longest argument. */
 static int Longest(struct tidepool_update* update) {

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
-"""What is installed, and the Debian packages: made by cpack, unpacked, used; completion in real shells; units, modulefile and
+"""Installed files and Debian packages: made by cpack, unpacked, used; completion in real shells; units, modulefile and
 recipes by the tools that read them.
 
   package_test.py BUILD_FOLDER [unittest arguments]
 
-Installing the packages with their dependencies in a fresh system: `tests/package/fresh`.
+A build with tests makes packages here, too, which cpack refuses to others. `tests/package/fresh` makes those of the preset
+`package`, and installs them with their dependencies in a fresh system.
 """
 
 import ast
 import glob
+import gzip
 import os
 import pty
 import re
@@ -69,8 +71,15 @@ class Folder(unittest.TestCase):
             run("kvctl", "stop", "--discard", env=environment)
 
 
+def listed(prefix):
+    """Path below the prefix -> package, by tests/package/installed.txt. Debian keeps libraries in a folder of the architecture."""
+    rows = [line.split() for line in read(f"{ROOT}/tests/package/installed.txt").splitlines() if not line.startswith("#")]
+    libraries = os.path.relpath(os.path.dirname(glob.glob(f"{prefix}/lib/**/libtidepool.so", recursive=True)[0]), prefix)
+    return {re.sub("^lib/(?=libtidepool|cmake|pkgconfig)", libraries + "/", path): package for package, path in rows}
+
+
 class Packages(Folder):
-    """Of one cpack."""
+    """Packages of one cpack."""
 
     @classmethod
     def setUpClass(cls):
@@ -78,9 +87,12 @@ class Packages(Folder):
         if shutil.which("dpkg-shlibdeps") is None:
             raise unittest.SkipTest("apt-get install dpkg-dev")
         debs = os.path.join(cls.folder, "debs")
-        run("cpack", "-G", "DEB", "-B", debs, cwd=cls.build)
+        run("cpack", "-G", "DEB", "-B", debs, "-D", "CPACK_TIDEPOOL_UNFIT=", cwd=cls.build)
         cls.debs = {run("dpkg-deb", "-f", path, "Package").stdout.strip(): path
                     for path in glob.glob(os.path.join(debs, "*.deb"))}
+        cls.system = os.path.join(cls.folder, "system")
+        for deb in cls.debs.values():
+            run("dpkg-deb", "-x", deb, cls.system)
 
     def fields(self, package):
         return dict(line.split(": ", 1) for line in run("dpkg-deb", "-f", self.debs[package]).stdout.splitlines()
@@ -90,48 +102,83 @@ class Packages(Folder):
         return [line.split()[5][1:] for line in run("dpkg-deb", "-c", self.debs[package]).stdout.splitlines()
                 if not line.endswith("/")]
 
+    def has_tests(self):
+        return "TIDEPOOL_TESTS:BOOL=ON" in read(f"{self.build}/CMakeCache.txt")
+
     def test_each_has_its_files(self):
-        self.assertEqual(sorted(self.debs), ["libtidepool-dev", "libtidepool0", "tidepool"])
-        service = self.files("tidepool")
-        for path in ("/usr/bin/kvd", "/usr/bin/kvctl", "/usr/share/man/man1/kvd.1", "/usr/share/man/man1/kvctl.1",
-                     "/usr/share/bash-completion/completions/kvctl", "/usr/share/zsh/vendor-completions/_kvctl",
-                     "/usr/lib/systemd/user/tidepool.service", "/usr/lib/systemd/system/tidepool@.service",
-                     "/usr/share/doc/tidepool/copyright"):
-            self.assertIn(path, service)
-        self.assertTrue([name for name in self.files("libtidepool0") if re.search(r"/libtidepool\.so\.0$|\.so\.0\.", name)])
-        sdk = self.files("libtidepool-dev")
-        for ending in ("/tidepool/tidepool.h", "/tidepoolConfig.cmake", "/tidepool.pc", "/libtidepool.so"):
-            self.assertTrue([name for name in sdk if name.endswith(ending)], ending)
-        every = service + self.files("libtidepool0") + sdk
-        self.assertEqual(len(every), len(set(every)), "a file in two packages")
-        self.assertEqual([name for name in every if not name.startswith("/usr/")], [])
+        """Those of the list, in the forms that Debian wants."""
+        expected = set()
+        for path, package in listed(f"{self.system}/usr").items():
+            if package == "-":
+                continue
+            path = re.sub(r"^(share/man/.*)", r"\1.gz", path)
+            path = path.replace("share/doc/tidepool/CHANGELOG.md", "share/doc/tidepool/changelog.gz")
+            path = path.replace("share/tidepool/examples/", "share/doc/libtidepool-dev/examples/")
+            expected.add((package, "/usr/" + path))
+        found = {(package, path) for package in self.debs for path in self.files(package)}
+        self.assertEqual(sorted(self.debs), ["libtidepool-dev", "libtidepool1", "tidepool"])
+        self.assertEqual((sorted(expected - found), sorted(found - expected)), ([], []))
 
     def test_dependencies_are_those_of_the_programs(self):
         depends = self.fields("tidepool")["Depends"]
-        for library in ("libgrpc++1.51", "libucx0", "liburing2", "libpmem2", "libc6"):
-            self.assertRegex(depends, rf"(^|, ){re.escape(library)}\b")
-        self.assertIn("libucx0", self.fields("libtidepool0")["Depends"])
-        self.assertRegex(self.fields("libtidepool-dev")["Depends"], r"^libtidepool0 \(= ")
+        for package in ("libgrpc++1.51", "libucx0", "liburing2", "libpmem2", "libc6", "python3", "python3-grpcio",
+                        "python3-protobuf"):
+            self.assertRegex(depends, rf"(^|, ){re.escape(package)}( |,|$)")
+        self.assertIn("libucx0", self.fields("libtidepool1")["Depends"])
+        self.assertRegex(self.fields("libtidepool-dev")["Depends"], r"^libtidepool1 \(= ")
+
+    def test_descriptions_are_a_line_and_more(self):
+        for package, deb in self.debs.items():
+            lines = run("dpkg-deb", "-f", deb, "Description").stdout.splitlines()
+            self.assertGreater(len(lines), 1, package)
+            self.assertRegex(lines[0], "^[a-z].{20,78}$", package)
+
+    def test_programs_are_stripped(self):
+        programs = [f"{self.system}/usr/bin/kvd", f"{self.system}/usr/bin/kvctl",
+                    *glob.glob(f"{self.system}/usr/lib/**/libtidepool.so.1", recursive=True)]
+        self.assertEqual(len(programs), 3)
+        for program in programs:
+            sections = run("readelf", "-SW", program).stdout
+            self.assertIn(".dynsym", sections)
+            self.assertNotRegex(sections, r"\.symtab|\.debug_")
+
+    def test_failpoints_are_in_builds_with_tests_alone(self):
+        names = re.findall(r'^    "([a-z]+\.[a-z]+)",', read(f"{ROOT}/proto/base/failpoint.h"), re.M)
+        self.assertGreater(len(names), 10)
+        with open(f"{self.system}/usr/bin/kvd", "rb") as file:
+            program = file.read()
+        found = [name for name in names if b"\0" + name.encode() + b"\0" in program]
+        if self.has_tests():  # Otherwise the search itself is at fault.
+            self.assertGreater(len(found), 5)
+        else:
+            self.assertEqual(found, [])
+
+    def test_cpack_refuses_a_build_with_tests(self):
+        if not self.has_tests():
+            self.skipTest("a build without tests")
+        folder = os.path.join(self.folder, "refused")
+        done = run("cpack", "-G", "DEB", "-B", folder, cwd=self.build, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        message = " ".join(done.stderr.split())
+        self.assertIn("failpoints", message)
+        self.assertIn("cmake --workflow --preset package", message)
+        self.assertEqual(glob.glob(f"{folder}/*.deb"), [])
 
     def test_what_is_unpacked_works(self):
-        system = os.path.join(self.folder, "system")
-        for deb in self.debs.values():
-            run("dpkg-deb", "-x", deb, system)
-        pc = os.path.dirname(glob.glob(f"{system}/usr/lib/**/tidepool.pc", recursive=True)[0])
-        library = os.path.dirname(glob.glob(f"{system}/usr/lib/**/libtidepool.so", recursive=True)[0])
+        pc = os.path.dirname(glob.glob(f"{self.system}/usr/lib/**/tidepool.pc", recursive=True)[0])
+        library = os.path.dirname(glob.glob(f"{self.system}/usr/lib/**/libtidepool.so", recursive=True)[0])
 
         def compile_hello(source, binary):
             flags = run("pkg-config", "--cflags", "--libs", "tidepool", env={**os.environ, "PKG_CONFIG_PATH": pc}).stdout.split()
             run("g++", "-std=c++20", source, "-o", binary, *flags)
 
-        self.use(f"{system}/usr/bin", compile_hello, {**self.environment, "LD_LIBRARY_PATH": library})
+        self.use(f"{self.system}/usr/bin", compile_hello, {**self.environment, "LD_LIBRARY_PATH": library})
 
     def test_manual_pages_are_for_troff(self):
         man = self.needs("groff", "groff-base")
-        system = os.path.join(self.folder, "pages")
-        run("dpkg-deb", "-x", self.debs["tidepool"], system)
         for program in ("kvd", "kvctl"):
-            done = run(man, "-man", "-Tutf8", "-wall", f"{system}/usr/share/man/man1/{program}.1")
+            page = gzip.open(f"{self.system}/usr/share/man/man1/{program}.1.gz", "rt", encoding="utf-8").read()
+            done = run(man, "-man", "-Tutf8", "-wall", input=page)
             self.assertEqual([line for line in done.stderr.splitlines() if "break" not in line], [])
             self.assertIn(program.upper() + "(1)", done.stdout)
 
@@ -144,6 +191,82 @@ class Installed(Folder):
         super().setUpClass()
         cls.prefix = os.path.join(cls.folder, "a prefix")
         run("cmake", "--install", cls.build, "--prefix", cls.prefix)
+
+    def test_files_are_those_of_the_list(self):
+        found = set()
+        for folder, _, names in os.walk(self.prefix):
+            found |= {os.path.relpath(os.path.join(folder, name), self.prefix) for name in names}
+        expected = set(listed(self.prefix))
+        problem = "tests/package/installed.txt has what is not installed, and lacks what is"
+        self.assertEqual((sorted(expected - found), sorted(found - expected)), ([], []), problem)
+
+    def compile(self, standard, header, *more):
+        return run("g++", f"-std={standard}", "-Wall", "-Wextra", "-Werror", f"-I{self.prefix}/include", "-fsyntax-only", "-x", "c++",
+                   "-", *more, check=False, input=f"#include <tidepool/{header}>\nint main() {{}}\n")
+
+    def headers(self):
+        folder = f"{self.prefix}/include/tidepool"
+        return sorted(glob.glob("**/*.h", root_dir=folder, recursive=True))
+
+    def test_one_include_path_is_enough_for_each_header(self):
+        headers = self.headers()
+        self.assertGreater(len(headers), 30)
+        for header in headers:
+            done = self.compile("c++20", header)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), header)
+
+    def test_a_compiler_before_cxx20_is_refused_by_a_message(self):
+        done = self.compile("c++17", "tidepool.h")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(re.findall("error: .*", done.stderr), [
+            'error: #error "Tidepool needs C++20: compile with -std=c++20, by g++ 11 or clang 14 or a newer one"'])
+        for header in self.headers():
+            done = self.compile("c++17", header)
+            if done.returncode != 0:  # The message comes first, whatever else does not compile.
+                self.assertIn("Tidepool needs C++20", re.search("error: .*", done.stderr)[0], header)
+
+    def test_c_programs_compile_function_h(self):
+        run("gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{self.prefix}/include", "-fsyntax-only", "-x", "c", "-",
+            input="#include <tidepool/function.h>\nint main(void) { return TIDEPOOL_KEEP; }\n")
+
+    def test_python_finds_its_package_by_pythonpath(self):
+        environment = {**self.environment, "PYTHONPATH": f"{self.prefix}/lib/python3/dist-packages", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = run("/usr/bin/python3", "-c", "import tidepool, importlib.metadata\n"
+                   "print(tidepool.__file__, importlib.metadata.version('tidepool'))", env=environment)
+        self.assertEqual(done.stdout, f"{environment['PYTHONPATH']}/tidepool/__init__.py {self.version()}\n")
+
+    def version(self):
+        return re.search(r"^project\(tidepool VERSION ([0-9.]+)", read(f"{ROOT}/CMakeLists.txt"), re.M)[1]
+
+    def test_pip_and_cmake_make_the_same_python_package(self):
+        """By its sources; python_test installs it by pip."""
+        setup = read(f"{ROOT}/client/python/setup.py")
+        names = re.search(r"for name in \((.*?)\)\]", setup)[1].replace('"', "").split(", ")
+        made = sorted(glob.glob("*_pb2*.py", root_dir=f"{self.prefix}/lib/python3/dist-packages/tidepool/v1"))
+        self.assertEqual(made, sorted(name + ending for name in names for ending in ("_pb2.py", "_pb2_grpc.py")))
+        self.assertIn(f'version = "{self.version()}"', read(f"{ROOT}/client/python/pyproject.toml"))
+
+    def test_protoc_reads_the_installed_files(self):
+        folder = f"{self.prefix}/share/tidepool/proto"
+        files = glob.glob("tidepool/v1/*.proto", root_dir=folder)
+        self.assertGreater(len(files), 5)
+        run("protoc", f"--proto_path={folder}", f"--descriptor_set_out={self.folder}/set", *files)
+
+    def test_examples_are_built_from_what_is_installed(self):
+        source, build = os.path.join(self.folder, "examples"), os.path.join(self.folder, "examples-build")
+        shutil.copytree(f"{self.prefix}/share/tidepool/examples", source)
+        run("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", build, "--parallel", "2")
+        environment = {**self.environment, "PATH": f"{self.prefix}/bin:{self.environment['PATH']}",
+                       "PYTHONPATH": f"{self.prefix}/lib/python3/dist-packages", "PYTHONDONTWRITEBYTECODE": "1"}
+        run("kvctl", "start", "--local", "1", "--memory", "64MiB", "--", "--wait", "block", env=environment)
+        try:
+            self.assertIn("p7 is at 3.5", run(f"{build}/hello", "plain", env=environment).stdout)
+            self.assertIn("10000 particles", run(f"{build}/particles", env=environment).stdout)
+            self.assertEqual(run("/usr/bin/python3", f"{source}/hello/hello.py", env=environment).stdout,
+                             "hello 7; this is run 1\n")
+        finally:
+            run("kvctl", "stop", "--discard", env=environment)
 
     def test_pkg_config_finds_it_where_it_is_moved_to(self):
         moved = os.path.join(self.folder, "moved")
@@ -162,7 +285,8 @@ class Installed(Folder):
         done = run("tclsh", command, "sh", "load", "tidepool",
                    env={"PATH": "/usr/bin:/bin", "HOME": self.folder, "MODULEPATH": f"{self.prefix}/share/modulefiles"})
         self.assertNotIn("ERROR", done.stderr)
-        which = run("bash", "-c", done.stdout + "\ncommand -v kvctl kvd; man -w kvctl 2>/dev/null; echo \"$CMAKE_PREFIX_PATH\"")
+        which = run("bash", "-c", done.stdout + "\ncommand -v kvctl kvd; man -w kvctl 2>/dev/null; echo \"$PYTHONPATH\"; echo \"$CMAKE_PREFIX_PATH\"")
+        self.assertEqual(which.stdout.splitlines()[-2], f"{self.prefix}/lib/python3/dist-packages")
         self.assertEqual(which.stdout.splitlines()[:2], [f"{self.prefix}/bin/kvctl", f"{self.prefix}/bin/kvd"])
         self.assertEqual(which.stdout.splitlines()[-1], self.prefix)
 

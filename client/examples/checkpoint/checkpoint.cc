@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "client/examples/checkpoint/checkpoints.h"
+#include "checkpoints.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "client/examples/checkpoint/checkpoints.h"
+#include "checkpoints.h"
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,9 @@
-// Marks what the shared library exports; everything else in it is hidden.
+// Marks what the shared library exports; everything else in it is hidden. Refuses a compiler before
+// C++20.
 #pragma once
+
+#if __cplusplus < 202002L
+#error "Tidepool needs C++20: compile with -std=c++20, by g++ 11 or clang 14 or a newer one"
+#endif
 
 #define TIDEPOOL_API __attribute__((visibility("default")))

@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "tidepool/export.h"
+
 namespace tidepool::internal {
 
 // Numbers travel as they lie in memory, and counters are little-endian on the wire.

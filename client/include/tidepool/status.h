@@ -1,8 +1,8 @@
 // How calls end: Status, Result<T>, and their way to the user and the shell.
 #pragma once
 
-#include "proto/base/result.h"
-#include "proto/base/status.h"
+#include "tidepool/base/result.h"
+#include "tidepool/base/status.h"
 #include "tidepool/export.h"
 
 namespace tidepool {

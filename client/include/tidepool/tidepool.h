@@ -7,6 +7,10 @@
 //   auto version = map->Put("p7", Particle{});
 #pragma once
 
+#include "tidepool/export.h"
+
+// Before C++20 the compiler stops at the message of export.h, without an error for each line below.
+#if __cplusplus >= 202002L
 #include "tidepool/batch_result.h"
 #include "tidepool/bloom_filter.h"
 #include "tidepool/buffered.h"
@@ -31,3 +35,4 @@
 #include "tidepool/receipt.h"
 #include "tidepool/status.h"
 #include "tidepool/value.h"
+#endif

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "tidepool/export.h"
+
 namespace tidepool {
 
 // Grows with each change of a record, also across its deletion; 0 is no version. Two versions may
