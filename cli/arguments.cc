@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "proto/base/check.h"
+#include "proto/base/nearest.h"
 
 namespace tidepool::cli {
 namespace {
@@ -57,21 +58,80 @@ std::vector<Option> OptionsOf(const Verb& verb) {
   return options;
 }
 
-Status CheckOptionName(const std::string& argument, const std::vector<Option>& options,
-                       std::string_view verb) {
-  const std::string name = argument.substr(0, argument.find('='));
-  if (!name.starts_with("--") || FindOption(options, name) != nullptr) return OkStatus();
-  std::string nearest;
-  std::size_t nearest_steps = std::max<std::size_t>(1, name.size() / 3) + 1;
-  for (const Option& option : options) {
-    const std::size_t steps = EditDistance(name, LongName(option.name));
-    if (steps >= nearest_steps) continue;
-    nearest = LongName(option.name);
-    nearest_steps = steps;
+bool HasParameter(const Verb& verb, std::string_view name) {
+  return std::any_of(verb.parameters.begin(), verb.parameters.end(),
+                     [&](const Parameter& parameter) { return parameter.name == name; });
+}
+
+// Returns "'kvctl run [OPTION]... -- ./prog -n 4'", as the words should have been given.
+std::string BehindDashes(const Verb& verb, const std::vector<std::string>& words) {
+  std::string line = "kvctl " + std::string(verb.name) + " [OPTION]... --";
+  for (const std::string& word : words) line += " " + word;
+  return Quote(line);
+}
+
+// Says where options of another program belong: of the program that `run` runs, or of kvd.
+std::string RemedyForUnknown(const Verb& verb, const std::string& argument) {
+  if (HasParameter(verb, "COMMAND")) {
+    return "if it is an option of the program, write -- before the program: " +
+           BehindDashes(verb, {"PROGRAM", argument});
   }
-  const std::string what = std::string(verb) + " has no option " + Quote(name);
-  if (nearest.empty()) return Usage(what, verb);
-  return Status(StatusCode::kInvalidArgument, what, "did you mean: " + nearest);
+  if (HasParameter(verb, "KVD_OPTION")) {
+    return "if it is an option of kvd, write it behind --: " + BehindDashes(verb, {argument});
+  }
+  return "see: kvctl help " + std::string(verb.name);
+}
+
+Status CheckOptionName(const std::string& argument, const std::vector<Option>& options,
+                       const Verb& verb) {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (FindOption(options, name) != nullptr) return OkStatus();
+  // A short option, with its value or others in the same word: "-n5".
+  if (argument[1] != '-' && FindOption(options, argument.substr(0, 2)) != nullptr) {
+    return OkStatus();
+  }
+  const std::string what = std::string(verb.name) + " has no option " + Quote(name);
+  Nearest nearest(
+      std::string_view(name).substr(std::min(name.find_first_not_of('-'), name.size())));
+  for (const Option& option : options) nearest.Consider(LongName(option.name).substr(2));
+  if (!nearest.found().empty()) {
+    return Status(StatusCode::kInvalidArgument, what, "did you mean: --" + nearest.found());
+  }
+  return Status(StatusCode::kInvalidArgument, what, RemedyForUnknown(verb, argument));
+}
+
+// Returns how many of the arguments behind `option`, which stands alone, are its value.
+std::size_t ValuesOf(const Option& option, const std::vector<std::string>& behind,
+                     const std::vector<Option>& options) {
+  if (option.value.empty() || behind.empty()) return 0;
+  return option.value[0] == '[' && LooksLikeOption(behind.front(), options) ? 0 : 1;
+}
+
+// Refuses options that the verb does not have. Without -- options behind a program's name are
+// refused, too: they may be meant for either.
+Status CheckOptionNames(const std::vector<std::string>& arguments,
+                        const std::vector<Option>& options, const Verb& verb) {
+  const bool runs_program = HasParameter(verb, "COMMAND");
+  auto program = arguments.end();
+  for (auto each = arguments.begin(); each != arguments.end() && *each != "--"; ++each) {
+    if (!LooksLikeOption(*each, options)) {
+      if (program == arguments.end()) program = each;
+      continue;
+    }
+    if (runs_program && program != arguments.end()) {
+      return Status(
+          StatusCode::kInvalidArgument,
+          Quote(*each) + " stands behind " + Quote(*program) + " and may be an option of either",
+          "write -- before the program: " +
+              BehindDashes(verb, std::vector(program, arguments.end())));
+    }
+    TP_RETURN_IF_ERROR(CheckOptionName(*each, options, verb));
+    const Option* option = FindOption(options, *each);  // Null: its value stands in the same word.
+    if (option == nullptr) continue;
+    each += static_cast<std::ptrdiff_t>(
+        ValuesOf(*option, std::vector(each + 1, arguments.end()), options));
+  }
+  return OkStatus();
 }
 
 // Marks the values. "--option=value" is split, so that the value can be marked; it also makes a
@@ -123,12 +183,7 @@ std::string ForPeople(std::string text) {
 // CLI11 throws for what it does not like; this is where that ends.
 Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<Option> options = OptionsOf(verb);
-  for (const std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (LooksLikeOption(argument, options)) {
-      TP_RETURN_IF_ERROR(CheckOptionName(argument, options, verb.name));
-    }
-  }
+  TP_RETURN_IF_ERROR(CheckOptionNames(arguments, options, verb));
   CLI::App app;
   app.set_help_flag();
   std::map<std::string, std::vector<std::string>> given;
@@ -162,6 +217,10 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
   try {
     app.parse(std::move(marked));
   } catch (const CLI::ParseError& error) {
+    if (error.get_name() == "RequiredError" && HasParameter(verb, "COMMAND")) {
+      return Status(StatusCode::kInvalidArgument, "there is no program to run",
+                    "write it behind --: " + BehindDashes(verb, {"PROGRAM", "[ARGUMENT]..."}));
+    }
     return Usage(ForPeople(error.what()), verb.name);
   }
   Arguments::Values values;
@@ -265,6 +324,10 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
   if (name.empty() && BeforeDashes(rest, "--version", "--version")) {
     rest.erase(std::find(rest.begin(), rest.end(), "--version"));
     name = "version";
+  }
+  if (arguments.empty()) {
+    rest = {"--short"};
+    name = "help";
   }
   if (name.empty() && !help) {
     if (rest.empty() || WantsJson(rest)) return Usage("no verb was given", "");
