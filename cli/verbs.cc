@@ -34,11 +34,11 @@ namespace {
 using Family = std::vector<Verb> (*)();
 
 // Verbs of one purpose, in the order of the help.
-struct Group {
+struct VerbGroup {
   std::string_view name;
   std::array<Family, 7> families;  // Null behind the last.
 };
-constexpr Group kGroups[] = {
+constexpr VerbGroup kGroups[] = {
     {"Start and stop", {StartVerbs, RunVerbs, WaitReadyVerbs, StopVerbs}},
     {"Records", {DataVerbs, UpdateVerbs, ScanVerbs, OrderedVerbs, WatchVerbs, LoadVerbs}},
     {"Namespaces", {NamespaceVerbs}},
@@ -54,7 +54,7 @@ constexpr Group kGroups[] = {
 const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
-    for (const Group& group : kGroups) {
+    for (const VerbGroup& group : kGroups) {
       for (const auto family : group.families) {
         if (family == nullptr) break;
         for (Verb& verb : family()) {

@@ -25,7 +25,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::int64_t kLookEveryMs = 200;  // Whether workers have ended early.
+constexpr std::int64_t kWorkersEveryMs = 200;  // Whether workers have ended early.
 
 struct BenchOptions {
   std::uint64_t keys = 100'000;
@@ -202,7 +202,7 @@ class Worker {
 // Returns how long to wait for a signal before the next look at the workers.
 std::uint64_t WaitMs(SteadyClock::time_point until) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now());
-  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(left.count(), 1, kLookEveryMs));
+  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(left.count(), 1, kWorkersEveryMs));
 }
 
 Tally RunWorkers(const BytesMap& map, const BenchOptions& options, std::string_view value,
