@@ -100,11 +100,16 @@ Status CheckOptionName(const std::string& argument, const std::vector<Option>& o
   return Status(StatusCode::kInvalidArgument, what, RemedyForUnknown(verb, argument));
 }
 
+bool IsNumber(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // Returns how many of the arguments behind `option`, which stands alone, are its value.
-std::size_t ValuesOf(const Option& option, const std::vector<std::string>& behind,
-                     const std::vector<Option>& options) {
+std::size_t ValuesOf(const Option& option, const std::vector<std::string>& behind) {
   if (option.value.empty() || behind.empty()) return 0;
-  return option.value[0] == '[' && LooksLikeOption(behind.front(), options) ? 0 : 1;
+  // "[N]": a word that is no number is the program's name.
+  const bool may_lack = option.value[0] == '[';
+  return may_lack && !IsNumber(behind.front()) ? 0 : 1;
 }
 
 // Refuses options that the verb does not have. Without -- options behind a program's name are
@@ -128,8 +133,7 @@ Status CheckOptionNames(const std::vector<std::string>& arguments,
     TP_RETURN_IF_ERROR(CheckOptionName(*each, options, verb));
     const Option* option = FindOption(options, *each);  // Null: its value stands in the same word.
     if (option == nullptr) continue;
-    each += static_cast<std::ptrdiff_t>(
-        ValuesOf(*option, std::vector(each + 1, arguments.end()), options));
+    each += static_cast<std::ptrdiff_t>(ValuesOf(*option, std::vector(each + 1, arguments.end())));
   }
   return OkStatus();
 }

@@ -124,6 +124,7 @@ class Runner {
   void WaitForRetry();
   void WarnOfTheRest();
   Status Stop();
+  void RemoveFiles() const;
   // Of the namespaces that are to be staged out; what was known last if nobody answers.
   std::uint64_t BytesToSave();
   bool MustSaveNow();
@@ -445,11 +446,22 @@ Status Runner::Stop() {
   if (stopped.ok()) return stopped;
   const std::size_t killed = KillLaunched(file_);
   if (killed == 0) return stopped;
-  std::error_code error;
-  std::filesystem::remove(file_, error);
-  RemoveFolderOf(file_);
+  RemoveFiles();
   return Status(stopped.code(), std::string(stopped.what()) + "; killed " + std::to_string(killed) +
                                     (killed == 1 ? " daemon" : " daemons") + " of this machine");
+}
+
+// Removes what a daemon removes when it stops.
+void Runner::RemoveFiles() const {
+  std::error_code error;
+  const auto cluster = cluster_file::Read(file_);
+  if (cluster.ok()) {
+    for (const std::string& file : {cluster->token_file, cluster->tls.file}) {
+      if (!file.empty()) std::filesystem::remove(file, error);
+    }
+  }
+  std::filesystem::remove(file_, error);
+  RemoveFolderOf(file_);
 }
 
 Status Runner::Run() {

@@ -357,6 +357,7 @@ Status Starter::Prepare() {
   file_ = *std::move(file);
   if (where_ != Where::kHere) file_ = std::filesystem::absolute(file_, error).string();
   TP_RETURN_IF_ERROR(CheckNoneLives());
+  TP_RETURN_IF_ERROR(ChooseOptions());
   TP_RETURN_IF_ERROR(MoveOldStateAside());
   plan_.log_folder = LogFolderOf(file_);
   if (where_ != Where::kHere) std::filesystem::remove_all(plan_.log_folder, error);
@@ -366,7 +367,6 @@ Status Starter::Prepare() {
   if (!timeout_ms.ok()) return timeout_ms.status();
   timeout_ms_ = *timeout_ms;
   deadline_ = Deadline::AfterMs(timeout_ms_);
-  TP_RETURN_IF_ERROR(ChooseOptions());
   return MakeLauncher();
 }
 

@@ -140,7 +140,10 @@ TEST_CASE("AnOptionOfAnotherProgramIsSentBehindDashes") {
   CHECK(Refusal({"run", "--np", "4"}).remedy().find("-- PROGRAM --np") != std::string::npos);
   CHECK(Refusal({"run", "--local", "2", "a", "-n"}).what() ==
         "'-n' stands behind 'a' and may be an option of either");
-  CHECK(Refusal({"run", "--local", "a"}).what() == "there is no program to run");
+  CHECK(Refusal({"run", "--local", "a", "--memory", "1GiB"}).what() ==
+        "'--memory' stands behind 'a' and may be an option of either");
+  CHECK(Refusal({"run", "--local", "--"}).what() == "there is no program to run");
+  CHECK(Parse({"run", "--local", "a"}).arguments.All("COMMAND") == Words{"a"});
   CHECK(Parse({"run", "--local", "--", "a", "-n", "--json"}).arguments.All("COMMAND") ==
         Words{"a", "-n", "--json"});
   CHECK(Parse({"run", "a", "b"}).arguments.All("COMMAND") == Words{"a", "b"});

@@ -148,11 +148,11 @@ class Run(RunTest):
         remedy = "write -- before the program: 'kvctl run [OPTION]... -- "
         for arguments, says in (
                 (("--local",), "there is no program to run (write it behind --: "),
-                (("--local", "true"), "there is no program to run (write it behind --: "),
                 (("--local", "1", "--"), "there is no program to run (write it behind --: "),
                 (("--local", "1", "mpirun", "-n", "4", "./a"),
                  f"'-n' stands behind 'mpirun' and may be an option of either ({remedy}mpirun -n 4 ./a')"),
                 (("--local", "1", "cat", "--memory", "1GiB"), f"({remedy}cat --memory 1GiB')"),
+                (("--local", "cat", "--memory", "1GiB"), f"({remedy}cat --memory 1GiB')"),
                 (("--verbose", "cat"), f"run has no option '--verbose' (if it is an option of the program, {remedy}PROGRAM --verbose')"),
                 (("--stage-inn", "a:b", "--", "cat"), "did you mean: --stage-in")):
             self.bad(2, "run", *arguments, environment=self.environment, says=says)
