@@ -87,9 +87,8 @@ Status CheckOptionName(const std::string& argument, const std::vector<Option>& o
   const std::string name = argument.substr(0, argument.find('='));
   if (FindOption(options, name) != nullptr) return OkStatus();
   // A short option, with its value or others in the same word: "-n5".
-  if (argument[1] != '-' && FindOption(options, argument.substr(0, 2)) != nullptr) {
-    return OkStatus();
-  }
+  const bool is_short = argument[1] != '-' && FindOption(options, "-" + name) == nullptr;
+  if (is_short && FindOption(options, argument.substr(0, 2)) != nullptr) return OkStatus();
   const std::string what = std::string(verb.name) + " has no option " + Quote(name);
   Nearest nearest(
       std::string_view(name).substr(std::min(name.find_first_not_of('-'), name.size())));

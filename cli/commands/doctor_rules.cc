@@ -413,7 +413,13 @@ void JudgePorts(const Place& daemon, Findings* findings) {
   std::string ports;
   bool beyond = false;
   bool everywhere = false;
-  for (const std::string& address : daemon.facts.listens()) {
+  for (std::string address : daemon.facts.listens()) {
+    // gRPC listens on sockets of IPv6 for IPv4, too: "[::ffff:127.0.0.1]:4410".
+    constexpr std::string_view kMapped = "[::ffff:";
+    if (address.starts_with(kMapped)) {
+      const std::size_t end = address.find(']');
+      address = address.substr(kMapped.size(), end - kMapped.size()) + address.substr(end + 1);
+    }
     if (port_of(address) == port_of(daemon.control_address)) {
       Add(findings, Level::kOk, "ports", daemon.name,
           "gRPC services, which ask for the job token, at " + address);

@@ -38,7 +38,7 @@ TEST_CASE("FindingsThatDifferInTheirPlaceAloneAreOne") {
 
 TEST_CASE("EachPortIsCalledWhatItIs") {
   Place daemon = Daemon();
-  for (const char* const address : {"10.0.0.1:4410", "127.0.0.1:9100", "10.0.0.1:5555"}) {
+  for (const char* const address : {"[::ffff:10.0.0.1]:4410", "127.0.0.1:9100", "10.0.0.1:5555"}) {
     daemon.facts.add_listens(address);
   }
   Findings findings;
