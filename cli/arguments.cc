@@ -105,10 +105,22 @@ bool IsNumber(std::string_view word) {
 
 // Returns how many of the arguments behind `option`, which stands alone, are its value.
 std::size_t ValuesOf(const Option& option, const std::vector<std::string>& behind) {
-  if (option.value.empty() || behind.empty()) return 0;
+  if (option.value.empty() || behind.empty() || behind.front() == "--") return 0;
   // "[N]": a word that is no number is the program's name.
   const bool may_lack = option.value[0] == '[';
   return may_lack && !IsNumber(behind.front()) ? 0 : 1;
+}
+
+// Returns the first word that is neither an option nor its value, before "--".
+std::vector<std::string>::const_iterator FirstArgument(const std::vector<std::string>& arguments,
+                                                       const std::vector<Option>& options) {
+  auto each = arguments.begin();
+  for (; each != arguments.end() && *each != "--" && LooksLikeOption(*each, options); ++each) {
+    const Option* const option = FindOption(options, *each);
+    if (option == nullptr) continue;  // Its value stands in the same word.
+    each += static_cast<std::ptrdiff_t>(ValuesOf(*option, std::vector(each + 1, arguments.end())));
+  }
+  return each != arguments.end() && *each == "--" ? arguments.end() : each;
 }
 
 // Refuses options that the verb does not have. Without -- options behind a program's name are
@@ -116,13 +128,10 @@ std::size_t ValuesOf(const Option& option, const std::vector<std::string>& behin
 Status CheckOptionNames(const std::vector<std::string>& arguments,
                         const std::vector<Option>& options, const Verb& verb) {
   const bool runs_program = HasParameter(verb, "COMMAND");
-  auto program = arguments.end();
+  const auto program = FirstArgument(arguments, options);
   for (auto each = arguments.begin(); each != arguments.end() && *each != "--"; ++each) {
-    if (!LooksLikeOption(*each, options)) {
-      if (program == arguments.end()) program = each;
-      continue;
-    }
-    if (runs_program && program != arguments.end()) {
+    if (!LooksLikeOption(*each, options)) continue;
+    if (runs_program && each > program) {
       return Status(
           StatusCode::kInvalidArgument,
           Quote(*each) + " stands behind " + Quote(*program) + " and may be an option of either",
@@ -253,6 +262,16 @@ bool BeforeDashes(const std::vector<std::string>& arguments, std::string_view a,
   return false;
 }
 
+// A program's own --help, behind its name, is none of kvctl's.
+bool AsksForHelp(const std::vector<std::string>& arguments, const std::string& verb_name) {
+  const Verb* const verb = FindVerb(verb_name);
+  if (verb == nullptr || !HasParameter(*verb, "COMMAND")) {
+    return BeforeDashes(arguments, "-h", "--help");
+  }
+  const std::vector<std::string> own(arguments.begin(), FirstArgument(arguments, OptionsOf(*verb)));
+  return BeforeDashes(own, "-h", "--help");
+}
+
 Status UnknownVerb(const std::string& name) {
   const std::string nearest = NearestVerb(name);
   std::string what = "unknown verb " + Quote(name);
@@ -323,7 +342,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
       rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
     }
   }
-  const bool help = BeforeDashes(rest, "-h", "--help");
+  const bool help = AsksForHelp(rest, name);
   if (name.empty() && BeforeDashes(rest, "--version", "--version")) {
     rest.erase(std::find(rest.begin(), rest.end(), "--version"));
     name = "version";

@@ -142,6 +142,10 @@ TEST_CASE("AnOptionOfAnotherProgramIsSentBehindDashes") {
         "'-n' stands behind 'a' and may be an option of either");
   CHECK(Refusal({"run", "--local", "a", "--memory", "1GiB"}).what() ==
         "'--memory' stands behind 'a' and may be an option of either");
+  CHECK(Refusal({"run", "--local", "a", "--help"}).what() ==
+        "'--help' stands behind 'a' and may be an option of either");
+  CHECK(Parse({"run", "--local", "--help", "--", "a"}).verb->name == "help");
+  CHECK(Refusal({"run", "--memory", "--", "a", "-n"}).what() == "--memory needs a value");
   CHECK(Refusal({"run", "--local", "--"}).what() == "there is no program to run");
   CHECK(Parse({"run", "--local", "a"}).arguments.All("COMMAND") == Words{"a"});
   CHECK(Parse({"run", "--local", "--", "a", "-n", "--json"}).arguments.All("COMMAND") ==
