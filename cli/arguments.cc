@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/verbs.h"
 #include "proto/base/check.h"
+#include "proto/base/nearest.h"
 
 namespace tidepool::cli {
 namespace {
@@ -57,21 +58,92 @@ std::vector<Option> OptionsOf(const Verb& verb) {
   return options;
 }
 
-Status CheckOptionName(const std::string& argument, const std::vector<Option>& options,
-                       std::string_view verb) {
-  const std::string name = argument.substr(0, argument.find('='));
-  if (!name.starts_with("--") || FindOption(options, name) != nullptr) return OkStatus();
-  std::string nearest;
-  std::size_t nearest_steps = std::max<std::size_t>(1, name.size() / 3) + 1;
-  for (const Option& option : options) {
-    const std::size_t steps = EditDistance(name, LongName(option.name));
-    if (steps >= nearest_steps) continue;
-    nearest = LongName(option.name);
-    nearest_steps = steps;
+bool HasParameter(const Verb& verb, std::string_view name) {
+  return std::any_of(verb.parameters.begin(), verb.parameters.end(),
+                     [&](const Parameter& parameter) { return parameter.name == name; });
+}
+
+// Returns "'kvctl run [OPTION]... -- ./prog -n 4'", as the words should have been given.
+std::string BehindDashes(const Verb& verb, const std::vector<std::string>& words) {
+  std::string line = "kvctl " + std::string(verb.name) + " [OPTION]... --";
+  for (const std::string& word : words) line += " " + word;
+  return Quote(line);
+}
+
+// Says where options of another program belong: of the program that `run` runs, or of kvd.
+std::string RemedyForUnknown(const Verb& verb, const std::string& argument) {
+  if (HasParameter(verb, "COMMAND")) {
+    return "if it is an option of the program, write -- before the program: " +
+           BehindDashes(verb, {"PROGRAM", argument});
   }
-  const std::string what = std::string(verb) + " has no option " + Quote(name);
-  if (nearest.empty()) return Usage(what, verb);
-  return Status(StatusCode::kInvalidArgument, what, "did you mean: " + nearest);
+  if (HasParameter(verb, "KVD_OPTION")) {
+    return "if it is an option of kvd, write it behind --: " + BehindDashes(verb, {argument});
+  }
+  return "see: kvctl help " + std::string(verb.name);
+}
+
+Status CheckOptionName(const std::string& argument, const std::vector<Option>& options,
+                       const Verb& verb) {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (FindOption(options, name) != nullptr) return OkStatus();
+  // A short option, with its value or others in the same word: "-n5".
+  const bool is_short = argument[1] != '-' && FindOption(options, "-" + name) == nullptr;
+  if (is_short && FindOption(options, argument.substr(0, 2)) != nullptr) return OkStatus();
+  const std::string what = std::string(verb.name) + " has no option " + Quote(name);
+  Nearest nearest(
+      std::string_view(name).substr(std::min(name.find_first_not_of('-'), name.size())));
+  for (const Option& option : options) nearest.Consider(LongName(option.name).substr(2));
+  if (!nearest.found().empty()) {
+    return Status(StatusCode::kInvalidArgument, what, "did you mean: --" + nearest.found());
+  }
+  return Status(StatusCode::kInvalidArgument, what, RemedyForUnknown(verb, argument));
+}
+
+bool IsNumber(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Returns how many of the arguments behind `option`, which stands alone, are its value.
+std::size_t ValuesOf(const Option& option, const std::vector<std::string>& behind) {
+  if (option.value.empty() || behind.empty() || behind.front() == "--") return 0;
+  // "[N]": a word that is no number is the program's name.
+  const bool may_lack = option.value[0] == '[';
+  return may_lack && !IsNumber(behind.front()) ? 0 : 1;
+}
+
+// Returns the first word that is neither an option nor its value, before "--".
+std::vector<std::string>::const_iterator FirstArgument(const std::vector<std::string>& arguments,
+                                                       const std::vector<Option>& options) {
+  auto each = arguments.begin();
+  for (; each != arguments.end() && *each != "--" && LooksLikeOption(*each, options); ++each) {
+    const Option* const option = FindOption(options, *each);
+    if (option == nullptr) continue;  // Its value stands in the same word.
+    each += static_cast<std::ptrdiff_t>(ValuesOf(*option, std::vector(each + 1, arguments.end())));
+  }
+  return each != arguments.end() && *each == "--" ? arguments.end() : each;
+}
+
+// Refuses options that the verb does not have. Without -- options behind a program's name are
+// refused, too: they may be meant for either.
+Status CheckOptionNames(const std::vector<std::string>& arguments,
+                        const std::vector<Option>& options, const Verb& verb) {
+  const bool runs_program = HasParameter(verb, "COMMAND");
+  const auto program = FirstArgument(arguments, options);
+  for (auto each = arguments.begin(); each != arguments.end() && *each != "--"; ++each) {
+    if (!LooksLikeOption(*each, options)) continue;
+    if (runs_program && each > program) {
+      return Status(
+          StatusCode::kInvalidArgument,
+          Quote(*each) + " stands behind " + Quote(*program) + " and may be an option of either",
+          "write -- before the program: " +
+              BehindDashes(verb, std::vector(program, arguments.end())));
+    }
+    TP_RETURN_IF_ERROR(CheckOptionName(*each, options, verb));
+    const Option* option = FindOption(options, *each);  // Null: its value stands in the same word.
+    if (option == nullptr) continue;
+    each += static_cast<std::ptrdiff_t>(ValuesOf(*option, std::vector(each + 1, arguments.end())));
+  }
+  return OkStatus();
 }
 
 // Marks the values. "--option=value" is split, so that the value can be marked; it also makes a
@@ -123,12 +195,7 @@ std::string ForPeople(std::string text) {
 // CLI11 throws for what it does not like; this is where that ends.
 Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<Option> options = OptionsOf(verb);
-  for (const std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (LooksLikeOption(argument, options)) {
-      TP_RETURN_IF_ERROR(CheckOptionName(argument, options, verb.name));
-    }
-  }
+  TP_RETURN_IF_ERROR(CheckOptionNames(arguments, options, verb));
   CLI::App app;
   app.set_help_flag();
   std::map<std::string, std::vector<std::string>> given;
@@ -162,6 +229,10 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
   try {
     app.parse(std::move(marked));
   } catch (const CLI::ParseError& error) {
+    if (error.get_name() == "RequiredError" && HasParameter(verb, "COMMAND")) {
+      return Status(StatusCode::kInvalidArgument, "there is no program to run",
+                    "write it behind --: " + BehindDashes(verb, {"PROGRAM", "[ARGUMENT]..."}));
+    }
     return Usage(ForPeople(error.what()), verb.name);
   }
   Arguments::Values values;
@@ -189,6 +260,16 @@ bool BeforeDashes(const std::vector<std::string>& arguments, std::string_view a,
     if (argument == a || argument == b) return true;
   }
   return false;
+}
+
+// A program's own --help, behind its name, is none of kvctl's.
+bool AsksForHelp(const std::vector<std::string>& arguments, const std::string& verb_name) {
+  const Verb* const verb = FindVerb(verb_name);
+  if (verb == nullptr || !HasParameter(*verb, "COMMAND")) {
+    return BeforeDashes(arguments, "-h", "--help");
+  }
+  const std::vector<std::string> own(arguments.begin(), FirstArgument(arguments, OptionsOf(*verb)));
+  return BeforeDashes(own, "-h", "--help");
 }
 
 Status UnknownVerb(const std::string& name) {
@@ -261,10 +342,14 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) 
       rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
     }
   }
-  const bool help = BeforeDashes(rest, "-h", "--help");
+  const bool help = AsksForHelp(rest, name);
   if (name.empty() && BeforeDashes(rest, "--version", "--version")) {
     rest.erase(std::find(rest.begin(), rest.end(), "--version"));
     name = "version";
+  }
+  if (arguments.empty()) {
+    rest = {"--short"};
+    name = "help";
   }
   if (name.empty() && !help) {
     if (rest.empty() || WantsJson(rest)) return Usage("no verb was given", "");

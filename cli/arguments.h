@@ -51,9 +51,9 @@ struct CommandLine {
 };
 
 // `arguments` without the program's name. "--help" anywhere (before "--") makes it `help VERB`, no
-// argument at all `help`. "-" and negative numbers are values, not options, but for the short
-// options that the verb has ("-0"); what follows "--" is never an option. Errors: kInvalidArgument
-// with the way to the help.
+// argument at all `help --short`. "-" and negative numbers are values, not options, but for the
+// short options that the verb has ("-0"); what follows "--" is never an option. Errors:
+// kInvalidArgument with the way to the help.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 
 // True if --json was asked for, also where the rest makes no sense.

@@ -35,13 +35,56 @@ std::string OptionRows(const std::vector<Option>& options) {
   return text;
 }
 
-std::string VerbRows(std::string_view family = {}) {
+// Returns a line for each verb of a family of two words.
+std::string VerbRows(std::string_view family) {
   std::string text;
   for (const Verb& verb : Verbs()) {
-    if (family.empty() || verb.name.starts_with(std::string(family) + " ")) {
+    if (verb.name.starts_with(std::string(family) + " ")) {
       text += Row(std::string(verb.name), verb.summary);
     }
   }
+  return text;
+}
+
+// Returns a line for each verb, under the names of the groups.
+std::string GroupedRows() {
+  std::string text;
+  std::string_view group;
+  for (const Verb& verb : Verbs()) {
+    if (verb.group != group) {
+      text += (group.empty() ? "" : "\n") + std::string(verb.group) + "\n";
+      group = verb.group;
+    }
+    text += Row(std::string(verb.name), verb.summary);
+  }
+  return text;
+}
+
+// Returns a row for each group, with the verbs' names. "namespace create|list" stands for two.
+std::string GroupRows() {
+  struct Group {
+    std::string_view name;
+    std::string verbs;
+  };
+  std::vector<Group> groups;
+  std::string_view family;
+  for (const Verb& verb : Verbs()) {
+    if (groups.empty() || groups.back().name != verb.group) {
+      groups.push_back({verb.group, {}});
+      family = {};
+    }
+    std::string& verbs = groups.back().verbs;
+    const std::size_t blank = verb.name.find(' ');
+    const std::string_view first = verb.name.substr(0, blank);
+    if (blank != std::string_view::npos && first == family) {
+      verbs += "|" + std::string(verb.name.substr(blank + 1));
+    } else {
+      verbs += (verbs.empty() ? "" : ", ") + std::string(verb.name);
+    }
+    family = blank == std::string_view::npos ? std::string_view() : first;
+  }
+  std::string text;
+  for (const Group& group : groups) text += Row(std::string(group.name), group.verbs);
   return text;
 }
 
@@ -119,8 +162,8 @@ std::string UsageLine(const Verb& verb) {
 std::string GeneralHelp() {
   return std::string(kWhat) +
          "\n\nUsage: kvctl VERB [NAMESPACE [KEY [VALUE]]] [OPTION]...\n"
-         "       kvctl help VERB\n\nVerbs:\n" +
-         VerbRows() + "\nOptions of all verbs:\n" + OptionRows(GlobalOptions()) +
+         "       kvctl help VERB\n\nVerbs:\n\n" +
+         GroupedRows() + "\nOptions of all verbs:\n" + OptionRows(GlobalOptions()) +
          "\nExit codes:\n" + ExitCodeRows() +
          "\nResults go to standard output, everything else to standard error.\n\nExamples:\n"
          "  kvctl start --local 3\n"
@@ -130,6 +173,18 @@ std::string GeneralHelp() {
          "  kvctl keys inputs 'run1/*' | head\n"
          "  kvctl status\n"
          "  kvctl stop\n";
+}
+
+std::string ShortHelp() {
+  return std::string(kWhat) + "\n\nUsage: kvctl VERB [NAMESPACE [KEY [VALUE]]] [OPTION]...\n\n" +
+         GroupRows() +
+         "\nFirst steps:\n"
+         "  kvctl start --local 3                three daemons on this machine\n"
+         "  kvctl put default greeting hello\n"
+         "  kvctl get default greeting\n"
+         "  kvctl stop --discard\n\n"
+         "kvctl help         a line for each verb, options of all verbs, exit codes\n"
+         "kvctl help VERB    one verb, its options and examples\n";
 }
 
 std::string VerbHelp(const Verb& verb) {
@@ -177,6 +232,7 @@ CompletionTable Completions() {
   table.options = convert(GlobalOptions());
   // A cluster that does not answer at once must not hold up the shell.
   table.list_namespaces = "kvctl namespace list --names --timeout 1s";
+  table.list_nodes = "kvctl status --names --timeout 1s";
   for (const Verb& verb : Verbs()) {
     CompletionVerb to{.name = std::string(verb.name),
                       .help = std::string(verb.summary),

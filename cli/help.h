@@ -11,6 +11,8 @@ namespace tidepool::cli {
 
 // "kvctl put [OPTION]... NAMESPACE KEY VALUE".
 std::string UsageLine(const Verb& verb);
+// The verbs' names by their purpose, on less than a screen: what kvctl alone prints.
+std::string ShortHelp();
 // All verbs with a line each, global options, exit codes.
 std::string GeneralHelp();
 std::string VerbHelp(const Verb& verb);

@@ -187,7 +187,8 @@ int Output::Finish(const Status& status) {
     if (!end.remedy().empty()) line.append(" (").append(end.remedy()).append(")");
     Note(line);
   }
-  return failed ? static_cast<int>(exit_code) : exit_code_;
+  const bool by_signal = end.code() == StatusCode::kCancelled && exit_code_ != 0;
+  return failed && !by_signal ? static_cast<int>(exit_code) : exit_code_;
 }
 
 }  // namespace tidepool::cli

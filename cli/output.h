@@ -74,7 +74,7 @@ class Output {
   // Some parts failed: the command ends with kPartial whatever it returns.
   void SetPartial() { partial_ = true; }
 
-  // Without a failure the command ends with `exit_code`: that of a program which it ran.
+  // Without a failure, and if a signal ended it (kCancelled), the command ends with `exit_code`.
   void EndWith(int exit_code) { exit_code_ = exit_code; }
 
   // Prints the failure, or closes the JSON object. Returns the exit code.

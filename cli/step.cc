@@ -27,8 +27,8 @@ Status RunStep(const Invocation& run, const std::string& cluster_file,
   Output output(/*json=*/false, /*stdout_fd=*/2, /*stderr_fd=*/2);
   Invocation step(command->arguments, output);
   const Status status = command->verb->run(step);
-  const int code = output.Finish(status);
-  if (!status.ok() || code == 0) return status;
+  if (!status.ok()) return status;  // The caller prints it, once.
+  if (output.Finish(status) == 0) return status;
   return Status(StatusCode::kUnavailable,
                 "kvctl " + std::string(command->verb->name) + " has done only parts of its work");
 }

@@ -11,8 +11,8 @@
 namespace tidepool::cli {
 
 // Runs `words` ("stage", "in", DIRECTORY, NAMESPACE) on the cluster of `cluster_file`, with the
-// global options of `run`. What it prints goes to standard error. Errors: the verb's; kUnavailable
-// also if only parts were done.
+// global options of `run`. Its results go to standard error, its failure only to the caller.
+// Errors: the verb's; kUnavailable also if only parts were done.
 Status RunStep(const Invocation& run, const std::string& cluster_file,
                std::vector<std::string> words);
 

@@ -51,7 +51,4 @@ std::string Quote(std::string_view bytes);
 // The same of the first bytes of something that has `all_bytes`: 'abc'... if there are more.
 std::string QuoteBeginning(std::string_view first, std::uint64_t all_bytes);
 
-// Steps between two words (insert, delete, replace, swap neighbours); for "did you mean".
-std::size_t EditDistance(std::string_view a, std::string_view b);
-
 }  // namespace tidepool::cli

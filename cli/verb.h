@@ -48,6 +48,7 @@ struct Verb {
   Handler run = nullptr;
   // What other tools call it, for "did you mean"; separated by blanks.
   std::string_view also = {};
+  std::string_view group = {};  // Its part of the help; the table fills it in.
 };
 
 }  // namespace tidepool::cli

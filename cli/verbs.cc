@@ -1,6 +1,7 @@
 #include "cli/verbs.h"
 
 #include <algorithm>
+#include <array>
 
 #include "cli/commands/bench.h"
 #include "cli/commands/bloom.h"
@@ -25,19 +26,42 @@
 #include "cli/commands/update.h"
 #include "cli/commands/wait_ready.h"
 #include "cli/commands/watch.h"
-#include "cli/text.h"
+#include "proto/base/nearest.h"
 
 namespace tidepool::cli {
+namespace {
+
+using Family = std::vector<Verb> (*)();
+
+// Verbs of one purpose, in the order of the help.
+struct VerbGroup {
+  std::string_view name;
+  std::array<Family, 7> families;  // Null behind the last.
+};
+constexpr VerbGroup kGroups[] = {
+    {"Start and stop", {StartVerbs, RunVerbs, WaitReadyVerbs, StopVerbs}},
+    {"Records", {DataVerbs, UpdateVerbs, ScanVerbs, OrderedVerbs, WatchVerbs, LoadVerbs}},
+    {"Namespaces", {NamespaceVerbs}},
+    {"Queues and filters", {QueueVerbs, BloomVerbs}},
+    {"Files and snapshots", {StageVerbs, SnapshotVerbs}},
+    {"Look and measure",
+     {ClusterVerbs, TopVerbs, DoctorVerbs, PingVerbs, SlowLogVerbs, HotKeysVerbs, BenchVerbs}},
+    {"Help", {HelpVerbs}},
+};
+
+}  // namespace
 
 const std::vector<Verb>& Verbs() {
   static const std::vector<Verb>* const kVerbs = [] {
     auto* verbs = new std::vector<Verb>;
-    for (const auto& family :
-         {StartVerbs,    WaitReadyVerbs, StopVerbs,      RunVerbs,   ClusterVerbs, TopVerbs,
-          SlowLogVerbs,  HotKeysVerbs,   NamespaceVerbs, DataVerbs,  UpdateVerbs,  WatchVerbs,
-          BloomVerbs,    ScanVerbs,      OrderedVerbs,   QueueVerbs, LoadVerbs,    StageVerbs,
-          SnapshotVerbs, PingVerbs,      DoctorVerbs,    BenchVerbs, HelpVerbs}) {
-      for (Verb& verb : family()) verbs->push_back(std::move(verb));
+    for (const VerbGroup& group : kGroups) {
+      for (const auto family : group.families) {
+        if (family == nullptr) break;
+        for (Verb& verb : family()) {
+          verb.group = group.name;
+          verbs->push_back(std::move(verb));
+        }
+      }
     }
     return verbs;
   }();
@@ -75,21 +99,15 @@ bool IsFamily(std::string_view word) {
 }
 
 std::string NearestVerb(std::string_view name) {
-  std::string_view best;
-  // A third of the letters may be wrong, but at least one.
-  std::size_t best_steps = std::max<std::size_t>(1, name.size() / 3) + 1;
+  Nearest nearest(name);
   for (const Verb& verb : Verbs()) {
     if ((" " + std::string(verb.also) + " ").find(" " + std::string(name) + " ") !=
         std::string::npos) {
       return std::string(verb.name);
     }
-    const std::size_t steps = EditDistance(name, verb.name);
-    if (steps < best_steps) {
-      best = verb.name;
-      best_steps = steps;
-    }
+    nearest.Consider(verb.name);
   }
-  return std::string(best);
+  return nearest.found();
 }
 
 }  // namespace tidepool::cli

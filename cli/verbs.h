@@ -9,7 +9,8 @@
 
 namespace tidepool::cli {
 
-// All verbs, in the order of the help. Made at the first call; lives for ever; thread-safe.
+// All verbs, in the order of the help: those of one group stand together. Made at the first call;
+// lives for ever; thread-safe.
 const std::vector<Verb>& Verbs();
 
 // Options that every verb takes.

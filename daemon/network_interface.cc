@@ -136,7 +136,7 @@ Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alon
       "name it with --interface; there are: " + NamesOf(interfaces));
 }
 
-Status CheckPort(const std::string& address, std::uint32_t port) {
+Status CheckPort(const std::string& address, std::uint32_t port, std::string_view option) {
   if (port == 0) return OkStatus();
   sockaddr_storage where{};
   socklen_t bytes = 0;
@@ -165,20 +165,20 @@ Status CheckPort(const std::string& address, std::uint32_t port) {
   const std::string what = "cannot listen on " + AddressWithPort(address, port) + ": ";
   if (error == EADDRINUSE) {
     return Status(StatusCode::kUnavailable, what + "the port is in use",
-                  "give another --port, or 0 for any free one");
+                  "give another " + std::string(option) + ", or leave it out for any free port");
   }
   if (error == EACCES) {
     return Status(StatusCode::kPermissionDenied, what + "no permission",
-                  "give a --port of 1024 or above");
+                  "give a " + std::string(option) + " of 1024 or above");
   }
   return Status(StatusCode::kInvalidArgument, what + std::strerror(error));
 }
 
 Status ListenOn(const std::string& address, std::uint32_t port,
-                const std::function<Status(std::uint32_t port)>& listen) {
+                const std::function<Status(std::uint32_t port)>& listen, std::string_view option) {
   const transport::PortRange range = transport::UnnamedPorts().services;
   if (port != 0 || range.first == 0) {
-    TP_RETURN_IF_ERROR(CheckPort(address, port));
+    TP_RETURN_IF_ERROR(CheckPort(address, port, option));
     return listen(port);
   }
   std::random_device random;
@@ -186,7 +186,7 @@ Status ListenOn(const std::string& address, std::uint32_t port,
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     const std::uint32_t one = any(random);
-    const Status free = CheckPort(address, one);
+    const Status free = CheckPort(address, one, option);
     if (free.code() == StatusCode::kInvalidArgument) return free;
     if (!free.ok()) continue;
     Status listening = listen(one);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/base/result.h"
@@ -28,13 +29,15 @@ std::vector<NetworkInterface> ListInterfaces();
 Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alone);
 
 // Whether a listener can be made there; `port` 0 always can. Without this gRPC would only say that
-// it has no port. Errors: kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an
-// address of this machine).
-Status CheckPort(const std::string& address, std::uint32_t port);
+// it has no port. `option`: the option of kvd that names the port, for the remedy. Errors:
+// kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an address of this machine).
+Status CheckPort(const std::string& address, std::uint32_t port,
+                 std::string_view option = "--port");
 
 // Has `listen` listen on `port`, or, where that is 0, on a free one of those that services take
 // (proto/transport/ports.h). Errors: those of CheckPort and of `listen`.
 Status ListenOn(const std::string& address, std::uint32_t port,
-                const std::function<Status(std::uint32_t port)>& listen);
+                const std::function<Status(std::uint32_t port)>& listen,
+                std::string_view option = "--port");
 
 }  // namespace tidepool::daemon

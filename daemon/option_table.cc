@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
 #include "daemon/nvm_tools.h"
 #include "proto/base/limits.h"
+#include "proto/base/nearest.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -42,7 +42,7 @@ const OptionRow kOptionTable[] = {
      "the host's name resolves to)",
      &Options::interface},
     {"port", "N", "0", "port of the gRPC services; 0: any free one", &Options::port, 0, 65'535},
-    {"metrics-port", "PORT", "auto",
+    {"metrics-port", "auto|off|PORT", "auto",
      "port of the metrics (Prometheus) and of the status page, on loopback: auto (any free one, "
      "which kvctl status shows), a number, or off",
      &Options::metrics_port},
@@ -79,7 +79,7 @@ const OptionRow kOptionTable[] = {
      "what is reserved in each directory of --nvm-dir when its file is made, at least 36MiB and "
      "34MiB more for each further core; 0: four times --memory, but at most 80 % of what is free",
      SizeField{&Options::nvm_bytes, false}, 0},
-    {"auth", "HOW", "token",
+    {"auth", "token|munge", "token",
      "how programs prove that they are yours: token (a file that only you can read, beside the "
      "connection file), or munge (the site's MUNGE vouches for them; no file has the token)",
      &Options::auth},
@@ -103,9 +103,9 @@ const OptionRow kOptionTable[] = {
     {"tls-name", "NAME", "", "that all nodes' certificates are for (default: each node's address)",
      &Options::tls_name},
     {"pin", "", "false", "pin each core to a CPU of its own", &Options::pin},
-    {"wait", "POLICY", "auto", "how idle cores wait: auto (spin, then block), poll or block",
-     &Options::wait},
-    {"transport", "HOW", "auto",
+    {"wait", "auto|poll|block", "auto",
+     "how idle cores wait: auto (spin, then block), poll or block", &Options::wait},
+    {"transport", "auto|ucx", "auto",
      "how clients of this machine are served: auto (shared memory, else UCX), or ucx",
      &Options::transport},
     {"clients-expected", "N", "64", "clients of this node; sizes network resources",
@@ -118,7 +118,7 @@ const OptionRow kOptionTable[] = {
      600'000},
     {"heartbeat-ms", "MS", "1000", "between heartbeats; at most a third of the lease",
      &Options::heartbeat_ms, 20, 200'000},
-    {"store", "KIND", "embedded",
+    {"store", "embedded|etcd", "embedded",
      "where the state of the cluster is: embedded (in the first node's --data-dir) or etcd, which "
      "outlives any node: another one becomes the coordinator; the same on all nodes",
      &Options::store},
@@ -151,7 +151,8 @@ const OptionRow kOptionTable[] = {
     {"slowlog-us", "US", "10000",
      "frames and operations that take longer are kept in the slow log (kvctl slowlog); 0: none",
      &Options::slowlog_us, 0, UINT32_MAX},
-    {"log-level", "LEVEL", "info", "trace, debug, info, warn, error or off", &Options::log_level},
+    {"log-level", "trace|debug|info|warn|error|off", "info",
+     "trace, debug, info, warn, error or off", &Options::log_level},
     {"log-file", "FILE", "", "write the log there instead of stderr", &Options::log_file},
 };
 
@@ -166,21 +167,6 @@ constexpr Planned kPlanned[] = {
 
 // Names that --config and the two printing switches have in common with the rows.
 constexpr std::array<std::string_view, 4> kSwitches = {"config", "print-config", "help", "version"};
-
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 Status Refused(const OptionRow& row, const std::string& text, const std::string& allowed) {
   return Status(StatusCode::kInvalidArgument, std::string(row.name) + " cannot be '" + text + "'",
@@ -313,18 +299,10 @@ bool IsForeignVariable(std::string_view variable) {
 }
 
 std::string NearestOption(std::string_view name) {
-  std::string nearest;
-  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
-  const auto consider = [&](std::string_view candidate) {
-    const std::size_t distance = EditDistance(name, candidate);
-    if (distance < least) {
-      least = distance;
-      nearest = candidate;
-    }
-  };
-  for (const OptionRow& row : kOptionTable) consider(row.name);
-  for (const std::string_view other : kSwitches) consider(other);
-  return nearest;
+  Nearest nearest(name);
+  for (const OptionRow& row : kOptionTable) nearest.Consider(row.name);
+  for (const std::string_view other : kSwitches) nearest.Consider(other);
+  return nearest.found();
 }
 
 Status SetOption(const OptionRow& row, const std::string& text, const Machine& machine,

@@ -35,6 +35,20 @@ Status UnknownOption(const std::string& shown, const std::string& option) {
                 nearest.empty() ? "kvd --help lists them" : "did you mean '" + nearest + "'?");
 }
 
+// Returns CLI11's text in our words: "--memory: 1 required TEXT missing".
+Status FromCli11(std::string text) {
+  const std::size_t colon = text.find(": 1 required");
+  const OptionRow* const row = colon == std::string::npos || !text.starts_with("--")
+                                   ? nullptr
+                                   : FindOption(text.substr(2, colon - 2));
+  if (row != nullptr) {
+    return Status(StatusCode::kInvalidArgument, text.substr(0, colon) + " needs a value",
+                  "give --" + std::string(row->name) + " " + row->argument);
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return Status(StatusCode::kInvalidArgument, std::move(text), "kvd --help lists the options");
+}
+
 // "log-level" for "TIDEPOOL_LOG_LEVEL".
 std::string OptionOfVariable(std::string_view variable) {
   std::string name;
@@ -76,7 +90,7 @@ Result<Flags> ParseFlags(const std::vector<std::string>& arguments) {
     // CLI11 takes the arguments from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Error& error) {
-    return Status(StatusCode::kInvalidArgument, error.what(), "kvd --help lists the options");
+    return FromCli11(error.what());
   }
   for (const std::string& extra : app.remaining()) {
     if (extra == "--") continue;

@@ -10,17 +10,22 @@
 #include <thread>
 #include <utility>
 
+#include "cli/commands/ensure_namespace.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/sdk_client.h"
+#include "cli/held_signals.h"
 #include "cli/text.h"
 #include "cli/zipf.h"
 #include "proto/base/histogram.h"
 #include "proto/base/limits.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::int64_t kWorkersEveryMs = 200;  // Whether workers have ended early.
 
 struct BenchOptions {
   std::uint64_t keys = 100'000;
@@ -97,11 +102,12 @@ std::string MakeValue(const BenchOptions& options) {
   return value;
 }
 
-// Puts every key once, so that reads find something.
-Status Fill(const BytesMap& map, const BenchOptions& options, std::string_view value) {
+// Puts every key once, so that reads find something, or until the end is asked for.
+Status Fill(const BytesMap& map, const BenchOptions& options, std::string_view value,
+            HeldSignals* signals) {
   const std::uint64_t step =
       std::clamp<std::uint64_t>((1 << 20) / (options.value_bytes + 1), 1, 1'024);
-  for (std::uint64_t first = 0; first < options.keys; first += step) {
+  for (std::uint64_t first = 0; first < options.keys && !signals->EndAsked(); first += step) {
     std::vector<std::string> keys;
     for (std::uint64_t i = first; i < std::min(first + step, options.keys); ++i) {
       keys.push_back(KeyOf(i));
@@ -123,9 +129,9 @@ class Worker {
         value_(value),
         random_(options.seed * 1'000'003 + number) {}
 
-  void Run(SteadyClock::time_point until) {
+  void Run(SteadyClock::time_point until, const std::atomic<bool>& stopped) {
     std::uniform_int_distribution<std::uint64_t> percent(0, 99);
-    while (SteadyClock::now() < until) {
+    while (SteadyClock::now() < until && !stopped.load(std::memory_order_relaxed)) {
       const bool read = percent(random_) < options_.reads_percent;
       const auto start = SteadyClock::now();
       const bool done = options_.batch == 1 ? One(read) : Many(read);
@@ -193,17 +199,32 @@ class Worker {
   std::mt19937_64 random_;
 };
 
-Tally RunWorkers(const BytesMap& map, const BenchOptions& options, std::string_view value) {
+// Returns how long to wait for a signal before the next look at the workers.
+std::uint64_t WaitMs(SteadyClock::time_point until) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now());
+  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(left.count(), 1, kWorkersEveryMs));
+}
+
+Tally RunWorkers(const BytesMap& map, const BenchOptions& options, std::string_view value,
+                 HeldSignals* signals) {
   const Zipf zipf(options.keys, options.zipf);
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint64_t i = 0; i < options.clients; ++i) {
     workers.push_back(std::make_unique<Worker>(map, options, zipf, value, i));
   }
   const auto until = SteadyClock::now() + std::chrono::milliseconds(options.duration_ms);
+  std::atomic<bool> stopped = false;
+  std::atomic<std::uint64_t> running = workers.size();
   std::vector<std::thread> threads;
   for (const auto& worker : workers) {
-    threads.emplace_back([&worker, until] { worker->Run(until); });
+    threads.emplace_back([&] {
+      worker->Run(until, stopped);
+      running.fetch_sub(1);
+    });
   }
+  while (running.load() > 0 && !signals->EndAsked(WaitMs(until))) {
+  }
+  stopped = true;
   for (std::thread& thread : threads) thread.join();
   Tally all;
   for (const auto& worker : workers) {
@@ -263,24 +284,85 @@ Status Report(Invocation& run, const BenchOptions& options, const Tally& tally, 
                 std::string(tally.failure.remedy()));
 }
 
+// The namespace that a bench works on, and drops at the end if it has made it.
+class BenchSpace {
+ public:
+  BenchSpace(Invocation& run, std::string name) : run_(run), name_(std::move(name)) {}
+  ~BenchSpace() {
+    if (!made_ || run_.args.Has("--keep")) return;
+    const Status dropped = Drop();
+    if (!dropped.ok()) {
+      run_.out.Note("namespace " + name_ + " was not dropped: " + std::string(dropped.what()));
+    }
+  }
+  BenchSpace(const BenchSpace&) = delete;
+  BenchSpace& operator=(const BenchSpace&) = delete;
+
+  const std::string& name() const { return name_; }
+
+  Status Prepare() {
+    const Result<bool> made = EnsureNamespace(run_, name_, "bench", MaskOf(Kind::kHash));
+    if (!made.ok()) return made.status();
+    made_ = *made;
+    const Result<std::uint32_t> id = made_ ? FindId() : Result<std::uint32_t>(0);
+    if (!id.ok()) return id.status();
+    id_ = *id;
+    return OkStatus();
+  }
+
+ private:
+  // Returns 0 if there is no namespace of the name.
+  Result<std::uint32_t> FindId() {
+    const Result<Channel*> channel = run_.Connect();
+    if (!channel.ok()) return channel.status();
+    v1::ListNamespacesResponse all;
+    TP_RETURN_IF_ERROR((*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::List, {}, &all));
+    for (const v1::NamespaceMap& space : all.namespaces()) {
+      if (space.name() == name_) return space.namespace_id();
+    }
+    return 0u;
+  }
+
+  // Another namespace of this name, which has taken its place, stays.
+  Status Drop() {
+    const Result<std::uint32_t> id = FindId();
+    if (!id.ok() || *id != id_) return id.status();
+    const Result<Channel*> channel = run_.Connect();
+    v1::DropNamespaceRequest request;
+    request.set_name(name_);
+    v1::DropNamespaceResponse response;
+    return (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Drop, request, &response);
+  }
+
+  Invocation& run_;
+  const std::string name_;
+  bool made_ = false;
+  std::uint32_t id_ = 0;
+};
+
 Status Bench(Invocation& run) {
   const Result<BenchOptions> options = BenchOptionsFrom(run.args);
   if (!options.ok()) return options.status();
+  HeldSignals signals;  // Before the client's threads.
+  const std::string& given = run.args.Text("NAMESPACE");
+  BenchSpace space(run, given.empty() ? "bench" : given);
+  TP_RETURN_IF_ERROR(space.Prepare());
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
-  const std::string& given = run.args.Text("NAMESPACE");
-  const std::string name = given.empty() ? "bench" : given;
-  Result<BytesMap> map = client->Open<BytesMap>(name);
-  if (map.code() == StatusCode::kNotFound) {
-    map = client->OpenOrCreate<BytesMap>(name);
-    if (map.ok()) run.out.Note("created namespace " + name);
+  Result<BytesMap> map = client->Open<BytesMap>(space.name());
+  if (!map.ok()) {
+    return OpenFailure(*client, space.name(), map.status(), "bench", MaskOf(Kind::kHash));
   }
-  if (!map.ok()) return OpenFailure(*client, name, map.status(), "bench", MaskOf(Kind::kHash));
   const std::string value = MakeValue(*options);
-  if (!run.args.Has("--no-fill")) TP_RETURN_IF_ERROR(Fill(*map, *options, value));
+  if (!run.args.Has("--no-fill")) TP_RETURN_IF_ERROR(Fill(*map, *options, value, &signals));
   const auto start = SteadyClock::now();
-  const Tally tally = RunWorkers(*map, *options, value);
+  const Tally tally = RunWorkers(*map, *options, value, &signals);
   const std::chrono::duration<double> took = SteadyClock::now() - start;
+  if (signals.EndAsked()) {
+    signals.Release();  // A second one ends the process while it drops the namespace.
+    run.out.EndWith(HeldSignals::ExitCode());
+    return Status(StatusCode::kCancelled, "interrupted");
+  }
   return Report(run, *options, tally, took.count());
 }
 
@@ -291,7 +373,7 @@ std::vector<Verb> BenchVerbs() {
       {"bench",
        "measure gets and puts over the fast path",
        "Puts every key once, then runs the mix. Latencies are of calls: with --batch of whole "
-       "batches. The records stay: drop the namespace afterwards.",
+       "batches. A namespace that it creates is dropped at the end, also after Ctrl-C.",
        {{"NAMESPACE", "default bench; created if it is not there", 0, 1}},
        {{"--reads", "PERCENT", "part of the calls that read (default 95)"},
         {"--keys", "N", "different keys (default 100000)"},
@@ -302,10 +384,11 @@ std::vector<Verb> BenchVerbs() {
         {"--duration", "DURATION", "of the measurement (default 5s)"},
         {"--zipf", "S", "popularity falls as rank^-S (default 0: all alike)"},
         {"--seed", "N", "of the random choices (default 1)"},
-        {"--no-fill", "", "do not put the keys first"}},
+        {"--no-fill", "", "do not put the keys first"},
+        {"--keep", "", "leave a namespace that it creates"}},
        {{"kvctl bench", ""},
         {"kvctl bench --reads 50 --batch 64 --clients 4 --zipf 0.99", ""},
-        {"kvctl namespace drop bench", ""}},
+        {"kvctl bench mine --keep", ""}},
        Bench,
        "benchmark perf load-test"},
   };

@@ -289,12 +289,31 @@ std::string ForPeople(const v1::StatusResponse& status, const std::string& file)
          PagesText(status);
 }
 
+// The numbers of the nodes that are up.
+std::vector<std::uint32_t> UpNodes(const v1::StatusResponse& status) {
+  std::vector<std::uint32_t> nodes;
+  for (const auto& entry : status.nodes()) {
+    if (entry.node().state() == v1::NODE_STATE_UP) nodes.push_back(entry.node().node_id());
+  }
+  return nodes;
+}
+
+std::string NamesOf(const std::vector<std::uint32_t>& nodes) {
+  std::string text;
+  for (const std::uint32_t node : nodes) text += std::to_string(node) + "\n";
+  return text;
+}
+
 Status ShowStatus(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::StatusResponse status;
   TP_RETURN_IF_ERROR((*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status));
   const std::string& file = (*channel)->found().path;
+  if (run.args.Has("--names")) {
+    run.out.Result({{"nodes", UpNodes(status)}}, NamesOf(UpNodes(status)));
+    return OkStatus();
+  }
   if (!run.out.json()) {
     run.out.Result({}, ForPeople(status, file));
     return OkStatus();
@@ -401,7 +420,7 @@ std::vector<Verb> ClusterVerbs() {
        "starts, without what clients read by themselves. At the end stands where each node has its "
        "metrics, for Prometheus at /metrics, and its status page.",
        {},
-       {},
+       {{"--names", "", "only the numbers of the nodes that are up, one a line"}},
        {{"kvctl status", ""}, {"kvctl status --json", "all counters, of each core"}},
        ShowStatus,
        "info stats nodes"},

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/commands/delete.h"
+#include "cli/commands/get_many.h"
 #include "cli/commands/large_value.h"
 #include "cli/commands/receipt.h"
 #include "cli/commands/record_call.h"
@@ -158,10 +160,12 @@ Status GetStagedFile(Invocation& run, const v1::StageEntry& file) {
 }
 
 Status Get(Invocation& run) {
+  const Result<std::vector<std::string>> keys = KeyArguments(run.args);
+  if (!keys.ok()) return keys.status();
+  if (keys->size() > 1) return GetMany(run, *keys);
+  const std::string* const key = &keys->front();
   v1::Operation get;
   get.set_kind(v1::OPERATION_KIND_GET);
-  Result<std::string> key = KeyArgument(run.args);
-  if (!key.ok()) return key.status();
   get.set_key(*key);
   const Result<v1::OperationResult> result = ExecuteOne(run, get);
   if (result.code() == StatusCode::kNotFound) {
@@ -173,49 +177,6 @@ Status Get(Invocation& run) {
   if (result->value_omitted()) return GetLarge(run, *key);
   PrintValue(run, *key, *result);
   return OkStatus();
-}
-
-// delete
-
-Status Delete(Invocation& run) {
-  const Result<std::vector<std::string>> keys = KeyArguments(run.args);
-  if (!keys.ok()) return keys.status();
-  std::vector<v1::Operation> deletes;
-  for (const std::string& key : *keys) {
-    v1::Operation& operation = deletes.emplace_back();
-    operation.set_kind(v1::OPERATION_KIND_DELETE);
-    operation.set_key(key);
-  }
-  const auto results = ExecuteAll(run, deletes);
-  if (!results.ok()) return results.status();
-  // What a user calls by its path may be a staged file in parts, or a record that has hidden one,
-  // which must not come back.
-  const auto files = FindStagedFiles(run, *keys);
-  if (!files.ok()) return files.status();
-  std::size_t deleted = 0;
-  Status failure;
-  for (std::size_t i = 0; i < deletes.size(); ++i) {
-    const v1::OperationStatus& outcome = (*results)[i].status();
-    Status status = StatusOf(outcome, deletes[i], run.args.Text("NAMESPACE"));
-    const bool is_absent = status.code() == StatusCode::kNotFound && outcome.message().empty();
-    if ((status.ok() || is_absent) && (*files)[i].ok()) {
-      status = DeleteStagedFile(run, *(*files)[i]);
-    }
-    if (status.ok()) {
-      ++deleted;
-      continue;
-    }
-    if (failure.ok() || failure.code() == StatusCode::kNotFound) failure = status;
-    if (deletes.size() > 1 && !run.out.json()) run.out.Note(status.what());
-  }
-  Json result;
-  result["deleted"] = deleted;
-  result["asked"] = deletes.size();
-  run.out.Result(result, "");
-  if (failure.ok() || deletes.size() == 1) return failure;
-  if (deleted > 0) run.out.SetPartial();
-  return Status(failure.code(), std::to_string(deletes.size() - deleted) + " of " +
-                                    std::to_string(deletes.size()) + " keys were not deleted");
 }
 
 // exists, ttl
@@ -285,23 +246,34 @@ std::vector<Verb> DataVerbs() {
        Put,
        "set write store"},
       {"get",
-       "print a value",
+       "print a value, or the records of several keys",
        "The bytes go to standard output as they are; a newline follows only on a terminal. "
-       "Counters are printed as a line with their number.",
-       {NamespaceParameter(), KeyParameter()},
+       "Counters are printed as a line with their number. With several keys each record is a line "
+       "of JSON as dump prints it, {\"key\", \"value\"}, with key_base64 and value_base64 for what "
+       "is not UTF-8. Keys that do not exist are named on standard error; the others are printed, "
+       "and the exit code is 3.",
+       {NamespaceParameter(), {"KEY", "the keys", 1, Parameter::kAnyNumber}},
        {Base64Option()},
        {{"kvctl get default greeting", "prints hello"},
+        {"kvctl get default a b c", "three lines of JSON"},
         {"kvctl get default image >photo.jpg", ""},
         {"kvctl get default greeting --json", "value, kind and version"}},
        Get,
        "read cat fetch show"},
       {"delete",
        "delete records",
-       "A staged file above 64 MiB is deleted by its path like any other.",
-       {NamespaceParameter(), {"KEY", "the keys", 1, Parameter::kAnyNumber}},
-       {ReceiptOption(), Base64Option()},
-       {{"kvctl delete default greeting", ""}, {"kvctl delete default a b c", ""}},
-       Delete,
+       "A staged file above 64 MiB is deleted by its path like any other. With --glob it prints "
+       "how "
+       "many records there were; those that are put meanwhile may stay. kvctl keys lists them "
+       "before.",
+       {NamespaceParameter(), {"KEY", "the keys", 0, Parameter::kAnyNumber}},
+       {{"--glob", "PATTERN", "instead of KEY: all keys that match, as those of kvctl keys"},
+        ReceiptOption(),
+        Base64Option()},
+       {{"kvctl delete default greeting", ""},
+        {"kvctl delete default a b c", ""},
+        {"kvctl delete inputs --glob 'run1/*'", "prints how many"}},
+       DeleteRecords,
        "rm del remove"},
       {"exists",
        "say whether a key exists",

@@ -67,6 +67,14 @@ Status AskMachine(Channel& channel, Place* place) {
   return OkStatus();
 }
 
+// "127.0.0.1:9100" of "http://127.0.0.1:9100/".
+std::string AddressOfUrl(const std::string& url) {
+  const std::size_t scheme = url.find("://");
+  if (scheme == std::string::npos) return "";
+  const std::string rest = url.substr(scheme + 3);
+  return rest.substr(0, rest.find('/'));
+}
+
 // One that does not run is a finding instead. Nodes that have left are nobody's concern.
 std::vector<Place> AskDaemons(Channel& channel, const v1::StatusResponse& status,
                               Findings* findings) {
@@ -78,6 +86,7 @@ std::vector<Place> AskDaemons(Channel& channel, const v1::StatusResponse& status
     place.name = "node " + std::to_string(node.node_id()) + " (" + node.host() + ")";
     place.daemon = true;
     place.control_address = node.control_address();
+    place.metrics_address = AddressOfUrl(entry.status().metrics_url());
     place.version = node.version();
     place.cores = node.cores();
     place.memory_limit_bytes = entry.status().memory().limit_bytes();
@@ -227,7 +236,6 @@ Status LookAtCluster(Invocation& run, bool require_rdma, const Place& here, Find
 void Print(Invocation& run, const Findings& findings) {
   std::map<Level, std::uint64_t> counts;
   Json list = Json::array();
-  std::string text;
   for (const Finding& finding : findings) {
     ++counts[finding.level];
     list.push_back({{"level", LevelName(finding.level)},
@@ -235,12 +243,16 @@ void Print(Invocation& run, const Findings& findings) {
                     {"where", finding.where},
                     {"what", finding.what},
                     {"remedy", finding.remedy.empty() ? Json(nullptr) : Json(finding.remedy)}});
+  }
+  std::string text;
+  for (const GroupedFinding& group : Grouped(findings)) {
+    const Finding& finding = *group.first;
     std::string head = LevelName(finding.level);
     head.resize(9, ' ');
     constexpr std::size_t kIndent = 9;
-    text += head +
-            Wrap(ForTerminal(finding.topic + ", " + finding.where + ": " + finding.what), kIndent)
-                .substr(kIndent);
+    const std::string places = PlacesText(group.places);
+    text += head + Wrap(ForTerminal(finding.topic + ", " + places + ": " + finding.what), kIndent)
+                       .substr(kIndent);
     if (!finding.remedy.empty()) text += Wrap("-> " + ForTerminal(finding.remedy), kIndent);
   }
   Json summary;
@@ -280,16 +292,13 @@ Status Doctor(Invocation& run) {
     JudgeCpus({here}, &findings);
     JudgeVersions(TIDEPOOL_VERSION, {here}, &findings);
   }
-  // The worst stand last, where they are seen.
   std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.level < b.level; });
+                   [](const Finding& a, const Finding& b) { return a.level > b.level; });
   Print(run, findings);
-  if (findings.back().level != Level::kProblem) return OkStatus();
-  const auto first = std::find_if(findings.begin(), findings.end(), [](const Finding& each) {
-    return each.level == Level::kProblem;
-  });
+  const Finding& worst = findings.front();
+  if (worst.level != Level::kProblem) return OkStatus();
   return Status(StatusCode::kFailedPrecondition,
-                first->topic + ", " + first->where + ": " + first->what, first->remedy);
+                worst.topic + ", " + worst.where + ": " + worst.what, worst.remedy);
 }
 
 }  // namespace
@@ -300,8 +309,9 @@ std::vector<Verb> DoctorVerbs() {
        "look for what makes a cluster slow or fail, and say what to do",
        "Of this machine, and of each daemon if there is a cluster: limits, memory and CPUs as "
        "granted, the ways to each node and the one that is used, clocks, the connection file, "
-       "containers, versions, open ports. Each finding is ok, a note, a warning or a problem; with "
-       "a problem the exit code is 1. Changes nothing, but for a file without a name in each "
+       "containers, versions, open ports. Each finding is a problem, a warning, a note or ok, in "
+       "this order; what holds for several nodes is one line. With a problem the exit code is 1. "
+       "Changes nothing, but for a file without a name in each "
        "--nvm-dir.",
        {},
        {{"--require", "rdma",

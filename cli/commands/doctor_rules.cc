@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "cli/text.h"
@@ -94,6 +95,81 @@ std::string Decimal(double number) {
 const char* LevelName(Level level) {
   constexpr std::array<const char*, 4> kNames = {"ok", "note", "warning", "problem"};
   return kNames[static_cast<std::size_t>(level)];
+}
+
+namespace {
+
+// "node 3 (n1)".
+struct NodePlace {
+  std::uint32_t node = 0;
+  std::string host;
+};
+
+std::optional<NodePlace> ParseNodePlace(const std::string& where) {
+  constexpr std::string_view kNode = "node ";
+  const std::size_t open = where.find(" (");
+  if (!where.starts_with(kNode) || open == std::string::npos || !where.ends_with(')')) {
+    return std::nullopt;
+  }
+  const auto node =
+      ParseUnsigned(std::string_view(where).substr(kNode.size(), open - kNode.size()));
+  if (!node.ok()) return std::nullopt;
+  return NodePlace{static_cast<std::uint32_t>(*node),
+                   where.substr(open + 2, where.size() - open - 3)};
+}
+
+// "0-2, 5", of numbers in order.
+std::string RangesText(const std::vector<NodePlace>& nodes) {
+  std::string text;
+  for (std::size_t first = 0; first < nodes.size();) {
+    std::size_t last = first;
+    while (last + 1 < nodes.size() && nodes[last + 1].node == nodes[last].node + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(nodes[first].node);
+    if (last > first) text += (last == first + 1 ? ", " : "-") + std::to_string(nodes[last].node);
+    first = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string PlacesText(const std::vector<std::string>& places) {
+  std::string text;
+  std::vector<NodePlace> nodes;
+  std::set<std::string> hosts;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const std::string& place : places) {
+    const auto node = ParseNodePlace(place);
+    if (!node.has_value()) {
+      add(place);
+      continue;
+    }
+    nodes.push_back(*node);
+    hosts.insert(node->host);
+  }
+  if (nodes.empty()) return text;
+  std::sort(nodes.begin(), nodes.end(),
+            [](const NodePlace& a, const NodePlace& b) { return a.node < b.node; });
+  add(nodes.size() == 1 ? "node " : "nodes ");
+  text += RangesText(nodes) + " (" +
+          (hosts.size() == 1 ? *hosts.begin() : std::to_string(hosts.size()) + " hosts") + ")";
+  return text;
+}
+
+std::vector<GroupedFinding> Grouped(const Findings& findings) {
+  std::vector<GroupedFinding> groups;
+  for (const Finding& finding : findings) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const GroupedFinding& each) {
+      return each.first->level == finding.level && each.first->topic == finding.topic &&
+             each.first->what == finding.what && each.first->remedy == finding.remedy;
+    });
+    if (same == groups.end()) {
+      groups.push_back({&finding, {finding.where}});
+    } else {
+      same->places.push_back(finding.where);
+    }
+  }
+  return groups;
 }
 
 bool SameMachine(const Place& a, const Place& b) {
@@ -331,13 +407,31 @@ void JudgeVersions(const std::string& ours, const std::vector<Place>& places, Fi
 }
 
 void JudgePorts(const Place& daemon, Findings* findings) {
-  const std::size_t colon = daemon.control_address.rfind(':');
-  const std::string control = daemon.control_address.substr(colon + 1);
+  const auto port_of = [](const std::string& address) {
+    return address.substr(address.rfind(':') + 1);
+  };
   std::string ports;
   bool beyond = false;
   bool everywhere = false;
-  for (const std::string& address : daemon.facts.listens()) {
-    if (address.substr(address.rfind(':') + 1) == control) continue;
+  for (std::string address : daemon.facts.listens()) {
+    // gRPC listens on sockets of IPv6 for IPv4, too: "[::ffff:127.0.0.1]:4410".
+    constexpr std::string_view kMapped = "[::ffff:";
+    if (address.starts_with(kMapped)) {
+      const std::size_t end = address.find(']');
+      address = address.substr(kMapped.size(), end - kMapped.size()) + address.substr(end + 1);
+    }
+    if (port_of(address) == port_of(daemon.control_address)) {
+      Add(findings, Level::kOk, "ports", daemon.name,
+          "gRPC services, which ask for the job token, at " + address);
+      continue;
+    }
+    if (!daemon.metrics_address.empty() && port_of(address) == port_of(daemon.metrics_address)) {
+      const bool local = convert::IsLoopback(address);
+      Add(findings, Level::kOk, "ports", daemon.name,
+          "metrics and status page at " + address +
+              (local ? ", on loopback only" : ", by TLS and with the job token"));
+      continue;
+    }
     ports += (ports.empty() ? "" : ", ") + address;
     beyond = beyond || !convert::IsLoopback(address);
     everywhere = everywhere || address.rfind("0.0.0.0:", 0) == 0 || address.rfind("[::]:", 0) == 0;

@@ -28,6 +28,16 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+// A finding of several places. Points into the findings.
+struct GroupedFinding {
+  const Finding* first = nullptr;
+  std::vector<std::string> places;
+};
+// Joins findings that differ in their places alone.
+std::vector<GroupedFinding> Grouped(const Findings& findings);
+// Returns the names of places in short: "here, nodes 0-2 (n1)".
+std::string PlacesText(const std::vector<std::string>& places);
+
 // A daemon, with what it says of its machine, or this program.
 struct Place {
   std::string name;  // As Finding::where.
@@ -35,6 +45,7 @@ struct Place {
   // Of daemons:
   bool daemon = false;
   std::string control_address;
+  std::string metrics_address;  // Of the metrics and the status page; empty: there are none.
   std::string version;
   std::uint32_t cores = 0;
   std::uint64_t memory_limit_bytes = 0;

@@ -24,7 +24,7 @@ Status Help(Invocation& run) {
   } else if (run.args.Has("--man")) {
     text = ManualPage();
   } else if (name.empty()) {
-    text = GeneralHelp();
+    text = run.args.Has("--short") ? ShortHelp() : GeneralHelp();
   } else if (const Verb* verb = FindVerb(name); verb != nullptr) {
     text = VerbHelp(*verb);
   } else if (IsFamily(name)) {
@@ -58,7 +58,8 @@ std::vector<Verb> HelpVerbs() {
        "explain a verb",
        "",
        {{"VERB", "one or two words", 0, 2}},
-       {{"--man", "", "print the manual page kvctl(1) instead"},
+       {{"--short", "", "print the verbs' names only, as kvctl alone does"},
+        {"--man", "", "print the manual page kvctl(1) instead"},
         {"--completion", "bash|zsh", "print what this shell completes command lines by instead"}},
        {{"kvctl help put", ""},
         {"kvctl help stage in", ""},

@@ -185,7 +185,7 @@ std::vector<Verb> LoadVerbs() {
        "goes on where it was; when the daemons stay away it ends with exit code 6, or 5 if nothing "
        "was loaded.",
        {NamespaceParameter(), {"FILE", "JSON lines or TSV; - for standard input"}},
-       {{"--format", "FORMAT", "jsonl or tsv (default: by name, else by the first line)"},
+       {{"--format", "jsonl|tsv", "jsonl or tsv (default: by name, else by the first line)"},
         {"--ttl", "DURATION", "let records expire that say nothing else"},
         {"--int", "", "values are whole numbers of counters"}},
        {{"kvctl load default default.jsonl", ""},

@@ -1,13 +1,16 @@
 #include "cli/commands/namespace.h"
 
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/commands/clear.h"
 #include "cli/commands/device_use.h"
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
 #include "proto/base/kind.h"
 #include "proto/base/limits.h"
+#include "proto/base/nearest.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -25,11 +28,38 @@ std::string KindName(v1::Kind kind) {
 
 Result<v1::Kind> ParseKind(const std::string& text) {
   if (text.empty()) return v1::KIND_HASH;
+  Nearest nearest(text);
   for (int i = 1; i < kKindCount; ++i) {
-    if (text == tidepool::KindName(static_cast<Kind>(i))) return static_cast<v1::Kind>(i);
+    const std::string_view kind = tidepool::KindName(static_cast<Kind>(i));
+    if (text == kind) return static_cast<v1::Kind>(i);
+    nearest.Consider(kind);
   }
+  const std::string meant = nearest.found().empty() ? "" : "did you mean " + nearest.found() + "? ";
   return Status(StatusCode::kInvalidArgument, "--kind: there is no kind " + Quote(text),
-                "this version has: hash, ordered, queue, priority, bloom");
+                meant + "this version has: hash, ordered, queue, priority, bloom");
+}
+
+bool IsOfName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Returns `text` of a daemon with kvctl's options in the place of the fields that it names.
+std::string WithOptionNames(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"expected_items", "--expected-items"},
+      {"false_positive_rate", "--false-positive-rate"},
+      {"memory_share_percent", "--memory-share"},
+      {"on_loss", "--on-loss"},
+      {"split_keys", "--split-keys"},
+      {"ttl_ms is not an", "--ttl is not an"}};
+  for (const auto& [field, option] : kNames) {
+    for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at)) {
+      const std::size_t end = at + field.size();
+      const bool whole =
+          (at == 0 || !IsOfName(text[at - 1])) && (end == text.size() || !IsOfName(text[end]));
+      if (whole) text.replace(at, field.size(), option);
+      at += option.size();
+    }
+  }
+  return text;
 }
 
 std::string OrDefault(const std::string& text, const char* otherwise) {
@@ -155,8 +185,12 @@ Status CreateNamespace(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::CreateNamespaceResponse response;
-  TP_RETURN_IF_ERROR(
-      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Create, request, &response));
+  const Status created =
+      (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Create, request, &response);
+  if (!created.ok()) {
+    return Status(created.code(), WithOptionNames(std::string(created.what())),
+                  WithOptionNames(std::string(created.remedy())));
+  }
   Json result = ToJson(response.namespace_());
   result["created"] = response.created();
   run.out.Result(result, (response.created() ? "created " : "exists already: ") +
@@ -419,13 +453,13 @@ std::vector<Verb> NamespaceVerbs() {
        "create a namespace",
        "Creating one that exists is fine if the options are equal. They are fixed from then on.",
        {name},
-       {{"--kind", "KIND", "hash (default), ordered, queue, priority or bloom"},
+       {{"--kind", "hash|ordered|queue|priority|bloom", "what it holds (default: hash)"},
         {"--partitions", "N",
          "units of ownership, 1 to 4096 (default: 4 per core); of queues see --lanes; ordered has "
          "one more than --split-keys"},
         {"--split-keys", "KEYS",
          "of kind ordered: where its ranges beside the first begin, separated by commas"},
-        {"--split", "WHEN",
+        {"--split", "auto|manual",
          "of kind ordered: auto (default) splits ranges that grow, but with --prefilter admit "
          "or a --durability; manual: only namespace split does"},
         {"--base64", "", "the split keys are given as base64"},
@@ -438,19 +472,19 @@ std::vector<Verb> NamespaceVerbs() {
          "the node that gets all of it: its number, or local (default: spread over all)"},
         {"--ttl", "DURATION",
          "time to live of records and items put without one (default: for ever)"},
-        {"--on-loss", "WHAT",
-         "what a node that comes back without its data does: error (default) or empty"},
+        {"--on-loss", "error|empty",
+         "what a node that comes back without its data does (default: error)"},
         {"--memory-share", "PERCENT",
          "at most this part of each node's memory (default: no limit)"},
-        {"--durability", "CLASS",
+        {"--durability", "volatile|async|sync",
          "volatile (default): in memory, lost with the daemons; async: survives them but for "
          "the last second or so; sync: survives them once it is answered (not of kind bloom; both "
          "with kvd --nvm-dir on each node)"},
-        {"--medium", "MEDIUM",
+        {"--medium", "any|file|dax",
          "any (default); file, dax: refuse it unless the devices of all its nodes are disks, or "
          "persistent memory"},
         {"--replicas", "N", "1 (default); more come in later versions"},
-        {"--prefilter", "KIND",
+        {"--prefilter", "none|absent|admit",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "
          "incr or put --if-absent of a key only marks it"},
         {"--expected-items", "N",
@@ -503,6 +537,15 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace drop particles", ""}},
        Drop,
        "drop rmdir flushdb"},
+      {"namespace clear",
+       "remove all records of a namespace, which stays with its options",
+       "At once and for ever. Records that are put meanwhile may stay. Items under a lease stay "
+       "until the lease ends. A filter is made anew: programs that use it must open it again.",
+       {name},
+       {},
+       {{"kvctl namespace clear particles", ""}},
+       ClearNamespace,
+       "clear empty truncate purge"},
       {"namespace migrate",
        "move a queue, priority queue or filter to another node, under load",
        "Nothing is lost, doubled or overtaken; leases stay. Operations wait while a partition is "
@@ -514,14 +557,6 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},
        Migrate,
        "migrate move rebalance"},
-      {"persist",
-       "make durable what was written to a durable namespace so far",
-       "When it returns, all that was answered before outlives the daemons, whatever ends them.",
-       {name},
-       {},
-       {{"kvctl persist results", ""}},
-       Persist,
-       "persist fsync sync bgsave save flush"},
       {"namespace accept-loss",
        "let partitions that lost their data serve again, empty",
        "After a node came back without its data, what it had answers DATA_LOSS until this. What a "
@@ -531,6 +566,14 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace accept-loss particles", ""}},
        AcceptLoss,
        "accept-loss"},
+      {"persist",
+       "make durable what was written to a durable namespace so far",
+       "When it returns, all that was answered before outlives the daemons, whatever ends them.",
+       {name},
+       {},
+       {{"kvctl persist results", ""}},
+       Persist,
+       "persist fsync sync bgsave save flush"},
   };
 }
 

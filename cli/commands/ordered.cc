@@ -170,7 +170,7 @@ std::vector<Verb> OrderedVerbs() {
         {"-n,--limit", "N", "stop after N records"},
         {"-k,--keys", "", "keys only"},
         {"-0,--null", "", "with --keys: end each key with NUL, for xargs -0"},
-        {"--format", "FORMAT", "jsonl (default) or tsv"},
+        {"--format", "jsonl|tsv", "jsonl (default) or tsv"},
         RangeBase64Option()},
        {{"kvctl scan events 2026-11-01 2026-12-01", "a month"},
         {"kvctl scan events --prefix run1/ --keys", ""},

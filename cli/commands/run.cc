@@ -1,9 +1,9 @@
 #include "cli/commands/run.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +16,9 @@
 #include <utility>
 
 #include "cli/commands/start.h"
+#include "cli/commands/stop.h"
 #include "cli/exit_codes.h"
+#include "cli/held_signals.h"
 #include "cli/invocation.h"
 #include "cli/slurm_job.h"
 #include "cli/spawn.h"
@@ -55,43 +57,6 @@ std::uint64_t LingerMs(std::uint64_t kill_wait_ms) {
 
 std::uint64_t NowMs() { return Clock::Real().WallMs(); }
 
-// SIGINT, SIGTERM and SIGHUP wait until they are asked for, from this object's making on: a signal
-// must not end this process while it holds a cluster. Made before any thread.
-class HeldSignals {
- public:
-  HeldSignals() {
-    sigemptyset(&held_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&held_, signal);
-    pthread_sigmask(SIG_BLOCK, &held_, &before_);
-  }
-  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  // The next one, SIGCHLD included; 0 if none comes in time.
-  int Next(std::uint64_t timeout_ms) const {
-    const timespec time = {static_cast<time_t>(timeout_ms / 1000),
-                           static_cast<long>(timeout_ms % 1000 * 1'000'000)};
-    const int signal = sigtimedwait(&held_, nullptr, &time);
-    return signal > 0 ? signal : 0;
-  }
-  // Whether the user, or the batch system, has asked to end; waits for some signal so long.
-  bool EndAsked(std::uint64_t timeout_ms = 0) {
-    for (int signal = Next(timeout_ms); signal != 0; signal = Next(0)) {
-      if (signal != SIGCHLD) end_asked_ = true;
-    }
-    return end_asked_;
-  }
-
-  const sigset_t& before() const { return before_; }
-  const sigset_t& held() const { return held_; }
-
- private:
-  sigset_t held_;
-  sigset_t before_;
-  bool end_asked_ = false;
-};
-
 // A child in this process group: what a terminal sends reaches it, too. Its standard output becomes
 // `stdout_fd`.
 Result<pid_t> Spawn(const std::vector<std::string>& command, const std::string& cluster_file,
@@ -122,6 +87,22 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const std::string& 
                 "cannot run " + Quote(command[0]) + ": " + std::strerror(error));
 }
 
+// Refuses a missing program before any daemon starts.
+Status CheckProgram(const std::string& program) {
+  const auto path = FindInPath(program);
+  std::error_code error;
+  const bool is_file = path.ok() && std::filesystem::is_regular_file(*path, error);
+  if (is_file && access(path->c_str(), X_OK) == 0) return OkStatus();
+  if (is_file) {
+    return Status(StatusCode::kPermissionDenied,
+                  "cannot run " + Quote(program) + ": " + std::strerror(errno),
+                  "make it executable: chmod +x");
+  }
+  return Status(StatusCode::kNotFound,
+                "cannot run " + Quote(program) + ": there is no such program",
+                "what stands behind -- is the program and its arguments");
+}
+
 class Runner {
  public:
   explicit Runner(Invocation& run) : run_(run) {}
@@ -143,6 +124,7 @@ class Runner {
   void WaitForRetry();
   void WarnOfTheRest();
   Status Stop();
+  void RemoveFiles() const;
   // Of the namespaces that are to be staged out; what was known last if nobody answers.
   std::uint64_t BytesToSave();
   bool MustSaveNow();
@@ -187,6 +169,7 @@ Status Runner::Prepare() {
   in_ = *std::move(in);
   out_ = *std::move(out);
   command_ = run_.args.All("COMMAND");
+  TP_RETURN_IF_ERROR(CheckProgram(command_[0]));
   std::error_code error;
   // Now, rather than when hours of work are to be saved there.
   for (const StageSpec& spec : out_) {
@@ -347,7 +330,7 @@ Status Runner::RunCommand() {
   if (signals_.EndAsked()) {
     ended_early_ = "a signal came before the program began";
     run_.out.Note(ended_early_);
-    exit_code_ = 128 + SIGTERM;
+    exit_code_ = HeldSignals::ExitCode();
     return OkStatus();
   }
   if (job_.has_value()) {
@@ -361,7 +344,7 @@ Status Runner::RunCommand() {
       exit_code_ = *code;
       // A signal for all of a job may end the program before this process has seen its own.
       while (const int signal = signals_.Next(0)) {
-        if (signal != SIGCHLD && ended_early_.empty()) SignalCame(signal);
+        if (HeldSignals::AsksForEnd(signal) && ended_early_.empty()) SignalCame(signal);
       }
       if (!ended_early_.empty()) WaitForItsSteps();
       return OkStatus();
@@ -372,8 +355,10 @@ Status Runner::RunCommand() {
       kill_at_ms = NowMs() + kGraceMs;
     }
     const int signal = signals_.Next(kLookEveryMs);
+    // A batch system announces the end by these signals; only the program knows their meaning.
+    if (signal == SIGUSR1 || signal == SIGUSR2) kill(*pid, signal);
     if (!ended_early_.empty()) continue;
-    if (signal != 0 && signal != SIGCHLD) SignalCame(signal);
+    if (HeldSignals::AsksForEnd(signal)) SignalCame(signal);
     if (ended_early_.empty() && !MustSaveNow()) continue;
     run_.out.Note(ended_early_ + ": ending " + Quote(command_[0]));
     kill_at_ms = NowMs() + kGraceMs;
@@ -454,11 +439,36 @@ Result<ExitCode> Runner::SaveOne(const StageSpec& spec) {
   return static_cast<ExitCode>(*code);
 }
 
-// Also if something was lost: what the user wanted to keep was named, and is written.
-Status Runner::Stop() { return RunStep(run_, file_, {"stop", "--discard"}); }
+// Also if something was lost: the user named what was to be kept, and it is written. Daemons of
+// this machine that do not stop are killed.
+Status Runner::Stop() {
+  const Status stopped = RunStep(run_, file_, {"stop", "--discard"});
+  if (stopped.ok()) return stopped;
+  const std::size_t killed = KillLaunched(file_);
+  if (killed == 0) return stopped;
+  RemoveFiles();
+  return Status(stopped.code(), std::string(stopped.what()) + "; killed " + std::to_string(killed) +
+                                    (killed == 1 ? " daemon" : " daemons") + " of this machine");
+}
+
+// Removes what a daemon removes when it stops.
+void Runner::RemoveFiles() const {
+  std::error_code error;
+  const auto cluster = cluster_file::Read(file_);
+  if (cluster.ok()) {
+    for (const std::string& file : {cluster->token_file, cluster->tls.file}) {
+      if (!file.empty()) std::filesystem::remove(file, error);
+    }
+  }
+  std::filesystem::remove(file_, error);
+  RemoveFolderOf(file_);
+}
 
 Status Runner::Run() {
-  TP_RETURN_IF_ERROR(Start());
+  if (const Status started = Start(); !started.ok()) {
+    run_.out.EndWith(HeldSignals::ExitCode());
+    return started;
+  }
   const Result<bool> staged = StageIn();
   const Status ended = !staged.ok() ? staged.status() : *staged ? RunCommand() : OkStatus();
   const Status saved = staged.ok() && *staged && ended.ok() ? Save() : OkStatus();
@@ -469,6 +479,7 @@ Status Runner::Run() {
         "the daemons still run, with all data: kvctl --cluster " + file_ + " stage out, then stop");
   }
   const Status stopped = Stop();
+  if (!ended.ok() && !stopped.ok()) run_.out.Note(stopped.what());
   TP_RETURN_IF_ERROR(ended);
   TP_RETURN_IF_ERROR(stopped);
   run_.out.EndWith(exit_code_);

@@ -298,7 +298,7 @@ std::vector<Verb> ScanVerbs() {
        "again and the dump goes on where it was; when a daemon stays away it ends with exit code "
        "5, and what it has printed is not all. So does keys.",
        {NamespaceParameter()},
-       {{"--format", "FORMAT", "jsonl (default) or tsv"}},
+       {{"--format", "jsonl|tsv", "jsonl (default) or tsv"}},
        {{"kvctl dump default >default.jsonl", ""},
         {"kvctl dump default --format tsv | cut -f1", ""}},
        Dump,

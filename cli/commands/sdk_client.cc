@@ -19,7 +19,7 @@ Result<Transport> TransportOf(const std::string& name) {
 }  // namespace
 
 Option TransportOption() {
-  return {"--transport", "HOW",
+  return {"--transport", "auto|ucx|ring",
           "how daemons are reached: auto (of this machine by shared memory, others by UCX; the "
           "default), ucx, or ring (shared memory or not at all)"};
 }

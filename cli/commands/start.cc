@@ -1,5 +1,7 @@
 #include "cli/commands/start.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -14,15 +16,19 @@
 #include <utility>
 
 #include "cli/commands/nvm_folders.h"
+#include "cli/commands/stop.h"
 #include "cli/commands/wait_ready.h"
+#include "cli/held_signals.h"
 #include "cli/invocation.h"
 #include "cli/launcher.h"
 #include "cli/poll.h"
 #include "cli/spawn.h"
 #include "cli/text.h"
+#include "proto/base/limits.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/published_file.h"
 #include "proto/convert/probe_cluster.h"
+#include "proto/machine/machine.h"
 
 namespace tidepool::cli {
 namespace {
@@ -33,6 +39,8 @@ constexpr std::uint64_t kStartHereMs = 30'000;
 constexpr std::uint64_t kStartThereMs = 120'000;
 // Each time the logs of all nodes are read, on a file system that others use, too.
 constexpr std::chrono::milliseconds kPollThereEvery{200};
+// The kernel takes seconds to end a killed daemon with much memory.
+constexpr std::uint64_t kKillMs = 10'000;
 constexpr std::uint64_t kLocalMax = 64;
 constexpr std::uint32_t kCoresByDefaultMax = 4;  // As kvd's own default.
 constexpr std::size_t kLogLinesShown = 10;
@@ -97,14 +105,19 @@ class Starter {
   Starter(const Starter&) = delete;
   Starter& operator=(const Starter&) = delete;
 
+  Status Start();
+  const std::string& file() const { return file_; }
+
+ private:
   Status Prepare();
   Status Launch();
   Status WaitUntilServing();
   void Print();
-
- private:
   Status ChooseWhere();
   Status ChooseOptions();
+  Status CheckPart(const std::string& given, std::uint64_t bytes) const;
+  Status DivideMemory(const std::vector<std::string>& passed);
+  Status CheckPorts(const std::vector<std::string>& passed) const;
   Result<cluster_file::Examination> Examine() const;
   Status CheckNoneLives() const;
   Status MoveOldStateAside() const;
@@ -114,7 +127,10 @@ class Starter {
   Status NotAllJoined(const char* failure);
   void ShowEndOf(const std::string& log);
 
+  Status CheckGoesOn();
+
   Invocation& run_;
+  HeldSignals signals_;
   Where where_ = Where::kHere;
   std::vector<std::string> hosts_;
   bool insecure_ = false;
@@ -208,6 +224,62 @@ Result<NvmFolders> Starter::MakeFoldersHere() {
                         plan_.nodes);
 }
 
+// Refuses a part of --memory in which no daemon can run. `given`: the memory that was divided.
+Status Starter::CheckPart(const std::string& given, std::uint64_t bytes) const {
+  if (bytes >= limits::kMemoryBytesMin) return OkStatus();
+  const std::string nodes = std::to_string(plan_.nodes);
+  const std::string divided = plan_.nodes == 1 ? "" : ", divided among " + nodes + " daemons";
+  const std::uint64_t least_mib = (limits::kMemoryBytesMin >> 20) * plan_.nodes;
+  return Status(StatusCode::kInvalidArgument,
+                given + divided + ", is " + FormatBytes(bytes) +
+                    (plan_.nodes == 1 ? "" : " for each") + "; the least for a daemon is " +
+                    FormatBytes(limits::kMemoryBytesMin),
+                "give --memory " + std::to_string(least_mib) + "MiB or more" +
+                    (plan_.nodes == 1 ? "" : ", or start fewer daemons"));
+}
+
+// Gives each daemon of this machine its part of --memory. Without the option each daemon would take
+// half of the available memory.
+Status Starter::DivideMemory(const std::vector<std::string>& passed) {
+  if (!run_.args.Has("--memory") && (plan_.nodes == 1 || Sets(passed, "--memory"))) {
+    return OkStatus();
+  }
+  std::vector<std::string>& options = plan_.options;
+  const std::string text = run_.args.Has("--memory") ? run_.args.Text("--memory") : "50%";
+  if (!text.ends_with('%')) {
+    const Result<std::uint64_t> bytes = run_.args.ByteCount("--memory", 0);
+    if (!bytes.ok()) return bytes.status();
+    options.insert(options.end(), {"--memory", std::to_string(*bytes / plan_.nodes)});
+    return CheckPart("--memory " + text, *bytes / plan_.nodes);
+  }
+  const Result<double> percent = ParseDouble(std::string_view(text).substr(0, text.size() - 1));
+  if (!percent.ok() || !(*percent > 0 && *percent <= 100)) {
+    return Status(StatusCode::kInvalidArgument, "--memory cannot be " + Quote(text),
+                  "give a size as 6GiB, or a percentage as 50%");
+  }
+  const double part = *percent / static_cast<double>(plan_.nodes);
+  options.insert(options.end(), {"--memory", FormatDouble(part) + "%"});
+  const std::uint64_t available =
+      std::min(machine::MemInfoBytes("MemAvailable:"), machine::GroupMemoryBytes());
+  if (available == 0) return OkStatus();  // Not known.
+  return CheckPart("--memory " + text + " of the " + FormatBytes(available) + " available",
+                   static_cast<std::uint64_t>(static_cast<double>(available) * part / 100));
+}
+
+// Refuses a port behind --: every daemon gets it, and the second daemon would find it taken.
+Status Starter::CheckPorts(const std::vector<std::string>& passed) const {
+  if (plan_.nodes == 1) return OkStatus();
+  for (const char* const option : {"--port", "--metrics-port"}) {
+    const std::string port = ValueOf(passed, option);
+    if (port.empty() || port == "0" || port == "auto" || port == "off") continue;
+    return Status(StatusCode::kInvalidArgument,
+                  std::string(option) + " " + port + " is one port for " +
+                      std::to_string(plan_.nodes) + " daemons of this machine",
+                  "leave it out: each takes a free port, which kvctl status shows");
+  }
+  return OkStatus();
+}
+
 Status Starter::ChooseOptions() {
   const std::vector<std::string> passed =
       run_.args.Knows("KVD_OPTION") ? run_.args.All("KVD_OPTION") : std::vector<std::string>();
@@ -229,14 +301,8 @@ Status Starter::ChooseOptions() {
   }
   if (*nvm_bytes > 0) add("--nvm-size", std::to_string(*nvm_bytes / (here ? plan_.nodes : 1)));
   if (here) {
-    const Result<std::uint64_t> memory = run_.args.ByteCount("--memory", 0);
-    if (!memory.ok()) return memory.status();
-    if (run_.args.Has("--memory")) {
-      add("--memory", std::to_string(*memory / plan_.nodes));
-    } else if (plan_.nodes > 1 && !Sets(passed, "--memory")) {
-      // Each would take half of what is available.
-      add("--memory", FormatDouble(50.0 / static_cast<double>(plan_.nodes)) + "%");
-    }
+    TP_RETURN_IF_ERROR(DivideMemory(passed));
+    TP_RETURN_IF_ERROR(CheckPorts(passed));
   } else {
     if (run_.args.Has("--memory")) add("--memory", run_.args.Text("--memory"));
     if (run_.args.Has("--nvm-dir")) add("--nvm-dir", run_.args.Text("--nvm-dir"));
@@ -291,6 +357,7 @@ Status Starter::Prepare() {
   file_ = *std::move(file);
   if (where_ != Where::kHere) file_ = std::filesystem::absolute(file_, error).string();
   TP_RETURN_IF_ERROR(CheckNoneLives());
+  TP_RETURN_IF_ERROR(ChooseOptions());
   TP_RETURN_IF_ERROR(MoveOldStateAside());
   plan_.log_folder = LogFolderOf(file_);
   if (where_ != Where::kHere) std::filesystem::remove_all(plan_.log_folder, error);
@@ -300,14 +367,14 @@ Status Starter::Prepare() {
   if (!timeout_ms.ok()) return timeout_ms.status();
   timeout_ms_ = *timeout_ms;
   deadline_ = Deadline::AfterMs(timeout_ms_);
-  TP_RETURN_IF_ERROR(ChooseOptions());
   return MakeLauncher();
 }
 
 Status Starter::Launch() {
   TP_RETURN_IF_ERROR(launcher_->Launch());
-  if (launcher_->keeper() == 0) return OkStatus();
-  const Json record = {{"host", cluster_file::HostName()}, {"keeper", launcher_->keeper()}};
+  const Json record = {{"host", cluster_file::HostName()},
+                       {"keeper", launcher_->keeper()},
+                       {"pids", launcher_->pids()}};
   return cluster_file::ReplaceFile(plan_.log_folder + "/" + kLaunchRecordName, record.dump());
 }
 
@@ -328,8 +395,16 @@ Status Starter::WaitUntil(const std::function<bool()>& condition, const char* fa
     }
     if (condition()) return OkStatus();
     if (deadline_.Passed()) return NotAllJoined(failure);
-    std::this_thread::sleep_for(where_ == Where::kHere ? kPollEvery : kPollThereEvery);
+    const auto pause = where_ == Where::kHere ? kPollEvery : kPollThereEvery;
+    signals_.EndAsked(static_cast<std::uint64_t>(pause.count()));
+    TP_RETURN_IF_ERROR(CheckGoesOn());
   }
+}
+
+// Returns kCancelled after a signal: without kvctl the daemons would stay for ever.
+Status Starter::CheckGoesOn() {
+  if (!signals_.EndAsked()) return OkStatus();
+  return Status(StatusCode::kCancelled, "interrupted: the daemons that had started are ended");
 }
 
 Status Starter::NotAllJoined(const char* failure) {
@@ -356,7 +431,16 @@ Status Starter::WaitUntilServing() {
   TP_RETURN_IF_ERROR(WaitUntil([this] { return AllServe(file_, plan_.nodes, insecure_); },
                                "the daemons do not all serve"));
   TP_RETURN_IF_ERROR(TryEachNode(file_, insecure_, deadline_));
+  TP_RETURN_IF_ERROR(CheckGoesOn());
   done_ = true;
+  return OkStatus();
+}
+
+Status Starter::Start() {
+  TP_RETURN_IF_ERROR(Prepare());
+  TP_RETURN_IF_ERROR(Launch());
+  TP_RETURN_IF_ERROR(WaitUntilServing());
+  Print();
   return OkStatus();
 }
 
@@ -384,15 +468,35 @@ void Starter::Print() {
 }
 
 Status Start(Invocation& run) {
-  Starter start(run);
-  TP_RETURN_IF_ERROR(start.Prepare());
-  TP_RETURN_IF_ERROR(start.Launch());
-  TP_RETURN_IF_ERROR(start.WaitUntilServing());
-  start.Print();
-  return OkStatus();
+  std::string file;
+  Status started;
+  {
+    Starter start(run);
+    started = start.Start();
+    file = start.file();
+  }
+  if (started.code() == StatusCode::kCancelled) {
+    run.out.EndWith(HeldSignals::ExitCode());
+    RemoveFolderOf(file);
+  }
+  return started;
 }
 
 }  // namespace
+
+std::size_t KillLaunched(const std::string& cluster_file) {
+  std::ifstream file(LogFolderOf(cluster_file) + "/" + kLaunchRecordName);
+  const Json record = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!record.is_object() || record.value("host", "") != cluster_file::HostName()) return 0;
+  std::size_t killed = 0;
+  for (const pid_t pid : record.value("pids", std::vector<pid_t>())) {
+    if (!IsDaemonAlive(pid) || kill(pid, SIGKILL) != 0) continue;
+    ++killed;
+    const Deadline gone = Deadline::AfterMs(kKillMs);
+    while (IsDaemonAlive(pid) && !gone.Passed()) std::this_thread::sleep_for(kPollEvery);
+  }
+  return killed;
+}
 
 std::string LogFolderOf(const std::string& cluster_file) {
   return cluster_file::DataFolderFor(cluster_file) + "/logs";

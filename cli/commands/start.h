@@ -14,9 +14,13 @@ std::vector<Verb> StartVerbs();
 // What start and run have in common: where the daemons run and what they get.
 std::vector<Option> WhereOptions();
 
-// In the folder of a cluster's logs: the process of this machine, and its host, that ends once all
-// daemons have (LaunchRecord in start.cc); stop waits for it.
+// In the folder of a cluster's logs, by start: its host, the daemons that it started there, and the
+// process that ends once all daemons have, for which stop waits.
 inline constexpr const char* kLaunchRecordName = "launched.json";
 std::string LogFolderOf(const std::string& cluster_file);
+
+// Kills the daemons that start has begun on this machine for `cluster_file`. Returns how many
+// lived.
+std::size_t KillLaunched(const std::string& cluster_file);
 
 }  // namespace tidepool::cli

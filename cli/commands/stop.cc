@@ -133,18 +133,6 @@ Status WaitUntilGone(const Channel& channel, Remains remains, std::uint64_t time
                 "a daemon that does not answer ends with SIGKILL only");
 }
 
-// What the daemons needed while they lived. Where the user has named a place, or durable records
-// lie, it stays: none of that is in this folder.
-void RemoveFolderOf(const std::string& cluster_file) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const auto lock = cluster_file::TakeStartLock(cluster_file, 0);
-  // Somebody begins the next cluster there.
-  if (!lock.ok() || fs::exists(cluster_file, error)) return;
-  fs::remove_all(cluster_file::DataFolderFor(cluster_file), error);
-  fs::remove(cluster_file + ".lock", error);
-}
-
 Status StageOutFirst(Invocation& run, const std::string& cluster_file) {
   const auto specs = StageOutSpecs(run.args);
   if (!specs.ok()) return specs.status();
@@ -199,6 +187,15 @@ Status Stop(Invocation& run) {
 }
 
 }  // namespace
+
+void RemoveFolderOf(const std::string& cluster_file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto lock = cluster_file::TakeStartLock(cluster_file, 0);
+  if (!lock.ok() || fs::exists(cluster_file, error)) return;
+  fs::remove_all(cluster_file::DataFolderFor(cluster_file), error);
+  fs::remove(cluster_file + ".lock", error);
+}
 
 std::vector<Verb> StopVerbs() {
   return {

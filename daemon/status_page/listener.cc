@@ -276,17 +276,20 @@ Result<std::unique_ptr<Listener>> Listener::Start(ListenerOptions options, PageH
   std::unique_ptr<Listener> listener(new Listener());
   const std::string address = options.address;
   const std::uint32_t port = options.port;
-  TP_RETURN_IF_ERROR(ListenOn(address, port, [&](std::uint32_t at) {
-    options.port = at;
-    try {
-      listener->loop_ = std::make_unique<Loop>(options, handler);
-    } catch (const std::exception& error) {
-      return Status(StatusCode::kUnavailable,
-                    "no metrics at " + address + ": " + std::string(error.what()),
-                    "give another --metrics-port, or off");
-    }
-    return OkStatus();
-  }));
+  TP_RETURN_IF_ERROR(ListenOn(
+      address, port,
+      [&](std::uint32_t at) {
+        options.port = at;
+        try {
+          listener->loop_ = std::make_unique<Loop>(options, handler);
+        } catch (const std::exception& error) {
+          return Status(StatusCode::kUnavailable,
+                        "no metrics at " + address + ": " + std::string(error.what()),
+                        "give another --metrics-port, or off");
+        }
+        return OkStatus();
+      },
+      "--metrics-port"));
   listener->url_ = (listener->loop_->has_tls() ? "https://" : "http://") +
                    AddressWithPort(address, listener->loop_->port()) + "/";
   listener->loop_->Run();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 
 namespace tidepool {
@@ -20,16 +21,35 @@ std::string Quoted(std::string_view text) {
   return out + "'";
 }
 
-// "file|dax" are words to choose from; "[N]" and "HOST:PORT" are not.
+// Returns the words to choose from: "file dax" of "file|dax", "auto" of "auto|PORT", "rdma" of
+// "rdma"; none of "[N]" and "HOST:PORT".
 std::string ChoicesOf(const std::string& value) {
-  const bool is_choice = value.find('|') != std::string::npos &&
-                         value.find_first_of("[]:ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string::npos;
-  if (!is_choice) return {};
-  std::string words = value;
-  std::replace(words.begin(), words.end(), '|', ' ');
+  std::string words;
+  for (std::size_t at = 0; at <= value.size();) {
+    const std::size_t end = std::min(value.find('|', at), value.size());
+    const std::string word = value.substr(at, end - at);
+    at = end + 1;
+    const bool is_choice =
+        !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos;
+    if (is_choice) words += (words.empty() ? "" : " ") + word;
+  }
   return words;
 }
 
+// The halves of "NS:DIR".
+struct Halves {
+  std::string first;
+  std::string second;
+};
+std::optional<Halves> HalvesOf(const std::string& value) {
+  const std::size_t colon = value.find(':');
+  if (value != "NS:DIR" && value != "DIR:NS") return std::nullopt;
+  return Halves{value.substr(0, colon), value.substr(colon + 1)};
+}
+
+bool IsNamespace(const std::string& name) {
+  return name.find("NAMESPACE") != std::string::npos || name == "NS";
+}
 bool IsFolder(const std::string& name) { return name.find("DIR") != std::string::npos; }
 bool IsFile(const std::string& name) { return name.find("FILE") != std::string::npos; }
 
@@ -77,18 +97,31 @@ std::string BashValue(const std::string& value) {
   if (const std::string choices = ChoicesOf(value); !choices.empty()) {
     return "COMPREPLY=($(compgen -W " + Quoted(choices) + " -- \"$cur\"))";
   }
-  if (value.find("NAMESPACE") != std::string::npos || value == "NS") return "_@@_namespaces";
+  if (const auto halves = HalvesOf(value)) {
+    return "compopt -o nospace; " + BashValue(halves->first) +
+           "; COMPREPLY=(\"${COMPREPLY[@]/%/:}\")";
+  }
+  if (IsNamespace(value)) return "_@@_namespaces";
+  if (value == "NODE") return "_@@_nodes";
+  if (value == "VERB") return "_@@_verbs";
   if (IsFolder(value)) return "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\"))";
   if (IsFile(value)) return "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"))";
+  // @ is a word of its own to bash.
+  if (value == "VALUE") {
+    return "[ \"$prev\" = @ ] && compopt -o filenames && COMPREPLY=($(compgen -f -- \"$cur\"))";
+  }
   return ":";
 }
 
-// Cases of options that take a value: `case $prev in`.
-std::string BashValueCases(const std::vector<CompletionOption>& options) {
+// Returns the cases of options that take a value. `second`: of the half behind a colon.
+std::string BashValueCases(const std::vector<CompletionOption>& options, bool second = false) {
   std::string text;
   for (const CompletionOption& option : options) {
     if (option.value.empty() || option.value.front() == '[') continue;
-    text += "    " + Joined(option.names, "|") + ") " + BashValue(option.value) + "; return ;;\n";
+    const auto halves = HalvesOf(option.value);
+    if (second && !halves.has_value()) continue;
+    text += "    " + Joined(option.names, "|") + ") " +
+            BashValue(second ? halves->second : option.value) + "; return ;;\n";
   }
   return text;
 }
@@ -121,6 +154,8 @@ std::string BashVerb(const CompletionVerb& verb) {
   std::string text = "  " + Quoted(verb.name) + ")\n";
   const std::string cases = BashValueCases(verb.options);
   if (!cases.empty()) text += "    case $prev in\n" + cases + "    esac\n";
+  const std::string halves = BashValueCases(verb.options, /*second=*/true);
+  if (!halves.empty()) text += "    case $before in\n" + halves + "    esac\n";
   text += "    options=" + Quoted(NamesOf(verb.options)) + "\n";
   if (!verb.parameters.empty()) {
     text += "    case $count in\n";
@@ -146,7 +181,13 @@ std::string ZshText(std::string_view text) {
 
 std::string ZshAction(const std::string& value) {
   if (const std::string choices = ChoicesOf(value); !choices.empty()) return "(" + choices + ")";
-  if (value.find("NAMESPACE") != std::string::npos || value == "NS") return "_@@_namespaces";
+  if (value == "NS:DIR") return "_@@_namespace_folder";
+  if (value == "DIR:NS") return "_@@_folder_namespace";
+  if (IsNamespace(value)) return "_@@_namespaces";
+  if (value == "NODE") return "_@@_nodes";
+  if (value == "VERB") return "_@@_verbs";
+  if (value == "VALUE") return "_@@_value";
+  if (value == "COMMAND") return "_@@_command";
   if (IsFolder(value)) return "_files -/";
   if (IsFile(value)) return "_files";
   return " ";
@@ -195,29 +236,88 @@ std::string Head(const CompletionTable& table, const char* shell) {
 
 }  // namespace
 
-std::string BashCompletion(const CompletionTable& table) {
-  std::string text = Head(table, "bash") + "\n";
-  if (!table.list_namespaces.empty()) {
-    // Of the cluster that the command line names, if it does, and not for long.
-    text +=
-        "_@@_namespaces() {\n"
-        "  COMPREPLY=($(compgen -W \"$(" +
-        table.list_namespaces +
-        " 2>/dev/null)\" -- \"$cur\"))\n"
-        "}\n\n";
+namespace {
+
+// Returns functions that ask the cluster of the command line.
+std::string BashQuestions(const CompletionTable& table) {
+  if (table.list_namespaces.empty()) return {};
+  return "_@@_ask() {\n"
+         "  local cluster=() i\n"
+         "  for ((i = 1; i + 1 < ${#COMP_WORDS[@]}; ++i)); do\n"
+         "    [ \"${COMP_WORDS[i]}\" = --cluster ] || continue\n"
+         "    [ \"${COMP_WORDS[i + 1]}\" = = ] && ((++i))\n"
+         "    cluster=(--cluster \"${COMP_WORDS[i + 1]/#\\~/$HOME}\")\n"
+         "  done\n"
+         "  \"$@\" \"${cluster[@]}\" 2>/dev/null </dev/null\n"
+         "}\n\n"
+         "_@@_namespaces() {\n"
+         "  COMPREPLY=($(compgen -W \"$(_@@_ask " +
+         table.list_namespaces +
+         ")\" -- \"$cur\"))\n"
+         "}\n\n"
+         "_@@_nodes() {\n"
+         "  COMPREPLY=($(compgen -W \"local $(_@@_ask " +
+         table.list_nodes +
+         ")\" -- \"$cur\"))\n"
+         "}\n\n";
+}
+
+// Returns a function that offers verbs, and behind a family its second words.
+std::string BashVerbs(const CompletionTable& table) {
+  std::string text =
+      "_@@_verbs() {\n"
+      "  local words='" +
+      Joined(FirstWords(table)) +
+      "'\n"
+      "  case $prev in\n";
+  for (const auto& [family, verbs] : Families(table)) {
+    std::vector<std::string> seconds;
+    for (const CompletionVerb* verb : verbs) seconds.push_back(SecondWord(verb->name));
+    text += "  " + family + ") words='" + Joined(seconds) + "' ;;\n";
   }
-  text +=
-      "_@@() {\n"
-      "  local cur=${COMP_WORDS[COMP_CWORD]} prev='' verb='' options='' argument=':'\n"
-      "  local count=0 i word\n"
-      "  COMPREPLY=()\n"
-      "  [ \"$COMP_CWORD\" -gt 0 ] && prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+  return text +
+         "  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+         "}\n\n";
+}
+
+// Returns the case of the words behind --, which are a program and its arguments.
+std::string BashProgram(const CompletionTable& table) {
+  std::vector<std::string> verbs;
+  for (const CompletionVerb& verb : table.verbs) {
+    const auto& names = verb.parameters;
+    if (std::find(names.begin(), names.end(), "COMMAND") != names.end()) verbs.push_back(verb.name);
+  }
+  if (verbs.empty()) return "    --) return ;;\n";
+  return "    --)\n"
+         "      case $verb in " +
+         Joined(verbs, "|") +
+         ") ;; *) return ;; esac\n"
+         "      compopt -o filenames\n"
+         "      if ((i + 1 == COMP_CWORD)); then COMPREPLY=($(compgen -c -- \"$cur\")); fi\n"
+         "      COMPREPLY+=($(compgen -f -- \"$cur\"))\n"
+         "      return\n"
+         "      ;;\n";
+}
+
+// Returns the loop over the words before the cursor, which finds the verb and counts its arguments.
+std::string BashWalk(const CompletionTable& table) {
+  std::string text =
       "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
       "    word=${COMP_WORDS[i]}\n"
-      "    case $word in\n"
-      "    --) return ;;\n";
+      "    case $word in\n" +
+      BashProgram(table);
   const std::vector<std::string> valued = ValuedNames(table);
-  if (!valued.empty()) text += "    " + Joined(valued, "|") + ") ((++i)); continue ;;\n";
+  if (!valued.empty()) {
+    // Bash takes = and : for words of their own.
+    text += "    " + Joined(valued, "|") +
+            ")\n"
+            "      [ \"${COMP_WORDS[i + 1]}\" = = ] && ((++i))\n"
+            "      ((++i))\n"
+            "      [ \"${COMP_WORDS[i + 1]}\" = : ] && ((i += 2))\n"
+            "      continue\n"
+            "      ;;\n";
+  }
   text +=
       "    -*) continue ;;\n"
       "    esac\n"
@@ -229,22 +329,40 @@ std::string BashCompletion(const CompletionTable& table) {
     text += "    " + family + ")\n      case $word in\n      " + Joined(seconds, "|") +
             ") verb+=\" $word\" ;;\n      *) ((++count)) ;;\n      esac\n      ;;\n";
   }
+  return text +
+         "    *) ((++count)) ;;\n"
+         "    esac\n"
+         "  done\n";
+}
+
+}  // namespace
+
+std::string BashCompletion(const CompletionTable& table) {
+  std::string text = Head(table, "bash") + "\n" + BashQuestions(table) + BashVerbs(table);
   text +=
-      "    *) ((++count)) ;;\n"
+      "_@@() {\n"
+      "  local cur=${COMP_WORDS[COMP_CWORD]} prev='' before='' verb='' options='' argument=':'\n"
+      "  local count=0 i word\n"
+      "  COMPREPLY=()\n"
+      "  [ \"$COMP_CWORD\" -gt 0 ] && prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
+      "  # Of \"--option=value\" and \"--option first:second\" bash makes several words.\n"
+      "  case $cur in\n"
+      "  =) cur='' ;;\n"
+      "  :) cur='' before=${COMP_WORDS[COMP_CWORD - 2]} ;;\n"
+      "  *)\n"
+      "    case $prev in\n"
+      "    =) prev=${COMP_WORDS[COMP_CWORD - 2]} ;;\n"
+      "    :) [ \"$COMP_CWORD\" -gt 2 ] && before=${COMP_WORDS[COMP_CWORD - 3]} ;;\n"
       "    esac\n"
-      "  done\n"
-      "  case $prev in\n" +
-      BashValueCases(table.options) +
+      "    ;;\n"
+      "  esac\n" +
+      BashWalk(table) + "  case $prev in\n" + BashValueCases(table.options) +
       "  esac\n"
       "  case $verb in\n"
       "  '') argument='COMPREPLY=($(compgen -W \"" +
       Joined(FirstWords(table)) + "\" -- \"$cur\"))' ;;\n";
-  const auto families = Families(table);
-  for (const CompletionVerb& verb : table.verbs) {
-    // A verb of one word whose name begins others as well ("namespace") is completed with them.
-    text += BashVerb(verb);
-  }
-  for (const auto& [family, verbs] : families) {
+  for (const CompletionVerb& verb : table.verbs) text += BashVerb(verb);
+  for (const auto& [family, verbs] : Families(table)) {
     const bool is_verb =
         std::any_of(table.verbs.begin(), table.verbs.end(),
                     [&name = family](const CompletionVerb& verb) { return verb.name == name; });
@@ -267,18 +385,66 @@ std::string BashCompletion(const CompletionTable& table) {
   return Filled(std::move(text), table.program);
 }
 
-std::string ZshCompletion(const CompletionTable& table) {
-  std::string text = "#compdef @@\n" + Head(table, "zsh") + "\n";
-  if (!table.list_namespaces.empty()) {
-    text +=
-        "_@@_namespaces() {\n"
-        "  local -a names\n"
-        "  names=(${(f)\"$(" +
-        table.list_namespaces +
-        " 2>/dev/null)\"})\n"
-        "  compadd -a names\n"
-        "}\n\n";
+namespace {
+
+// Returns the functions for zsh that ask the cluster, and complete values of several parts.
+std::string ZshFunctions(const CompletionTable& table) {
+  std::string text =
+      "_@@_verbs() {\n"
+      "  local -a names\n"
+      "  case $words[CURRENT-1] in\n";
+  for (const auto& [family, verbs] : Families(table)) {
+    std::vector<std::string> seconds;
+    for (const CompletionVerb* verb : verbs) seconds.push_back(SecondWord(verb->name));
+    text += "  " + family + ") names=(" + Joined(seconds) + ") ;;\n";
   }
+  text += "  *) names=(" + Joined(FirstWords(table)) +
+          ") ;;\n"
+          "  esac\n"
+          "  compadd -a names\n"
+          "}\n\n"
+          "_@@_value() {\n"
+          "  compset -P '@' && _files\n"
+          "}\n\n";
+  if (table.list_namespaces.empty()) return text;
+  return text +
+         "_@@_ask() {\n"
+         "  local -a cluster\n"
+         "  local line=\"$BUFFER\"\n"
+         "  [[ $line =~ '--cluster[ =]+([^ ]+)' ]] && cluster=(--cluster "
+         "\"${match[1]/#\\~/$HOME}\")\n"
+         "  \"$@\" $cluster 2>/dev/null </dev/null\n"
+         "}\n\n"
+         "_@@_namespaces() {\n"
+         "  local -a names\n"
+         "  names=(${(f)\"$(_@@_ask " +
+         table.list_namespaces +
+         ")\"})\n"
+         "  compadd \"$@\" -a names\n"
+         "}\n\n"
+         "_@@_nodes() {\n"
+         "  local -a names\n"
+         "  names=(local ${(f)\"$(_@@_ask " +
+         table.list_nodes +
+         ")\"})\n"
+         "  compadd -a names\n"
+         "}\n\n"
+         "_@@_command() {\n"
+         "  _command_names -e\n"
+         "  _files\n"
+         "}\n\n"
+         "_@@_namespace_folder() {\n"
+         "  if compset -P 1 '*:'; then _files -/; else _@@_namespaces -S ':'; fi\n"
+         "}\n\n"
+         "_@@_folder_namespace() {\n"
+         "  if compset -P '*:'; then _@@_namespaces; else _files -/ -S ':'; fi\n"
+         "}\n\n";
+}
+
+}  // namespace
+
+std::string ZshCompletion(const CompletionTable& table) {
+  std::string text = "#compdef @@\n" + Head(table, "zsh") + "\n" + ZshFunctions(table);
   const auto families = Families(table);
   std::vector<std::pair<std::string, std::string>> firsts;
   for (const std::string& word : FirstWords(table)) {

@@ -11,7 +11,9 @@ namespace tidepool {
 
 struct CompletionOption {
   std::vector<std::string> names;  // "-n", "--limit".
-  std::string value;               // What it takes: "FILE", "DIR", "file|dax"; "" for a flag.
+  // Its value, named as parameters below; "" for a flag. Words in lower case between bars are
+  // values: "file|dax", "auto|PORT". Both halves of "NS:DIR" are completed.
+  std::string value;
   std::string help;
 };
 
@@ -19,8 +21,9 @@ struct CompletionVerb {
   std::string name;  // Of one or two words.
   std::string help;
   std::vector<CompletionOption> options;  // Beside those of the program.
-  // Of its arguments, in order; "DIR" and "FILE" are completed to paths, "NAMESPACE" by the
-  // program's `list_namespaces`. The last one counts for all that follow.
+  // Of its arguments, in order. "DIR" and "FILE" are completed to paths, "NAMESPACE" and "NS" by
+  // `list_namespaces`, "NODE" by `list_nodes`, "VERB" to verbs, "VALUE" behind @ to files, and
+  // "COMMAND" behind -- to programs and files. The last one counts for all that follow.
   std::vector<std::string> parameters;
 };
 
@@ -28,8 +31,10 @@ struct CompletionTable {
   std::string program;
   std::vector<CompletionOption> options;  // That all verbs have.
   std::vector<CompletionVerb> verbs;
-  // A command line that prints the names of namespaces, one a line; may be empty.
+  // Command lines that print the names of namespaces and of nodes, one a line; may be empty. They
+  // are given the --cluster of the line that is completed, and print nothing without a cluster.
   std::string list_namespaces;
+  std::string list_nodes;
 };
 
 // Scripts that need nothing but the shell.

@@ -56,7 +56,7 @@ Result<FilterShape> ShapeOfFilter(std::uint64_t expected_items, double false_pos
   TP_CHECK(partitions > 0);
   if (expected_items == 0) {
     return Status(StatusCode::kInvalidArgument, "a Bloom filter for 0 expected items has no size",
-                  "give the number of distinct values to come");
+                  "give expected_items, the number of distinct values to come");
   }
   // Written so that a rate that is no number is refused as well.
   if (!(false_positive_rate >= limits::kFilterRateMin &&

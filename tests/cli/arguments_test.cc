@@ -103,6 +103,9 @@ TEST_CASE("SeveralKeysAreTaken") {
 
 TEST_CASE("HelpIsAskedForInManyWays") {
   CHECK(Parse({"--help"}).verb->name == "help");
+  CHECK(Parse({}).verb->name == "help");
+  CHECK(Parse({}).arguments.Has("--short"));
+  CHECK_FALSE(Parse({"--help"}).arguments.Has("--short"));
   CHECK(Parse({"put", "-h"}).arguments.All("VERB") == Words{"put"});
   CHECK(Parse({"--help", "stage", "in"}).arguments.All("VERB") == Words{"stage in"});
   CHECK(Parse({"namespace", "--help"}).arguments.All("VERB") == Words{"namespace"});
@@ -131,9 +134,33 @@ TEST_CASE("AnUnknownOptionNamesTheNearest") {
   CHECK(Refusal({"count", "n", "--ttl", "5"}).what() == "count has no option '--ttl'");
 }
 
+TEST_CASE("AnOptionOfAnotherProgramIsSentBehindDashes") {
+  const Words start = {"start", "--local", "--cores", "2"};
+  CHECK(Refusal(start).remedy().find("kvctl start [OPTION]... -- --cores") != std::string::npos);
+  CHECK(Refusal({"run", "--np", "4"}).remedy().find("-- PROGRAM --np") != std::string::npos);
+  CHECK(Refusal({"run", "--local", "2", "a", "-n"}).what() ==
+        "'-n' stands behind 'a' and may be an option of either");
+  CHECK(Refusal({"run", "--local", "a", "--memory", "1GiB"}).what() ==
+        "'--memory' stands behind 'a' and may be an option of either");
+  CHECK(Refusal({"run", "--local", "a", "--help"}).what() ==
+        "'--help' stands behind 'a' and may be an option of either");
+  CHECK(Parse({"run", "--local", "--help", "--", "a"}).verb->name == "help");
+  CHECK(Refusal({"run", "--memory", "--", "a", "-n"}).what() == "--memory needs a value");
+  CHECK(Refusal({"run", "--local", "--"}).what() == "there is no program to run");
+  CHECK(Parse({"run", "--local", "a"}).arguments.All("COMMAND") == Words{"a"});
+  CHECK(Parse({"run", "--local", "--", "a", "-n", "--json"}).arguments.All("COMMAND") ==
+        Words{"a", "-n", "--json"});
+  CHECK(Parse({"run", "a", "b"}).arguments.All("COMMAND") == Words{"a", "b"});
+}
+
+TEST_CASE("AShortOptionMayHaveItsValueInTheSameWord") {
+  CHECK(Parse({"keys", "ns", "-n5"}).arguments.Text("--limit") == "5");
+  CHECK(Refusal({"keys", "ns", "-x"}).what() == "keys has no option '-x'");
+}
+
 TEST_CASE("WrongNumbersOfArgumentsAreRefused") {
   for (const Words& words :
-       {Words{}, Words{"put"}, Words{"put", "ns", "k"}, Words{"put", "ns", "k", "v", "extra"},
+       {Words{"put"}, Words{"put", "ns", "k"}, Words{"put", "ns", "k", "v", "extra"},
         Words{"status", "x"}, Words{"namespace"}, Words{"get", "ns", "k", "--timeout"},
         Words{"delete", "ns"}, Words{"--json"}, Words{"--", "put"}}) {
     CHECK_FALSE(Refusal(words).what().empty());
@@ -155,6 +182,9 @@ TEST_CASE("EachVerbExplainsItself") {
     CHECK_FALSE(verb.summary.ends_with('.'));
     CHECK_FALSE(verb.examples.empty());
     CHECK(GeneralHelp().find("  " + std::string(verb.name)) != std::string::npos);
+    CHECK(GeneralHelp().find("\n" + std::string(verb.group) + "\n") != std::string::npos);
+    CHECK(ShortHelp().find("  " + std::string(verb.group) + "  ") != std::string::npos);
+    CHECK(ShortHelp().find(verb.name.substr(verb.name.rfind(' ') + 1)) != std::string::npos);
     CHECK(ManualPage().find(".SS ") != std::string::npos);
     const std::string help = VerbHelp(verb);
     for (const Option& option : verb.options) {

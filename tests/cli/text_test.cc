@@ -142,13 +142,5 @@ TEST_CASE("ALongKeyIsCutInMessages") {
   CHECK(quoted == "'" + std::string(59, 'a') + "...'");
 }
 
-TEST_CASE("EditDistanceCountsSwappedNeighboursOnce") {
-  CHECK(EditDistance("put", "put") == 0);
-  CHECK(EditDistance("pt", "put") == 1);
-  CHECK(EditDistance("ptu", "put") == 1);
-  CHECK(EditDistance("", "put") == 3);
-  CHECK(EditDistance("delte", "delete") == 1);
-}
-
 }  // namespace
 }  // namespace tidepool::cli

@@ -63,7 +63,9 @@ TEST_CASE("APortInUseIsNamed") {
   const Status checked = CheckPort("127.0.0.1", port);
   CHECK(checked == StatusCode::kUnavailable);
   CHECK(checked.what().find("127.0.0.1:" + std::to_string(port)) != std::string::npos);
-  CHECK(checked.remedy().find("--port") != std::string::npos);
+  CHECK(checked.remedy().find("another --port") != std::string::npos);
+  const Status page = CheckPort("127.0.0.1", port, "--metrics-port");
+  CHECK(page.remedy().find("another --metrics-port") != std::string::npos);
 }
 
 TEST_CASE("AnAddressOfAnotherMachineIsRefused") {

@@ -169,13 +169,50 @@ class BadInput(kvctl_support.KvctlTest):
 
     def test_arguments_that_make_no_sense(self):
         for says, arguments in (
-                ("unknown verb", ("frobnicate",)), ("no verb", ()), ("VALUE", ("put", "default", "k")),
-                ("extra", ("get", "default", "k", "extra")), ("--ttl", ("put", "a", "b", "c", "--tll", "1")),
+                ("unknown verb", ("frobnicate",)), ("no verb", ("--timeout", "1s")), ("VALUE", ("put", "default", "k")),
+                ("extra", ("ttl", "default", "k", "extra")), ("--ttl", ("put", "a", "b", "c", "--tll", "1")),
                 ("--timeout", ("get", "a", "b", "--timeout", "soon")), ("--local", ("start",)),
                 ("--if-absent", ("put", "default", "k", "v", "--if-absent", "--if-present")),
                 ("--int", ("put", "default", "k", "1", "--int", "--f64")),
                 ("abc", ("put", "default", "k", "abc", "--int")), ("limit", ("keys", "default", "-n", "0"))):
             self.bad(2, *arguments, says=says)
+
+    def test_kvctl_alone_prints_its_verbs_by_purpose(self):
+        text = self.good().decode()
+        self.assertLess(len(text.splitlines()), 40)
+        for group in ("Start and stop", "Records", "Namespaces", "Queues and filters", "Files and snapshots",
+                      "Look and measure"):
+            self.assertIn("\n  " + group + " ", text)
+        for verb in ("start, run, wait-ready, stop", "put, get, delete", "stage in|out", "doctor"):
+            self.assertIn(verb, " ".join(text.split()))
+        self.assertIn("kvctl help VERB", text)
+        self.assertNotEqual(text, self.good("help").decode())
+
+    def test_a_wrong_option_names_the_right_one_or_its_place(self):
+        for says, arguments in (
+                ("start has no option '--metrics-port' (if it is an option of kvd, write it behind --: "
+                 "'kvctl start [OPTION]... -- --metrics-port')", ("start", "--local", "--metrics-port", "9100")),
+                ("did you mean: --expected-items", ("namespace", "create", "x", "--items", "5")),
+                ("did you mean: --false-positive-rate", ("namespace", "create", "x", "--false-positives", "1")),
+                ("did you mean: --memory", ("start", "--local", "--memory-limit", "1GiB")),
+                ("did you mean: --limit", ("keys", "default", "-limit", "5")),
+                ("did you mean hash?", ("namespace", "create", "x", "--kind", "hsh")),
+                ("give --expected-items", ("namespace", "create", "x", "--kind", "bloom")),
+                ("--memory-share is not an option of kind 'bloom'",
+                 ("namespace", "create", "x", "--kind", "bloom", "--expected-items", "9", "--memory-share", "5"))):
+            self.bad(2, *arguments, says=says)
+
+    def test_a_divided_memory_says_so_when_it_is_too_little(self):
+        file = os.path.join(self.cluster.folder, "divided.json")
+        start = ("start", "--cluster", file, "--local")
+        self.bad(2, *start, "3", "--memory", "150MiB",
+                 says="--memory 150MiB, divided among 3 daemons, is 50.0 MiB for each; the least for a daemon is 64.0 MiB "
+                      "(give --memory 192MiB or more")
+        self.bad(2, *start, "--memory", "1MiB", says="--memory 1MiB, is 1.0 MiB; the least")
+        self.bad(2, *start, "64", "--memory", "0.001%", says="divided among 64 daemons")
+        self.bad(2, *start, "2", "--memory", "many%", says="--memory cannot be 'many%'")
+        self.bad(2, *start, "2", "--", "--metrics-port", "9100", says="--metrics-port 9100 is one port for 2 daemons")
+        self.assertFalse(os.path.exists(file))
 
     def test_json_also_for_arguments_that_make_no_sense(self):
         envelope = self.kvctl("frobnicate", "--json").json()

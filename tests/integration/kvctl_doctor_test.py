@@ -11,7 +11,7 @@ import signal
 
 import kvctl_support
 
-LEVELS = ["ok", "note", "warning", "problem"]
+LEVELS = ["problem", "warning", "note", "ok"]
 
 
 class DoctorTest(kvctl_support.KvctlTest):
@@ -27,9 +27,9 @@ class DoctorTest(kvctl_support.KvctlTest):
             if finding["level"] in ("warning", "problem"):
                 self.assertTrue(finding["remedy"], finding)
         order = [LEVELS.index(finding["level"]) for finding in findings]
-        self.assertEqual(order, sorted(order), "the worst stand last")
-        self.assertEqual(code == 1, LEVELS[order[-1]] == "problem")
-        self.assertEqual(envelope["result"]["counts"]["problem"], order.count(3))
+        self.assertEqual(order, sorted(order), "the worst stand first")
+        self.assertEqual(code == 1, LEVELS[order[0]] == "problem")
+        self.assertEqual(envelope["result"]["counts"]["problem"], order.count(0))
         return findings
 
     def found(self, findings, level, topic, says, where=""):
@@ -111,12 +111,26 @@ class Healthy(DoctorTest):
             self.found(findings, "ok", "network", "reached by shared memory", node)
             self.found(findings, "ok", "network", "read without a message", node)
             self.found(findings, "ok", "clock", "that of this machine", node)
-            ports = self.found(findings, "ok", "ports", "on loopback only", node)
-            self.assertIn("UCX listens, without authentication", ports["what"])
+            ports = self.found(findings, "ok", "ports", "UCX listens, without authentication", node)
+            self.assertIn("on loopback only", ports["what"])
             self.assertIn("127.0.0.1:", ports["what"])
+            status = next(each for each in self.kvctl("status", "--json").json()["result"]["nodes"]
+                          if f"node {each['node_id']}" == node)
+            page = status["metrics_url"].split("/")[2]
+            self.found(findings, "ok", "ports", "metrics and status page at " + page, node)
+            self.found(findings, "ok", "ports", "gRPC services, which ask for the job token, at " +
+                       status["control_address"], node)
+            for address in (page, status["control_address"]):
+                self.assertNotIn(address, ports["what"])
         self.found(findings, "ok", "file", "mode 0600")
         self.found(findings, "ok", "file", "the job token")
         self.assertEqual([f for f in findings if f["level"] == "problem"], [])
+
+
+    def test_what_several_nodes_have_in_common_is_one_line(self):
+        text = " ".join(self.good("doctor").decode().split())
+        self.assertRegex(text, r"network, nodes 0, 1 \(\S+\): is reached by shared memory")
+        self.assertEqual(text.count("is reached by shared memory"), 1)
 
 
 class Slow(DoctorTest):

@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import random
+import signal
 import subprocess
 
 import kvctl_support
@@ -156,6 +157,126 @@ class Records(kvctl_support.KvctlTest):
         result = self.kvctl("delete", "default", "ed/1", "ed/2", "--json")
         self.assertEqual(result.code, 6, result)
         self.assertEqual(result.json()["result"], {"deleted": 1, "asked": 2})
+
+    def test_several_keys_are_printed_as_lines_that_load_reads(self):
+        self.good("put", "default", "gm/text", "two\nlines")
+        self.good("put", "default", "gm/bytes", "-", stdin=BINARY)
+        self.good("put", "default", "gm/count", "7", "--int")
+        large = random.randbytes((1 << 20) + 17)
+        self.good("put", "default", "gm/large", "-", stdin=large)
+        keys = ("gm/count", "gm/bytes", "gm/large", "gm/text")
+        lines = self.good("get", "default", *keys)
+        records = [json.loads(line) for line in lines.splitlines()]
+        self.assertEqual([record["key"] for record in records], list(keys))
+        self.assertEqual((records[0]["value"], records[3]["value"]), (7, "two\nlines"))
+        self.assertEqual(base64.b64decode(records[1]["value_base64"]), BINARY)
+        self.assertEqual(base64.b64decode(records[2]["value_base64"]), large)
+        self.good("load", "gm", "-", stdin=lines)
+        self.assertEqual(self.good("get", "gm", "gm/bytes"), BINARY)
+
+        missing = self.kvctl("get", "default", "gm/count", "gm/no", "gm/text")
+        self.assertEqual((missing.code, len(missing.out.splitlines())), (3, 2), missing)
+        self.assertIn(b"key 'gm/no' of namespace 'default' does not exist", missing.err)
+        self.assertIn(b"1 of 3 keys do not exist", missing.err)
+        found = self.kvctl("get", "default", "gm/no", "gm/count", "--json")
+        self.assertEqual(found.code, 3, found)
+        self.assertEqual([record["value"] for record in found.json()["result"]["records"]], [7])
+        self.assertEqual(found.json()["result"]["missing"], [{"key": "gm/no", "code": "NOT_FOUND"}])
+        self.assertEqual(self.kvctl("get", "nope", "a", "b").code, 3)
+
+    def test_more_keys_than_a_call_takes(self):
+        keys = [f"mk{i}" for i in range(5_000)]
+        self.good("load", "many keys".replace(" ", "/"), "-",
+                  stdin="".join(json.dumps({"key": key, "value": key}) + "\n" for key in keys).encode())
+        lines = self.good("get", "many/keys", *keys).splitlines()
+        self.assertEqual([json.loads(line)["value"] for line in lines], keys)
+        self.good("delete", "many/keys", *keys)
+        self.assertEqual(self.good("count", "many/keys"), b"0\n")
+
+    def test_delete_by_a_pattern_counts_and_leaves_the_others(self):
+        for kind in ("hash", "ordered"):
+            space = "glob/" + kind
+            self.good("namespace", "create", space, "--kind", kind)
+            self.good("load", space, "-", stdin="".join(
+                json.dumps({"key": f"{'ab'[i % 2]}{i}", "value": i}) + "\n" for i in range(10_000)).encode())
+            self.assertEqual(self.good("delete", space, "--glob", "a*"), b"5000\n")
+            self.assertEqual(self.good("count", space), b"5000\n")
+            self.assertEqual(self.good("keys", space, "a*"), b"")
+            self.assertEqual(self.good("delete", space, "--glob", "a*"), b"0\n")
+            self.assertEqual(self.kvctl("delete", space, "--glob", "*", "--json").json()["result"], {"deleted": 5000})
+        self.bad(2, "delete", "default", says="KEY..., or --glob")
+        self.bad(2, "delete", "default", "k", "--glob", "*", says="KEY..., or --glob")
+        self.bad(2, "delete", "default", "--glob", "", says="write * for all keys")
+        self.bad(3, "delete", "nope", "--glob", "*")
+
+    def test_a_namespace_that_is_cleared_keeps_its_options(self):
+        for kind, fill in (("hash", ("put", "k", "v")), ("ordered", ("put", "k", "v")), ("queue", ("push", "v")),
+                           ("priority", ("push", "v")), ("bloom", ("bloom", "add", "v"))):
+            space = "clear/" + kind
+            options = ("--expected-items", "1000") if kind == "bloom" else ("--ttl", "1h")
+            self.good("namespace", "create", space, "--kind", kind, *options)
+            verb = fill[:2] if kind == "bloom" else fill[:1]
+            self.good(*verb, space, *fill[len(verb):])
+            before = self.kvctl("namespace", "describe", space, "--json").json()["result"]
+            self.assertEqual(before["records"], 1, before)
+            self.assertIn(b"cleared " + space.encode() + b": 1 ", self.good("namespace", "clear", space))
+            after = self.kvctl("namespace", "describe", space, "--json").json()["result"]
+            for name in ("kind", "ttl_ms", "partitions", "durability"):
+                self.assertEqual(before[name], after[name], name)
+            self.assertEqual(after["records"], 0)
+            self.good(*verb, space, *fill[len(verb):])
+        self.bad(3, "namespace", "clear", "nope")
+
+    def test_what_is_staged_in_is_cleared_with_all_that_staging_keeps(self):
+        folder = os.path.join(self.cluster.folder, "staged")
+        os.makedirs(folder)
+        for i in range(10):
+            with open(os.path.join(folder, f"f{i}"), "wb") as file:
+                file.write(BINARY)
+        self.good("stage", "in", folder, "clear/staged")
+        self.assertIn(b"cleared clear/staged: 10 records", self.good("namespace", "clear", "clear/staged"))
+        after = self.kvctl("namespace", "describe", "clear/staged", "--json").json()["result"]
+        self.assertEqual((after["records"], after["internal_records"]), (0, 0))
+        out = os.path.join(self.cluster.folder, "staged out")
+        self.good("stage", "in", folder, "clear/staged")
+        self.good("stage", "out", "clear/staged", out)
+        self.assertEqual(len(os.listdir(out)), 10)
+
+    def test_items_under_a_lease_survive_a_clear(self):
+        self.good("namespace", "create", "clear/leased", "--kind", "queue")
+        self.good("push", "clear/leased", "a", "b", "c")
+        lease = self.good("pop", "clear/leased", "--lease", "1m").split(b"\t")[0].decode()
+        result = self.kvctl("namespace", "clear", "clear/leased")
+        self.assertEqual((result.code, result.out), (0, b"cleared clear/leased: 2 items\n"), result)
+        self.assertIn(b"1 items are leased", result.err)
+        self.good("ack", "clear/leased", lease)
+
+    def test_bench_drops_the_namespace_that_it_has_made(self):
+        quick = ("--keys", "100", "--duration", "50ms")
+        names = lambda: self.good("namespace", "list", "--names").decode().split()
+        self.good("bench", *quick)
+        self.assertNotIn("bench", names())
+        self.good("bench", "kept", *quick, "--keep")
+        self.assertIn("kept", names())
+        self.good("bench", "kept", *quick)
+        self.assertIn("kept", names())
+        self.bad(2, "bench", *quick, "--reads", "101")
+        self.assertNotIn("bench", names())
+
+    def test_bench_drops_it_at_a_signal_and_after_a_failure(self):
+        names = lambda: self.good("namespace", "list", "--names").decode().split()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            running = subprocess.Popen([self.cluster.kvctl_path, "bench", "--keys", "100", "--duration", "1h"],
+                                       env=self.cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            kvctl_support.wait_until(lambda: "bench" in names())
+            running.send_signal(number)
+            _, errors = running.communicate(timeout=kvctl_support.PATIENCE_SECONDS)
+            self.assertEqual(running.returncode, 128 + number, errors)
+            self.assertNotIn("bench", names())
+        # Values that no memory holds.
+        full = self.kvctl("bench", "--keys", "2000", "--value-bytes", "1MiB")
+        self.assertNotEqual(full.code, 0)
+        self.assertNotIn("bench", names())
 
     def test_time_to_live(self):
         self.good("put", "default", "ttl", "x")

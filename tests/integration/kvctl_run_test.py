@@ -136,9 +136,97 @@ class Run(RunTest):
         self.nothing_is_left()
 
     def test_a_program_that_does_not_exist(self):
-        result = self.run_program(program=["/no/such/program"])
-        self.assertNotEqual(result.code, 0)
-        self.assertIn(b"/no/such/program", result.err)
+        for program in ("/no/such/program", "no-such-program", self.place):
+            self.bad(3, *self.arguments(program=[program]), environment=self.environment,
+                     says=f"cannot run '{program}': there is no such program")
+            self.nothing_is_left()
+        self.write("text", "no program")
+        self.bad(1, *self.arguments(program=[self.path("text")]), environment=self.environment, says="chmod +x")
+        self.nothing_is_left()
+
+    def test_a_program_without_dashes_is_told_of_them(self):
+        remedy = "write -- before the program: 'kvctl run [OPTION]... -- "
+        for arguments, says in (
+                (("--local",), "there is no program to run (write it behind --: "),
+                (("--local", "1", "--"), "there is no program to run (write it behind --: "),
+                (("--local", "1", "mpirun", "-n", "4", "./a"),
+                 f"'-n' stands behind 'mpirun' and may be an option of either ({remedy}mpirun -n 4 ./a')"),
+                (("--local", "1", "cat", "--memory", "1GiB"), f"({remedy}cat --memory 1GiB')"),
+                (("--local", "cat", "--memory", "1GiB"), f"({remedy}cat --memory 1GiB')"),
+                (("--verbose", "cat"), f"run has no option '--verbose' (if it is an option of the program, {remedy}PROGRAM --verbose')"),
+                (("--stage-inn", "a:b", "--", "cat"), "did you mean: --stage-in")):
+            self.bad(2, "run", *arguments, environment=self.environment, says=says)
+            self.nothing_is_left()
+
+    def test_each_error_is_printed_once(self):
+        self.bad(2, "run", "--local", "--memory", "1MiB", "--", "true", environment=self.environment, says="--memory 1MiB")
+        self.nothing_is_left()
+        self.good("start", "--local", "--memory", "64MiB", environment=self.environment)
+        self.bad(1, *self.arguments(program=["true"]), environment=self.environment, says="runs already")
+        self.good("stop", environment=self.environment)
+        self.nothing_is_left()
+
+    def kvd_that(self, does):
+        """A program in the place of kvd: `does` is a line of shell, $kvd the real one."""
+        self.write("kvd", f"#!/bin/sh\nkvd={self.build}/bin/kvd\n{does}\n")
+        os.chmod(self.path("kvd"), 0o755)
+        self.environment["TIDEPOOL_KVD"] = self.path("kvd")
+
+    def children_of_kvd(self):
+        """Numbers of processes that the program in the place of kvd has become."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    is_it = f"TIDEPOOL_KVD={self.path('kvd')}".encode() in file.read().split(b"\0")
+            except OSError:
+                continue
+            if is_it and kvctl_support.alive(int(pid)):
+                found.append(int(pid))
+        return found
+
+    def test_a_start_that_fails_half_way_leaves_no_daemon(self):
+        self.kvd_that(f'mkdir {self.path("first")} 2>/dev/null && exec "$kvd" "$@"; echo "kvd: broken"; exit 1')
+        result = self.kvctl("run", "--local", "2", "--memory", "128MiB", "--", "true", environment=self.environment)
+        self.assertEqual(result.code, 1, result)
+        errors = [line for line in result.err.splitlines() if b"ended while starting" in line]
+        self.assertEqual(len(errors), 1, result)
+        self.assertIn(b"broken", errors[0])
+        self.assertEqual(self.daemons() + self.children_of_kvd(), [])
+        self.assertFalse(os.path.exists(self.file))
+
+    def test_a_signal_while_daemons_start_leaves_nothing(self):
+        self.kvd_that(f'touch {self.path("starts")}; exec sleep 1000')
+        for verb in (("run", "--local", "--memory", "64MiB", "--", "touch", self.path("begun")),
+                     ("start", "--local", "--memory", "64MiB")):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                running = subprocess.Popen([self.cluster.kvctl_path, *verb], stderr=subprocess.PIPE, cwd=self.place,
+                                           env={**self.cluster.environment, **self.environment})
+                kvctl_support.wait_until(lambda: os.path.exists(self.path("starts")))
+                running.send_signal(number)
+                _, errors = running.communicate(timeout=kvctl_support.PATIENCE_SECONDS)
+                self.assertEqual(running.returncode, 128 + number, errors)
+                self.assertEqual(errors.count(b"\n"), 1, errors)
+                self.assertIn(b"interrupted", errors)
+                self.assertEqual(self.children_of_kvd(), [])
+                self.nothing_is_left()
+                os.remove(self.path("starts"))
+        self.assertFalse(os.path.exists(self.path("begun")))
+
+    def test_a_daemon_that_does_not_stop_is_killed(self):
+        running = self.begin(program=self.shell("touch begun; exec sleep 1000"))
+        daemon, = self.daemons()
+        os.kill(daemon, signal.SIGSTOP)
+        running.terminate()
+        self.assertNotEqual(running.wait(timeout=kvctl_support.PATIENCE_SECONDS), 0)
+        self.assertIn("killed 1 daemon of this machine", self.read("errors"))
+        self.nothing_is_left()
+
+    def test_a_signal_that_a_user_defines_is_the_programs(self):
+        running = self.begin(program=self.shell("trap 'touch told; exit 9' USR1; touch begun; while :; do sleep 0.1; done"))
+        running.send_signal(signal.SIGUSR1)
+        self.assertEqual(running.wait(timeout=kvctl_support.PATIENCE_SECONDS), 9)
+        self.assertTrue(os.path.exists(self.path("told")))
         self.nothing_is_left()
 
     def test_a_directory_that_cannot_be_staged_in_ends_it_before_the_program(self):

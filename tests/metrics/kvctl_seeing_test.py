@@ -23,7 +23,7 @@ class KvctlSeeingTest(metrics_support.SeeingTest):
 
     def bench(self, *more):
         """Puts by the fast path, which the owner sees whatever clients read by themselves."""
-        self.good("bench", "--keys", "1000", "--reads", "0", "--duration", "300ms", "--no-fill", *more)
+        self.good("bench", "--keys", "1000", "--reads", "0", "--duration", "300ms", "--no-fill", "--keep", *more)
 
     # ---- status
 
@@ -141,7 +141,8 @@ class KvctlSeeingTest(metrics_support.SeeingTest):
 
     def test_hotkeys_names_the_key_that_is_asked_for_most(self):
         self.cluster.start(2)
-        self.good("bench", "--keys", "1000", "--reads", "0", "--duration", "1s", "--zipf", "1.5", "--batch", "16", "--no-fill")
+        self.good("bench", "--keys", "1000", "--reads", "0", "--duration", "1s", "--zipf", "1.5", "--batch", "16", "--no-fill",
+                  "--keep")
         found = wait_for(lambda: self.result("hotkeys")["keys"] or self.bench("--zipf", "1.5", "--batch", "16"))
         self.assertGreater(found[0]["share_of_node"], 0.1)
         self.assertEqual(found[0]["namespace"], "bench")

@@ -127,7 +127,8 @@ class MetricsTest(metrics_support.SeeingTest):
     def test_frames_of_the_fast_path_have_a_latency(self):
         self.cluster.start(1)
         [url] = self.urls()
-        self.good("bench", "--duration", "200ms", "--keys", "1000", "--batch", "10", "--reads", "0", "--no-fill")
+        self.good("bench", "--duration", "200ms", "--keys", "1000", "--batch", "10", "--reads", "0", "--no-fill",
+                  "--keep")
         name = 'tidepool_frame_seconds_%s{namespace="bench",kind="hash"%s}'
         found = wait_for(lambda: (now := self.scrape(url)).get(name % ("count", ""), 0) > 0 and now)
         frames = found[name % ("count", "")]

@@ -343,6 +343,24 @@ class Completion(Folder):
         self.assertEqual(self.bash("help", "--completion", ""), ["bash", "zsh"])
         self.assertEqual(self.bash("put", "default", "k", "--", "--tt"), [])
 
+    def test_bash_completes_values_that_are_fixed(self):
+        self.assertEqual(self.bash("namespace", "create", "x", "--kind", "o"), ["ordered"])
+        self.assertEqual(self.bash("namespace", "create", "x", "--kind", "=", "o"), ["ordered"])
+        self.assertEqual(self.bash("namespace", "create", "x", "--durability", ""), ["volatile", "async", "sync"])
+        self.assertEqual(self.bash("namespace", "create", "x", "--on-loss", ""), ["error", "empty"])
+        self.assertEqual(self.bash("doctor", "--require", ""), ["rdma"])
+        self.assertEqual(self.bash("--log-level", "d", program="kvd"), ["debug"])
+        self.assertEqual(self.bash("--metrics-port", "", program="kvd"), ["auto", "off"])
+        self.assertEqual(self.bash("help", "stage", "o"), ["out"])
+        os.makedirs(f"{self.folder}/results", exist_ok=True)
+        with open(f"{self.folder}/photo.jpg", "w", encoding="utf-8"):
+            pass
+        self.assertEqual(self.bash("run", "--stage-out", "space", ":", "res"), ["results"])
+        self.assertEqual(self.bash("put", "default", "k", "@", "pho"), ["photo.jpg"])
+        self.assertEqual(self.bash("put", "default", "k", "pho"), [])
+        self.assertIn("kvctl", self.bash("run", "--local", "--", "kvc"))
+        self.assertEqual(self.bash("run", "--local", "--", "cat", "pho"), ["photo.jpg"])
+
     def test_bash_knows_the_options_of_kvd(self):
         text = run(f"{self.build}/bin/kvd", "--help").stdout
         options = re.findall(r"^  (--[a-z0-9-]+)", text, re.M)
@@ -357,6 +375,12 @@ class Completion(Folder):
         try:
             run(kvctl, "namespace", "create", "measures", env=self.environment)
             self.assertEqual(self.bash("get", "me"), ["measures"])
+            self.assertEqual(self.bash("run", "--stage-out", "me"), ["measures:"])
+            self.assertEqual(self.bash("run", "--stage-in", "data", ":", "me"), ["measures"])
+            self.assertEqual(self.bash("namespace", "migrate", "measures", ""), ["local", "0"])
+            self.assertEqual(self.bash("--cluster", "/no/such/file", "get", "me"), [])
+            self.zsh("kvctl get mea\t", "kvctl get measures")
+            self.zsh("kvctl namespace create x --home \t", "local")
         finally:
             run(kvctl, "stop", "--discard", env=self.environment)
         self.assertEqual(self.bash("get", "me"), [])
@@ -404,6 +428,7 @@ class Completion(Folder):
 
     def test_zsh_completes_values(self):
         self.zsh("kvctl help --completion ba\t", "--completion bash")
+        self.zsh("kvctl namespace create x --kind ord\t", "--kind ordered")
 
     def test_zsh_completes_options_of_kvd(self):
         self.zsh("kvd --nvm-d\t", "kvd --nvm-dir")

@@ -55,7 +55,7 @@ class PageTest(metrics_support.SeeingTest):
         self.good("put", "checkpoints", "step", "17")
         self.good("push", "jobs", *[f"job {i}" for i in range(12)])
         self.good("bench", "simulation/frames", "--keys", "30000", "--value-bytes", "4000", "--batch", "50",
-                  "--duration", "100ms")
+                  "--duration", "100ms", "--keep")
         self.keep_busy()
         browser = self.browser()
         browser.open(self.urls()[0])

@@ -1,0 +1,13 @@
+// kvctl delete.
+#pragma once
+
+#include "proto/base/status.h"
+
+namespace tidepool::cli {
+
+class Invocation;
+
+// Deletes the records of KEY..., or those whose keys match --glob.
+Status DeleteRecords(Invocation& run);
+
+}  // namespace tidepool::cli

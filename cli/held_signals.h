@@ -1,0 +1,43 @@
+// Signals that wait until a verb asks for them, since it must end in good order.
+//
+// Ctrl-C, a batch system -> [HeldSignals] -> kvctl run, kvctl start, kvctl bench
+#pragma once
+
+#include <signal.h>
+
+#include <cstdint>
+
+namespace tidepool::cli {
+
+// Holds back SIGINT, SIGTERM, SIGHUP, SIGQUIT (which ask for the end), SIGUSR1, SIGUSR2, SIGCHLD
+// and SIGPIPE from its making on. Made before any thread, and used by that thread. May be nested.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  // Waits for a signal and returns it; 0 if none comes in time.
+  int Next(std::uint64_t timeout_ms) const;
+  // Waits for a signal and returns whether one has asked for the end, now or earlier.
+  bool EndAsked(std::uint64_t timeout_ms = 0);
+  // The next signal ends the process again, as without this object.
+  void Release();
+
+  // Returns whether `signal` asks for the end.
+  static bool AsksForEnd(int signal);
+  // Returns 128 and the signal that asked for the end last in this process; 0: none has.
+  static int ExitCode();
+
+  // The signals that were held before, which a child process inherits.
+  const sigset_t& before() const { return before_; }
+  const sigset_t& held() const { return held_; }
+
+ private:
+  sigset_t held_;
+  sigset_t before_;
+  bool end_asked_ = false;
+};
+
+}  // namespace tidepool::cli
