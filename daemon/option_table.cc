@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/nvm_tools.h"
+#include "proto/base/edit_distance.h"
 #include "proto/base/limits.h"
 
 namespace tidepool::daemon {
@@ -35,7 +36,8 @@ const OptionRow kOptionTable[] = {
     {"cores", "N", "", "owner cores, one thread each (default: an eighth of the machine's, 1 to 4)",
      &Options::cores, 1, limits::kCoresPerNodeMax},
     {"memory", "SIZE", "",
-     "for records and indexes: 4GiB, 4G, 50% of what is available (default: 50%)",
+     "for records and indexes: 4GiB, 4G, 50% of what is available (default: 50%); available is the "
+     "least of free memory, the control group's limit and the memory that Slurm grants on the node",
      SizeField{&Options::memory_bytes}, limits::kMemoryBytesMin},
     {"interface", "NAME", "",
      "network interface or address to listen on (default: loopback for one node, else the one that "
@@ -167,21 +169,6 @@ constexpr Planned kPlanned[] = {
 // Names that --config and the two printing switches have in common with the rows.
 constexpr std::array<std::string_view, 4> kSwitches = {"config", "print-config", "help", "version"};
 
-std::size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 Status Refused(const OptionRow& row, const std::string& text, const std::string& allowed) {
   return Status(StatusCode::kInvalidArgument, std::string(row.name) + " cannot be '" + text + "'",
                 "give " + allowed);
@@ -298,20 +285,6 @@ std::string EnvironmentName(std::string_view option) {
   return name;
 }
 
-bool IsForeignVariable(std::string_view variable) {
-  // Of the SDK and kvctl, of the Slurm kit, of tests and benches, and of how kvd is started again
-  // by itself.
-  constexpr std::array<std::string_view, 5> kPrefixes = {
-      "TIDEPOOL_CLIENT_", "TIDEPOOL_KVCTL_", "TIDEPOOL_RUN_", "TIDEPOOL_TEST_", "TIDEPOOL_BENCH_"};
-  constexpr std::array<std::string_view, 5> kNames = {"TIDEPOOL_TOKEN", "TIDEPOOL_TIMEOUT",
-                                                      "TIDEPOOL_EXECUTED_AGAIN", "TIDEPOOL_KVD",
-                                                      "TIDEPOOL_ROOT"};
-  for (const std::string_view prefix : kPrefixes) {
-    if (variable.substr(0, prefix.size()) == prefix) return true;
-  }
-  return std::find(kNames.begin(), kNames.end(), variable) != kNames.end();
-}
-
 std::string NearestOption(std::string_view name) {
   std::string nearest;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
@@ -363,7 +336,9 @@ std::string HelpText() {
       "       kvd check|inspect DIR...\n\n"
       "Without options it serves one node on loopback and writes the connection file of your "
       "default\n"
-      "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order.\n\n"
+      "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order; on a "
+      "terminal\nthe first Ctrl-C only says which records are unsaved, if any are, and the second "
+      "one ends it.\n\n"
       "Options, each also as a key of the TOML file and as TIDEPOOL_<NAME> in the environment; a "
       "flag\n"
       "wins over the environment, which wins over the file:\n";
