@@ -103,9 +103,9 @@ int Serve(const LoadedOptions& loaded) {
     return Fail(node.status(), node.code() == StatusCode::kInvalidArgument ? kWrongUsage : kFailed);
   }
   if ((*node)->WaitFormed()) {
+    watcher.BeginServing([&node] { return UnsavedText((*node)->FindLosses()); });
     std::printf("kvd ready: %s\n", (*node)->Describe().c_str());
     std::fflush(stdout);
-    watcher.BeginServing([&node] { return UnsavedText((*node)->FindLosses()); });
   }
   stop.Wait();
   watcher.EndServing();

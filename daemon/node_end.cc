@@ -58,7 +58,7 @@ void Node::RecordLosses(const StopRequest& request, const std::string& reason) {
   record.lost = FindLosses();
   if (record.lost.empty()) return;
   record.reason = request.failure.ok() ? reason : std::string(request.failure.what());
-  log::Warn("this daemon ends by " + record.reason +
+  log::Error("this daemon ends by " + record.reason +
             " with data that was neither staged out nor durable; lost: " +
             cluster_file::LossText(record.lost));
   if (file_path_.empty()) return;

@@ -145,6 +145,14 @@ class Files(SiteTest):
         self.end([third])
         self.assertEqual(self.left(), [])
 
+    def test_sockets_of_a_killed_daemon_go_with_the_last_one(self):
+        self.cluster.start(2)
+        coordinator, other = self.coordinator_first()
+        self.end([other], signal.SIGKILL)
+        self.assertGreaterEqual(len([path for path in self.left() if path.startswith("ring-")]), 2)
+        self.end([coordinator])
+        self.assertEqual(self.left(), [])
+
     def test_a_daemon_that_is_stopped_lives(self):
         self.cluster.start(2)
         coordinator, other = self.coordinator_first()
