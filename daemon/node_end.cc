@@ -59,8 +59,8 @@ void Node::RecordLosses(const StopRequest& request, const std::string& reason) {
   if (record.lost.empty()) return;
   record.reason = request.failure.ok() ? reason : std::string(request.failure.what());
   log::Error("this daemon ends by " + record.reason +
-            " with data that was neither staged out nor durable; lost: " +
-            cluster_file::LossText(record.lost));
+             " with data that was neither staged out nor durable; lost: " +
+             cluster_file::LossText(record.lost));
   if (file_path_.empty()) return;
   record.cluster_uuid = state_.map.Get()->cluster_uuid;
   record.node_uuid = identity_->uuid();

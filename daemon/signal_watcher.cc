@@ -18,16 +18,34 @@ constexpr std::uint64_t kEverMs = 3'600'000;  // Of a wait that is begun again.
 constexpr std::uint64_t kAnswerMs = 10'000;   // For the second Ctrl-C.
 constexpr int kSecondSignal = 3;              // As kvd's exit code.
 
-std::string SignalName(int signal) {
-  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "";
+struct WatchedSignal {
+  int number;
+  const char* name;
+  bool ends;  // The others come from batch systems, which mean other programs.
+};
+constexpr WatchedSignal kWatchedSignals[] = {
+    {SIGINT, "SIGINT", true},    {SIGTERM, "SIGTERM", true}, {SIGQUIT, "SIGQUIT", true},
+    {SIGXCPU, "SIGXCPU", true},  {SIGHUP, "SIGHUP", false},  {SIGUSR1, "SIGUSR1", false},
+    {SIGUSR2, "SIGUSR2", false},
+};
+
+const WatchedSignal* FindSignal(int number) {
+  for (const WatchedSignal& each : kWatchedSignals) {
+    if (each.number == number) return &each;
+  }
+  return nullptr;
+}
+
+std::string SignalName(int number) {
+  const WatchedSignal* const found = FindSignal(number);
+  return found == nullptr ? "" : found->name;
 }
 
 }  // namespace
 
 void SignalWatcher::Start() {
   sigemptyset(&signals_);
-  sigaddset(&signals_, SIGINT);
-  sigaddset(&signals_, SIGTERM);
+  for (const WatchedSignal& each : kWatchedSignals) sigaddset(&signals_, each.number);
   pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
   std::thread([this] { Run(); }).detach();
 }
@@ -64,6 +82,15 @@ bool SignalWatcher::Asks(int signal) {
   return true;
 }
 
+// The terminal of a person that goes away takes the daemon along.
+bool SignalWatcher::LeavesAlone(int signal) const {
+  const WatchedSignal* const found = FindSignal(signal);
+  if (found == nullptr || found->ends || (signal == SIGHUP && options_.is_on_terminal))
+    return false;
+  log::Info(std::string(found->name) + " is left alone: SIGTERM ends this daemon");
+  return true;
+}
+
 void SignalWatcher::Stop(int signal) {
   ended_by_ = signal;
   stop_.Request({});
@@ -84,7 +111,7 @@ void SignalWatcher::Run() {
       log::Info("nobody has stopped this node meanwhile: stopping in good order");
       Stop(std::exchange(lingers_for, 0));
     }
-    if (signal < 0 || (lingers_for != 0 && signal == SIGTERM)) continue;
+    if (signal < 0 || LeavesAlone(signal) || (lingers_for != 0 && signal == SIGTERM)) continue;
     if (!is_first) _Exit(kSecondSignal);
     if (Asks(signal)) continue;
     is_first = false;
@@ -94,13 +121,13 @@ void SignalWatcher::Run() {
       serves = unsaved_ != nullptr;
     }
     if (options_.linger_ms > 0 && serves) {
-      log::Info("signal " + std::to_string(signal) + ": serving for up to " +
-                std::to_string(options_.linger_ms) + " ms more, or until kvctl stop");
+      log::Info(SignalName(signal) + ": serving for up to " + std::to_string(options_.linger_ms) +
+                " ms more, or until kvctl stop");
       lingers_for = signal;
       linger_end = Deadline::AfterMs(options_.linger_ms);
       continue;
     }
-    log::Info("signal " + std::to_string(signal) + ": stopping in good order");
+    log::Info(SignalName(signal) + ": stopping in good order");
     Stop(signal);
   }
 }

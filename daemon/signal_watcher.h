@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM of a daemon: a drain, a drain after a while, a question first, or an end at
-// once.
+// Signals of a daemon: a drain, a drain after a while, a question first, an end at once, or a line
+// in the log and no more.
 //
 //   the kernel -> [signal_watcher] -> stop_signal
 #pragma once
@@ -46,6 +46,8 @@ class SignalWatcher {
   void Run();
   // Returns true if the user was asked instead of obeyed.
   bool Asks(int signal);
+  // Returns true, and logs it, if the signal has no meaning for a daemon.
+  bool LeavesAlone(int signal) const;
   void Stop(int signal);
 
   const SignalWatcherOptions options_;

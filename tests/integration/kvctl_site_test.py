@@ -330,6 +330,24 @@ class CtrlC(SiteTest):
         self.assertIn("ends by SIGTERM", terminal.text)
         self.kvctl("status")
 
+    def test_a_terminal_that_goes_takes_the_daemon_along(self):
+        terminal = self.terminal()
+        self.good("put", "default", "a", "1")
+        os.kill(terminal.pid, signal.SIGHUP)
+        self.assertEqual(terminal.code(), 0, terminal.text)
+        self.assertIn(b"ended by SIGHUP", self.kvctl("status").err)
+
+    def test_signals_of_a_batch_system_end_no_daemon(self):
+        self.cluster.start(1)
+        self.good("put", "default", "a", "1")
+        [pid] = self.coordinator_first()
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+            os.kill(pid, number)
+            wait_until(lambda number=number: f"{number.name} is left alone" in self.log_text())
+        self.assertEqual(self.good("get", "default", "a"), b"1")
+        self.end([pid], signal.SIGQUIT)
+        self.assertIn(b"ended by SIGQUIT", self.kvctl("status").err)
+
     def test_without_a_terminal_the_first_one_ends(self):
         self.cluster.start(1)
         self.good("put", "default", "a", "1")
