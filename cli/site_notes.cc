@@ -31,7 +31,7 @@ bool IsRead(int descriptor) {
   return !S_ISCHR(info.st_mode) || info.st_rdev != makedev(1, 3);
 }
 
-std::string TimeText(std::uint64_t ms) {
+std::string LossTimeText(std::uint64_t ms) {
   const auto seconds = static_cast<std::time_t>(ms / 1000);
   std::tm local{};
   std::array<char, 32> text{};
@@ -67,7 +67,7 @@ std::string LossesText(const std::string& reason, const Losses& losses) {
                                 ? *losses.hosts.begin()
                                 : std::to_string(losses.hosts.size()) + " machines";
   return (losses.daemons == 1 ? "a daemon" : std::to_string(losses.daemons) + " daemons") + " on " +
-         where + " ended by " + reason + " at " + TimeText(losses.at_ms) +
+         where + " ended by " + reason + " at " + LossTimeText(losses.at_ms) +
          " with data that was neither staged out nor durable; lost: " +
          cluster_file::LossText(lost);
 }

@@ -14,9 +14,9 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kEverMs = 3'600'000;  // Of a wait that is begun again.
-constexpr std::uint64_t kAnswerMs = 10'000;   // For the second Ctrl-C.
-constexpr int kSecondSignal = 3;              // As kvd's exit code.
+constexpr std::uint64_t kEverMs = 3'600'000;      // Of a wait that is begun again.
+constexpr std::uint64_t kSecondCtrlCMs = 10'000;  // For the second Ctrl-C.
+constexpr int kSecondSignal = 3;                  // As kvd's exit code.
 
 struct WatchedSignal {
   int number;
@@ -72,12 +72,12 @@ bool SignalWatcher::Asks(int signal) {
     if (unsaved_ && !stop_.requested()) unsaved = unsaved_();
   }
   if (unsaved.empty()) return false;
-  asked_until_ns_ = Clock::Real().MonotonicNs() + kAnswerMs * 1'000'000;
+  asked_until_ns_ = Clock::Real().MonotonicNs() + kSecondCtrlCMs * 1'000'000;
   // On a line of its own, behind the "^C" of the terminal.
   std::fprintf(stderr,
                "\nkvd: %s unsaved; Ctrl-C again within %d s ends this daemon and loses that; kvctl "
                "stage out NAMESPACE DIR saves a namespace\n",
-               unsaved.c_str(), static_cast<int>(kAnswerMs / 1000));
+               unsaved.c_str(), static_cast<int>(kSecondCtrlCMs / 1000));
   std::fflush(stderr);
   return true;
 }
