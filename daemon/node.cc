@@ -446,6 +446,8 @@ void Node::Drain(const StopRequest& request, const std::string& reason) {
   if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));
   state_.map.Close();
   listener_.reset();
+  // Before the port closes: the last daemon removes the folders of the others.
+  if (!data_dir_given_) identity_->Release();
   host_->Stop(Deadline::AfterMs(kCallsInProgressMs));
   if (request.failure.ok()) RemoveFilesOfCluster();
   WriteSummary(summary);

@@ -131,12 +131,8 @@ void Node::RemoveNodeFolders(const std::string& coordinator_uuid) {
       std::any_of(folders.begin(), folders.end(),
                   [&](const fs::path& folder) { return IsFolderOf(folder, coordinator_uuid); });
   for (const fs::path& folder : folders) {
-    if (!has_coordinator) break;
-    if (folder != fs::path(identity_->folder())) {
-      RemoveNodeFolder(folder);
-    } else if (!data_dir_given_) {
-      fs::remove_all(folder, error);
-    }
+    const bool is_given = data_dir_given_ && folder == fs::path(identity_->folder());
+    if (has_coordinator && !is_given) RemoveNodeFolder(folder);
   }
   fs::remove(parent, error);  // Only if nothing is left in it.
 }

@@ -47,6 +47,8 @@ class Identity {
   // A start that failed: removes what the first start of this identity has made in its folder. An
   // identity that devices or a cluster know stays.
   void Forget();
+  // Gives the folder to whoever comes next; this process writes there no more.
+  void Release() { lock_ = cluster_file::Descriptor(); }
 
  private:
   Identity() = default;
