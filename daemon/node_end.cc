@@ -33,10 +33,14 @@ bool IsFolderOf(const fs::path& folder, const std::string& uuid) {
 
 // Removes the data folder of a node that has ended. A daemon that runs there holds its lock.
 void RemoveNodeFolder(const fs::path& folder) {
-  const auto lock = cluster_file::LockFile(folder / "lock");
-  if (lock.code() == StatusCode::kAborted) return;
   std::error_code error;
-  fs::remove_all(folder, error);
+  {
+    const auto lock = cluster_file::LockFile(folder / "lock");
+    if (lock.code() == StatusCode::kAborted) return;
+    fs::remove_all(folder, error);
+  }
+  // NFS keeps an open file, and hence its folder, until it is closed.
+  if (error) fs::remove(folder, error);
   if (error) log::Warn("the data folder '" + folder.string() + "' stays: " + error.message());
 }
 
