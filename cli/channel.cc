@@ -20,6 +20,8 @@ constexpr std::uint64_t kStreamTimeoutMs = 365ull * 24 * 3600 * 1000;
 // must get their turn within the deadline.
 constexpr std::uint64_t kConnectMsMin = 300;
 constexpr std::uint64_t kAskPortMs = 500;
+// For daemons that are being started again.
+constexpr std::uint64_t kGoneMs = 2'000;
 
 // Daemons that end in good order take their connection file away. Returns true if the file stands
 // and each daemon's machine says that nobody listens at its port.
@@ -138,7 +140,9 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   const std::string here = cluster_file::HostName();
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const cluster_file::FileNode& node) { return node.host == here; });
-  const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
+  // Daemons that are gone are hardly back within the user's patience.
+  const Deadline deadline = Deadline::AfterMs(
+      HaveVanished(channel->found_) ? std::min(options.timeout_ms, kGoneMs) : options.timeout_ms);
   std::string tried;
   for (std::size_t i = 0; i < nodes.size() && !deadline.Passed(); ++i) {
     const std::uint64_t share_ms = deadline.LeftMs() / (nodes.size() - i);

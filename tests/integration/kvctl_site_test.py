@@ -236,7 +236,7 @@ class Losses(SiteTest):
         self.put("default", 1)
         pids = self.coordinator_first()
         self.end(pids, signal.SIGKILL)
-        line = self.bad(5, "get", "default", "key0", "--timeout", "2s", says="have vanished")
+        line = self.bad(5, "get", "default", "key0", says="have vanished")
         self.assertIn(self.cluster.file, line)
         self.assertIn("SIGKILL", line)
         self.assertIn("kvctl start", line)

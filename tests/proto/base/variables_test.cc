@@ -13,9 +13,10 @@ TEST_CASE("AKnownVariableIsNoMatter") {
 }
 
 TEST_CASE("AnUnknownVariableIsNamedWithTheNearestKnownOne") {
-  const auto texts = UnknownVariableTexts(
-      {"TIDEPOOL_CLUSTRE=x", "TIDEPOOL_MEMROY=1", "TIDEPOOL_=1", "TIDEPOOL_XYZZYPLUGH=1"});
-  REQUIRE(texts.size() == 4);
+  const auto texts = UnknownVariableTexts({"TIDEPOOL_CLUSTRE=x", "TIDEPOOL_MEMROY=1", "TIDEPOOL_=1",
+                                           "TIDEPOOL_XYZZYPLUGH=1", "TIDEPOOL_FOO=1"});
+  REQUIRE(texts.size() == 5);
+  CHECK(texts[4].find("did you mean") == std::string::npos);
   CHECK(texts[0].find("TIDEPOOL_CLUSTRE") != std::string::npos);
   CHECK(texts[0].find("did you mean TIDEPOOL_CLUSTER?") != std::string::npos);
   CHECK(texts[1].find("did you mean TIDEPOOL_MEMORY?") != std::string::npos);
