@@ -140,9 +140,14 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   const std::string here = cluster_file::HostName();
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const cluster_file::FileNode& node) { return node.host == here; });
-  // Daemons that are gone are hardly back within the user's patience.
-  const Deadline deadline = Deadline::AfterMs(
-      HaveVanished(channel->found_) ? std::min(options.timeout_ms, kGoneMs) : options.timeout_ms);
+  // Daemons that are gone are hardly back within the user's patience. Ports of other machines are
+  // left for the end: a machine that is down takes its time to say nothing.
+  const bool are_here =
+      std::all_of(nodes.begin(), nodes.end(),
+                  [&](const cluster_file::FileNode& node) { return node.host == here; });
+  const bool are_gone = are_here && HaveVanished(channel->found_);
+  const Deadline deadline =
+      Deadline::AfterMs(are_gone ? std::min(options.timeout_ms, kGoneMs) : options.timeout_ms);
   std::string tried;
   for (std::size_t i = 0; i < nodes.size() && !deadline.Passed(); ++i) {
     const std::uint64_t share_ms = deadline.LeftMs() / (nodes.size() - i);
