@@ -9,6 +9,7 @@
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/login.h"
+#include "proto/convert/port_state.h"
 
 namespace tidepool::cli {
 namespace {
@@ -18,6 +19,32 @@ constexpr std::uint64_t kStreamTimeoutMs = 365ull * 24 * 3600 * 1000;
 // A stopped node accepts connections (its kernel does) and stays silent: the others of the file
 // must get their turn within the deadline.
 constexpr std::uint64_t kConnectMsMin = 300;
+constexpr std::uint64_t kAskPortMs = 500;
+// For daemons that are being started again.
+constexpr std::uint64_t kGoneMs = 2'000;
+
+// Daemons that end in good order take their connection file away. Returns true if the file stands
+// and each daemon's machine says that nobody listens at its port.
+bool HaveVanished(const cluster_file::Found& found) {
+  const auto standing = cluster_file::Read(found.path);
+  if (!standing.ok() || standing->cluster_uuid != found.file.cluster_uuid) return false;
+  return std::all_of(standing->nodes.begin(), standing->nodes.end(), [](const auto& node) {
+    return convert::AskPort(node.control_address, kAskPortMs) == convert::PortState::kClosed;
+  });
+}
+
+Status Vanished(const cluster_file::Found& found) {
+  std::string tried;
+  for (const auto& node : found.file.nodes) {
+    tried += (tried.empty() ? "" : ", ") + node.host + " " + node.control_address;
+  }
+  return Status(StatusCode::kUnavailable,
+                "the daemons of the cluster in " + found.path +
+                    " have vanished: no process listens any more (tried " + tried +
+                    "), and none has taken leave, as after SIGKILL or a crash of the machine; data "
+                    "that was in their memory alone is lost",
+                "start anew: kvctl start --local; their logs may say more");
+}
 
 }  // namespace
 
@@ -104,6 +131,7 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   auto security = cluster_file::SecurityOf(found->file, options.insecure);
   if (!security.ok()) return security.status();
   auto token = convert::ObtainToken(found->file, *security, Deadline::AfterMs(options.timeout_ms));
+  if (token.code() == StatusCode::kUnavailable && HaveVanished(*found)) return Vanished(*found);
   if (!token.ok()) return token.status();
   std::unique_ptr<Channel> channel(
       new Channel(options, *std::move(found), *std::move(token), *std::move(security)));
@@ -112,7 +140,14 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   const std::string here = cluster_file::HostName();
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const cluster_file::FileNode& node) { return node.host == here; });
-  const Deadline deadline = Deadline::AfterMs(options.timeout_ms);
+  // Daemons that are gone are hardly back within the user's patience. Ports of other machines are
+  // left for the end: a machine that is down takes its time to say nothing.
+  const bool are_here =
+      std::all_of(nodes.begin(), nodes.end(),
+                  [&](const cluster_file::FileNode& node) { return node.host == here; });
+  const bool are_gone = are_here && HaveVanished(channel->found_);
+  const Deadline deadline =
+      Deadline::AfterMs(are_gone ? std::min(options.timeout_ms, kGoneMs) : options.timeout_ms);
   std::string tried;
   for (std::size_t i = 0; i < nodes.size() && !deadline.Passed(); ++i) {
     const std::uint64_t share_ms = deadline.LeftMs() / (nodes.size() - i);
@@ -123,6 +158,7 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
     if (opened.code() != StatusCode::kUnavailable) return opened;
     tried += (tried.empty() ? "" : ", ") + nodes[i].control_address;
   }
+  if (HaveVanished(channel->found_)) return Vanished(channel->found_);
   return Status(
       StatusCode::kUnavailable,
       "no node of the cluster in " + channel->found_.path + " answers (tried " + tried + ")",

@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/invocation.h"
 #include "cli/output.h"
+#include "cli/site_notes.h"
 
 int main(int argc, char** argv) {
   using namespace tidepool;
@@ -19,7 +20,11 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   cli::Output output(cli::WantsJson(arguments));
   const Result<cli::CommandLine> command = cli::ParseCommandLine(arguments);
+  cli::WarnOfVariables(&output);
   if (!command.ok()) return output.Finish(command.status());
+  if (command->verb->name != "help") {
+    cli::ShowLosses(command->arguments.Text("--cluster"), &output);
+  }
   cli::Invocation run(command->arguments, output);
   return output.Finish(command->verb->run(run));
 }

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -55,6 +56,8 @@ class HereLauncher final : public Launcher {
       }
       if (IsDaemonAlive(child.pid)) kill(child.pid, SIGKILL);
     }
+    // Only folders that are empty go: made for daemons that have taken no room there.
+    for (const std::string& path : nvm_.paths) rmdir(path.c_str());
   }
 
   std::vector<pid_t> pids() const override {

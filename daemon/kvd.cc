@@ -1,11 +1,11 @@
 // kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal. Or, as
 // kvd check and kvd inspect, looks at what a node has left.
-#include <atomic>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
+#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "client/node_aggregator.h"
@@ -13,10 +13,11 @@
 #include "daemon/nvm_tools.h"
 #include "daemon/options.h"
 #include "daemon/services/service_host.h"
+#include "daemon/signal_watcher.h"
 #include "daemon/stop_signal.h"
-#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/cluster_file/file_io.h"
+#include "proto/cluster_file/loss_record.h"
 #include "proto/transport/process_environment.h"
 #include "proto/transport/ucx_transport.h"
 
@@ -25,48 +26,35 @@ extern char** environ;
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kEverMs = 3'600'000;  // Of a wait that is begun again.
-
-enum ExitCode : int { kEnded = 0, kFailed = 1, kWrongUsage = 2, kSecondSignal = 3 };
+// SignalWatcher has 3, for a second signal.
+enum ExitCode : int { kEnded = 0, kFailed = 1, kWrongUsage = 2 };
 
 int Fail(const Status& status, ExitCode code) {
   std::fprintf(stderr, "kvd: %s\n", status.ToString().c_str());
   return code;
 }
 
-// Signals are blocked in all threads and taken by this one, so that no code is interrupted by them.
-//
-// A node that does not serve yet has nothing to keep, so it does not linger. While it does, SIGTERM
-// may come again: Slurm tells the processes of a step that its job ends, and so may srun.
-void WatchSignals(const sigset_t& signals, std::uint64_t linger_ms, const std::atomic<bool>* serves,
-                  StopSignal* stop) {
-  // Since the first signal, until the stop is requested.
-  bool is_lingering = false;
-  Deadline linger_end = Deadline::AfterMs(0);
-  bool is_first = true;
-  while (true) {
-    const std::uint64_t wait_ms = is_lingering ? linger_end.LeftMs() : kEverMs;
-    const timespec time = {static_cast<time_t>(wait_ms / 1000),
-                           static_cast<long>(wait_ms % 1000 * 1'000'000)};
-    const int signal = sigtimedwait(&signals, nullptr, &time);
-    if (signal < 0 && is_lingering && linger_end.Passed()) {
-      is_lingering = false;
-      log::Info("nobody has stopped this node meanwhile: stopping in good order");
-      stop->Request({});
-    }
-    if (signal < 0 || (is_lingering && signal == SIGTERM)) continue;
-    if (!is_first) _Exit(kSecondSignal);
-    is_first = false;
-    if (linger_ms > 0 && serves->load()) {
-      log::Info("signal " + std::to_string(signal) + ": serving for up to " +
-                std::to_string(linger_ms) + " ms more, or until kvctl stop");
-      is_lingering = true;
-      linger_end = Deadline::AfterMs(linger_ms);
-      continue;
-    }
-    log::Info("signal " + std::to_string(signal) + ": stopping in good order");
-    stop->Request({});
+std::vector<std::string> WarningsOf(const LoadedOptions& loaded) {
+  std::vector<std::string> lines;
+  std::istringstream text(loaded.warning);
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+void PrintWarnings(const LoadedOptions& loaded) {
+  for (const std::string& line : WarningsOf(loaded)) {
+    std::fprintf(stderr, "kvd: warning: %s\n", line.c_str());
   }
+}
+
+// "3 records in namespaces 'a' (2 records, 20 bytes), 'b' (1 record, 9 bytes) are"; "" without any.
+std::string UnsavedText(const std::vector<cluster_file::LostNamespace>& unsaved) {
+  if (unsaved.empty()) return "";
+  std::uint64_t records = 0;
+  for (const cluster_file::LostNamespace& each : unsaved) records += each.records;
+  return std::to_string(records) + (records == 1 ? " record in " : " records in ") +
+         (unsaved.size() == 1 ? "namespace " : "namespaces ") + cluster_file::LossText(unsaved) +
+         (records == 1 ? " is" : " are");
 }
 
 void PrintConfig(const LoadedOptions& loaded) {
@@ -92,18 +80,15 @@ int Serve(const LoadedOptions& loaded) {
   }
   const Status opened = log::Open(loaded.options.log_level, loaded.options.log_file);
   if (!opened.ok()) return Fail(opened, kWrongUsage);
-  if (!loaded.warning.empty()) log::Warn(loaded.warning);
+  for (const std::string& line : WarningsOf(loaded)) log::Warn(line);
+  if (!loaded.options.log_file.empty()) PrintWarnings(loaded);
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // Static: the watcher never ends, so what it uses must not either.
   static StopSignal stop;
-  static std::atomic<bool> serves = false;
-  std::thread(WatchSignals, signals, loaded.options.linger_ms, &serves, &stop).detach();
+  static SignalWatcher watcher(
+      {.linger_ms = loaded.options.linger_ms, .is_on_terminal = isatty(STDERR_FILENO) == 1}, &stop);
+  watcher.Start();
 
   const auto make_aggregator = [](wire::AggregatorOptions options) {
     return std::make_unique<internal::NodeAggregator>(std::move(options));
@@ -118,13 +103,14 @@ int Serve(const LoadedOptions& loaded) {
     return Fail(node.status(), node.code() == StatusCode::kInvalidArgument ? kWrongUsage : kFailed);
   }
   if ((*node)->WaitFormed()) {
+    watcher.BeginServing([&node] { return UnsavedText((*node)->FindLosses()); });
     std::printf("kvd ready: %s\n", (*node)->Describe().c_str());
     std::fflush(stdout);
-    serves = true;
   }
   stop.Wait();
+  watcher.EndServing();
   const StopRequest request = stop.request();
-  (*node)->Drain(request);
+  (*node)->Drain(request, watcher.reason());
   node->reset();
   log::Flush();
   return request.failure.ok() ? kEnded : Fail(request.failure, kFailed);
@@ -151,6 +137,7 @@ int Main(int argc, char** argv) {
       std::fputs(loaded->text.c_str(), stdout);
       return kEnded;
     case LoadedOptions::Action::kPrintConfig:
+      PrintWarnings(*loaded);
       PrintConfig(*loaded);
       return kEnded;
     case LoadedOptions::Action::kRun:

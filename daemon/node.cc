@@ -1,5 +1,7 @@
 #include "daemon/node.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "proto/cluster_file/file_io.h"
 #include "proto/convert/grpc_channel.h"
 #include "proto/convert/probe_cluster.h"
+#include "proto/machine/page_address.h"
 #include "proto/transport/node_transport.h"
 #include "proto/transport/remote_memory.h"
 
@@ -89,13 +92,24 @@ Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSigna
   return node;
 }
 
-Status Node::Run() {
-  TP_RETURN_IF_ERROR(OpenIdentity());
+Status Node::Prepare() {
   TP_RETURN_IF_ERROR(OpenDevices());  // What they keep has a say in the next.
   TP_RETURN_IF_ERROR(Decide());
   TP_RETURN_IF_ERROR(StartNetwork());
   TP_RETURN_IF_ERROR(ReadBack());
-  TP_RETURN_IF_ERROR(StartServices());
+  return StartServices();
+}
+
+Status Node::Run() {
+  TP_RETURN_IF_ERROR(OpenIdentity());
+  if (const Status prepared = Prepare(); !prepared.ok()) {
+    identity_->Forget();
+    // Folders that the start has made, unless there is more in them.
+    if (!data_dir_given_ && rmdir(identity_->folder().c_str()) == 0) {
+      rmdir(cluster_file::FolderOf(identity_->folder()).c_str());
+    }
+    return prepared;
+  }
   if (part_.kind != Part::Kind::kJoin) {
     const Status begun = BeginCluster();
     if (begun == StatusCode::kUnavailable && by_election()) {
@@ -362,7 +376,9 @@ Status Node::StartListener() {
   }
   listener_ = *std::move(started);
   state_.metrics_url = listener_->url();
-  log::Info("metrics and status page at " + listener_->url());
+  const std::string& host = identity_->host();
+  log::Info("metrics and status page at " +
+            machine::PageText(listener_->url(), host, machine::LoginHostOf(host, host)));
   return OkStatus();
 }
 
@@ -405,13 +421,14 @@ std::vector<NamespaceId> Node::NothingToLose(bool loss_agreed) {
   return spaces;
 }
 
-void Node::Drain(const StopRequest& request) {
+void Node::Drain(const StopRequest& request, const std::string& reason) {
   stop_.SetHook({});
   host_->SetHealth(false);
   staging_service_->Stop();
   state_.moves.Stop();
   splitter_.Stop();
   aggregator_->Stop();
+  RecordLosses(request, reason);
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
   const std::string summary = MakeSummary(&state_, Deadline::AfterMs(kNodeStatusTimeoutMs));
   may_be_elected_ = false;
@@ -429,7 +446,10 @@ void Node::Drain(const StopRequest& request) {
   if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));
   state_.map.Close();
   listener_.reset();
+  // Before the port closes: the last daemon removes the folders of the others.
+  if (!data_dir_given_) identity_->Release();
   host_->Stop(Deadline::AfterMs(kCallsInProgressMs));
+  if (request.failure.ok()) RemoveFilesOfCluster();
   WriteSummary(summary);
   log::Info("stopped in good order");
 }

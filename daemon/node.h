@@ -39,6 +39,7 @@
 #include "daemon/status_page/listener.h"
 #include "daemon/status_page/pages.h"
 #include "daemon/stop_signal.h"
+#include "proto/cluster_file/loss_record.h"
 #include "proto/cluster_file/published_file.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "proto/transport/transport.h"
@@ -66,9 +67,14 @@ class Node {
   // "node 0 of 3 at 127.0.0.1:4410, cluster file /tmp/x.json"
   std::string Describe();
 
+  // Returns the namespaces of which records here are neither staged out nor durable. Any thread,
+  // between WaitFormed and Drain; takes at most about a second.
+  std::vector<cluster_file::LostNamespace> FindLosses();
+
   // Leaves in good order: the coordinator hears of it, calls in progress are answered, and the last
-  // node of a cluster takes the connection file away.
-  void Drain(const StopRequest& request);
+  // node of a cluster takes the connection file away. `reason`: of the end ("SIGTERM"), for the
+  // record of what is lost.
+  void Drain(const StopRequest& request, const std::string& reason);
 
  private:
   explicit Node(const LoadedOptions& loaded, StopSignal* stop);
@@ -76,6 +82,7 @@ class Node {
 
   Status Run();  // Start's steps, in order:
   Status OpenIdentity();
+  Status Prepare();  // All that no other node hears of:
   Status Decide();
   Status DecideByFile();
   Status ChooseSecurity();  // Decide's last step.
@@ -131,6 +138,13 @@ class Node {
   void EndCoordinator(bool whole_cluster);
   void CloseDevices();
   void WriteSummary(const std::string& summary) const;
+
+  // In node_end.cc:
+  void RecordLosses(const StopRequest& request, const std::string& reason);
+  bool MayLive(const placement::Node& node) const;
+  bool IsLast(const placement::PlacementMap& map, const std::string& cluster_uuid) const;
+  void RemoveFilesOfCluster();
+  void RemoveNodeFolders(const std::string& coordinator_uuid);
 
   const LoadedOptions loaded_;
   const Options& options_;

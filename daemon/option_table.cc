@@ -35,7 +35,8 @@ const OptionRow kOptionTable[] = {
     {"cores", "N", "", "owner cores, one thread each (default: an eighth of the machine's, 1 to 4)",
      &Options::cores, 1, limits::kCoresPerNodeMax},
     {"memory", "SIZE", "",
-     "for records and indexes: 4GiB, 4G, 50% of what is available (default: 50%)",
+     "for records and indexes: 4GiB, 4G, 50% of what is available (default: 50%); available is the "
+     "least of free memory, the control group's limit and the memory that Slurm grants on the node",
      SizeField{&Options::memory_bytes}, limits::kMemoryBytesMin},
     {"interface", "NAME", "",
      "network interface or address to listen on (default: loopback for one node, else the one that "
@@ -284,20 +285,6 @@ std::string EnvironmentName(std::string_view option) {
   return name;
 }
 
-bool IsForeignVariable(std::string_view variable) {
-  // Of the SDK and kvctl, of the Slurm kit, of tests and benches, and of how kvd is started again
-  // by itself.
-  constexpr std::array<std::string_view, 5> kPrefixes = {
-      "TIDEPOOL_CLIENT_", "TIDEPOOL_KVCTL_", "TIDEPOOL_RUN_", "TIDEPOOL_TEST_", "TIDEPOOL_BENCH_"};
-  constexpr std::array<std::string_view, 5> kNames = {"TIDEPOOL_TOKEN", "TIDEPOOL_TIMEOUT",
-                                                      "TIDEPOOL_EXECUTED_AGAIN", "TIDEPOOL_KVD",
-                                                      "TIDEPOOL_ROOT"};
-  for (const std::string_view prefix : kPrefixes) {
-    if (variable.substr(0, prefix.size()) == prefix) return true;
-  }
-  return std::find(kNames.begin(), kNames.end(), variable) != kNames.end();
-}
-
 std::string NearestOption(std::string_view name) {
   Nearest nearest(name);
   for (const OptionRow& row : kOptionTable) nearest.Consider(row.name);
@@ -341,7 +328,9 @@ std::string HelpText() {
       "       kvd check|inspect DIR...\n\n"
       "Without options it serves one node on loopback and writes the connection file of your "
       "default\n"
-      "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order.\n\n"
+      "service, where programs and kvctl find it. Ctrl-C or SIGTERM ends it in good order; on a "
+      "terminal\nthe first Ctrl-C only says which records are unsaved, if any are, and the second "
+      "one ends it.\n\n"
       "Options, each also as a key of the TOML file and as TIDEPOOL_<NAME> in the environment; a "
       "flag\n"
       "wins over the environment, which wins over the file:\n";

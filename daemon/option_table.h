@@ -39,8 +39,6 @@ std::string_view PlannedOption(std::string_view name);
 
 // "TIDEPOOL_LOG_LEVEL" for "log-level".
 std::string EnvironmentName(std::string_view option);
-// Variables of that prefix which other programs of the project read.
-bool IsForeignVariable(std::string_view variable);
 
 // The known option nearest to `name` if it is near enough to be meant, else "".
 std::string NearestOption(std::string_view name);

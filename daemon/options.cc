@@ -9,6 +9,8 @@
 #include "daemon/option_table.h"
 #include "daemon/split_list.h"
 #include "proto/base/limits.h"
+#include "proto/base/variables.h"
+#include "proto/machine/batch_memory.h"
 
 #ifndef TIDEPOOL_VERSION
 #error "the build sets TIDEPOOL_VERSION"
@@ -16,8 +18,6 @@
 
 namespace tidepool::daemon {
 namespace {
-
-constexpr std::string_view kPrefix = "TIDEPOOL_";
 
 struct Given {
   std::string text;
@@ -52,7 +52,7 @@ Status FromCli11(std::string text) {
 // "log-level" for "TIDEPOOL_LOG_LEVEL".
 std::string OptionOfVariable(std::string_view variable) {
   std::string name;
-  for (const char c : variable.substr(kPrefix.size())) {
+  for (const char c : variable.substr(kVariablePrefix.size())) {
     const bool is_upper = c >= 'A' && c <= 'Z';
     name.push_back(c == '_' ? '-' : is_upper ? static_cast<char>(c - 'A' + 'a') : c);
   }
@@ -126,19 +126,31 @@ Status AddFile(const std::string& path, GivenOptions* given) {
   return OkStatus();
 }
 
-// Empty variables count as absent, as is usual.
-Status AddEnvironment(const std::map<std::string, std::string>& variables, GivenOptions* given) {
+// Adds a line to `lines`, which has one per warning.
+void AddWarning(const std::string& line, std::string* lines) {
+  if (line.empty()) return;
+  if (!lines->empty()) *lines += '\n';
+  *lines += line;
+}
+
+// Takes options from the environment. An unknown name is a warning: a site or another version may
+// have set it. Empty variables count as absent, as is usual.
+void AddEnvironment(const std::map<std::string, std::string>& variables, GivenOptions* given,
+                    std::string* warning) {
   for (const auto& [name, value] : variables) {
-    if (name.compare(0, kPrefix.size(), kPrefix) != 0 || value.empty()) continue;
-    if (IsForeignVariable(name) || name == "TIDEPOOL_CONFIG") continue;
+    if (!name.starts_with(kVariablePrefix) || value.empty()) continue;
     const std::string option = OptionOfVariable(name);
-    if (FindOption(option) == nullptr) {
-      const Status unknown = UnknownOption(name + " (in the environment)", option);
-      return Status(unknown.code(), std::string(unknown.what()), std::string(unknown.remedy()));
+    if (FindOption(option) != nullptr) {
+      (*given)[option] = {value, OptionSource::kEnvironment};
+    } else if (const std::string_view instead = PlannedOption(option); !instead.empty()) {
+      AddWarning("the environment has " + name +
+                     ", which is not in this version: it has no effect (" + std::string(instead) +
+                     ")",
+                 warning);
+    } else if (!IsKnownVariable(name)) {
+      AddWarning(UnknownVariableText(name), warning);
     }
-    (*given)[option] = {value, OptionSource::kEnvironment};
   }
-  return OkStatus();
 }
 
 // Where the default depends on the machine or the batch job.
@@ -270,8 +282,21 @@ Status CheckMemory(const Options& options, const Machine& machine) {
                 "give less, or a share of what is free, as --memory 50%");
 }
 
-std::string MemoryWarning(const Options& options, const Machine& machine) {
-  if (options.memory_bytes <= machine.available_bytes) return {};
+// `machine` with no more memory available than the batch system has granted.
+Machine WithGrant(const machine::MemoryGrant& grant, Machine machine) {
+  machine.available_bytes = std::min(machine.available_bytes, grant.bytes);
+  return machine;
+}
+
+std::string MemoryWarning(const Options& options, const Machine& machine,
+                          const machine::MemoryGrant& grant) {
+  const std::uint64_t available_bytes = WithGrant(grant, machine).available_bytes;
+  if (options.memory_bytes <= available_bytes) return {};
+  if (available_bytes == grant.bytes) {
+    return "memory is " + FormatSize(options.memory_bytes) + ", but Slurm grants " +
+           FormatSize(grant.bytes) + " on this node (" + grant.source +
+           "): it may end the job when they are used up";
+  }
   return "memory is " + FormatSize(options.memory_bytes) + ", but only " +
          FormatSize(machine.available_bytes) +
          " are free now: the kernel may end this daemon when they are used up";
@@ -316,10 +341,13 @@ Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
     if (equals == std::string::npos) continue;
     environment.emplace(variable.substr(0, equals), variable.substr(equals + 1));
   }
+  const machine::MemoryGrant grant = machine::SlurmMemory(environment, machine.cores);
+  AddWarning(grant.warning, &loaded.warning);
+  const Machine granted = WithGrant(grant, machine);
   GivenOptions given;
   if (flags->config.empty()) flags->config = environment["TIDEPOOL_CONFIG"];
   if (!flags->config.empty()) TP_RETURN_IF_ERROR(AddFile(flags->config, &given));
-  TP_RETURN_IF_ERROR(AddEnvironment(environment, &given));
+  AddEnvironment(environment, &given, &loaded.warning);
   for (auto& [name, flag] : flags->given) given[name] = flag;
 
   for (const OptionRow& row : OptionTable()) {
@@ -327,11 +355,14 @@ Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
     const Given value = found != given.end()
                             ? found->second
                             : Given{DefaultText(row, machine, environment), OptionSource::kDefault};
-    const Status set = SetOption(row, value.text, machine, &loaded.options);
+    const Status set = SetOption(row, value.text, granted, &loaded.options);
     if (!set.ok()) {
+      const bool is_share_of_grant =
+          value.text.ends_with('%') && granted.available_bytes == grant.bytes;
       return Status(
           set.code(),
-          SourceText(value.source, row.name, flags->config) + ": " + std::string(set.what()),
+          SourceText(value.source, row.name, flags->config) + ": " + std::string(set.what()) +
+              (is_share_of_grant ? " of what Slurm grants, " + grant.source : std::string()),
           std::string(set.remedy()));
     }
     loaded.values.push_back({row.name, value.text, value.source, row.help});
@@ -350,7 +381,7 @@ Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
             ": " + std::string(fits.what()),
         std::string(fits.remedy()));
   }
-  loaded.warning = MemoryWarning(loaded.options, machine);
+  AddWarning(MemoryWarning(loaded.options, machine, grant), &loaded.warning);
   if (flags->print_config) loaded.action = LoadedOptions::Action::kPrintConfig;
   return loaded;
 }

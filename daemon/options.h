@@ -114,13 +114,13 @@ struct LoadedOptions {
   std::string text;  // kPrintText: the help or the version.
   Options options;
   std::vector<OptionValue> values;  // In the table's order.
-  std::string warning;              // What may go wrong with them; empty: nothing.
+  std::string warning;              // What may go wrong with them, a line each; empty: nothing.
 };
 
-// `variables` are all "NAME=VALUE" of the environment. Unknown flags, TIDEPOOL_* variables and keys
-// of the file are errors that name the nearest known one. Errors: kInvalidArgument (names the
-// option, where it was given and what is allowed), kUnimplemented (an option that this version does
-// not have), and for the file kNotFound, kPermissionDenied.
+// `variables` are all "NAME=VALUE" of the environment. Unknown flags and keys of the file are
+// errors that name the nearest known option; an unknown TIDEPOOL_* variable is a warning. Errors:
+// kInvalidArgument (names the option, its source and the allowed values), kUnimplemented (an option
+// that this version does not have), and for the file kNotFound, kPermissionDenied.
 Result<LoadedOptions> LoadOptions(const std::vector<std::string>& arguments,
                                   const std::vector<std::string>& variables,
                                   const Machine& machine);

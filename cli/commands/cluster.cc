@@ -9,6 +9,8 @@
 #include "cli/commands/status_rates.h"
 #include "cli/text.h"
 #include "proto/base/kind.h"
+#include "proto/cluster_file/host_name.h"
+#include "proto/machine/page_address.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
@@ -84,6 +86,10 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
   json["uptime_ms"] = status.uptime_ms();
   json["data_path"] = status.data_path();
   json["metrics_url"] = status.metrics_url().empty() ? Json(nullptr) : Json(status.metrics_url());
+  const std::string tunnel =
+      machine::TunnelCommand(status.metrics_url(), node.host(),
+                             machine::LoginHostOf(node.host(), cluster_file::HostName()));
+  json["metrics_tunnel"] = tunnel.empty() ? Json(nullptr) : Json(tunnel);
   json["records"] = totals.records;
   json["operations"] = totals.operations;
   json["sessions"] = totals.sessions;
@@ -253,8 +259,11 @@ std::string PagesText(const v1::StatusResponse& status) {
   std::string text;
   for (const auto& entry : status.nodes()) {
     if (entry.status().metrics_url().empty()) continue;
+    const std::string& host = entry.node().host();
     text += "metrics and status page of node " + std::to_string(entry.node().node_id()) + ": " +
-            entry.status().metrics_url() + "\n";
+            machine::PageText(entry.status().metrics_url(), host,
+                              machine::LoginHostOf(host, cluster_file::HostName())) +
+            "\n";
   }
   return text.empty() ? text : "\n" + text;
 }
@@ -418,7 +427,9 @@ std::vector<Verb> ClusterVerbs() {
        "without that, as count has them. P99 of a node is the time from frame received to answer "
        "posted, in its slowest core. READS, CHANGES and P99 of a namespace are since the daemons' "
        "starts, without what clients read by themselves. At the end stands where each node has its "
-       "metrics, for Prometheus at /metrics, and its status page.",
+       "metrics, for Prometheus at /metrics, and its status page, with the ssh line that leads "
+       "there "
+       "from another machine, as a laptop.",
        {},
        {{"--names", "", "only the numbers of the nodes that are up, one a line"}},
        {{"kvctl status", ""}, {"kvctl status --json", "all counters, of each core"}},

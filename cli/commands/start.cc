@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/channel.h"
 #include "cli/commands/nvm_folders.h"
 #include "cli/commands/stop.h"
 #include "cli/commands/wait_ready.h"
@@ -29,6 +30,8 @@
 #include "proto/cluster_file/published_file.h"
 #include "proto/convert/probe_cluster.h"
 #include "proto/machine/machine.h"
+#include "proto/machine/page_address.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
 
 namespace tidepool::cli {
 namespace {
@@ -41,6 +44,8 @@ constexpr std::uint64_t kStartThereMs = 120'000;
 constexpr std::chrono::milliseconds kPollThereEvery{200};
 // The kernel takes seconds to end a killed daemon with much memory.
 constexpr std::uint64_t kKillMs = 10'000;
+// For the address of the status page, when all serve.
+constexpr std::uint64_t kAskPageMs = 2'000;
 constexpr std::uint64_t kLocalMax = 64;
 constexpr std::uint32_t kCoresByDefaultMax = 4;  // As kvd's own default.
 constexpr std::size_t kLogLinesShown = 10;
@@ -126,6 +131,11 @@ class Starter {
   Status WaitUntil(const std::function<bool()>& condition, const char* failure);
   Status NotAllJoined(const char* failure);
   void ShowEndOf(const std::string& log);
+  struct Page {
+    std::string url;
+    std::string text;
+  };
+  Page FirstPage() const;
 
   Status CheckGoesOn();
 
@@ -444,6 +454,25 @@ Status Starter::Start() {
   return OkStatus();
 }
 
+// Returns the status page of the first node that has one, as far as the daemons say so at once.
+Starter::Page Starter::FirstPage() const {
+  const auto channel = Channel::Connect(
+      {.cluster = file_, .timeout_ms = kAskPageMs, .timeout_given = true, .insecure = insecure_});
+  v1::StatusResponse status;
+  if (!channel.ok() ||
+      !(*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status).ok()) {
+    return {};
+  }
+  for (const auto& entry : status.nodes()) {
+    const std::string& url = entry.status().metrics_url();
+    if (url.empty()) continue;
+    const std::string& host = entry.node().host();
+    return {url,
+            machine::PageText(url, host, machine::LoginHostOf(host, cluster_file::HostName()))};
+  }
+  return {};
+}
+
 void Starter::Print() {
   const std::vector<pid_t> pids = launcher_->pids();
   std::string processes;
@@ -457,14 +486,18 @@ void Starter::Print() {
   const auto user_file = cluster_file::Find("");
   const bool found_alone = user_file.ok() && user_file->path == file_;
   const std::string option = found_alone ? "" : "--cluster " + file_ + " ";
+  const Page page = FirstPage();
   run_.out.Result({{"cluster_file", file_},
                    {"nodes", plan_.nodes},
                    {"pids", pids},
-                   {"log_folder", plan_.log_folder}},
+                   {"log_folder", plan_.log_folder},
+                   {"metrics_url", page.url.empty() ? Json(nullptr) : Json(page.url)}},
                   "started " + daemons + processes + "\n" + "connection file " + file_ + "\n" +
-                      "logs in         " + plan_.log_folder + "\n" + "try             kvctl " +
-                      option + "put default greeting hello\n" + "                kvctl " + option +
-                      "get default greeting\n" + "end with        kvctl " + option + "stop\n");
+                      "logs in         " + plan_.log_folder + "\n" +
+                      (page.url.empty() ? "" : "status page     " + page.text + "\n") +
+                      "try             kvctl " + option + "put default greeting hello\n" +
+                      "                kvctl " + option + "get default greeting\n" +
+                      "end with        kvctl " + option + "stop\n");
 }
 
 Status Start(Invocation& run) {

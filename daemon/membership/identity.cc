@@ -1,6 +1,7 @@
 #include "daemon/membership/identity.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -52,6 +53,8 @@ Result<Identity> Identity::OpenFirstFree(const std::string& parent) {
   const std::string stem = parent + "/" + cluster_file::HostName() + ".";
   for (std::uint32_t i = 0; i < limits::kNodesMax; ++i) {
     auto identity = Open(stem + std::to_string(i));
+    // The last daemon of an earlier cluster may have removed the folder just now.
+    if (identity.code() == StatusCode::kNotFound) identity = Open(stem + std::to_string(i));
     if (identity.ok() || identity.code() != StatusCode::kAborted) return identity;
   }
   return Status(
@@ -115,6 +118,14 @@ Status Identity::RememberDevices() {
   if (nvm_incarnation_ == incarnation_) return OkStatus();
   nvm_incarnation_ = incarnation_;
   return Save();
+}
+
+void Identity::Forget() {
+  if (incarnation_ != 1 || nvm_incarnation_ != 0 || !cluster_uuid_.empty()) return;
+  // The key for TLS is that of a cluster that has not begun.
+  for (const char* const name : {"/tls", "/identity.json", "/lock"}) {
+    unlink((folder_ + name).c_str());
+  }
 }
 
 Status Identity::RememberCluster(const std::string& cluster_uuid) {

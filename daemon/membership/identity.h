@@ -44,6 +44,12 @@ class Identity {
   Status RememberDevices();
   Status RememberCluster(const std::string& cluster_uuid);
 
+  // A start that failed: removes what the first start of this identity has made in its folder. An
+  // identity that devices or a cluster know stays.
+  void Forget();
+  // Gives the folder to whoever comes next; this process writes there no more.
+  void Release() { lock_ = cluster_file::Descriptor(); }
+
  private:
   Identity() = default;
   Status Load(const std::string& text);

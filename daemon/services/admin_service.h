@@ -35,9 +35,10 @@ class AdminService final : public v1::Admin::Service {
   grpc::Status Machine(grpc::ServerContext* call, const v1::MachineRequest* request,
                        v1::MachineResponse* response) override;
 
- private:
-  // What would be lost if this node, or the whole cluster, stopped now.
+  // Returns the losses of a stop of this node, or of the whole cluster. The node must have joined.
   v1::CheckStopResponse FindLosses(bool cluster, Deadline deadline);
+
+ private:
   Status StopCluster(const grpc::ServerContext& call, const v1::StopRequest& request,
                      v1::StopResponse* response);
   void StopOthers(Deadline deadline, v1::StopResponse* response);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/cluster_file/file_io.h"
+#include "proto/cluster_file/places.h"
 
 namespace tidepool::cluster_file {
 namespace {
@@ -75,27 +76,26 @@ Result<std::string> PathForDaemon(const std::string& flag, const Environment& en
   return UserServicePath(environment, /*make_folder=*/true);
 }
 
-Result<Found> Find(const std::string& flag, const Environment& environment) {
-  struct Place {
-    std::string path;
-    std::string why;
-  };
-  std::vector<Place> places;
-  bool must_exist = true;
-  if (!flag.empty()) {
-    places.push_back({flag, "--cluster"});
-  } else if (const auto variable = environment("TIDEPOOL_CLUSTER")) {
-    places.push_back({*variable, "TIDEPOOL_CLUSTER"});
-  } else {
-    must_exist = false;
-    if (const auto job = JobPath(environment)) places.push_back({*job, "the Slurm job's"});
-    places.push_back({kFileInWorkingFolder, "in the working folder"});
-    auto user_service = UserServicePath(environment, /*make_folder=*/false);
-    if (!user_service.ok()) return user_service.status();
-    places.push_back({*std::move(user_service), "your default service"});
+Result<std::vector<Place>> PlacesOf(const std::string& flag, const Environment& environment) {
+  if (!flag.empty()) return std::vector<Place>{{flag, "--cluster"}};
+  if (const auto variable = environment("TIDEPOOL_CLUSTER")) {
+    return std::vector<Place>{{*variable, "TIDEPOOL_CLUSTER"}};
   }
+  std::vector<Place> places;
+  if (const auto job = JobPath(environment)) places.push_back({*job, "the Slurm job's"});
+  places.push_back({kFileInWorkingFolder, "in the working folder"});
+  auto user_service = UserServicePath(environment, /*make_folder=*/false);
+  if (!user_service.ok()) return user_service.status();
+  places.push_back({*std::move(user_service), "your default service"});
+  return places;
+}
+
+Result<Found> Find(const std::string& flag, const Environment& environment) {
+  auto places = PlacesOf(flag, environment);
+  if (!places.ok()) return places.status();
+  const bool must_exist = !flag.empty() || environment("TIDEPOOL_CLUSTER").has_value();
   std::string tried;
-  for (Place& place : places) {
+  for (Place& place : *places) {
     auto file = Read(place.path);
     if (file.ok()) return Found{std::move(place.path), std::move(place.why), *std::move(file)};
     if (file.code() != StatusCode::kNotFound) return file.status();

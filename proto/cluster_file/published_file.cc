@@ -136,6 +136,14 @@ Status MoveAside(const std::string& path, const ClusterFile& stale) {
   return SyncFolder(FolderOf(path));
 }
 
+void RemoveEnded(const std::string& path, const ClusterFile& ended) {
+  const auto standing = Read(path);
+  if (!standing.ok() || standing->cluster_uuid != ended.cluster_uuid) return;
+  unlink(path.c_str());
+  RemoveSecrets(*standing);
+  std::ignore = SyncFolder(FolderOf(path));
+}
+
 Result<Descriptor> TakeStartLock(const std::string& path, std::uint64_t timeout_ms) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   while (true) {

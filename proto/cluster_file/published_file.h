@@ -69,6 +69,10 @@ Result<Examination> Examine(const std::string& path, const std::string& job_id, 
 // Returns: kOk, as FileError.
 Status MoveAside(const std::string& path, const ClusterFile& stale);
 
+// Removes a connection file whose cluster has ended, with the token and the TLS file that it names.
+// A file of another cluster that stands there by now is left alone. Call it under StartLock.
+void RemoveEnded(const std::string& path, const ClusterFile& ended);
+
 // Held by a starter while it looks at the file and makes its own, so that two on one machine cannot
 // both move aside. Waits at most `timeout_ms`. A file system without locks gives a lock of nothing.
 // Errors: kDeadlineExceeded, as FileError.

@@ -90,18 +90,6 @@ bool IsDead(const std::string& path, std::string_view name) {
          errno == ECONNREFUSED;
 }
 
-void RemoveDead(const std::string& folder) {
-  DIR* const open = opendir(folder.c_str());
-  if (open == nullptr) return;
-  while (const dirent* entry = readdir(open)) {
-    const std::string_view name = entry->d_name;
-    if (!Starts(name, kPrefix) && !Starts(name, kHiddenPrefix)) continue;
-    const std::string path = folder + "/" + entry->d_name;
-    if (IsDead(path, name)) unlink(path.c_str());
-  }
-  closedir(open);
-}
-
 Status SendMessage(int socket, const Message& message, std::initializer_list<int> descriptors) {
   iovec bytes{const_cast<Message*>(&message), sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
@@ -151,9 +139,21 @@ std::string MakeRingId() {
   return id;
 }
 
+void RemoveDeadRings(const std::string& folder) {
+  DIR* const open = opendir(folder.c_str());
+  if (open == nullptr) return;
+  while (const dirent* entry = readdir(open)) {
+    const std::string_view name = entry->d_name;
+    if (!Starts(name, kPrefix) && !Starts(name, kHiddenPrefix)) continue;
+    const std::string path = folder + "/" + entry->d_name;
+    if (IsDead(path, name)) unlink(path.c_str());
+  }
+  closedir(open);
+}
+
 Result<OwnedFd> ListenForRings(const std::string& folder, const std::string& id,
                                std::string* path) {
-  RemoveDead(folder);
+  RemoveDeadRings(folder);
   const std::string hidden = folder + "/" + std::string(kHiddenPrefix) + id;
   *path = folder + "/" + std::string(kPrefix) + id;
   const auto address = SocketAddress(hidden);

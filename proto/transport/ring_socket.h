@@ -41,6 +41,9 @@ struct RingWelcome {
 // What nobody else has or can guess: a worker's name, or its secret.
 std::string MakeRingId();
 
+// Removes the sockets in `folder` of daemons that were killed.
+void RemoveDeadRings(const std::string& folder);
+
 // Makes `folder`/ring-ID, removes those of daemons that are gone, and listens; nobody sees the
 // socket before it can be connected to. Errors: kInvalidArgument (the path is too long for a
 // socket), kUnavailable.

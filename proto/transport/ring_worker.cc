@@ -80,7 +80,9 @@ Status RingWorker::Start() {
 RingWorker::~RingWorker() {
   owner_.Release();
   receiver_ = nullptr;
-  if (listener_.get() >= 0) unlink(path_.c_str());
+  if (listener_.get() < 0) return;
+  unlink(path_.c_str());
+  RemoveDeadRings(settings_.folder);
 }
 
 Status RingWorker::Watch(int descriptor, RingEndpoint* endpoint) {

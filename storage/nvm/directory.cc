@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -18,6 +19,10 @@ namespace tidepool::storage {
 std::string MiBText(std::uint64_t bytes) {
   constexpr std::uint64_t kMiB = 1024 * 1024;
   return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
+}
+
+std::string BytesText(std::uint64_t bytes) {
+  return std::to_string(bytes) + " bytes (" + std::to_string(bytes >> 20) + "MiB)";
 }
 
 namespace {
@@ -86,13 +91,51 @@ Result<std::uint64_t> NvmDirectory::FreeBytes() const {
   return std::uint64_t{info.f_bavail} * info.f_frsize;
 }
 
+Result<std::uint64_t> NvmDirectory::SpareBytes() const {
+  constexpr std::uint64_t kShare = 20;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  struct statvfs info {};
+  if (fstatvfs(descriptor_, &info) != 0) return DeviceFileError("examine", path_, errno);
+  return std::min(kMost, std::uint64_t{info.f_blocks} * info.f_frsize / kShare);
+}
+
+Status NvmDirectory::NoRoom(std::uint64_t bytes, const std::string& reason) const {
+  const auto free_bytes = FreeBytes();
+  const auto spare_bytes = SpareBytes();
+  std::string what = "cannot reserve " + BytesText(bytes) + " in '" + path_ + "'";
+  if (!reason.empty()) what += ": " + reason;
+  if (free_bytes.ok() && spare_bytes.ok()) {
+    what += (reason.empty() ? ": " : ", ") + BytesText(*free_bytes) + " are free, and " +
+            BytesText(*spare_bytes) + " of the file system stay free for others";
+  }
+  return Status(StatusCode::kResourceExhausted, what,
+                "make room, give a smaller --nvm-size, or another --nvm-dir");
+}
+
+// fallocate itself would fill the file system to its last byte before it fails.
+Status NvmDirectory::CheckRoom(std::uint64_t bytes) const {
+  const auto free_bytes = FreeBytes();
+  if (!free_bytes.ok()) return free_bytes.status();
+  const auto spare_bytes = SpareBytes();
+  if (!spare_bytes.ok()) return spare_bytes.status();
+  const bool fits = *free_bytes >= *spare_bytes && bytes <= *free_bytes - *spare_bytes;
+  return fits ? OkStatus() : NoRoom(bytes, "");
+}
+
 Status NvmDirectory::Reserve(int file, std::uint64_t bytes) const {
+  TP_RETURN_IF_ERROR(CheckRoom(bytes));
   int error = 0;
   do {
     error = fallocate(file, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (error == EINTR);
   if (error == 0 && fsync(file) != 0) error = errno;
-  if (error == 0) return OkStatus();
+  if (error == 0) {
+    // Another program may have taken room meanwhile. Half covers what the file system needs itself.
+    const auto free_bytes = FreeBytes();
+    const auto spare_bytes = SpareBytes();
+    const bool is_full = free_bytes.ok() && spare_bytes.ok() && *free_bytes < *spare_bytes / 2;
+    return is_full ? NoRoom(bytes, "the room was taken meanwhile") : OkStatus();
+  }
   if (error == EOPNOTSUPP || error == ENOSYS) {
     return Status(StatusCode::kUnimplemented,
                   "the file system of '" + path_ + "' cannot reserve space (fallocate)",
@@ -100,13 +143,7 @@ Status NvmDirectory::Reserve(int file, std::uint64_t bytes) const {
   }
   const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
   if (!is_full) return DeviceFileError("reserve space in", path_, error);
-  const auto free_bytes = FreeBytes();
-  return Status(StatusCode::kResourceExhausted,
-                "cannot reserve " + MiBText(bytes) + " in '" + path_ +
-                    "': " + std::strerror(error) +
-                    (free_bytes.ok() ? ", " + std::to_string(*free_bytes >> 20) + "MiB are free"
-                                     : std::string()),
-                "make room, give a smaller --nvm-size, or another --nvm-dir");
+  return NoRoom(bytes, std::strerror(error));  // A quota, as a rule.
 }
 
 Result<std::unique_ptr<Device>> NvmDirectory::MakeFile(std::uint64_t bytes) {

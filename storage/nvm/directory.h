@@ -36,11 +36,14 @@ class NvmDirectory {
   Result<std::uint64_t> FileBytes() const;
   // What this user could still store there.
   Result<std::uint64_t> FreeBytes() const;
+  // Returns the bytes of the file system that stay free for others: a twentieth, at most 1 GiB.
+  Result<std::uint64_t> SpareBytes() const;
 
   // Makes a file of `bytes`, all of them reserved and zero, under a name of its own, so that a
-  // crash leaves nothing behind that looks like a device. Errors: kResourceExhausted (no room: says
-  // how much there is), kPermissionDenied, kUnimplemented (the file system reserves no space),
-  // kFailedPrecondition (no direct I/O), kDeviceError.
+  // crash leaves nothing behind that looks like a device. The free space is looked at before any is
+  // taken, and SpareBytes stay free. Errors: kResourceExhausted (no room: says how much is needed
+  // and free, and leaves no file), kPermissionDenied, kUnimplemented (the file system reserves no
+  // space), kFailedPrecondition (no direct I/O), kDeviceError.
   Result<std::unique_ptr<Device>> MakeFile(std::uint64_t bytes);
   // Gives the made file its name, durably. Its device must be gone.
   Status PublishFile();
@@ -55,6 +58,8 @@ class NvmDirectory {
  private:
   NvmDirectory(const std::string& path, int descriptor) : path_(path), descriptor_(descriptor) {}
   std::string new_path() const { return file_path() + ".new"; }
+  Status CheckRoom(std::uint64_t bytes) const;
+  Status NoRoom(std::uint64_t bytes, const std::string& reason) const;
   Status Reserve(int file, std::uint64_t bytes) const;
 
   const std::string path_;
@@ -65,5 +70,7 @@ class NvmDirectory {
 
 // "1536MiB": rounded up to whole MiB, as --nvm-size reads it.
 std::string MiBText(std::uint64_t bytes);
+// "1610612736 bytes (1536MiB)": rounded down to whole MiB.
+std::string BytesText(std::uint64_t bytes);
 
 }  // namespace tidepool::storage

@@ -269,16 +269,21 @@ Result<std::uint64_t> Volume::BytesFor(const Member& member) const {
   }
   const auto free_bytes = member.directory->FreeBytes();
   if (!free_bytes.ok()) return free_bytes;
+  const auto spare_bytes = member.directory->SpareBytes();
+  if (!spare_bytes.ok()) return spare_bytes;
+  const std::uint64_t usable_bytes =
+      std::min(*free_bytes / 100 * kDefaultSharePercent,
+               *free_bytes > *spare_bytes ? *free_bytes - *spare_bytes : 0);
   const std::uint64_t bytes =
-      std::min(std::max(options_.bytes_default, AlignUp(least, kVolumeUnitBytes)),
-               *free_bytes / 100 * kDefaultSharePercent) /
+      std::min(std::max(options_.bytes_default, AlignUp(least, kVolumeUnitBytes)), usable_bytes) /
       kVolumeUnitBytes * kVolumeUnitBytes;
   if (bytes >= least) return bytes;
   return Status(StatusCode::kResourceExhausted,
-                "'" + member.directory->path() + "' has " +
-                    std::to_string(*free_bytes / kVolumeUnitBytes) + "MiB free, too little for " +
-                    cores + ": by default a fifth is left free",
-                "make room for at least " + MiBText(least * 100 / kDefaultSharePercent) +
+                "'" + member.directory->path() + "' has " + BytesText(*free_bytes) +
+                    " free, too little for " + cores + ", which needs " + BytesText(least) +
+                    ": by default a fifth is left free",
+                "make room for at least " +
+                    MiBText(std::max(least * 100 / kDefaultSharePercent, least + *spare_bytes)) +
                     ", or name another --nvm-dir");
 }
 

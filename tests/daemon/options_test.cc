@@ -9,6 +9,7 @@
 #include "daemon/manual.h"
 #include "daemon/option_table.h"
 #include "proto/base/troff.h"
+#include "proto/base/variables.h"
 #include "tests/integration/harness.h"
 
 namespace tidepool::daemon {
@@ -108,15 +109,74 @@ TEST_CASE("UnknownNamesNameTheNearestKnownOne") {
   const auto flag = Load({"--memroy=1GiB"});
   CHECK(flag.code() == StatusCode::kInvalidArgument);
   CHECK(Says(flag.status(), "did you mean 'memory'?"));
-  const auto variable = Load({}, {"TIDEPOOL_LOG_LEVLE=info"});
-  CHECK(variable.code() == StatusCode::kInvalidArgument);
-  CHECK(Says(variable.status(), "TIDEPOOL_LOG_LEVLE"));
-  CHECK(Says(variable.status(), "did you mean 'log-level'?"));
   const auto key = Load({"--config", WriteConfig(folder, "corse = 2\n")});
   CHECK(key.code() == StatusCode::kInvalidArgument);
   CHECK(Says(key.status(), "did you mean 'cores'?"));
   CHECK(Says(key.status(), "kvd.toml"));
   CHECK(Says(Load({"--zzzzzzzzzzzz"}).status(), "kvd --help"));
+}
+
+// Another version, or a site, may have set it: no reason to serve nobody.
+TEST_CASE("UnknownVariablesWarnWithTheNearestKnownName") {
+  const auto variable = Load({}, {"TIDEPOOL_LOG_LEVLE=info", "TIDEPOOL_CORES=3", "TIDEPOOL_ZZ="});
+  REQUIRE(variable.ok());
+  CHECK(variable->options.cores == 3);
+  CHECK(variable->warning.find("TIDEPOOL_LOG_LEVLE") != std::string::npos);
+  CHECK(variable->warning.find("did you mean TIDEPOOL_LOG_LEVEL?") != std::string::npos);
+  CHECK(variable->warning.find('\n') == std::string::npos);
+  const auto two = Load({}, {"TIDEPOOL_CLSTER=x", "TIDEPOOL_QWERTZUIOP=1"});
+  REQUIRE(two.ok());
+  CHECK(two->warning.find("did you mean TIDEPOOL_CLUSTER?") != std::string::npos);
+  CHECK(two->warning.find("\nthe environment has TIDEPOOL_QWERTZUIOP") != std::string::npos);
+}
+
+TEST_CASE("TheTableOfVariablesHasEachOption") {
+  for (const OptionRow& row : OptionTable()) {
+    CAPTURE(row.name);
+    CHECK(IsKnownVariable(EnvironmentName(row.name)));
+  }
+}
+
+TEST_CASE("TheDefaultOfMemoryIsHalfOfWhatSlurmGrants") {
+  const auto memory = [](const std::vector<std::string>& variables) {
+    const auto loaded = Load({}, variables);
+    REQUIRE(loaded.ok());
+    CHECK(loaded->warning == "");
+    return loaded->options.memory_bytes / kMiB;
+  };
+  CHECK(memory({"SLURM_MEM_PER_NODE=1000"}) == 500);
+  CHECK(memory({"SLURM_MEM_PER_NODE=2G"}) == 1024);
+  CHECK(memory({"SLURM_MEM_PER_NODE=0"}) == 4096);
+  CHECK(memory({"SLURM_MEM_PER_NODE=999999999"}) == 4096);  // The machine has less.
+  CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_CPUS_ON_NODE=4"}) == 1000);
+  CHECK(memory({"SLURM_MEM_PER_CPU=0", "SLURM_CPUS_ON_NODE=4"}) == 4096);
+  // A step of one CPU sees these.
+  CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_CPUS_ON_NODE=1", "SLURM_JOB_CPUS_PER_NODE=4(x2)",
+                "SLURM_NODEID=1", "SLURM_STEP_NUM_NODES=2"}) == 1000);
+  CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_JOB_CPUS_PER_NODE=4(x2),2", "SLURM_NODEID=2"}) ==
+        500);
+  CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_JOB_CPUS_PER_NODE=4(x2),2", "SLURM_NODEID=0",
+                "SLURM_STEP_NUM_NODES=1"}) == 500);  // Which of the three is not known.
+  CHECK(memory({"SLURM_MEM_PER_CPU=100"}) == 800);   // 16 CPUs of this machine.
+  CHECK(memory({"SLURM_MEM_PER_GPU=700", "SLURM_GPUS_ON_NODE=2"}) == 700);
+  CHECK(memory({"SLURM_MEM_PER_NODE=3000", "SLURM_MEM_PER_CPU=500", "SLURM_CPUS_ON_NODE=2"}) ==
+        500);
+}
+
+TEST_CASE("AGrantThatIsNoSizeOrTooSmallIsNamed") {
+  for (const char* const text : {"lots", "-5", "1.5", "99999999999999999999", "4GB"}) {
+    const auto odd = Load({}, {"SLURM_MEM_PER_NODE=" + std::string(text)});
+    REQUIRE(odd.ok());
+    CHECK(odd->options.memory_bytes == 4096 * kMiB);
+    CHECK(odd->warning.find("SLURM_MEM_PER_NODE is '") != std::string::npos);
+  }
+  const auto small = Load({}, {"SLURM_MEM_PER_NODE=100"});
+  CHECK(small.code() == StatusCode::kInvalidArgument);
+  CHECK(Says(small.status(), "SLURM_MEM_PER_NODE=100"));
+  const auto given = Load({"--memory=2GiB"}, {"SLURM_MEM_PER_CPU=500", "SLURM_CPUS_ON_NODE=2"});
+  REQUIRE(given.ok());
+  CHECK(given->options.memory_bytes == 2048 * kMiB);
+  CHECK(given->warning.find("SLURM_MEM_PER_CPU=500 x 2 CPUs") != std::string::npos);
 }
 
 TEST_CASE("EtcdNeedsItsAddressesAndWhatBelongsToItNeedsEtcd") {
@@ -145,14 +205,16 @@ TEST_CASE("EtcdNeedsItsAddressesAndWhatBelongsToItNeedsEtcd") {
   CHECK(Load({})->options.store == "embedded");
 }
 
-TEST_CASE("OptionsOfLaterVersionsAreRefusedEverywhere") {
+TEST_CASE("OptionsOfLaterVersionsAreRefusedButForVariables") {
   const TemporaryFolder folder;
   for (const char* name : {"ucx-connect", "direct-read-limit"}) {
     INFO(name);
     const auto flag = Load({"--" + std::string(name) + "=x"});
     CHECK(flag.code() == StatusCode::kUnimplemented);
     CHECK(Says(flag.status(), "is not in this version"));
-    CHECK(Load({}, {EnvironmentName(name) + "=x"}).code() == StatusCode::kUnimplemented);
+    const auto variable = Load({}, {EnvironmentName(name) + "=x"});
+    REQUIRE(variable.ok());
+    CHECK(variable->warning.find("is not in this version") != std::string::npos);
     CHECK(Load({"--config", WriteConfig(folder, std::string(name) + " = \"x\"\n")}).code() ==
           StatusCode::kUnimplemented);
   }
@@ -217,7 +279,10 @@ TEST_CASE("InASlurmJobTheNodesAreTheJobs") {
 }
 
 TEST_CASE("VariablesOfOtherProgramsAreLeftAlone") {
-  CHECK(Load({}, {"TIDEPOOL_TEST_KVD=/x", "TIDEPOOL_TIMEOUT=5", "TIDEPOOL_CLIENT_X=1"}).ok());
+  const auto loaded = Load({}, {"TIDEPOOL_TEST_KVD=/x", "TIDEPOOL_KVCTL_SSH=s", "TIDEPOOL_ROOT=/",
+                                "TIDEPOOL_RUN_OPTIONS=-x", "SIDEPOOL_X=1"});
+  REQUIRE(loaded.ok());
+  CHECK(loaded->warning == "");
 }
 
 TEST_CASE("JoiningNeedsAToken") {

@@ -173,7 +173,6 @@ TEST_CASE("WrongOptionsGiveOneLineAndExitCode2") {
   CheckRefused(Run({"--ucx-connect=sockaddr"}), 2, "--ucx-connect is not in this version");
   CheckRefused(Run({"--auth=kerberos"}), 2, "auth cannot be 'kerberos'");
   CheckRefused(Run({"--memory=1M"}), 2, "at least 64MiB");
-  CheckRefused(Run({}, {"TIDEPOOL_CORSE=1"}), 2, "did you mean 'cores'?");
   CheckRefused(Run({"--log-file=/no/such/folder/x.log"}), 2, "/no/such/folder/x.log");
 }
 

@@ -67,6 +67,14 @@ class Disk {
   int started_ = 0;
 };
 
+std::vector<std::string> EntriesOf(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
 TEST_CASE("ADaemonMakesItsDevicesAndFindsThemAgain") {
   Disk disk;
   const std::vector<std::string> flags = {"--nvm-dir=" + disk / "a" + "," + disk / "b",
@@ -146,7 +154,7 @@ TEST_CASE("TooLittleForADeviceIsRefused") {
   disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=30MiB"}, "at least 36MiB", 2);
   disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=60MiB", "--cores=2"}, "at least 70MiB",
                     2);
-  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=900T"}, "MiB are free");
+  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--nvm-size=900T"}, "MiB) are free");
   CHECK_FALSE(fs::exists(disk / "a/tidepool.nvm"));
   CHECK_FALSE(fs::exists(disk / "a/tidepool.nvm.new"));
 }
@@ -207,8 +215,13 @@ TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas") {
   const LoopDisk small(64 << 20);
   if (!small.mounted()) return;
   Disk disk;
-  disk.CheckRefused({"--nvm-dir=" + small.path(), "--nvm-size=100MiB"}, "No space left on device");
-  CHECK_FALSE(fs::exists(small.path() + "/tidepool.nvm.new"));
+  const auto free_bytes = fs::space(small.path()).available;
+  disk.CheckRefused({"--nvm-dir=" + small.path(), "--nvm-size=100MiB"},
+                    "cannot reserve 104857600 bytes (100MiB) in '" + small.path() +
+                        "': " + std::to_string(free_bytes) + " bytes");
+  // Not even for a moment was anything taken: identity, lock and file are as if never there.
+  CHECK(EntriesOf(small.path()) == std::vector<std::string>{"lost+found"});
+  CHECK(fs::space(small.path()).available == free_bytes);
   // By default 80 % of what is free, if that is enough.
   disk.RunOnce({"--nvm-dir=" + small.path()});
   const auto made = fs::file_size(small.path() + "/tidepool.nvm");
@@ -217,6 +230,34 @@ TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas") {
   fs::remove(small.path() + "/tidepool.nvm");
   std::ofstream(small.path() + "/other") << std::string(30 << 20, 'x');
   disk.CheckRefused({"--nvm-dir=" + small.path()}, "by default a fifth is left free");
+}
+
+// A disk that others use, too, is not filled to the last byte.
+TEST_CASE("APartOfTheFileSystemStaysFree") {
+  const LoopDisk small(64 << 20);
+  if (!small.mounted()) return;
+  Disk disk;
+  const auto before = fs::space(small.path());
+  const std::string all = std::to_string(before.available / 4096 * 4096);
+  disk.CheckRefused({"--nvm-dir=" + small.path(), "--nvm-size=" + all}, "stay free for others");
+  CHECK(fs::space(small.path()).available == before.available);
+  const auto most = (before.available - before.capacity / 20 - (1 << 20)) / 4096 * 4096;
+  disk.RunOnce({"--nvm-dir=" + small.path(), "--nvm-size=" + std::to_string(most)});
+  CHECK(fs::space(small.path()).available >= before.capacity / 20 - (1 << 20));
+}
+
+TEST_CASE("TwoDirectoriesOfOneFullFileSystemLeaveNothing") {
+  const LoopDisk small(128 << 20);
+  if (!small.mounted()) return;
+  fs::create_directory(small.path() + "/a");
+  fs::create_directory(small.path() + "/b");
+  Disk disk;
+  const auto free_bytes = fs::space(small.path()).available;
+  disk.CheckRefused({"--nvm-dir=" + small.path() + "/a," + small.path() + "/b", "--nvm-size=70MiB"},
+                    "cannot reserve 73400320 bytes");
+  CHECK(fs::is_empty(small.path() + "/a"));
+  CHECK(fs::is_empty(small.path() + "/b"));
+  CHECK(fs::space(small.path()).available == free_bytes);
 }
 
 TEST_CASE("ANodeThatKeepsAllInAFullFileSystemSaysSoAndComesBack") {

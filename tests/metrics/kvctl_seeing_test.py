@@ -39,7 +39,8 @@ class KvctlSeeingTest(metrics_support.SeeingTest):
         self.assertEqual(bench["device_bytes"], 0)
         text = self.good("status").decode()
         for node in status["nodes"]:
-            self.assertIn(f"metrics and status page of node {node['node_id']}: {node['metrics_url']}\n", text)
+            self.assertIn(f"metrics and status page of node {node['node_id']}: {node['metrics_url']} on {node['host']} "
+                          f"(from elsewhere: {node['metrics_tunnel']}, ", text)
             self.assertEqual(sum(core["credit_operations_held"] for core in node["core_list"]), 0)
         self.assertLess(len(text.splitlines()), 24)
 

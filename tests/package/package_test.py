@@ -290,6 +290,45 @@ class Installed(Folder):
         self.assertEqual(which.stdout.splitlines()[:2], [f"{self.prefix}/bin/kvctl", f"{self.prefix}/bin/kvd"])
         self.assertEqual(which.stdout.splitlines()[-1], self.prefix)
 
+    def module(self, *words, variables=None):
+        """What `module WORDS` makes of the variables and of the manual, by environment modules."""
+        command = "/usr/lib/x86_64-linux-gnu/modulecmd.tcl"
+        if not os.path.exists(command):
+            self.skipTest("apt-get install environment-modules")
+        environment = {"PATH": "/usr/bin:/bin", "HOME": self.folder, "MODULEPATH": f"{self.prefix}/share/modulefiles",
+                       **(variables or {})}
+        script = "\n".join(
+            [f'eval "$(tclsh {command} bash {word} tidepool)"' for word in words] +
+            ["for name in MANPATH PYTHONPATH CMAKE_PREFIX_PATH PKG_CONFIG_PATH LD_LIBRARY_PATH; do",
+             'echo "$name=${!name-unset}"; done', "man -w kvctl; man -w ls"])
+        done = run("bash", "-c", script, env=environment, check=False)
+        self.assertNotIn("ERROR", done.stderr)
+        lines = done.stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line), [line for line in lines if "=" not in line]
+
+    def test_the_modulefile_keeps_the_manual_working(self):
+        man = self.needs("man", "man-db")
+        ours = f"{self.prefix}/share/man/man1/kvctl.1"
+        before = run(man, "-w", "ls", check=False, env={"PATH": "/usr/bin:/bin"}).stdout.split()
+        if not before:
+            self.skipTest("this machine has no manual page of ls")
+        for given in (None, "/opt/other/man", "/opt/other/man:"):
+            variables = {} if given is None else {"MANPATH": given}
+            found, pages = self.module("load", variables=variables)
+            self.assertEqual(pages, [ours, *before], given)
+            self.assertTrue(found["MANPATH"].startswith(f"{self.prefix}/share/man:"), found)
+            found, _ = self.module("load", "unload", variables=variables)
+            self.assertEqual(found["MANPATH"], given or "unset")
+
+    def test_the_modulefile_leads_python_cmake_and_pkg_config_to_what_is_installed(self):
+        found, _ = self.module("load")
+        self.assertEqual(found["CMAKE_PREFIX_PATH"], self.prefix)
+        config = os.path.dirname(glob.glob(f"{self.prefix}/lib/**/tidepool.pc", recursive=True)[0])
+        self.assertEqual(found["PKG_CONFIG_PATH"], config)
+        packages = f"{self.prefix}/lib/python3/dist-packages"
+        self.assertEqual(found["PYTHONPATH"], packages if os.path.isdir(packages) else "unset")
+        self.assertEqual(set(self.module("load", "unload")[0].values()), {"unset"})
+
     def test_units_are_for_systemd(self):
         analyze = self.needs("systemd-analyze", "systemd")
         for unit, scope in (("user/tidepool.service", ["--user"]), ("system/tidepool@.service", [])):

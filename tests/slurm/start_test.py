@@ -47,6 +47,35 @@ kvctl stop --discard
         self.assert_nothing_left()
         self.go(job)
 
+    def test_memory_is_half_of_what_the_job_was_granted(self):
+        text = self.done("kvd --print-config | grep ^memory; env | grep SLURM_MEM", "-N1", "--mem=1000")
+        self.assertIn('memory = "500MiB"', text)
+        # A job step of one CPU, of a job that has two.
+        text = self.done("srun --overlap --cpus-per-task=1 -n1 kvd --print-config | grep ^memory", "-N1", "-n1",
+                         "--cpus-per-task=2", "--mem-per-cpu=300")
+        self.assertIn('memory = "300MiB"', text)
+        text = self.done("""kvctl start && kvctl status --json >status.json; kvctl stop""", "-N2",
+                         "--ntasks-per-node=1", "--mem=600")
+        nodes = json.loads(self.read("status.json"))["result"]["nodes"]
+        self.assertEqual([node["memory"]["limit_bytes"] >> 20 for node in nodes], [300, 300], text)
+
+    def test_the_end_of_the_job_removes_its_files_and_kvctl_says_what_was_lost(self):
+        job = self.submit(f"{START}\nkvctl put default a b; {STAY}", "-N3", "--ntasks-per-node=1")
+        job.says("STAYS")
+        self.assertTrue([name for name in os.listdir(self.folder) if name.endswith(".token")])
+        job.cancel()
+        job.wait()
+        file = self.path(f"tidepool-{job.number}.json")
+        wait_until(lambda: not os.path.exists(file), lambda: f"{file} stays", 60)
+        # The daemons have ended in good order: only logs and the record are left.
+        wait_until(lambda: not any(node.processes("kvd") for node in self.slurm.machines.nodes.values()), "kvd runs")
+        left = [name for name in os.listdir(self.folder) if name.startswith("tidepool")]
+        self.assertEqual(left, [f"tidepool-{job.number}.d"])
+        self.assertEqual(sorted(os.listdir(self.path(left[0]))), ["logs", "lost"])
+        done = self.slurm.user("kvctl", "--cluster", file, "status", check=False)
+        self.assertIn("ended by SIGTERM", done.stderr)
+        self.assertIn("'default' (1 record, ", done.stderr)
+
     def test_start_and_stop_may_be_said_twice(self):
         text = self.done(f"""{START}; echo first=$?
 {START}; echo second=$?

@@ -182,6 +182,20 @@ TEST_CASE("ARemovedFileTakesItsTokenAlong") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE("TheFileOfAnEndedClusterGoesWithItsSecretsUnlessAnotherStandsThere") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/c.json";
+  const ClusterFile ended = Example(folder.path());
+  const ClusterFile next = Example(folder.path());
+  REQUIRE(WriteTokenFile(next.token_file, MakeToken()).ok());
+  { REQUIRE(PublishedFile::Create(path, next).ok()); }
+  RemoveEnded(path, ended);
+  CHECK(*Read(path) == next);
+  RemoveEnded(path, next);
+  CHECK(std::filesystem::is_empty(folder.path()));
+  RemoveEnded(path, next);  // Again changes nothing.
+}
+
 TEST_CASE("AFileInAMissingFolderNamesTheFolder") {
   const TemporaryFolder folder;
   const auto made = PublishedFile::Create(folder.path() + "/no/c.json", Example(folder.path()));

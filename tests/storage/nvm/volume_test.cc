@@ -197,7 +197,8 @@ TEST_CASE("TooSmallASizeIsRefusedWithTheLeast") {
 TEST_CASE("MoreThanTheFileSystemHasIsRefusedAndLeavesNothing") {
   Directories made(2);
   made.options.bytes = std::filesystem::space(made.path(0)).available + (10ull << 30);
-  CHECK(made.Refused("cannot reserve") == StatusCode::kResourceExhausted);
+  CHECK(made.Refused("cannot reserve " + std::to_string(made.options.bytes) + " bytes") ==
+        StatusCode::kResourceExhausted);
   for (std::size_t i = 0; i < 2; ++i) CHECK(std::filesystem::is_empty(made.path(i)));
 }
 
