@@ -7,6 +7,7 @@
 C++ programs reach the owner in one hop, or read its memory; see the README for what that makes of speed.
 """
 
+from ._version import __version__  # Written by the build.
 from .client import Client, connect
 from .errors import (AlreadyExists, BatchError, DataLoss, DeadlineExceeded, Empty, Error, FailedPrecondition,
                      InvalidArgument, NotFound, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
@@ -17,4 +18,4 @@ from .queue import Item, Queue
 
 __all__ = ["AlreadyExists", "BatchError", "Client", "DataLoss", "DeadlineExceeded", "Empty", "Error",
            "FailedPrecondition", "Filter", "InvalidArgument", "Item", "Map", "NotFound", "PermissionDenied", "Queue",
-           "Record", "ResourceExhausted", "Unauthenticated", "Unavailable", "UnknownOutcome", "connect"]
+           "Record", "ResourceExhausted", "Unauthenticated", "Unavailable", "UnknownOutcome", "__version__", "connect"]
