@@ -46,7 +46,7 @@ def install():
     sys.path.insert(0, str(target))
 
 
-# What other processes run: they import this file, and get handles by pickle.
+# Functions that other processes run: they import this file, and get handles by pickle.
 
 def put_and_add(m, key):
     m[key] = b"from " + key
