@@ -1,5 +1,4 @@
-// What cores count of users' operations: each once, whatever happens to its frame, and none of
-// tools.
+// Counts of users' operations: each once, whatever happens to its frame; no operation of tools.
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>

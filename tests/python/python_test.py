@@ -6,6 +6,7 @@
 
 import contextlib
 import copy
+import json
 import math
 import multiprocessing
 import os
@@ -318,6 +319,28 @@ class MapTest(Case):
             m.put("gone", bytes(2_000_000), if_present=True)
         with self.assertRaisesRegex(KeyError, "no namespace 'none'"):
             self.t["none"]  # pylint: disable=pointless-statement
+
+    def test_each_operation_counts_once(self):
+        m = self.make()
+
+        def counted():
+            status = json.loads(kvctl("status", "--json"))["result"]
+            [space] = [each for each in status["namespaces"] if each["name"] == m.name]
+            return sum(node["operations"] for node in status["nodes"]), space["reads"], space["changes"]
+
+        before = counted()
+        content = {f"k{i}".encode(): b"v" for i in range(700)}
+        m.put_many(content)
+        self.assertEqual(m.get_many([*content, b"none"]), content)
+        m["large"] = bytes(5_000_000)
+        m.put("large", bytes(3_000_000), if_present=True)
+        for _ in range(3):
+            self.assertEqual(len(m["large"]), 3_000_000)
+        self.assertIn("k1", m)
+        m.fetch_add("n")
+        del m["k2"]
+        after = counted()
+        self.assertEqual([now - was for now, was in zip(after, before)], [700 + 701 + 2 + 3 + 1 + 2, 701 + 3 + 1, 700 + 2 + 2])
 
     def test_wrong_types_are_type_errors(self):
         m = self.make()
