@@ -18,9 +18,10 @@ FILES = [f"tidepool/v1/{name}.proto" for name in ("bulk", "cluster", "common", "
 def project_version():
     """Returns VERSION of the project() call."""
     lists = ROOT / "CMakeLists.txt"
-    found = re.search(r"^project\(tidepool VERSION ([0-9.]+)", lists.read_text(encoding="utf-8"), re.MULTILINE)
+    text = lists.read_text(encoding="utf-8") if lists.exists() else ""
+    found = re.search(r"^project\(tidepool VERSION ([0-9.]+)", text, re.MULTILINE)
     if not found:
-        raise SystemExit(f"{lists} has no line 'project(tidepool VERSION ...': build from a whole checkout of Tidepool")
+        raise SystemExit(f"{lists} does not say the version: build from a whole checkout of Tidepool")
     return found[1]
 
 

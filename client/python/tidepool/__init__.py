@@ -7,7 +7,6 @@
 C++ programs reach the owner in one hop, or read its memory; see the README for what that makes of speed.
 """
 
-from ._version import __version__  # Written by the build.
 from .client import Client, connect
 from .errors import (AlreadyExists, BatchError, DataLoss, DeadlineExceeded, Empty, Error, FailedPrecondition,
                      InvalidArgument, NotFound, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
@@ -15,6 +14,7 @@ from .errors import (AlreadyExists, BatchError, DataLoss, DeadlineExceeded, Empt
 from .filter import Filter
 from .map import Map, Record
 from .queue import Item, Queue
+from .version import __version__
 
 __all__ = ["AlreadyExists", "BatchError", "Client", "DataLoss", "DeadlineExceeded", "Empty", "Error",
            "FailedPrecondition", "Filter", "InvalidArgument", "Item", "Map", "NotFound", "PermissionDenied", "Queue",
