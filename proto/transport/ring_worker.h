@@ -128,7 +128,7 @@ class RingWorker final : public Worker {
   unsigned PollSockets();
   void Accept();
   void OnSocket(RingEndpoint* endpoint);
-  void OnHello(RingEndpoint* endpoint, const RingHello& hello, int memory);
+  void OnHello(RingEndpoint* endpoint, const RingHello& hello, int shown);
   void OnWelcome(RingEndpoint* endpoint, RingWelcome welcome);
   void OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset);
   std::uint64_t RingBytesLeft() const;

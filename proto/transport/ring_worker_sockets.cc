@@ -108,7 +108,7 @@ std::uint64_t RingWorker::RingBytesLeft() const {
   return left >= 2 * kRingBytesMin ? kRingBytesMin : 0;
 }
 
-void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello, int memory) {
+void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello, int shown) {
   RingWelcome welcome;
   welcome.ring_bytes = RingBytesLeft();
   if (!SameSecret(hello.secret, secret_)) {
@@ -132,8 +132,8 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello, int mem
     return MarkClosed(endpoint);
   }
   // A peer whose memory cannot be mapped is served like a peer that shows none.
-  if (auto shown = WorkerMemory::Map(memory); memory >= 0 && shown.ok()) {
-    endpoint->peer_memory_ = *std::move(shown);
+  if (auto mapped = WorkerMemory::Map(shown); shown >= 0 && mapped.ok()) {
+    endpoint->peer_memory_ = *std::move(mapped);
   }
   endpoint->peer_ = hello.id;
   by_peer_[hello.id] = endpoint;
