@@ -14,6 +14,8 @@ import subprocess
 import metrics_support
 from metrics_support import get, samples, wait_for
 
+PATIENCE_SECONDS = 120
+
 
 class Counted:
     """Counts of all nodes together, at one look."""
