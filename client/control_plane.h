@@ -18,6 +18,7 @@ struct AttachRequest {
   SessionId session;              // 0: a new one.
   std::uint64_t incarnation = 0;  // Of the daemon that gave the session.
   std::string client_name;
+  bool uncounted = false;  // ConnectOptions::uncounted.
 };
 
 struct AttachReply {

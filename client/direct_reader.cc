@@ -431,6 +431,7 @@ DirectRead DirectReader::Finish(const DirectPartition& partition, DirectRead rea
     read.refusal = DirectRefusal::kNoLease;
   }
   ++counts_[static_cast<std::size_t>(read.refusal)];
+  read.at_ns = now_ns;
   return read;
 }
 

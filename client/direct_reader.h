@@ -44,6 +44,7 @@ struct DirectRead {
   std::uint32_t value_bytes = 0;                 // Of a refused read where it is known.
   std::uint64_t version = 0;
   std::uint64_t missing = 0;  // A node offset, for kNotMapped.
+  std::uint64_t at_ns = 0;    // When it ended, monotonic; not of reads by RDMA.
 };
 
 // A partition as it was given out, with its addresses. A value: copy it, keep it as long as the

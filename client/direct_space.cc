@@ -24,11 +24,12 @@ constexpr std::size_t kStackBytes = 1024;
 }  // namespace
 
 DirectSpace::DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
-                         const Clock& clock)
+                         const Clock& clock, wire::DirectCounts& counts)
     : id_(id),
       partitions_(partitions),
       unanswered_(unanswered),
       clock_(clock),
+      counts_(counts),
       slots_(std::make_unique<Slot[]>(partitions)) {}
 
 // True once in so many times, and the first time. Two threads may count one for both.
@@ -40,7 +41,8 @@ bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t a
 }
 
 template <typename Read>
-DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, Wish* wish, Read&& read) {
+DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, bool is_get, Wish* wish,
+                            Read&& read) {
   DirectRead result;
   if (partition >= partitions_) return result;
   Slot& slot = slots_[partition];
@@ -53,16 +55,26 @@ DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, Wish* w
   const MappedArenas::ReaderLease reader(*place->arenas);
   if (reader.get() == nullptr) return result;
   result = read(*reader.get(), place->partition);
-  Note(slot, place, result, reads_[reader.slot()], wish);
+  if (IsOwnersTurn(*place, result)) [[unlikely]]
+    return {};
+  Note(slot, place, result, {reader.slot(), is_get}, wish);
   return result;
 }
 
+// Whether a read that was answered is to be answered by the owner instead.
+bool DirectSpace::IsOwnersTurn(const Place& place, const DirectRead& read) {
+  return read.outcome != DirectRead::Outcome::kAskOwner && place.count->IsOwnersTurn(read.at_ns);
+}
+
 // What a read has ended with, and what is to be asked for therefore.
-void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Counter& counter,
+void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Way way,
                        Wish* wish) {
   if (read.outcome != DirectRead::Outcome::kAskOwner) {
+    Counter& counter = reads_[way.reader_slot];
     counter.value.store(counter.value.load(std::memory_order_relaxed) + 1,
                         std::memory_order_relaxed);
+    wire::CountDirectRead(counts_, way.reader_slot,
+                          place->count->entry.load(std::memory_order_relaxed), way.is_get);
   } else if (read.refusal == DirectRefusal::kClosed || read.refusal == DirectRefusal::kNoLease) {
     // Without a lease the daemon may be another one by now, or has just been stopped for a while.
     slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
@@ -117,8 +129,11 @@ void DirectSpace::GetMany(std::span<Item> items) {
   reader.get()->MultiGet(std::span(reads).first(count));
   for (std::size_t i = 0; i < count; ++i) {
     Item& item = items[which[i]];
+    if (IsOwnersTurn(*places[i], reads[i].read)) [[unlikely]]
+      continue;
     item.read = reads[i].read;
-    Note(slots_[item.partition], places[i], item.read, reads_[reader.slot()], &item.wish);
+    Note(slots_[item.partition], places[i], item.read, {reader.slot(), item.value_wanted},
+         &item.wish);
   }
 }
 
@@ -146,7 +161,7 @@ void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_
       if (now_ns >= place->until_ns.load(std::memory_order_relaxed)) {
         DirectRead expired;
         expired.refusal = DirectRefusal::kNoLease;
-        NoteRemote(slots_[item.partition], place, expired, now_ns, &item.wish);
+        NoteRemote(place, expired, now_ns, &item);
         continue;
       }
       reads[count] = {place->remote, item.key, item.hash, item.to, item.value_wanted, {}};
@@ -164,16 +179,20 @@ void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_
         item.read = {};
         item.read.refusal = DirectRefusal::kNoLease;
       }
-      NoteRemote(slots_[item.partition], places[i], item.read, after_ns, &item.wish);
+      NoteRemote(places[i], item.read, after_ns, &item);
     }
   }
 }
 
-void DirectSpace::NoteRemote(Slot& slot, const Place* place, const DirectRead& read,
-                             std::uint64_t now_ns, Wish* wish) {
+void DirectSpace::NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns,
+                             Item* item) {
+  Slot& slot = slots_[item->partition];
+  Wish* const wish = &item->wish;
   const bool is_lost = place->node->state() == RemoteNode::State::kFailed;
   if (read.outcome != DirectRead::Outcome::kAskOwner) {
     remote_reads_.fetch_add(1, std::memory_order_relaxed);
+    (item->value_wanted ? place->count->remote_gets : place->count->remote_looks)
+        .fetch_add(1, std::memory_order_relaxed);
     if (now_ns >= place->renew_ns.load(std::memory_order_relaxed)) {
       wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
     }
@@ -197,7 +216,7 @@ DirectRead DirectSpace::GetInto(std::uint32_t partition, Bytes key, std::uint64_
     *wish = item.wish;
     return item.read;
   }
-  return Try(partition, hash, wish, [&](DirectReader& by, const DirectPartition& from) {
+  return Try(partition, hash, true, wish, [&](DirectReader& by, const DirectPartition& from) {
     return by.Get(from, key, hash, to);
   });
 }
@@ -226,7 +245,7 @@ DirectRead DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64
     *wish = item.wish;
     return item.read;
   }
-  return Try(partition, hash, wish, [&](DirectReader& by, const DirectPartition& from) {
+  return Try(partition, hash, false, wish, [&](DirectReader& by, const DirectPartition& from) {
     return by.Contains(from, key, hash);
   });
 }
@@ -238,13 +257,14 @@ bool DirectSpace::IsRemote(std::uint32_t partition) const {
 }
 
 DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,
-                                    const std::shared_ptr<MappedArenas>& arenas) {
+                                    const std::shared_ptr<MappedArenas>& arenas, ReadCount* count) {
   Wish wish;
   if (partition >= partitions_) return wish;
   const MappedArenas::ReaderLease reader(*arenas);
   if (reader.get() == nullptr) return wish;
   auto place = std::make_unique<Place>();
   place->arenas = arenas;
+  place->count = count;
   const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &wish.missing);
   if (refusal == DirectRefusal::kNotMapped) {
     ExpectMemory(partition);
@@ -264,20 +284,21 @@ void DirectSpace::Place::Lease(std::uint64_t from_ns, std::uint64_t lease_ns) {
 }
 
 void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
-                               const std::shared_ptr<RemoteNode>& node, std::uint64_t from_ns,
-                               std::uint64_t lease_ns) {
+                               const std::shared_ptr<RemoteNode>& node, ReadCount* count,
+                               std::uint64_t from_ns, std::uint64_t lease_ns) {
   if (partition >= partitions_) return;
   Slot& slot = slots_[partition];
   // Most often what is known already, for longer.
   for (const auto& known : places_) {
     if (known.get() != slot.place.load(std::memory_order_relaxed) || known->node != node) continue;
     const storage::DirectView& before = known->remote->view();
-    if (before.opening != view.opening || before.root != view.root) break;
+    if (before.opening != view.opening || before.root != view.root || known->count != count) break;
     known->Lease(from_ns, lease_ns);
     return slot.asks_in.store(0, std::memory_order_relaxed);
   }
   auto place = std::make_unique<Place>();
   place->node = node;
+  place->count = count;
   place->remote = node->Open(view);
   place->Lease(from_ns, lease_ns);
   if (place->remote == nullptr) return;

@@ -16,6 +16,7 @@
 
 #include "client/direct_reader.h"
 #include "client/mapped_arenas.h"
+#include "client/read_counts.h"
 #include "client/remote_node.h"
 #include "client/unanswered_keys.h"
 #include "proto/base/clock.h"
@@ -27,7 +28,7 @@ namespace tidepool::internal {
 class DirectSpace {
  public:
   DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
-              const Clock& clock);
+              const Clock& clock, wire::DirectCounts& counts);
   DirectSpace(const DirectSpace&) = delete;
   DirectSpace& operator=(const DirectSpace&) = delete;
 
@@ -60,13 +61,13 @@ class DirectSpace {
   // Of at most kItemsMax items.
   void GetMany(std::span<Item> items);
 
-  // Needs the client's lock: a view has come, of a partition in this memory.
+  // Needs the client's lock: a view has come, of a partition in this memory. `count`: of its reads.
   Wish Show(std::uint32_t partition, const storage::DirectView& view,
-            const std::shared_ptr<MappedArenas>& arenas);
+            const std::shared_ptr<MappedArenas>& arenas, ReadCount* count);
   // The same of another node's, which may be read for so long from then on.
   void ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
-                    const std::shared_ptr<RemoteNode>& node, std::uint64_t from_ns,
-                    std::uint64_t lease_ns);
+                    const std::shared_ptr<RemoteNode>& node, ReadCount* count,
+                    std::uint64_t from_ns, std::uint64_t lease_ns);
   // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
   // for a view soon.
   void ExpectMemory(std::uint32_t partition);
@@ -84,6 +85,7 @@ class DirectSpace {
     DirectPartition partition;
     std::shared_ptr<RemoteNode> node;
     RemotePartition* remote = nullptr;
+    ReadCount* count = nullptr;
     // The owner serves until then, monotonic; to be renewed from the other time on.
     std::atomic<std::uint64_t> until_ns{0};
     std::atomic<std::uint64_t> renew_ns{0};
@@ -100,12 +102,17 @@ class DirectSpace {
     std::atomic<std::uint64_t> value{0};
   };
 
-  void Note(Slot& slot, const Place* place, const DirectRead& read, Counter& counter, Wish* wish);
+  // How a read was made: by which reader, and whether the value was wanted.
+  struct Way {
+    std::size_t reader_slot = 0;
+    bool is_get = true;
+  };
+  void Note(Slot& slot, const Place* place, const DirectRead& read, Way way, Wish* wish);
+  static bool IsOwnersTurn(const Place& place, const DirectRead& read);
   template <typename Read>
-  DirectRead Try(std::uint32_t partition, std::uint64_t hash, Wish* wish, Read&& read);
+  DirectRead Try(std::uint32_t partition, std::uint64_t hash, bool is_get, Wish* wish, Read&& read);
   void ReadRemotely(std::span<Item> items, std::span<const std::size_t> which);
-  void NoteRemote(Slot& slot, const Place* place, const DirectRead& read, std::uint64_t now_ns,
-                  Wish* wish);
+  void NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns, Item* item);
   const Place* PlaceOf(Item& item);
   bool IsRemote(std::uint32_t partition) const;
   static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
@@ -115,8 +122,10 @@ class DirectSpace {
   const std::uint32_t partitions_;
   const UnansweredKeys& unanswered_;
   const Clock& clock_;
+  wire::DirectCounts& counts_;
   const std::unique_ptr<Slot[]> slots_;
   std::atomic<std::uint32_t> memory_asks_in_{0};
+  static_assert(MappedArenas::kSlots == wire::DirectCounts::kSlots);
   std::array<Counter, MappedArenas::kSlots> reads_;
   std::atomic<std::uint64_t> remote_reads_{0};
   std::vector<std::unique_ptr<Place>> places_;  // All ever made: a reader may hold on to one.

@@ -89,6 +89,10 @@ Result<std::shared_ptr<Engine>> Engine::Create(EngineOptions options,
   auto worker = owner->context_->MakeWorker(owner.get());
   if (!worker.ok()) return worker.status();
   owner->worker_ = *std::move(worker);
+  const bool reads_directly = owner->options_.connect.direct_read_bytes_max != 0;
+  owner->read_counts_ = std::make_unique<ReadCounts>(
+      reads_directly ? owner->worker_->MakeSharedMemory(sizeof(wire::DirectCounts))
+                     : MutableBytes());
   // What handles share: its end closes the engine, whose memory lives until its threads have left.
   std::shared_ptr<Engine> shared(owner.get(), [owner](Engine* engine) mutable {
     engine->Close();
@@ -477,6 +481,7 @@ bool Engine::Attached(NodeId node) const {
 
 void Engine::Close() {
   if (fork_generation_ != ForkGeneration()) return;
+  TellRemoteReads();
   {
     Lock lock(*this);
     if (!closed_.exchange(true)) {

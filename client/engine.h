@@ -23,6 +23,7 @@
 #include "client/core_link.h"
 #include "client/node_session.h"
 #include "client/partition_queue.h"
+#include "client/read_counts.h"
 #include "client/unanswered_keys.h"
 #include "proto/base/clock.h"
 #include "proto/base/ids.h"
@@ -159,6 +160,7 @@ class Engine final : public transport::Receiver {
 
   transport::Worker& worker() { return *worker_; }
   transport::BufferPool& pool() { return pool_; }
+  ReadCounts& read_counts() { return *read_counts_; }
   ClientStats& stats() { return stats_; }
   Epoch epoch() const { return map_ == nullptr ? Epoch() : map_->epoch; }
   void set_companions(std::uint32_t count) { companions_.store(count, std::memory_order_relaxed); }
@@ -246,14 +248,24 @@ class Engine final : public transport::Receiver {
   void OnShown(SpaceState* space, std::uint32_t partition,
                const std::shared_ptr<MappedArenas>& asked_of, const CallRef& answer);
 
-  void AskShow(SpaceState* space, std::uint32_t partition, std::optional<std::uint64_t> offset,
+  // Arguments of a question for a view by RDMA: wanted memory, and reads since the last question.
+  struct RemoteShow {
+    std::uint64_t offset = 0;  // 0: none.
+    std::uint64_t gets = 0;
+    std::uint64_t looks = 0;
+    void AddTo(Operation* operation) const;
+  };
+  void AskShow(SpaceState* space, std::uint32_t partition, std::optional<RemoteShow> remote,
                std::function<void(Engine&, const CallRef&)> next);
 
   // engine_remote.cc
+  static RemoteShow TakeUntold(std::uint64_t offset, ReadCount* count);
+  void TakeBack(const RemoteShow& show, ReadCount* count);
+  void TellRemoteReads();
   void AskToShowRemotely(SpaceState* space, std::uint32_t partition, std::uint64_t offset);
   void OnShownRemotely(SpaceState* space, std::uint32_t partition,
-                       const std::shared_ptr<RemoteNode>& asked_of, std::uint64_t asked_ns,
-                       const CallRef& answer);
+                       const std::shared_ptr<RemoteNode>& asked_of, ReadCount* count,
+                       std::uint64_t asked_ns, const CallRef& answer);
 
   // engine_ranges.cc
   PartitionQueue* RouteOf(const Operation& operation);
@@ -302,6 +314,7 @@ class Engine final : public transport::Receiver {
   transport::BufferPool pool_;
   std::unique_ptr<transport::Context> context_;
   std::unique_ptr<transport::Worker> worker_;
+  std::unique_ptr<ReadCounts> read_counts_;
 
   // Who drives.
   bool leading_ = false;

@@ -52,15 +52,13 @@ void Engine::AskToShow(SpaceState* space, std::uint32_t partition) {
           });
 }
 
-// `offset`: of memory that is wanted with it.
-void Engine::AskShow(SpaceState* space, std::uint32_t partition,
-                     std::optional<std::uint64_t> offset,
+void Engine::AskShow(SpaceState* space, std::uint32_t partition, std::optional<RemoteShow> remote,
                      std::function<void(Engine&, const CallRef&)> next) {
   Call* call = Call::Make(1, 0);
   Operation& operation = call->operations()[0];
   operation.queue = &space->queues[partition];
   operation.opcode = wire::Opcode::kShow;
-  if (offset.has_value()) operation.AddArgument(wire::Argument::kCursor, *offset);
+  if (remote.has_value()) remote->AddTo(&operation);
   std::shared_ptr<Engine> self = Shared();
   if (self == nullptr) return call->Release();
   const Space handle(self, space);
@@ -81,7 +79,8 @@ void Engine::OnShown(SpaceState* space, std::uint32_t partition,
   const CoreLink& link = *space->queues[partition].link;
   // It may be another daemon by now, whose numbers mean other things.
   if (link.session().arenas != asked_of || link.endpoint() == nullptr) return;
-  const DirectSpace::Wish wish = space->direct->Show(partition, view, asked_of);
+  ReadCount& count = read_counts_->Of(link, space->id, Now());
+  const DirectSpace::Wish wish = space->direct->Show(partition, view, asked_of, &count);
   if (wish.missing != 0) (void)worker_->AskForMemory(link.endpoint(), wish.missing);
 }
 

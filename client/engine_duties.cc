@@ -113,7 +113,7 @@ void Engine::RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until
   session->attach_running = true;
   const std::string address = session->control_address();
   const AttachRequest request =
-      session->MakeAttachRequest(worker_->Address(), options_.client_name, ++attaches_);
+      session->MakeAttachRequest(worker_->Address(), options_, ++attaches_);
   ScheduleDuties();
   if (!leading_) Appoint();
   lock.Release();
@@ -310,7 +310,8 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
   const bool shown =
       found->kind == placement::Kind::kHash || found->kind == placement::Kind::kBloom;
   if (shown && traffic == Traffic::kPrompt) {
-    space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_, *options_.clock);
+    space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_, *options_.clock,
+                                                  read_counts_->shared());
   }
   UpdateSpace(space.get());
   return space.get();

@@ -31,6 +31,7 @@ class GrpcControl final : public ControlPlane {
     message.set_session(request.session.value());
     message.set_incarnation(request.incarnation);
     message.set_client_name(request.client_name);
+    message.set_uncounted(request.uncounted);
     v1::AttachResponse answer;
     TP_RETURN_IF_ERROR(
         (Call<v1::Cluster>(address, deadline, &v1::Cluster::Stub::Attach, message, &answer)));

@@ -80,9 +80,10 @@ void NodeSession::OnLost(const Status& why) {
 }
 
 AttachRequest NodeSession::MakeAttachRequest(const std::string& worker_address,
-                                             const std::string& client_name, std::uint64_t tag) {
+                                             const EngineOptions& options, std::uint64_t tag) {
   tag_ = tag;
-  return {transport::TagAddress(worker_address, tag), id_, incarnation_, client_name};
+  return {transport::TagAddress(worker_address, tag), id_, incarnation_, options.client_name,
+          options.connect.uncounted};
 }
 
 void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
@@ -103,6 +104,7 @@ void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
   // Until a frame comes: an attach that succeeds again and again without one is to slow down too.
   RaiseBackoff(now_ns);
   attached_ = true;
+  if (!resumed) engine_.read_counts().OnNewSession(*this);
   for (std::size_t core = 0; core < reply.worker_addresses.size(); ++core) {
     Link(CoreId(static_cast<std::uint16_t>(core)))
         .OnAttached(transport::TagAddress(reply.worker_addresses[core], tag_),

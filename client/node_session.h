@@ -17,6 +17,7 @@
 namespace tidepool::internal {
 
 class Engine;
+struct EngineOptions;
 class MappedArenas;
 class RemoteNode;
 
@@ -58,7 +59,7 @@ class NodeSession {
   void OnLost(const Status& why);
 
   // Under another tag each time: a node knows each of its connections by that.
-  AttachRequest MakeAttachRequest(const std::string& worker_address, const std::string& client_name,
+  AttachRequest MakeAttachRequest(const std::string& worker_address, const EngineOptions& options,
                                   std::uint64_t tag);
   void OnAttached(const AttachReply& reply, std::uint64_t now_ns);
   void OnAttachFailed(const Status& why, std::uint64_t now_ns);

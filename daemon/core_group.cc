@@ -88,6 +88,7 @@ SpaceStats StatsOf(NamespaceId space, const SpaceCounters& counters) {
     if (wire::InfoOf(opcode).mutates) stats.changes += count;
   }
   stats.device_reads = counters.device_reads;
+  stats.direct_reads = counters.direct_reads;
   stats.frames = counters.frames;
   stats.waits = counters.waits;
   return stats;
@@ -96,12 +97,14 @@ SpaceStats StatsOf(NamespaceId space, const SpaceCounters& counters) {
 // On the core.
 CoreStats StatsOf(Core& at) {
   CoreStats entry;
+  at.dispatcher().CountDirectReads();
   const Dispatcher& dispatcher = at.dispatcher();
   const storage::MemoryUsage usage = at.store().usage();
   entry.answered = true;
   entry.sessions = at.dispatcher().sessions().size();
   entry.partitions = at.store().partition_count();
   entry.operations = dispatcher.counters().operations;
+  entry.direct_reads = dispatcher.counters().direct_reads;
   entry.frames = dispatcher.counters().frames;
   entry.malformed_frames = dispatcher.counters().malformed_frames;
   entry.loops = at.progress();
@@ -335,9 +338,9 @@ void CoreGroup::ForgetSession(SessionId session) {
 
 Result<std::vector<OperationOutcome>> CoreGroup::Execute(
     CoreId core, PartitionId partition, Term term, const std::vector<wire::Operation>& operations,
-    std::size_t value_bytes_max, Deadline deadline, std::size_t answer_bytes_max) {
+    std::size_t value_bytes_max, Deadline deadline, std::size_t answer_bytes_max, bool is_users) {
   return ExecuteLocal(*this, core, partition, term, operations, value_bytes_max, deadline,
-                      answer_bytes_max);
+                      answer_bytes_max, is_users);
 }
 
 std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {

@@ -60,6 +60,7 @@ struct AttachRequest {
   SessionId session;  // 0: a new one. The service has checked that the incarnation is ours.
   bool daemon = false;
   std::string client_name;
+  bool uncounted = false;  // A tool's.
 };
 struct AttachResult {
   SessionId session;
@@ -76,6 +77,7 @@ struct SpaceStats {
   std::vector<std::pair<wire::Opcode, std::uint64_t>> operations;  // Those that there were.
   std::uint64_t reads = 0;  // Of operations that answer what records hold,
   std::uint64_t device_reads = 0;
+  std::uint64_t direct_reads = 0;
   std::uint64_t changes = 0;
   LatencyBuckets frames;
   LatencyBuckets waits;
@@ -86,7 +88,8 @@ struct CoreStats {
   bool answered = false;  // Else the core is stuck, and the rest is nothing.
   std::uint64_t sessions = 0;
   std::uint64_t partitions = 0;
-  std::uint64_t operations = 0;
+  std::uint64_t operations = 0;    // Users' operations that the core has worked on.
+  std::uint64_t direct_reads = 0;  // Beside them: made by clients in its memory.
   std::uint64_t frames = 0;
   std::uint64_t loops = 0;
   std::uint64_t sleeps = 0;
@@ -174,14 +177,15 @@ class CoreGroup {
   // others. Keys and values in `operations` must stay valid until the return. Values above
   // `value_bytes_max` are left out of the outcomes, as are those for which the `answer_bytes_max`
   // of all together have no room; operations that would take such a value away leave it and end as
-  // kOutOfRange.
+  // kOutOfRange. `is_users`: they are among users' operations.
   // Errors: kWrongEpoch (this node does not own it under this term), kDataLoss, kUnavailable (no
   // lease), kDeadlineExceeded (not applied), kUnknown (applied or not). After the first slice they
   // are the outcomes of those operations that they concern.
   Result<std::vector<OperationOutcome>> Execute(CoreId core, PartitionId partition, Term term,
                                                 const std::vector<wire::Operation>& operations,
                                                 std::size_t value_bytes_max, Deadline deadline,
-                                                std::size_t answer_bytes_max = kCallAnswerBytesMax);
+                                                std::size_t answer_bytes_max = kCallAnswerBytesMax,
+                                                bool is_users = true);
 
   // Runs `task` on `core` and waits for it. `task` must not block and must
   // own what it touches, since it may still run after kDeadlineExceeded.

@@ -82,6 +82,7 @@ void Dispatcher::Start(transport::Worker* worker) {
   sessions_ = std::make_unique<Sessions>(
       *worker, *streams_, clock_, heap_, pool_, KeptBytesMax(store_.usage().limit_bytes),
       [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
+  sessions_->set_on_leave([this](Session& session) { CountDirectReads(session); });
 }
 
 void Dispatcher::Stop() {
@@ -268,7 +269,7 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   if (verdict.kind == Verdict::Kind::kRefuse) return EndGroup(g, verdict.code, to);
   if (verdict.kind == Verdict::Kind::kRun) {
     if (to.kept != nullptr) to.kept->fates[g] = GroupFate::kDone;
-    return PlanOperations(g, verdict.partition);
+    return PlanOperations(g, verdict.partition, to.session);
   }
   HoldGroup(g, frame, to);
   waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
@@ -326,18 +327,24 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   }
 }
 
-void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition) {
+void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition,
+                                const Session& session) {
   const wire::Group& group = request_.groups[g];
-  SpaceCounters& counters = metrics_.OfFrame(group.partition.space());
+  SpaceCounters& counters = metrics_.Of(group.partition.space());
+  std::uint32_t users = 0;
   std::uint32_t reads = 0;
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
     const wire::Opcode opcode = request_.operations[index].opcode;
-    reads += ReadsRecords(opcode) ? 1 : 0;
-    ++counters.operations[static_cast<std::size_t>(opcode)];
+    const std::uint32_t counts = IsUsers(opcode) && !session.uncounted ? 1 : 0;
+    users += counts;
+    reads += ReadsRecords(opcode) ? counts : 0;
+    counters.operations[static_cast<std::size_t>(opcode)] += counts;
     plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
                      g, group.quiet});
   }
+  if (users > 0) metrics_.AddToFrame(&counters);
+  counters_.operations += users;
   partition->CountOperations(group.operation_count);
   partition->CountReads(reads);
 }
@@ -400,7 +407,7 @@ void Dispatcher::RunPlan(Reception& to) {
       RunOne(plan_[i], rooms_behind_ + entries_bytes, now_ms, to);
     }
   }
-  CountPlan();
+  CountPlan(to.session);
 }
 
 std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {

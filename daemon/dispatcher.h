@@ -39,7 +39,9 @@
 namespace tidepool::daemon {
 
 struct DispatcherCounters {
+  // Users' operations, each once, however often it waits or comes again.
   std::uint64_t operations = 0;
+  std::uint64_t direct_reads = 0;  // Beside them: made by clients in this core's memory.
   std::uint64_t frames = 0;
   std::uint64_t malformed_frames = 0;  // From nobody we know: dropped.
 };
@@ -126,7 +128,11 @@ class Dispatcher : public transport::Receiver, public Executor {
   // After changes that did not come by frame: serves at once what waits on the partition, which the
   // timer does too, some milliseconds later.
   void Wake(PartitionId partition);
-  // One that came through the mailbox and has run.
+  void OnDirectReads(SessionId session, const storage::Partition& partition,
+                     const DirectReads& reads) override;
+  // Adds the direct reads since the last call. Needed before counters are copied.
+  void CountDirectReads();
+  // Counts a user's operation that came through the mailbox and has run.
   void CountLocal(const storage::Partition& partition, const wire::Operation& operation);
   void CountLocalDeviceRead(const storage::Partition& partition) {
     ++metrics_.Of(partition.id().space()).device_reads;
@@ -239,7 +245,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void ForwardPlanned(Reception& to);
   void AnswerForwarded(const Forwarded& forwarded, const wire::ForwardedOutcome& outcome,
                        Reception& to);
-  void PlanOperations(std::uint16_t g, storage::Partition* partition);
+  void PlanOperations(std::uint16_t g, storage::Partition* partition, const Session& session);
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
   void RunPlan(Reception& to);
@@ -298,8 +304,11 @@ class Dispatcher : public transport::Receiver, public Executor {
   void SendHeld(HeldAnswers* held, bool is_durable);
   bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
-  void CountPlan();
+  void CountPlan(const Session& session);
   void CountFrame(const Reception& to);
+  // dispatcher_direct.cc
+  void CountDirectReads(Session& session);
+  void CountDirect(const Session& session, NamespaceId space, const DirectReads& reads);
   void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
                 SlowReason reason, std::uint64_t duration_ns);
   void CountPending(const PendingOperation& pending);

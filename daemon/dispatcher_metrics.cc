@@ -6,8 +6,8 @@
 
 namespace tidepool::daemon {
 
-void Dispatcher::CountPlan() {
-  counters_.operations += plan_.size();
+void Dispatcher::CountPlan(const Session& session) {
+  if (session.uncounted) return;
   metrics_.SampleEach(plan_.size(), [this](std::size_t i) {
     const Planned& planned = plan_[i];
     const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);

@@ -155,7 +155,6 @@ SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, boo
     Conclude(planned, reply, 0, to);
   }
   ForgetSuspended(*session, waiter);
-  ++counters_.operations;
   PostApplied(to);
   return Outcome::kAnswered;
 }
@@ -273,6 +272,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   next_expiry_ns_ = now_ns + 1'000'000'000;
   metrics_.OnTimer(now_ns);
   pool_.Trim();
+  CountDirectReads();
   sessions_->OnTimer(now_ns);
   RecheckSuspended();
 }

@@ -26,6 +26,7 @@ struct Slice {
   std::vector<std::string> storage;  // What the operations' views point to.
   // Fewer than operations if they are many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
+  bool is_users = true;
   std::size_t counted = 0;  // Operations up to the last one that has waited for a device.
   Status status;
 };
@@ -99,10 +100,8 @@ Result<storage::Partition*> PartitionOf(Core& core, const Slice& slice) {
                     " is not served here under this term");
 }
 
-// Not what staging keeps beside the files: a status looks at that too.
-bool IsUsersRead(const wire::Operation& operation) {
-  return ReadsRecords(operation.opcode) &&
-         convert::ParseStagedKey(AsText(operation.key)).role == convert::StagedRole::kPlain;
+bool IsUsersRead(const Slice& slice, const wire::Operation& operation) {
+  return slice.is_users && ReadsRecords(operation.opcode) && IsUsers(operation);
 }
 
 // Of the operation whose turn it is, once.
@@ -110,7 +109,7 @@ void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
   const std::size_t at = slice->outcomes.size();
   if (!core.store().blocked() || slice->counted > at) return;
   slice->counted = at + 1;
-  if (!IsUsersRead(slice->operations[at])) return;
+  if (!IsUsersRead(*slice, slice->operations[at])) return;
   partition.CountDeviceRead();
   core.dispatcher().CountLocalDeviceRead(partition);
 }
@@ -157,9 +156,12 @@ void RunSlice(Core& core, Slice& slice) {
       Refuse(&reply, lost, "the record cannot be read from the device");
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
-    (*partition)->CountReads(IsUsersRead(operation) ? 1 : 0);
-    core.dispatcher().CountLocal(**partition, operation);
     slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
+    // A value that is left out is asked for again, by a call that counts.
+    if (slice.is_users && IsUsers(operation) && !slice.outcomes.back().value_omitted) {
+      (*partition)->CountReads(ReadsRecords(operation.opcode) ? 1 : 0);
+      core.dispatcher().CountLocal(**partition, operation);
+    }
     if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
       slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);
     }
@@ -225,6 +227,11 @@ void EndRest(const Status& why, std::size_t slice_operations, std::size_t operat
 
 }  // namespace
 
+bool IsUsers(const wire::Operation& operation) {
+  return IsUsers(operation.opcode) &&
+         convert::ParseStagedKey(AsText(operation.key)).role == convert::StagedRole::kPlain;
+}
+
 wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition) {
   wire::Receipt receipt;
   receipt.level = LevelOf(partition.options().durability);
@@ -236,7 +243,7 @@ Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core
                                                    PartitionId partition, Term term,
                                                    const std::vector<wire::Operation>& operations,
                                                    std::size_t value_bytes_max, Deadline deadline,
-                                                   std::size_t answer_bytes_max) {
+                                                   std::size_t answer_bytes_max, bool is_users) {
   std::vector<OperationOutcome> outcomes;
   std::size_t left = answer_bytes_max;
   while (outcomes.size() < operations.size()) {
@@ -246,6 +253,7 @@ Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core
     slice->value_bytes_max = value_bytes_max;
     slice->answer_bytes_max = left;
     slice->deadline = deadline;
+    slice->is_users = is_users;
     Fill(operations, outcomes.size(), slice.get());
     if (const Status status = Run(cores, core, slice); !status.ok()) {
       if (outcomes.empty()) return status;

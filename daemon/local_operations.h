@@ -17,7 +17,11 @@ Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core
                                                    PartitionId partition, Term term,
                                                    const std::vector<wire::Operation>& operations,
                                                    std::size_t value_bytes_max, Deadline deadline,
-                                                   std::size_t answer_bytes_max);
+                                                   std::size_t answer_bytes_max, bool is_users);
+
+// Whether an operation that did not come by frame is a user's. Staging keeps records of its own
+// beside the files; a status looks at them, too.
+bool IsUsers(const wire::Operation& operation);
 
 // Of a change of `partition` that has just succeeded: what is true when its answer may be told.
 wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition);

@@ -115,6 +115,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
         done->outcome.version = reply.answer.version;
         done->outcome.receipt = ReceiptOf(at.store(), **held);
         done->outcome.value.assign(AsText(reply.answer.value));
+        if (IsUsers(operation)) at.dispatcher().CountLocal(**held, operation);
         at.dispatcher().NoteTaskWait(**held);
       },
       deadline);
@@ -156,6 +157,10 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
                                  .store = at.store()},
                                 &reply);
         if (at.store().blocked()) return;  // CoreGroup::Run comes back.
+        if (IsUsers(get)) {
+          (*held)->CountReads(1);
+          at.dispatcher().CountLocal(**held, get);
+        }
         at.dispatcher().NoteTaskWait(**held);
         opened->outcome.code = reply.answer.code;
         opened->outcome.version = reply.answer.version;

@@ -26,11 +26,20 @@ class ProcessGroups;
 struct OperationContext;
 struct Reply;
 
-// Runs one operation as if it had come by itself: for what consists of several.
+// Reads that a client has made by itself: of values, and of presence alone.
+struct DirectReads {
+  std::uint64_t gets = 0;
+  std::uint64_t looks = 0;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
+  // Runs one operation as if it had come by itself: for what consists of several.
   virtual void Execute(const OperationContext& context, Reply* reply) = 0;
+  // Counts direct reads that the client of a session reports.
+  virtual void OnDirectReads(SessionId session, const storage::Partition& partition,
+                             const DirectReads& reads) = 0;
 };
 
 // What a handler that cannot answer yet waits for.
@@ -121,6 +130,20 @@ constexpr bool ReadsRecords(wire::Opcode opcode) {
       return true;
     default:
       return false;
+  }
+}
+
+// Returns false for questions that the client library or a description asks by itself: status and
+// metrics leave them out.
+constexpr bool IsUsers(wire::Opcode opcode) {
+  switch (opcode) {
+    case wire::Opcode::kShow:
+    case wire::Opcode::kPrefilterDescribe:
+    case wire::Opcode::kPrefilterRead:
+    case wire::Opcode::kBloomDescribe:
+      return false;
+    default:
+      return true;
   }
 }
 

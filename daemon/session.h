@@ -6,10 +6,12 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "daemon/kept_answers.h"
+#include "daemon/operation.h"
 #include "proto/base/ids.h"
 #include "proto/transport/transport.h"
 #include "storage/value_io.h"
@@ -60,6 +62,7 @@ struct Session {
   SessionId id;
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
   bool daemon = false;
+  bool uncounted = false;  // A tool's: its operations are not among users' operations.
   std::string client_name;
   std::string worker_address;               // Of the client.
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
@@ -79,6 +82,8 @@ struct Session {
   std::unique_ptr<Upload> upload;
   std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.
   std::vector<Download> downloads;
+  // Direct reads that were counted already, by entry of the client's DirectCounts.
+  std::unordered_map<std::uint32_t, DirectReads> direct_reads;
 };
 
 }  // namespace tidepool::daemon

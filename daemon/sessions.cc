@@ -56,6 +56,7 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
     auto made = std::make_unique<Session>(&kept_bytes_);
     made->id = grant.id;
     made->daemon = request.daemon;
+    made->uncounted = request.uncounted;
     made->client_name = request.client_name;
     made->credit_operations = grant.credit_operations;
     made->credit_bytes = grant.credit_bytes;
@@ -114,6 +115,7 @@ void Sessions::Tell(Session& session) {
     if (!fresh.ok()) return;
     session.endpoint = *fresh;
   }
+  if (on_leave_) on_leave_(session);
   streams_.SayGoodbye(session);
   session.endpoint->user = nullptr;
   worker_.CloseWhenSent(std::exchange(session.endpoint, nullptr));
@@ -135,6 +137,7 @@ void Sessions::TellAgain(std::uint64_t now_ns) {
 void Sessions::Close(Session& session) {
   streams_.OnDisconnect(session);
   if (session.endpoint == nullptr) return;
+  if (on_leave_) on_leave_(session);
   session.endpoint->user = nullptr;
   worker_.Close(std::exchange(session.endpoint, nullptr));
   Touch(session, clock_.MonotonicNs());

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/core_group.h"
@@ -49,6 +50,9 @@ class Sessions {
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
+
+  // Sets the observer of connections that are about to close; they are still open then.
+  void set_on_leave(std::function<void(Session&)> on_leave) { on_leave_ = std::move(on_leave); }
 
   // Opens `grant.id`, or resumes it if it is held: its old connection is closed first, so that
   // nothing late of it is taken for new. Errors: kInvalidArgument, kUnavailable (connect),
@@ -116,6 +120,7 @@ class Sessions {
   Streams& streams_;
   const Clock& clock_;
   const std::function<void(SessionId)> on_shed_;
+  std::function<void(Session&)> on_leave_;
   HeapCover& heap_;
   const transport::BufferPool& buffers_;
   const std::uint64_t kept_bytes_max_;

@@ -42,6 +42,13 @@ void HandleShow(const OperationContext& context, Reply* reply) {
     reply->answer.code = StatusCode::kNotFound;
     return;
   }
+  const wire::Operation& operation = context.operation;
+  if (operation.has(Argument::kOperand) || operation.has(Argument::kOptions)) {
+    DirectReads reads;
+    if (operation.has(Argument::kOperand)) reads.gets = operation.get(Argument::kOperand);
+    if (operation.has(Argument::kOptions)) reads.looks = operation.get(Argument::kOptions);
+    context.executor->OnDirectReads(context.session, context.partition, reads);
+  }
   std::memcpy(context.scratch.data(), &*view, sizeof *view);
   std::size_t bytes = sizeof *view;
   if (context.operation.has(Argument::kCursor)) {

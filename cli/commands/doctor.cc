@@ -138,7 +138,7 @@ void ProbeReads(Client& client, bool wants_rdma, std::vector<Place>* daemons,
 
 void MeasurePaths(Invocation& run, bool wants_rdma, const v1::StatusResponse& status,
                   std::vector<Place>* daemons, Findings* findings) {
-  Result<Client> client = ConnectSdk(run);
+  Result<Client> client = ConnectSdk(run, /*uncounted=*/true);
   if (!client.ok()) {
     findings->push_back({Level::kProblem, "network", "here",
                          "no program can connect: " + std::string(client.status().what()),

@@ -24,12 +24,13 @@ Option TransportOption() {
           "default), ucx, or ring (shared memory or not at all)"};
 }
 
-Result<Client> ConnectSdk(Invocation& run) {
+Result<Client> ConnectSdk(Invocation& run, bool uncounted) {
   const Result<std::uint64_t> timeout_ms = run.TimeoutMs();
   if (!timeout_ms.ok()) return timeout_ms.status();
   ConnectOptions options;
   options.cluster_file = run.args.Text("--cluster");
   options.client_name = "kvctl";
+  options.uncounted = uncounted;
   options.insecure = run.insecure();
   options.call_timeout = std::chrono::milliseconds(*timeout_ms);
   options.connect_timeout = options.call_timeout;

@@ -14,8 +14,9 @@ namespace tidepool::cli {
 
 // Connects as --cluster and --timeout say, and --transport where the verb has it. Errors: as
 // Client::Connect, but a missing connection file is kUnavailable as everywhere in kvctl;
-// kInvalidArgument (--timeout, --transport).
-Result<Client> ConnectSdk(Invocation& run);
+// kInvalidArgument (--timeout, --transport). `uncounted`: as ConnectOptions::uncounted, for verbs
+// that look after a cluster.
+Result<Client> ConnectSdk(Invocation& run, bool uncounted = false);
 
 // The row of --transport.
 Option TransportOption();

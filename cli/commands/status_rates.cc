@@ -37,6 +37,7 @@ void AddNode(std::uint32_t node, const v1::NodeStatusResponse& before,
     each.reads = Since(space.reads(), was.reads()) / seconds;
     each.changes = Since(space.changes(), was.changes()) / seconds;
     each.device_reads = Since(space.device_reads(), was.device_reads()) / seconds;
+    each.direct_reads = Since(space.direct_reads(), was.direct_reads()) / seconds;
     each.frames = convert::FromProto(space.frames()).Since(convert::FromProto(was.frames()));
     rates->spaces[space.namespace_id()].Add(each);
     rates->all.Add(each);
@@ -49,6 +50,7 @@ void SpaceRates::Add(const SpaceRates& other) {
   reads += other.reads;
   changes += other.changes;
   device_reads += other.device_reads;
+  direct_reads += other.direct_reads;
   frames.Merge(other.frames);
 }
 

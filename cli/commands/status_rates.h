@@ -16,6 +16,7 @@ struct SpaceRates {
   double reads = 0;  // Per second.
   double changes = 0;
   double device_reads = 0;
+  double direct_reads = 0;  // Of the operations: those that clients made by themselves.
   LatencyBuckets frames;
 
   void Add(const SpaceRates& other);

@@ -197,9 +197,9 @@ std::vector<Verb> TopVerbs() {
        "show what nodes and namespaces do now, again and again",
        "Rates and latencies are of the time since the last look; latencies are from frame received "
        "to answer posted. HITS are reads that waited for no device. What clients read by "
-       "themselves, "
-       "in memory that they share with a daemon or by RDMA, no daemon counts. Ends after --count "
-       "looks, or when it is interrupted.",
+       "themselves, in memory that they share with a daemon or by RDMA, counts as operations and "
+       "reads, and has no latency here. What kvctl does to look after the cluster does not count. "
+       "Ends after --count looks, or when it is interrupted.",
        {},
        {{"-i,--interval", "DURATION", "between two looks (default 1s)"},
         {"-c,--count", "N", "end after N looks (default: never)"}},

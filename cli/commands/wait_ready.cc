@@ -83,6 +83,7 @@ Status TryEachNode(const std::string& path, bool insecure, Deadline deadline) {
   ConnectOptions options;
   options.cluster_file = path;
   options.client_name = "kvctl start";
+  options.uncounted = true;
   options.insecure = insecure;
   options.connect_timeout = options.call_timeout =
       std::chrono::milliseconds(std::max<std::uint64_t>(deadline.LeftMs(), kReadyTimeoutMs));

@@ -55,7 +55,7 @@ Status Watch(Invocation& run) {
   if (*count == 0) return Status(StatusCode::kInvalidArgument, "--count: 0 values are no watch");
   const Result<std::uint64_t> timeout_ms = run.TimeoutMs();
   if (!timeout_ms.ok()) return timeout_ms.status();
-  Result<Client> client = ConnectSdk(run);
+  Result<Client> client = ConnectSdk(run, /*uncounted=*/true);
   if (!client.ok()) return client.status();
   const Result<BytesMap> map = OpenRecords(*client, run.args.Text("NAMESPACE"));
   if (!map.ok()) return map.status();

@@ -1,6 +1,8 @@
-"""Builds the package: the messages are made from the repository's proto files, by protoc and gRPC's plugin."""
+"""Builds the package: the messages are made from the repository's proto files, by protoc and gRPC's plugin. The version is
+the project's, from the CMakeLists.txt at the repository's root."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -8,19 +10,32 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROTO = HERE.parent.parent / "proto"
+ROOT = HERE.parent.parent
+PROTO = ROOT / "proto"
 FILES = [f"tidepool/v1/{name}.proto" for name in ("bulk", "cluster", "common", "data", "namespaces")]
+
+
+def project_version():
+    """Returns VERSION of the project() call."""
+    lists = ROOT / "CMakeLists.txt"
+    text = lists.read_text(encoding="utf-8") if lists.exists() else ""
+    found = re.search(r"^project\(tidepool VERSION ([0-9.]+)", text, re.MULTILINE)
+    if not found:
+        raise SystemExit(f"{lists} does not say the version: build from a whole checkout of Tidepool")
+    return found[1]
 
 
 class BuildWithMessages(build_py):
     def run(self):
         super().run()
+        package = pathlib.Path(self.build_lib) / "tidepool"
+        (package / "_version.py").write_text(f'__version__ = "{project_version()}"\n', encoding="ascii")
         plugin, protoc = shutil.which("grpc_python_plugin"), shutil.which("protoc")
         if not plugin or not protoc:
             raise SystemExit("missing: apt-get install protobuf-compiler protobuf-compiler-grpc")
         subprocess.run([protoc, f"-I{PROTO}", f"--plugin=protoc-gen-grpc={plugin}", f"--python_out={self.build_lib}",
                         f"--grpc_out={self.build_lib}", *FILES], check=True)
-        (pathlib.Path(self.build_lib) / "tidepool" / "v1" / "__init__.py").touch()
+        (package / "v1" / "__init__.py").touch()
 
 
-setup(cmdclass={"build_py": BuildWithMessages})
+setup(version=project_version(), cmdclass={"build_py": BuildWithMessages})

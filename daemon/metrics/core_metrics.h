@@ -26,7 +26,8 @@ namespace tidepool::daemon {
 
 // Of one namespace on one core; since the core's start, wherever its partitions were meanwhile.
 struct SpaceCounters {
-  std::array<std::uint64_t, wire::kOpcodeEnd> operations{};  // By opcode.
+  std::array<std::uint64_t, wire::kOpcodeEnd> operations{};  // Users' operations, by opcode.
+  std::uint64_t direct_reads = 0;  // Part of them: clients' own reads in the core's memory.
   std::uint64_t device_reads = 0;  // Of those that read records: that waited for a device.
   // Of its frames: received to answer posted. One that waited for a commit counts by its end.
   LatencyBuckets frames;
@@ -45,13 +46,11 @@ class CoreMetrics {
       return *last_;
     return Find(space);
   }
-  // As Of, and the frame at hand is one of the namespace's.
-  SpaceCounters& OfFrame(NamespaceId space) {
-    SpaceCounters& counters = Of(space);
-    if (std::find(of_frame_.begin(), of_frame_.end(), &counters) == of_frame_.end()) {
-      of_frame_.push_back(&counters);
+  // Notes that the frame at hand has operations of the namespace.
+  void AddToFrame(SpaceCounters* counters) {
+    if (std::find(of_frame_.begin(), of_frame_.end(), counters) == of_frame_.end()) {
+      of_frame_.push_back(counters);
     }
-    return counters;
   }
   void BeginFrame() { of_frame_.clear(); }
   void EndFrame(std::uint64_t duration_ns) {

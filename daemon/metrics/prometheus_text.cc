@@ -132,7 +132,12 @@ void AddDevices(const v1::NodeStatusResponse& status, Families* to) {
 }
 
 void AddCoreCounters(const v1::CoreStatus& core, const Labels& labels, Families* to) {
-  to->Counter("core_operations_total", "That have come to this core.", labels, core.operations());
+  to->Counter("core_operations_total",
+              "Of users, on this core: direct reads included, operations of tools left out.",
+              labels, core.operations());
+  to->Counter("core_direct_reads_total",
+              "Of the operations: reads that clients made in the core's memory by themselves.",
+              labels, core.direct_reads());
   to->Counter("core_frames_total", "That have come to this core.", labels, core.frames());
   to->Counter("core_malformed_frames_total", "From nobody it knows: dropped.", labels,
               core.malformed_frames());
@@ -186,7 +191,8 @@ void AddCounted(const v1::NamespaceStatus& space, const Labels& labels, Families
   for (const v1::OperationCount& each : space.operations()) {
     Labels with_operation = labels;
     with_operation.push_back({"operation", each.operation()});
-    to->Counter("operations_total", "That have come here; not what clients read by themselves.",
+    to->Counter("operations_total",
+                "Of users, on this node: direct reads included, operations of tools left out.",
                 std::move(with_operation), each.count());
   }
   if (!space.has_frames()) return;
@@ -194,6 +200,10 @@ void AddCounted(const v1::NamespaceStatus& space, const Labels& labels, Families
               space.reads());
   to->Counter("device_reads_total", "Of the reads: those that waited for a device.", labels,
               space.device_reads());
+  to->Counter("direct_reads_total",
+              "Of the operations: reads that clients made by themselves, in memory that they share "
+              "with a daemon or by RDMA.",
+              labels, space.direct_reads());
   to->Counter("changes_total", "Of the operations: those that change something.", labels,
               space.changes());
   to->Latency("frame_seconds", "Frames: received to answer posted, or durable and posted.", labels,

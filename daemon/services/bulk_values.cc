@@ -34,7 +34,8 @@ Status BulkService::CheckCondition(const placement::Namespace& space, std::uint3
   wire::Operation contains;
   contains.opcode = wire::Opcode::kContains;
   contains.key = AsBytes(start.key());
-  auto outcomes = router_.ExecuteAt(space, partition, {contains}, 0, StepDeadline());
+  auto outcomes = router_.ExecuteAt(space, partition, {contains}, 0, StepDeadline(),
+                                    /*is_users=*/false);
   if (!outcomes.ok()) return outcomes.status();
   OperationOutcome& outcome = outcomes->front();
   if (outcome.code == StatusCode::kNotFound && start.condition() == v1::PUT_CONDITION_IF_ABSENT) {

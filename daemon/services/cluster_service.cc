@@ -123,6 +123,7 @@ grpc::Status ClusterService::Attach(grpc::ServerContext* call, const v1::AttachR
   // `resumed` that what it had not heard of ended unknown.
   if (request->incarnation() == node_.incarnation) attach.session = SessionId(request->session());
   attach.daemon = request->daemon();
+  attach.uncounted = request->uncounted();
   attach.client_name = CleanName(request->client_name());
   auto attached = node_.cores->Attach(attach, DeadlineOf(*call));
   if (!attached.ok()) return ToGrpc(attached.status());

@@ -37,7 +37,8 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_core(static_cast<std::uint32_t>(response->cores_size() - 1));
     to->set_sessions(core.sessions);
     to->set_partitions(core.partitions);
-    to->set_operations(core.operations);
+    to->set_operations(core.operations + core.direct_reads);
+    to->set_direct_reads(core.direct_reads);
     to->set_frames(core.frames);
     to->set_loops(core.loops);
     to->set_sleeps(core.sleeps);
@@ -119,6 +120,7 @@ struct Counted {
   std::map<std::string_view, std::uint64_t> operations;
   std::uint64_t reads = 0;
   std::uint64_t device_reads = 0;
+  std::uint64_t direct_reads = 0;
   std::uint64_t changes = 0;
   LatencyBuckets frames;
   LatencyBuckets waits;
@@ -134,6 +136,7 @@ std::map<NamespaceId, Counted> CountedBy(const std::vector<CoreStats>& cores) {
       }
       sum.reads += space.reads;
       sum.device_reads += space.device_reads;
+      sum.direct_reads += space.direct_reads;
       sum.changes += space.changes;
       sum.frames.Merge(space.frames);
       sum.waits.Merge(space.waits);
@@ -150,6 +153,7 @@ void AddCounted(const Counted& from, v1::NamespaceStatus* to) {
   }
   to->set_reads(from.reads);
   to->set_device_reads(from.device_reads);
+  to->set_direct_reads(from.direct_reads);
   to->set_changes(from.changes);
   convert::ToProto(from.frames, to->mutable_frames());
   convert::ToProto(from.waits, to->mutable_waits());

@@ -84,13 +84,14 @@ Status RequestRouter::CheckPlace(const placement::Namespace& space,
 
 Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
     const placement::Namespace& space, std::uint32_t partition,
-    const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
-    Deadline deadline) {
+    const std::vector<wire::Operation>& operations, std::size_t value_bytes_max, Deadline deadline,
+    bool is_users) {
   const placement::PartitionPlace& place = space.partitions.at(partition);
   TP_RETURN_IF_ERROR(CheckPlace(space, place));
   if (place.node == context_.self()) {
     return context_.cores->Execute(place.core, PartitionId(space.id, partition), place.term,
-                                   operations, value_bytes_max, deadline);
+                                   operations, value_bytes_max, deadline, kCallAnswerBytesMax,
+                                   is_users);
   }
   PeerCalls calls(context_);
   TP_RETURN_IF_ERROR(

@@ -39,11 +39,13 @@ class RequestRouter {
   OperationOutcome ExecuteOne(std::string_view space, const wire::Operation& operation,
                               std::size_t value_bytes_max, Deadline deadline);
 
-  // Operations without a key, on one partition. One try: the caller knows what to do.
+  // Operations without a key, on one partition. One try: the caller knows what to do. `is_users`:
+  // as CoreGroup::Execute, on this node.
   Result<std::vector<OperationOutcome>> ExecuteAt(const placement::Namespace& space,
                                                   std::uint32_t partition,
                                                   const std::vector<wire::Operation>& operations,
-                                                  std::size_t value_bytes_max, Deadline deadline);
+                                                  std::size_t value_bytes_max, Deadline deadline,
+                                                  bool is_users = true);
 
   // Why `place` cannot serve now, or kOk.
   Status CheckPlace(const placement::Namespace& space,

@@ -106,13 +106,14 @@ function since(now, was) {
   const earlier = new Map(was.status.namespaces.map((space) => [space.namespace_id, space]));
   const spaces = new Map();
   for (const space of now.status.namespaces) {
-    const old = earlier.get(space.namespace_id) || {reads: 0, changes: 0, device_reads: 0};
+    const old = earlier.get(space.namespace_id) || {reads: 0, changes: 0, device_reads: 0, direct_reads: 0};
     const counts = (of) => of && of.frames ? of.frames.buckets : [];
     const oldBuckets = counts(old);
     spaces.set(space.namespace_id, {
       reads: rate(space.reads, old.reads),
       changes: rate(space.changes, old.changes),
       deviceReads: rate(space.device_reads, old.device_reads),
+      directReads: rate(space.direct_reads, old.direct_reads),
       frames: counts(space).map((n, i) => Math.max(0, n - (oldBuckets[i] || 0))),
     });
   }
@@ -120,9 +121,10 @@ function since(now, was) {
   return {operations: rate(operations(now.status), operations(was.status)), spaces};
 }
 
-const NO_SPACE = {reads: 0, changes: 0, deviceReads: 0, frames: []};
+const NO_SPACE = {reads: 0, changes: 0, deviceReads: 0, directReads: 0, frames: []};
 function plus(a, b) {
   return {reads: a.reads + b.reads, changes: a.changes + b.changes, deviceReads: a.deviceReads + b.deviceReads,
+          directReads: a.directReads + b.directReads,
           frames: a.frames.length > b.frames.length ? add(b.frames, a.frames) : add(a.frames, b.frames)};
 }
 const hitShare = (rates) => rates.reads > 0 ? Math.max(0, 1 - rates.deviceReads / rates.reads) : null;
@@ -170,7 +172,7 @@ function showCards(status, all, operations) {
   document.getElementById('cards').replaceChildren(
       card('Operations per second', count(operations), note(count(all.reads) + ' reads'), note(count(all.changes) + ' changes')),
       card('Latency, median', time(quantile(all.frames, 0.5)), note('p99 ' + time(quantile(all.frames, 0.99))), note('of frames, in the daemons')),
-      card('Reads from memory', percent(hitShare(all)), note(count(all.deviceReads) + '/s from devices'), note('without direct reads')),
+      card('Reads from memory', percent(hitShare(all)), note(count(all.deviceReads) + '/s from devices'), note(count(all.directReads) + '/s by clients themselves')),
       card('Records', count(sum(status.namespaces, (space) => space.records)),
            note(status.namespaces.length + ' namespaces'), note(count(waiting) + ' operations wait')),
       card('Memory', bytes(used), bar([['dram', used / limit]]), note('of ' + bytes(limit))),

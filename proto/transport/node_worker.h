@@ -27,6 +27,7 @@ class NodeEndpoint final : public Endpoint {
     return by_ == nullptr ? 2 * limits::kStreamPartBytesMax : by_->window_bytes();
   }
   bool shares_memory() const override { return by_ != nullptr && by_->shares_memory(); }
+  Bytes peer_memory() const override { return by_ == nullptr ? Bytes() : by_->peer_memory(); }
 
  private:
   friend class NodeWorker;
@@ -60,6 +61,9 @@ class NodeWorker final : public Worker, private Receiver {
     if (ring_ != nullptr) ring_->ShareMemory(source);
   }
   Status AskForMemory(Endpoint* endpoint, std::uint64_t offset) override;
+  MutableBytes MakeSharedMemory(std::size_t bytes) override {
+    return ring_ == nullptr ? MutableBytes() : ring_->MakeSharedMemory(bytes);
+  }
   std::size_t sends_in_flight() const override {
     return (ring_ == nullptr ? 0 : ring_->sends_in_flight()) + ucx_->sends_in_flight();
   }

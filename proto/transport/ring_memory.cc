@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint64_t kPageBytes = 4'096;
 constexpr std::uint64_t kControlBytes = kPageBytes;
 static_assert(2 * sizeof(RingWords) <= kControlBytes);
+// Bound on memory that a peer makes this process map.
+constexpr std::uint64_t kWorkerMemoryBytesMax = 1ull << 20;
 
 Status KernelRefuses(const char* what) {
   return Status(StatusCode::kResourceExhausted, std::string(what) + ": " + std::strerror(errno),
@@ -146,6 +148,38 @@ Result<std::unique_ptr<SharedWords>> SharedWords::Map(int descriptor) {
   if (page == MAP_FAILED) return KernelRefuses("no mapping for a core's words");
   return std::unique_ptr<SharedWords>(new SharedWords(page));
 }
+
+Result<std::unique_ptr<WorkerMemory>> WorkerMemory::Create(std::size_t bytes, OwnedFd* descriptor) {
+  const std::size_t whole = AlignUp(bytes, kPageBytes);
+  TP_CHECK(whole > 0 && whole <= kWorkerMemoryBytesMax);
+  auto fd = MakeMemory("tidepool-worker", whole);
+  if (!fd.ok()) return fd.status();
+  void* const at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
+  if (at == MAP_FAILED) return KernelRefuses("no mapping for a worker's memory");
+  std::unique_ptr<WorkerMemory> memory(new WorkerMemory({static_cast<std::byte*>(at), whole}));
+  if (fcntl(fd->get(), F_ADD_SEALS,
+            F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+    return KernelRefuses("a worker's memory cannot be sealed");
+  }
+  *descriptor = *std::move(fd);
+  return memory;
+}
+
+Result<std::unique_ptr<WorkerMemory>> WorkerMemory::Map(int descriptor) {
+  struct stat info {};
+  const bool is_known = fstat(descriptor, &info) == 0 && info.st_size > 0;
+  const auto bytes = static_cast<std::uint64_t>(is_known ? info.st_size : 0);
+  if (bytes == 0 || bytes > kWorkerMemoryBytesMax || bytes % kPageBytes != 0) {
+    return Status(StatusCode::kInvalidArgument, "what came is not the memory of a worker",
+                  "check that both sides run the same version");
+  }
+  TP_RETURN_IF_ERROR(CheckSize(descriptor, bytes));
+  void* const at = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (at == MAP_FAILED) return KernelRefuses("no mapping for a worker's memory");
+  return std::unique_ptr<WorkerMemory>(new WorkerMemory({static_cast<std::byte*>(at), bytes}));
+}
+
+WorkerMemory::~WorkerMemory() { munmap(bytes_.data(), bytes_.size()); }
 
 SharedWords::~SharedWords() { munmap(page_, kPageBytes); }
 

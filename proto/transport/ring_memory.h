@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "proto/base/bytes.h"
 #include "proto/base/result.h"
 #include "proto/transport/ring.h"
 
@@ -90,6 +91,24 @@ class SharedWords {
  private:
   explicit SharedWords(void* page) : page_(page) {}
   void* page_;
+};
+
+// Memory of one writing process. Processes that have its descriptor can only read it.
+class WorkerMemory {
+ public:
+  // Zeroed. Errors: kResourceExhausted.
+  static Result<std::unique_ptr<WorkerMemory>> Create(std::size_t bytes, OwnedFd* descriptor);
+  // Read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
+  static Result<std::unique_ptr<WorkerMemory>> Map(int descriptor);
+  ~WorkerMemory();
+  WorkerMemory(const WorkerMemory&) = delete;
+  WorkerMemory& operator=(const WorkerMemory&) = delete;
+
+  MutableBytes bytes() const { return bytes_; }
+
+ private:
+  explicit WorkerMemory(MutableBytes bytes) : bytes_(bytes) {}
+  const MutableBytes bytes_;
 };
 
 }  // namespace tidepool::transport

@@ -195,12 +195,13 @@ Result<OwnedFd> AcceptRings(int listener) {
   return Status(StatusCode::kPermissionDenied, "another user connects on this node");
 }
 
-Status SendHello(int socket, const RingHello& hello) {
+Status SendHello(int socket, const RingHello& hello, int memory) {
   TP_CHECK(hello.id.size() == kRingPeerBytes && hello.secret.size() == kRingIdBytes);
   Message message = MakeMessage(Type::kHello);
   std::memcpy(message.id, hello.id.data(), hello.id.size());
   std::memcpy(message.secret, hello.secret.data(), hello.secret.size());
-  return SendMessage(socket, message, {});
+  if (memory < 0) return SendMessage(socket, message, {});
+  return SendMessage(socket, message, {memory});
 }
 
 Status SendWelcome(int socket, const RingWelcome& welcome) {
@@ -294,6 +295,7 @@ RingMessage ReceiveRingMessage(int socket) {
     message.welcome.words = std::move(descriptors[1]);
     if (message.welcome.words.get() < 0) message.what = RingMessage::What::kBroken;
   }
+  if (message.what == RingMessage::What::kHello) message.hello_memory = std::move(descriptors[0]);
   if (message.what == RingMessage::What::kMemory) {
     message.memory_descriptor = std::move(descriptors[0]);
     message.memory.descriptor = message.memory_descriptor.get();

@@ -3,6 +3,7 @@
 //
 //   connecting side                          accepting side (one socket per core)
 //   Hello {id, secret}          ->           checks user, secret and memory
+//   + its own memory, if it shows some
 //                               <-           Welcome {ring bytes} + rings + words; or why not
 //   which memory? {offset}      ->
 //                               <-           Memory {where} + its descriptor
@@ -55,7 +56,8 @@ Result<OwnedFd> ConnectToRings(const std::string& path);
 // user), kResourceExhausted (descriptors).
 Result<OwnedFd> AcceptRings(int listener);
 
-Status SendHello(int socket, const RingHello& hello);
+// `memory`: descriptor of memory that the connecting side shows, or -1.
+Status SendHello(int socket, const RingHello& hello, int memory = -1);
 Status SendWelcome(int socket, const RingWelcome& welcome);
 
 // The piece that holds `offset` is asked for, and given; `memory.descriptor` is sent along.
@@ -76,6 +78,7 @@ struct RingMessage {
   };
   What what = What::kNothing;
   RingHello hello;
+  OwnedFd hello_memory;  // Empty if the peer shows no memory.
   RingWelcome welcome;
   std::uint64_t offset = 0;  // Of a wish.
   NodeMemory memory;         // Its descriptor is memory_descriptor's.

@@ -118,7 +118,7 @@ Result<Endpoint*> RingWorker::Connect(std::string_view address) {
   const std::string tag(rest.substr(kRingIdBytes, kRingTagBytes));
   auto socket = ConnectToRings(std::string(rest.substr(kRingPeerBytes)));
   if (!socket.ok()) return socket.status();
-  TP_RETURN_IF_ERROR(SendHello(socket->get(), {id_ + tag, secret}));
+  TP_RETURN_IF_ERROR(SendHello(socket->get(), {id_ + tag, secret}, own_memory_descriptor_.get()));
   RingEndpoint* const endpoint = AddEndpoint(*std::move(socket));
   if (endpoint == nullptr) {
     return Status(StatusCode::kResourceExhausted, "cannot watch a same-node connection");

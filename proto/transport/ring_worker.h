@@ -37,6 +37,9 @@ class RingEndpoint final : public Endpoint {
                                  limits::kStreamWindowBytes);
   }
   bool shares_memory() const override { return true; }
+  Bytes peer_memory() const override {
+    return peer_memory_ == nullptr ? Bytes() : Bytes(peer_memory_->bytes());
+  }
 
  private:
   friend class RingWorker;
@@ -48,7 +51,8 @@ class RingEndpoint final : public Endpoint {
   std::string peer_;   // Of an accepted one: id and tag.
   OwnedFd socket_;
   std::unique_ptr<RingMemory> memory_;
-  std::unique_ptr<SharedWords> peer_words_;  // Of one that was not accepted here.
+  std::unique_ptr<SharedWords> peer_words_;    // Of one that was not accepted here.
+  std::unique_ptr<WorkerMemory> peer_memory_;  // Shown by the peer of an accepted one.
   RingProducer out_;
   RingConsumer in_;
   std::atomic<std::uint32_t>* peer_sleeps_ = nullptr;
@@ -80,6 +84,7 @@ class RingWorker final : public Worker {
   void Wake() override;
   void ShareMemory(const NodeMemorySource* source) override { memory_source_ = source; }
   Status AskForMemory(Endpoint* endpoint, std::uint64_t offset) override;
+  MutableBytes MakeSharedMemory(std::size_t bytes) override;
   std::size_t sends_in_flight() const override { return queued_; }
   std::string Describe(Endpoint* endpoint) const override;
 
@@ -123,7 +128,7 @@ class RingWorker final : public Worker {
   unsigned PollSockets();
   void Accept();
   void OnSocket(RingEndpoint* endpoint);
-  void OnHello(RingEndpoint* endpoint, const RingHello& hello);
+  void OnHello(RingEndpoint* endpoint, const RingHello& hello, int shown);
   void OnWelcome(RingEndpoint* endpoint, RingWelcome welcome);
   void OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset);
   std::uint64_t RingBytesLeft() const;
@@ -139,6 +144,9 @@ class RingWorker final : public Worker {
   OwnedFd wake_;
   std::unique_ptr<SharedWords> words_;  // Of a worker that listens.
   OwnedFd words_descriptor_;
+  std::unique_ptr<WorkerMemory>
+      own_memory_;  // That is shown to those whom this worker connects to.
+  OwnedFd own_memory_descriptor_;
   std::vector<std::unique_ptr<RingEndpoint>> endpoints_;
   std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Of accepted ones, by id and tag.
   std::vector<RingEndpoint*> backlog_;

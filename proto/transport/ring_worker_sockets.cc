@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "proto/base/check.h"
 #include "proto/transport/ring_worker.h"
 
 namespace tidepool::transport {
@@ -81,7 +82,7 @@ void RingWorker::OnSocket(RingEndpoint* endpoint) {
     if (message.what == What::kNothing) return;
     if (message.what == What::kBell) continue;
     if (message.what == What::kHello && endpoint->accepted_ && greets) {
-      OnHello(endpoint, message.hello);
+      OnHello(endpoint, message.hello, message.hello_memory.get());
     } else if (message.what == What::kWelcome && !endpoint->accepted_ && greets) {
       OnWelcome(endpoint, std::move(message.welcome));
     } else if (message.what == What::kMemoryWish && endpoint->accepted_ && !greets) {
@@ -107,7 +108,7 @@ std::uint64_t RingWorker::RingBytesLeft() const {
   return left >= 2 * kRingBytesMin ? kRingBytesMin : 0;
 }
 
-void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello) {
+void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello, int shown) {
   RingWelcome welcome;
   welcome.ring_bytes = RingBytesLeft();
   if (!SameSecret(hello.secret, secret_)) {
@@ -130,6 +131,10 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello) {
   if (!SendWelcome(endpoint->socket_.get(), welcome).ok() || welcome.code != StatusCode::kOk) {
     return MarkClosed(endpoint);
   }
+  // A peer whose memory cannot be mapped is served like a peer that shows none.
+  if (auto mapped = WorkerMemory::Map(shown); shown >= 0 && mapped.ok()) {
+    endpoint->peer_memory_ = *std::move(mapped);
+  }
   endpoint->peer_ = hello.id;
   by_peer_[hello.id] = endpoint;
   endpoint->in_ = endpoint->memory_->RequestConsumer();
@@ -138,6 +143,14 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello) {
   endpoint->state_ = RingEndpoint::State::kOpen;
   --greeting_;
   if (on_arrival_) on_arrival_(PeerAddress(hello.id));
+}
+
+MutableBytes RingWorker::MakeSharedMemory(std::size_t bytes) {
+  TP_CHECK(own_memory_ == nullptr);
+  auto made = WorkerMemory::Create(bytes, &own_memory_descriptor_);
+  if (!made.ok()) return {};
+  own_memory_ = *std::move(made);
+  return own_memory_->bytes();
 }
 
 void RingWorker::OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset) {

@@ -102,6 +102,9 @@ class Endpoint {
   virtual std::size_t window_bytes() const { return limits::kStreamWindowBytes; }
   // Whether a frame is a copy in memory, and no system call.
   virtual bool shares_memory() const { return false; }
+  // Memory that the peer shows (Worker::MakeSharedMemory) and may change at any time; valid until
+  // the endpoint is closed. Empty: the peer shows none.
+  virtual Bytes peer_memory() const { return {}; }
   // The caller's own mark, for example its session; not touched by the transport.
   void* user = nullptr;
 };
@@ -183,6 +186,10 @@ class Worker {
   virtual Status AskForMemory(Endpoint*, std::uint64_t) {
     return Status(StatusCode::kUnimplemented, "this transport shows no memory");
   }
+
+  // Returns zeroed memory that peers on this node can read and nobody else can write, for as long
+  // as the worker lives. Once, before the first Connect. Empty: there is none.
+  virtual MutableBytes MakeSharedMemory(std::size_t) { return {}; }
 
   // Handles what has arrived and completed. Returns the number of events, 0 when there was nothing.
   virtual unsigned Progress() = 0;

@@ -80,13 +80,15 @@ enum class Argument : std::uint8_t {
                  // default. Pop: how long it leases items for, above 0. Absent: it removes them.
   kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
                  // BloomUnion: the namespace whose bits are taken; PrefilterRead: the generation;
-                 // Push: the priority; Pop, Peek: items at most, above 0; Ack, Nack: the item.
+                 // Push: the priority; Pop, Peek: items at most, above 0; Ack, Nack: the item;
+                 // Show: gets that the client has made by RDMA since it last said how many.
   kExpectedBytes = 3,  // CompareAndSwap, Apply: how much of the value is the expected one, or the
                        // function's name; it comes first.
   kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: where to go on; 0 starts. Ack, Nack:
                        // the delivery that the lease is of.
   kUpload = 5,         // Put, Push: the value was streamed before and has this number.
-  kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h.
+  kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h; Show:
+                       // as kOperand, reads without a value.
   kWaitMs = 7,  // How long the operation may wait in the daemon; at most what its deadline leaves.
 };
 inline constexpr int kArgumentCount = 8;
@@ -139,7 +141,7 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), 0, false},
     {Opcode::kLength, "length", kAllKinds, false, false, 0, 0, false},
     {Opcode::kShow, "show", kRecordKinds | MaskOf(Kind::kBloom), false, false, 0,
-     MaskOf(Argument::kCursor), false},
+     MaskOf(Argument::kOperand) | MaskOf(Argument::kCursor) | MaskOf(Argument::kOptions), false},
     {Opcode::kWait, "wait", kRecordKinds, true, false, MaskOf(Argument::kWaitMs),
      MaskOf(Argument::kVersion), false},
     {Opcode::kPrefilterDescribe, "prefilter-describe", kRecordKinds, false, false, 0, 0, false},

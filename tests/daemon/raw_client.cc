@@ -138,6 +138,7 @@ bool RawClient::Attach() {
   request.worker_address = worker().Address();
   request.session = attached_.session;
   request.client_name = "raw";
+  request.uncounted = uncounted;
   auto attached = node_.cores().Attach(request, Deadline::AfterMs(10'000));
   REQUIRE(attached.ok());
   attached_ = *std::move(attached);

@@ -140,6 +140,7 @@ class RawClient : public transport::Receiver {
   std::uint64_t finished_below = 1;
   std::uint32_t reply_bytes_max = 60 * 1024;
   std::uint32_t time_left_us = 10'000'000;
+  bool uncounted = false;  // Of the session that the next Attach makes.
   const AttachResult& attached() const { return attached_; }
 
   void OnFrame(Bytes frame) override;

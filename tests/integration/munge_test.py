@@ -102,6 +102,7 @@ class ByMunge(MungeTest):
         source = os.path.join(self.cluster.folder, "source")  # What pip leaves there stays out of the tree.
         for part in ("client/python", "proto/tidepool"):
             shutil.copytree(os.path.join(root, part), os.path.join(source, part))
+        shutil.copy(os.path.join(root, "CMakeLists.txt"), source)  # Has the version.
         packages = os.path.join(self.cluster.folder, "packages")
         subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
                         "--no-index", "--target", packages, os.path.join(source, "client/python")], check=True,

@@ -5,51 +5,20 @@
 """
 
 import contextlib
+import copy
+import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-NODES = 3
-build = folder = cluster = tidepool = numpy = None  # Set by main.
+import python_support
+from python_support import NODES, Case, kvctl
 
-
-def kvctl(*arguments, **options):
-    return subprocess.run([build / "bin/kvctl", "--cluster", cluster, *arguments], capture_output=True, text=True,
-                          check=True, **options).stdout
-
-
-def install():
-    target = folder / "installed"
-    source = folder / "source"  # What pip leaves in the tree that it builds stays out of ours.
-    shutil.copytree(ROOT / "client/python", source / "client/python")
-    shutil.copytree(ROOT / "proto/tidepool", source / "proto/tidepool")
-    done = subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
-                           "--no-index", "--target", target, source / "client/python"],
-                          capture_output=True, text=True, check=False,
-                          env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-    if done.returncode != 0:
-        sys.exit("pip cannot install it:\n" + done.stdout + done.stderr)
-    sys.path.insert(0, str(target))
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.t = tidepool.connect(cluster)
-        self.addCleanup(self.t.close)
-
-    def make(self, kind="hash", **options):
-        name = self.id().rsplit(".", 1)[1].lower()
-        space = self.t.create(name, kind, **options)
-        self.addCleanup(lambda: self.t.drop(name) if name in self.t else None)
-        return space
+folder = cluster = tidepool = numpy = None  # Set by main.
 
 
 class MapTest(Case):
@@ -197,6 +166,28 @@ class MapTest(Case):
         self.assertEqual(m.kind, "ordered")
         m.put_many((f"k{i:03}", b"v") for i in reversed(range(1000)))
         self.assertEqual(list(m), [f"k{i:03}".encode() for i in range(1000)])
+
+    def test_each_operation_counts_once(self):
+        m = self.make()
+
+        def counted():
+            status = json.loads(kvctl("status", "--json"))["result"]
+            [space] = [each for each in status["namespaces"] if each["name"] == m.name]
+            return sum(node["operations"] for node in status["nodes"]), space["reads"], space["changes"]
+
+        before = counted()
+        content = {f"k{i}".encode(): b"v" for i in range(700)}
+        m.put_many(content)
+        self.assertEqual(m.get_many([*content, b"none"]), content)
+        m["large"] = bytes(5_000_000)
+        m.put("large", bytes(3_000_000), if_present=True)
+        for _ in range(3):
+            self.assertEqual(len(m["large"]), 3_000_000)
+        self.assertIn("k1", m)
+        m.fetch_add("n")
+        del m["k2"]
+        after = counted()
+        self.assertEqual([now - was for now, was in zip(after, before)], [700 + 701 + 2 + 3 + 1 + 2, 701 + 3 + 1, 700 + 2 + 2])
 
     def test_wrong_types_are_type_errors(self):
         m = self.make()
@@ -433,27 +424,5 @@ class ZFailureTest(Case):
         self.assertTrue(codes & {"UNAVAILABLE", "DATA_LOSS"}, codes)
 
 
-def main():
-    global build, folder, cluster, tidepool, numpy  # pylint: disable=global-statement
-    build = pathlib.Path(sys.argv.pop(1)).resolve()
-    with tempfile.TemporaryDirectory(prefix="tidepool-python.") as name:
-        folder = pathlib.Path(name)
-        cluster = folder / "cluster.json"
-        os.environ["XDG_RUNTIME_DIR"] = str(folder)  # Where sockets go.
-        install()
-        import numpy as imported_numpy  # pylint: disable=import-outside-toplevel
-        import tidepool as imported  # pylint: disable=import-outside-toplevel,import-error
-        tidepool, numpy = imported, imported_numpy
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        try:
-            kvctl("start", "--local", str(NODES), "--memory", "768MiB")
-            ran = unittest.main(argv=[sys.argv[0], *sys.argv[1:]], exit=False, verbosity=1)
-        finally:
-            subprocess.run([build / "bin/kvctl", "--cluster", cluster, "--timeout", "10s", "stop", "--discard"],
-                           capture_output=True, check=False)
-            subprocess.run(["pkill", "-KILL", "-f", f"kvd .*{folder}"], check=False)
-    return 0 if ran.result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(python_support.main(sys.modules[__name__]))

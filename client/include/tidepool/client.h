@@ -42,6 +42,9 @@ struct ConnectOptions {
   std::string cluster_file;
   // For people, in the daemons' logs and status. Empty: program, host and process id.
   std::string client_name;
+  // This client's operations are not among users' operations in status and metrics: for tools that
+  // look after a cluster.
+  bool uncounted = false;
   // Agrees that the job token is sent to other machines over connections without TLS, as --insecure
   // does for daemons and kvctl: for trusted networks only. TIDEPOOL_INSECURE=1 says the same.
   // Without it Connect to a cluster that serves without TLS beyond loopback ends with
@@ -106,8 +109,8 @@ struct ClientStats {
   std::uint64_t operations = 0;       // Begun.
   std::uint64_t operations_done = 0;  // Answered.
   std::uint64_t operations_unknown = 0;
-  std::uint64_t direct_reads = 0;         // Not among the operations: no daemon had a part in them.
-  std::uint64_t remote_reads = 0;         // Of these, by RDMA from another node.
+  std::uint64_t direct_reads = 0;  // Not among the operations here; daemons count them with theirs.
+  std::uint64_t remote_reads = 0;  // Of these, by RDMA from another node.
   std::uint64_t operations_requeued = 0;  // Refused by an old owner, or read again after a restart.
   std::uint64_t frames_sent = 0;
   std::uint64_t frames_received = 0;

@@ -14,7 +14,8 @@ from .errors import (AlreadyExists, BatchError, DataLoss, DeadlineExceeded, Empt
 from .filter import Filter
 from .map import Map, Record
 from .queue import Item, Queue
+from .version import __version__
 
 __all__ = ["AlreadyExists", "BatchError", "Client", "DataLoss", "DeadlineExceeded", "Empty", "Error",
            "FailedPrecondition", "Filter", "InvalidArgument", "Item", "Map", "NotFound", "PermissionDenied", "Queue",
-           "Record", "ResourceExhausted", "Unauthenticated", "Unavailable", "UnknownOutcome", "connect"]
+           "Record", "ResourceExhausted", "Unauthenticated", "Unavailable", "UnknownOutcome", "__version__", "connect"]

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import grpc
 
-from . import errors
+from . import cluster_file, errors, values
 from .cluster_file import ClusterFile, Tls
 from .v1 import bulk_pb2_grpc, cluster_pb2, cluster_pb2_grpc, data_pb2, data_pb2_grpc, namespaces_pb2_grpc
 
@@ -64,7 +64,7 @@ class Calls:
     """Thread-safe. Not to be used in a child that was forked after it was made."""
 
     def __init__(self, cluster: ClusterFile, timeout: float, insecure: bool):
-        self.timeout = timeout
+        self.timeout = values.seconds(timeout, "timeout")
         self._cluster = cluster
         self._insecure = insecure
         self._pid = os.getpid()
@@ -132,6 +132,21 @@ class Calls:
             if set(known) - set(self._addresses):
                 self._addresses = known
 
+    def __reduce__(self) -> tuple[Callable[..., Calls], tuple[str, float, bool]]:
+        """Pickles the connection file's name and the settings, never the job token."""
+        return _shared, self.settings()
+
+    def settings(self) -> tuple[str, float, bool]:
+        """Connection file, timeout, insecure: the process that has them can connect by itself."""
+        return str(self._cluster.path), self.timeout, self._insecure
+
+    def is_usable(self) -> bool:
+        """False once it is closed, and in a forked child."""
+        return not self._closed and self._pid == os.getpid()
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self.timeout if timeout is None else values.seconds(timeout, "timeout")
+
     def call(self, make: Callable[[_Node], Callable[..., Any]], request: Any, changes: bool,
              timeout: float | None = None) -> Any:
         """The answer of the first node that can be reached. What might have been done is not sent again."""
@@ -144,7 +159,7 @@ class Calls:
 
     def _call(self, make: Callable[[_Node], Callable[..., Any]], request: Callable[[], Any], changes: bool,
               timeout: float | None) -> Any:
-        end = time.monotonic() + (self.timeout if timeout is None else timeout)
+        end = time.monotonic() + self._seconds(timeout)
         while True:
             node = self._first()
             left = max(end - time.monotonic(), 0.001)
@@ -173,6 +188,7 @@ class Calls:
     def stream(self, make: Callable[[_Node], Callable[..., Any]], request: Any, changes: bool,
                timeout: float | None = None) -> Iterator[Any]:
         """The answers, while they come. `timeout` is for all of them; default: none, but the connection is watched."""
+        timeout = None if timeout is None else values.seconds(timeout, "timeout")
         node = self._first()
         answers = make(node)(request, timeout=timeout, metadata=self._metadata)
         try:
@@ -186,7 +202,7 @@ class Calls:
     def execute(self, namespace: str, operations: Sequence[data_pb2.Operation], changes: bool,
                 timeout: float | None = None) -> Iterable[data_pb2.OperationResult]:
         """One result per operation, in their order."""
-        end = time.monotonic() + (self.timeout if timeout is None else timeout)
+        end = time.monotonic() + self._seconds(timeout)
         begin = 0
         while begin < len(operations):
             bytes_, count = 0, 0
@@ -194,13 +210,38 @@ class Calls:
                 bytes_ += len(operations[begin + count].value)
                 count += 1
             request = data_pb2.ExecuteRequest(namespace=namespace, operations=operations[begin:begin + count])
-            yield from self.call(lambda node: node.data.Execute, request, changes, end - time.monotonic()).results
+            yield from self.call(lambda node: node.data.Execute, request, changes,
+                                 max(end - time.monotonic(), 0)).results
             begin += count
 
     def execute_one(self, namespace: str, operation: data_pb2.Operation, changes: bool,
                     timeout: float | None = None) -> data_pb2.OperationResult:
-        """As execute; raises what has failed."""
+        """Executes one operation and raises its failure."""
         result, = self.execute(namespace, [operation], changes, timeout)
         if result.status.code:
-            raise errors.of_code(result.status.code, result.status.message)
+            raise errors.of_operation(result.status, namespace, operation)
         return result
+
+
+_SHARED: dict[tuple[str, float, bool], Calls] = {}
+_SHARED_LOCK = threading.Lock()
+_SHARED_MAX = 16
+os.register_at_fork(after_in_child=lambda: globals().update(_SHARED={}, _SHARED_LOCK=threading.Lock()))
+
+
+def connected(path: str, timeout: float, insecure: bool) -> Calls:
+    """Returns calls of their own to the cluster of a connection file."""
+    return Calls(cluster_file.find(path), timeout, insecure)
+
+
+def _shared(path: str, timeout: float, insecure: bool) -> Calls:
+    """Returns this process's calls for unpickled handles: a pool's worker unpickles a handle for each task, and a
+    connection for each would take its time and a descriptor. The oldest of more than 16 is dropped."""
+    key = (path, timeout, insecure)
+    with _SHARED_LOCK:
+        calls = _SHARED.get(key)
+        if calls is None or not calls.is_usable():
+            calls = _SHARED[key] = connected(*key)
+        while len(_SHARED) > _SHARED_MAX:
+            del _SHARED[next(iter(_SHARED))]
+        return calls

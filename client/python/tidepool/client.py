@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Union
 
-from . import cluster_file, errors
-from .calls import Calls
+from . import cluster_file, errors, values
+from .calls import Calls, connected
 from .filter import Filter
 from .map import Map
 from .queue import Queue
@@ -31,12 +31,21 @@ def connect(cluster: str | os.PathLike[str] | None = None, *, timeout: float = 1
     return Client(Calls(cluster_file.find(cluster), timeout, insecure))
 
 
+def _reopen(path: str, timeout: float, insecure: bool) -> Client:
+    return Client(connected(path, timeout, insecure))
+
+
 class Client(Mapping[str, Namespace]):
     """A mapping of the cluster's namespaces by their names, and a context manager that closes it. Thread-safe; a child that
-    was forked makes its own."""
+    was forked makes its own. Clients and handles can be pickled: the connection file's name travels, and the process
+    that unpickles connects by itself."""
 
     def __init__(self, calls: Calls):
         self._calls = calls
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the settings: an unpickled client has a connection of its own, so its close ends no other handle."""
+        return _reopen, self._calls.settings()
 
     def __getitem__(self, name: str) -> Namespace:
         """NotFound: there is none of this name."""
@@ -49,9 +58,10 @@ class Client(Mapping[str, Namespace]):
         AlreadyExists (with other options), InvalidArgument, Unimplemented."""
         if kind not in _KINDS:
             raise errors.InvalidArgument(f"there is no kind '{kind}'", "use one of: " + ", ".join(_KINDS))
+        numbers = {option: values.plain(value) for option, value in options.items()}
         try:
             request = namespaces_pb2.CreateNamespaceRequest(name=name, kind=_KINDS[kind],
-                                                            options=common_pb2.NamespaceOptions(**options))
+                                                            options=common_pb2.NamespaceOptions(**numbers))
         except (TypeError, ValueError) as error:
             raise errors.InvalidArgument(f"options of '{name}': {error}", "see: kvctl help namespace create") from None
         # To create twice does no harm.

@@ -47,7 +47,7 @@ def find(cluster: str | os.PathLike[str] | None) -> ClusterFile:
             places.insert(0, pathlib.Path(folder, f"tidepool-{job}.json"))
     for place in places:
         if place.exists():
-            return _read(place)
+            return _read(place.absolute())  # It is read again after the program has changed its folder.
     raise errors.NotFound("no service found; looked for " + ", ".join(map(str, places)),
                           "start one (kvctl start --local, or kvd), or name its connection file")
 

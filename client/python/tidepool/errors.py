@@ -6,7 +6,7 @@ from typing import Mapping
 
 import grpc
 
-from .v1 import common_pb2
+from .v1 import common_pb2, data_pb2
 
 
 class Error(Exception):
@@ -90,8 +90,13 @@ class BatchError(Error):
     def __init__(self, failures: Mapping[bytes, Error], of: int):
         self.failures = dict(failures)
         key, first = next(iter(self.failures.items()))
-        super().__init__(f"{len(self.failures)} of {of} operations failed; of {key!r}: {first.what or first.code}",
+        self._of = of
+        super().__init__(f"{len(self.failures)} of {of} operations failed; the first: {first.what or shown(key)}",
                          first.remedy, first.code)
+
+    def __reduce__(self) -> tuple[type[BatchError], tuple[dict[bytes, Error], int]]:
+        """Names the constructor's arguments for pickle, since an exception of a worker process arrives by it."""
+        return BatchError, (self.failures, self._of)
 
 
 _CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -100,6 +105,32 @@ _CODES = ("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
 _CLASSES = {each.code: each for each in (NotFound, InvalidArgument, DeadlineExceeded, UnknownOutcome, AlreadyExists,
                                          PermissionDenied, ResourceExhausted, FailedPrecondition, DataLoss,
                                          Unavailable, Unauthenticated)}
+_TEXTS = {"NOT_FOUND": " does not exist", "ALREADY_EXISTS": " exists already",
+          "FAILED_PRECONDITION": " is in another state: value, version or lease"}
+_KEY_SHOWN_MAX = 200
+_OF_ITEMS = (data_pb2.OPERATION_KIND_ACK, data_pb2.OPERATION_KIND_NACK)
+_OF_QUEUES = (data_pb2.OPERATION_KIND_PUSH, data_pb2.OPERATION_KIND_POP, data_pb2.OPERATION_KIND_PEEK,
+              data_pb2.OPERATION_KIND_QUEUE_LENGTH)
+
+
+def shown(key: bytes) -> str:
+    """Returns a key for messages: quoted text if it is UTF-8, else the bytes as Python writes them."""
+    try:
+        text = repr(key.decode())
+    except UnicodeDecodeError:
+        text = repr(key)
+    return text if len(text) <= _KEY_SHOWN_MAX else text[:_KEY_SHOWN_MAX] + "..."
+
+
+def of_operation(status: common_pb2.OperationStatus, namespace: str, operation: data_pb2.Operation) -> Error:
+    """Returns the error of an operation. Its text names the key or the item."""
+    subject = f"namespace '{namespace}'"
+    if operation.kind in _OF_ITEMS:
+        subject = f"item {operation.item_id} of {subject}"
+    elif operation.kind not in _OF_QUEUES:
+        subject = f"key {shown(operation.key)} of {subject}"
+    code = _CODES[status.code] if status.code < len(_CODES) else "UNKNOWN"
+    return of_code(status.code, subject + (": " + status.message if status.message else _TEXTS.get(code, "")))
 
 
 def of_code(number: int, what: str, remedy: str = "") -> Error:

@@ -48,11 +48,11 @@ class Filter:
         answers, failures = [], {}
         inserts = kind == data_pb2.OPERATION_KIND_BLOOM_INSERT
         # To insert twice does no harm, but whether it was new is told the first time only.
-        for name, result in zip(names, self._calls.execute(self.name, operations, inserts, timeout)):
+        for operation, result in zip(operations, self._calls.execute(self.name, operations, inserts, timeout)):
             answers.append(result.status.code == 0)
-            error = errors.of_code(result.status.code, result.status.message) if result.status.code else None
+            error = errors.of_operation(result.status, self.name, operation) if result.status.code else None
             if error is not None and not isinstance(error, (errors.NotFound, errors.AlreadyExists)):
-                failures[name] = error
+                failures[operation.key] = error
         if failures:
             raise errors.BatchError(failures, len(names))
         return answers

@@ -22,10 +22,6 @@ class Record:
     ttl: float | None  # Seconds that are left; None: for ever, or not asked for.
 
 
-def _ms(seconds: float | None) -> int | None:
-    return None if seconds is None else max(1, round(seconds * 1000)) if seconds > 0 else 0
-
-
 class Map(MutableMapping[Key, Value]):
     """Keys are bytes, or str as UTF-8, and come back as bytes. Values are bytes (str as UTF-8), counters (int, float), and
     numpy's arrays, which `array` reads. Values of up to 1 GiB. Thread-safe.
@@ -67,7 +63,9 @@ class Map(MutableMapping[Key, Value]):
                      common_pb2.PUT_CONDITION_ALWAYS)
         name = values.key_bytes(key)
         content, kind = values.encode(value)
-        options = {"value_kind": kind, "condition": condition, "version": if_version or 0, "ttl_ms": _ms(ttl)}
+        version = 0 if if_version is None else values.integer(if_version, "if_version", 0, values.U64_MAX)
+        options = {"value_kind": kind, "condition": condition, "version": version,
+                   "ttl_ms": values.milliseconds(ttl, "ttl")}
         if len(content) > UNARY_VALUE_BYTES_MAX:
             return self._write_large(name, content, options, timeout)
         return self._one(data_pb2.OPERATION_KIND_PUT, name, timeout, value=content, **options).version
@@ -103,10 +101,12 @@ class Map(MutableMapping[Key, Value]):
 
     def fetch_add(self, key: Key, by: int | float = 1, timeout: float | None = None) -> int | float:
         """Adds in one step and returns what was before; a key that is not there counts as 0."""
+        by = values.plain(by)
         if isinstance(by, float):
             return self._one(data_pb2.OPERATION_KIND_FETCH_ADD, values.key_bytes(key), timeout, operand_f64=by,
                              value_kind=common_pb2.VALUE_KIND_F64).number_f64
-        return self._one(data_pb2.OPERATION_KIND_FETCH_ADD, values.key_bytes(key), timeout, operand=by,
+        return self._one(data_pb2.OPERATION_KIND_FETCH_ADD, values.key_bytes(key), timeout,
+                         operand=values.integer(by, "by", values.I64_MIN, values.I64_MAX),
                          value_kind=common_pb2.VALUE_KIND_I64).number
 
     def compare_and_swap(self, key: Key, expected: Any, value: Any, timeout: float | None = None) -> bool:
@@ -125,7 +125,7 @@ class Map(MutableMapping[Key, Value]):
 
     def expire(self, key: Key, ttl: float, timeout: float | None = None) -> None:
         """The record goes in so many seconds; 0: never."""
-        self._one(data_pb2.OPERATION_KIND_EXPIRE, values.key_bytes(key), timeout, ttl_ms=_ms(ttl))
+        self._one(data_pb2.OPERATION_KIND_EXPIRE, values.key_bytes(key), timeout, ttl_ms=values.milliseconds(ttl, "ttl"))
 
     def ttl(self, key: Key, timeout: float | None = None) -> float | None:
         """Seconds that the record has left; None: it stays for ever."""
@@ -144,7 +144,8 @@ class Map(MutableMapping[Key, Value]):
         found: dict[bytes, Value] = {}
         failures: dict[bytes, errors.Error] = {}
         wanted = [data_pb2.Operation(kind=data_pb2.OPERATION_KIND_GET, key=name) for name in names]
-        for name, result in zip(names, self._calls.execute(self.name, wanted, False, timeout)):
+        for operation, result in zip(wanted, self._calls.execute(self.name, wanted, False, timeout)):
+            name = operation.key
             if result.status.code == 0 and result.value_omitted:
                 try:
                     found[name] = self.record(name, timeout).value
@@ -153,7 +154,7 @@ class Map(MutableMapping[Key, Value]):
             elif result.status.code == 0:
                 found[name] = values.decode(result.value, result.value_kind)
             else:
-                self._note(failures, name, result)
+                self._note(failures, operation, result)
         if failures:
             raise errors.BatchError(failures, len(names))
         return found
@@ -162,6 +163,7 @@ class Map(MutableMapping[Key, Value]):
                  timeout: float | None = None) -> None:
         """Puts each. Across keys nothing is promised. Those that fail: BatchError."""
         pairs = items.items() if isinstance(items, Mapping) else items
+        ttl_ms = values.milliseconds(ttl, "ttl")
         operations = []
         for key, value in pairs:
             content, kind = values.encode(value)
@@ -169,7 +171,7 @@ class Map(MutableMapping[Key, Value]):
                 self.put(key, value, ttl=ttl, timeout=timeout)
                 continue
             operations.append(data_pb2.Operation(kind=data_pb2.OPERATION_KIND_PUT, key=values.key_bytes(key), value=content,
-                                                 value_kind=kind, ttl_ms=_ms(ttl)))
+                                                 value_kind=kind, ttl_ms=ttl_ms))
         self._all(operations, timeout)
 
     def delete_many(self, keys: Iterable[Key], timeout: float | None = None) -> None:
@@ -211,6 +213,7 @@ class Map(MutableMapping[Key, Value]):
     def scan(self, glob: str = "", *, keys_only: bool = False, limit: int = 0) -> Iterator[Record]:
         """Records whose keys match (`*` crosses '/'), in the order of keys if the namespace is ordered. What changes
         meanwhile is there or not; what does not comes once. A connection that breaks is made again."""
+        limit = values.integer(limit, "limit", 0, values.U64_MAX)
         cursor, left, failed = b"", limit, False
         while True:
             request = bulk_pb2.ScanRequest(namespace=self.name, glob=glob, keys_only=keys_only, cursor=cursor, limit=left)
@@ -242,17 +245,17 @@ class Map(MutableMapping[Key, Value]):
              **fields: Any) -> data_pb2.OperationResult:
         return self._calls.execute_one(self.name, data_pb2.Operation(kind=kind, key=key, **fields), changes, timeout)
 
-    @staticmethod
-    def _note(failures: dict[bytes, errors.Error], key: bytes, result: data_pb2.OperationResult) -> None:
-        error = errors.of_code(result.status.code, result.status.message)
+    def _note(self, failures: dict[bytes, errors.Error], operation: data_pb2.Operation,
+              result: data_pb2.OperationResult) -> None:
+        error = errors.of_operation(result.status, self.name, operation)
         if not isinstance(error, errors.NotFound):
-            failures[key] = error
+            failures[operation.key] = error
 
     def _all(self, operations: list[data_pb2.Operation], timeout: float | None) -> None:
         failures: dict[bytes, errors.Error] = {}
         for operation, result in zip(operations, self._calls.execute(self.name, operations, True, timeout)):
             if result.status.code:
-                self._note(failures, operation.key, result)
+                self._note(failures, operation, result)
         if failures:
             raise errors.BatchError(failures, len(operations))
 

@@ -16,6 +16,10 @@ _PAUSE_FIRST_S = 0.002
 _PAUSE_MAX_S = 0.1
 
 
+def _priority(value: int) -> int:
+    return values.integer(value, "priority", 0, values.U64_MAX)
+
+
 class Item:
     """What a pop has given out. Under a lease it comes back to the queue unless `ack` is called in time; as a context
     manager it is acked at the end, and given back (`nack`) if there was an exception."""
@@ -71,16 +75,18 @@ class Queue:
 
     def push(self, value: Any, priority: int = 0, timeout: float | None = None) -> int:
         """Returns the item's id. ResourceExhausted: the queue is at its capacity, or there is no memory."""
-        return self._one(data_pb2.OPERATION_KIND_PUSH, timeout, value=values.encode(value)[0], priority=priority).number
+        return self._one(data_pb2.OPERATION_KIND_PUSH, timeout, value=values.encode(value)[0],
+                         priority=_priority(priority)).number
 
     def push_many(self, items: Iterable[Any], priority: int = 0, timeout: float | None = None) -> list[int]:
         """Their ids. The first that fails ends it; those before it are in the queue, and of those behind some may be."""
-        operations = [data_pb2.Operation(kind=data_pb2.OPERATION_KIND_PUSH, value=values.encode(value)[0], priority=priority)
+        number = _priority(priority)
+        operations = [data_pb2.Operation(kind=data_pb2.OPERATION_KIND_PUSH, value=values.encode(value)[0], priority=number)
                       for value in items]
         ids, failure = [], None
-        for result in self._calls.execute(self.name, operations, True, timeout):
+        for operation, result in zip(operations, self._calls.execute(self.name, operations, True, timeout)):
             if result.status.code and failure is None:
-                failure = errors.of_code(result.status.code, result.status.message)
+                failure = errors.of_operation(result.status, self.name, operation)
             ids.append(result.number)
         if failure is not None:
             raise failure
@@ -93,8 +99,8 @@ class Queue:
 
     def pop_many(self, most: int, *, wait: float = 0, lease: float | None = None) -> list[Item]:
         """Between one and `most` items, as many as are there. Empty: none."""
-        end, pause = time.monotonic() + wait, _PAUSE_FIRST_S
-        lease_ms = 0 if lease is None else max(1, round(lease * 1000))
+        end, pause = time.monotonic() + values.seconds(wait, "wait"), _PAUSE_FIRST_S
+        lease_ms = 0 if lease is None else max(1, values.milliseconds(lease, "lease") or 0)
         while True:
             try:
                 return self._items(data_pb2.OPERATION_KIND_POP, most, lease_ms)
@@ -120,6 +126,7 @@ class Queue:
         return True  # A queue is there, also when it is empty.
 
     def _items(self, kind: int, most: int, lease_ms: int = 0) -> list[Item]:
+        most = values.integer(most, "most", 1, values.U64_MAX)
         result = self._one(kind, items_max=most, lease_ms=lease_ms, changes=kind == data_pb2.OPERATION_KIND_POP)
         return [Item(self, item) for item in result.items]
 

@@ -27,12 +27,12 @@ TEST_CASE("NamespacesAreCountedApart") {
 TEST_CASE("AFrameCountsOnceForEachOfItsNamespaces") {
   CoreMetrics metrics(0);
   metrics.BeginFrame();
-  metrics.OfFrame(kOne);
-  metrics.OfFrame(kTwo);
-  metrics.OfFrame(kOne);
+  metrics.AddToFrame(&metrics.Of(kOne));
+  metrics.AddToFrame(&metrics.Of(kTwo));
+  metrics.AddToFrame(&metrics.Of(kOne));
   metrics.EndFrame(5'000);
   metrics.BeginFrame();
-  metrics.OfFrame(kTwo);
+  metrics.AddToFrame(&metrics.Of(kTwo));
   metrics.EndFrame(7'000);
   CHECK(metrics.Of(kOne).frames.count() == 1);
   CHECK(metrics.Of(kTwo).frames.count() == 2);

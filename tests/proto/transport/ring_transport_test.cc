@@ -1,12 +1,16 @@
 #include "proto/transport/ring_transport.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
@@ -272,6 +276,84 @@ TEST_CASE("SocketsOfKilledDaemonsAreRemovedByTheNext") {
   // One that lives is left alone.
   const auto another = MakeRingWorker(Listening(folder), &receiver);
   CHECK(folder.Names().size() == 2);
+}
+
+namespace {
+
+// The server's end of a connection, once its client has come.
+Endpoint* SeenBy(RingServer& server, RingWorker* client, const std::string& address) {
+  std::vector<Worker*> workers = {server.worker.get()};
+  if (client != nullptr) workers.push_back(client);
+  Endpoint* seen = nullptr;
+  const auto has_come = [&] {
+    const auto connected = server.worker->Connect(address);
+    if (connected.ok()) seen = *connected;
+    return connected.ok();
+  };
+  const Deadline deadline = Deadline::AfterMs(60'000);
+  while (!has_come() && !deadline.Passed()) {
+    for (Worker* worker : workers) worker->Progress();
+  }
+  REQUIRE(seen != nullptr);
+  return seen;
+}
+
+OwnedFd Memory(std::size_t bytes, unsigned seals) {
+  OwnedFd fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
+  REQUIRE((seals == 0 || fcntl(fd.get(), F_ADD_SEALS, seals) == 0));
+  return fd;
+}
+
+}  // namespace
+
+TEST_CASE("PeersOfTheNodeReadAWorkersMemoryWhileItChanges") {
+  Pair pair;
+  RecordingReceiver receiver;
+  const auto worker = MakeRingWorker({}, &receiver);
+  const MutableBytes own = worker->MakeSharedMemory(10'000);
+  REQUIRE(own.size() >= 10'000);
+  CHECK(std::all_of(own.begin(), own.end(), [](std::byte each) { return each == std::byte{0}; }));
+  own[9'999] = std::byte{7};
+  REQUIRE(worker->Connect(pair.server.worker->Address()).ok());
+  Endpoint* const seen = SeenBy(pair.server, worker.get(), worker->Address());
+  const Bytes shown = seen->peer_memory();
+  REQUIRE(shown.size() == own.size());
+  CHECK(shown.data() != own.data());
+  CHECK(shown[9'999] == std::byte{7});
+  own[0] = std::byte{8};
+  CHECK(shown[0] == std::byte{8});
+  // The other client shows no memory.
+  Endpoint* const other =
+      SeenBy(pair.server, pair.client.worker.get(), pair.client.worker->Address());
+  CHECK(other->peer_memory().empty());
+}
+
+TEST_CASE("MemoryThatCouldHarmItsReaderIsNotMapped") {
+  Pair pair;
+  const std::string address = pair.server.worker->Address();
+  const std::string secret = address.substr(8, kRingIdBytes);
+  constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  struct Case {
+    OwnedFd memory;
+    bool is_good;
+  };
+  std::vector<Case> cases;
+  cases.push_back({Memory(8'192, kSeals), true});
+  cases.push_back({Memory(8'192, 0), false});          // Its owner could shrink it.
+  cases.push_back({Memory(0, kSeals), false});         // Empty.
+  cases.push_back({Memory(100, kSeals), false});       // No whole pages.
+  cases.push_back({Memory(64 << 20, kSeals), false});  // Too large.
+  cases.push_back({OwnedFd(eventfd(0, EFD_CLOEXEC)), false});
+  for (const Case& each : cases) {
+    auto socket = ConnectToRings(address.substr(8 + kRingPeerBytes));
+    REQUIRE(socket.ok());
+    const std::string peer = MakeRingId() + std::string(kRingTagBytes, '0');
+    REQUIRE(SendHello(socket->get(), {peer, secret}, each.memory.get()).ok());
+    Endpoint* const seen = SeenBy(pair.server, nullptr, "TPRING1c" + peer);
+    CHECK(seen->peer_memory().empty() == !each.is_good);
+    CHECK(pair.Echoes(1, 64));
+  }
 }
 
 TEST_CASE("WhoDoesNotKnowTheSecretGetsNoRings") {
