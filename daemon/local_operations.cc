@@ -1,12 +1,14 @@
 #include "daemon/local_operations.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "daemon/call_bounds.h"
 #include "daemon/core.h"
+#include "daemon/room_waiters.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
@@ -26,6 +28,7 @@ struct Slice {
   std::vector<std::string> storage;  // What the operations' views point to.
   // Fewer than operations if they are many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
+  std::atomic<std::size_t> done{0};  // Of outcomes, for who has given up waiting.
   std::size_t counted = 0;  // Operations up to the last one that has waited for a device.
   Status status;
 };
@@ -147,7 +150,9 @@ void RunSlice(Core& core, Slice& slice) {
            .executor = &core.dispatcher()},
           &reply);
     }
-    if (core.store().blocked() || core.store().refused()) {
+    const bool refused =
+        reply.answer.code == StatusCode::kResourceExhausted && core.store().refused();
+    if (core.store().blocked() || refused) {
       const StatusCode lost = core.store().TakeLost();
       if (lost == StatusCode::kOk) {  // CoreGroup::Run comes back.
         CountDeviceRead(core, **partition, &slice);
@@ -156,6 +161,10 @@ void RunSlice(Core& core, Slice& slice) {
       reply = Reply();
       Refuse(&reply, lost, "the record cannot be read from the device");
     }
+    if (reply.answer.code == StatusCode::kResourceExhausted && core.store().TakeRefused() &&
+        core.store().marks() && reply.answer.value.empty()) {
+      reply.answer.value = AsBytes(kMemoryAndDevicesFull);
+    }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
     (*partition)->CountReads(IsUsersRead(operation) ? 1 : 0);
     core.dispatcher().CountLocal(**partition, operation);
@@ -163,6 +172,7 @@ void RunSlice(Core& core, Slice& slice) {
     if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
       slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);
     }
+    slice.done = slice.outcomes.size();
     answered_bytes += slice.outcomes.back().value.size();
     if (answered_bytes >= kSliceBytes) break;
   }
@@ -197,6 +207,8 @@ Status Run(CoreGroup& cores, CoreId core, const std::shared_ptr<Slice>& slice) {
                   [](const auto& operation) { return wire::InfoOf(operation.opcode).mutates; });
   const Status status = cores.Run(
       core, [slice](Core& at) { RunSlice(at, *slice); }, slice->deadline);
+  // What has not run does not run behind its deadline.
+  if (WaitedForRoom(status) && slice->done == 0) return status;
   if (status.code() == StatusCode::kDeadlineExceeded && changes) {
     return Status(StatusCode::kUnknown,
                   "the owner core did not answer in time; the change may or may not have happened",
