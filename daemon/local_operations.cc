@@ -29,7 +29,7 @@ struct Slice {
   // Fewer than operations if they are many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
   std::atomic<std::size_t> done{0};  // Of outcomes, for who has given up waiting.
-  std::size_t counted = 0;  // Operations up to the last one that has waited for a device.
+  std::size_t counted = 0;           // Operations up to the last one that has waited for a device.
   Status status;
 };
 

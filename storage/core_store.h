@@ -314,8 +314,8 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   std::uint64_t dropped_bucket_ = 0;                  // How far dropped_.back() is freed.
   std::vector<std::uint64_t> root_chunks_;
   std::vector<SharedRoot*> free_roots_;
-  SharedRoot* root_ = nullptr;        // The core's own.
-  RoomCore* room_core_ = nullptr;     // Null: there is no volume.
+  SharedRoot* root_ = nullptr;     // The core's own.
+  RoomCore* room_core_ = nullptr;  // Null: there is no volume.
   bool room_denied_ = false;
   std::uint64_t fixed_blocks_ = 0;  // As of a moment ago.
   std::uint64_t look_not_before_ms_ = 0;

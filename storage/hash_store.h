@@ -310,8 +310,7 @@ class HashStore : public Store {
   // Index and order refer to the record at `moved` from now on.
   void Refer(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved);
   Stream StreamOf(const LogRecord& change) const {
-    const bool stays =
-        order_ != nullptr && change.key.size() > order_->whole_key_bytes_max();
+    const bool stays = order_ != nullptr && change.key.size() > order_->whole_key_bytes_max();
     return stays ? Stream::kVolatile : stream_;
   }
 

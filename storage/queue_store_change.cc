@@ -115,8 +115,8 @@ Room QueueStore::MakeRecordRoom(const LogRecord& change) {
 std::uint64_t QueueStore::AppendRecord(const LogRecord& change) {
   payload_bytes_ += change.key.size() + change.value_bytes;
   const bool extent = !change.extent_segments.empty();
-  const std::uint64_t location = log_.Append(
-      stream_, change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
+  const std::uint64_t location =
+      log_.Append(stream_, change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
   if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes, stream_);
   return location;
 }

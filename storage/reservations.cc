@@ -66,9 +66,8 @@ void ArenaPool::TellRoom(RoomCore* core, const RoomLook& look) {
 std::uint64_t ArenaPool::ValueBlocksMax() const {
   const std::lock_guard lock(mutex_);
   // Each core has a block of tables, whatever it holds.
-  const auto cores = static_cast<std::uint64_t>(
-      std::count_if(room_cores_.begin(), room_cores_.end(),
-                    [](const auto& core) { return core->in_use; }));
+  const auto cores = static_cast<std::uint64_t>(std::count_if(
+      room_cores_.begin(), room_cores_.end(), [](const auto& core) { return core->in_use; }));
   const std::uint64_t others = set_aside_blocks_ + kBlocksLeftMax + cores;
   return blocks_max_ - std::min(others, blocks_max_);
 }
@@ -76,8 +75,8 @@ std::uint64_t ArenaPool::ValueBlocksMax() const {
 // Operations keep what they need to go on: an open segment for each core, and what one of them
 // takes beside it.
 std::uint64_t ArenaPool::BlocksForValues() const {
-  const std::uint64_t others = set_aside_blocks_ + FixedBlocks() + room_cores_.size() +
-                               kOperationBlocks + kBlocksLeftMax;
+  const std::uint64_t others =
+      set_aside_blocks_ + FixedBlocks() + room_cores_.size() + kOperationBlocks + kBlocksLeftMax;
   return blocks_max_ - std::min(others, blocks_max_);
 }
 

@@ -169,7 +169,8 @@ std::uint64_t ValueWriter::StagedChunkBytes() const {
 }
 
 bool ValueWriter::Complete() const {
-  return log_ != nullptr && !revoked_ && !waits() && !refused() && (staged_bytes_ == 0 || staged_ != 0) &&
+  return log_ != nullptr && !revoked_ && !waits() && !refused() &&
+         (staged_bytes_ == 0 || staged_ != 0) &&
          std::find(segments_.begin(), segments_.end(), 0u) == segments_.end();
 }
 

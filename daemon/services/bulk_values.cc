@@ -73,8 +73,8 @@ Status BulkService::WriteLocal(grpc::ServerContext* call, const placement::Names
   if (put.condition == wire::PutCondition::kIfVersion) {
     put.set(wire::Argument::kVersion, start.version());
   }
-  auto outcome = writer->Put(PartitionId(space.id, partition), place.term, put,
-                             RoomDeadlineOf(*call));
+  auto outcome =
+      writer->Put(PartitionId(space.id, partition), place.term, put, RoomDeadlineOf(*call));
   if (!outcome.ok()) return outcome.status();
   response->set_version(outcome->version.value());
   ToProto(outcome->receipt, response->mutable_receipt());
