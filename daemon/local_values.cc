@@ -49,10 +49,9 @@ void BeginOn(Core& at, CoreGroup& cores, std::uint64_t value_bytes, Beginning* m
     writer->set_revocable();
     made->writer = OwnedByCore(cores, at.id(), *std::move(writer));
   }
-  if (made->writer->waits()) {
-    // Says what it waits for, and writes nothing.
-    (void)made->writer->Write(0, {});
-  } else if (made->writer->refused()) {
+  // Says what it waits for, if it does, and writes nothing.
+  if (made->writer->waits()) (void)made->writer->Write(0, {});
+  if (made->writer->refused()) {
     made->status = Status(StatusCode::kResourceExhausted, std::string(kMemoryAndDevicesFull));
   }
 }

@@ -20,6 +20,9 @@ wire::FrameHeader HeaderFor(const Session& session, CoreId core, wire::FrameType
   return header;
 }
 
+// Of a part whose value has not got its memory yet.
+constexpr StatusCode kWaits = StatusCode::kUnavailable;
+
 // A client whose connection has just ended sends no more, so any window will do.
 std::size_t WindowOf(const Session& session) {
   return session.endpoint == nullptr ? limits::kStreamWindowBytes
@@ -100,7 +103,7 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
   if (upload.parked.empty()) {
     const StatusCode code = TakePart(session, upload, frame.data);
     if (code == StatusCode::kOk) return;
-    if (!upload.writer.waits()) return end(code);
+    if (code != kWaits) return end(code);
   }
   // The client sends no more than a window ahead of what is acknowledged.
   if (upload.arrived_bytes - upload.received_bytes >
@@ -116,6 +119,7 @@ void Streams::WaitForRoom(const Session& session, const Upload& upload) {
 }
 
 StatusCode Streams::TakePart(Session& session, Upload& upload, Bytes data) {
+  if (upload.writer.waits()) return kWaits;
   const StatusCode code = upload.writer.Write(upload.received_bytes, data);
   (void)store_.TakeRefused();  // Its own matter, not the next operation's.
   if (code != StatusCode::kOk) return code;
@@ -141,7 +145,7 @@ void Streams::TakeParked(Session& session, std::uint64_t number) {
   Upload& upload = *session.upload;
   while (!upload.parked.empty()) {
     const StatusCode code = TakePart(session, upload, upload.parked.front());
-    if (upload.writer.waits()) return WaitForRoom(session, upload);
+    if (code == kWaits) return WaitForRoom(session, upload);
     if (code != StatusCode::kOk) {
       Acknowledge(session, HeaderOf(upload), 0, code);
       return EndUpload(session, number);

@@ -188,8 +188,6 @@ StatusCode ValueWriter::Refused() const {
   // What was reserved is not there: the kernel has no memory, and waiting brings none.
   if (reservation_ == nullptr) {
     log_->NoteRefused(BlocksFor({segments_.size() - shared_, staged_bytes_}));
-  } else if (waits()) {
-    log_->NoteRefused(kOperationBlocks, reservation_);
   }
   return StatusCode::kResourceExhausted;
 }
@@ -198,7 +196,12 @@ StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
   TP_CHECK(log_ != nullptr);
   if (offset > value_bytes_ || part.size() > value_bytes_ - offset) return StatusCode::kOutOfRange;
   if (revoked_) return StatusCode::kAborted;
-  if (waits() || refused()) return Refused();
+  if (reservation_ != nullptr) {
+    // Read once: it may be granted at any moment.
+    const Reservation::State state = reservation_->state();
+    if (state == Reservation::State::kWaits) log_->NoteRefused(kOperationBlocks, reservation_);
+    if (state != Reservation::State::kGranted) return StatusCode::kResourceExhausted;
+  }
   if (core_ != nullptr) written_ms_ = core_->LastNowMs();
   const ReservationScope scope = UseReservation();
   if (!Prepare()) return Refused();
