@@ -135,9 +135,9 @@ std::string Pattern(std::size_t bytes, int salt) {
 
 // A client that writes a value part by part.
 struct Upload {
-  Upload(TwoCores& node, std::size_t core, std::string key, std::string value)
-      : core(core), key(std::move(key)), value(std::move(value)) {
-    auto begun = ValueWriter::Begin(*node.stores[core], this->value.size());
+  Upload(TwoCores& node, std::size_t at, std::string of, std::string bytes)
+      : core(at), key(std::move(of)), value(std::move(bytes)) {
+    auto begun = ValueWriter::Begin(*node.stores[core], value.size());
     REQUIRE(begun.ok());
     writer.emplace(*std::move(begun));
   }
