@@ -83,6 +83,7 @@ struct Operation {
   State state = State::kQueued;
   bool streamed = false;       // The value goes ahead as an upload.
   bool upload_ready = false;   // It has arrived: the Put may go.
+  bool room_awaited = false;   // The daemon has said that the upload waits for room.
   std::uint16_t index = 0;     // kSent: in its frame.
   SentFrame* frame = nullptr;  // kSent.
   std::uint64_t sequence = 0;  // Order of calling, over the whole client.

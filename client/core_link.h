@@ -202,6 +202,7 @@ class CoreLink {
   void PumpUpload();
   void CancelUpload(Operation* operation);
   void RestartUploads();
+  Status UploadRefusal(const Operation& operation, const wire::StreamHeader& ack) const;
   void ForgetNumbering();
   static wire::Operation PlaceHolder();
   std::uint32_t CreditOf(const SentFrame& frame) const;

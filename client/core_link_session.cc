@@ -1,6 +1,7 @@
 // What outlives a connection: uploads that start again, frames that are sent again, and the end of
 // a session.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "client/core_link.h"
@@ -55,19 +56,44 @@ void CoreLink::PumpUpload() {
   }
 }
 
+// With an offset it can never fit, as that is what fits at most.
+Status CoreLink::UploadRefusal(const Operation& operation, const wire::StreamHeader& ack) const {
+  if (ack.code != StatusCode::kResourceExhausted) return engine_.Explain(operation, ack.code, {});
+  if (ack.offset == 0 || ack.offset == ack.total_bytes) {
+    const Status why = engine_.Explain(
+        operation, ack.code, "the owner's memory is full, and so are its devices, if it has some");
+    return Status(ack.code, std::string(why.what()),
+                  "delete something, or start the daemons with more --memory or --nvm-size");
+  }
+  const Status why = engine_.Explain(
+      operation, ack.code,
+      "a value of " + std::to_string(ack.total_bytes) +
+          " bytes can never fit the memory of its owner, which takes values of up to " +
+          std::to_string(ack.offset) + " bytes");
+  return Status(ack.code, std::string(why.what()),
+                "start the daemons with more --memory, or split it over several keys");
+}
+
 void CoreLink::OnStreamAck(const wire::StreamFrame& frame) {
   if (frame.stream.upload == 0 || upload_.operation == nullptr ||
       frame.stream.stream != upload_.number || upload_.operation->upload_ready) {
     return;
   }
   Operation* operation = upload_.operation;
+  if (frame.stream.code == StatusCode::kAborted) {
+    // It was stopped for long, and others have its memory: from the beginning.
+    RestartUploads();
+    return engine_.MarkDirty(this);
+  }
   if (frame.stream.code != StatusCode::kOk) {
     upload_.operation = nullptr;
     Unqueue(operation);
-    engine_.End(operation, frame.stream.code);
+    engine_.End(operation, UploadRefusal(*operation, frame.stream));
     return engine_.MarkDirty(this);
   }
   if (!upload_.sender.OnAck(frame.stream.offset)) return;
+  // One of nothing says that it waits.
+  operation->room_awaited = frame.stream.offset == 0;
   if (upload_.sender.Complete()) {
     operation->AddUploadArgument(upload_.number);
     operation->upload_ready = true;

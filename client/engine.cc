@@ -335,6 +335,10 @@ void Engine::Expire(std::uint64_t now_ns) {
       std::string text = sent ? "no answer before the deadline" : "not sent before the deadline";
       if (!sent && !session.attached() && !session.last_error().ok()) {
         text.append("; ").append(session.last_error().what());
+      } else if (!sent && operation.room_awaited) {
+        text =
+            "its value waited for room until the deadline: the owner's memory is full, and its "
+            "devices are too slow for what leaves it";
       }
       End(&operation,
           Explain(operation, unknown ? StatusCode::kUnknown : StatusCode::kDeadlineExceeded, text));

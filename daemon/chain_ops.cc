@@ -175,10 +175,12 @@ void HandleChain(const OperationContext& context, Reply* reply) {
     context.partition.hash().Touch(step.operation.key, KeyHash(step.operation.key));
   }
   if (context.store.blocked()) return;
-  if (context.store.makes_room() && !context.store.has_room()) {
+  if (constexpr std::uint64_t kBlocks = storage::kOperationBlocks + 1;
+      !context.store.has_room() && context.store.MayWait({.blocks = kBlocks, .waits = nullptr})) {
     // It would end halfway for memory that will be there in a moment.
-    context.store.NoteRefused();
-    return Refuse(reply, StatusCode::kResourceExhausted, "no memory at the moment");
+    context.store.NoteRefused(kBlocks);
+    reply->answer.code = StatusCode::kResourceExhausted;
+    return;
   }
   // Readers of the shared memory wait, so that nobody sees half of it.
   context.partition.SetBusy(true);

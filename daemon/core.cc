@@ -91,6 +91,8 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   auto store = storage::CoreStore::Create(store_options, pool, &clock_);
   if (!store.ok()) return store.status();
   store_ = *std::move(store);
+  // An empty task wakes it.
+  store_->set_wake([this] { (void)Post([](Core& core) { core.store().EndWake(); }); });
   life_ = std::make_unique<LifeSign>(store_->life_words());
   memory_ = std::make_unique<ArenaSource>(*pool);
   heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
@@ -167,7 +169,8 @@ unsigned Core::PollOnce() {
 // The clock takes 25 ns and waits for every load before it, half of a round that finds nothing.
 bool Core::MayIgnoreTheClock() {
   return ++rounds_without_clock_ % kRoundsPerClock != 0 && next_idle_slice_ns_ != 0 &&
-         !dispatcher_->range_moves().active() && !dispatcher_->waits_for_room();
+         !dispatcher_->range_moves().active() && !dispatcher_->waits_for_room() &&
+         !store_->room_waits();
 }
 
 // To direct readers: what the core itself goes by.
@@ -192,7 +195,7 @@ unsigned Core::MoveRanges(std::uint64_t now_ns, unsigned events) {
 // True if there is more to do at once, so that an idle core does not sleep on it.
 bool Core::WorkInBackground(std::uint64_t now_ns, unsigned events) {
   const std::uint64_t next_ns = events > 0 ? next_slice_ns_ : next_idle_slice_ns_;
-  if (now_ns < next_ns && !dispatcher_->waits_for_room()) return false;
+  if (now_ns < next_ns && !dispatcher_->waits_for_room() && !store_->room_waits()) return false;
   const bool more = store_->BackgroundSlice(kSliceNs);
   next_slice_ns_ = now_ns + kSliceIntervalNs;
   next_idle_slice_ns_ = more ? 0 : now_ns + kIdleSliceIntervalNs;

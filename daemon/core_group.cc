@@ -38,15 +38,19 @@ class Completion {
     std::unique_lock lock(mutex_);
     const bool done = all_done_.wait_for(lock, std::chrono::nanoseconds(deadline.LeftNs()),
                                          [&] { return left_ == 0; });
-    if (!done) return Status(StatusCode::kDeadlineExceeded, "a core did not answer in time");
-    return status_;
+    if (done) return status_;
+    return Status(StatusCode::kDeadlineExceeded,
+                  waits_for_room_ ? std::string(kWaitedForRoom) : "a core did not answer in time");
   }
+  // Cleared before the task runs again, which may look at its deadline.
+  void set_waits_for_room(bool waits) { waits_for_room_ = waits; }
 
  private:
   std::mutex mutex_;
   std::condition_variable all_done_;
   std::size_t left_;
   Status status_;
+  std::atomic<bool> waits_for_room_{false};
 };
 
 // Runs a task, and again when it has met what is not in memory: then it has changed nothing since
@@ -56,6 +60,7 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
   storage::CoreStore& store = core.store();
   (void)store.TakeRefused();  // By somebody before.
   (void)core.dispatcher().TakeTaskWait();
+  completion->set_waits_for_room(false);
   task(core);
   const auto again = [&core, task, completion] { RunToEnd(core, task, completion); };
   if (store.blocked()) {
@@ -64,7 +69,10 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
     return completion->Done(
         Status(lost, "a record on the device cannot be read", "see the daemon's log"));
   }
-  if (store.TakeRefused() && store.makes_room()) return core.dispatcher().WhenRoom(again);
+  if (storage::Refusal refusal = store.TakeRefused(); store.MayWait(refusal)) {
+    completion->set_waits_for_room(true);
+    return core.dispatcher().WhenRoom(std::move(refusal), again);
+  }
   const std::uint64_t position = core.dispatcher().TakeTaskWait();
   if (position <= store.durable_position()) return completion->Done(OkStatus());
   core.dispatcher().WhenDurable(position, [completion](bool durable) {

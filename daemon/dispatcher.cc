@@ -65,6 +65,7 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       clock_(clock),
       ownership_(core, store),
       range_moves_(std::make_unique<RangeMoves>(*this, store)),
+      room_waiters_(store),
       scratch_(limits::kFrameBytesMax),
       metrics_(slow_ns) {}
 
@@ -72,13 +73,13 @@ Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
 void Dispatcher::Start(transport::Worker* worker) {
   worker_ = worker;
-  streams_ = std::make_unique<Streams>(*worker, pool_, store_, core_,
-                                       [this](SessionId id, std::uint64_t number) {
-                                         WhenRoom([this, id, number] {
-                                           if (Session* session = sessions_->Find(id))
-                                             streams_->TakeParked(*session, number);
-                                         });
-                                       });
+  streams_ = std::make_unique<Streams>(
+      *worker, pool_, store_, core_,
+      [this](SessionId id, std::uint64_t number, storage::Refusal refusal) {
+        WhenRoom(std::move(refusal), [this, id, number] {
+          if (Session* session = sessions_->Find(id)) streams_->TakeParked(*session, number);
+        });
+      });
   sessions_ = std::make_unique<Sessions>(
       *worker, *streams_, clock_, heap_, pool_, KeptBytesMax(store_.usage().limit_bytes),
       [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
@@ -87,7 +88,7 @@ void Dispatcher::Start(transport::Worker* worker) {
 
 void Dispatcher::Stop() {
   pending_ = {};
-  waits_for_room_.clear();
+  room_waiters_.Clear();
   held_answers_.clear();
   waiting_.clear();
   forwarded_.clear();

@@ -25,6 +25,7 @@
 #include "daemon/pending_operations.h"
 #include "daemon/process_groups.h"
 #include "daemon/range_moves.h"
+#include "daemon/room_waiters.h"
 #include "daemon/sessions.h"
 #include "daemon/streams.h"
 #include "daemon/suspended_operations.h"
@@ -93,9 +94,11 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   // Moves on what devices do, and the operations that wait for it. Returns how much was done.
   unsigned PollDevices();
-  // Calls `run` when there is memory again, or none will come: for who was refused while
-  // CoreStore::makes_room().
-  void WhenRoom(std::function<void()> run) { waits_for_room_.push_back(std::move(run)); }
+  // Calls `run` when there is room, or none will come: for who was refused, and
+  // CoreStore::MayWait.
+  void WhenRoom(storage::Refusal refusal, std::function<void()> run) {
+    room_waiters_.Add(std::move(refusal), std::move(run));
+  }
   // The position that must be durable before anybody hears of an operation on the partition that
   // has just ended; 0: none.
   bool RefusesDurable(const OperationContext& context, Reply* reply) const;
@@ -107,7 +110,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   std::uint64_t TakeTaskWait() { return std::exchange(task_wait_, 0); }
   // Calls `run` when the position is durable (true), or never will be (false).
   void WhenDurable(std::uint64_t position, std::function<void(bool durable)> run);
-  bool waits_for_room() const { return !waits_for_room_.empty(); }
+  bool waits_for_room() const { return !room_waiters_.empty(); }
 
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
@@ -342,7 +345,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   Forwarded forwarding_;
   SuspendedOperations suspended_;
   PendingOperations pending_;
-  std::deque<std::function<void()>> waits_for_room_;
+  RoomWaiters room_waiters_;
+  storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.
   std::uint64_t task_wait_ = 0;
   std::deque<HeldAnswers> held_answers_;  // Bounded by the sessions' credits.
   ProcessGroups groups_;

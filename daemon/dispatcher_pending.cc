@@ -16,6 +16,10 @@ namespace {
 // One that must be answered at once, but has met a record on a device, may take so long.
 constexpr std::uint64_t kGraceNs = 1'000'000'000;
 
+// Who waits for the store is answered so long before its client gives up, and no more than an
+// eighth of its time.
+constexpr std::uint64_t kAnswerEarlyNs = 50'000'000;
+
 bool WaitsForStore(WaitFor wait_for) {
   return wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory;
 }
@@ -33,9 +37,12 @@ WaitFor Dispatcher::WaitsOnStore(Reply* reply) {
            lost == StatusCode::kDeviceError         ? "the device does not give the record back"
            : lost == StatusCode::kResourceExhausted ? "no memory to read the value into; try again"
                                                     : "the record on the device is damaged");
-  } else if (reply->answer.code == StatusCode::kResourceExhausted && store_.TakeRefused() &&
-             store_.makes_room()) {
-    return WaitFor::kMemory;
+  } else if (reply->answer.code == StatusCode::kResourceExhausted) {
+    refusal_ = store_.TakeRefused();
+    if (store_.MayWait(refusal_)) return WaitFor::kMemory;
+    if (refusal_ && store_.marks() && reply->answer.value.empty()) {
+      Refuse(reply, StatusCode::kResourceExhausted, kMemoryAndDevicesFull);
+    }
   }
   return WaitFor::kNothing;
 }
@@ -79,7 +86,9 @@ void Dispatcher::Pend(const Planned& planned, WaitFor wait_for, Reception& to) {
   }
   auto pending = std::make_unique<PendingOperation>();
   pending->operation = MakeSuspended(planned, to);
-  pending->operation.deadline_ns = DeadlineNs(to.received_ns);
+  const std::uint64_t deadline_ns = DeadlineNs(to.received_ns);
+  const std::uint64_t left_ns = deadline_ns - std::min(deadline_ns, to.received_ns);
+  pending->operation.deadline_ns = deadline_ns - std::min(kAnswerEarlyNs, left_ns / 8);
   pending->hashes = HashesOf(*planned.operation, planned.hash);
   pending->quiet = planned.quiet;
   pending->received_ns = to.received_ns;
@@ -101,7 +110,8 @@ void Dispatcher::WaitForStore(std::uint64_t id, WaitFor wait_for) {
   pending->parked = !WaitsForStore(wait_for);
   if (wait_for == WaitFor::kDevice) CountDeviceRead(pending);
   if (wait_for == WaitFor::kDevice) store_.Fetch([this, id] { RunPending(id); });
-  if (wait_for == WaitFor::kMemory) WhenRoom([this, id] { RunPending(id); });
+  pending->for_room = wait_for == WaitFor::kMemory;
+  if (pending->for_room) WhenRoom(std::exchange(refusal_, {}), [this, id] { RunPending(id); });
 }
 
 // Once for each operation, however often it meets more.
@@ -219,7 +229,8 @@ void Dispatcher::ExpirePending(std::uint64_t now_ns) {
     PendingOperation* pending = pending_.Find(id);
     if (pending == nullptr) continue;  // Went with another.
     EndPending(*pending, StatusCode::kDeadlineExceeded,
-               "the device was too slow; the operation was not executed");
+               pending->for_room ? kWaitedForRoom
+                                 : "the device was too slow; the operation was not executed");
     DropPending(id);
   }
 }
@@ -246,14 +257,8 @@ unsigned Dispatcher::PollDevices() {
   unsigned done = store_.Poll();
   if (!held_answers_.empty()) [[unlikely]]
     done += ReleaseDurable();
-  // Each once: one that finds no memory again comes back to the end.
-  for (std::size_t left = waits_for_room_.size();
-       left > 0 && (store_.has_room() || !store_.makes_room()); --left) {
-    const std::function<void()> run = std::move(waits_for_room_.front());
-    waits_for_room_.pop_front();
-    run();
-    ++done;
-  }
+  if (!room_waiters_.empty()) [[unlikely]]
+    done += room_waiters_.Serve();
   return done;
 }
 

@@ -1,12 +1,14 @@
 #include "daemon/local_operations.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "daemon/call_bounds.h"
 #include "daemon/core.h"
+#include "daemon/room_waiters.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
@@ -27,7 +29,8 @@ struct Slice {
   // Fewer than operations if they are many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
   bool is_users = true;
-  std::size_t counted = 0;  // Operations up to the last one that has waited for a device.
+  std::atomic<std::size_t> done{0};  // Of outcomes, for who has given up waiting.
+  std::size_t counted = 0;           // Operations up to the last one that has waited for a device.
   Status status;
 };
 
@@ -146,7 +149,9 @@ void RunSlice(Core& core, Slice& slice) {
            .executor = &core.dispatcher()},
           &reply);
     }
-    if (core.store().blocked() || core.store().refused()) {
+    const bool refused =
+        reply.answer.code == StatusCode::kResourceExhausted && core.store().refused();
+    if (core.store().blocked() || refused) {
       const StatusCode lost = core.store().TakeLost();
       if (lost == StatusCode::kOk) {  // CoreGroup::Run comes back.
         CountDeviceRead(core, **partition, &slice);
@@ -154,6 +159,10 @@ void RunSlice(Core& core, Slice& slice) {
       }
       reply = Reply();
       Refuse(&reply, lost, "the record cannot be read from the device");
+    }
+    if (reply.answer.code == StatusCode::kResourceExhausted && core.store().TakeRefused() &&
+        core.store().marks() && reply.answer.value.empty()) {
+      reply.answer.value = AsBytes(kMemoryAndDevicesFull);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
     slice.outcomes.push_back(Outcome(**partition, reply, slice.value_bytes_max, left));
@@ -165,6 +174,7 @@ void RunSlice(Core& core, Slice& slice) {
     if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
       slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);
     }
+    slice.done = slice.outcomes.size();
     answered_bytes += slice.outcomes.back().value.size();
     if (answered_bytes >= kSliceBytes) break;
   }
@@ -199,6 +209,8 @@ Status Run(CoreGroup& cores, CoreId core, const std::shared_ptr<Slice>& slice) {
                   [](const auto& operation) { return wire::InfoOf(operation.opcode).mutates; });
   const Status status = cores.Run(
       core, [slice](Core& at) { RunSlice(at, *slice); }, slice->deadline);
+  // What has not run does not run behind its deadline.
+  if (WaitedForRoom(status) && slice->done == 0) return status;
   if (status.code() == StatusCode::kDeadlineExceeded && changes) {
     return Status(StatusCode::kUnknown,
                   "the owner core did not answer in time; the change may or may not have happened",

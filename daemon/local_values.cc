@@ -7,6 +7,7 @@
 #include "daemon/hash_ops.h"
 #include "daemon/local_operations.h"
 #include "daemon/owned_by_core.h"
+#include "daemon/room_waiters.h"
 #include "proto/base/key_hash.h"
 
 namespace tidepool::daemon {
@@ -29,25 +30,50 @@ Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term
 
 }  // namespace
 
+namespace {
+
+// Of one LocalValueWriter that begins; its task may outlive the caller's patience.
+struct Beginning {
+  Status status;
+  std::shared_ptr<storage::ValueWriter> writer;  // Its deleter runs on the core.
+  bool given_up = false;
+};
+
+// On the core. Runs again when what it waits for is there, or will not come (CoreGroup::Run).
+void BeginOn(Core& at, CoreGroup& cores, std::uint64_t value_bytes, Beginning* made) {
+  if (made->given_up) return;
+  if (made->writer == nullptr) {
+    auto writer = storage::ValueWriter::Begin(at.store(), value_bytes);
+    made->status = writer.status();
+    if (!writer.ok()) return;
+    writer->set_revocable();
+    made->writer = OwnedByCore(cores, at.id(), *std::move(writer));
+  }
+  // Says what it waits for, if it does, and writes nothing.
+  if (made->writer->waits()) (void)made->writer->Write(0, {});
+  if (made->writer->refused()) {
+    made->status = Status(StatusCode::kResourceExhausted, std::string(kMemoryAndDevicesFull));
+  }
+}
+
+}  // namespace
+
 Result<LocalValueWriter> LocalValueWriter::Begin(CoreGroup& cores, CoreId core,
                                                  std::uint64_t value_bytes, Deadline deadline) {
-  struct Made {
-    Status status;
-    std::shared_ptr<storage::ValueWriter> writer;
-  };
-  auto made = std::make_shared<Made>();
-  TP_RETURN_IF_ERROR(cores.Run(
-      core,
-      [made, &cores, core, value_bytes](Core& at) {
-        auto writer = storage::ValueWriter::Begin(at.store(), value_bytes);
-        made->status = OkStatus();
-        if (writer.ok()) {
-          made->writer = OwnedByCore(cores, core, *std::move(writer));
-        } else {
-          made->status = writer.status();
-        }
-      },
-      deadline));
+  auto made = std::make_shared<Beginning>();
+  const Status ran = cores.Run(
+      core, [made, &cores, value_bytes](Core& at) { BeginOn(at, cores, value_bytes, made.get()); },
+      deadline);
+  if (!ran.ok()) {
+    // Its place in the line is for others.
+    (void)cores.Post(core, [made](Core&) {
+      made->given_up = true;
+      made->writer.reset();
+    });
+    if (!WaitedForRoom(ran)) return ran;
+    return Status(ran.code(), std::string(ran.what()),
+                  "write fewer values at a time, or allow more time");
+  }
   TP_RETURN_IF_ERROR(made->status);
   LocalValueWriter writer;
   writer.cores_ = &cores;
@@ -67,6 +93,12 @@ Status LocalValueWriter::Write(std::string part, Deadline deadline) {
       deadline));
   if (*code == StatusCode::kOutOfRange) {
     return Status(*code, "more data than was announced");
+  }
+  if (*code == StatusCode::kAborted) {
+    return Status(*code,
+                  "nothing of the value came for 10 s while others waited for the memory that it "
+                  "had; nothing was written",
+                  "send it again");
   }
   if (*code != StatusCode::kOk) {
     return Status(*code, "no memory for the value",
@@ -116,6 +148,10 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
         done->outcome.receipt = ReceiptOf(at.store(), **held);
         done->outcome.value.assign(AsText(reply.answer.value));
         if (IsUsers(operation)) at.dispatcher().CountLocal(**held, operation);
+        if (done->outcome.code == StatusCode::kResourceExhausted && at.store().marks() &&
+            done->outcome.value.empty()) {
+          done->outcome.value = kMemoryAndDevicesFull;
+        }
         at.dispatcher().NoteTaskWait(**held);
       },
       deadline);

@@ -17,10 +17,12 @@ namespace tidepool::daemon {
 // owner core when they go.
 class LocalValueWriter {
  public:
-  // Errors: kOutOfRange, kResourceExhausted, kDeadlineExceeded, kUnavailable.
+  // Waits for the memory of all of the value. Errors: kOutOfRange, kResourceExhausted (it can never
+  // fit, or memory and devices are full), kDeadlineExceeded (says whether it waited for room),
+  // kUnavailable.
   static Result<LocalValueWriter> Begin(CoreGroup& cores, CoreId core, std::uint64_t value_bytes,
                                         Deadline deadline);
-  // Appends. Errors: as Begin.
+  // Appends. Errors: as Begin; kAborted (it was silent for long while others waited for room).
   Status Write(std::string part, Deadline deadline);
   // Publishes: `put` is a Put, or a Push, without a value. Errors: as CoreGroup::Execute.
   Result<OperationOutcome> Put(PartitionId partition, Term term, const wire::Operation& put,

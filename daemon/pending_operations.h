@@ -28,6 +28,7 @@ struct PendingOperation {
   std::shared_ptr<const HeldBytes> held;  // What it takes of its session's credit in bytes.
   // It has neither a device nor memory to wait for but its turn, or its partition's thaw.
   bool parked = false;
+  bool for_room = false;          // It waits for memory.
   bool counted = false;           // It has waited for a device before.
   std::uint64_t received_ns = 0;  // Its frame.
 };

@@ -81,7 +81,9 @@ class RangeTarget {
       std::size_t next = at_;
       if (!Apply(*held, TakeItem(parcel, &next))) {
         // That comes by itself.
-        if (store_.blocked() || store_.makes_room()) return false;
+        if (store_.blocked() || store_.makes_room() || (large_.has_value() && large_->waits())) {
+          return false;
+        }
         // Nothing is skipped: memory comes back as the source removes what has left it.
         move_->out_of_memory.store(true);
         return false;
@@ -131,6 +133,12 @@ class RangeTarget {
         return true;
       }
       case RangeItem::Kind::kLargePart:
+        if (large_->refused() && item.number == 0) {
+          // There may be memory now.
+          auto again = storage::ValueWriter::Begin(store_, large_->value_bytes());
+          if (!again.ok()) return false;
+          *large_ = *std::move(again);
+        }
         return large_->Write(item.number, item.value) == StatusCode::kOk;
       case RangeItem::Kind::kLargeEnd:
         if (!partition.hash().Import(item.key, KeyHash(item.key), *large_, item.value_flags,

@@ -20,6 +20,9 @@ wire::FrameHeader HeaderFor(const Session& session, CoreId core, wire::FrameType
   return header;
 }
 
+// Of a part whose value has not got its memory yet.
+constexpr StatusCode kWaits = StatusCode::kUnavailable;
+
 // A client whose connection has just ended sends no more, so any window will do.
 std::size_t WindowOf(const Session& session) {
   return session.endpoint == nullptr ? limits::kStreamWindowBytes
@@ -55,6 +58,26 @@ void Streams::SayGoodbye(const Session& session) {
   (void)worker_.Send(session.endpoint, std::move(buffer));
 }
 
+// False: there is none, and the client has been told.
+bool Streams::BeginUpload(Session& session, const wire::StreamHeader& part) {
+  session.upload.reset();  // Its memory first: the new value may need it.
+  auto writer = storage::ValueWriter::Begin(store_, part.total_bytes);
+  (void)store_.TakeRefused();
+  if (!writer.ok()) {
+    // Where it can never fit: what would.
+    const std::uint64_t fits =
+        store_.marks() ? storage::ValueWriter::BytesMax(store_) : std::uint64_t{0};
+    Acknowledge(session, part, std::min<std::uint64_t>(fits, part.total_bytes), writer.code());
+    session.uploads_ended = part.stream;
+    return false;
+  }
+  session.uploads_ended = part.stream - 1;
+  session.upload = std::make_unique<Upload>(Upload{part.stream, 0, 0, *std::move(writer), {}, 0});
+  session.upload->writer.set_revocable();
+  if (session.upload->writer.waits()) Acknowledge(session, part, 0, StatusCode::kOk);
+  return true;
+}
+
 void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
   const wire::StreamHeader& part = frame.stream;
   if (part.upload == 0 || part.stream <= session.uploads_ended) return;
@@ -64,12 +87,9 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
     session.uploads_ended = part.stream;
   };
   if (part.code != StatusCode::kOk) return end(StatusCode::kOk);  // The client gives it up.
-  if (session.upload == nullptr || session.upload->number < part.stream) {
-    session.upload.reset();  // Its memory first: the new value may need it.
-    auto writer = storage::ValueWriter::Begin(store_, part.total_bytes);
-    if (!writer.ok()) return end(writer.code());
-    session.uploads_ended = part.stream - 1;
-    session.upload = std::make_unique<Upload>(Upload{part.stream, 0, 0, *std::move(writer), {}, 0});
+  if ((session.upload == nullptr || session.upload->number < part.stream) &&
+      !BeginUpload(session, part)) {
+    return;
   }
   Upload& upload = *session.upload;
   if (upload.number != part.stream) return;
@@ -83,7 +103,7 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
   if (upload.parked.empty()) {
     const StatusCode code = TakePart(session, upload, frame.data);
     if (code == StatusCode::kOk) return;
-    if (code != StatusCode::kResourceExhausted || !store_.makes_room()) return end(code);
+    if (code != kWaits) return end(code);
   }
   // The client sends no more than a window ahead of what is acknowledged.
   if (upload.arrived_bytes - upload.received_bytes >
@@ -91,10 +111,15 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
     return end(StatusCode::kInvalidArgument);
   }
   upload.parked.emplace_back(frame.data.begin(), frame.data.end());
-  if (upload.parked.size() == 1) when_room_(session.id, upload.number);
+  if (upload.parked.size() == 1) WaitForRoom(session, upload);
+}
+
+void Streams::WaitForRoom(const Session& session, const Upload& upload) {
+  when_room_(session.id, upload.number, {storage::kOperationBlocks, upload.writer.reservation()});
 }
 
 StatusCode Streams::TakePart(Session& session, Upload& upload, Bytes data) {
+  if (upload.writer.waits()) return kWaits;
   const StatusCode code = upload.writer.Write(upload.received_bytes, data);
   (void)store_.TakeRefused();  // Its own matter, not the next operation's.
   if (code != StatusCode::kOk) return code;
@@ -120,9 +145,7 @@ void Streams::TakeParked(Session& session, std::uint64_t number) {
   Upload& upload = *session.upload;
   while (!upload.parked.empty()) {
     const StatusCode code = TakePart(session, upload, upload.parked.front());
-    if (code == StatusCode::kResourceExhausted && store_.makes_room()) {
-      return when_room_(session.id, number);
-    }
+    if (code == kWaits) return WaitForRoom(session, upload);
     if (code != StatusCode::kOk) {
       Acknowledge(session, HeaderOf(upload), 0, code);
       return EndUpload(session, number);

@@ -18,8 +18,9 @@ namespace tidepool::daemon {
 // Owner core only. Knows which sessions have something to send; they are removed before they die.
 class Streams {
  public:
-  // `when_room`: to call TakeParked for the session's upload when there is memory again.
-  using WhenRoom = std::function<void(SessionId session, std::uint64_t number)>;
+  // `when_room`: to call TakeParked for the session's upload when what it waits for is there.
+  using WhenRoom =
+      std::function<void(SessionId session, std::uint64_t number, storage::Refusal refusal)>;
   Streams(transport::Worker& worker, transport::BufferPool& pool, storage::CoreStore& store,
           CoreId core, WhenRoom when_room)
       : worker_(worker),
@@ -30,8 +31,9 @@ class Streams {
 
   // A part of an upload has come, or its end (code != kOk). Its data may still change, so it is
   // copied and not looked at. Answers with an acknowledgement at
-  // least every half window and at the end, or with the code of what went wrong. While there is no
-  // memory, but some on its way, parts are kept back and their acknowledgement with them.
+  // least every half window and at the end, or with the code of what went wrong. While the value
+  // waits for its memory, parts are kept back and their acknowledgement with them; the client is
+  // told so by an acknowledgement of nothing.
   void OnPart(Session& session, const wire::StreamFrame& frame);
   // Goes on with the parts that were kept back.
   void TakeParked(Session& session, std::uint64_t number);
@@ -68,6 +70,8 @@ class Streams {
   void Acknowledge(Session& session, const wire::StreamHeader& of, std::uint64_t offset,
                    StatusCode code);
   StatusCode TakePart(Session& session, Upload& upload, Bytes data);
+  bool BeginUpload(Session& session, const wire::StreamHeader& part);
+  void WaitForRoom(const Session& session, const Upload& upload);
   static wire::StreamHeader HeaderOf(const Upload& upload);
   // True if a part was sent.
   bool SendPart(Session& session, Download& download);

@@ -153,6 +153,10 @@ void ArenaPool::UpdateAvailable() {
 
 std::uint64_t ArenaPool::Allocate(bool from_promise) {
   const std::lock_guard lock(mutex_);
+  return AllocateLocked(from_promise);
+}
+
+std::uint64_t ArenaPool::AllocateLocked(bool from_promise) {
   if (from_promise) {
     TP_CHECK(promised_blocks_ > 0);
   } else if (FreeBlocks() <= promised_blocks_) {
@@ -186,6 +190,7 @@ void ArenaPool::Free(std::uint64_t node_offset, bool to_promise) {
   free_.push_back(node_offset);
   --used_blocks_;
   if (to_promise) ++promised_blocks_;
+  ServeLines();
   UpdateAvailable();
 }
 
@@ -193,6 +198,7 @@ bool ArenaPool::Promise(std::uint64_t blocks) {
   const std::lock_guard lock(mutex_);
   if (FreeBlocks() < promised_blocks_ + blocks) return false;
   promised_blocks_ += blocks;
+  set_aside_blocks_ += blocks;
   UpdateAvailable();
   return true;
 }
@@ -201,6 +207,8 @@ void ArenaPool::Unpromise(std::uint64_t blocks) {
   const std::lock_guard lock(mutex_);
   TP_CHECK(promised_blocks_ >= blocks);
   promised_blocks_ -= blocks;
+  set_aside_blocks_ -= blocks;
+  ServeLines();
   UpdateAvailable();
 }
 

@@ -8,6 +8,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -16,6 +18,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/limits.h"
 #include "proto/base/result.h"
+#include "storage/reservation.h"
 
 namespace tidepool::storage {
 
@@ -76,6 +79,46 @@ class ArenaPool {
   // others return at once. True: more to do.
   bool PrepareSlice(const Clock& clock, std::uint64_t deadline_ns);
 
+  // ---- Reservations: for memory that is short, where devices take what leaves it.
+  //
+  // Two lines over all cores, each first come, first served: operations, and large values that are
+  // written or read. A block that comes free goes to the first of a line, to each line in turns,
+  // before anybody else gets it. So neither line starves, and of two values never each holds what
+  // the other lacks: the first of the line collects, and another only beside what there is for all.
+  //
+  // 1. All values that are written have together no more than ValueBlocksMax(), so that operations
+  //    go on whatever their clients do; a value that is alone may have more.
+  // 2. Where devices are full, values that are read come before all else: what leaves for them
+  //    takes the last slots.
+  // 3. Refused is who stands in a line when no core can make room, after each has looked.
+
+  // A core that makes room. The pool keeps ownership.
+  RoomCore* AddCore();
+  // `wake` is called from any thread, with this pool's lock: when the core should look for room, or
+  // has news.
+  void SetWake(RoomCore* core, std::function<void()> wake);
+  void RemoveCore(RoomCore* core);
+  // The core has been woken, and may be woken again.
+  static void EndWake(RoomCore* core) { core->woken.store(false, std::memory_order_release); }
+  // True if a reservation of this core has left its line since the last call.
+  static bool TakeRoomNews(RoomCore* core) {
+    return core->news.load(std::memory_order_relaxed) &&
+           core->news.exchange(false, std::memory_order_acquire);
+  }
+  // Granted at once if there is memory and nobody waits; refused at once without a core that makes
+  // room.
+  std::shared_ptr<Reservation> Reserve(Reservation::Kind kind, std::uint64_t blocks,
+                                       RoomCore* core);
+  // Somebody waits. A relaxed read: no lock.
+  bool room_waits() const { return waiting_.load(std::memory_order_relaxed) != 0; }
+  // Blocks that those who wait lack. The same.
+  std::uint64_t room_wanted() const { return room_wanted_.load(std::memory_order_relaxed); }
+  std::uint64_t room_asked() const { return asked_.load(std::memory_order_acquire); }
+  // While somebody waits each core tells again and again.
+  void TellRoom(RoomCore* core, const RoomLook& look);
+  // Blocks that one value can have at most, whatever else is in memory.
+  std::uint64_t ValueBlocksMax() const;
+
   ArenaPoolUsage usage() const;
   // Blocks that an ordinary allocation can still get. A relaxed read: no lock.
   std::uint64_t BlocksAvailable() const;
@@ -115,6 +158,32 @@ class ArenaPool {
   std::uint64_t FreeBlocks() const;  // Holds mutex_.
   void UpdateAvailable();            // Holds mutex_.
 
+  // reservations.cc. All hold mutex_, but TakeReserved and CancelReserved.
+  friend class Reservation;
+  using Line = std::list<Reservation*>;
+  std::uint64_t AllocateLocked(bool from_promise);
+  std::uint64_t TakeReserved(Reservation& reservation);
+  void CancelReserved(Reservation& reservation);
+  Line& LineOf(const Reservation& reservation) {
+    return reservation.kind_ == Reservation::Kind::kOperation ? operations_ : values_;
+  }
+  bool HasRoomCores() const;
+  bool AnyHasSlots() const;
+  std::uint64_t FixedBlocks() const;
+  std::uint64_t BlocksForValues() const;
+  bool MayCollect(const Reservation& value) const;
+  Reservation* FirstRead() const;
+  Reservation* NextValue() const;
+  Reservation* NextInLine() const;
+  void ServeLines();
+  void Give(Reservation* to);
+  void Leave(Reservation& reservation, Reservation::State state);
+  void GiveBack(Reservation& reservation);
+  void RefuseHopeless();
+  bool IsHopeless(const Reservation& reservation, bool no_room) const;
+  void UpdateWanted();
+  static void WakeCore(RoomCore& core);
+
   const ArenaPoolOptions options_;
   std::uint64_t blocks_max_ = 0;
   void* reserved_ = nullptr;  // The range of addresses; base_ is its first huge page's start.
@@ -133,6 +202,17 @@ class ArenaPool {
   bool kernel_refused_ = false;
   bool huge_refused_ = false;  // This kernel collapses no shared memory.
   std::atomic<std::uint64_t> available_{0};
+
+  std::vector<std::unique_ptr<RoomCore>> room_cores_;
+  Line operations_;
+  Line values_;
+  bool values_turn_ = false;
+  std::uint64_t set_aside_blocks_ = 0;  // By Promise, used up since or not.
+  std::uint64_t value_blocks_ = 0;      // Of values that collect, or have all that they wanted.
+  std::uint64_t values_granted_ = 0;    // Of kind kValue.
+  std::atomic<std::uint64_t> asked_{0};
+  std::atomic<std::uint64_t> waiting_{0};
+  std::atomic<std::uint64_t> room_wanted_{0};
 
   std::condition_variable fresh_used_;  // With mutex_.
   bool stopping_ = false;

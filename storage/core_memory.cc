@@ -25,16 +25,26 @@ CoreMemory::CoreMemory(ArenaPool& pool, std::uint64_t reserve_blocks)
 }
 
 CoreMemory::~CoreMemory() {
-  while (!ready_.empty()) {
-    ReturnBlock(ready_.back());
-    ready_.pop_back();
-  }
+  DropReady();
   TP_CHECK(buddies_.empty());
   TP_CHECK(blocks_held_ == 0);
   if (reserve_promised_) pool_.Unpromise(reserve_blocks_);
 }
 
+std::uint64_t CoreMemory::TakeReserved(Reservation& from) {
+  const std::uint64_t block = from.Take();
+  if (block != 0) ++blocks_held_;
+  return block;
+}
+
+void CoreMemory::DropReady() {
+  for (; !ready_.empty(); ready_.pop_back()) ReturnBlock(ready_.back());
+}
+
 std::uint64_t CoreMemory::AllocateBlock(MemoryClass memory_class) {
+  if (reservation_ != nullptr && memory_class == MemoryClass::kUser) [[unlikely]] {
+    if (const std::uint64_t block = TakeReserved(*reservation_); block != 0) return block;
+  }
   if (!ready_.empty()) {
     const std::uint64_t block = ready_.back();
     ready_.pop_back();
@@ -145,8 +155,8 @@ bool CoreMemory::KeepReady() {
   // one would be the reason to give it back.
   const bool plenty =
       pool_.BlocksAvailable() + ready_.size() > pool_.block_count_max() / 16 + kReadyBlocks;
-  if (!plenty) {
-    for (; !ready_.empty(); ready_.pop_back()) ReturnBlock(ready_.back());
+  if (!plenty || pool_.room_waits()) {
+    DropReady();
     return false;
   }
   if (ready_.size() >= kReadyBlocks) return false;

@@ -52,6 +52,17 @@ class CoreMemory {
 
   // Blocks that a put could still get, on this core, without compaction.
   std::uint64_t BlocksAvailable() const { return pool_.BlocksAvailable() + ready_.size(); }
+  // What the present operation allocates comes from here first; null: from nowhere. See
+  // ReservationScope.
+  Reservation* reservation() const { return reservation_; }
+  std::uint64_t blocks_reserved() const {
+    return reservation_ == nullptr ? 0 : reservation_->left();
+  }
+  // A block of a reservation, as AllocateBlock. 0: it has none.
+  std::uint64_t TakeReserved(Reservation& from);
+  // Gives back the blocks at hand.
+  void DropReady();
+  ArenaPool& pool() const { return pool_; }
   std::uint64_t blocks_held() const { return blocks_held_; }
   std::uint64_t blocks_ready() const { return ready_.size(); }
   std::uint64_t blocks_chunked() const { return buddies_.size(); }
@@ -61,6 +72,7 @@ class CoreMemory {
   bool reserve_promised() const { return reserve_promised_; }
 
  private:
+  friend class ReservationScope;
   // One block cut into chunks: a binary tree of the longest free run below each node, in powers of
   // two.
   struct Buddy {
@@ -79,12 +91,29 @@ class CoreMemory {
   std::uint64_t blocks_held_ = 0;
   std::uint64_t chunk_bytes_used_ = 0;
   std::vector<std::uint64_t> ready_;
+  Reservation* reservation_ = nullptr;
   std::vector<Buddy> buddies_;
   // The root of each buddy's tree, side by side: with 64 GiB of chunks the search for room reads
   // 32 KiB instead of missing the cache 32,000 times.
   std::vector<std::uint8_t> longest_;
   absl::flat_hash_map<std::uint64_t, std::size_t> buddy_of_block_;
   int orders_ = 0;  // log2(block / 4 KiB).
+};
+
+// While it lives, what the core allocates for users comes from this reservation as far as it goes.
+class ReservationScope {
+ public:
+  ReservationScope(CoreMemory& memory, Reservation* reservation)
+      : memory_(memory), outer_(memory.reservation_) {
+    memory_.reservation_ = reservation;
+  }
+  ~ReservationScope() { memory_.reservation_ = outer_; }
+  ReservationScope(const ReservationScope&) = delete;
+  ReservationScope& operator=(const ReservationScope&) = delete;
+
+ private:
+  CoreMemory& memory_;
+  Reservation* const outer_;
 };
 
 }  // namespace tidepool::storage

@@ -21,6 +21,8 @@ constexpr std::uint64_t kIndexPauseNs = 60'000'000'000;
 // There is time: tags are rebuilt 6 doublings before they have to be.
 constexpr std::uint64_t kIndexRests = 9;
 constexpr std::uint64_t kDeviceIdleNs = 100'000'000;
+constexpr std::uint64_t kLookPauseMs = 10;
+constexpr std::uint64_t kRevokePauseMs = 1'000;
 // Records per bucket of an index that is made for what is known to come.
 constexpr std::uint64_t kBucketRecords = 5;
 
@@ -81,9 +83,12 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
   log_.set_durable_target(marker_.get());
   spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume, *marker_);
   log_.set_spill_target(spiller_.get());
+  room_core_ = pool->AddCore();
+  spiller_->set_room_core(room_core_);
 }
 
 CoreStore::~CoreStore() {
+  if (room_core_ != nullptr) memory_.pool().RemoveCore(room_core_);
   // Its memory may serve other cores from now on.
   if (root_ != nullptr) EndLease();
   for (auto& [id, partition] : partitions_) partition->CloseGuard();
@@ -359,6 +364,26 @@ std::vector<int> CoreStore::device_descriptors() const {
   return descriptors;
 }
 
+// Of a core that others wait for. What it has at hand is theirs.
+void CoreStore::TellRoom() {
+  RoomLook look;
+  look.asked = memory_.pool().room_asked();
+  memory_.DropReady();
+  const std::uint64_t now_ms = NowMs();
+  if (now_ms >= look_not_before_ms_) {
+    look_not_before_ms_ = now_ms + kLookPauseMs;
+    fixed_blocks_ = log_.FixedBlocks();
+  }
+  if (now_ms >= revoke_not_before_ms_) {
+    revoke_not_before_ms_ = now_ms + kRevokePauseMs;
+    log_.RevokeIdleWriters(now_ms);
+  }
+  look.fixed_blocks = fixed_blocks_;
+  look.makes_room = log_.makes_room() || compactor_.has_victim() || compactor_.searching();
+  look.has_slots = spiller_->HasSlots();
+  memory_.pool().TellRoom(room_core_, look);
+}
+
 bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   const std::uint64_t end_ns = clock_.MonotonicNs() + budget_ns;
   std::uint64_t steps = 0;
@@ -368,6 +393,7 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
     return over;
   };
   log_.FreeDead();
+  if (room_waits()) TellRoom();
   // In the order of what hurts most when it is late: memory that puts wait for comes first.
   if (FreeDroppedSlice(done)) return true;
   if (!unnoted_drops_.empty()) NoteDropsAgain();

@@ -144,12 +144,43 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   // No memory now, but there will be some without anything being deleted: who was refused had
   // better wait.
   bool makes_room() const { return log_.makes_room(); }
-  bool has_room() const { return memory_.BlocksAvailable() > kBlocksLeftMax; }
-  // Whether an operation was refused for want of memory since the last call.
-  bool TakeRefused() { return log_.TakeRefused(); }
-  void NoteRefused() { log_.NoteRefused(); }
-  // The same, and there will be memory.
-  bool refused() const { return log_.refused() && makes_room(); }
+  bool has_room() const {
+    return memory_.BlocksAvailable() + memory_.blocks_reserved() > kBlocksLeftMax;
+  }
+  // So much that a little more needs no reservation.
+  bool has_plenty() const {
+    return !memory_.pool().room_waits() &&
+           memory_.BlocksAvailable() > memory_.block_count_max() / 16 + 2 * kOperationBlocks;
+  }
+  // What an operation was refused for want of memory since the last call waits for.
+  Refusal TakeRefused() { return log_.TakeRefused(); }
+  void NoteRefused(std::uint64_t blocks = kOperationBlocks) { log_.NoteRefused(blocks); }
+
+  // ---- Waiting for room: on nodes with devices. Who was refused reserves what he lacks (or waits
+  // for what he has reserved), and runs again under a RoomScope when he has it, or when nothing
+  // will come.
+  // The refused operation had better wait. Not what was refused with all that it had asked for: it
+  // lacks something else, and that comes or not.
+  bool MayWait(const Refusal& refusal) const {
+    if (spiller_ == nullptr || room_denied_ || !refusal) return false;
+    const Reservation* const had = memory_.reservation();
+    return had == nullptr || had->left() == 0 || refusal.waits != nullptr ||
+           refusal.blocks > had->wanted_blocks() || makes_room();
+  }
+  bool refused() const { return MayWait(log_.refusal()); }
+  std::shared_ptr<Reservation> Reserve(Reservation::Kind kind, std::uint64_t blocks) {
+    return memory_.pool().Reserve(kind, blocks, room_core_);
+  }
+  // Called from any thread when this core should go on: it then calls EndWake. Before the first
+  // operation.
+  void set_wake(std::function<void()> wake) {
+    if (room_core_ != nullptr) memory_.pool().SetWake(room_core_, std::move(wake));
+  }
+  void EndWake() { ArenaPool::EndWake(room_core_); }
+  // A reservation of this core may have changed since the last call.
+  bool TakeRoomNews() { return room_core_ != nullptr && ArenaPool::TakeRoomNews(room_core_); }
+  // Somebody of the node waits for room, which this core may have to make.
+  bool room_waits() const { return spiller_ != nullptr && memory_.pool().room_waits(); }
   // Moves on what devices do. Returns how much was done. Ends the validity of views.
   unsigned Poll() {
     return spiller_ == nullptr ? 0 : PollRing() + spiller_->Poll() + marker_->Poll();
@@ -234,6 +265,8 @@ class CoreStore final : private PartitionFinder, private MarkSource {
  private:
   friend class ValueWriter;
   friend class Recovery;
+  friend class RoomScope;
+  void TellRoom();
   CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clock* clock);
   SharedRoot* AllocateRoot();
   Result<std::unique_ptr<Partition>> MakePartition(PartitionId id, Term term,
@@ -281,9 +314,31 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   std::uint64_t dropped_bucket_ = 0;                  // How far dropped_.back() is freed.
   std::vector<std::uint64_t> root_chunks_;
   std::vector<SharedRoot*> free_roots_;
-  SharedRoot* root_ = nullptr;        // The core's own.
+  SharedRoot* root_ = nullptr;     // The core's own.
+  RoomCore* room_core_ = nullptr;  // Null: there is no volume.
+  bool room_denied_ = false;
+  std::uint64_t fixed_blocks_ = 0;  // As of a moment ago.
+  std::uint64_t look_not_before_ms_ = 0;
+  std::uint64_t revoke_not_before_ms_ = 0;
   std::uint64_t refused_before_ = 0;  // By partitions that were dropped.
   std::uint64_t rebuilt_before_ = 0;
+};
+
+// While it lives operations have these blocks; or, with `denied`, whoever finds no room is told so
+// and does not wait.
+class RoomScope {
+ public:
+  RoomScope(CoreStore& store, Reservation* room, bool denied)
+      : store_(store), reserved_(store.memory_, room) {
+    store_.room_denied_ = denied;
+  }
+  ~RoomScope() { store_.room_denied_ = false; }
+  RoomScope(const RoomScope&) = delete;
+  RoomScope& operator=(const RoomScope&) = delete;
+
+ private:
+  CoreStore& store_;
+  const ReservationScope reserved_;
 };
 
 }  // namespace tidepool::storage

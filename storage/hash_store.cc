@@ -289,6 +289,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
     outcome.code = StatusCode::kInvalidArgument;
     return outcome;
   }
+  const ReservationScope scope = value.UseReservation();
   bool held_back = false;
   const auto decide = [&](Found found, LogRecord& change, HashOutcome& out) {
     if (!ConditionHolds(options, found, out)) return false;
@@ -313,6 +314,7 @@ HashOutcome HashStore::Put(Bytes key, std::uint64_t hash, ValueWriter& value,
 bool HashStore::Import(Bytes key, std::uint64_t hash, ValueWriter& value, std::uint8_t value_flags,
                        std::uint64_t expiry_ms, Lsn version) {
   TP_CHECK(value.Complete());
+  const ReservationScope scope = value.UseReservation();
   LogRecord change;
   change.partition = partition_.id();
   change.lsn = version;

@@ -310,14 +310,13 @@ class HashStore : public Store {
   // Index and order refer to the record at `moved` from now on.
   void Refer(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved);
   Stream StreamOf(const LogRecord& change) const {
-    const bool stays = (!change.extent_segments.empty() && !IsDurable(stream_)) ||
-                       (order_ != nullptr && change.key.size() > order_->whole_key_bytes_max());
+    const bool stays = order_ != nullptr && change.key.size() > order_->whole_key_bytes_max();
     return stays ? Stream::kVolatile : stream_;
   }
 
   Partition& partition_;
   const SegmentTable::Locator locator_;
-  // Records that name extents stay in DRAM, but durable ones; so do keys that an order reads there.
+  // Records of keys that an order reads in DRAM stay there.
   Stream stream_ = Stream::kVolatile;
   TagIndex index_;
   std::uint64_t expected_records_;  // For which the index still has to be made ready.

@@ -211,15 +211,11 @@ HashOutcome HashStore::AppendLarge(Bytes key, std::uint64_t hash, Bytes suffix,
     }
   }
   ValueWriter writer(&log_, after);
-  if (!writer.Prepare()) {
-    log_.NoteRefused();
-    return refused;
-  }
   // The segments that the extent has stay; bytes beyond its present end are nobody's yet.
   writer.ShareSegments(kept);
   const std::uint64_t copied_from = std::min<std::uint64_t>(kept.size() * capacity, before);
   const auto give_up = [&] {
-    writer.UnshareSegments(kept.size());
+    writer.UnshareSegments();
     return refused;
   };
   for (std::uint64_t at = copied_from; at < before;) {

@@ -2,14 +2,22 @@
 #include "storage/log.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
 #include "proto/base/check.h"
 #include "storage/nvm/slot_pool.h"
 #include "storage/spill/fetched_records.h"
+#include "storage/value_io.h"
 
 namespace tidepool::storage {
+namespace {
+
+// Whose open segments may be sealed before they are full.
+constexpr std::array kLeavingStreams = {Stream::kSpill, Stream::kSpillRelocated, Stream::kCache};
+
+}  // namespace
 
 Log::Log(CoreMemory& memory, CoreId core, std::uint64_t spilled_max, std::uint64_t incarnation)
     : memory_(memory),
@@ -31,8 +39,9 @@ Room Log::RollSegment(Stream stream, std::uint64_t bytes, MemoryClass memory_cla
   if (bytes > RoomOf(stream)) return Room::kNone;
   FreeDead();
   // Who can wait leaves the last blocks to indexes and partitions, which cannot.
-  if (memory_class == MemoryClass::kUser && MaySpill(stream) && makes_room() &&
-      memory_.BlocksAvailable() <= kBlocksLeftMax) {
+  if (memory_class == MemoryClass::kUser && MaySpill(stream) &&
+      memory_.BlocksAvailable() <= kBlocksLeftMax && memory_.blocks_reserved() == 0 &&
+      (makes_room() || memory_.pool().room_waits())) {
     return Room::kNone;
   }
   // Its place is its own from the beginning: what was written there can always become durable.
@@ -317,20 +326,38 @@ void Log::FinishCompacted(std::uint32_t index) {
   MarkDead(index);
 }
 
-std::uint64_t Log::SpillableBytes() const {
-  if (!makes_room()) return 0;
-  const bool writes = spill_target_->HasSlots();
-  std::uint64_t bytes = 0;
+std::uint64_t Log::FixedBlocks() const {
+  std::uint64_t blocks = memory_.blocks_chunked();
   for (std::uint32_t index = 1; index < segments_.end(); ++index) {
     const Segment& segment = segments_[index];
-    const bool is_full = segment.state == SegmentState::kSealed ||
-                         segment.state == SegmentState::kWriting ||
-                         (segment.state == SegmentState::kExtent && segment.live > 0);
-    const bool leaves =
-        MaySpill(segment.stream) ? writes || segment.slot != 0 : segment.stream == Stream::kCache;
-    if (is_full && leaves) bytes += segment_bytes_;
+    const bool stays = segment.stream == Stream::kVolatile || segment.stream == Stream::kRelocated;
+    // One of an extent that is being written belongs to a reservation.
+    if (stays && segment.frame != 0 && segment.live != 0) ++blocks;
   }
-  return bytes;
+  return blocks;
+}
+
+bool Log::HasOpenToLeave() const {
+  return std::any_of(kLeavingStreams.begin(), kLeavingStreams.end(), [this](Stream stream) {
+    const std::uint32_t index = open_[static_cast<int>(stream)].index;
+    return index != 0 && segments_[index].live != 0;
+  });
+}
+
+void Log::SealToLeave(std::uint64_t used_min) {
+  for (const Stream stream : kLeavingStreams) {
+    Open& open = open_[static_cast<int>(stream)];
+    if (open.index == 0 || segments_[open.index].live == 0) continue;
+    if (segments_[open.index].used < used_min) continue;
+    Seal(open.index);
+    open = {};
+  }
+}
+
+void Log::RevokeIdleWriters(std::uint64_t now_ms) {
+  // A writer that loses its memory leaves the list.
+  const std::vector<ValueWriter*> writers = writers_;
+  for (ValueWriter* writer : writers) writer->RevokeIfIdle(now_ms);
 }
 
 std::uint64_t Log::dead_bytes() const {

@@ -22,9 +22,8 @@
 namespace tidepool::storage {
 
 class FetchedRecords;
+class ValueWriter;
 
-// Blocks that puts which can wait leave to indexes and partitions, which cannot.
-inline constexpr std::uint64_t kBlocksLeftMax = 1;
 // Of a segment; above all that there are.
 inline constexpr std::uint64_t kNoNumber = ~0ull;
 
@@ -33,6 +32,13 @@ enum class Room : std::uint8_t {
   kReady,  // There is room; nothing has moved.
   kMoved,  // There may be room now, but records have moved: look everything up again.
   kNone,   // Memory is used up; nothing has changed that a caller could see.
+};
+
+// What was refused for want of memory waits for.
+struct Refusal {
+  std::uint64_t blocks = 0;            // 0: nothing was refused.
+  std::shared_ptr<Reservation> waits;  // Null: it has to reserve its blocks.
+  explicit operator bool() const { return blocks != 0; }
 };
 
 // Wins memory back when the log has none: the compactor.
@@ -142,10 +148,14 @@ class Log {
   std::vector<std::uint64_t> TakeWanted();
   // It did without.
   void Unblock();
-  // Something was refused for want of memory.
-  void NoteRefused() { refused_ = true; }
-  bool refused() const { return refused_; }
-  bool TakeRefused() { return std::exchange(refused_, false); }
+  // Something was refused for want of memory: so many blocks would do, or it waits for `waits`.
+  void NoteRefused(std::uint64_t blocks = kOperationBlocks,
+                   std::shared_ptr<Reservation> waits = nullptr) {
+    refusal_.blocks = std::max(refusal_.blocks, blocks);
+    if (waits != nullptr) refusal_.waits = std::move(waits);
+  }
+  const Refusal& refusal() const { return refusal_; }
+  Refusal TakeRefused() { return std::exchange(refusal_, {}); }
   // What was fetched of it; null if it is in DRAM.
   std::shared_ptr<const std::byte> FetchedBuffer(std::uint64_t location) const;
 
@@ -258,7 +268,7 @@ class Log {
   void AdoptExtent(std::span<const std::uint32_t> segments, std::uint64_t value_bytes,
                    Stream stream);
   void KillExtentSegment(std::uint32_t index);
-  void ForgetExtent(std::uint64_t location) { durable_extents_.erase(location); }
+  void ForgetExtent(std::uint64_t location) { extents_.erase(location); }
   // True: all of the value is in DRAM, and may be pinned. False: what is not is wanted, as by Look.
   bool LookExtent(std::uint64_t location, const RecordHeader& record);
   // What is behind the value's end may be written: a copy on a device counts no more. The segment
@@ -375,14 +385,26 @@ class Log {
   std::uint64_t tombstone_bytes() const { return tombstone_bytes_; }
   // Of changes that durable streams have taken up to where they were cut or sealed last, each once.
   std::uint64_t durable_bytes() const { return durable_bytes_; }
-  // Of sealed segments in DRAM that may leave it. Looks at all segments.
-  std::uint64_t SpillableBytes() const;
   // Of segments in DRAM, without what open ones can still take and what uploads under way have.
   std::uint64_t dead_bytes() const;
   // Of the largest value so far that may leave DRAM.
   std::uint64_t extent_segments_max() const { return extent_segments_max_; }
   // Extent segments that no record has yet.
   std::uint64_t unpublished_segments() const { return unpublished_segments_; }
+
+  // ---- For those who wait for room.
+  // Blocks that no device takes: of indexes and tables, and of streams that stay in DRAM. Looks at
+  // all segments.
+  std::uint64_t FixedBlocks() const;
+  // An open segment could be sealed to leave DRAM.
+  bool HasOpenToLeave() const;
+  // Seals those that are used up to here, and more.
+  void SealToLeave(std::uint64_t used_min);
+  // Large values that are being written: who gets nothing for a while loses his memory, if others
+  // wait for it.
+  void AddWriter(ValueWriter* writer) { writers_.push_back(writer); }
+  void RemoveWriter(ValueWriter* writer) { std::erase(writers_, writer); }
+  void RevokeIdleWriters(std::uint64_t now_ms);
 
  private:
   friend class FetchedScope;
@@ -421,7 +443,7 @@ class Log {
   Reclaimer* reclaimer_ = nullptr;
   bool reclaiming_ = false;
   bool blocked_ = false;
-  bool refused_ = false;
+  Refusal refusal_;
   StatusCode lost_ = StatusCode::kOk;
   SpillTarget* spill_target_ = nullptr;
   DurableTarget* durable_target_ = nullptr;
@@ -429,9 +451,10 @@ class Log {
   std::vector<std::uint64_t> wanted_;  // An extent's segment: with offset 0.
   std::uint64_t wanted_bytes_ = 0;
   std::vector<std::uint32_t> looked_segments_;
-  // Of records in durable streams, which may leave DRAM, and are killed there unread.
-  absl::flat_hash_map<std::uint64_t, std::vector<std::uint32_t>> durable_extents_;
+  // Of records that may leave DRAM, and are killed there unread.
+  absl::flat_hash_map<std::uint64_t, std::vector<std::uint32_t>> extents_;
   std::vector<std::uint32_t> dead_;
+  std::vector<ValueWriter*> writers_;  // With a reservation.
   std::uint64_t live_bytes_ = 0;
   std::uint64_t spilled_live_bytes_ = 0;
   std::uint64_t tombstone_bytes_ = 0;

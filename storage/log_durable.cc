@@ -111,7 +111,7 @@ void Log::AdoptExtentOf(std::uint64_t location, std::vector<std::uint32_t> segme
     spilled_live_bytes_ += live;
     EndAdoptedSegment(index, static_cast<std::uint32_t>(kExtentHeaderBytes + live));
   }
-  durable_extents_[location] = std::move(segments);
+  extents_[location] = std::move(segments);
 }
 
 bool Log::SealDurable() {

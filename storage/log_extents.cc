@@ -13,8 +13,8 @@ namespace tidepool::storage {
 void Log::ExtentSegmentsOf(std::uint64_t location, const RecordHeader& record,
                            std::vector<std::uint32_t>& segments) const {
   TP_DCHECK(record.type == RecordType::kPutExtent);
-  if (IsDurable(segments_[segments_.IndexOf(location)].stream)) {
-    segments = durable_extents_.at(location);
+  if (MaySpill(segments_[segments_.IndexOf(location)].stream)) {
+    segments = extents_.at(location);
     return;
   }
   segments.resize(ShapeOfExtent(record.value_bytes, segment_bytes_).segments);
@@ -30,13 +30,13 @@ Bytes Log::ExtentRemainderOf(const RecordHeader& record) const {
 }
 
 bool Log::FindExtent(std::uint64_t location, std::vector<std::uint32_t>& segments) const {
-  if (IsDurable(segments_[segments_.IndexOf(location)].stream)) {
-    const auto found = durable_extents_.find(location);
-    if (found == durable_extents_.end()) return false;
+  if (MaySpill(segments_[segments_.IndexOf(location)].stream)) {
+    const auto found = extents_.find(location);
+    if (found == extents_.end()) return false;
     segments = found->second;
     return true;
   }
-  // What is on a device, and not durable, names none: such records stay in DRAM.
+  // Others stay in DRAM.
   const RecordHeader* const record = Peek(location);
   if (record == nullptr || record->type != RecordType::kPutExtent) return false;
   ExtentSegmentsOf(location, *record, segments);
@@ -51,16 +51,16 @@ void Log::LinkExtent(std::uint64_t location, std::byte* record,
     StoreExtentLink(link, {segments_[index].number, index});
     link += kExtentLinkBytes;
   }
-  if (IsDurable(segments_[segments_.IndexOf(location)].stream)) {
-    durable_extents_[location].assign(segments.begin(), segments.end());
+  if (MaySpill(segments_[segments_.IndexOf(location)].stream)) {
+    extents_[location].assign(segments.begin(), segments.end());
   }
 }
 
 void Log::MoveExtent(std::uint64_t from, std::uint64_t to) {
-  auto moved = durable_extents_.extract(from);
+  auto moved = extents_.extract(from);
   if (moved.empty()) return;
   moved.key() = to;
-  durable_extents_.insert(std::move(moved));
+  extents_.insert(std::move(moved));
 }
 
 std::uint32_t Log::BeginExtentSegment() {

@@ -264,6 +264,12 @@ StatusCode ImageReader::AddPart(Partition& partition, Bytes part, std::uint64_t 
   if (part.empty()) return StatusCode::kInvalidArgument;
   // All is written already where the import has found no memory before.
   if (large_written_ < large_item_.value_bytes) {
+    if (large_->refused() && large_written_ == 0) {
+      // There may be memory now.
+      auto again = ValueWriter::Begin(core_, large_item_.value_bytes);
+      if (!again.ok()) return again.code();
+      *large_ = *std::move(again);
+    }
     const StatusCode written = large_->Write(large_written_, part);
     if (written == StatusCode::kOutOfRange) return StatusCode::kInvalidArgument;
     if (written != StatusCode::kOk) return written;

@@ -245,6 +245,7 @@ PushOutcome QueueStore::Push(ValueWriter& value, const PushOptions& options, std
     outcome.code = StatusCode::kInvalidArgument;
     return outcome;
   }
+  const ReservationScope scope = value.UseReservation();
   LogRecord change;
   change.value = value.Staged();
   change.extent_segments = value.segments_;

@@ -323,7 +323,6 @@ class QueueStore final : public Store {
                       std::uint64_t now_ms);
   bool MakeIndexRoom(const LogRecord& change);
   Room MakeRoom(const LogRecord& change);
-  Stream StreamOf(const LogRecord& change) const;
   Room MakeRecordRoom(const LogRecord& change);
   std::uint64_t AppendRecord(const LogRecord& change);
   // Room is made: gives it its version and applies it.

@@ -106,22 +106,17 @@ void QueueStore::ApplyPush(const LogRecord& change) {
   }
 }
 
-// Records that name extents stay in DRAM, but durable ones.
-Stream QueueStore::StreamOf(const LogRecord& change) const {
-  return change.extent_segments.empty() || is_durable_ ? stream_ : Stream::kVolatile;
-}
-
 Room QueueStore::MakeRecordRoom(const LogRecord& change) {
   if (is_durable_ && !log_.MakeExtentDurable(change.extent_segments)) return Room::kNone;
-  return log_.MakeRoom(StreamOf(change), log_.BytesFor(change), MemoryClass::kUser);
+  return log_.MakeRoom(stream_, log_.BytesFor(change), MemoryClass::kUser);
 }
 
 // Room must have been made.
 std::uint64_t QueueStore::AppendRecord(const LogRecord& change) {
   payload_bytes_ += change.key.size() + change.value_bytes;
   const bool extent = !change.extent_segments.empty();
-  const std::uint64_t location = log_.Append(
-      StreamOf(change), change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
+  const std::uint64_t location =
+      log_.Append(stream_, change, extent ? RecordType::kPutExtent : RecordType::kPut, change.lsn);
   if (extent) log_.AdoptExtent(change.extent_segments, change.value_bytes, stream_);
   return location;
 }

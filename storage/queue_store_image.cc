@@ -146,6 +146,7 @@ StatusCode QueueStore::Import(const MovedItem& item, Bytes value, std::uint64_t 
 
 StatusCode QueueStore::Import(const MovedItem& item, ValueWriter& value, std::uint64_t now_ms) {
   if (!value.Complete()) return StatusCode::kInvalidArgument;
+  const ReservationScope scope = value.UseReservation();
   LogRecord change;
   change.value = value.Staged();
   change.extent_segments = value.segments_;

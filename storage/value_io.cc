@@ -12,6 +12,14 @@
 #include "storage/log.h"
 
 namespace tidepool::storage {
+namespace {
+
+// A writer that holds what others wait for may be silent so long.
+constexpr std::uint64_t kIdleMs = 10'000;
+// Beside its segments: for what its record stores, for the log, and for tables.
+constexpr std::uint64_t kPublishBlocks = 2;
+
+}  // namespace
 
 Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_bytes) {
   if (value_bytes > limits::kValueBytesMax) {
@@ -21,16 +29,22 @@ Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_byte
         "split it over several keys");
   }
   Log& log = core.log_;
-  const std::uint64_t block = log.segment_bytes();
+  ValueWriter writer(&log, value_bytes);
+  // What is small takes no lock where there is plenty of memory.
+  const bool is_large = !writer.segments_.empty();
+  if (!is_large && (!log.spills() || core.has_plenty()) && writer.Prepare()) return writer;
+  if (log.spills()) {
+    TP_RETURN_IF_ERROR(writer.Reserve(core));
+    return writer;
+  }
   const std::uint64_t room =
-      log.memory().BlocksAvailable() * block + log.dead_bytes() + log.SpillableBytes();
-  if (value_bytes > log.extent_threshold_bytes() && value_bytes > room) {
+      log.memory().BlocksAvailable() * log.segment_bytes() + log.dead_bytes();
+  if (is_large && value_bytes > room) {
     return Status(StatusCode::kResourceExhausted,
                   "no memory for a value of " + std::to_string(value_bytes) + " bytes; " +
                       std::to_string(room) + " are left",
                   "delete something, or start with more --memory");
   }
-  ValueWriter writer(&log, value_bytes);
   if (!writer.Prepare()) {
     log.NoteRefused();
     return Status(StatusCode::kResourceExhausted,
@@ -38,6 +52,45 @@ Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_byte
                   "delete something, or start with more --memory");
   }
   return writer;
+}
+
+std::uint64_t ValueWriter::BlocksFor(const ExtentShape& shape) {
+  return shape.segments + (shape.remainder_bytes != 0 ? 1 : 0) + kPublishBlocks;
+}
+
+std::uint64_t ValueWriter::BytesMax(CoreStore& core) {
+  constexpr std::uint64_t kOthers = kPublishBlocks + 1;
+  const std::uint64_t blocks = core.log_.memory().pool().ValueBlocksMax();
+  return (blocks - std::min(blocks, kOthers)) * ExtentSegmentCapacity(core.log_.segment_bytes());
+}
+
+Status ValueWriter::Reserve(CoreStore& core) {
+  ExtentShape shape{segments_.size(), staged_bytes_};
+  const std::uint64_t blocks = BlocksFor(shape);
+  if (blocks > log_->memory().pool().ValueBlocksMax()) {
+    return Status(StatusCode::kResourceExhausted,
+                  "a value of " + std::to_string(value_bytes_) +
+                      " bytes can never fit the memory of this node, which takes values of up to " +
+                      std::to_string(BytesMax(core)) + " bytes",
+                  "start the daemons with more --memory, or split it over several keys");
+  }
+  core_ = &core;
+  written_ms_ = core.LastNowMs();
+  reservation_ = core.Reserve(Reservation::Kind::kValue, blocks);
+  log_->AddWriter(this);
+  return OkStatus();
+}
+
+void ValueWriter::RevokeIfIdle(std::uint64_t now_ms) {
+  if (!revocable_ || reservation_->state() != Reservation::State::kGranted) {
+    written_ms_ = now_ms;
+    return;
+  }
+  if (now_ms < written_ms_ + kIdleMs) return;
+  Log* const log = log_;
+  Release();
+  log_ = log;
+  revoked_ = true;
 }
 
 ValueWriter::ValueWriter(Log* log, std::uint64_t value_bytes)
@@ -57,29 +110,39 @@ bool ValueWriter::Prepare() {
 void ValueWriter::ShareSegments(std::span<const std::uint32_t> segments) {
   TP_CHECK(segments.size() <= segments_.size());
   std::copy(segments.begin(), segments.end(), segments_.begin());
+  shared_ = segments.size();
 }
 
-void ValueWriter::UnshareSegments(std::size_t count) { std::fill_n(segments_.begin(), count, 0u); }
-
-ValueWriter::ValueWriter(ValueWriter&& other) noexcept
-    : log_(std::exchange(other.log_, nullptr)),
-      value_bytes_(other.value_bytes_),
-      segments_(std::move(other.segments_)),
-      staged_(std::exchange(other.staged_, 0)),
-      staged_bytes_(other.staged_bytes_) {
-  other.segments_.clear();
+void ValueWriter::UnshareSegments() {
+  std::fill_n(segments_.begin(), std::exchange(shared_, 0), 0u);
 }
+
+ValueWriter::ValueWriter(ValueWriter&& other) noexcept { MoveFrom(other); }
 
 ValueWriter& ValueWriter::operator=(ValueWriter&& other) noexcept {
   if (this == &other) return *this;
   Release();
+  MoveFrom(other);
+  return *this;
+}
+
+void ValueWriter::MoveFrom(ValueWriter& other) {
+  if (other.reservation_ != nullptr) {
+    other.log_->RemoveWriter(&other);
+    other.log_->AddWriter(this);
+  }
   log_ = std::exchange(other.log_, nullptr);
   value_bytes_ = other.value_bytes_;
   segments_ = std::move(other.segments_);
   other.segments_.clear();
+  shared_ = std::exchange(other.shared_, 0);
   staged_ = std::exchange(other.staged_, 0);
   staged_bytes_ = other.staged_bytes_;
-  return *this;
+  reservation_ = std::move(other.reservation_);
+  core_ = other.core_;
+  written_ms_ = other.written_ms_;
+  revocable_ = other.revocable_;
+  revoked_ = other.revoked_;
 }
 
 ValueWriter::~ValueWriter() { Release(); }
@@ -92,6 +155,12 @@ void ValueWriter::Release() {
   segments_.clear();
   if (staged_ != 0) log_->memory().FreeChunk(staged_, StagedChunkBytes());
   staged_ = 0;
+  if (reservation_ != nullptr) {
+    log_->RemoveWriter(this);
+    // Those who wait for it may hold it, too.
+    reservation_->Cancel();
+    reservation_ = nullptr;
+  }
   log_ = nullptr;
 }
 
@@ -100,7 +169,8 @@ std::uint64_t ValueWriter::StagedChunkBytes() const {
 }
 
 bool ValueWriter::Complete() const {
-  return log_ != nullptr && (staged_bytes_ == 0 || staged_ != 0) &&
+  return log_ != nullptr && !revoked_ && !waits() && !refused() &&
+         (staged_bytes_ == 0 || staged_ != 0) &&
          std::find(segments_.begin(), segments_.end(), 0u) == segments_.end();
 }
 
@@ -109,14 +179,31 @@ Bytes ValueWriter::Staged() const {
   return {log_->memory().At(staged_), static_cast<std::size_t>(staged_bytes_)};
 }
 
+ReservationScope ValueWriter::UseReservation() const {
+  CoreMemory& memory = log_->memory();
+  return {memory, reservation_ != nullptr ? reservation_.get() : memory.reservation()};
+}
+
 StatusCode ValueWriter::Refused() const {
-  log_->NoteRefused();
+  // What was reserved is not there: the kernel has no memory, and waiting brings none.
+  if (reservation_ == nullptr) {
+    log_->NoteRefused(BlocksFor({segments_.size() - shared_, staged_bytes_}));
+  }
   return StatusCode::kResourceExhausted;
 }
 
 StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
   TP_CHECK(log_ != nullptr);
   if (offset > value_bytes_ || part.size() > value_bytes_ - offset) return StatusCode::kOutOfRange;
+  if (revoked_) return StatusCode::kAborted;
+  if (reservation_ != nullptr) {
+    // Read once: it may be granted at any moment.
+    const Reservation::State state = reservation_->state();
+    if (state == Reservation::State::kWaits) log_->NoteRefused(kOperationBlocks, reservation_);
+    if (state != Reservation::State::kGranted) return StatusCode::kResourceExhausted;
+  }
+  if (core_ != nullptr) written_ms_ = core_->LastNowMs();
+  const ReservationScope scope = UseReservation();
   if (!Prepare()) return Refused();
   const std::uint64_t capacity = ExtentSegmentCapacity(log_->segment_bytes());
   // All memory first: a part is written whole or not at all.

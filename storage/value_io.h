@@ -13,6 +13,8 @@
 
 #include "proto/base/bytes.h"
 #include "proto/base/result.h"
+#include "storage/core_memory.h"
+#include "storage/layout.h"
 
 namespace tidepool::storage {
 
@@ -42,29 +44,52 @@ struct StoredValue {
 // Unpublished memory for one value of known size. Filled in any order, in parts of any size; nobody
 // sees it before HashStore::Put takes it. Destroying an unused one gives the memory back.
 //
-// Owner core only. The CoreStore must outlive it; a dropped partition does not matter to it. Memory
-// comes as it is written, so Write may fail where Begin did not.
+// On a node with devices it reserves all that it will need, that of its record included, before it
+// takes the first byte: in the order of beginning, over all cores (ArenaPool). So what has begun to
+// be written never lacks memory. Without devices memory comes as it is written, and Write may fail
+// where Begin did not.
+//
+// Owner core only. The CoreStore must outlive it; a dropped partition does not matter to it.
 class ValueWriter {
  public:
-  // Returns: kOutOfRange (above 1 GiB), kResourceExhausted (the budget has no room for it now).
+  // Returns: kOutOfRange (above 1 GiB), kResourceExhausted (it can never fit; or, without devices,
+  // there is no room for it now).
   static Result<ValueWriter> Begin(CoreStore& core, std::uint64_t value_bytes);
   ValueWriter(ValueWriter&& other) noexcept;
   ValueWriter& operator=(ValueWriter&& other) noexcept;
   ~ValueWriter();
 
+  // It has not got its memory yet: Write refuses, and says what it waits for (Log::NoteRefused).
+  bool waits() const { return reservation_ != nullptr && reservation_->waits(); }
+  // It will not get any, as memory and devices are full.
+  bool refused() const { return reservation_ != nullptr && reservation_->refused(); }
+  // Its memory may be taken from it while others wait: for what clients send, which may be stopped.
+  void set_revocable() { revocable_ = true; }
+  // Null: it has reserved nothing.
+  const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
+
   // Copies `part` to `offset`. Bytes never written are arbitrary: write all before Put.
-  // Returns: kOk, kOutOfRange (beyond the value), kResourceExhausted (nothing was written).
+  // Returns: kOk, kOutOfRange (beyond the value), kResourceExhausted (nothing was written),
+  // kAborted (it had its memory for long and wrote nothing, while others waited for it).
   StatusCode Write(std::uint64_t offset, Bytes part);
 
   std::uint64_t value_bytes() const { return value_bytes_; }
+  // The largest value that a node with devices can take. A little less fits in any case.
+  static std::uint64_t BytesMax(CoreStore& core);
 
  private:
   friend class HashStore;
   friend class QueueStore;
   friend class Log;
+  static std::uint64_t BlocksFor(const ExtentShape& shape);
   ValueWriter(Log* log, std::uint64_t value_bytes);
   void Release();
+  void MoveFrom(ValueWriter& other);
   StatusCode Refused() const;
+  // What is allocated while it lives comes from the reservation, if there is one.
+  ReservationScope UseReservation() const;
+  Status Reserve(CoreStore& core);
+  void RevokeIfIdle(std::uint64_t now_ms);
   std::uint64_t StagedChunkBytes() const;
   // True once the chunk for what the record itself stores is there.
   bool Prepare();
@@ -72,13 +97,19 @@ class ValueWriter {
   Bytes Staged() const;
   // For appending: begins with the segments of a published extent, and lets go of them again.
   void ShareSegments(std::span<const std::uint32_t> segments);
-  void UnshareSegments(std::size_t count);
+  void UnshareSegments();
 
   Log* log_ = nullptr;
   std::uint64_t value_bytes_ = 0;
   std::vector<std::uint32_t> segments_;  // 0 until first written (0 is no segment index).
+  std::size_t shared_ = 0;               // The first of them, which are a published extent's.
   std::uint64_t staged_ = 0;             // Node offset of the chunk for what the record stores.
   std::uint64_t staged_bytes_ = 0;       // Of that chunk's use; 0: no chunk.
+  std::shared_ptr<Reservation> reservation_;
+  const CoreStore* core_ = nullptr;  // Of the clock; with a reservation only.
+  std::uint64_t written_ms_ = 0;
+  bool revocable_ = false;
+  bool revoked_ = false;
 };
 
 // A pinned view of one stored value: the bytes stay as they are while overwrites, deletes and

@@ -20,6 +20,8 @@ namespace tidepool::daemon {
 namespace {
 
 constexpr std::uint64_t kMoveMapMs = 2'000;
+// Of a piece, which may have to wait for room in memory.
+constexpr std::uint64_t kMoveRoomMs = 30'000;
 
 Status NoMemory() {
   return Status(StatusCode::kResourceExhausted, "no memory on the target for all of the partition",
@@ -129,7 +131,7 @@ Status Receiver::Take(const v1::PartitionPiece& piece) {
         // Only for want of memory that will come the same piece is given again.
         if (*code != StatusCode::kResourceExhausted) (void)at.store().TakeRefused();
       },
-      Deadline::AfterMs(kCoreMs)));
+      Deadline::AfterMs(kMoveRoomMs)));
   if (*code == StatusCode::kResourceExhausted) return NoMemory();
   if (*code != StatusCode::kOk)
     return Status(*code, "a piece of the partition makes no sense here");

@@ -199,7 +199,7 @@ grpc::Status BulkService::Load(
       const std::size_t end = std::min(puts.size(), first + kCallOperationsMax);
       const std::vector<wire::Operation> some(puts.begin() + static_cast<std::ptrdiff_t>(first),
                                               puts.begin() + static_cast<std::ptrdiff_t>(end));
-      const auto outcomes = router_.Execute(space, some, 0, StepDeadline());
+      const auto outcomes = router_.Execute(space, some, 0, RoomDeadline());
       for (std::size_t i = 0; i < outcomes.size(); ++i) {
         const int index = indices[first + i];
         const Status status = StatusOf(outcomes[i], space, request.records(index).key());

@@ -35,8 +35,8 @@ class BulkService final : public v1::Bulk::Service {
                    v1::ScanPartitionResponse* response);
   Status CheckCondition(const placement::Namespace& space, std::uint32_t partition,
                         const v1::WriteValueRequest::Start& start);
-  Status WriteLocal(const placement::Namespace& space, std::uint32_t partition,
-                    v1::WriteValueRequest message,
+  Status WriteLocal(grpc::ServerContext* call, const placement::Namespace& space,
+                    std::uint32_t partition, v1::WriteValueRequest message,
                     grpc::ServerReader<v1::WriteValueRequest>* reader,
                     v1::WriteValueResponse* response);
   Status WriteRemote(grpc::ServerContext* call, const placement::Node& node,

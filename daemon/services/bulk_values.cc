@@ -50,15 +50,15 @@ Status BulkService::CheckCondition(const placement::Namespace& space, std::uint3
   return StatusOf(outcome, space.name, start.key());
 }
 
-Status BulkService::WriteLocal(const placement::Namespace& space, std::uint32_t partition,
-                               v1::WriteValueRequest message,
+Status BulkService::WriteLocal(grpc::ServerContext* call, const placement::Namespace& space,
+                               std::uint32_t partition, v1::WriteValueRequest message,
                                grpc::ServerReader<v1::WriteValueRequest>* reader,
                                v1::WriteValueResponse* response) {
   const v1::WriteValueRequest::Start start = message.start();
   const placement::PartitionPlace& place = space.partitions[partition];
   TP_RETURN_IF_ERROR(CheckCondition(space, partition, start));
   auto writer = LocalValueWriter::Begin(*router_.context().cores, place.core, start.total_bytes(),
-                                        StepDeadline());
+                                        RoomDeadlineOf(*call));
   if (!writer.ok()) return writer.status();
   do {
     if (message.data().empty()) continue;
@@ -74,7 +74,8 @@ Status BulkService::WriteLocal(const placement::Namespace& space, std::uint32_t 
   if (put.condition == wire::PutCondition::kIfVersion) {
     put.set(wire::Argument::kVersion, start.version());
   }
-  auto outcome = writer->Put(PartitionId(space.id, partition), place.term, put, StepDeadline());
+  auto outcome =
+      writer->Put(PartitionId(space.id, partition), place.term, put, RoomDeadlineOf(*call));
   if (!outcome.ok()) return outcome.status();
   response->set_version(outcome->version.value());
   ToProto(outcome->receipt, response->mutable_receipt());
@@ -121,7 +122,8 @@ grpc::Status BulkService::WriteValue(grpc::ServerContext* call,
     return convert::ToGrpc(status);
   }
   if (place.node == router_.context().self()) {
-    return convert::ToGrpc(WriteLocal(**space, partition, std::move(message), reader, response));
+    return convert::ToGrpc(
+        WriteLocal(call, **space, partition, std::move(message), reader, response));
   }
   const placement::PlacementMapPtr map = router_.context().map();
   const placement::Node* node = map->FindNode(place.node);

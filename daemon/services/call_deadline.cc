@@ -22,4 +22,13 @@ Deadline DeadlineOf(const grpc::ServerContextBase& call) {
 
 Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
+Deadline RoomDeadline() { return Deadline::AfterMs(limits::kRoomTimeoutMs); }
+
+Deadline RoomDeadlineOf(const grpc::ServerContextBase& call) {
+  constexpr std::uint64_t kEarlyMs = 50;
+  if (call.deadline() == std::chrono::system_clock::time_point::max()) return RoomDeadline();
+  const std::uint64_t left_ms = DeadlineOf(call).LeftNs() / 1'000'000;
+  return Deadline::AfterMs(left_ms - std::min(kEarlyMs, left_ms / 8));
+}
+
 }  // namespace tidepool::daemon

@@ -86,7 +86,7 @@ class ItemTarget final : public ImageTarget {
   Status Flush() override {
     if (batch_.empty()) return OkStatus();
     const auto outcomes = router_.context().cores->Execute(
-        place_.core, PartitionId(space_.id, index_), place_.term, batch_, 0, StepDeadline());
+        place_.core, PartitionId(space_.id, index_), place_.term, batch_, 0, RoomDeadline());
     if (!outcomes.ok()) return outcomes.status();
     for (const OperationOutcome& outcome : *outcomes) {
       TP_RETURN_IF_ERROR(StatusOfPush(outcome));
@@ -139,7 +139,7 @@ class ItemTarget final : public ImageTarget {
     if (!push.has_value()) return OkStatus();
     TP_RETURN_IF_ERROR(Flush());
     auto writer =
-        LocalValueWriter::Begin(*router_.context().cores, place_.core, item.number, StepDeadline());
+        LocalValueWriter::Begin(*router_.context().cores, place_.core, item.number, RoomDeadline());
     if (!writer.ok()) return writer.status();
     large_ = *std::move(writer);
     large_push_ = *push;
@@ -150,7 +150,7 @@ class ItemTarget final : public ImageTarget {
     if (!large_.has_value()) return OkStatus();
     TP_RETURN_IF_ERROR(Flush());
     const auto outcome =
-        large_->Put(PartitionId(space_.id, index_), place_.term, large_push_, StepDeadline());
+        large_->Put(PartitionId(space_.id, index_), place_.term, large_push_, RoomDeadline());
     large_.reset();
     return outcome.ok() ? StatusOfPush(*outcome) : outcome.status();
   }

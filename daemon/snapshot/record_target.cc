@@ -110,7 +110,7 @@ class RecordTarget final : public ImageTarget {
 
   Status Flush() override {
     if (batch_.empty()) return OkStatus();
-    const auto outcomes = router_.Execute(space_.name, batch_, 0, StepDeadline());
+    const auto outcomes = router_.Execute(space_.name, batch_, 0, RoomDeadline());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       // A key that is not there is gone.
       if (outcomes[i].code == StatusCode::kNotFound && batch_[i].opcode == wire::Opcode::kDelete &&

@@ -17,13 +17,15 @@ using stage::StagedRecord;
 constexpr const char* kMakeRoom = "delete something, or start the daemons with more --memory";
 
 Deadline CallDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
+// Of a step that may have to wait for room in memory: a job has no deadline of its own.
+Deadline RoomCallDeadline() { return Deadline::AfterMs(limits::kRoomTimeoutMs); }
 
 Status StatusOfCode(StatusCode code) {
   switch (code) {
     case StatusCode::kOk:
       return OkStatus();
     case StatusCode::kResourceExhausted:
-      return Status(code, "the store is full", kMakeRoom);
+      return Status(code, "the store is full, and so are its devices, if it has some", kMakeRoom);
     default:
       return Status(code, "the store refused it");
   }
@@ -109,7 +111,8 @@ struct CoreBatch {
 // False: it has met a record on a device, or no memory while some is on its way. True, with the
 // code: it cannot be read.
 bool IsOver(Core& core, StatusCode* code) {
-  if (!core.store().blocked() && !core.store().refused()) return true;
+  const bool refused = *code == StatusCode::kResourceExhausted && core.store().refused();
+  if (!core.store().blocked() && !refused) return true;
   const StatusCode lost = core.store().TakeLost();
   if (lost != StatusCode::kOk) *code = lost;
   return lost != StatusCode::kOk;
@@ -202,7 +205,7 @@ Result<Lsn> StoreAccess::Write(const StagedRecord& record, std::uint64_t bytes, 
   const auto place = Locate(record.key);
   if (!place.ok()) return place.status();
   CoreGroup& cores = *router_.context().cores;
-  auto writer = LocalValueWriter::Begin(cores, place->core, bytes, CallDeadline());
+  auto writer = LocalValueWriter::Begin(cores, place->core, bytes, RoomCallDeadline());
   if (!writer.ok()) return writer.status();
   for (;;) {
     auto piece = next();
@@ -213,7 +216,7 @@ Result<Lsn> StoreAccess::Write(const StagedRecord& record, std::uint64_t bytes, 
   wire::Operation put;
   put.opcode = wire::Opcode::kPut;
   put.key = AsBytes(record.key);
-  auto outcome = writer->Put(place->partition, place->term, put, CallDeadline());
+  auto outcome = writer->Put(place->partition, place->term, put, RoomCallDeadline());
   if (!outcome.ok()) return outcome.status();
   if (outcome->code != StatusCode::kOk) {
     return Status(outcome->code, "the store refused it: " + outcome->value,
@@ -268,7 +271,7 @@ void StoreAccess::RunOnCore(CoreId core, std::vector<std::pair<StagedRecord*, Pl
     batch->terms.push_back(place.term);
   }
   const Status ran = router_.context().cores->Run(
-      core, [batch](Core& at) { RunBatch(at, *batch); }, CallDeadline());
+      core, [batch](Core& at) { RunBatch(at, *batch); }, RoomCallDeadline());
   if (!ran.ok()) {
     // The task may still run and has the records: only the failure comes back.
     for (auto& [record, place] : records) {

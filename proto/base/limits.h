@@ -150,6 +150,8 @@ inline constexpr std::size_t kKeptAnswerWarmBytes = 1'024;
 
 // Deadlines.
 inline constexpr std::uint32_t kCallTimeoutMs = 10'000;
+// What a job without a deadline waits for room in a node's memory, for each of its steps.
+inline constexpr std::uint32_t kRoomTimeoutMs = 60'000;
 inline constexpr std::uint64_t kTimeoutBytesPerSecond = 50'000'000;  // +1 s for each 50 MB moved.
 
 // Staging.

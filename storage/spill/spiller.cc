@@ -18,6 +18,7 @@ constexpr unsigned kSubmitMax = 4;
 // 8 MiB on their way: enough for 4 GB/s at 2 ms each.
 constexpr std::uint32_t kWritesMax = 4;
 constexpr std::uint64_t kBlocksWantedMax = 64;
+constexpr std::uint64_t kSealPauseMs = 100;
 // Of buffers of one core, beside --memory: 256 reads of 8 KiB are 2 MiB; of large values fewer are
 // under way at once.
 constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
@@ -121,7 +122,11 @@ unsigned Spiller::Poll() {
   std::vector<std::shared_ptr<Fetching>> fetched;
   fetched.swap(fetched_);
   for (const auto& fetching : fetched) {
-    fetching->then(fetching->records);
+    {
+      // What it lacks beside the values it finds here, as an append does.
+      const ReservationScope scope(log_.memory(), fetching->room.get());
+      fetching->then(fetching->records);
+    }
     for (const std::uint32_t segment : fetching->pinned) log_.Unpin(segment);
     ++done;
   }
@@ -179,6 +184,8 @@ void Spiller::DropStale() {
 bool Spiller::MakesRoom() const {
   if (volume_.leaving() > 0 || durable_.IsWriting() || compactor_.WinsMemory()) return true;
   if (FindCached() != cached_.end()) return true;
+  // Where others wait for it, what is still appended to can go.
+  if (HasSlots() && log_.memory().pool().room_waits() && log_.HasOpenToLeave()) return true;
   const bool slots_come = !broken_ && !nothing_returns_ && !compactor_.starves();
   // What is durable takes its slot before anything else, with all memory free.
   const bool lacks_slots = durable_.SlotsWanted() != 0 && volume_.slots_free() < SlotsWanted();
@@ -234,8 +241,8 @@ bool Spiller::LeaveOffered() {
 // now.
 bool Spiller::BeginOne() {
   const std::uint64_t coming = writes_ + written_.size();
-  const std::uint64_t returning = returning_.empty() ? 0 : returning_.front()->extents.size();
-  if (log_.memory().BlocksAvailable() + coming >= BlocksWanted() + returning) return false;
+  const std::uint64_t wanted = BlocksWanted() + log_.memory().pool().room_wanted();
+  if (log_.memory().BlocksAvailable() + coming >= wanted) return false;
   DropStale();
   const auto cached = FindCached();
   const bool any = !relocated_.empty() || !offered_.empty();
@@ -244,7 +251,17 @@ bool Spiller::BeginOne() {
   if (older && HasSlots()) return LeaveOffered();
   if (cached != cached_.end() && Leave(Remove(cached_, cached))) return true;
   // Those of the cache are none, or pinned by who reads slowly.
-  return any && (returning > 0 || HasSlots()) && LeaveOffered();
+  return any && (!returning_.empty() || HasSlots()) && LeaveOffered();
+}
+
+// Where others wait for room and nothing else of this core can go. One that is hardly used only now
+// and then, as each takes a slot.
+void Spiller::SealForOthers(std::uint64_t now_ms) {
+  if (!log_.memory().pool().room_waits() || volume_.leaving() > 0 || !HasSlots()) return;
+  if (!offered_.empty() || !relocated_.empty() || FindCached() != cached_.end()) return;
+  const bool any = now_ms >= seal_not_before_ms_;
+  if (any) seal_not_before_ms_ = now_ms + kSealPauseMs;
+  log_.SealToLeave(any ? 0 : log_.segment_bytes() / 2);
 }
 
 std::uint32_t Spiller::Remove(std::deque<Offered>& offered,
@@ -345,6 +362,7 @@ bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
     }
   }
   ReturnOne(now_ms);
+  SealForOthers(now_ms);
   if (!returning_.empty()) ExpireExtents(now_ms);
   return false;
 }

@@ -69,6 +69,8 @@ class Spiller final : public SpillTarget {
   bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
   // Readable while there is something for Poll.
   const DeviceQueues& queues() const { return queues_; }
+  // Whose reservations are those of values that come back. Before the first Fetch.
+  void set_room_core(RoomCore* core) { room_core_ = core; }
 
   // SpillTarget
   bool MakesRoom() const override;
@@ -86,6 +88,7 @@ class Spiller final : public SpillTarget {
     FetchedRecords records;
     std::vector<std::uint32_t> pinned;
     std::vector<std::uint32_t> extents;  // Whose reading has not begun.
+    std::shared_ptr<Reservation> room;   // For them, and for the operation; null: not yet.
     std::size_t reads_left = 0;          // These included.
     Then then;
   };
@@ -118,6 +121,7 @@ class Spiller final : public SpillTarget {
   std::uint64_t BlocksWanted() const;
   std::uint64_t SlotsKept() const;
   bool BeginOne();
+  void SealForOthers(std::uint64_t now_ms);
   bool IsWorthCompacting(const Segment& segment) const;
   bool LeaveOffered();
   std::deque<Offered>::const_iterator FindCached() const;
@@ -183,6 +187,8 @@ class Spiller final : public SpillTarget {
   std::uint32_t choose_from_ = 1;
   std::uint64_t oldest_not_before_ms_ = 0;
   bool broken_ = false;  // A write has failed.
+  RoomCore* room_core_ = nullptr;
+  std::uint64_t seal_not_before_ms_ = 0;
   SpillCounters counters_;
 };
 

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::uint32_t kExtentReadsMax = 4;
 // Then other values are pinned by who reads them slowly, or memory is too small for this one.
-constexpr std::uint64_t kExtentWaitMs = 10'000;
+constexpr std::uint64_t kExtentWaitMs = 60'000;
+// Of the operation that wants it, which may be an append: it runs as soon as the value is there.
+constexpr std::uint64_t kThenBlocks = kOperationBlocks + 3;
 
 }  // namespace
 
@@ -22,13 +24,18 @@ constexpr std::uint64_t kExtentWaitMs = 10'000;
 void Spiller::StartExtents() {
   while (!returning_.empty()) {
     const std::shared_ptr<Fetching> first = returning_.front();
+    if (first->room == nullptr) {
+      // On a full device each block costs one of the last slots.
+      const std::uint64_t blocks = first->extents.size() + (HasSlots() ? kThenBlocks : 0);
+      first->room = log_.memory().pool().Reserve(Reservation::Kind::kReturn, blocks, room_core_);
+    }
     while (!first->extents.empty()) {
       if (extent_reads_ == kExtentReadsMax) return;
       const std::uint32_t segment = first->extents.back();
       std::uint64_t frame = 0;
       // It may have died, or come back for another operation.
       if (log_.segments()[segment].state == SegmentState::kSpilled) {
-        frame = log_.memory().AllocateBlock(MemoryClass::kUser);
+        frame = log_.memory().TakeReserved(*first->room);
         if (frame == 0) return;
       }
       first->extents.pop_back();

@@ -8,20 +8,23 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "tests/client/sdk_fixture.h"
 
 namespace tidepool::testing {
 
-// A daemon of 64 MiB with a device on the build's disk: /tmp may be memory without direct I/O.
+// A daemon of 64 MiB, unless the options say else, with a device on the build's disk: /tmp may be
+// memory without direct I/O.
 class SpillingCluster {
  public:
-  explicit SpillingCluster(const std::string& bytes = "512MiB") {
+  explicit SpillingCluster(const std::string& bytes = "512MiB", TestClusterOptions options = {}) {
     std::string pattern = "spill_test.XXXXXX";
     REQUIRE(mkdtemp(pattern.data()) != nullptr);
     path_ = std::filesystem::absolute(pattern).string();
-    cluster_ = std::make_unique<TestCluster>(TestClusterOptions{
-        .memory = "64MiB", .flags = {"--nvm-dir=" + path_, "--nvm-size=" + bytes}});
+    options.flags.push_back("--nvm-dir=" + path_);
+    options.flags.push_back("--nvm-size=" + bytes);
+    cluster_ = std::make_unique<TestCluster>(std::move(options));
     cluster_->WaitReady();
   }
   ~SpillingCluster() {

@@ -44,13 +44,18 @@ TEST_CASE("OfALargeValueNothingIsReadThatIsNotAskedFor") {
   StoreFixture fixture(Spilling(64, 256));
   PutLarge(fixture, 0, 60);
   Quiesce(fixture);
-  const std::uint64_t fetches = fixture.fetches;
+  const std::uint64_t read_bytes = Counters(fixture).read_bytes;
   for (int i = 0; i < 20; ++i) {
     const HashOutcome outcome = fixture.Run([&] {
       return fixture.store->Contains(AsBytes(KeyOf(i)), fixture.Hash(KeyOf(i)),
                                      fixture.core->NowMs());
     });
     REQUIRE(outcome.value_bytes == 150'000);
+  }
+  // Of each its record at most, which has less than half a segment of the value.
+  CHECK(Counters(fixture).read_bytes - read_bytes <= 20 * (kBlockBytes / 2 + 2 * 4096));
+  const std::uint64_t fetches = fixture.fetches;
+  for (int i = 0; i < 20; ++i) {
     REQUIRE(fixture.Put(KeyOf(i), "small").code == StatusCode::kOk);
   }
   for (int i = 20; i < 40; ++i) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
