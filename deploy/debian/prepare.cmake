@@ -2,9 +2,15 @@
 set(service ${CPACK_TEMPORARY_DIRECTORY}/service/usr/share)
 set(sdk ${CPACK_TEMPORARY_DIRECTORY}/sdk/usr/share)
 
-# Manual pages and changes are compressed, without the time of the day.
-file(RENAME ${service}/doc/tidepool/CHANGELOG.md ${service}/doc/tidepool/changelog)
-file(GLOB pages ${service}/man/man1/*.1)
-execute_process(COMMAND gzip -9nf ${pages} ${service}/doc/tidepool/changelog COMMAND_ERROR_IS_FATAL ANY)
-
 file(RENAME ${sdk}/tidepool/examples ${sdk}/doc/libtidepool-dev/examples)
+
+# Each package has a changelog. Manual pages and changes are compressed, without the time of the day.
+file(GLOB licenses ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/doc/*/copyright)
+set(changelogs)
+foreach(license ${licenses})
+  get_filename_component(folder ${license} DIRECTORY)
+  file(COPY_FILE ${CPACK_TIDEPOOL_CHANGELOG} ${folder}/changelog)
+  list(APPEND changelogs ${folder}/changelog)
+endforeach()
+file(GLOB pages ${service}/man/man1/*.1)
+execute_process(COMMAND gzip -9nf ${pages} ${changelogs} ${service}/doc/tidepool/CHANGELOG.md COMMAND_ERROR_IS_FATAL ANY)

@@ -112,9 +112,10 @@ class Packages(Folder):
             if package == "-":
                 continue
             path = re.sub(r"^(share/man/.*)", r"\1.gz", path)
-            path = path.replace("share/doc/tidepool/CHANGELOG.md", "share/doc/tidepool/changelog.gz")
+            path = path.replace("CHANGELOG.md", "CHANGELOG.md.gz")
             path = path.replace("share/tidepool/examples/", "share/doc/libtidepool-dev/examples/")
             expected.add((package, "/usr/" + path))
+        expected |= {(package, f"/usr/share/doc/{package}/changelog.gz") for package in self.debs}
         found = {(package, path) for package in self.debs for path in self.files(package)}
         self.assertEqual(sorted(self.debs), ["libtidepool-dev", "libtidepool1", "tidepool"])
         self.assertEqual((sorted(expected - found), sorted(found - expected)), ([], []))
