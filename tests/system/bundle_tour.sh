@@ -145,3 +145,24 @@ done >daemons
 grep -q "^$HOME/link/libexec/kvd " daemons || fail "the daemon was started as $(cat daemons)"
 link/bin/kvctl stop --discard --cluster "$HOME/by-ssh.json"
 expect 0 sh -c "ls -l /proc/[0-9]*/exe 2>/dev/null | grep -c libexec/kvd || true"
+
+echo "-- a configuration of OpenSSL that names a module of another build"
+echo nonsense >nonsense/module.so
+cat >openssl.cnf <<END
+openssl_conf = init
+[init]
+providers = all
+[all]
+default = default_section
+other = other_section
+[default_section]
+activate = 1
+[other_section]
+module = $HOME/nonsense/module.so
+activate = 1
+END
+export OPENSSL_CONF="$HOME/openssl.cnf" TIDEPOOL_CLUSTER="$HOME/tls.json"
+link/bin/kvctl start --local --memory 64MiB -- --tls --wait block
+link/bin/kvctl put default greeting hello
+expect hello link/bin/kvctl get default greeting
+link/bin/kvctl stop --discard
