@@ -114,6 +114,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
     Status status;
     OperationOutcome outcome;
     std::string key;
+    bool counted = false;  // The task may run again.
   };
   auto done = std::make_shared<Done>();
   done->key.assign(AsText(put.key));
@@ -147,7 +148,9 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
         done->outcome.version = reply.answer.version;
         done->outcome.receipt = ReceiptOf(at.store(), **held);
         done->outcome.value.assign(AsText(reply.answer.value));
-        if (IsUsers(operation)) at.dispatcher().CountLocal(**held, operation);
+        if (IsUsers(operation) && !std::exchange(done->counted, true)) {
+          at.dispatcher().CountLocal(**held, operation);
+        }
         if (done->outcome.code == StatusCode::kResourceExhausted && at.store().marks() &&
             done->outcome.value.empty()) {
           done->outcome.value = kMemoryAndDevicesFull;
@@ -172,6 +175,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
     Status status;
     OperationOutcome outcome;
     std::shared_ptr<storage::ValueReader> reader;
+    bool counted = false;  // The task may run again.
   };
   auto opened = std::make_shared<Opened>();
   TP_RETURN_IF_ERROR(cores.Run(
@@ -193,7 +197,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
                                  .store = at.store()},
                                 &reply);
         if (at.store().blocked()) return;  // CoreGroup::Run comes back.
-        if (IsUsers(get)) {
+        if (IsUsers(get) && !std::exchange(opened->counted, true)) {
           (*held)->CountReads(1);
           at.dispatcher().CountLocal(**held, get);
         }
