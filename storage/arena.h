@@ -111,6 +111,8 @@ class ArenaPool {
                                        RoomCore* core);
   // Somebody waits. A relaxed read: no lock.
   bool room_waits() const { return waiting_.load(std::memory_order_relaxed) != 0; }
+  // Somebody waits for a value that is to be read. The same.
+  bool reads_wait() const { return reads_waiting_.load(std::memory_order_relaxed) != 0; }
   // Blocks that those who wait lack. The same.
   std::uint64_t room_wanted() const { return room_wanted_.load(std::memory_order_relaxed); }
   std::uint64_t room_asked() const { return asked_.load(std::memory_order_acquire); }
@@ -212,6 +214,7 @@ class ArenaPool {
   std::uint64_t values_granted_ = 0;    // Of kind kValue.
   std::atomic<std::uint64_t> asked_{0};
   std::atomic<std::uint64_t> waiting_{0};
+  std::atomic<std::uint64_t> reads_waiting_{0};
   std::atomic<std::uint64_t> room_wanted_{0};
 
   std::condition_variable fresh_used_;  // With mutex_.

@@ -95,6 +95,7 @@ std::shared_ptr<Reservation> ArenaPool::Reserve(Reservation::Kind kind, std::uin
   reservation->in_line_ = true;
   LineOf(*reservation).push_back(reservation.get());
   waiting_.fetch_add(1, std::memory_order_relaxed);
+  if (kind == Reservation::Kind::kReturn) reads_waiting_.fetch_add(1, std::memory_order_relaxed);
   ServeLines();
   if (reservation->in_line_ && !HasRoomCores()) Leave(*reservation, Reservation::State::kRefused);
   if (reservation->in_line_) {
@@ -139,6 +140,9 @@ void ArenaPool::Leave(Reservation& reservation, Reservation::State state) {
   LineOf(reservation).remove(&reservation);
   reservation.in_line_ = false;
   waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (reservation.kind_ == Reservation::Kind::kReturn) {
+    reads_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
   const bool granted = state == Reservation::State::kGranted;
   if (!granted) GiveBack(reservation);
   if (granted && reservation.kind_ == Reservation::Kind::kValue) ++values_granted_;

@@ -75,7 +75,7 @@ Status ValueWriter::Reserve(CoreStore& core) {
                   "start the daemons with more --memory, or split it over several keys");
   }
   core_ = &core;
-  written_ms_ = core.LastNowMs();
+  written_ms_ = core.NowMs();
   reservation_ = core.Reserve(Reservation::Kind::kValue, blocks);
   log_->AddWriter(this);
   return OkStatus();

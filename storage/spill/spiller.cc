@@ -196,9 +196,10 @@ bool Spiller::MakesRoom() const {
 }
 
 // The first that can go. An extent that came back may have taken the last slots by what was written
-// for it: then its memory is what the next one comes back into, and nobody else gets it.
+// for it: then its memory is what the next one comes back into, on whatever core, and nobody else
+// gets it.
 std::deque<Spiller::Offered>::const_iterator Spiller::FindCached() const {
-  const bool extents = !returning_.empty() || volume_.slots_free() >= SlotsKept();
+  const bool extents = log_.memory().pool().reads_wait() || volume_.slots_free() >= SlotsKept();
   return std::find_if(cached_.begin(), cached_.end(), [&](const Offered& each) {
     return !IsStale(each, true) && (extents || !log_.segments()[each.segment].extent);
   });
