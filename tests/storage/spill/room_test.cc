@@ -286,7 +286,7 @@ TEST_CASE("AWriterThatIsSilentLosesItsMemoryToThoseWhoWait") {
   node.Check();
 }
 
-// What a large value's record stores beside its segments leaves memory, too.
+// Records of large values leave memory, too.
 TEST_CASE("RecordsOfLargeValuesDoNotFillMemory") {
   StoreFixture fixture(Spilling(64, 1'024));
   constexpr int kValues = 300;
