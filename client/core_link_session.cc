@@ -56,7 +56,7 @@ void CoreLink::PumpUpload() {
   }
 }
 
-// With an offset it can never fit, as that is what fits at most.
+// An offset says the largest value that fits.
 Status CoreLink::UploadRefusal(const Operation& operation, const wire::StreamHeader& ack) const {
   if (ack.code != StatusCode::kResourceExhausted) return engine_.Explain(operation, ack.code, {});
   if (ack.offset == 0 || ack.offset == ack.total_bytes) {
@@ -81,7 +81,7 @@ void CoreLink::OnStreamAck(const wire::StreamFrame& frame) {
   }
   Operation* operation = upload_.operation;
   if (frame.stream.code == StatusCode::kAborted) {
-    // It was stopped for long, and others have its memory: from the beginning.
+    // The upload was idle for long and lost its memory: it begins again.
     RestartUploads();
     return engine_.MarkDirty(this);
   }
@@ -92,7 +92,7 @@ void CoreLink::OnStreamAck(const wire::StreamFrame& frame) {
     return engine_.MarkDirty(this);
   }
   if (!upload_.sender.OnAck(frame.stream.offset)) return;
-  // One of nothing says that it waits.
+  // An acknowledgement of no bytes says that the upload waits for room.
   operation->room_awaited = frame.stream.offset == 0;
   if (upload_.sender.Complete()) {
     operation->AddUploadArgument(upload_.number);

@@ -94,8 +94,7 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   // Moves on what devices do, and the operations that wait for it. Returns how much was done.
   unsigned PollDevices();
-  // Calls `run` when there is room, or none will come: for who was refused, and
-  // CoreStore::MayWait.
+  // Calls `run` when a refused operation has room, or will get none (RoomWaiters).
   void WhenRoom(storage::Refusal refusal, std::function<void()> run) {
     room_waiters_.Add(std::move(refusal), std::move(run));
   }

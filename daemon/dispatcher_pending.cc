@@ -16,8 +16,8 @@ namespace {
 // One that must be answered at once, but has met a record on a device, may take so long.
 constexpr std::uint64_t kGraceNs = 1'000'000'000;
 
-// Who waits for the store is answered so long before its client gives up, and no more than an
-// eighth of its time.
+// Operations that wait for the store are answered this long before their deadline, at most an
+// eighth of their time, so that the client hears the reason.
 constexpr std::uint64_t kAnswerEarlyNs = 50'000'000;
 
 bool WaitsForStore(WaitFor wait_for) {

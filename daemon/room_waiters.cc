@@ -57,7 +57,7 @@ unsigned RoomWaiters::ServeLine() {
     const std::size_t before = line_.size();
     run();
     ++done;
-    // It finds no room again: nor would those behind it.
+    // No room again: the operations behind it would find none either.
     if (line_.size() > before) break;
   }
   return done;

@@ -1,4 +1,4 @@
-// Those who wait for room in memory on one core, which they or other cores make.
+// Waiters for room in memory, on one core.
 //
 //   daemon/dispatcher, daemon/streams, daemon/core_group -> [room_waiters] -> storage/core_store
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace tidepool::daemon {
 
-// The text of a refusal that no waiting would have averted, on a node with devices.
+// Text of a refusal on a node with devices.
 inline constexpr std::string_view kMemoryAndDevicesFull =
     "the node's memory is full, and so are its devices; delete something, or start the daemons "
     "with more --nvm-size";
 
-// The text of kDeadlineExceeded for who has waited for room in vain, and was not executed.
+// Text of kDeadlineExceeded for an operation that waited for room and was not executed.
 inline constexpr std::string_view kWaitedForRoom =
     "it waited for room until its deadline: the node's memory is full, and its devices are too "
     "slow for what leaves it";
@@ -28,18 +28,18 @@ inline bool WaitedForRoom(const Status& status) {
   return status.code() == StatusCode::kDeadlineExceeded && status.what() == kWaitedForRoom;
 }
 
-// Owner core only. An operation stands in the core's line, first come, first served; the first of
-// it in the node's (ArenaPool), for all behind it. A value that is to be written stands there by
-// itself.
+// Owner core only. Operations stand in the core's line, first come, first served. The first of them
+// reserves blocks in the node's line (ArenaPool), and all run with these. Values have reservations
+// of their own.
 class RoomWaiters {
  public:
   using Run = std::function<void()>;
   explicit RoomWaiters(storage::CoreStore& store) : store_(store) {}
 
-  // Calls `run` from Serve: when there is what was lacking, or when it will not come (then
-  // CoreStore::MayWait says no). Who finds no room again comes here again.
+  // Calls `run` from Serve when the reservation is granted or refused; if refused,
+  // CoreStore::MayWait is false meanwhile. An operation without room may be added again.
   void Add(storage::Refusal refusal, Run run);
-  // Returns how many have run.
+  // Runs waiters; returns their number.
   unsigned Serve();
   bool empty() const { return line_.empty() && reserved_.empty(); }
   void Clear();
@@ -55,8 +55,8 @@ class RoomWaiters {
 
   storage::CoreStore& store_;
   std::deque<Waiter> line_;
-  std::vector<Waiter> reserved_;                // Each waits for its own.
-  std::shared_ptr<storage::Reservation> room_;  // Of the first in the line.
+  std::vector<Waiter> reserved_;                // With reservations of their own.
+  std::shared_ptr<storage::Reservation> room_;  // The first operation's.
 };
 
 }  // namespace tidepool::daemon

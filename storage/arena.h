@@ -79,18 +79,18 @@ class ArenaPool {
   // others return at once. True: more to do.
   bool PrepareSlice(const Clock& clock, std::uint64_t deadline_ns);
 
-  // ---- Reservations: for memory that is short, where devices take what leaves it.
+  // ---- Reservations, for short memory on nodes with devices.
   //
   // Two lines over all cores, each first come, first served: operations, and large values that are
-  // written or read. A block that comes free goes to the first of a line, to each line in turns,
-  // before anybody else gets it. So neither line starves, and of two values never each holds what
+  // written or read. A free block goes to the first of a line, to each line in turns, before any
+  // other user. So neither line starves, and of two values never each holds what
   // the other lacks: the first of the line collects, and another only beside what there is for all.
   //
-  // 1. All values that are written have together no more than ValueBlocksMax(), so that operations
-  //    go on whatever their clients do; a value that is alone may have more.
-  // 2. Where devices are full, values that are read come before all else: what leaves for them
-  //    takes the last slots.
-  // 3. Refused is who stands in a line when no core can make room, after each has looked.
+  // 1. Values that are written have together no more than BlocksForValues(), so that operations go
+  //    on whatever the clients do. A single value may have more.
+  // 2. On full devices values that are read come first: segments that leave for them take the last
+  //    slots.
+  // 3. A reservation is refused if no core can make room, after every core has reported.
 
   // A core that makes room. The pool keeps ownership.
   RoomCore* AddCore();
@@ -98,23 +98,25 @@ class ArenaPool {
   // has news.
   void SetWake(RoomCore* core, std::function<void()> wake);
   void RemoveCore(RoomCore* core);
-  // The core has been woken, and may be woken again.
+  // Ends a wake: the core may be woken again.
   static void EndWake(RoomCore* core) { core->woken.store(false, std::memory_order_release); }
-  // True if a reservation of this core has left its line since the last call.
+  // True if a reservation of the core has left its line since the last call.
   static bool TakeRoomNews(RoomCore* core) {
     return core->news.load(std::memory_order_relaxed) &&
            core->news.exchange(false, std::memory_order_acquire);
   }
-  // Granted at once if there is memory and nobody waits; refused at once without a core that makes
-  // room.
+  // Reserves blocks: granted at once if memory is free and no line waits. Without a core that makes
+  // room the reservation is granted or refused at once.
   std::shared_ptr<Reservation> Reserve(Reservation::Kind kind, std::uint64_t blocks,
                                        RoomCore* core);
-  // Somebody waits. A relaxed read: no lock.
+  // True while a reservation waits. A relaxed read: no lock.
   bool room_waits() const { return waiting_.load(std::memory_order_relaxed) != 0; }
-  // Blocks that those who wait lack. The same.
+  // True while a value to be read waits. A relaxed read.
+  bool reads_wait() const { return reads_waiting_.load(std::memory_order_relaxed) != 0; }
+  // Blocks that the lines lack. A relaxed read.
   std::uint64_t room_wanted() const { return room_wanted_.load(std::memory_order_relaxed); }
   std::uint64_t room_asked() const { return asked_.load(std::memory_order_acquire); }
-  // While somebody waits each core tells again and again.
+  // Reports a core's room; repeated by each core while a reservation waits.
   void TellRoom(RoomCore* core, const RoomLook& look);
   // Blocks that one value can have at most, whatever else is in memory.
   std::uint64_t ValueBlocksMax() const;
@@ -212,6 +214,7 @@ class ArenaPool {
   std::uint64_t values_granted_ = 0;    // Of kind kValue.
   std::atomic<std::uint64_t> asked_{0};
   std::atomic<std::uint64_t> waiting_{0};
+  std::atomic<std::uint64_t> reads_waiting_{0};
   std::atomic<std::uint64_t> room_wanted_{0};
 
   std::condition_variable fresh_used_;  // With mutex_.

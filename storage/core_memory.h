@@ -52,15 +52,14 @@ class CoreMemory {
 
   // Blocks that a put could still get, on this core, without compaction.
   std::uint64_t BlocksAvailable() const { return pool_.BlocksAvailable() + ready_.size(); }
-  // What the present operation allocates comes from here first; null: from nowhere. See
-  // ReservationScope.
+  // The reservation that serves allocations for users first. Null: none. See ReservationScope.
   Reservation* reservation() const { return reservation_; }
   std::uint64_t blocks_reserved() const {
     return reservation_ == nullptr ? 0 : reservation_->left();
   }
-  // A block of a reservation, as AllocateBlock. 0: it has none.
+  // Takes a block of a reservation, as AllocateBlock. 0: none is left.
   std::uint64_t TakeReserved(Reservation& from);
-  // Gives back the blocks at hand.
+  // Gives the ready blocks back.
   void DropReady();
   ArenaPool& pool() const { return pool_; }
   std::uint64_t blocks_held() const { return blocks_held_; }
@@ -100,7 +99,7 @@ class CoreMemory {
   int orders_ = 0;  // log2(block / 4 KiB).
 };
 
-// While it lives, what the core allocates for users comes from this reservation as far as it goes.
+// While it lives, this reservation serves the core's allocations for users first.
 class ReservationScope {
  public:
   ReservationScope(CoreMemory& memory, Reservation* reservation)

@@ -147,20 +147,19 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   bool has_room() const {
     return memory_.BlocksAvailable() + memory_.blocks_reserved() > kBlocksLeftMax;
   }
-  // So much that a little more needs no reservation.
+  // True if small values need no reservation.
   bool has_plenty() const {
     return !memory_.pool().room_waits() &&
            memory_.BlocksAvailable() > memory_.block_count_max() / 16 + 2 * kOperationBlocks;
   }
-  // What an operation was refused for want of memory since the last call waits for.
+  // Returns what the operation lacked that was refused memory since the last call.
   Refusal TakeRefused() { return log_.TakeRefused(); }
   void NoteRefused(std::uint64_t blocks = kOperationBlocks) { log_.NoteRefused(blocks); }
 
-  // ---- Waiting for room: on nodes with devices. Who was refused reserves what he lacks (or waits
-  // for what he has reserved), and runs again under a RoomScope when he has it, or when nothing
-  // will come.
-  // The refused operation had better wait. Not what was refused with all that it had asked for: it
-  // lacks something else, and that comes or not.
+  // ---- Waiting for room, on nodes with devices. A refused operation reserves the blocks that it
+  // lacks. It runs again under a RoomScope when the reservation is granted or refused.
+  // True if the refused operation should wait. An operation that had all its blocks lacks slots:
+  // it waits only while this core makes room.
   bool MayWait(const Refusal& refusal) const {
     if (spiller_ == nullptr || room_denied_ || !refusal) return false;
     const Reservation* const had = memory_.reservation();
@@ -171,15 +170,14 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   std::shared_ptr<Reservation> Reserve(Reservation::Kind kind, std::uint64_t blocks) {
     return memory_.pool().Reserve(kind, blocks, room_core_);
   }
-  // Called from any thread when this core should go on: it then calls EndWake. Before the first
-  // operation.
+  // Sets the call, from any thread, that wakes this core's thread. The core answers with EndWake.
   void set_wake(std::function<void()> wake) {
     if (room_core_ != nullptr) memory_.pool().SetWake(room_core_, std::move(wake));
   }
   void EndWake() { ArenaPool::EndWake(room_core_); }
-  // A reservation of this core may have changed since the last call.
+  // True if a reservation of this core was granted or refused since the last call.
   bool TakeRoomNews() { return room_core_ != nullptr && ArenaPool::TakeRoomNews(room_core_); }
-  // Somebody of the node waits for room, which this core may have to make.
+  // True while a reservation of the node waits: this core may have to make room.
   bool room_waits() const { return spiller_ != nullptr && memory_.pool().room_waits(); }
   // Moves on what devices do. Returns how much was done. Ends the validity of views.
   unsigned Poll() {
@@ -324,7 +322,7 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   std::uint64_t rebuilt_before_ = 0;
 };
 
-// While it lives operations have these blocks; or, with `denied`, whoever finds no room is told so
+// While it lives operations have these blocks. With `denied` an operation without room is refused
 // and does not wait.
 class RoomScope {
  public:

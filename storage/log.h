@@ -34,10 +34,10 @@ enum class Room : std::uint8_t {
   kNone,   // Memory is used up; nothing has changed that a caller could see.
 };
 
-// What was refused for want of memory waits for.
+// The room that a refused operation lacks.
 struct Refusal {
   std::uint64_t blocks = 0;            // 0: nothing was refused.
-  std::shared_ptr<Reservation> waits;  // Null: it has to reserve its blocks.
+  std::shared_ptr<Reservation> waits;  // Null: the operation has yet to reserve its blocks.
   explicit operator bool() const { return blocks != 0; }
 };
 
@@ -148,7 +148,7 @@ class Log {
   std::vector<std::uint64_t> TakeWanted();
   // It did without.
   void Unblock();
-  // Something was refused for want of memory: so many blocks would do, or it waits for `waits`.
+  // Notes a refusal for want of memory: `blocks` would do, or the granting of `waits`.
   void NoteRefused(std::uint64_t blocks = kOperationBlocks,
                    std::shared_ptr<Reservation> waits = nullptr) {
     refusal_.blocks = std::max(refusal_.blocks, blocks);
@@ -392,16 +392,15 @@ class Log {
   // Extent segments that no record has yet.
   std::uint64_t unpublished_segments() const { return unpublished_segments_; }
 
-  // ---- For those who wait for room.
-  // Blocks that no device takes: of indexes and tables, and of streams that stay in DRAM. Looks at
-  // all segments.
+  // ---- Room for others.
+  // Counts the blocks that no device takes: indexes, tables, and streams that stay in DRAM. Looks
+  // at all segments.
   std::uint64_t FixedBlocks() const;
-  // An open segment could be sealed to leave DRAM.
+  // True if an open segment could be sealed to leave DRAM.
   bool HasOpenToLeave() const;
-  // Seals those that are used up to here, and more.
+  // Seals open segments with at least `used_min` used bytes.
   void SealToLeave(std::uint64_t used_min);
-  // Large values that are being written: who gets nothing for a while loses his memory, if others
-  // wait for it.
+  // Registers writers of large values. An idle writer loses its memory while others wait.
   void AddWriter(ValueWriter* writer) { writers_.push_back(writer); }
   void RemoveWriter(ValueWriter* writer) { std::erase(writers_, writer); }
   void RevokeIdleWriters(std::uint64_t now_ms);

@@ -11,17 +11,17 @@ namespace tidepool::storage {
 
 class ArenaPool;
 
-// Blocks that writers which can wait leave to indexes and new partitions, which cannot.
+// Blocks left by writers to indexes and new partitions, since these cannot wait.
 inline constexpr std::uint64_t kBlocksLeftMax = 1;
-// Of an ordinary operation at most: one for its log, one for its index.
+// Blocks of an ordinary operation at most: for its log and its index.
 inline constexpr std::uint64_t kOperationBlocks = 2;
 
-// What a core knows of the room that it can make.
+// A core's report on the room that it can make.
 struct RoomLook {
   std::uint64_t asked = 0;         // ArenaPool::room_asked(), read before the look.
   bool makes_room = false;         // Memory of the core will come free.
   bool has_slots = false;          // Its segments can still be written to a device.
-  std::uint64_t fixed_blocks = 0;  // That cannot leave memory.
+  std::uint64_t fixed_blocks = 0;  // Blocks that cannot leave memory.
 };
 
 // A core that can make room, as its pool knows it.
@@ -33,16 +33,16 @@ struct RoomCore {
   RoomLook look;
 };
 
-// Made by ArenaPool::Reserve, which it must not outlive. It stands in a line until it has all its
-// blocks; destroying it leaves the line and gives back what was not used.
+// Made by ArenaPool::Reserve; the pool must outlive it. A reservation stands in a line until it has
+// all its blocks. Destroying it leaves the line and gives back the unused blocks.
 //
 // state(), waits() and refused() from any thread; the rest on the core that it was made for.
 class Reservation {
  public:
   enum class Kind : std::uint8_t {
-    kOperation,  // Of an operation, which gives back what it has not used as soon as it has run.
-    kValue,      // Of a value that is written: all its blocks, until it is published.
-    kReturn,     // Of a value that is read from a device. May use what it has while it waits.
+    kOperation,  // An operation: unused blocks go back as soon as it has run.
+    kValue,      // A value that is written: all its blocks, until it is published.
+    kReturn,     // A value that is read from a device. Its blocks serve while it waits for more.
   };
   enum class State : std::uint8_t { kWaits, kGranted, kRefused };
 
@@ -54,11 +54,11 @@ class Reservation {
   bool waits() const { return state() == State::kWaits; }
   bool refused() const { return state() == State::kRefused; }
   std::uint64_t wanted_blocks() const { return wanted_; }
-  // Of a granted one: blocks that are not used.
+  // Unused blocks of a granted reservation.
   std::uint64_t left() const { return state() == State::kGranted ? wanted_ - taken_ : 0; }
-  // A block that it has, as ArenaPool::Allocate. 0: it has none.
+  // Returns one of its blocks, as ArenaPool::Allocate. 0: none is left.
   std::uint64_t Take();
-  // Leaves the line, and gives back what it has. It counts as refused from now on.
+  // Leaves the line and gives the blocks back. The reservation counts as refused from now on.
   void Cancel();
 
  private:
@@ -74,7 +74,7 @@ class Reservation {
   std::uint64_t taken_ = 0;  // Written with the pool's lock.
   // With the pool's lock.
   std::uint64_t blocks_ = 0;  // Set aside for it, and not taken.
-  std::uint64_t asked_ = 0;   // The look at all cores that must not be older to refuse it.
+  std::uint64_t asked_ = 0;   // Only reports of cores since this question may refuse it.
   bool in_line_ = false;
   bool counted_ = false;  // In ArenaPool::value_blocks_.
 };

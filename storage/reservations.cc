@@ -1,4 +1,4 @@
-// The lines of those who wait for memory: served as blocks come free, refused where none will come.
+// The lines of reservations: served as blocks come free, refused if no block will come.
 #include <algorithm>
 #include <utility>
 
@@ -72,15 +72,14 @@ std::uint64_t ArenaPool::ValueBlocksMax() const {
   return blocks_max_ - std::min(others, blocks_max_);
 }
 
-// Operations keep what they need to go on: an open segment for each core, and what one of them
-// takes beside it.
+// Operations keep an open segment for each core, and the blocks of an operation.
 std::uint64_t ArenaPool::BlocksForValues() const {
   const std::uint64_t others =
       set_aside_blocks_ + FixedBlocks() + room_cores_.size() + kOperationBlocks + kBlocksLeftMax;
   return blocks_max_ - std::min(others, blocks_max_);
 }
 
-// One that is read needs nobody's end but that of what was granted before.
+// True if the value may collect blocks now. A value that is read waits for granted values only.
 bool ArenaPool::MayCollect(const Reservation& value) const {
   return value.kind_ == Reservation::Kind::kReturn || value.counted_ || value_blocks_ == 0 ||
          value_blocks_ + value.wanted_ <= BlocksForValues();
@@ -95,6 +94,7 @@ std::shared_ptr<Reservation> ArenaPool::Reserve(Reservation::Kind kind, std::uin
   reservation->in_line_ = true;
   LineOf(*reservation).push_back(reservation.get());
   waiting_.fetch_add(1, std::memory_order_relaxed);
+  if (kind == Reservation::Kind::kReturn) reads_waiting_.fetch_add(1, std::memory_order_relaxed);
   ServeLines();
   if (reservation->in_line_ && !HasRoomCores()) Leave(*reservation, Reservation::State::kRefused);
   if (reservation->in_line_) {
@@ -139,6 +139,9 @@ void ArenaPool::Leave(Reservation& reservation, Reservation::State state) {
   LineOf(reservation).remove(&reservation);
   reservation.in_line_ = false;
   waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (reservation.kind_ == Reservation::Kind::kReturn) {
+    reads_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
   const bool granted = state == Reservation::State::kGranted;
   if (!granted) GiveBack(reservation);
   if (granted && reservation.kind_ == Reservation::Kind::kValue) ++values_granted_;
@@ -155,8 +158,8 @@ Reservation* ArenaPool::FirstRead() const {
   return read == values_.end() ? nullptr : *read;
 }
 
-// A value that is written waits for the end of others, which may wait for one that is read behind
-// it: the put of a value that has come stands behind a get of its key.
+// A written value at the head may wait for granted values. Reads behind it pass then: the put of a
+// granted value may stand behind a get of its key.
 Reservation* ArenaPool::NextValue() const {
   if (values_.empty() || MayCollect(*values_.front())) {
     return values_.empty() ? nullptr : values_.front();
@@ -179,7 +182,7 @@ void ArenaPool::Give(Reservation* to) {
   ++to->blocks_;
   values_turn_ = to->kind_ == Reservation::Kind::kOperation;
   if (!values_turn_ && !std::exchange(to->counted_, true)) value_blocks_ += to->wanted_;
-  // It goes on with each block.
+  // The read goes on with each block.
   if (to->kind_ == Reservation::Kind::kReturn && to->asked_ != 0) WakeCore(*to->core_);
 }
 
@@ -188,7 +191,7 @@ void ArenaPool::ServeLines() {
     const std::uint64_t left = next->kind_ == Reservation::Kind::kReturn ? 0 : kBlocksLeftMax;
     if (FreeBlocks() <= promised_blocks_ + left) break;
     Give(next);
-    // What one that is read has taken counts, too.
+    // A read may have taken some of its blocks already.
     if (next->blocks_ + next->taken_ == next->wanted_) Leave(*next, Reservation::State::kGranted);
   }
   UpdateWanted();
@@ -204,13 +207,13 @@ void ArenaPool::UpdateWanted() {
                      std::memory_order_relaxed);
 }
 
-// ---- Where no room will come.
+// ---- Refusing.
 
 bool ArenaPool::IsHopeless(const Reservation& reservation, bool no_room) const {
   for (const auto& core : room_cores_) {
-    if (core->in_use && core->look.asked < reservation.asked_) return false;  // It looks still.
+    if (core->in_use && core->look.asked < reservation.asked_) return false;  // Not reported yet.
   }
-  // It waits for those who have pinned other values, and gives up by itself.
+  // A read waits for the end of pins on other values, and gives up by itself.
   if (reservation.kind_ == Reservation::Kind::kReturn) return false;
   if (no_room) return true;
   const std::uint64_t others = set_aside_blocks_ + FixedBlocks() + kBlocksLeftMax;
@@ -220,7 +223,7 @@ bool ArenaPool::IsHopeless(const Reservation& reservation, bool no_room) const {
 void ArenaPool::RefuseHopeless() {
   bool room = false;
   for (const auto& core : room_cores_) room = room || core->look.makes_room;
-  // What is being written may leave memory as soon as it is published.
+  // A granted value may leave memory as soon as it is published.
   room = room || (values_granted_ > 0 && AnyHasSlots());
   for (Line* line : {&operations_, &values_}) {
     for (auto at = line->begin(); at != line->end();) {

@@ -14,9 +14,9 @@
 namespace tidepool::storage {
 namespace {
 
-// A writer that holds what others wait for may be silent so long.
+// Time after that an idle writer loses its memory to others.
 constexpr std::uint64_t kIdleMs = 10'000;
-// Beside its segments: for what its record stores, for the log, and for tables.
+// Blocks beside the value's own: for the log and for tables.
 constexpr std::uint64_t kPublishBlocks = 2;
 
 }  // namespace
@@ -30,7 +30,7 @@ Result<ValueWriter> ValueWriter::Begin(CoreStore& core, std::uint64_t value_byte
   }
   Log& log = core.log_;
   ValueWriter writer(&log, value_bytes);
-  // What is small takes no lock where there is plenty of memory.
+  // Small values take no lock while memory is plenty.
   const bool is_large = !writer.segments_.empty();
   if (!is_large && (!log.spills() || core.has_plenty()) && writer.Prepare()) return writer;
   if (log.spills()) {
@@ -75,7 +75,7 @@ Status ValueWriter::Reserve(CoreStore& core) {
                   "start the daemons with more --memory, or split it over several keys");
   }
   core_ = &core;
-  written_ms_ = core.LastNowMs();
+  written_ms_ = core.NowMs();
   reservation_ = core.Reserve(Reservation::Kind::kValue, blocks);
   log_->AddWriter(this);
   return OkStatus();
@@ -157,7 +157,7 @@ void ValueWriter::Release() {
   staged_ = 0;
   if (reservation_ != nullptr) {
     log_->RemoveWriter(this);
-    // Those who wait for it may hold it, too.
+    // Waiters may share it.
     reservation_->Cancel();
     reservation_ = nullptr;
   }
@@ -185,7 +185,7 @@ ReservationScope ValueWriter::UseReservation() const {
 }
 
 StatusCode ValueWriter::Refused() const {
-  // What was reserved is not there: the kernel has no memory, and waiting brings none.
+  // With a reservation the kernel has no memory, and waiting brings none.
   if (reservation_ == nullptr) {
     log_->NoteRefused(BlocksFor({segments_.size() - shared_, staged_bytes_}));
   }
@@ -197,7 +197,7 @@ StatusCode ValueWriter::Write(std::uint64_t offset, Bytes part) {
   if (offset > value_bytes_ || part.size() > value_bytes_ - offset) return StatusCode::kOutOfRange;
   if (revoked_) return StatusCode::kAborted;
   if (reservation_ != nullptr) {
-    // Read once: it may be granted at any moment.
+    // Read once: the state may change at any moment.
     const Reservation::State state = reservation_->state();
     if (state == Reservation::State::kWaits) log_->NoteRefused(kOperationBlocks, reservation_);
     if (state != Reservation::State::kGranted) return StatusCode::kResourceExhausted;

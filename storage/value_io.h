@@ -44,10 +44,9 @@ struct StoredValue {
 // Unpublished memory for one value of known size. Filled in any order, in parts of any size; nobody
 // sees it before HashStore::Put takes it. Destroying an unused one gives the memory back.
 //
-// On a node with devices it reserves all that it will need, that of its record included, before it
-// takes the first byte: in the order of beginning, over all cores (ArenaPool). So what has begun to
-// be written never lacks memory. Without devices memory comes as it is written, and Write may fail
-// where Begin did not.
+// On a node with devices the writer reserves all its memory before the first byte, with the blocks
+// of its record: first come, first served over all cores (ArenaPool). So a write that has begun
+// never lacks memory. Without devices memory comes with the bytes, and Write may fail after Begin.
 //
 // Owner core only. The CoreStore must outlive it; a dropped partition does not matter to it.
 class ValueWriter {
@@ -59,22 +58,22 @@ class ValueWriter {
   ValueWriter& operator=(ValueWriter&& other) noexcept;
   ~ValueWriter();
 
-  // It has not got its memory yet: Write refuses, and says what it waits for (Log::NoteRefused).
+  // True while its reservation waits: Write refuses, and notes the reservation (Log::NoteRefused).
   bool waits() const { return reservation_ != nullptr && reservation_->waits(); }
-  // It will not get any, as memory and devices are full.
+  // True if its reservation was refused: memory and devices are full.
   bool refused() const { return reservation_ != nullptr && reservation_->refused(); }
-  // Its memory may be taken from it while others wait: for what clients send, which may be stopped.
+  // Lets the store take the memory of an idle writer while others wait: for values of clients.
   void set_revocable() { revocable_ = true; }
-  // Null: it has reserved nothing.
+  // Null: nothing is reserved.
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
 
   // Copies `part` to `offset`. Bytes never written are arbitrary: write all before Put.
   // Returns: kOk, kOutOfRange (beyond the value), kResourceExhausted (nothing was written),
-  // kAborted (it had its memory for long and wrote nothing, while others waited for it).
+  // kAborted (the writer was idle for 10 s while others waited for its memory).
   StatusCode Write(std::uint64_t offset, Bytes part);
 
   std::uint64_t value_bytes() const { return value_bytes_; }
-  // The largest value that a node with devices can take. A little less fits in any case.
+  // Returns about the largest value that a node with devices can take.
   static std::uint64_t BytesMax(CoreStore& core);
 
  private:
@@ -86,7 +85,7 @@ class ValueWriter {
   void Release();
   void MoveFrom(ValueWriter& other);
   StatusCode Refused() const;
-  // What is allocated while it lives comes from the reservation, if there is one.
+  // Makes the reservation serve allocations, if there is a reservation.
   ReservationScope UseReservation() const;
   Status Reserve(CoreStore& core);
   void RevokeIfIdle(std::uint64_t now_ms);

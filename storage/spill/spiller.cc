@@ -123,7 +123,7 @@ unsigned Spiller::Poll() {
   fetched.swap(fetched_);
   for (const auto& fetching : fetched) {
     {
-      // What it lacks beside the values it finds here, as an append does.
+      // An append takes blocks beside the value.
       const ReservationScope scope(log_.memory(), fetching->room.get());
       fetching->then(fetching->records);
     }
@@ -184,7 +184,7 @@ void Spiller::DropStale() {
 bool Spiller::MakesRoom() const {
   if (volume_.leaving() > 0 || durable_.IsWriting() || compactor_.WinsMemory()) return true;
   if (FindCached() != cached_.end()) return true;
-  // Where others wait for it, what is still appended to can go.
+  // Open segments can be sealed for others.
   if (HasSlots() && log_.memory().pool().room_waits() && log_.HasOpenToLeave()) return true;
   const bool slots_come = !broken_ && !nothing_returns_ && !compactor_.starves();
   // What is durable takes its slot before anything else, with all memory free.
@@ -196,9 +196,10 @@ bool Spiller::MakesRoom() const {
 }
 
 // The first that can go. An extent that came back may have taken the last slots by what was written
-// for it: then its memory is what the next one comes back into, and nobody else gets it.
+// for it: then its memory is what the next one comes back into, on whatever core, and nobody else
+// gets it.
 std::deque<Spiller::Offered>::const_iterator Spiller::FindCached() const {
-  const bool extents = !returning_.empty() || volume_.slots_free() >= SlotsKept();
+  const bool extents = log_.memory().pool().reads_wait() || volume_.slots_free() >= SlotsKept();
   return std::find_if(cached_.begin(), cached_.end(), [&](const Offered& each) {
     return !IsStale(each, true) && (extents || !log_.segments()[each.segment].extent);
   });
@@ -254,8 +255,8 @@ bool Spiller::BeginOne() {
   return any && (!returning_.empty() || HasSlots()) && LeaveOffered();
 }
 
-// Where others wait for room and nothing else of this core can go. One that is hardly used only now
-// and then, as each takes a slot.
+// Seals open segments if others wait for room and nothing else of this core can leave. Segments
+// that are hardly used are sealed now and then only, since each takes a slot.
 void Spiller::SealForOthers(std::uint64_t now_ms) {
   if (!log_.memory().pool().room_waits() || volume_.leaving() > 0 || !HasSlots()) return;
   if (!offered_.empty() || !relocated_.empty() || FindCached() != cached_.end()) return;

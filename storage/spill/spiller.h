@@ -69,7 +69,7 @@ class Spiller final : public SpillTarget {
   bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
   // Readable while there is something for Poll.
   const DeviceQueues& queues() const { return queues_; }
-  // Whose reservations are those of values that come back. Before the first Fetch.
+  // Sets the core that reserves room for values that come back. Call it before the first Fetch.
   void set_room_core(RoomCore* core) { room_core_ = core; }
 
   // SpillTarget

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kExtentReadsMax = 4;
 // Then other values are pinned by who reads them slowly, or memory is too small for this one.
 constexpr std::uint64_t kExtentWaitMs = 60'000;
-// Of the operation that wants it, which may be an append: it runs as soon as the value is there.
+// Blocks for the operation that wants the value, at most those of an append.
 constexpr std::uint64_t kThenBlocks = kOperationBlocks + 3;
 
 }  // namespace

@@ -233,7 +233,7 @@ TEST_CASE("Who waits for a stopped client's room is told so, and gets it in the 
   }
   RequireOk(map.Put("patient", ValueOf(24 * kMiB, 3)).status());
   CHECK(map.Get("patient").value().bytes == ValueOf(24 * kMiB, 3));
-  // What was taken from it it sends again.
+  // The stopped client sends its value again.
   const std::size_t puts = stopped.Output().size();
   stopped.Signal(SIGCONT);
   REQUIRE(WaitUntil([&] { return stopped.Output().size() > puts || !stopped.running(); }));

@@ -1,4 +1,4 @@
-// The lines of those who wait for memory: who is served first, who is refused, what goes back.
+// The lines of reservations: order, refusals, and blocks that go back.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <random>
@@ -58,9 +58,9 @@ TEST_CASE("ValuesOfAllCoresAreServedInTheOrderOfComing") {
   const Held second = fixture.Reserve(Kind::kValue, 2, 1);
   const Held third = fixture.Reserve(Kind::kValue, 3, 0);
   CHECK(fixture.pool->room_wanted() == 11);
-  fixture.Free(1 + 5);  // One is left to those who cannot wait.
+  fixture.Free(1 + 5);  // The last block is for indexes.
   CHECK_FALSE(IsGranted(first));
-  CHECK_FALSE(IsGranted(second));  // It would fit: the first has it.
+  CHECK_FALSE(IsGranted(second));  // The first comes first, though the second would fit.
   fixture.Free(1);
   CHECK(IsGranted(first));
   CHECK_FALSE(IsGranted(second));
@@ -94,7 +94,7 @@ TEST_CASE("NeitherOperationsNorValuesStarve") {
   int operations = 0;
   int freed = 0;
   fixture.Free(1);
-  // Somebody is always there who wants to put.
+  // Operations come all the time.
   for (Held operation = fixture.Reserve(Kind::kOperation, 2); !IsGranted(value); ++freed) {
     REQUIRE(freed < 24);
     fixture.Free(1);
@@ -136,7 +136,6 @@ TEST_CASE("AKilledClientsReservationGoesBack") {
   CHECK(IsGranted(second));
 }
 
-// Else the put that an upload ends with could find no room, nor any other.
 TEST_CASE("ValuesTogetherLeaveRoomForOperations") {
   Fixture fixture(32);
   std::vector<Held> granted;
@@ -148,7 +147,7 @@ TEST_CASE("ValuesTogetherLeaveRoomForOperations") {
   CHECK(granted.size() == 4);  // 24 of 32 are theirs.
   const Held operation = fixture.Reserve(Kind::kOperation, 2);
   CHECK(IsGranted(operation));
-  // One that is alone may have more.
+  // A single value may have more.
   granted.clear();
   CHECK(IsGranted(fixture.Reserve(Kind::kValue, 28)));
 }
@@ -216,7 +215,7 @@ TEST_CASE("WhereDevicesAreFullWhatIsReadComesFirst") {
   CHECK(operation->waits());
 }
 
-// What the put behind it waits for may itself wait for a get of the same key.
+// The put of a granted value may stand behind a get of its key.
 TEST_CASE("AValueThatIsReadDoesNotWaitForOneThatWaitsForOthersEnd") {
   Fixture fixture(32);
   const Held written = fixture.Reserve(Kind::kValue, 16);
