@@ -48,6 +48,7 @@ constexpr std::string_view kKnownNames[] = {
     "TIDEPOOL_PIN",
     "TIDEPOOL_PORT",
     "TIDEPOOL_RDMA",
+    "TIDEPOOL_REPOSITORY",
     "TIDEPOOL_ROOT",
     "TIDEPOOL_RUN_OPTIONS",
     "TIDEPOOL_SLOWLOG_US",
