@@ -17,8 +17,8 @@ namespace tidepool::daemon {
 
 // Text of a refusal on a node with devices.
 inline constexpr std::string_view kMemoryAndDevicesFull =
-    "the node's memory is full, and so are its devices; delete something, or start the daemons "
-    "with more --nvm-size";
+    "the node's memory is full, and so are its devices, or what is in memory cannot leave it; "
+    "delete something, or start the daemons with more --nvm-size or --memory";
 
 // Text of kDeadlineExceeded for an operation that waited for room and was not executed.
 inline constexpr std::string_view kWaitedForRoom =

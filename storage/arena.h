@@ -181,6 +181,7 @@ class ArenaPool {
   void Give(Reservation* to);
   void Leave(Reservation& reservation, Reservation::State state);
   void GiveBack(Reservation& reservation);
+  void AskAgain();
   void RefuseHopeless();
   bool IsHopeless(const Reservation& reservation, bool no_room) const;
   void UpdateWanted();

@@ -366,17 +366,18 @@ std::vector<int> CoreStore::device_descriptors() const {
 
 // Of a core that others wait for. What it has at hand is theirs.
 void CoreStore::TellRoom() {
-  RoomLook look;
-  look.asked = memory_.pool().room_asked();
   memory_.DropReady();
   const std::uint64_t now_ms = NowMs();
-  if (now_ms >= look_not_before_ms_) {
-    look_not_before_ms_ = now_ms + kLookPauseMs;
-    fixed_blocks_ = log_.FixedBlocks();
-  }
   if (now_ms >= revoke_not_before_ms_) {
     revoke_not_before_ms_ = now_ms + kRevokePauseMs;
     log_.RevokeIdleWriters(now_ms);
+    log_.FreeDead();
+  }
+  RoomLook look;
+  look.asked = memory_.pool().room_asked();
+  if (now_ms >= look_not_before_ms_) {
+    look_not_before_ms_ = now_ms + kLookPauseMs;
+    fixed_blocks_ = log_.FixedBlocks();
   }
   look.fixed_blocks = fixed_blocks_;
   look.makes_room = log_.makes_room() || compactor_.has_victim() || compactor_.searching();

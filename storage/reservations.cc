@@ -124,9 +124,21 @@ void ArenaPool::CancelReserved(Reservation& reservation) {
     GiveBack(reservation);
     if (reservation.kind_ == Reservation::Kind::kValue) --values_granted_;
     reservation.state_.store(Reservation::State::kRefused, std::memory_order_release);
+    if (reservation.kind_ == Reservation::Kind::kValue) AskAgain();
   }
   ServeLines();
   UpdateAvailable();
+}
+
+// The blocks of a value that has ended may leave memory, or are free soon: the reports of cores are
+// older than that.
+void ArenaPool::AskAgain() {
+  if (operations_.empty() && values_.empty()) return;
+  const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  for (Line* line : {&operations_, &values_}) {
+    for (Reservation* each : *line) each->asked_ = asked;
+  }
+  for (const auto& each : room_cores_) WakeCore(*each);
 }
 
 void ArenaPool::GiveBack(Reservation& reservation) {
@@ -216,6 +228,7 @@ bool ArenaPool::IsHopeless(const Reservation& reservation, bool no_room) const {
   // A read waits for the end of pins on other values, and gives up by itself.
   if (reservation.kind_ == Reservation::Kind::kReturn) return false;
   if (no_room) return true;
+  if (values_granted_ > 0) return false;  // Some of the fixed blocks are theirs.
   const std::uint64_t others = set_aside_blocks_ + FixedBlocks() + kBlocksLeftMax;
   return reservation.wanted_ + others > blocks_max_;
 }

@@ -187,6 +187,25 @@ TEST_CASE("WhatIsBeingWrittenIsWaitedForWhileDevicesHaveRoom") {
   CHECK(next->refused());
 }
 
+// Its blocks may leave memory then, which no core has reported yet.
+TEST_CASE("AfterTheEndOfAValueEachCoreLooksAgain") {
+  Fixture fixture;
+  Held written = fixture.Reserve(Kind::kValue, 6, 0);
+  fixture.Free(1 + 6);
+  REQUIRE(IsGranted(written));
+  const Held next = fixture.Reserve(Kind::kValue, 8, 1);
+  fixture.TellAll({.makes_room = false, .has_slots = true});
+  REQUIRE(next->waits());
+  for (int i = 0; i < 6; ++i) fixture.used.push_back(written->Take());
+  written = nullptr;
+  fixture.Tell(fixture.core[1], {.makes_room = false, .has_slots = true});
+  CHECK(next->waits());
+  fixture.Tell(fixture.core[0], {.makes_room = true, .has_slots = true});
+  CHECK(next->waits());
+  fixture.TellAll({.makes_room = false, .has_slots = true});
+  CHECK(next->refused());
+}
+
 TEST_CASE("WhatIndexesLeaveNoRoomForIsRefused") {
   Fixture fixture(32);
   const Held value = fixture.Reserve(Kind::kValue, 20);
