@@ -22,6 +22,7 @@
 #include "proto/base/check.h"
 #include "proto/base/key_hash.h"
 #include "storage/block_filter.h"
+#include "storage/match_level.h"
 #include "tests/bench/bench_options.h"
 #include "tests/bench/bench_process.h"
 

@@ -26,6 +26,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
 #include "storage/core_store.h"
+#include "storage/match_level.h"
 
 namespace tidepool::storage {
 namespace {

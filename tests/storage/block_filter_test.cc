@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "storage/core_memory.h"
+#include "storage/match_level.h"
 #include "tests/support/random.h"
 
 namespace tidepool::storage {

@@ -61,7 +61,10 @@ system_run() {
     eval "$2"
     dir=$1
     shift 2
-    exec env -i HOME=/home/user LC_ALL=C.UTF-8 PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      setpriv --no-new-privs --inh-caps=-all chroot --userspec=1000:1000 --groups=1000 "$dir" "$@"
+    # Without exec: the change of user would clear the death signal that unshare gives this bash.
+    status=0
+    env -i HOME=/home/user LC_ALL=C.UTF-8 PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      setpriv --no-new-privs --inh-caps=-all chroot --userspec=1000:1000 --groups=1000 "$dir" "$@" || status=$?
+    exit $status
   ' system "$dir" "$before" "$@" </dev/null
 }
