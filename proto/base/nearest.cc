@@ -9,6 +9,9 @@ namespace {
 // Below this a part of a name says too little: "on" of "on-loss".
 constexpr std::size_t kPartLettersMin = 4;
 constexpr std::size_t kBeginLettersMin = 3;
+// A part of a name is nearer than a name with two wrong letters, and farther than one with one.
+constexpr std::size_t kStepCost = 2;
+constexpr std::size_t kPartCost = 3;
 
 // Returns whether `part` stands in `name` between its ends and dashes.
 bool IsPartOf(std::string_view part, std::string_view name) {
@@ -40,14 +43,17 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 Nearest::Nearest(std::string_view name)
-    : name_(name), steps_(std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1) {}
+    : name_(name),
+      cost_(kStepCost * (std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1)) {}
 
 void Nearest::Consider(std::string_view candidate) {
-  std::size_t steps = EditDistance(name_, candidate);
+  std::size_t cost = kStepCost * EditDistance(name_, candidate);
   const bool begins = name_.size() >= kBeginLettersMin && candidate.starts_with(name_);
-  if (steps > 1 && (begins || IsPartOf(name_, candidate) || IsPartOf(candidate, name_))) steps = 1;
-  if (steps >= steps_) return;
-  steps_ = steps;
+  if (begins || IsPartOf(name_, candidate) || IsPartOf(candidate, name_)) {
+    cost = std::min(cost, kPartCost);
+  }
+  if (cost >= cost_) return;
+  cost_ = cost;
   found_ = candidate;
 }
 

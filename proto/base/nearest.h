@@ -14,8 +14,8 @@ std::size_t EditDistance(std::string_view a, std::string_view b);
 
 // Looks for the candidate nearest to `name`. A third of the letters may differ, but at least one,
 // and two of names above three letters. The beginning of a candidate and a whole part between
-// dashes count as one step: "cor" for "cores", "items" for "expected-items". The first of equally
-// near candidates wins.
+// dashes count as one and a half steps: "cor" for "cores", "items" for "expected-items". The first
+// of equally near candidates wins.
 class Nearest {
  public:
   explicit Nearest(std::string_view name);
@@ -26,7 +26,7 @@ class Nearest {
 
  private:
   std::string name_;
-  std::size_t steps_;  // Candidates need fewer.
+  std::size_t cost_;  // Candidates need less.
   std::string found_;
 };
 
