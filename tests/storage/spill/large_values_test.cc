@@ -44,22 +44,29 @@ TEST_CASE("OfALargeValueNothingIsReadThatIsNotAskedFor") {
   StoreFixture fixture(Spilling(64, 256));
   PutLarge(fixture, 0, 60);
   Quiesce(fixture);
-  const std::uint64_t read_bytes = Counters(fixture).read_bytes;
-  for (int i = 0; i < 20; ++i) {
-    const HashOutcome outcome = fixture.Run([&] {
-      return fixture.store->Contains(AsBytes(KeyOf(i)), fixture.Hash(KeyOf(i)),
-                                     fixture.core->NowMs());
-    });
-    REQUIRE(outcome.value_bytes == 150'000);
-  }
   // Of each its record at most, which has less than half a segment of the value.
-  CHECK(Counters(fixture).read_bytes - read_bytes <= 20 * (kBlockBytes / 2 + 2 * 4096));
-  const std::uint64_t fetches = fixture.fetches;
+  const auto reads_record_only = [&](auto&& operation) {
+    const std::uint64_t read_bytes = Counters(fixture).read_bytes;
+    operation();
+    REQUIRE(Counters(fixture).read_bytes - read_bytes <= kBlockBytes / 2 + 2 * 4096);
+  };
   for (int i = 0; i < 20; ++i) {
-    REQUIRE(fixture.Put(KeyOf(i), "small").code == StatusCode::kOk);
+    reads_record_only([&] {
+      const HashOutcome outcome = fixture.Run([&] {
+        return fixture.store->Contains(AsBytes(KeyOf(i)), fixture.Hash(KeyOf(i)),
+                                       fixture.core->NowMs());
+      });
+      REQUIRE(outcome.value_bytes == 150'000);
+    });
   }
-  for (int i = 20; i < 40; ++i) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
-  CHECK(fixture.fetches == fetches);
+  for (int i = 0; i < 20; ++i) {
+    reads_record_only([&] { REQUIRE(fixture.Put(KeyOf(i), "small").code == StatusCode::kOk); });
+  }
+  for (int i = 20; i < 40; ++i) {
+    reads_record_only([&] { REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk); });
+  }
+  // One run again for each, at most.
+  CHECK(fixture.fetches <= 60);
   Quiesce(fixture);
   fixture.core->CheckInvariants();
   for (int i = 40; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
@@ -169,13 +176,16 @@ TEST_CASE("AValueThatFindsNoMemoryIsGivenUpAfterAWhile") {
     };
     outcome = get();
     if (fixture.core->blocked()) {
-      fixture.core->Fetch([&] {
+      // The record first, and then what it names.
+      const std::function<void()> again = [&] {
         outcome = get();
-        fixture.lost = fixture.core->blocked() ? fixture.core->TakeLost() : StatusCode::kOk;
-        if (fixture.lost == StatusCode::kOk)
-          held.push_back(ValueReader::Pin(*fixture.store, outcome));
+        const bool blocked = fixture.core->blocked();
+        fixture.lost = blocked ? fixture.core->TakeLost() : StatusCode::kOk;
+        if (blocked && fixture.lost == StatusCode::kOk) return fixture.core->Fetch(again);
+        if (!blocked) held.push_back(ValueReader::Pin(*fixture.store, outcome));
         ran = true;
-      });
+      };
+      fixture.core->Fetch(again);
       for (int turn = 0; !ran && turn < 10'000; ++turn) {
         Work(fixture);
         if (turn > 1'000) fixture.AdvanceMs(100);
