@@ -191,6 +191,12 @@ void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
   const bool ended =
       frame.stream.code != StatusCode::kOk || found->acked_bytes == found->reader->value_bytes();
   if (!ended) return;
+  // Nobody asks for it again, and the client's next value may wait for this memory.
+  if (KeptFrame* const kept = session.kept.Find(found->frame_id); kept != nullptr) {
+    for (KeptFrame::Entry& entry : kept->entries) {
+      if (entry.taken == found->reader) entry.taken = nullptr;
+    }
+  }
   session.downloads.erase(found);
   if (session.downloads.empty()) std::erase(sending_, &session);
 }

@@ -179,6 +179,20 @@ TEST_CASE("Large values by every way in at once are all taken", "[spill][room]")
   CHECK(failure.text().empty());
 }
 
+// A popped value is kept for a client that asks again, as long as it has not all of it.
+TEST_CASE("A popped value gives its room to the client's next push", "[spill][room]") {
+  Fixture fixture;
+  Client client = fixture.Connect(seconds(20));
+  const BytesQueue queue = Open<BytesQueue>(client, "items");
+  const BytesMap map = Open<BytesMap>(client, "values");
+  for (int round = 0; round < 4; ++round) {
+    RequireOk(queue.Push(ValueOf(26 * kMiB, round)).status());
+    REQUIRE(queue.Pop().value().value == ValueOf(26 * kMiB, round));
+    RequireOk(map.Put("taken", ValueOf(26 * kMiB, round)).status());
+    REQUIRE(map.Take("taken").value().bytes == ValueOf(26 * kMiB, round));
+  }
+}
+
 TEST_CASE("A killed client gives its room back", "[spill][room]") {
   Fixture fixture;
   TestCluster& cluster = *fixture.spilling;
