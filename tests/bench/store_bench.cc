@@ -27,6 +27,7 @@
 #include "proto/base/key_hash.h"
 #include "storage/core_store.h"
 #include "storage/match_level.h"
+#include "storage/tag_find.h"
 
 namespace tidepool::storage {
 namespace {

@@ -21,7 +21,8 @@ PATIENCE = kvctl_support.PATIENCE_SECONDS
 
 class CuttingProxy:
     """Passes connections on to `target` and resets each of the first `cuts` of them after so many
-    bytes in one direction ("up": from the client)."""
+    bytes in one direction ("up": from the client). A connection without bytes does not count: kvctl
+    asks so whether daemons have vanished."""
 
     def __init__(self, target, direction, after_bytes, cuts):
         host, port = target.rsplit(":", 1)
@@ -47,14 +48,18 @@ class CuttingProxy:
         daemon = socket.create_connection(self.target)
         other = {client: daemon, daemon: client}
         counted = client if self.direction == "up" else daemon
-        left = self.after_bytes if self.cuts_left > 0 else None
-        self.cuts_left -= 1
+        left = None
+        is_used = False
         try:
             while True:
                 for source in select.select(list(other), [], [])[0]:
                     data = source.recv(65536)
                     if not data:
                         return
+                    if not is_used:
+                        is_used = True
+                        left = self.after_bytes if self.cuts_left > 0 else None
+                        self.cuts_left -= 1
                     if left is not None and source is counted:
                         left -= len(data)
                         if left <= 0:
