@@ -338,17 +338,16 @@ std::uint64_t Log::FixedBlocks() const {
 }
 
 bool Log::HasOpenToLeave() const {
-  return std::any_of(kLeavingStreams.begin(), kLeavingStreams.end(), [this](Stream stream) {
-    const std::uint32_t index = open_[static_cast<int>(stream)].index;
-    return index != 0 && segments_[index].live != 0;
-  });
+  return std::any_of(kLeavingStreams.begin(), kLeavingStreams.end(),
+                     [this](Stream stream) { return open_[static_cast<int>(stream)].index != 0; });
 }
 
 void Log::SealToLeave(std::uint64_t used_min) {
   for (const Stream stream : kLeavingStreams) {
     Open& open = open_[static_cast<int>(stream)];
-    if (open.index == 0 || segments_[open.index].live == 0) continue;
-    if (segments_[open.index].used < used_min) continue;
+    if (open.index == 0) continue;
+    // One with nothing that counts is free at once.
+    if (segments_[open.index].live != 0 && segments_[open.index].used < used_min) continue;
     Seal(open.index);
     open = {};
   }

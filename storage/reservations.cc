@@ -6,6 +6,12 @@
 #include "storage/arena.h"
 
 namespace tidepool::storage {
+namespace {
+
+// Of a core, which may have nothing that could leave.
+constexpr std::uint64_t kOpenSegmentsMax = 3;
+
+}  // namespace
 
 // ---- Reservation.
 
@@ -227,9 +233,11 @@ bool ArenaPool::IsHopeless(const Reservation& reservation, bool no_room) const {
   }
   // A read waits for the end of pins on other values, and gives up by itself.
   if (reservation.kind_ == Reservation::Kind::kReturn) return false;
-  if (no_room) return true;
+  // What can leave but does not is in use by who reads it: its memory comes when that ends.
+  if (no_room && !AnyHasSlots()) return true;
   if (values_granted_ > 0) return false;  // Some of the fixed blocks are theirs.
-  const std::uint64_t others = set_aside_blocks_ + FixedBlocks() + kBlocksLeftMax;
+  const std::uint64_t open = no_room ? kOpenSegmentsMax * room_cores_.size() : 0;
+  const std::uint64_t others = set_aside_blocks_ + FixedBlocks() + open + kBlocksLeftMax;
   return reservation.wanted_ + others > blocks_max_;
 }
 

@@ -202,8 +202,18 @@ TEST_CASE("AfterTheEndOfAValueEachCoreLooksAgain") {
   CHECK(next->waits());
   fixture.Tell(fixture.core[0], {.makes_room = true, .has_slots = true});
   CHECK(next->waits());
-  fixture.TellAll({.makes_room = false, .has_slots = true});
+  fixture.TellAll({.makes_room = false, .has_slots = false});
   CHECK(next->refused());
+}
+
+// Memory of values that are being read, say by a slow client, comes free later.
+TEST_CASE("WhileDevicesHaveRoomOnlyFixedBlocksRefuse") {
+  Fixture fixture(32);
+  const Held value = fixture.Reserve(Kind::kValue, 16);
+  fixture.TellAll({.makes_room = false, .has_slots = true, .fixed_blocks = 4});
+  CHECK(value->waits());
+  fixture.TellAll({.makes_room = false, .has_slots = true, .fixed_blocks = 5});
+  CHECK(value->refused());
 }
 
 TEST_CASE("WhatIndexesLeaveNoRoomForIsRefused") {

@@ -286,6 +286,33 @@ TEST_CASE("AWriterThatIsSilentLosesItsMemoryToThoseWhoWait") {
   node.Check();
 }
 
+// A value that was deleted keeps its memory while a slow client reads it.
+TEST_CASE("AValueWaitsForTheMemoryOfOneThatIsRead") {
+  TwoCores node(64, 1'024);
+  Upload first(node, 0, "first", Pattern(40 * kBlockBytes, 1));
+  while (!first.Step(node)) node.Work();
+  HashStore& store = node.partitions[0]->hash();
+  const std::uint64_t hash = KeyHash(AsBytes("first"));
+  const HashOutcome found = store.Get(AsBytes("first"), hash, node.stores[0]->NowMs());
+  REQUIRE(found.code == StatusCode::kOk);
+  std::optional<ValueReader> reader = ValueReader::Pin(store, found);
+  const auto erased = store.Delete(AsBytes("first"), hash, {}, node.stores[0]->NowMs());
+  REQUIRE(erased.code == StatusCode::kOk);
+  Upload second(node, 1, "second", Pattern(30 * kBlockBytes, 2));
+  for (int turn = 0; turn < 1'000; ++turn) {
+    REQUIRE_FALSE(second.Step(node));
+    node.clock.AdvanceNs(1'000'000);
+    node.Work();
+  }
+  CHECK(second.writer->waits());
+  reader.reset();
+  for (int turn = 0; !second.Step(node); ++turn) {
+    REQUIRE(turn < 10'000);
+    node.Work();
+  }
+  node.Check();
+}
+
 // Records of large values leave memory, too.
 TEST_CASE("RecordsOfLargeValuesDoNotFillMemory") {
   StoreFixture fixture(Spilling(64, 1'024));
