@@ -15,6 +15,7 @@
 #include "proto/convert/grpc_status.h"
 #include "tests/client/sdk_fixture.h"
 #include "tests/client/spilling_cluster.h"
+#include "tests/client/split_fixture.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
 
@@ -296,6 +297,28 @@ TEST_CASE("A full device refuses large values in words", "[spill][room]") {
   }
   for (int i = 0; i < put; i += 2) RequireOk(map.Delete("large" + std::to_string(i)));
   RequireOk(map.Put("again", ValueOf(8 * kMiB, 1)).status());
+}
+
+// Their records leave memory, too, before the range that they are of moves.
+TEST_CASE("Large values on the device move with their range", "[spill][room]") {
+  SpillingCluster spilling("1GiB", {.cores = 2, .memory = "128MiB"});
+  Client client = ConnectTo(*spilling, {.call_timeout = seconds(120)});
+  const auto map = Open<BytesOrderedMap>(client, "ranges", {.split = "manual"});
+  const auto key_of = [](int i) { return "k" + std::to_string(1'000 + i); };
+  for (int i = 0; i < 60; ++i) RequireOk(map.Put(key_of(i), ValueOf(5 * kMiB, i)).status());
+  // What came last pushes all else out.
+  for (int i = 0; i < 20'000; ++i) {
+    RequireOk(map.Put("z" + std::to_string(i), ValueOf(8'000, i)).status());
+  }
+  for (const int at : {20, 40}) {
+    RequireOk(Split(*spilling, "ranges", key_of(at)));
+  }
+  for (int i = 0; i < 60; ++i) {
+    INFO(key_of(i));
+    const auto got = map.Get(key_of(i));
+    RequireOk(got.status());
+    CHECK(got->bytes == ValueOf(5 * kMiB, i));
+  }
 }
 
 // Values of about half the memory, on two cores that share it.
