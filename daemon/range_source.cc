@@ -220,10 +220,8 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
   const std::string behind = key + '\0';
   options.range.begin = AsBytes(key);
   options.range.end = AsBytes(behind);
-  bool is_large = false;
   const auto look = [&](const storage::RecordView& record) {
     if (record.extent == nullptr) return true;
-    is_large = true;
     if (!partition.ordered().IsReadable(record)) return false;
     storage::StoredValue stored;
     stored.value = record.value;
@@ -240,7 +238,7 @@ bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& k
     return true;
   };
   if (partition.ordered().Scan(options, store_.NowMs(), look).unreadable > 0) Fail();
-  if (store_.blocked() && !is_large) store_.SkipWanted();  // What is not in DRAM is a small one.
+  // Records of large values leave memory, too: it comes back when it has been read.
   if (store_.blocked()) {
     large_.insert(key);
     if (store_.TakeLost() != StatusCode::kOk) Fail();
