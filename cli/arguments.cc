@@ -141,6 +141,11 @@ Status CheckOptionNames(const std::vector<std::string>& arguments,
     TP_RETURN_IF_ERROR(CheckOptionName(*each, options, verb));
     const Option* option = FindOption(options, *each);  // Null: its value stands in the same word.
     if (option == nullptr) continue;
+    // CLI11 takes "--" for the end of the options, and an option before it for complete.
+    const bool may_lack = option->value.empty() || option->value[0] == '[';
+    if (!may_lack && each + 1 != arguments.end() && each[1] == "--") {
+      return Status(StatusCode::kInvalidArgument, *each + " needs a value");
+    }
     each += static_cast<std::ptrdiff_t>(ValuesOf(*option, std::vector(each + 1, arguments.end())));
   }
   return OkStatus();

@@ -162,7 +162,7 @@ TEST_CASE("WrongNumbersOfArgumentsAreRefused") {
   for (const Words& words :
        {Words{"put"}, Words{"put", "ns", "k"}, Words{"put", "ns", "k", "v", "extra"},
         Words{"status", "x"}, Words{"namespace"}, Words{"get", "ns", "k", "--timeout"},
-        Words{"delete", "ns"}, Words{"--json"}, Words{"--", "put"}}) {
+        Words{"delete"}, Words{"--json"}, Words{"--", "put"}}) {
     CHECK_FALSE(Refusal(words).what().empty());
   }
 }

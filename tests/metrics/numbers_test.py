@@ -180,7 +180,8 @@ class NumbersTest(metrics_support.SeeingTest):
                 self.good("namespace", "describe", "numbers")
                 self.good("hotkeys")
                 self.good("slowlog")
-            self.bad(8, "watch", "numbers", "nothing", "--timeout", "1s")
+            watch = self.kvctl("watch", "numbers", "nothing", "--timeout", "1s")
+            self.assertIn(watch.code, (4, 8), watch)  # On a busy machine the answer that nothing came is late.
             after = (self.by_status(), self.settled(self.by_metrics), self.settled(self.by_page))
         self.assertEqual(before, after)
 
