@@ -28,11 +28,7 @@ Result<storage::Partition*> Serving(Core& core, PartitionId partition, Term term
       "partition " + std::to_string(partition.index()) + " is not served here under this term");
 }
 
-}  // namespace
-
-namespace {
-
-// Of one LocalValueWriter that begins; its task may outlive the caller's patience.
+// The start of one LocalValueWriter. Its task may outlive the caller's deadline.
 struct Beginning {
   Status status;
   std::shared_ptr<storage::ValueWriter> writer;  // Its deleter runs on the core.

@@ -83,8 +83,8 @@ class ArenaPool {
   //
   // Two lines over all cores, each first come, first served: operations, and large values that are
   // written or read. A free block goes to the first of a line, to each line in turns, before any
-  // other user. So neither line starves, and of two values never each holds what
-  // the other lacks: the first of the line collects, and another only beside what there is for all.
+  // other user. Neither line starves. Two values never hold blocks that the other value lacks: the
+  // first of the line collects, and another value only while there are blocks for all of both.
   //
   // 1. Values that are written have together no more than BlocksForValues(), so that operations go
   //    on whatever the clients do. A single value may have more.

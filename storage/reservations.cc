@@ -233,7 +233,7 @@ bool ArenaPool::IsHopeless(const Reservation& reservation, bool no_room) const {
   }
   // A read waits for the end of pins on other values, and gives up by itself.
   if (reservation.kind_ == Reservation::Kind::kReturn) return false;
-  // What can leave but does not is in use by who reads it: its memory comes when that ends.
+  // A segment that can leave but stays has a reader: its memory comes when the read ends.
   if (no_room && !AnyHasSlots()) return true;
   if (values_granted_ > 0) return false;  // Some of the fixed blocks are theirs.
   const std::uint64_t open = no_room ? kOpenSegmentsMax * room_cores_.size() : 0;
