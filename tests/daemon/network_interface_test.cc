@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "proto/cluster_file/file_io.h"
@@ -42,20 +44,27 @@ TEST_CASE("AnUnknownInterfaceListsTheKnownOnes") {
   CHECK(chosen.status().remedy().find("lo (127.0.0.1)") != std::string::npos);
 }
 
-// 0: any.
+// Port 0: the kernel chooses one. The result is closed if another process listens on the port.
 cluster_file::Descriptor ListenerAt(std::uint32_t port) {
   cluster_file::Descriptor taken(socket(AF_INET, SOCK_STREAM, 0));
+  // A port whose last connections are still closing counts as free, as it does for CheckPort.
+  const int on = 1;
+  REQUIRE(setsockopt(taken.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(static_cast<std::uint16_t>(port));
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(bind(taken.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
-  REQUIRE(listen(taken.get(), 1) == 0);
+  if (bind(taken.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) != 0 ||
+      listen(taken.get(), 1) != 0) {
+    REQUIRE(errno == EADDRINUSE);
+    return {};
+  }
   return taken;
 }
 
 TEST_CASE("APortInUseIsNamed") {
   const cluster_file::Descriptor taken = ListenerAt(0);
+  REQUIRE(taken.is_open());
   sockaddr_in where{};
   socklen_t bytes = sizeof where;
   REQUIRE(getsockname(taken.get(), reinterpret_cast<sockaddr*>(&where), &bytes) == 0);
@@ -94,7 +103,8 @@ TEST_CASE("APortThatSomebodyTakesMeanwhileIsLeftToThem") {
   std::vector<cluster_file::Descriptor> taken;
   const auto take_two = [&](std::uint32_t port) {
     if (taken.size() == 2) return OkStatus();
-    taken.push_back(ListenerAt(port));
+    cluster_file::Descriptor listener = ListenerAt(port);
+    if (listener.is_open()) taken.push_back(std::move(listener));
     return Status(StatusCode::kUnavailable, "taken");
   };
   CHECK(ListenOn("127.0.0.1", 0, take_two).ok());
