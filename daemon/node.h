@@ -108,6 +108,7 @@ class Node {
   Result<std::optional<cluster_file::TlsIdentity>> ChooseTls() const;
   // The coordinator's thread: notices silent nodes, keeps the connection file up to date.
   void RunCoordinator();
+  bool CoordinatorWaits();
   void UpdateFile();
   bool MustLookAtFile();
 

@@ -381,7 +381,7 @@ void Node::LookAtElection() {
 }
 
 void Node::RunElections() {
-  while (!coordinator_stop_.WaitUntil(Deadline::AfterMs(options_.heartbeat_ms))) {
+  while (CoordinatorWaits()) {
     LookAtElection();
     LeadOrFollow();
     if (coordinator_ == nullptr) continue;
