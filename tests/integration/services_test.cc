@@ -230,6 +230,21 @@ TEST_CASE("ATextThatIsCutInTheMiddleOfALetterStillArrives") {
   CHECK(response.results(1).status().message().find("has no function") != std::string::npos);
 }
 
+TEST_CASE("AKeyThatIsNoTextIsNamedInPrintableBytes") {
+  TestCluster cluster({.nodes = 1});
+  cluster.WaitReady();
+  v1::PutRequest request;
+  request.set_namespace_("default");
+  request.set_key("\xff\xfe");
+  request.set_condition(v1::PUT_CONDITION_IF_PRESENT);
+  grpc::ClientContext call;
+  cluster.Prepare(&call);
+  v1::PutResponse response;
+  const grpc::Status status = v1::Data::NewStub(cluster.channel(0))->Put(&call, request, &response);
+  CHECK(status.error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(status.error_message().find("key '\\xff\\xfe' of namespace") != std::string::npos);
+}
+
 TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
   TestCluster cluster({.nodes = 1});
   const auto stub = v1::Cluster::NewStub(cluster.channel(0));
