@@ -4,6 +4,7 @@
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,12 +16,25 @@
 #include "daemon/services/operation_convert.h"
 #include "daemon/snapshot/image_target.h"
 #include "proto/convert/grpc_status.h"
+#include "proto/convert/staged_keys.h"
+#include "proto/manifest/entry.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::daemon::snapshot {
 namespace {
 
 constexpr std::size_t kRecordBatchBytes = 1024 * 1024;
+
+// The entry of a staged file names the version of the file's record. A restored record gets another
+// version, so the entry that comes back names none: stage-out then compares the content's hash.
+// Returns nothing for all other records.
+std::optional<std::string> EntryWithoutVersion(const ImageItem& item) {
+  if (!AsText(item.key).starts_with(convert::kManifestPrefix)) return std::nullopt;
+  Result<manifest::Entry> entry = manifest::DecodeEntry(item.value);
+  if (!entry.ok()) return std::nullopt;
+  entry->data_version = 0;
+  return manifest::EncodeEntry(*entry);
+}
 
 // A value that is put in parts, through the gRPC service of this node: it knows every owner.
 class LargePut {
@@ -121,6 +135,7 @@ class RecordTarget final : public ImageTarget {
     }
     batch_.clear();
     batch_bytes_ = 0;
+    entries_.clear();
     return OkStatus();
   }
 
@@ -132,6 +147,10 @@ class RecordTarget final : public ImageTarget {
     put.opcode = wire::Opcode::kPut;
     put.key = item.key;
     put.value = item.value;
+    if (std::optional<std::string> entry = EntryWithoutVersion(item); entry.has_value()) {
+      entries_.push_back(*std::move(entry));
+      put.value = AsBytes(entries_.back());
+    }
     put.value_kind = ValueKindOf(item.value_flags);
     put.set(wire::Argument::kTtlMs, *ttl_ms);
     return Add(put);
@@ -170,6 +189,7 @@ class RecordTarget final : public ImageTarget {
   std::uint64_t taken_at_ms_ = 0;  // Of the present file.
   std::vector<wire::Operation> batch_;
   std::size_t batch_bytes_ = 0;
+  std::deque<std::string> entries_;  // Values of `batch_` that no item views.
   std::unique_ptr<LargePut> large_;
 };
 

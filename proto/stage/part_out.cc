@@ -230,8 +230,9 @@ class PartOut final : public PartWork {
           record, [&](Bytes piece) { return file->Write(piece); }, &hash, &bytes));
     }
     Entry entry = task.wanted;
-    if (IsUnchanged(record)) {
-      TP_RETURN_IF_ERROR(CheckHash(record, hash));
+    const bool has_version = IsUnchanged(record);
+    if (has_version) TP_RETURN_IF_ERROR(CheckHash(record, hash));
+    if (has_version || HasContent(record, hash, bytes)) {
       entry.mode = record.entry.mode;
       entry.mtime_ns = record.entry.mtime_ns;
     } else {
@@ -253,7 +254,8 @@ class PartOut final : public PartWork {
 
   // Into a file that the job has made and will name.
   Status MovePart(const OutTask& task, const StagedRecord& record) {
-    if (!IsUnchanged(record)) {
+    // A restored part has another version than its entry says. The hash decides.
+    if (!record.has_entry || !record.has_data) {
       return Status(StatusCode::kDataLoss,
                     "part " + std::to_string(task.item.part()) + " of it is missing",
                     "stage it in again");
@@ -298,6 +300,15 @@ class PartOut final : public PartWork {
     }));
     *hash = content.Finish();
     return OkStatus();
+  }
+
+  // The record's entry describes a file with this content, whatever version the record has: a
+  // snapshot that was restored, or a put of the same bytes.
+  static bool HasContent(const StagedRecord& record, const manifest::Hash128& hash,
+                         std::uint64_t bytes) {
+    const Entry& entry = record.entry;
+    return record.has_entry && entry.type == EntryType::kFile && entry.parts.empty() &&
+           entry.size == bytes && entry.hash == hash;
   }
 
   static Status CheckHash(const StagedRecord& record, const manifest::Hash128& hash) {

@@ -88,6 +88,33 @@ class Snapshot(kvctl_support.KvctlTest):
                     if kind == "ordered":
                         self.assertEqual(described["partitions"], 3)
 
+    def test_staged_files_come_back_with_their_modes_and_times(self):
+        source, target = (os.path.join(self.folder, name) for name in ("source", "target"))
+        os.mkdir(source)
+        files = {"small": 100, "large": 5_000_000, "in_parts": (64 << 20) + 1}
+        for name, size in files.items():
+            path = os.path.join(source, name)
+            with open(path, "wb") as file:
+                file.write(os.urandom(100))
+                file.truncate(size)
+            os.chmod(path, 0o640)
+            os.utime(path, ns=(10**18, 10**18 + 5))
+        self.cluster.start(2)
+        self.good("namespace", "create", "a")
+        self.good("stage", "in", source, "a")
+        self.good("snapshot", "create", "a", self.snapshot)
+        self.good("namespace", "drop", "a")
+        self.good("snapshot", "restore", self.snapshot, "b")
+        self.good("put", "b", "small", "changed since")
+        self.good("stage", "out", "b", target)
+        subprocess.run(["cmp", f"{source}/large", f"{target}/large"], check=True)
+        subprocess.run(["cmp", f"{source}/in_parts", f"{target}/in_parts"], check=True)
+        for name in "large", "in_parts":
+            status = os.stat(os.path.join(target, name))
+            self.assertEqual((status.st_mode & 0o7777, status.st_mtime_ns), (0o640, 10**18 + 5), name)
+        with open(os.path.join(target, "small"), "rb") as file:
+            self.assertEqual(file.read(), b"changed since")
+
     def test_each_image_is_its_partition_at_one_moment(self):
         self.cluster.start(1)
         self.good("namespace", "create", "a", "--partitions", "1")
