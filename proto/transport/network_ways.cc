@@ -43,7 +43,7 @@ void AddWays(uct_component_h component, std::vector<NetworkWay>* ways) {
 }  // namespace
 
 std::vector<NetworkWay> NetworkWays() {
-  KeepUcxQuietAboutConnections();
+  RouteUcxLog();
   std::vector<NetworkWay> ways;
   uct_component_h* components = nullptr;
   unsigned count = 0;

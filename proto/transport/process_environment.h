@@ -9,13 +9,13 @@
 namespace tidepool::transport {
 
 // Loading libucs installs handlers for SEGV, BUS, ILL, FPE and HUP before main() runs, and only the
-// environment can prevent it. If a variable is missing, sets it and executes this program again
-// with the same arguments and process id, once; then (and whenever nothing was missing) returns.
-// UCX_HANDLE_ERRORS=none and UCX_DEBUG_SIGNO=0 are forced; UCX_LOG_LEVEL=fatal and
-// UCX_WARN_UNUSED_ENV_VARS=n are only defaults. Call it before any thread is started and before
-// descriptors are opened.
-// Returns: kOk, kUnavailable (the program could not be executed again; it may go on, but a crash
-// then ends in UCX's handlers and SIGHUP is UCX's).
+// environment can prevent it (ucx_signals.h gives them back where it may not be changed). If a
+// variable is missing, sets it and executes this program again with the same arguments and process
+// id, once; then (and whenever nothing was missing) returns. UCX_HANDLE_ERRORS=none and
+// UCX_DEBUG_SIGNO=0 are forced; UCX_LOG_LEVEL=fatal and UCX_WARN_UNUSED_ENV_VARS=n are only
+// defaults. Call it before any thread is started and before descriptors are opened. Returns: kOk,
+// kUnavailable (the program could not be executed again; it may go on, but UCX then prints a line
+// for each client that was killed).
 Status EnterUcxEnvironment(char** argv);
 
 // Raises the limit of open file descriptors as far as this user may and returns it. A connection

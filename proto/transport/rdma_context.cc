@@ -62,7 +62,7 @@ Result<ucp_context_h> MakeContext(const std::string& transports) {
       return refused;
     }
   }
-  KeepUcxQuietAboutConnections();
+  RouteUcxLog();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_WAKEUP;

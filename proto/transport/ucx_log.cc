@@ -16,39 +16,67 @@
 namespace tidepool::transport {
 namespace {
 
-// By file, as UCX's levels do not tell them apart. A program's own UCX, of MPI for example, shares
-// the handlers: what it has to say about anything else must not be lost.
-constexpr std::array<std::string_view, 4> kFiles = {"tcp_cm.c", "tcp_ep.c", "tcp_iface.c",
-                                                    "sock.c"};
+// By file, as UCX's levels do not tell them apart.
+constexpr std::array<std::string_view, 4> kConnectionFiles = {"tcp_cm.c", "tcp_ep.c", "tcp_iface.c",
+                                                              "sock.c"};
+
+struct UcxLogRoute {
+  bool connections_to_log = true;
+  bool others_to_stderr = true;
+};
+UcxLogRoute g_ucx_log_route;  // Set before the handler is installed, then constant.
 
 std::string_view NameOf(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
+const char* LevelNameOf(ucs_log_level_t level) {
+  if (level > UCS_LOG_LEVEL_PRINT) return "";
+  const char* name = ucs_log_level_names[level];
+  return name == nullptr ? "" : name;
+}
+
 ucs_log_func_rc_t Handle(const char* file, unsigned line, const char* /*function*/,
                          ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
                          const char* format, va_list arguments) {
+  // UCX prints its last words on standard error itself, with a backtrace.
+  if (level == UCS_LOG_LEVEL_FATAL) return UCS_LOG_FUNC_RC_CONTINUE;
   const std::string_view name = NameOf(file);
-  const bool is_ours = std::find(kFiles.begin(), kFiles.end(), name) != kFiles.end();
-  if (!is_ours || level == UCS_LOG_LEVEL_FATAL) return UCS_LOG_FUNC_RC_CONTINUE;
-  if (log::GetLevel() > log::Level::kDebug) return UCS_LOG_FUNC_RC_STOP;
-  char text[512];
+  const bool is_of_connection =
+      std::find(kConnectionFiles.begin(), kConnectionFiles.end(), name) != kConnectionFiles.end();
+  const bool to_log = is_of_connection && g_ucx_log_route.connections_to_log;
+  if (!to_log && !g_ucx_log_route.others_to_stderr) return UCS_LOG_FUNC_RC_CONTINUE;
+  if (to_log && log::GetLevel() > log::Level::kDebug) return UCS_LOG_FUNC_RC_STOP;
+  char text[1024];
   va_list again;  // Those given belong to the next handler.
   va_copy(again, arguments);
   std::vsnprintf(text, sizeof text, format, again);
   va_end(again);
-  log::Debug("UCX, " + std::string(name) + ":" + std::to_string(line) + ": " + text);
+  const std::string place = std::string(name) + ":" + std::to_string(line);
+  if (to_log) {
+    log::Debug("UCX, " + place + ": " + text);
+  } else {
+    std::fprintf(stderr, "UCX %s %s: %s\n", LevelNameOf(level), place.c_str(), text);
+  }
   return UCS_LOG_FUNC_RC_STOP;
 }
 
 }  // namespace
 
-void KeepUcxQuietAboutConnections() {
+void RouteUcxLog() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(Handle);
+    g_ucx_log_route.connections_to_log = std::getenv("UCX_LOG_LEVEL") == nullptr;
+    g_ucx_log_route.others_to_stderr = std::getenv("UCX_LOG_FILE") == nullptr;
+    ucs_log_push_handler(Handle);
   });
 }
 
+namespace {
+
+// UCX may print before the first context is made, and after the last is gone.
+[[gnu::constructor]] void RouteUcxLogAtLoad() { RouteUcxLog(); }
+
+}  // namespace
 }  // namespace tidepool::transport

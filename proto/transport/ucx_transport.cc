@@ -9,6 +9,7 @@
 
 #include "proto/transport/settings.h"
 #include "proto/transport/ucx_log.h"
+#include "proto/transport/ucx_signals.h"
 #include "proto/transport/ucx_worker.h"
 
 namespace tidepool::transport {
@@ -49,7 +50,8 @@ Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
                     "UCX refuses " + name + "=" + row.value + ": " + ucs_status_string(status));
     }
   }
-  KeepUcxQuietAboutConnections();
+  RouteUcxLog();
+  GiveBackSignals();
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
                       UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_REQUEST_SIZE;

@@ -130,9 +130,11 @@ struct ClientStats {
 // there.
 //
 // The library starts no threads of its own for data (but see background_progress; gRPC and UCX have
-// theirs), installs no signal handlers and does not touch the environment. UCX installs handlers
-// for SEGV, BUS, ILL, FPE and HUP when it is loaded; UCX_HANDLE_ERRORS=none UCX_DEBUG_SIGNO=0 in
-// the environment of the program prevents that.
+// theirs), installs no signal handlers, does not touch the environment and writes nothing to
+// standard output. UCX installs handlers for SEGV, BUS, ILL, FPE and HUP when it is loaded; the
+// library puts back what was there, before main(). UCX_HANDLE_ERRORS or UCX_DEBUG_SIGNO in the
+// environment of the program keeps UCX's handlers. Lines of UCX go to standard error; UCX_LOG_FILE
+// in the environment names another place.
 class TIDEPOOL_API Client {
  public:
   // Errors: kNotFound (no connection file; the text says where it was looked for), kUnavailable (no

@@ -289,15 +289,21 @@ int Misuse() {
   return 0;
 }
 
+std::string ActionOf(int signal) {
+  struct sigaction action {};
+  sigaction(signal, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) return "ignored";
+  return action.sa_handler == SIG_DFL ? "default" : "handled";
+}
+
 void SayEnvironment(const char* status) {
-  struct sigaction hangup {};
-  sigaction(SIGHUP, nullptr, &hangup);
   char name[16] = {};
   prctl(PR_GET_NAME, name);
   Say(std::string("status ") + status);
   Say("pid " + std::to_string(getpid()));
   Say(std::string("name ") + name);
-  Say(std::string("hangup ") + (hangup.sa_handler == SIG_DFL ? "default" : "handled"));
+  Say(std::string("hangup ") + ActionOf(SIGHUP));
+  Say(std::string("fault ") + ActionOf(SIGSEGV));
   for (const char* variable : {"UCX_HANDLE_ERRORS", "UCX_DEBUG_SIGNO", "UCX_LOG_LEVEL",
                                "UCX_WARN_UNUSED_ENV_VARS", "TIDEPOOL_EXECUTED_AGAIN"}) {
     const char* value = std::getenv(variable);
@@ -315,6 +321,12 @@ int Run(const std::vector<std::string>& args) {
   if (role == "thresholds") return PrintThresholds({args.begin() + 2, args.end()});
   if (role == "descriptors") return UseUpDescriptors();
   if (role == "misuse") return Misuse();
+  if (role == "worker") {  // UCX warns here of variables that it does not know.
+    auto context = MakeLoopback();
+    RecordingReceiver receiver;
+    MakeWorkerOf(context.get(), &receiver);
+    return 0;
+  }
   if (role == "plain") {
     SayEnvironment("OK");
     return 0;

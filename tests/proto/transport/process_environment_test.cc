@@ -1,6 +1,7 @@
 #include "proto/transport/process_environment.h"
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,8 +34,41 @@ Lines RunPeer(const std::vector<std::string>& args, const std::map<std::string, 
 
 }  // namespace
 
-TEST_CASE("WithoutTheEnvironmentUcxTakesTheHangupSignal") {
-  CHECK(RunPeer({"plain"}, {})["hangup"] == "handled");
+TEST_CASE("WithoutTheEnvironmentTheSignalsThatUcxTakesAreGivenBackAtLoad") {
+  auto lines = RunPeer({"plain"}, {});
+  CHECK(lines["hangup"] == "default");
+  CHECK(lines["fault"] == "default");
+}
+
+TEST_CASE("AHangupSignalThatIsIgnoredStaysIgnored") {
+  // As nohup starts a program.
+  struct sigaction before {};
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGHUP, &ignore, &before);
+  auto lines = RunPeer({"plain"}, {});
+  sigaction(SIGHUP, &before, nullptr);
+  CHECK(lines["hangup"] == "ignored");
+}
+
+TEST_CASE("AUserMayAskForTheSignalHandlersOfUcx") {
+  auto lines = RunPeer({"plain"}, {{"UCX_DEBUG_SIGNO", "SIGHUP"}, {"UCX_HANDLE_ERRORS", "bt"}});
+  CHECK(lines["hangup"] == "handled");
+  CHECK(lines["fault"] == "handled");
+}
+
+TEST_CASE("LinesOfUcxGoToStandardErrorUnlessTheUserNamesAPlace") {
+  const auto printed = [](std::map<std::string, std::string> environment) {
+    environment.emplace("UCX_SITE_SETTING", "1");  // Unknown to UCX, which warns.
+    std::string text;
+    for (const auto& [first, rest] : RunPeer({"worker"}, environment)) {
+      text.append(first).append(" ").append(rest);
+    }
+    return text;
+  };
+  CHECK(printed({}).find("UCX") == std::string::npos);
+  CHECK(printed({{"UCX_LOG_LEVEL", "info"}}).find("UCX") == std::string::npos);
+  CHECK(printed({{"UCX_LOG_FILE", "stdout"}}).find("UCX_SITE_SETTING") != std::string::npos);
 }
 
 TEST_CASE("EnteringTheEnvironmentSetsTheMissingVariablesAndKeepsUcxFromSignals") {
