@@ -15,6 +15,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/log.h"
+#include "proto/transport/self_connection.h"
 #include "proto/transport/ucx_events.h"
 
 namespace tidepool::transport {
@@ -227,12 +228,15 @@ Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &UcxWorker::OnError;
   params.err_handler.arg = endpoint;
+  const std::uint64_t refused_before = SelfConnectionsRefused();
   const ucs_status_t status = ucp_ep_create(out_, &params, &endpoint->handle_);
   if (status != UCS_OK) {
     endpoint->handle_ = nullptr;
     endpoint->state_ = UcxEndpoint::State::kUnused;
     unused_.push_back(endpoint);
-    return UcxStatus(StatusCode::kUnavailable, "cannot connect to a peer", status);
+    const bool has_ended = SelfConnectionsRefused() != refused_before;
+    return UcxStatus(StatusCode::kUnavailable,
+                     has_ended ? "the peer has ended" : "cannot connect to a peer", status);
   }
   // Any lane that is not TCP's: what UCX sends at once has its bounds there.
   endpoint->by_requests_ = !AllOverTcp(LanesOf(endpoint->handle_));

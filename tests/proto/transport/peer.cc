@@ -12,9 +12,13 @@
 //   thresholds [NAME...]    prints by which protocol bare UCX sends which sizes, same settings
 //   descriptors             connects until it is refused for lack of descriptors, prints that, then
 //                           raises the limit and prints whether new connections work again
+//   self-connection         connects to a worker that has ended, from its very port, again and
+//                           again; prints the connections and those that were refused as connected
+//                           with themselves. Sets the source ports of its network namespace
 //   misuse                  two threads use one worker: ends by SIGABRT in debug builds
 //   environment             enters UCX's environment, prints what it finds there
 //   plain                   prints the same without entering it
+//   worker                  makes a worker
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -25,11 +29,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "proto/transport/process_environment.h"
+#include "proto/transport/self_connection.h"
 #include "proto/transport/settings.h"
 #include "tests/proto/transport/harness.h"
 
@@ -280,6 +287,58 @@ int UseUpDescriptors() {
   return 0;
 }
 
+// TCP ports on which processes of this network namespace listen.
+std::set<int> ListeningPortsHere() {
+  std::set<int> ports;
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    unsigned port = 0;
+    unsigned state = 0;
+    // "  0: 0100007F:9C41 00000000:0000 0A ...": state 10 is LISTEN.
+    const bool is_row = std::sscanf(line.c_str(), "%*d: %*x:%x %*x:%*x %x", &port, &state) == 2;
+    if (is_row && state == 10) ports.insert(static_cast<int>(port));
+  }
+  return ports;
+}
+
+bool SetSourcePorts(int first, int last) {
+  std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  range << first << " " << last << std::flush;
+  return range.good();
+}
+
+// In a network namespace of its own: connects to a worker that has ended, from its very port.
+int ConnectWithSelf() {
+  if (!SetSourcePorts(40'000, 44'003)) return 1;  // UCX chooses from the upper half of these.
+  BufferPool pool;
+  auto context = MakeLoopback();
+  RecordingReceiver receiver;
+  auto ended = MakeWorkerOf(context.get(), &receiver);
+  const std::string address = ended->Address();
+  const std::set<int> ports = ListeningPortsHere();
+  ended.reset();
+  if (ports.empty()) return 2;
+  auto worker = MakeWorkerOf(context.get(), &receiver);
+  std::size_t connections = 0;
+  for (const int port : ports) {
+    if (!SetSourcePorts(port, port)) return 1;
+    for (int i = 0; i < 20; ++i) {
+      ++connections;
+      auto endpoint = worker->Connect(address);
+      if (!endpoint.ok()) continue;
+      (void)worker->Send(*endpoint, MakeFrame(&pool, 1, 64));
+      const std::size_t lost = receiver.lost.size();
+      if (!PumpUntil({worker.get()}, [&] { return receiver.lost.size() > lost; })) return 3;
+      worker->Close(*endpoint);
+    }
+  }
+  Say(std::string("connections ") + std::to_string(connections));
+  Say(std::string("refused ") + std::to_string(SelfConnectionsRefused()));
+  return 0;
+}
+
 int Misuse() {
   auto context = MakeLoopback();
   RecordingReceiver receiver;
@@ -320,6 +379,7 @@ int Run(const std::vector<std::string>& args) {
   if (role == "rendezvous") return MoveByRendezvous({args.begin() + 2, args.end()});
   if (role == "thresholds") return PrintThresholds({args.begin() + 2, args.end()});
   if (role == "descriptors") return UseUpDescriptors();
+  if (role == "self-connection") return ConnectWithSelf();
   if (role == "misuse") return Misuse();
   if (role == "worker") {  // UCX warns here of variables that it does not know.
     auto context = MakeLoopback();
