@@ -245,6 +245,7 @@ Status Node::StartNetwork() {
   settings.use = options_.transport;
   settings.ucx.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
   settings.ucx.endpoints_expected = options_.clients_expected;
+  settings.ucx.proves_frames = true;
   settings.ring.memory_bytes = RingBytesMax(options_) / options_.cores;
   const auto path = cluster_file::UserServicePath(environment_, /*make_folder=*/true);
   if (path.ok()) {

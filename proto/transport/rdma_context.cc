@@ -13,8 +13,8 @@
 
 #include "proto/base/clock.h"
 #include "proto/transport/remote_memory.h"
-#include "proto/transport/settings.h"
 #include "proto/transport/ucx_log.h"
+#include "proto/transport/ucx_version.h"
 #include "proto/transport/ucx_worker.h"
 
 namespace tidepool::transport {
@@ -31,15 +31,14 @@ struct Setting {
 };
 
 Status Modify(ucp_config_t* config, const Setting& setting) {
-  for (const std::string& name : UcxSettingNames(setting.name, setting.of_tcp)) {
-    const ucs_status_t status = ucp_config_modify(config, name.c_str(), setting.value);
-    if (status == UCS_OK) continue;
-    return UcxStatus(StatusCode::kUnavailable, "UCX refuses " + name + "=" + setting.value, status);
-  }
-  return OkStatus();
+  const std::string name = UcxSettingName(setting.name, setting.of_tcp, RunningUcx());
+  const ucs_status_t status = ucp_config_modify(config, name.c_str(), setting.value);
+  if (status == UCS_OK) return OkStatus();
+  return UcxStatus(StatusCode::kUnavailable, "UCX refuses " + name + "=" + setting.value, status);
 }
 
 Result<ucp_context_h> MakeContext(const std::string& transports) {
+  TP_RETURN_IF_ERROR(CheckUcxVersion(RunningUcx()));
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) {

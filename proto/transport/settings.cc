@@ -3,7 +3,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/socket.h>
-#include <ucp/api/ucp.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -58,9 +57,9 @@ void AddRdmaPorts(std::set<std::string>* devices) {
 
 }  // namespace
 
-std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings) {
+std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings, const UcxVersion& version) {
   const PortRange ports = UnnamedPorts().data_paths;
-  return {
+  std::vector<UcxSetting> table = {
       {"NET_DEVICES", settings.devices, "with all devices a second lane is opened over a slow one"},
       {"TLS", "^shm",
        "a client killed in mid-send blocks the shared-memory queue for all others, for ever"},
@@ -87,21 +86,17 @@ std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings) {
       {"KEEPALIVE_INTERVAL", "1s", "a dead peer is noticed in about a second; default 20 s"},
       {"KEEPALIVE_NUM_EPS", "inf", "every endpoint is looked at in each round; default 128"},
   };
+  if (version >= kBindsSourceSince) {
+    table.push_back({"EP_BIND_SRC_ADDR", "n",
+                     "else a connection takes a port of the kernel's choice before it is made, and "
+                     "that choice falls on ports where peers listen",
+                     true});
+  }
+  return table;
 }
 
-std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp, unsigned major,
-                                         unsigned minor) {
-  if (!of_tcp || (major == 1 && minor <= 13)) return {name};
-  if (major == 1 && minor < 18) return {name, "TCP_" + name};
-  return {"TCP_" + name};
-}
-
-std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp) {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  ucp_get_version(&major, &minor, &release);
-  return UcxSettingNames(name, of_tcp, major, minor);
+std::string NameOf(const UcxSetting& setting) {
+  return UcxSettingName(setting.name, setting.of_tcp, RunningUcx());
 }
 
 std::vector<std::string> UsableNetworkDevices() {

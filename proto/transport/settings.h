@@ -7,6 +7,7 @@
 
 #include "proto/base/status.h"
 #include "proto/transport/ucx_transport.h"
+#include "proto/transport/ucx_version.h"
 
 namespace tidepool::transport {
 
@@ -16,19 +17,15 @@ struct UcxSetting {
   std::string name;
   std::string value;
   std::string why;
-  bool of_tcp = false;  // A setting of the transport TCP; ucp_config_modify may want its prefix.
+  bool of_tcp = false;  // A setting of the transport TCP; see UcxSettingName.
 };
 
-// Returns the names by which ucp_config_modify of a UCX version knows a setting. For TCP, 1.13
-// takes "MAX_POLL" only and 1.18 "TCP_MAX_POLL" only; the other name is accepted there without
-// effect. A version between gets both.
-std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp, unsigned major,
-                                         unsigned minor);
-// Returns the names for the UCX that runs.
-std::vector<std::string> UcxSettingNames(const std::string& name, bool of_tcp);
+// Every setting that is put over whatever the environment says, for one version of UCX.
+std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings,
+                                         const UcxVersion& version = RunningUcx());
 
-// Every setting that is put over whatever the environment says.
-std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings);
+// The name by which the UCX that runs knows a setting of the table.
+std::string NameOf(const UcxSetting& setting);
 
 // Devices that can carry data now, by UCX's names: network interfaces that are up and have an
 // address ("eth0"), and ports of RDMA devices ("mlx5_0:1").

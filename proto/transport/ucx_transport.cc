@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "proto/transport/frame_proof.h"
 #include "proto/transport/settings.h"
 #include "proto/transport/ucx_log.h"
 #include "proto/transport/ucx_signals.h"
+#include "proto/transport/ucx_version.h"
 #include "proto/transport/ucx_worker.h"
 
 namespace tidepool::transport {
@@ -31,6 +33,7 @@ class UcxContext final : public Context {
 }  // namespace
 
 Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
+  TP_RETURN_IF_ERROR(CheckUcxVersion(RunningUcx()));
   TP_RETURN_IF_ERROR(CheckDevices(settings));
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
@@ -41,14 +44,13 @@ Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
   }
   for (const UcxSetting& row : UcxSettingsTable(settings)) {
     // Not in the environment: an MPI in the same process reads that too. Answers success to
-    // anything, so what took effect is for a test to prove.
-    for (const std::string& name : UcxSettingNames(row.name, row.of_tcp)) {
-      status = ucp_config_modify(config, name.c_str(), row.value.c_str());
-      if (status == UCS_OK) continue;
-      ucp_config_release(config);
-      return Status(StatusCode::kInvalidArgument,
-                    "UCX refuses " + name + "=" + row.value + ": " + ucs_status_string(status));
-    }
+    // anything, so the version is known, and Connect proves the size of frames by its effect.
+    const std::string name = NameOf(row);
+    status = ucp_config_modify(config, name.c_str(), row.value.c_str());
+    if (status == UCS_OK) continue;
+    ucp_config_release(config);
+    return Status(StatusCode::kInvalidArgument,
+                  "UCX refuses " + name + "=" + row.value + ": " + ucs_status_string(status));
   }
   RouteUcxLog();
   GiveBackSignals();
@@ -68,8 +70,10 @@ Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
                       "': " + ucs_status_string(status),
                   "UCX needs /sys to be mounted; `ucx_info -d` shows what it finds");
   }
-  return std::unique_ptr<Context>(std::make_unique<UcxContext>(
-      std::make_shared<UcxContextHandle>(context, settings.workers_move_between_threads)));
+  auto made = std::make_unique<UcxContext>(
+      std::make_shared<UcxContextHandle>(context, settings.workers_move_between_threads));
+  if (settings.proves_frames) TP_RETURN_IF_ERROR(ProveFrames(made.get()));
+  return std::unique_ptr<Context>(std::move(made));
 }
 
 }  // namespace tidepool::transport

@@ -17,6 +17,7 @@
 #include "proto/base/log.h"
 #include "proto/transport/self_connection.h"
 #include "proto/transport/ucx_events.h"
+#include "proto/transport/ucx_version.h"
 
 namespace tidepool::transport {
 namespace {
@@ -63,25 +64,38 @@ Status CheckDescriptors(const char* what) {
                 "raise the limit with ulimit -n; each connection takes one or two");
 }
 
-// "tcp/lo,rc_mlx5/mlx5_0:1": what the endpoint's lanes go over.
-std::string LanesOf(ucp_ep_h handle) {
-  // UCX 1.13 has no other way to ask. Lines look like "# lane[0]:  1:tcp/lo.0 md[1] -> ...".
+struct EndpointInfo {
+  std::string lanes;  // "tcp/lo,rc_mlx5/mlx5_0:1": what the endpoint goes over.
+  std::string sizes;  // By which protocol which sizes leave: see CheckFrameSize.
+};
+
+// From a text of lines, as "# lane[0]:  1:tcp/lo.0 md[1] -> ...".
+EndpointInfo ParseInfo(const char* text) {
+  EndpointInfo info;
+  for (const char* at = text; (at = std::strstr(at, "lane[")) != nullptr; ++at) {
+    char name[64];
+    if (std::sscanf(at, "lane[%*d]: %*d:%63s", name) != 1) continue;
+    std::string lane(name);
+    lane.resize(std::min(lane.find_last_of('.'), lane.size()));
+    info.lanes.append(info.lanes.empty() ? "" : ",").append(lane);
+  }
+  if (const char* at = std::strstr(text, "am_send: ")) {
+    info.sizes.assign(at, std::strcspn(at, "\n"));
+  }
+  return info;
+}
+
+EndpointInfo InfoOf(ucp_ep_h handle) {
+  // UCX 1.13 has no other way to ask.
   char* text = nullptr;
   std::size_t bytes = 0;
   std::FILE* file = open_memstream(&text, &bytes);
   if (file == nullptr) return {};
   ucp_ep_print_info(handle, file);
   std::fclose(file);
-  std::string lanes;
-  for (const char* at = text; (at = std::strstr(at, "lane[")) != nullptr; ++at) {
-    char name[64];
-    if (std::sscanf(at, "lane[%*d]: %*d:%63s", name) != 1) continue;
-    std::string lane(name);
-    lane.resize(std::min(lane.find_last_of('.'), lane.size()));
-    lanes.append(lanes.empty() ? "" : ",").append(lane);
-  }
+  EndpointInfo info = ParseInfo(text);
   std::free(text);
-  return lanes;
+  return info;
 }
 
 bool AllOverTcp(std::string_view lanes) {
@@ -238,9 +252,15 @@ Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
     return UcxStatus(StatusCode::kUnavailable,
                      has_ended ? "the peer has ended" : "cannot connect to a peer", status);
   }
+  const EndpointInfo info = InfoOf(endpoint->handle_);
   // Any lane that is not TCP's: what UCX sends at once has its bounds there.
-  endpoint->by_requests_ = !AllOverTcp(LanesOf(endpoint->handle_));
+  endpoint->by_requests_ = !AllOverTcp(info.lanes);
   polls_out_always_ |= endpoint->by_requests_;
+  const Status size = endpoint->by_requests_ ? OkStatus() : CheckFrameSize(info.sizes);
+  if (!size.ok()) {
+    Close(endpoint);
+    return size;
+  }
   return static_cast<Endpoint*>(endpoint);
 }
 
@@ -512,7 +532,7 @@ std::string UcxWorker::Describe(Endpoint* which) const {
   OwnerCheck::Scope scope(owner_);
   auto* endpoint = static_cast<UcxEndpoint*>(which);
   if (!endpoint->alive()) return "lost";
-  const std::string lanes = LanesOf(endpoint->handle_);
+  const std::string lanes = InfoOf(endpoint->handle_).lanes;
   return "ucx " + (lanes.empty() ? "unknown" : lanes);
 }
 

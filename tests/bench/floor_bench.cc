@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -43,11 +42,9 @@ int FreePort() {
 
 // The settings of our transport as the variables that ucx_perftest reads.
 std::map<std::string, std::string> SettingsAsEnvironment() {
-  const std::set<std::string> of_tcp = {"MAX_POLL", "PUT_ENABLE", "PORT_RANGE", "TX_SEG_SIZE",
-                                        "RX_SEG_SIZE"};
   std::map<std::string, std::string> variables;
   for (const auto& row : transport::UcxSettingsTable({})) {
-    variables[(of_tcp.count(row.name) != 0 ? "UCX_TCP_" : "UCX_") + row.name] = row.value;
+    variables[(row.of_tcp ? "UCX_TCP_" : "UCX_") + row.name] = row.value;
   }
   return variables;
 }

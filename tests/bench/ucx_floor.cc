@@ -94,7 +94,7 @@ class BareSide final : public Side {
     ucp_config_t* config = nullptr;
     if (ucp_config_read(nullptr, nullptr, &config) != UCS_OK) return false;
     for (const auto& row : transport::UcxSettingsTable({})) {
-      ucp_config_modify(config, row.name.c_str(), row.value.c_str());
+      ucp_config_modify(config, transport::NameOf(row).c_str(), row.value.c_str());
     }
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;

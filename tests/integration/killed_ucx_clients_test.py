@@ -2,10 +2,11 @@
 """Clients that speak UCX on a daemon's own machine are killed at any moment, where the kernel has few ports to choose
 from: no daemon ends.
 
-  killed_ucx_clients_test.py BUILD_FOLDER [--kills N] [unittest arguments]
+  killed_ucx_clients_test.py BUILD_FOLDER [--kills N] [--here] [unittest arguments]
 
 A daemon connects to each client. If the client has ended, the kernel may give that connection the client's port for its
 own (proto/transport/self_connection.h). Runs in a network namespace of its own; ends with 77 where that is not permitted.
+With --here it runs in the present one, with the ports that the kernel has there.
 """
 
 import os
@@ -22,11 +23,14 @@ CONNECTED_SECONDS = 0.25  # A client has connected by then, on an idle machine.
 RANGES = ("40000 44003", "40000 41999")
 OWN_NETWORK = ["unshare", "--user", "--map-root-user", "--net", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "-"]
 INSIDE = "--inside"
+HERE = "--here"
+PORTS_FILE = "/proc/sys/net/ipv4/ip_local_port_range"
 
 
 class KilledClients(kvctl_support.KvctlTest):
     nodes = 0
     kills = 300
+    sets_ports = True
 
     def client(self):
         command = [self.cluster.kvctl_path, "bench", "storm", "--transport", "ucx", "--no-fill", "--keep", "--keys", "1000",
@@ -34,8 +38,9 @@ class KilledClients(kvctl_support.KvctlTest):
         return subprocess.Popen(command, env=self.cluster.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def storm(self, ports, kills):
-        with open("/proc/sys/net/ipv4/ip_local_port_range", "w", encoding="ascii") as file:
-            file.write(ports)
+        if self.sets_ports:
+            with open(PORTS_FILE, "w", encoding="ascii") as file:
+                file.write(ports)
         self.cluster.start(2, more=["--cores", "4"])  # A client connects with each core.
         self.good("namespace", "create", "storm")
         seed = random.randrange(1 << 30)
@@ -57,7 +62,8 @@ class KilledClients(kvctl_support.KvctlTest):
             client.wait()
         self.good("put", "storm", "after", "all")
         self.assertEqual(self.good("get", "storm", "after"), b"all")
-        print(f"{kills} clients killed, ports {ports}", flush=True)
+        with open(PORTS_FILE, encoding="ascii") as file:
+            print(f"{kills} clients killed, ports {file.read().split()}", flush=True)
 
     def test_no_daemon_ends_where_data_paths_have_half_of_the_ports(self):
         self.storm(RANGES[0], self.kills - self.kills // 2)
@@ -67,12 +73,16 @@ class KilledClients(kvctl_support.KvctlTest):
 
 
 def main():
-    if INSIDE not in sys.argv:
+    KilledClients.sets_ports = HERE not in sys.argv
+    if not KilledClients.sets_ports:
+        sys.argv.remove(HERE)
+    elif INSIDE not in sys.argv:
         if subprocess.run([*OWN_NETWORK, "true"], capture_output=True, check=False).returncode != 0:
             print("unshare of a network is not permitted here")
             sys.exit(77)
         os.execvp(OWN_NETWORK[0], [*OWN_NETWORK, sys.executable, "-B", *sys.argv, INSIDE])
-    sys.argv.remove(INSIDE)
+    else:
+        sys.argv.remove(INSIDE)
     if "--kills" in sys.argv:
         at = sys.argv.index("--kills")
         KilledClients.kills = int(sys.argv[at + 1])

@@ -74,6 +74,21 @@ class UcxGuest(kvctl_support.KvctlTest):
         self.assertRegex(done.stdout.decode(), r"\Ap7 is at 3.5; this is run \d+\n\Z")
         self.assertIn(b"UCX_SITE_SETTING", done.stderr)
 
+    def refused(self, *command):
+        """What a program says that finds UCX 1.16."""
+        preload = {"LD_PRELOAD": os.path.join(self.build, "lib", "libucx_1_16.so")}
+        done = subprocess.run(command, env={**self.cluster.environment, **preload}, capture_output=True, check=False,
+                              timeout=kvctl_support.PATIENCE_SECONDS)
+        self.assertNotEqual(done.returncode, 0, done)
+        self.assertIn(b"UCX 1.16 is loaded", done.stderr, done)
+        self.assertIn(b"load UCX 1.13 or 1.18", done.stderr, done)
+
+    def test_another_version_of_ucx_is_refused_with_a_remedy(self):
+        self.refused(os.path.join(self.build, "bin", "kvd"), "--memory", "128MiB", "--cluster",
+                     os.path.join(self.cluster.folder, "other.json"))
+        self.refused(self.cluster.kvctl_path, "bench", "--duration", "10ms")
+        self.refused(os.path.join(self.build, "bin", "hello"))
+
 
 if __name__ == "__main__":
     kvctl_support.main()

@@ -141,7 +141,8 @@ class TIDEPOOL_API Client {
   // node can be reached, or no such network device), kUnauthenticated (the job token is not the
   // cluster's), kInvalidArgument (the file is damaged), kPermissionDenied (the file cannot be
   // read), kFailedPrecondition (a node beyond loopback without TLS, and not
-  // ConnectOptions::insecure; no certificate where one is asked for),
+  // ConnectOptions::insecure; no certificate where one is asked for; a version of UCX with which
+  // the library was not proved),
   // kDeadlineExceeded.
   static Result<Client> Connect(const ConnectOptions& options = {});
 

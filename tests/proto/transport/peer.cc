@@ -197,9 +197,7 @@ bool Start(const std::vector<std::string>& without, ucp_err_handling_mode_t mode
     bool is_left_out = false;
     for (const std::string& name : without) is_left_out |= name == row.name;
     if (is_left_out) continue;
-    for (const std::string& name : UcxSettingNames(row.name, row.of_tcp)) {
-      ucp_config_modify(config, name.c_str(), row.value.c_str());
-    }
+    ucp_config_modify(config, NameOf(row).c_str(), row.value.c_str());
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;

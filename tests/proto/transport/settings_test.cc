@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "proto/transport/frame_proof.h"
 #include "proto/transport/ucx_transport.h"
 
 namespace tidepool::transport {
@@ -50,6 +51,15 @@ TEST_CASE("EmptyDeviceNameIsAnInvalidArgument") {
   }
 }
 
+TEST_CASE("AContextProvesThatTheLargestFrameGoes") {
+  UcxSettings settings = WithDevices("lo");
+  settings.proves_frames = true;
+  const auto context = MakeUcxContext(settings);
+  INFO(context.status().ToString());
+  REQUIRE(context.ok());
+  CHECK(ProveFrames(context->get()).ok());
+}
+
 TEST_CASE("DescriptionHasOneLinePerSetting") {
   const std::string text = DescribeUcxSettings(WithDevices("eth7"));
   CHECK(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) ==
@@ -69,24 +79,19 @@ TEST_CASE("EverySettingSaysWhyAndNamesNoTransport") {
   }
 }
 
-TEST_CASE("SettingsOfTcpHaveTheirPrefixWhereUcxWantsIt") {
-  using Names = std::vector<std::string>;
-  CHECK(UcxSettingNames("MAX_POLL", true, 1, 13) == Names{"MAX_POLL"});
-  CHECK(UcxSettingNames("MAX_POLL", true, 1, 14) == Names{"MAX_POLL", "TCP_MAX_POLL"});
-  CHECK(UcxSettingNames("MAX_POLL", true, 1, 17) == Names{"MAX_POLL", "TCP_MAX_POLL"});
-  // From 1.20.1 on a name of no transport is an error.
-  CHECK(UcxSettingNames("MAX_POLL", true, 1, 18) == Names{"TCP_MAX_POLL"});
-  CHECK(UcxSettingNames("MAX_POLL", true, 2, 0) == Names{"TCP_MAX_POLL"});
-  CHECK(UcxSettingNames("TLS", false, 1, 18) == Names{"TLS"});
-}
-
 TEST_CASE("SettingsOfTcpAreMarked") {
-  std::vector<std::string> of_tcp;
-  for (const UcxSetting& row : UcxSettingsTable({})) {
-    if (row.of_tcp) of_tcp.push_back(row.name);
-  }
-  CHECK(of_tcp == std::vector<std::string>{"MAX_POLL", "PUT_ENABLE", "PORT_RANGE", "CONN_NB",
-                                           "TX_SEG_SIZE", "RX_SEG_SIZE"});
+  const auto of_tcp = [](const UcxVersion& version) {
+    std::vector<std::string> names;
+    for (const UcxSetting& row : UcxSettingsTable({}, version)) {
+      if (row.of_tcp) names.push_back(row.name);
+    }
+    return names;
+  };
+  std::vector<std::string> names = {"MAX_POLL", "PUT_ENABLE",  "PORT_RANGE",
+                                    "CONN_NB",  "TX_SEG_SIZE", "RX_SEG_SIZE"};
+  CHECK(of_tcp({1, 13}) == names);
+  names.push_back("EP_BIND_SRC_ADDR");
+  CHECK(of_tcp({1, 18}) == names);
 }
 
 }  // namespace tidepool::transport

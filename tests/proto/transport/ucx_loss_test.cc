@@ -175,9 +175,7 @@ class Stranger {
     ucp_config_t* config = nullptr;
     REQUIRE(ucp_config_read(nullptr, nullptr, &config) == UCS_OK);
     for (const UcxSetting& row : UcxSettingsTable({})) {
-      for (const std::string& name : UcxSettingNames(row.name, row.of_tcp)) {
-        ucp_config_modify(config, name.c_str(), row.value.c_str());
-      }
+      ucp_config_modify(config, NameOf(row).c_str(), row.value.c_str());
     }
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;

@@ -1,0 +1,17 @@
+// A daemon's proof, when it starts, that its network carries frames.
+//
+//   ucx_transport -> [frame_proof] -> transport
+#pragma once
+
+#include "proto/base/status.h"
+#include "proto/transport/transport.h"
+
+namespace tidepool::transport {
+
+// Sends a frame of the smallest and one of the largest size between two workers that it makes for
+// that, and waits until both have arrived. Takes some milliseconds.
+// Errors: what MakeWorker and Connect return, kUnavailable (the connection broke, or a frame did
+// not arrive within ten seconds).
+Status ProveFrames(Context* context);
+
+}  // namespace tidepool::transport
