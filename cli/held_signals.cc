@@ -2,30 +2,52 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <ctime>
-#include <initializer_list>
+#include <iterator>
 
 namespace tidepool::cli {
 namespace {
 
 int g_end_signal = 0;  // Of the thread that holds signals.
 
+constexpr int kEndSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+// With the real-time signals: what a batch system may be told to send before the end of a job.
+constexpr int kNotices[] = {SIGUSR1, SIGUSR2,   SIGALRM, SIGXCPU, SIGVTALRM,
+                            SIGPROF, SIGSTKFLT, SIGIO,   SIGPWR};
+
+template <std::size_t kCount>
+bool HasSignal(const int (&list)[kCount], int signal) {
+  return std::find(std::begin(list), std::end(list), signal) != std::end(list);
+}
+
+void AddNotices(sigset_t* signals) {
+  for (const int signal : kNotices) sigaddset(signals, signal);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) sigaddset(signals, signal);
+}
+
 }  // namespace
 
 HeldSignals::HeldSignals() {
   sigemptyset(&held_);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD, SIGPIPE}) {
-    sigaddset(&held_, signal);
-  }
+  for (const int signal : kEndSignals) sigaddset(&held_, signal);
+  sigaddset(&held_, SIGCHLD);
+  sigaddset(&held_, SIGPIPE);
+  AddNotices(&held_);
   pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  before_and_notices_ = before_;
+  AddNotices(&before_and_notices_);
 }
 
 HeldSignals::~HeldSignals() { Release(); }
 
 void HeldSignals::Release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-bool HeldSignals::AsksForEnd(int signal) {
-  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+bool HeldSignals::AsksForEnd(int signal) { return HasSignal(kEndSignals, signal); }
+
+bool HeldSignals::IsNotice(int signal) {
+  return HasSignal(kNotices, signal) || (signal >= SIGRTMIN && signal <= SIGRTMAX);
 }
 
 int HeldSignals::ExitCode() { return g_end_signal == 0 ? 0 : 128 + g_end_signal; }

@@ -9,8 +9,10 @@
 
 namespace tidepool::cli {
 
-// Holds back SIGINT, SIGTERM, SIGHUP, SIGQUIT (which ask for the end), SIGUSR1, SIGUSR2, SIGCHLD
-// and SIGPIPE from its making on. Made before any thread, and used by that thread. May be nested.
+// Holds back, from its making on: SIGINT, SIGTERM, SIGHUP and SIGQUIT, which ask for the end; the
+// notices, which a batch system sends for a program to act on (SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU,
+// real-time signals and their like); SIGCHLD and SIGPIPE. Made before any thread, and used by that
+// thread. May be nested.
 class HeldSignals {
  public:
   HeldSignals();
@@ -27,16 +29,21 @@ class HeldSignals {
 
   // Returns whether `signal` asks for the end.
   static bool AsksForEnd(int signal);
+  // Returns whether `signal` is a notice.
+  static bool IsNotice(int signal);
   // Returns 128 and the signal that asked for the end last in this process; 0: none has.
   static int ExitCode();
 
   // The signals that were held before, which a child process inherits.
   const sigset_t& before() const { return before_; }
+  // The same and the notices: of a child process that none of them must end.
+  const sigset_t& before_and_notices() const { return before_and_notices_; }
   const sigset_t& held() const { return held_; }
 
  private:
   sigset_t held_;
   sigset_t before_;
+  sigset_t before_and_notices_;
   bool end_asked_ = false;
 };
 

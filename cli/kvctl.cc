@@ -4,6 +4,7 @@
 // services, or the SDK for what measures it -> output.h
 #include <grpc/support/log.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -12,9 +13,14 @@
 #include "cli/invocation.h"
 #include "cli/output.h"
 #include "cli/site_notes.h"
+#include "proto/base/standard_descriptors.h"
+
+TIDEPOOL_OPEN_STANDARD_DESCRIPTORS(tidepool::ClosedDescriptor::kFails);
 
 int main(int argc, char** argv) {
   using namespace tidepool;
+  // A write beyond the limit of file sizes fails with EFBIG, by name, and ends nothing.
+  std::signal(SIGXFSZ, SIG_IGN);
   // What gRPC itself would say here is about connections that failed, which the calls report.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   const std::vector<std::string> arguments(argv + 1, argv + argc);

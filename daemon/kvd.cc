@@ -14,14 +14,19 @@
 #include "daemon/options.h"
 #include "daemon/services/service_host.h"
 #include "daemon/signal_watcher.h"
+#include "daemon/start_limits.h"
 #include "daemon/stop_signal.h"
 #include "proto/base/log.h"
+#include "proto/base/standard_descriptors.h"
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/loss_record.h"
+#include "proto/machine/process_limits.h"
 #include "proto/transport/process_environment.h"
 #include "proto/transport/ucx_transport.h"
 
 extern char** environ;
+
+TIDEPOOL_OPEN_STANDARD_DESCRIPTORS(tidepool::ClosedDescriptor::kIsEmpty);
 
 namespace tidepool::daemon {
 namespace {
@@ -81,6 +86,10 @@ int Serve(const LoadedOptions& loaded) {
   const Status opened = log::Open(loaded.options.log_level, loaded.options.log_file);
   if (!opened.ok()) return Fail(opened, kWrongUsage);
   for (const std::string& line : WarningsOf(loaded)) log::Warn(line);
+  const machine::ProcessLimits limits = machine::ReadProcessLimits();
+  const Status enough = CheckStartLimits(loaded.options, limits);
+  if (!enough.ok()) return Fail(enough, kFailed);
+  for (const std::string& line : LimitWarnings(limits)) log::Warn(line);
   if (!loaded.options.log_file.empty()) PrintWarnings(loaded);
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
@@ -120,7 +129,10 @@ int Main(int argc, char** argv) {
   if (argc > 1 && IsNvmTool(argv[1])) {
     return RunNvmTool(std::vector<std::string>(argv + 1, argv + argc));
   }
-  // Before anything else: it may start this program again.
+  // A batch system may send its signals to a daemon that has just begun. SignalWatcher takes them.
+  SignalWatcher::Block();
+  machine::AdjustProcessLimits();
+  // Before any thread: it may start this program again.
   const Status environment = transport::EnterUcxEnvironment(argv);
   if (!environment.ok()) Fail(environment, kFailed);
   // Each client takes a few; login shells and batch systems often allow 1,024, but more on request.

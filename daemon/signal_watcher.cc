@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <cstdio>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -23,10 +24,14 @@ struct WatchedSignal {
   const char* name;
   bool ends;  // The others come from batch systems, which mean other programs.
 };
+// All signals whose default action ends a process, but for those of a crash. A failed write beyond
+// the limit of file sizes raises SIGXFSZ, too; the write then returns EFBIG.
 constexpr WatchedSignal kWatchedSignals[] = {
-    {SIGINT, "SIGINT", true},    {SIGTERM, "SIGTERM", true}, {SIGQUIT, "SIGQUIT", true},
-    {SIGXCPU, "SIGXCPU", true},  {SIGHUP, "SIGHUP", false},  {SIGUSR1, "SIGUSR1", false},
-    {SIGUSR2, "SIGUSR2", false},
+    {SIGINT, "SIGINT", true},        {SIGTERM, "SIGTERM", true},      {SIGQUIT, "SIGQUIT", true},
+    {SIGHUP, "SIGHUP", false},       {SIGUSR1, "SIGUSR1", false},     {SIGUSR2, "SIGUSR2", false},
+    {SIGALRM, "SIGALRM", false},     {SIGXCPU, "SIGXCPU", false},     {SIGXFSZ, "SIGXFSZ", false},
+    {SIGVTALRM, "SIGVTALRM", false}, {SIGPROF, "SIGPROF", false},     {SIGIO, "SIGIO", false},
+    {SIGPWR, "SIGPWR", false},       {SIGSTKFLT, "SIGSTKFLT", false},
 };
 
 const WatchedSignal* FindSignal(int number) {
@@ -36,17 +41,32 @@ const WatchedSignal* FindSignal(int number) {
   return nullptr;
 }
 
+bool IsRealTime(int number) { return number >= SIGRTMIN && number <= SIGRTMAX; }
+
 std::string SignalName(int number) {
+  if (IsRealTime(number)) return "SIGRTMIN+" + std::to_string(number - SIGRTMIN);
   const WatchedSignal* const found = FindSignal(number);
   return found == nullptr ? "" : found->name;
 }
 
+sigset_t AllWatched() {
+  sigset_t all;
+  sigemptyset(&all);
+  for (const WatchedSignal& each : kWatchedSignals) sigaddset(&all, each.number);
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) sigaddset(&all, number);
+  return all;
+}
+
 }  // namespace
 
+void SignalWatcher::Block() {
+  const sigset_t all = AllWatched();
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
 void SignalWatcher::Start() {
-  sigemptyset(&signals_);
-  for (const WatchedSignal& each : kWatchedSignals) sigaddset(&signals_, each.number);
-  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  signals_ = AllWatched();
+  Block();
   std::thread([this] { Run(); }).detach();
 }
 
@@ -85,9 +105,9 @@ bool SignalWatcher::Asks(int signal) {
 // The terminal of a person that goes away takes the daemon along.
 bool SignalWatcher::LeavesAlone(int signal) const {
   const WatchedSignal* const found = FindSignal(signal);
-  if (found == nullptr || found->ends || (signal == SIGHUP && options_.is_on_terminal))
-    return false;
-  log::Info(std::string(found->name) + " is left alone: SIGTERM ends this daemon");
+  const bool ends = found != nullptr ? found->ends : !IsRealTime(signal);
+  if (ends || (signal == SIGHUP && options_.is_on_terminal)) return false;
+  log::Info(SignalName(signal) + " is left alone: SIGTERM ends this daemon");
   return true;
 }
 

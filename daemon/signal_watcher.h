@@ -31,7 +31,10 @@ class SignalWatcher {
   SignalWatcher(const SignalWatcher&) = delete;
   SignalWatcher& operator=(const SignalWatcher&) = delete;
 
-  // Blocks the signals in this thread, and hence in each that it makes, and begins to watch.
+  // Blocks all watched signals in this thread, in each thread that it makes, and in a program that
+  // it executes. They stay pending until Start.
+  static void Block();
+  // Blocks the signals as Block does, and begins to watch.
   void Start();
   // The node serves from now on. `unsaved` returns a text about the data that an end would lose, or
   // "", within about a second.

@@ -130,6 +130,8 @@ bool ArenaPool::AddArena() {
   // Huge pages only where the site allows them for shared memory (shmem_enabled=advise); else
   // ignored.
   madvise(base_ + mapped_end_, bytes, MADV_HUGEPAGE);
+  // A core file of a daemon must not have the size of its records.
+  madvise(base_ + mapped_end_, bytes, MADV_DONTDUMP);
   // The mapping just made stays writable; nobody can make a second one, resize or punch the file.
   if (fcntl(descriptor, F_ADD_SEALS,
             F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {

@@ -19,6 +19,8 @@ constexpr std::uint64_t kMiB = 1 << 20;
 // A connection takes two descriptors and each core some four; below this a node of 1,000 clients on
 // two cores runs out.
 constexpr std::uint64_t kOpenFilesWanted = 4096;
+// Threads count, also those of the user's other programs on the machine.
+constexpr std::uint64_t kProcessesWanted = 1024;
 // What a daemon needs beside its records: code, gRPC, UCX, rings.
 constexpr std::uint64_t kDaemonBesideBytes = 192 * kMiB;
 // Times to live count by the owner's clock.
@@ -176,7 +178,9 @@ bool SameMachine(const Place& a, const Place& b) {
   return !a.facts.boot_id().empty() && a.facts.boot_id() == b.facts.boot_id();
 }
 
-void JudgeLimits(const Place& place, Findings* findings) {
+namespace {
+
+void JudgePinnedMemory(const Place& place, Findings* findings) {
   const v1::MachineFacts& facts = place.facts;
   const char* const topic = "limits";
   const std::string locked = facts.may_lock_all() || facts.locked_bytes_max() == UINT64_MAX
@@ -192,6 +196,11 @@ void JudgeLimits(const Place& place, Findings* findings) {
     Add(findings, Level::kOk, topic, place.name,
         "may pin memory " + locked + (HasRdma(facts) ? "" : ", which only RDMA needs"));
   }
+}
+
+void JudgeOpenFiles(const Place& place, Findings* findings) {
+  const v1::MachineFacts& facts = place.facts;
+  const char* const topic = "limits";
   const std::uint64_t files = std::max(facts.open_files_max(), facts.open_files_possible());
   const std::string files_text = files == UINT64_MAX ? "any number of" : std::to_string(files);
   if (files < kOpenFilesWanted) {
@@ -202,6 +211,93 @@ void JudgeLimits(const Place& place, Findings* findings) {
   } else {
     Add(findings, Level::kOk, topic, place.name, "may have " + files_text + " open files");
   }
+}
+
+// A limit of the sizes of what a daemon makes. It starts with each limit that is large enough.
+struct SizeLimit {
+  std::uint64_t bytes;     // UINT64_MAX: no limit; 0: not known.
+  std::uint64_t beside;    // Needed beside the records.
+  bool holds_for_records;  // The records count, too.
+  const char* what;
+  const char* option;  // Of ulimit.
+};
+
+void JudgeSizeLimit(const Place& place, const SizeLimit& limit, Findings* findings) {
+  const char* const topic = "limits";
+  if (limit.bytes == UINT64_MAX || limit.bytes == 0) {
+    if (limit.bytes != 0) {
+      Add(findings, Level::kOk, topic, place.name, std::string("no limit of ") + limit.what);
+    }
+    return;
+  }
+  const std::string text = std::string(limit.what) + " up to " + FormatBytes(limit.bytes);
+  const std::string remedy = std::string("ulimit ") + limit.option +
+                             " unlimited before kvd starts; in Slurm: "
+                             "PropagateResourceLimitsExcept=ALL";
+  const std::uint64_t records = limit.holds_for_records ? place.memory_limit_bytes : 0;
+  if (place.daemon && limit.bytes < records + limit.beside) {
+    Add(findings, Level::kProblem, topic, place.name,
+        "may have " + text + ", and needs " + FormatBytes(records + limit.beside), remedy);
+  } else if (place.daemon) {
+    Add(findings, Level::kOk, topic, place.name, "may have " + text + ", which is enough");
+  } else {
+    Add(findings, Level::kWarning, topic, place.name,
+        "may have " + text +
+            ": a daemon that needs more refuses to start here, and what kvctl "
+            "writes fails there",
+        remedy);
+  }
+}
+
+void JudgeSizeLimits(const Place& place, Findings* findings) {
+  const v1::MachineFacts& facts = place.facts;
+  JudgeSizeLimit(place, {facts.file_bytes_max(), 0, true, "files and shared memory", "-f"},
+                 findings);
+  JudgeSizeLimit(place, {facts.address_bytes_max(), kMiB * 1024, true, "address space", "-v"},
+                 findings);
+  JudgeSizeLimit(place, {facts.data_bytes_max(), kMiB * 256, false, "private memory", "-d"},
+                 findings);
+}
+
+void JudgeUseLimits(const Place& place, Findings* findings) {
+  const v1::MachineFacts& facts = place.facts;
+  const char* const topic = "limits";
+  if (facts.cpu_seconds_max() == UINT64_MAX) {
+    Add(findings, Level::kOk, topic, place.name, "no limit of CPU time");
+  } else if (facts.cpu_seconds_max() != 0) {
+    Add(findings, Level::kWarning, topic, place.name,
+        "may use " + std::to_string(facts.cpu_seconds_max()) +
+            " s of CPU time: then the kernel kills " +
+            (place.daemon ? "the daemon, and data in its memory is lost"
+                          : "each daemon that is started here"),
+        "ulimit -t unlimited before kvd starts, or start it in a batch job");
+  }
+  if (facts.processes_max() == UINT64_MAX) {
+    Add(findings, Level::kOk, topic, place.name, "no limit of processes and threads");
+  } else if (facts.processes_max() != 0) {
+    const bool is_few = facts.processes_max() < kProcessesWanted && facts.uid() != 0;
+    Add(findings, is_few ? Level::kWarning : Level::kOk, topic, place.name,
+        "may have " + std::to_string(facts.processes_max()) + " processes and threads of this user",
+        is_few ? "ulimit -u " + std::to_string(kProcessesWanted) +
+                     " before kvd starts: a daemon takes some 20 threads, each gRPC call and each "
+                     "program of the user more"
+               : "");
+  }
+  Add(findings, Level::kOk, topic, place.name,
+      facts.core_bytes_max() == 0 ? "leaves no core file after a crash (ulimit -c)"
+      : facts.core_bytes_max() == UINT64_MAX
+          ? "may leave a core file of any size after a crash, without records"
+          : "may leave a core file of up to " + FormatBytes(facts.core_bytes_max()) +
+                " after a crash, without records");
+}
+
+}  // namespace
+
+void JudgeLimits(const Place& place, Findings* findings) {
+  JudgePinnedMemory(place, findings);
+  JudgeOpenFiles(place, findings);
+  JudgeSizeLimits(place, findings);
+  JudgeUseLimits(place, findings);
 }
 
 void JudgeMemory(const Place& place, Findings* findings) {

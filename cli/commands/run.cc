@@ -73,7 +73,12 @@ Result<pid_t> Spawn(const std::vector<std::string>& command, const std::string& 
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &mask);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  // kvctl itself ignores the signal; a program of the user does not expect that.
+  sigset_t by_default;
+  sigemptyset(&by_default);
+  sigaddset(&by_default, SIGXFSZ);
+  posix_spawnattr_setsigdefault(&attributes, &by_default);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, stdout_fd, 1);
@@ -231,7 +236,7 @@ Result<bool> Runner::StageIn() {
     if (signals_.EndAsked()) break;
     std::vector<std::string> words = {"/proc/self/exe", "stage", "in", spec.directory, spec.space};
     if (run_.insecure()) words.emplace_back("--insecure");
-    const Result<pid_t> pid = Spawn(words, file_, signals_.before(), /*stdout_fd=*/2);
+    const Result<pid_t> pid = Spawn(words, file_, signals_.before_and_notices(), /*stdout_fd=*/2);
     if (!pid.ok()) return pid.status();
     std::optional<int> code;
     while (!(code = ChildExitCode(*pid)).has_value()) {
@@ -356,7 +361,7 @@ Status Runner::RunCommand() {
     }
     const int signal = signals_.Next(kLookEveryMs);
     // A batch system announces the end by these signals; only the program knows their meaning.
-    if (signal == SIGUSR1 || signal == SIGUSR2) kill(*pid, signal);
+    if (HeldSignals::IsNotice(signal)) kill(*pid, signal);
     if (!ended_early_.empty()) continue;
     if (HeldSignals::AsksForEnd(signal)) SignalCame(signal);
     if (ended_early_.empty() && !MustSaveNow()) continue;

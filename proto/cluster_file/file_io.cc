@@ -28,6 +28,7 @@ StatusCode CodeOf(int error) {
       return StatusCode::kPermissionDenied;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
       return StatusCode::kResourceExhausted;
     case EEXIST:
       return StatusCode::kAlreadyExists;
@@ -79,6 +80,9 @@ Status FileError(std::string_view doing, std::string_view path, int error) {
     case ENOSPC:
     case EDQUOT:
       remedy = "free some space there or name another place";
+      break;
+    case EFBIG:
+      remedy = "raise the limit of file sizes: ulimit -f unlimited";
       break;
     default:
       break;

@@ -123,6 +123,10 @@ Status StatusOfErrno(int error, std::string_view what, std::string_view path) {
     case ENOSPC:
     case EDQUOT:
       return Status(StatusCode::kResourceExhausted, std::move(text), "make room there");
+    case EFBIG:
+      return Status(StatusCode::kResourceExhausted, std::move(text),
+                    "raise the limit of file sizes where the writer was started: ulimit -f "
+                    "unlimited");
     case ELOOP:
     case EXDEV:
       return Status(StatusCode::kFailedPrecondition, std::move(text),

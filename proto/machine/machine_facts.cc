@@ -1,7 +1,6 @@
 #include "proto/machine/machine_facts.h"
 
 #include <arpa/inet.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/time_namespace.h"
 #include "proto/machine/machine.h"
+#include "proto/machine/process_limits.h"
 
 namespace tidepool::machine {
 namespace {
@@ -41,8 +41,6 @@ std::string Chosen(const std::string& path) {
   return line.substr(begin + 1, end - begin - 1);
 }
 
-std::uint64_t LimitOf(rlim_t limit) { return limit == RLIM_INFINITY ? kNoLimit : limit; }
-
 // CAP_IPC_LOCK lifts RLIMIT_MEMLOCK.
 bool MayLockAll() {
   constexpr int kCapIpcLock = 14;
@@ -56,13 +54,17 @@ bool MayLockAll() {
 }
 
 void AddLimits(v1::MachineFacts* facts) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) facts->set_locked_bytes_max(LimitOf(limit.rlim_cur));
+  const ProcessLimits limits = ReadProcessLimits();
+  facts->set_locked_bytes_max(limits.locked_bytes);
   facts->set_may_lock_all(MayLockAll());
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    facts->set_open_files_max(LimitOf(limit.rlim_cur));
-    facts->set_open_files_possible(LimitOf(limit.rlim_max));
-  }
+  facts->set_open_files_max(limits.open_files);
+  facts->set_open_files_possible(limits.open_files_possible);
+  facts->set_file_bytes_max(limits.file_bytes);
+  facts->set_address_bytes_max(limits.address_bytes);
+  facts->set_data_bytes_max(limits.data_bytes);
+  facts->set_cpu_seconds_max(limits.cpu_seconds);
+  facts->set_processes_max(limits.processes);
+  facts->set_core_bytes_max(limits.core_bytes);
 }
 
 void AddMemory(v1::MachineFacts* facts) {

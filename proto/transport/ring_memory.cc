@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +29,23 @@ Status KernelRefuses(const char* what) {
                 "raise the limit with ulimit -n, if it is that");
 }
 
+// Sizing the memory beyond the limit would raise SIGXFSZ, which ends a program that does not expect
+// the signal.
+Status CheckSizeLimit(std::uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      limit.rlim_cur >= bytes) {
+    return OkStatus();
+  }
+  return Status(StatusCode::kResourceExhausted,
+                "no shared memory for a connection: it takes " + std::to_string(bytes) +
+                    " bytes, and the limit of the size of files is " +
+                    std::to_string(limit.rlim_cur),
+                "raise the limit: ulimit -f unlimited");
+}
+
 Result<OwnedFd> MakeMemory(const char* name, std::uint64_t bytes) {
+  TP_RETURN_IF_ERROR(CheckSizeLimit(bytes));
   OwnedFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0 || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return KernelRefuses("no shared memory for a connection");

@@ -141,7 +141,14 @@ Status NvmDirectory::Reserve(int file, std::uint64_t bytes) const {
                   "the file system of '" + path_ + "' cannot reserve space (fallocate)",
                   "use a directory on a local disk with ext4 or xfs");
   }
-  const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  if (error == EFBIG) {
+    return Status(
+        StatusCode::kResourceExhausted,
+        "cannot reserve " + BytesText(bytes) + " in '" + path_ + "': " + std::strerror(error),
+        "raise the limit of file sizes (ulimit -f unlimited) or give a smaller "
+        "--nvm-size; some file systems have a limit of their own");
+  }
+  const bool is_full = error == ENOSPC || error == EDQUOT;
   if (!is_full) return DeviceFileError("reserve space in", path_, error);
   return NoRoom(bytes, std::strerror(error));  // A quota, as a rule.
 }
