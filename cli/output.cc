@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "cli/descriptor_io.h"
 #include "cli/exit_codes.h"
 #include "cli/text.h"
 #include "proto/base/check.h"
@@ -86,18 +87,21 @@ Output::Output(bool json, int stdout_fd, int stderr_fd)
 Output::~Output() { Flush(); }
 
 void Output::Write(int fd, std::string_view bytes) {
+  const bool is_result = fd == stdout_fd_;
+  if (is_result && write_error_ != 0) return;  // The output must have no gap.
   while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    const std::ptrdiff_t written = WriteSome(fd, bytes);
     if (written < 0) {
-      if (fd == stdout_fd_ && write_error_ == 0) write_error_ = errno;
+      if (is_result) write_error_ = errno;
       return;
     }
     bytes.remove_prefix(static_cast<std::size_t>(written));
+    if (is_result) written_ += static_cast<std::uint64_t>(written);
   }
 }
 
 void Output::Raw(std::string_view bytes) {
+  given_ += bytes.size();
   if (buffer_.size() + bytes.size() > kBufferBytes) Flush();
   if (bytes.size() > kBufferBytes) {
     Write(stdout_fd_, bytes);
@@ -109,6 +113,12 @@ void Output::Raw(std::string_view bytes) {
 void Output::Flush() {
   Write(stdout_fd_, buffer_);
   buffer_.clear();
+}
+
+Status Output::write_status() const {
+  if (write_error_ == 0) return OkStatus();
+  return Status(StatusCode::kInternal,
+                std::string("cannot write to standard output: ") + std::strerror(write_error_));
 }
 
 void Output::Result(const Json& result, std::string_view text) {
@@ -148,11 +158,7 @@ void Output::Progress(std::string_view text) { Write(stderr_fd_, text); }
 
 int Output::Finish(const Status& status) {
   Flush();
-  Status end = status;
-  if (end.ok() && write_error_ != 0) {
-    end = Status(StatusCode::kInternal,
-                 std::string("cannot write to standard output: ") + std::strerror(write_error_));
-  }
+  const Status end = status.ok() ? write_status() : status;
   ExitCode exit_code = ExitCodeOf(end.code());
   if (partial_) exit_code = ExitCode::kPartial;
   const bool failed = exit_code != ExitCode::kOk;

@@ -66,6 +66,13 @@ class Output {
   void Raw(std::string_view bytes);
   void Flush();
 
+  // Bytes that were handed to standard output so far, and those that it has taken: fewer before
+  // Flush, and after a write that failed.
+  std::uint64_t given() const { return given_; }
+  std::uint64_t written() const { return written_; }
+  // kOk, or kInternal with the reason why standard output takes nothing any more.
+  Status write_status() const;
+
   // One line on standard error: "kvctl: <text>".
   void Note(std::string_view text);
   // Standard error as it is, for progress bars.
@@ -100,6 +107,8 @@ class Output {
     std::string text;
   };
   std::vector<Aside> asides_;
+  std::uint64_t given_ = 0;
+  std::uint64_t written_ = 0;
   int write_error_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "cli/record_text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -39,6 +40,27 @@ Result<std::string> BytesMember(const Json& object, const std::string& name) {
   if (!member.is_string()) return Invalid("\"" + name + "\" is not text");
   const auto& value = member.get_ref<const std::string&>();
   return text != object.end() ? Result<std::string>(value) : DecodeBase64(value);
+}
+
+// True if a number of a JSON text is whole and fits no 64 bits: a parser makes it a double.
+bool HasHugeInteger(std::string_view json) {
+  bool in_text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '\\' && in_text) {
+      ++i;
+    } else if (json[i] == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (json[i] == '-' || (json[i] >= '0' && json[i] <= '9'))) {
+      const std::size_t end = std::min(json.find_first_not_of("+-.0123456789eE", i), json.size());
+      const std::string_view number = json.substr(i, end - i);
+      if (number.find_first_of(".eE") == std::string_view::npos && !ParseSigned(number).ok() &&
+          !ParseUnsigned(number).ok()) {
+        return true;
+      }
+      i = end - 1;
+    }
+  }
+  return false;
 }
 
 Status SetCounter(const Json& value, v1::Record* record) {
@@ -81,6 +103,9 @@ Result<v1::Record> ParseJsonRecord(std::string_view line) {
   if (!key.ok()) return key.status();
   record.set_key(*std::move(key));
   if (Status value = SetValueFromJson(object, &record); !value.ok()) return value;
+  if (record.value_kind() == v1::VALUE_KIND_F64 && HasHugeInteger(line)) {
+    return Invalid("the number in \"value\" does not fit 64 bits");
+  }
   if (const auto ttl = object.find("ttl_ms"); ttl != object.end() && !ttl->is_null()) {
     if (!ttl->is_number_unsigned()) return Invalid("\"ttl_ms\" is not a number of milliseconds");
     record.set_ttl_ms(ttl->get<std::uint64_t>());

@@ -114,6 +114,11 @@ Result<std::uint64_t> ParseByteCount(std::string_view text) {
     factor = std::pow(1024.0, static_cast<double>(place + 1));
   }
   if (number * factor >= 0x1p63) return Invalid(text, kWanted);
+  // A whole number of bytes above 2^53 has no exact double.
+  std::uint64_t whole = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  const bool is_whole = error == std::errc() && (end == text.data() + text.size() || *end != '.');
+  if (is_whole) return whole * static_cast<std::uint64_t>(factor);
   return static_cast<std::uint64_t>(number * factor);
 }
 
@@ -126,6 +131,27 @@ Result<std::int64_t> ParseSigned(std::string_view text) {
 }
 
 Result<double> ParseDouble(std::string_view text) { return ParseWhole<double>(text, "a number"); }
+
+Result<double> ParseCounterF64(std::string_view text) {
+  const Result<double> number = ParseDouble(text);
+  if (!number.ok() || text.find_first_not_of("+-0123456789") != std::string_view::npos) {
+    return number;
+  }
+  // Digits of a double up to 2^1024 fit.
+  std::array<char, 512> buffer;
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), *number,
+                                          std::chars_format::fixed, 0);
+  std::string_view digits = text;
+  const std::size_t first = digits.find_first_of("123456789");
+  digits.remove_prefix(first == std::string_view::npos ? digits.size() : first);
+  std::string_view exact(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+  const std::size_t first_exact = exact.find_first_of("123456789");
+  exact.remove_prefix(first_exact == std::string_view::npos ? exact.size() : first_exact);
+  if (error == std::errc() && digits == exact) return number;
+  return Status(StatusCode::kInvalidArgument,
+                Quote(text) + " is a whole number that f64 can only round to " + std::string(exact),
+                "use --int, or write it with a point");
+}
 
 std::string FormatBytes(std::uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -24,6 +24,8 @@ Result<std::uint64_t> ParseUnsigned(std::string_view text);
 Result<std::int64_t> ParseSigned(std::string_view text);
 // As strtod: also "inf" and "nan".
 Result<double> ParseDouble(std::string_view text);
+// The same, but a whole number that no double equals is refused instead of rounded.
+Result<double> ParseCounterF64(std::string_view text);
 
 // 1536 -> "1.5 KiB"; below 1024 "17 B".
 std::string FormatBytes(std::uint64_t bytes);

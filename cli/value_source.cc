@@ -8,24 +8,20 @@
 #include <cerrno>
 #include <utility>
 
+#include "cli/descriptor_io.h"
 #include "cli/text.h"
 #include "proto/base/limits.h"
 
 namespace tidepool::cli {
 namespace {
 
+// A file up to this size is read to its end before its size is believed: files of /proc say that
+// they have none, and those of /sys that they have a page.
+constexpr off_t kReadWholeBytesMax = 1 << 20;
+
 Status TooLarge(const std::string& name) {
   return Status(StatusCode::kInvalidArgument, name + " is larger than 1 GiB, the most for a value",
                 "split it, or use: kvctl stage in");
-}
-
-// 0 at the end.
-Result<std::size_t> ReadSome(int fd, char* to, std::size_t bytes, const std::string& name) {
-  for (;;) {
-    const ssize_t got = read(fd, to, bytes);
-    if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EINTR) return cluster_file::FileReadError("read", name, errno);
-  }
 }
 
 Result<std::string> ReadToEnd(int fd, const std::string& name) {
@@ -65,17 +61,25 @@ Result<ValueSource> ValueSource::Open(const std::string& argument, bool literal)
   struct stat info {};
   const int fd = from_stdin ? STDIN_FILENO : source.file_.get();
   if (fstat(fd, &info) != 0) return cluster_file::FileReadError("read", source.name_, errno);
-  if (from_file && S_ISREG(info.st_mode)) {
-    source.bytes_ = static_cast<std::uint64_t>(info.st_size);
-    if (source.bytes_ > limits::kValueBytesMax) return TooLarge("'" + source.name_ + "'");
-    return source;
-  }
   if (S_ISDIR(info.st_mode)) {
     return Status(StatusCode::kInvalidArgument, Quote(source.name_) + " is a folder",
                   "for folders use: kvctl stage in");
   }
-  Result<std::string> all = ReadToEnd(fd, source.name_);
-  if (!all.ok()) return all.status();
+  const bool is_file = from_file && S_ISREG(info.st_mode);
+  Result<std::string> all = std::string();
+  if (!is_file || info.st_size <= kReadWholeBytesMax) {
+    all = ReadToEnd(fd, source.name_);
+    if (!all.ok()) return all.status();
+  }
+  // Read again in pieces, so that a change meanwhile is noticed.
+  const bool is_as_told =
+      info.st_size > kReadWholeBytesMax ||
+      (all->size() == static_cast<std::uint64_t>(info.st_size) && lseek(fd, 0, SEEK_SET) == 0);
+  if (is_file && is_as_told) {
+    source.bytes_ = static_cast<std::uint64_t>(info.st_size);
+    if (source.bytes_ > limits::kValueBytesMax) return TooLarge("'" + source.name_ + "'");
+    return source;
+  }
   source.memory_ = *std::move(all);
   source.bytes_ = source.memory_.size();
   source.file_ = cluster_file::Descriptor();
@@ -97,7 +101,17 @@ Result<std::string_view> ValueSource::Next(std::size_t bytes_max) {
                   "try again when nobody writes it");
   }
   done_ += *got;
+  if (done_ == bytes_) TP_RETURN_IF_ERROR(CheckEnd());
   return std::string_view(piece_).substr(0, *got);
+}
+
+Status ValueSource::CheckEnd() const {
+  char byte = 0;
+  const Result<std::size_t> got = ReadSome(file_.get(), &byte, 1, name_);
+  if (!got.ok()) return got.status();
+  if (*got == 0) return OkStatus();
+  return Status(StatusCode::kAborted, Quote(name_) + " became longer while it was read",
+                "try again when nobody writes it");
 }
 
 Result<std::string> ValueSource::Rest() {

@@ -13,20 +13,23 @@ namespace tidepool::cli {
 // Move-only; not thread-safe.
 class ValueSource {
  public:
-  // `literal`: the argument is the value whatever it begins with. What is not a regular file is
-  // read to its end here, because its size must be known first. Errors: kNotFound,
+  // `literal`: the argument is the value whatever it begins with. What is no regular
+  // file, or has another size than it says, as in /proc, is read to its end here, because the size
+  // must be known first. Errors: kNotFound,
   // kPermissionDenied, kInvalidArgument (a folder; more than 1 GiB), kInternal.
   static Result<ValueSource> Open(const std::string& argument, bool literal);
 
   std::uint64_t bytes() const { return bytes_; }
 
   // The next piece of the value, at most `bytes_max`; empty at the end. Valid until the next call.
-  // Errors: kAborted (the file shrank meanwhile), kInternal.
+  // Errors: kAborted (the file shrank or grew meanwhile), kInternal.
   Result<std::string_view> Next(std::size_t bytes_max);
   // All that is left.
   Result<std::string> Rest();
 
  private:
+  Status CheckEnd() const;
+
   std::string name_;
   cluster_file::Descriptor file_;  // Closed when the value is in memory_.
   std::string memory_;

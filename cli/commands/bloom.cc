@@ -1,12 +1,12 @@
 #include "cli/commands/bloom.h"
 
 #include <algorithm>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/commands/ensure_namespace.h"
 #include "cli/commands/record_call.h"
+#include "cli/descriptor_io.h"
 #include "cli/record_text.h"
 #include "proto/base/limits.h"
 
@@ -21,7 +21,14 @@ Result<std::vector<std::string>> Values(const Arguments& args) {
   std::vector<std::string> values = args.All("VALUE");
   if (values.size() == 1 && values.front() == "-" && !args.Has("--literal")) {
     values.clear();
-    for (std::string line; std::getline(std::cin, line);) values.push_back(std::move(line));
+    auto lines = LineSource::Open("-");
+    if (!lines.ok()) return lines.status();
+    for (;;) {
+      const auto line = lines->Next();
+      if (!line.ok()) return line.status();
+      if (!line->has_value()) break;
+      values.emplace_back(**line);
+    }
   }
   for (std::string& value : values) {
     Result<std::string> bytes = BytesArgument(args, "VALUE", value);

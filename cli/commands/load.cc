@@ -1,57 +1,18 @@
 #include "cli/commands/load.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/commands/ensure_namespace.h"
 #include "cli/commands/loader.h"
 #include "cli/commands/record_call.h"
+#include "cli/descriptor_io.h"
 #include "cli/record_text.h"
 #include "cli/text.h"
-#include "proto/cluster_file/file_io.h"
 
 namespace tidepool::cli {
 namespace {
-
-struct CloseFile {
-  void operator()(FILE* file) const {
-    if (file != stdin) std::fclose(file);
-  }
-};
-using File = std::unique_ptr<FILE, CloseFile>;
-
-// Lines of any bytes and length, without their newline.
-class LineReader {
- public:
-  explicit LineReader(File file) : file_(std::move(file)) {}
-  ~LineReader() { std::free(line_); }
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
-
-  // False at the end, and when reading fails.
-  bool Next(std::string_view* line) {
-    const ssize_t got = getline(&line_, &capacity_, file_.get());
-    if (got < 0) return false;
-    *line = std::string_view(line_, static_cast<std::size_t>(got));
-    if (line->ends_with('\n')) line->remove_suffix(1);
-    return true;
-  }
-  bool failed() const { return std::ferror(file_.get()) != 0; }
-
- private:
-  File file_;
-  char* line_ = nullptr;
-  std::size_t capacity_ = 0;
-};
 
 struct LoadOptions {
   std::string file;
@@ -91,23 +52,27 @@ Result<v1::Record> RecordFrom(std::string_view line, const LoadOptions& options)
   return record;
 }
 
-Status LoadLines(LineReader* lines, LoadOptions options, Loader* loader) {
-  std::string_view line;
-  for (std::uint64_t number = 1; lines->Next(&line); ++number) {
-    if (line.empty()) continue;
+// Records before a failed read are loaded: the report says how many.
+Status LoadLines(LineSource* lines, LoadOptions options, Loader* loader) {
+  for (std::uint64_t number = 1;; ++number) {
+    const auto line = lines->Next();
+    if (!line.ok()) {
+      TP_RETURN_IF_ERROR(loader->Finish());
+      return line.status();
+    }
+    if (!line->has_value()) return loader->Finish();
+    if ((*line)->empty()) continue;
     if (!options.has_format) {
-      options.format = GuessRecordFormat(options.file, line);
+      options.format = GuessRecordFormat(options.file, **line);
       options.has_format = true;
     }
-    Result<v1::Record> record = RecordFrom(line, options);
+    Result<v1::Record> record = RecordFrom(**line, options);
     if (record.ok()) {
       TP_RETURN_IF_ERROR(loader->Add(*std::move(record), number));
     } else {
       loader->AddFailure(number, std::string(record.status().what()));
     }
   }
-  if (lines->failed()) return cluster_file::FileReadError("read", options.file, errno);
-  return loader->Finish();
 }
 
 // Lists the failures. Returns how the command as a whole ended.
@@ -143,23 +108,11 @@ Status Report(Invocation& run, const Loader& loader, const Status& end, bool cre
                 "correct the lines that are named and load them again");
 }
 
-Result<File> OpenInput(const std::string& name) {
-  if (name == "-") return File(stdin);
-  File file(std::fopen(name.c_str(), "rbe"));
-  if (file == nullptr) return cluster_file::FileReadError("read", name, errno);
-  struct stat info {};
-  if (fstat(fileno(file.get()), &info) == 0 && S_ISDIR(info.st_mode)) {
-    return Status(StatusCode::kInvalidArgument, Quote(name) + " is a folder",
-                  "for folders use: kvctl stage in");
-  }
-  return file;
-}
-
 Status Load(Invocation& run) {
   const Result<LoadOptions> options = LoadOptionsFrom(run.args);
   if (!options.ok()) return options.status();
-  Result<File> file = OpenInput(options->file);
-  if (!file.ok()) return file.status();
+  Result<LineSource> lines = LineSource::Open(options->file);
+  if (!lines.ok()) return lines.status();
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   const std::string& space = run.args.Text("NAMESPACE");
@@ -168,8 +121,7 @@ Status Load(Invocation& run) {
   if (!created.ok()) return created.status();
   const auto start = std::chrono::steady_clock::now();
   Loader loader(**channel, space);
-  LineReader lines(*std::move(file));
-  const Status end = LoadLines(&lines, *options, &loader);
+  const Status end = LoadLines(&*lines, *options, &loader);
   return Report(run, loader, end, *created, std::chrono::steady_clock::now() - start);
 }
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iostream>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,9 +13,11 @@
 #include <variant>
 #include <vector>
 
+#include "cli/commands/popped_items.h"
 #include "cli/commands/receipt.h"
 #include "cli/commands/record_call.h"
 #include "cli/commands/sdk_client.h"
+#include "cli/descriptor_io.h"
 #include "cli/record_text.h"
 #include "cli/text.h"
 #include "cli/value_source.h"
@@ -23,7 +25,7 @@
 namespace tidepool::cli {
 namespace {
 
-// Items per call: what a pop that is killed loses at most, and what lies in memory at a time.
+// Items per call: what lies in memory at a time.
 constexpr std::size_t kItemsPerCall = 256;
 
 using AnyQueue = std::variant<BytesQueue, BytesPriorityQueue>;
@@ -93,15 +95,23 @@ struct Pusher {
   }
 };
 
+// Lines before a failed read are pushed: the count of the outcome says how many.
 Status PushLines(Pusher* pusher) {
+  auto source = LineSource::Open("-");
+  if (!source.ok()) return source.status();
   std::vector<std::string> lines;
-  for (std::string line; std::getline(std::cin, line);) {
-    lines.push_back(std::move(line));
+  Status read;
+  while (read.ok()) {
+    const auto line = source->Next();
+    read = line.status();
+    if (!line.ok() || !line->has_value()) break;
+    lines.emplace_back(**line);
     if (lines.size() < kItemsPerCall) continue;
     TP_RETURN_IF_ERROR(pusher->Push(lines));
     lines.clear();
   }
-  return lines.empty() ? OkStatus() : pusher->Push(lines);
+  if (!lines.empty()) TP_RETURN_IF_ERROR(pusher->Push(lines));
+  return read;
 }
 
 Status PushFrom(const Arguments& args, Pusher* pusher) {
@@ -169,21 +179,46 @@ std::string LeaseText(const ItemLease& lease) {
   return std::to_string(lease.id) + ":" + std::to_string(lease.deliveries);
 }
 
-void PrintItem(Invocation& run, const ItemBatch::View& item, bool leased, bool alone) {
+struct PopForm {
+  bool leased = false;  // By the user's wish: the lease is printed, too.
+  bool alone = false;   // One item was asked for.
+  bool null = false;    // Items end with NUL.
+};
+
+Json ItemToJson(const ItemBatch::View& item) {
+  Json json;
+  SetBytes(&json, "value", item.value);
+  json["id"] = item.id;
+  json["priority"] = item.priority;
+  json["deliveries"] = item.deliveries;
+  return json;
+}
+
+void PrintItem(Invocation& run, const ItemBatch::View& item, const PopForm& form) {
   if (run.out.json()) {
-    Json json;
-    SetBytes(&json, "value", item.value);
-    json["id"] = item.id;
-    json["priority"] = item.priority;
-    json["deliveries"] = item.deliveries;
-    if (leased) json["lease"] = LeaseText(item.lease());
+    Json json = ItemToJson(item);
+    if (form.leased) json["lease"] = LeaseText(item.lease());
     return run.out.Item(json);
   }
-  if (leased) run.out.Raw(LeaseText(item.lease()) + "\t");
+  if (form.leased) run.out.Raw(LeaseText(item.lease()) + "\t");
   run.out.Raw(item.value);
-  if (run.args.Has("--null")) return run.out.Raw(std::string_view("\0", 1));
+  if (form.null) return run.out.Raw(std::string_view("\0", 1));
   // One item alone is its bytes and nothing else, but for people.
-  if (!alone || leased || run.out.stdout_is_terminal()) run.out.Raw("\n");
+  if (!form.alone || form.leased || run.out.stdout_is_terminal()) run.out.Raw("\n");
+}
+
+// Prints items and returns how many of them standard output has taken.
+std::size_t PrintItems(Invocation& run, const ItemBatch& batch, const PopForm& form) {
+  std::vector<std::uint64_t> ends;
+  for (ItemBatch::View item : batch) {
+    // The lease under which an item is printed is no delivery of the user's.
+    if (!form.leased) --item.deliveries;
+    PrintItem(run, item, form);
+    ends.push_back(run.out.given());
+  }
+  run.out.Flush();
+  return static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), run.out.written()) -
+                                  ends.begin());
 }
 
 // How many; 0: --all.
@@ -203,6 +238,51 @@ Status NoItem(const Arguments& args) {
   return Status(StatusCode::kNotFound, "no item in " + Quote(args.Text("NAMESPACE")));
 }
 
+Status AfterItems(std::uint64_t popped, const Status& failure) {
+  return Status(failure.code(),
+                std::to_string(popped) + " items were popped, then: " + std::string(failure.what()),
+                std::string(failure.remedy()));
+}
+
+// Takes items until `limit` of them are printed (0: all). An item that standard output does not
+// take stays in the queue.
+Status PopItems(Invocation& run, const BytesItems& items, PopOptions options, std::uint64_t limit) {
+  PopForm form;
+  form.leased = options.lease.count() > 0;
+  form.alone = limit == 1;
+  form.null = run.args.Has("--null");
+  if (!form.leased) options.lease = kPrintLease;
+  Receipt receipt;
+  const bool wants_receipt = WantsReceipt(run.args);
+  options.receipt = wants_receipt ? &receipt : nullptr;
+  std::uint64_t popped = 0;
+  const bool waits = options.wait.count() > 0;
+  if (!form.alone || run.out.json()) run.out.BeginList("items");
+  while (limit == 0 || popped < limit) {
+    const std::uint64_t left = limit == 0 ? kItemsPerCall : limit - popped;
+    const Result<ItemBatch> batch =
+        items.PopMany(std::min<std::uint64_t>(left, kItemsPerCall), options);
+    // Nothing came: as if it had not waited.
+    if (batch.code() == StatusCode::kDeadlineExceeded && waits) break;
+    if (!batch.ok()) return batch.status();
+    const std::size_t printed = PrintItems(run, *batch, form);
+    popped += printed;
+    TP_RETURN_IF_ERROR(
+        SettleItems(items, *batch, printed, !form.leased, wants_receipt ? &receipt : nullptr));
+    if (printed > 0) TellReceipt(run, receipt);
+    if (printed < batch->size()) {
+      return Status(run.out.write_status().code(),
+                    std::string(run.out.write_status().what()) + "; items that were not printed " +
+                        "are in the queue again",
+                    "give pop an output that takes all items");
+    }
+    if (!batch->status().ok()) return AfterItems(popped, batch->status());
+    if (batch->empty()) break;
+    options.wait = {};  // For the first one only.
+  }
+  return popped == 0 ? NoItem(run.args) : OkStatus();
+}
+
 Status Pop(Invocation& run) {
   const Result<std::uint64_t> limit = LimitOf(run.args);
   if (!limit.ok()) return limit.status();
@@ -210,43 +290,16 @@ Status Pop(Invocation& run) {
   if (!lease.ok()) return lease.status();
   const auto wait = Duration(run.args, "--wait");
   if (!wait.ok()) return wait.status();
+  // A reader that has gone must not end this process while it has items in its hands.
+  std::signal(SIGPIPE, SIG_IGN);
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
   const Result<AnyQueue> queue = OpenQueue(*client, run.args, "pop");
   if (!queue.ok()) return queue.status();
-  const BytesItems& items = ItemsOf(*queue);
   PopOptions options;
   options.lease = *lease;
   options.wait = *wait;
-  Receipt receipt;
-  options.receipt = &receipt;
-  std::uint64_t popped = 0;
-  const bool leased = options.lease.count() > 0;
-  const bool alone = *limit == 1;
-  if (!alone || run.out.json()) run.out.BeginList("items");
-  while (*limit == 0 || popped < *limit) {
-    const std::uint64_t left = *limit == 0 ? kItemsPerCall : *limit - popped;
-    const Result<ItemBatch> batch =
-        items.PopMany(std::min<std::uint64_t>(left, kItemsPerCall), options);
-    if (batch.code() == StatusCode::kDeadlineExceeded && *wait > std::chrono::milliseconds(0)) {
-      break;  // Nothing came: as if it had not waited.
-    }
-    if (!batch.ok()) return batch.status();
-    for (const ItemBatch::View& item : *batch) PrintItem(run, item, leased, alone);
-    if (!batch->empty()) TellReceipt(run, receipt);
-    // What is popped is to be seen, whatever comes then.
-    if (!run.out.json()) run.out.Flush();
-    popped += batch->size();
-    if (!batch->status().ok()) {
-      return Status(batch->status().code(),
-                    std::to_string(popped) +
-                        " items were popped, then: " + std::string(batch->status().what()),
-                    std::string(batch->status().remedy()));
-    }
-    if (batch->empty()) break;
-    options.wait = {};  // For the first one only.
-  }
-  return popped == 0 ? NoItem(run.args) : OkStatus();
+  return PopItems(run, ItemsOf(*queue), options, *limit);
 }
 
 Status Peek(Invocation& run) {
@@ -260,7 +313,9 @@ Status Peek(Invocation& run) {
   const Result<ItemBatch> batch = ItemsOf(*queue).PeekMany(*limit);
   if (!batch.ok()) return batch.status();
   if (*limit != 1 || run.out.json()) run.out.BeginList("items");
-  for (const ItemBatch::View& item : *batch) PrintItem(run, item, false, *limit == 1);
+  for (const ItemBatch::View& item : *batch) {
+    PrintItem(run, item, {.alone = *limit == 1, .null = run.args.Has("--null")});
+  }
   return batch->empty() ? NoItem(run.args) : OkStatus();
 }
 
@@ -342,9 +397,9 @@ Verb PopVerb() {
   return {"pop",
           "take the next items off a queue",
           "For namespaces of kind queue and priority. Prints the item's bytes; several one per "
-          "line. Without an item the exit code is 3. An item that was popped is gone, also when "
-          "who popped it dies; with --lease it comes back unless it is acked in time, and each "
-          "line begins with the lease, which ack and nack take.",
+          "line. Without an item the exit code is 3. An item that is printed is gone; an item that "
+          "cannot be printed stays in the queue. With --lease it comes back unless it is acked in "
+          "time, and each line begins with the lease, which ack and nack take.",
           {NamespaceParameter()},
           {{"-n,--limit", "N", "up to N items (default: 1)"},
            {"--all", "", "until the queue is empty"},

@@ -99,7 +99,7 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name,
     if (!number.ok()) return NoNumber(name, number.status());
     return CounterBytes(*number);
   }
-  const Result<double> number = ParseDouble(text);
+  const Result<double> number = ParseCounterF64(text);
   if (!number.ok()) return NoNumber(name, number.status());
   return CounterBytes(*number);
 }

@@ -1,5 +1,6 @@
 #include "cli/commands/update.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -42,8 +43,13 @@ Status Incr(Invocation& run) {
   const std::string text = by.empty() ? "1" : by;
   // The daemon answers what the counter was; what it is follows by the same addition.
   if (run.args.Has("--f64")) {
-    const Result<double> number = ParseDouble(text);
+    const Result<double> number = ParseCounterF64(text);
     if (!number.ok()) return number.status();
+    if (!std::isfinite(*number)) {
+      return Status(StatusCode::kInvalidArgument,
+                    Quote(text) + " is no number to add: the counter would never be a number again",
+                    "to store it: kvctl put --f64");
+    }
     add->set_value_kind(v1::VALUE_KIND_F64);
     add->set_operand_f64(*number);
     const Result<v1::OperationResult> before = ExecuteOne(run, *add);

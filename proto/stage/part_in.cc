@@ -62,7 +62,7 @@ class SourceFile {
                                 static_cast<off_t>(offset_ + read_));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return file_tree::StatusOfErrno(errno, "cannot read", "it");
-      if (got == 0) return Changed();
+      if (got == 0) return IsAsListed() ? NotItsSize("fewer") : Changed();
       done += static_cast<std::size_t>(got);
       read_ += static_cast<std::uint64_t>(got);
     }
@@ -70,7 +70,13 @@ class SourceFile {
   }
 
   // After everything was read.
-  Status CheckUnchanged() const { return IsAsListed() ? OkStatus() : Changed(); }
+  Status CheckUnchanged() const {
+    if (!IsAsListed()) return Changed();
+    if (offset_ + bytes_ < listed_size_) return OkStatus();  // Another part has the end.
+    char byte = 0;
+    const ssize_t got = pread(fd_.get(), &byte, 1, static_cast<off_t>(listed_size_));
+    return got > 0 ? NotItsSize("more") : OkStatus();
+  }
 
  private:
   bool IsAsListed() const {
@@ -79,6 +85,13 @@ class SourceFile {
     return static_cast<std::uint64_t>(info.st_size) == listed_size_ &&
            std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec ==
                listed_mtime_ns_;
+  }
+  // Files of /proc and /sys, and of some network file systems, say another size than they have.
+  Status NotItsSize(const char* which) const {
+    return Status(StatusCode::kFailedPrecondition,
+                  std::string("it yields ") + which + " bytes than its size of " +
+                      std::to_string(listed_size_),
+                  "store it with: kvctl put NAMESPACE KEY @FILE, which reads a file to its end");
   }
   static Status Changed() {
     return Status(StatusCode::kFailedPrecondition, "it changed while it was read",

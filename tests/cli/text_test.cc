@@ -46,6 +46,7 @@ TEST_CASE("SizesAreInPowersOf1024WhateverTheSpelling") {
   CHECK(*ParseByteCount("1.5G") == 3ull << 29);
   CHECK(*ParseByteCount("2TiB") == 2ull << 40);
   CHECK(*ParseByteCount("7b") == 7);
+  CHECK(*ParseByteCount("9007199254740993") == 9'007'199'254'740'993);  // Has no exact double.
 }
 
 TEST_CASE("WhatIsNoSizeIsRefused") {

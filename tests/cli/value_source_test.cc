@@ -67,6 +67,24 @@ TEST_CASE("AFileThatShrinksIsAnErrorAndNotAShorterValue") {
   CHECK(source->Rest().code() == StatusCode::kAborted);
 }
 
+TEST_CASE("AFileThatGrowsIsAnErrorAndNotAnotherValue") {
+  const TemporaryFile file(std::string(10'000, 'x'));
+  Result<ValueSource> source = ValueSource::Open("@" + file.path(), false);
+  REQUIRE(source.ok());
+  std::ofstream(file.path(), std::ios::app) << "more";
+  CHECK(source->Rest().code() == StatusCode::kAborted);
+}
+
+TEST_CASE("AFileWithoutASizeIsReadToItsEnd") {
+  Result<ValueSource> source = ValueSource::Open("@/proc/version", false);
+  REQUIRE(source.ok());
+  std::ifstream file("/proc/version");
+  std::string line;
+  std::getline(file, line);
+  CHECK(source->bytes() == line.size() + 1);
+  CHECK(*source->Rest() == line + "\n");
+}
+
 TEST_CASE("WhatIsNoFileIsNamed") {
   const auto missing = ValueSource::Open("@/no/such/file", false);
   CHECK(missing.code() == StatusCode::kNotFound);
