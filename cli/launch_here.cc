@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -37,11 +38,13 @@ class HereLauncher final : public Launcher {
   Status Check(std::string* /*log*/) override {
     for (std::size_t i = 0; i < children_.size(); ++i) {
       const Child child = children_[i];
-      if (!ChildHasEnded(child.pid)) continue;
+      const std::optional<int> code = ChildExitCode(child.pid);
+      if (!code.has_value()) continue;
       children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(i));
       const std::string last = LastLine(LogOf(child.node));
       return Status(StatusCode::kFailedPrecondition,
-                    "a daemon ended while starting" + (last.empty() ? "" : ": " + last),
+                    "a daemon ended while starting (" + EndText(*code) + ")" +
+                        (last.empty() ? "" : ": " + last),
                     "its log is " + LogOf(child.node));
     }
     return OkStatus();

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -46,6 +48,17 @@ std::vector<std::string> SshWords() {
   return list;
 }
 
+// Before the number of the daemon's process. A login may print lines of its own before and after.
+constexpr const char* kPidMark = "tidepool-kvd-pid=";
+
+// The number behind the mark. Errors: kNotFound, kInvalidArgument.
+Result<std::uint64_t> PidIn(std::string_view said) {
+  const std::size_t mark = said.rfind(kPidMark);
+  if (mark == std::string_view::npos) return Status(StatusCode::kNotFound, "there is no number");
+  std::string_view number = said.substr(mark + std::string_view(kPidMark).size());
+  return ParseUnsigned(number.substr(0, number.find_first_not_of("0123456789")));
+}
+
 bool IsHere(const std::string& host) {
   return host == cluster_file::HostName() || convert::IsLoopback(host);
 }
@@ -72,12 +85,14 @@ class SshLauncher final : public Launcher {
   Status Check(std::string* log) override {
     for (const Node& node : nodes_) {
       const std::string reason = ReasonIn(node.log);
-      const bool ended = node.local && node.pid != 0 && ChildHasEnded(node.pid);
-      if (reason.empty() && !ended) continue;
+      const auto code =
+          node.local && node.pid != 0 ? ChildExitCode(node.pid) : std::optional<int>();
+      if (reason.empty() && !code.has_value()) continue;
       *log = node.log;
       return Status(StatusCode::kFailedPrecondition,
-                    "the daemon of " + node.host +
-                        " ended while starting: " + (reason.empty() ? LastLine(node.log) : reason),
+                    "the daemon of " + node.host + " ended while starting" +
+                        (code.has_value() ? " (" + EndText(*code) + ")" : "") + ": " +
+                        (reason.empty() ? LastLine(node.log) : reason),
                     "its log is " + node.log);
     }
     return OkStatus();
@@ -139,20 +154,22 @@ class SshLauncher final : public Launcher {
       std::string command =
           "test -e " + ShellQuoted(probe) + " || exit 77; setsid " + ShellQuoted(plan_.program);
       for (const std::string& option : plan_.options) command += " " + ShellQuoted(option);
-      command += " >>" + ShellQuoted(node.log) + " 2>&1 </dev/null & echo $!";
+      command += " >>" + ShellQuoted(node.log) + " 2>&1 </dev/null & echo " + kPidMark + "$!";
       auto said = Ssh(node, command);
       if (!said.ok()) return said.status();
-      const auto pid = ParseUnsigned(*said);
+      const auto pid = PidIn(*said);
       if (!pid.ok()) {
-        return Status(StatusCode::kUnavailable, "ssh " + node.host + " says " + Quote(*said),
-                      "does a login there print something by itself?");
+        return Status(
+            StatusCode::kUnavailable,
+            "ssh " + node.host + " does not say the daemon's process number, but " + Quote(*said),
+            "does a login there end or replace the shell?");
       }
       node.pid = static_cast<pid_t>(*pid);
     }
     return OkStatus();
   }
 
-  // What `command` prints on the node's host, without its last newline.
+  // What `command` prints on the node's host, beside what the login prints.
   Result<std::string> Ssh(const Node& node, const std::string& command) const {
     std::vector<std::string> words = SshWords();
     auto program = FindInPath(words.front());
@@ -172,8 +189,11 @@ class SshLauncher final : public Launcher {
     if (!code.has_value()) kill(*pid, SIGKILL);
     const std::string last = LastLine(output);
     if (code == 0) {
+      std::ifstream file(output);
+      std::stringstream text;
+      text << file.rdbuf();
       unlink(output.c_str());
-      return last;
+      return text.str();
     }
     if (code == 77) {
       return Status(StatusCode::kFailedPrecondition,

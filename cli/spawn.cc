@@ -134,6 +134,13 @@ Result<std::string> FindInPath(const std::string& program) {
 
 bool ChildHasEnded(pid_t pid) { return ChildExitCode(pid).has_value(); }
 
+std::string EndText(int code) {
+  if (code < 128) return "exit code " + std::to_string(code);
+  const char* const name = sigabbrev_np(code - 128);
+  const std::string number = std::to_string(code - 128);
+  return name == nullptr ? "signal " + number : std::string("SIG") + name;
+}
+
 std::optional<int> ChildExitCode(pid_t pid) {
   int status = 0;
   if (waitpid(pid, &status, WNOHANG) != pid) return std::nullopt;

@@ -32,6 +32,8 @@ Result<std::string> FindInPath(const std::string& program);
 bool ChildHasEnded(pid_t pid);
 // The same with its exit code, or 128 + signal.
 std::optional<int> ChildExitCode(pid_t pid);
+// Returns what ChildExitCode says for people: "exit code 1", "SIGKILL".
+std::string EndText(int code);
 
 // True if there is a process `pid` of program kvd, whoever started it.
 bool IsDaemonAlive(pid_t pid);

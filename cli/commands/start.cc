@@ -17,6 +17,7 @@
 
 #include "cli/channel.h"
 #include "cli/commands/nvm_folders.h"
+#include "cli/commands/start_lock.h"
 #include "cli/commands/stop.h"
 #include "cli/commands/wait_ready.h"
 #include "cli/held_signals.h"
@@ -124,6 +125,7 @@ class Starter {
   Status DivideMemory(const std::vector<std::string>& passed);
   Status CheckPorts(const std::vector<std::string>& passed) const;
   Result<cluster_file::Examination> Examine() const;
+  Status WaitForOthers();
   Status CheckNoneLives() const;
   Status MoveOldStateAside() const;
   Result<NvmFolders> MakeFoldersHere();
@@ -141,6 +143,7 @@ class Starter {
 
   Invocation& run_;
   HeldSignals signals_;
+  StartLock lock_;  // Until all serve.
   Where where_ = Where::kHere;
   std::vector<std::string> hosts_;
   bool insecure_ = false;
@@ -190,6 +193,18 @@ Status Starter::ChooseWhere() {
 Result<cluster_file::Examination> Starter::Examine() const {
   return cluster_file::Examine(file_, cluster_file::JobId(cluster_file::ProcessEnvironment()),
                                convert::ProbeCluster);
+}
+
+// Of two starts at once the second waits, and then finds the cluster of the first.
+Status Starter::WaitForOthers() {
+  bool is_told = false;
+  return lock_.Take(file_, Deadline::AfterMs(timeout_ms_), [&] {
+    if (!std::exchange(is_told, true)) {
+      run_.out.Note("another kvctl start of " + file_ + " is at work: waiting for it");
+    }
+    signals_.EndAsked(static_cast<std::uint64_t>(kPollEvery.count()));
+    return CheckGoesOn();
+  });
 }
 
 Status Starter::CheckNoneLives() const {
@@ -366,16 +381,17 @@ Status Starter::Prepare() {
   std::error_code error;
   file_ = *std::move(file);
   if (where_ != Where::kHere) file_ = std::filesystem::absolute(file_, error).string();
+  const Result<std::uint64_t> timeout_ms =
+      run_.args.DurationMs("--timeout", where_ == Where::kHere ? kStartHereMs : kStartThereMs);
+  if (!timeout_ms.ok()) return timeout_ms.status();
+  timeout_ms_ = *timeout_ms;
+  TP_RETURN_IF_ERROR(WaitForOthers());
   TP_RETURN_IF_ERROR(CheckNoneLives());
   TP_RETURN_IF_ERROR(ChooseOptions());
   TP_RETURN_IF_ERROR(MoveOldStateAside());
   plan_.log_folder = LogFolderOf(file_);
   if (where_ != Where::kHere) std::filesystem::remove_all(plan_.log_folder, error);
   TP_RETURN_IF_ERROR(cluster_file::MakeFolders(plan_.log_folder));
-  const Result<std::uint64_t> timeout_ms =
-      run_.args.DurationMs("--timeout", where_ == Where::kHere ? kStartHereMs : kStartThereMs);
-  if (!timeout_ms.ok()) return timeout_ms.status();
-  timeout_ms_ = *timeout_ms;
   deadline_ = Deadline::AfterMs(timeout_ms_);
   return MakeLauncher();
 }

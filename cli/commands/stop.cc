@@ -10,14 +10,18 @@
 #include <utility>
 
 #include "cli/commands/start.h"
+#include "cli/commands/start_lock.h"
 #include "cli/invocation.h"
 #include "cli/poll.h"
 #include "cli/spawn.h"
 #include "cli/step.h"
 #include "cli/text.h"
+#include "proto/base/clock.h"
 #include "proto/base/kind.h"
+#include "proto/cluster_file/find.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/published_file.h"
+#include "proto/transport/ring_socket.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
@@ -133,6 +137,13 @@ Status WaitUntilGone(const Channel& channel, Remains remains, std::uint64_t time
                 "a daemon that does not answer ends with SIGKILL only");
 }
 
+// The sockets of this machine at which a killed daemon of this user listened.
+void RemoveDeadSockets() {
+  const auto path =
+      cluster_file::UserServicePath(cluster_file::ProcessEnvironment(), /*make_folder=*/false);
+  if (path.ok()) transport::RemoveDeadRings(cluster_file::FolderOf(*path));
+}
+
 Status StageOutFirst(Invocation& run, const std::string& cluster_file) {
   const auto specs = StageOutSpecs(run.args);
   if (!specs.ok()) return specs.status();
@@ -146,7 +157,7 @@ Status StageOutFirst(Invocation& run, const std::string& cluster_file) {
   return OkStatus();
 }
 
-Status Stop(Invocation& run) {
+Status StopDaemons(Invocation& run) {
   const Result<std::uint64_t> timeout_ms = run.args.DurationMs("--timeout", kStopTimeoutMs);
   if (!timeout_ms.ok()) return timeout_ms.status();
   const Result<Channel*> connected = run.Connect();
@@ -186,6 +197,13 @@ Status Stop(Invocation& run) {
   return OkStatus();
 }
 
+// Whatever became of the daemons, also if they were killed and do not answer.
+Status Stop(Invocation& run) {
+  const Status stopped = StopDaemons(run);
+  RemoveDeadSockets();
+  return stopped;
+}
+
 }  // namespace
 
 void RemoveFolderOf(const std::string& cluster_file) {
@@ -195,6 +213,8 @@ void RemoveFolderOf(const std::string& cluster_file) {
   if (!lock.ok() || fs::exists(cluster_file, error)) return;
   fs::remove_all(cluster_file::DataFolderFor(cluster_file), error);
   fs::remove(cluster_file + ".lock", error);
+  StartLock left;  // By a kvctl start that was killed. The lock's end removes it.
+  (void)left.Take(cluster_file, Deadline::AfterMs(0), [] { return OkStatus(); });
 }
 
 std::vector<Verb> StopVerbs() {
