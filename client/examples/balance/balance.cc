@@ -57,13 +57,24 @@ int Run(std::uint32_t size, std::int32_t rank) {
   return *sum == kPrimesBelowEnd ? 0 : 1;
 }
 
+// A launcher gives each process a rank: mpirun, or srun. An mpirun inside of a Slurm job comes
+// first, since its processes have the variables of the batch script, too.
+struct Launcher {
+  const char* rank;
+  const char* size;
+};
+constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                   {"PMI_RANK", "PMI_SIZE"},
+                                   {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* slurm_size = std::getenv("SLURM_NTASKS");
-  const char* slurm_rank = std::getenv("SLURM_PROCID");
-  if (slurm_size != nullptr && slurm_rank != nullptr) {
-    return Run(static_cast<std::uint32_t>(std::atoi(slurm_size)), std::atoi(slurm_rank));
+  for (const Launcher& launcher : kLaunchers) {
+    const char* const rank = std::getenv(launcher.rank);
+    const char* const size = std::getenv(launcher.size);
+    if (rank == nullptr || size == nullptr) continue;
+    return Run(static_cast<std::uint32_t>(std::atoi(size)), std::atoi(rank));
   }
   const int processes = argc > 1 ? std::atoi(argv[1]) : 4;
   if (processes < 1 || processes > 1'000) {

@@ -115,6 +115,31 @@ std::uint64_t NumberOf(const char* text, std::uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+struct Place {
+  std::int32_t rank = 0;
+  std::uint32_t size = 1;
+};
+
+// A launcher gives each process a rank: mpirun, or srun. An mpirun inside of a Slurm job comes
+// first, since its processes have the variables of the batch script, too.
+Place FindPlace() {
+  struct Launcher {
+    const char* rank;
+    const char* size;
+  };
+  constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                     {"PMI_RANK", "PMI_SIZE"},
+                                     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+  for (const Launcher& launcher : kLaunchers) {
+    const char* const rank = std::getenv(launcher.rank);
+    const char* const size = std::getenv(launcher.size);
+    if (rank == nullptr || size == nullptr) continue;
+    return {static_cast<std::int32_t>(NumberOf(rank, 0)),
+            static_cast<std::uint32_t>(NumberOf(size, 1))};
+  }
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,9 +151,8 @@ int main(int argc, char** argv) {
   }
   auto client = tidepool::Client::Connect();
   if (!client.ok()) return tidepool::Report(client.status());
-  const auto size = static_cast<std::uint32_t>(NumberOf(std::getenv("SLURM_NTASKS"), 1));
-  const auto rank = static_cast<std::int32_t>(NumberOf(std::getenv("SLURM_PROCID"), 0));
-  auto group = tidepool::Group::Join(*client, "checkpoint", size, {.rank = rank});
+  const Place place = FindPlace();
+  auto group = tidepool::Group::Join(*client, "checkpoint", place.size, {.rank = place.rank});
   if (!group.ok()) return tidepool::Report(group.status());
   auto saved = checkpoint::Checkpoints::Open(*client, "heat", kKept);
   if (!saved.ok()) return tidepool::Report(saved.status());

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "client/examples/summa/worker.h"
+#include "client/examples/support/team.h"
 
 namespace {
 
@@ -85,10 +86,7 @@ int Launch(const summa::Options& options, int processes) {
 int main(int argc, char** argv) {
   int processes = 2;
   const summa::Options options = ParseOptions(argc, argv, &processes);
-  const char* slurm_size = std::getenv("SLURM_STEP_NUM_TASKS");
-  const char* slurm_rank = std::getenv("SLURM_PROCID");
-  if (slurm_size != nullptr && slurm_rank != nullptr) {
-    return summa::RunWorker(options, std::atoi(slurm_size), std::atoi(slurm_rank));
-  }
+  const auto place = support::FindPlace("summa", "summa");
+  if (place.ok() && place->launched) return summa::RunWorker(options, place->size, place->rank);
   return Launch(options, processes);
 }

@@ -57,6 +57,41 @@ void SayCannotStart(int rank, const Place& place) {
                std::strerror(errno));
 }
 
+// The number of processes that PMIx alone does not name. Open MPI before 5 has a variable of its
+// own, srun has that of the step.
+std::optional<int> SizeOfPmix() {
+  for (const char* const variable :
+       {"OMPI_COMM_WORLD_SIZE", "PMIX_SIZE", "PRTE_JOB_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    if (const auto size = NumberOf(variable)) return size;
+  }
+  return std::nullopt;
+}
+
+// A name that all processes of one mpirun share and no other run has.
+std::string RunOfMpi() {
+  for (const char* const variable : {"PMIX_NAMESPACE", "PMI_ID_NAMESPACE", "PMI_JOBID"}) {
+    if (const std::string text = TextOf(variable); !text.empty()) return text;
+  }
+  return {};
+}
+
+// An mpirun inside of a Slurm job hands the variables of the batch script on, in which each process
+// has rank 0. The variables of MPI launchers hold whatever Slurm says.
+template <typename Take>
+bool TakeFromMpi(const Take& take) {
+  return take("OMPI_COMM_WORLD_RANK", NumberOf("OMPI_COMM_WORLD_SIZE"), RunOfMpi()) ||
+         take("PMIX_RANK", SizeOfPmix(), RunOfMpi()) ||
+         take("PMI_RANK", NumberOf("PMI_SIZE"), RunOfMpi());
+}
+
+// A batch script has a rank, too, but no step of its own.
+template <typename Take>
+bool TakeFromSlurm(const Take& take) {
+  const std::string step = TextOf("SLURM_STEP_ID");
+  return !step.empty() && take("SLURM_PROCID", NumberOf("SLURM_STEP_NUM_TASKS"),
+                               "slurm-" + TextOf("SLURM_JOB_ID") + "." + step);
+}
+
 [[noreturn]] void RunAs(int rank, int size, const Place& place, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setenv(kRankVariable, std::to_string(rank).c_str(), 1);
@@ -101,23 +136,16 @@ void DropRun(tidepool::Client& client, const Place& place) {
 tidepool::Result<Place> FindPlace(const std::string& program, const std::string& run) {
   Place place;
   place.program = program;
-  const auto take = [&](const char* rank, const char* size, std::string name) {
+  const auto take = [&](const char* rank, const std::optional<int>& size, std::string name) {
     const auto r = NumberOf(rank);
-    const auto n = NumberOf(size);
-    if (!r.has_value() || !n.has_value() || *n < 1 || *r >= *n) return false;
+    if (!r.has_value() || !size.has_value() || *size < 1 || *r >= *size) return false;
     place = {program, *r,
-             *n,      Named(run.empty() ? std::move(name) : run),
+             *size,   Named(run.empty() ? std::move(name) : run),
              true,    std::string_view(rank) == kRankVariable};
     return true;
   };
-  const std::string step = TextOf("SLURM_STEP_ID");
-  const bool found =
-      take(kRankVariable, kSizeVariable, TextOf(kRunVariable)) ||
-      // A batch script has a rank too, but no step of its own.
-      (!step.empty() && take("SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
-                             "slurm-" + TextOf("SLURM_JOB_ID") + "." + step)) ||
-      take("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", TextOf("PMIX_NAMESPACE")) ||
-      take("PMI_RANK", "PMI_SIZE", TextOf("PMI_ID_NAMESPACE"));
+  const bool found = take(kRankVariable, NumberOf(kSizeVariable), TextOf(kRunVariable)) ||
+                     TakeFromMpi(take) || TakeFromSlurm(take);
   if (!found) place.run = Named(run.empty() ? MadeUpRun() : run);
   if (place.run.empty()) {
     return Status(StatusCode::kInvalidArgument,

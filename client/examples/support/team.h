@@ -22,7 +22,9 @@ struct Place {
   bool by_us = false;     // the last of these.
 };
 
-// From the environment: of Launch(), srun, Open MPI. `run`: the option, may be empty.
+// Finds the place in the environment of Launch(), of mpirun (Open MPI, PMIx, PMI), of srun, in this
+// order: an mpirun in a batch script hands Slurm's variables on, which name the script. `run`: the
+// option, may be empty.
 // Errors: kInvalidArgument (several tasks, and nothing names their run).
 tidepool::Result<Place> FindPlace(const std::string& program, const std::string& run);
 
