@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "client/space.h"
+#include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/entry.h"
+#include "proto/manifest/holes.h"
 #include "proto/manifest/keys.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/client.h"
@@ -53,13 +55,38 @@ Result<Entry> FindEntry(const BytesMap& map, std::string_view path) {
                 "stage it in again");
 }
 
+// Of a sparse file a part's record leaves out the holes: appends the part as it was in the file, if
+// its own entry says where they are.
+bool AppendSparsePart(const BytesMap& map, const std::string& key, Bytes stored,
+                      const manifest::Hash128& wanted, std::string* content) {
+  const auto value = map.Get(manifest::ManifestKey(key));
+  if (!value.ok()) return false;
+  const auto entry = manifest::DecodeEntry(AsBytes(value->bytes));
+  if (!entry.ok() || entry->holes.empty() || entry->size > limits::kStagedFileWholeBytesMax) {
+    return false;
+  }
+  const std::size_t begin = content->size();
+  manifest::HoleWalk walk(
+      *entry,
+      [&](std::uint64_t /*at*/, Bytes data) {
+        content->append(AsText(data));
+        return Status();
+      },
+      [&](std::uint64_t /*at*/, std::uint64_t bytes) {
+        content->append(bytes, '\0');
+        return Status();
+      });
+  return walk.Add(stored).ok() && walk.Finish().ok() &&
+         manifest::HashOf(AsBytes(std::string_view(*content).substr(begin))) == wanted;
+}
+
 // kAborted: a part is not there or not what `entry` says; whether that is a loss the caller finds
 // out.
 Result<std::string> ReadParts(const BytesMap& map, std::string_view path, const Entry& entry) {
-  const auto get = [&](std::size_t part) {
-    return map.GetAsync(
-        convert::StagedPartKey(path, entry.revision, static_cast<std::uint32_t>(part)));
+  const auto key = [&](std::size_t part) {
+    return convert::StagedPartKey(path, entry.revision, static_cast<std::uint32_t>(part));
   };
+  const auto get = [&](std::size_t part) { return map.GetAsync(key(part)); };
   std::string content;
   try {
     content.reserve(entry.size);
@@ -69,7 +96,12 @@ Result<std::string> ReadParts(const BytesMap& map, std::string_view path, const 
       if (part + 1 < entry.parts.size()) ahead = get(part + 1);
       const auto value = current.Wait();
       if (!value.ok() && value.code() != StatusCode::kNotFound) return value.status();
-      if (!value.ok() || manifest::HashOf(AsBytes(value->bytes)) != entry.parts[part]) {
+      const bool whole = value.ok() && manifest::HashOf(AsBytes(value->bytes)) == entry.parts[part];
+      if (value.ok() && !whole &&
+          AppendSparsePart(map, key(part), AsBytes(value->bytes), entry.parts[part], &content)) {
+        continue;
+      }
+      if (!whole) {
         return Status(StatusCode::kAborted,
                       "part " + std::to_string(part + 1) + " of " + Name(map, path) +
                           (value.ok() ? " is not what was staged" : " is missing"));

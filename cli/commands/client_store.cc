@@ -107,7 +107,8 @@ void ClientStore::LookUp(std::vector<StagedRecord>* records, std::size_t data_by
           });
   if (data_bytes_max > 0) return;
   for (StagedRecord& record : *records) {
-    if (record.status.ok() && stage::IsUnchanged(record)) record.data_bytes = record.entry.size;
+    if (record.status.ok() && stage::IsUnchanged(record))
+      record.data_bytes = stage::StoredBytes(record);
   }
 }
 
@@ -116,7 +117,9 @@ void ClientStore::Put(std::vector<StagedRecord>* records) {
   for (StagedRecord& record : *records) {
     if (!record.status.ok()) continue;
     if (record.delete_data) {
-      contents.push_back({&record, Make(v1::OPERATION_KIND_DELETE, record.key)});
+      Asked removal{&record, Make(v1::OPERATION_KIND_DELETE, record.key)};
+      if (record.delete_entry) removal.operation.set_version(record.data_version.value());
+      contents.push_back(std::move(removal));
       record.data_version = Lsn();
     }
     if (record.put_data) {
@@ -133,7 +136,12 @@ void ClientStore::Put(std::vector<StagedRecord>* records) {
   // Behind the content: an entry names the version that it describes.
   std::vector<Asked> entries;
   for (StagedRecord& record : *records) {
-    if (!record.status.ok() || !record.put_entry) continue;
+    if (!record.status.ok()) continue;
+    if (record.delete_entry) {
+      entries.push_back(
+          {&record, Make(v1::OPERATION_KIND_DELETE, manifest::ManifestKey(record.key))});
+    }
+    if (!record.put_entry) continue;
     record.entry.data_version = record.data_version.value();
     Asked put{&record, Make(v1::OPERATION_KIND_PUT, manifest::ManifestKey(record.key))};
     put.operation.set_value(manifest::EncodeEntry(record.entry));

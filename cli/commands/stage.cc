@@ -20,8 +20,10 @@
 #include "cli/commands/stage_report.h"
 #include "cli/progress.h"
 #include "cli/text.h"
+#include "proto/base/file_time.h"
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/random.h"
+#include "proto/file_tree/directory_identity.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
@@ -178,6 +180,19 @@ Result<bool> ByClient(const Arguments& args) {
                 "what kvctl moves itself ends with it");
 }
 
+// How daemons tell that they see this folder: nothing is written into the source of a stage-in.
+Status DescribeFolder(const std::string& folder, Request* request) {
+  const cluster_file::Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat info {};
+  if (!opened.is_open() || fstat(opened.get(), &info) != 0) {
+    return cluster_file::FileReadError("look at the folder", folder, errno);
+  }
+  request->set_inode(info.st_ino);
+  request->set_mtime_ns(FileTime::Of(info.st_mtim).WrappedNs());
+  request->set_identity(file_tree::DirectoryIdentity(opened.get()));
+  return OkStatus();
+}
+
 Status StageIn(Invocation& run) {
   const Result<bool> by_client = ByClient(run.args);
   if (!by_client.ok()) return by_client.status();
@@ -189,17 +204,15 @@ Status StageIn(Invocation& run) {
   request.set_namespace_(run.args.Text("NAMESPACE"));
   request.set_directory(*folder);
   request.set_checksum(run.args.Has("--checksum"));
+  request.set_delete_stale(run.args.Has("--delete"));
+  request.set_strict(run.args.Has("--strict"));
+  request.set_xattrs(run.args.Has("--xattrs"));
   const Result<bool> created =
       EnsureNamespace(run, request.namespace_(), "stage in", MaskOf(Kind::kHash));
   if (!created.ok()) return created.status();
   Json result = {{"namespace", request.namespace_()}, {"created", *created}};
   if (*by_client) return StageThroughClient(run, request, std::move(result));
-  struct stat info {};
-  if (stat(folder->c_str(), &info) != 0) {
-    return cluster_file::FileReadError("look at the folder", *folder, errno);
-  }
-  request.set_inode(info.st_ino);
-  request.set_mtime_ns(std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec);
+  TP_RETURN_IF_ERROR(DescribeFolder(*folder, &request));
   return RunJob(run, request, ProbeFile(), std::move(result));
 }
 
@@ -347,16 +360,30 @@ std::vector<Verb> StageVerbs() {
        "The daemons read the files, each those whose keys it owns; the key of a file is its path "
        "below DIRECTORY. The namespace is created if it is not there. Given again it moves only "
        "what is missing or has changed. Ctrl-C ends the display, not the job; it does end what "
-       "kvctl moves itself.",
+       "kvctl moves itself. Files, folders, symbolic links, permissions and times of change are "
+       "kept, holes of files above 64 MiB need no memory. Owners are not kept, and each hard link "
+       "is a file of its own. A socket, pipe or device is left out with a warning, and so is a "
+       "name that begins with .tidepool-stage-. A file or link in the place of a staged folder "
+       "replaces what was staged below it.",
        {{"DIRECTORY", "what to copy"}, NamespaceParameter()},
-       {checksum, by_client, detach},
+       {checksum,
+        {"--delete", "",
+         "remove what an earlier stage in brought and DIRECTORY does not have any more; records "
+         "that programs have written stay"},
+        {"--xattrs", "", "keep extended attributes user.* and POSIX ACLs"},
+        {"--strict", "", "what would be left out with a warning is a failure"},
+        by_client,
+        detach},
        {{"kvctl stage in ~/data inputs", ""},
+        {"kvctl stage in --delete ~/data inputs", "the namespace has what ~/data has, no more"},
         {"kvctl get inputs run1/a.txt", "a staged file is read by its path"}},
        StageIn,
        "in stage-in copy upload"},
       {"stage out",
        "write a staged namespace into a directory",
        "Files, folders, symbolic links, permissions and times as they were, checksums verified. "
+       "Sparse files stay sparse; attributes and ACLs come back if stage in --xattrs kept them; "
+       "owner is who runs the command. "
        "DIRECTORY is made if it is not there. Given again it moves only what is missing or "
        "differs.",
        {NamespaceParameter(), {"DIRECTORY", "where to"}},

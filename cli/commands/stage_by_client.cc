@@ -49,7 +49,7 @@ Status StageThroughClient(Invocation& run, const v1::StartStageRequest& request,
   const auto cluster = ClientCluster::Make(*channel, request.namespace_());
   if (!cluster.ok()) return cluster.status();
   const std::string job = stage::RandomJobId();
-  stage::JobState state(job, Clock::Real());
+  stage::JobState state(job, Clock::Real(), request.strict());
   TP_RETURN_IF_ERROR((*cluster)->Owners().status());
   v1::ClaimStageRequest about;
   about.set_job(job);

@@ -9,9 +9,30 @@
 
 namespace tidepool::cli {
 
+namespace {
+
+void NoteAll(Invocation& run, const std::string& prefix,
+             const google::protobuf::RepeatedPtrField<std::string>& lines, std::uint64_t total) {
+  for (const std::string& line : lines) run.out.Note(prefix + line);
+  const auto listed = static_cast<std::uint64_t>(lines.size());
+  if (total > listed) run.out.Note(prefix + "... and " + std::to_string(total - listed) + " more");
+}
+
+std::string Stale(std::uint64_t files) {
+  return "the namespace still holds " + std::to_string(files) +
+         (files == 1 ? " staged file" : " staged files") +
+         " that the directory does not have; stage out writes them again; remove them with: kvctl "
+         "stage in --delete";
+}
+
+}  // namespace
+
 Json ProgressJson(const v1::StageProgress& progress) {
   Json failures = Json::array();
   for (const std::string& failure : progress.failures()) failures.push_back(failure);
+  Json warnings = Json::array();
+  for (const std::string& warning : progress.warnings()) warnings.push_back(warning);
+  for (const std::string& remark : progress.remarks()) warnings.push_back(remark);
   return {{"job", progress.job()},
           {"done", progress.done()},
           {"phase", progress.phase()},
@@ -23,6 +44,10 @@ Json ProgressJson(const v1::StageProgress& progress) {
           {"elapsed_ms", progress.elapsed_ms()},
           {"failures_total", progress.failures_total()},
           {"failures", std::move(failures)},
+          {"warnings_total", progress.warnings_total()},
+          {"warnings", std::move(warnings)},
+          {"files_removed", progress.removed()},
+          {"files_stale", progress.stale()},
           {"tree_hash", progress.tree_hash()}};
 }
 
@@ -34,12 +59,11 @@ ProgressState BarState(const v1::StageProgress& progress) {
 
 Status EndOfJob(Invocation& run, const v1::StageProgress& end, Json result) {
   result.update(ProgressJson(end));
-  for (const std::string& failure : end.failures()) {
-    if (!run.out.json()) run.out.Note(failure);
-  }
-  const auto listed = static_cast<std::uint64_t>(end.failures_size());
-  if (end.failures_total() > listed && !run.out.json()) {
-    run.out.Note("... and " + std::to_string(end.failures_total() - listed) + " more");
+  if (!run.out.json()) {
+    NoteAll(run, "warning: ", end.warnings(), end.warnings_total());
+    for (const std::string& remark : end.remarks()) run.out.Note(remark);
+    NoteAll(run, "", end.failures(), end.failures_total());
+    if (end.stale() > 0) run.out.Note(Stale(end.stale()));
   }
   const double seconds = static_cast<double>(end.elapsed_ms()) / 1000;
   std::string text = "moved " + std::to_string(end.files_done()) + " files, " +
@@ -53,6 +77,7 @@ Status EndOfJob(Invocation& run, const v1::StageProgress& end, Json result) {
   if (end.files_skipped() > 0) {
     text += "; " + std::to_string(end.files_skipped()) + " were there already";
   }
+  if (end.removed() > 0) text += "; removed " + std::to_string(end.removed());
   run.out.Result(result, text);
   const bool failed = end.code() != 0 || end.failures_total() > 0;
   if (failed && end.files_done() + end.files_skipped() > 0) run.out.SetPartial();

@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/entry.h"
+#include "proto/manifest/holes.h"
 #include "proto/manifest/keys.h"
 
 namespace tidepool::cli {
@@ -62,19 +63,71 @@ Status CheckNotStagedFile(Invocation& run, std::string_view path) {
                 "delete it first: kvctl delete");
 }
 
+namespace {
+
+// Of a part that leaves out its holes: its own entry says where they are.
+Result<manifest::Entry> FindSparsePart(Invocation& run, const std::string& key) {
+  v1::Operation get;
+  get.set_kind(v1::OPERATION_KIND_GET);
+  get.set_key(manifest::ManifestKey(key));
+  const Result<v1::OperationResult> found = ExecuteOne(run, get);
+  if (!found.ok()) return found.status();
+  return manifest::DecodeEntry(AsBytes(found->value()));
+}
+
+Status TakeZeros(std::uint64_t bytes, const std::function<void(std::string_view)>& take) {
+  const std::string zeros(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, 1 << 20)), '\0');
+  for (std::uint64_t left = bytes; left > 0;) {
+    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(left, zeros.size()));
+    take(std::string_view(zeros).substr(0, now));
+    left -= now;
+  }
+  return OkStatus();
+}
+
+// Calls `take` with the content of one part, and adds what it has given to `*bytes`.
+Status ReadPart(Invocation& run, Channel& channel, const v1::StageEntry& file, std::uint32_t part,
+                const std::function<void(std::string_view)>& take, std::uint64_t* bytes) {
+  v1::ReadValueRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_key(convert::StagedPartKey(file.path(), file.revision(), part));
+  const auto& sparse = file.sparse_parts();
+  if (std::find(sparse.begin(), sparse.end(), part) == sparse.end()) {
+    return ReadLargeValue(channel, request, [&](const v1::ReadValueResponse& piece) {
+      *bytes += piece.data().size();
+      take(piece.data());
+    });
+  }
+  const auto entry = FindSparsePart(run, request.key());
+  if (!entry.ok()) return entry.status();
+  manifest::HoleWalk walk(
+      *entry,
+      [&](std::uint64_t /*at*/, Bytes data) {
+        *bytes += data.size();
+        take(AsText(data));
+        return OkStatus();
+      },
+      [&](std::uint64_t /*at*/, std::uint64_t zeros) {
+        *bytes += zeros;
+        return TakeZeros(zeros, take);
+      });
+  Status walked;
+  TP_RETURN_IF_ERROR(ReadLargeValue(channel, request, [&](const v1::ReadValueResponse& piece) {
+    if (walked.ok()) walked = walk.Add(AsBytes(piece.data()));
+  }));
+  TP_RETURN_IF_ERROR(walked);
+  return walk.Finish();
+}
+
+}  // namespace
+
 Status ReadStagedFile(Invocation& run, const v1::StageEntry& file,
                       const std::function<void(std::string_view)>& take) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   std::uint64_t bytes = 0;
   for (std::uint32_t part = 0; part < file.parts(); ++part) {
-    v1::ReadValueRequest request;
-    request.set_namespace_(run.args.Text("NAMESPACE"));
-    request.set_key(convert::StagedPartKey(file.path(), file.revision(), part));
-    const Status read = ReadLargeValue(**channel, request, [&](const v1::ReadValueResponse& piece) {
-      bytes += piece.data().size();
-      take(piece.data());
-    });
+    const Status read = ReadPart(run, **channel, file, part, take, &bytes);
     if (read.code() == StatusCode::kNotFound) {
       return Status(StatusCode::kAborted,
                     "the staged file " + Quote(file.path()) + " was replaced while it was read",

@@ -15,6 +15,7 @@
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/file_tree/beneath.h"
+#include "proto/file_tree/directory_identity.h"
 #include "proto/manifest/keys.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 
@@ -30,9 +31,7 @@ void Prepare(const RequestRouter& router, std::uint64_t timeout_ms, grpc::Client
   router.context().authorize(*call);
 }
 
-std::int64_t MtimeNs(const struct stat& info) {
-  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
+std::int64_t MtimeNs(const struct stat& info) { return FileTime::Of(info.st_mtim).WrappedNs(); }
 
 wire::Operation KeyOperation(wire::Opcode opcode, const std::string& key) {
   wire::Operation operation;
@@ -49,8 +48,10 @@ bool SeesFile(const v1::SeesFileRequest& request) {
   struct stat info;
   if (!root.valid()) return false;
   if (request.name().empty()) {
-    return fstat(root.get(), &info) == 0 && info.st_ino == request.inode() &&
-           MtimeNs(info) == request.mtime_ns();
+    if (fstat(root.get(), &info) != 0 || info.st_ino != request.inode()) return false;
+    // The time of change differs as soon as a file comes or goes in the directory.
+    return MtimeNs(info) == request.mtime_ns() ||
+           file_tree::IsSameIdentity(file_tree::DirectoryIdentity(root.get()), request.identity());
   }
   return request.name().find('/') == std::string::npos &&
          fstatat(root.get(), request.name().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
@@ -84,13 +85,17 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
   if (request.probe_file().empty() && request.has_inode()) {
     question.set_inode(request.inode());
     question.set_mtime_ns(request.mtime_ns());
+    question.set_identity(request.identity());
   } else if (request.probe_file().empty()) {
+    const file_tree::UniqueFd root(
+        open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat info;
-    if (stat(request.directory().c_str(), &info) != 0) {
+    if (!root.valid() || fstat(root.get(), &info) != 0) {
       return file_tree::StatusOfErrno(errno, "cannot look at", request.directory());
     }
     question.set_inode(info.st_ino);
     question.set_mtime_ns(MtimeNs(info));
+    question.set_identity(file_tree::DirectoryIdentity(root.get()));
   }
   auto owners = Owners();
   if (!owners.ok()) return owners.status();

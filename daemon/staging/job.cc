@@ -29,7 +29,7 @@ Job::Job(std::string id, v1::StartStageRequest request, RequestRouter* router, S
     : id_(std::move(id)),
       request_(std::move(request)),
       view_(router, saved, std::move(space)),
-      state_(id_, Clock::Real()),
+      state_(id_, Clock::Real(), request_.strict()),
       claim_(&view_, &state_, ClaimOf(id_, request_, *router)) {}
 
 Job::~Job() {

@@ -40,7 +40,9 @@ Status CheckRequest(const v1::StartStageRequest& request) {
 bool IsSame(const v1::StartStageRequest& a, const v1::StartStageRequest& b) {
   return a.direction() == b.direction() && a.namespace_() == b.namespace_() &&
          a.directory() == b.directory() && a.checksum() == b.checksum() &&
-         a.incomplete_ok() == b.incomplete_ok() && a.partial_ok() == b.partial_ok();
+         a.incomplete_ok() == b.incomplete_ok() && a.partial_ok() == b.partial_ok() &&
+         a.delete_stale() == b.delete_stale() && a.strict() == b.strict() &&
+         a.xattrs() == b.xattrs();
 }
 
 void RemoveProbe(const v1::StartStageRequest& request) {

@@ -100,7 +100,7 @@ class Lister {
       : router_(*router), space_(space), what_(what), take_(take) {
     timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    now_ns_ = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+    now_ = FileTime::Of(now);
   }
 
   Status Run() {
@@ -196,7 +196,7 @@ class Lister {
       Entry entry;
       entry.mode = was_file ? held.entry.mode : 0644;
       entry.size = held.bytes;
-      entry.mtime_ns = now_ns_;
+      entry.mtime = now_;
       held.entry = std::move(entry);
     }
     item->set_entry(manifest::EncodeEntry(held.entry));
@@ -236,7 +236,7 @@ class Lister {
   const placement::Namespace& space_;
   const v1::ListPartRequest::What what_;
   const std::function<bool(const v1::ListPartResponse&)>& take_;
-  std::int64_t now_ns_ = 0;
+  FileTime now_;
   manifest::Summary summary_;
   bool all_staged_ = true;
   v1::ListPartResponse response_;

@@ -76,8 +76,15 @@ StatusCode StoreOne(Core& core, storage::HashStore& store, std::uint64_t now_ms,
   store.Touch(about, KeyHash(about));
   if (core.store().blocked()) return StatusCode::kUnavailable;
   if (record->delete_data) {
-    (void)store.Delete(key, KeyHash(key), Lsn(), now_ms);
+    const Lsn only = record->delete_entry ? record->data_version : Lsn();
+    const StatusCode deleted = store.Delete(key, KeyHash(key), only, now_ms).code;
+    if (deleted == StatusCode::kFailedPrecondition) return deleted;
+    record->delete_data = false;  // Another run finds a newer record, if any.
     record->data_version = Lsn();
+  }
+  if (record->delete_entry) {
+    (void)store.Delete(about, KeyHash(about), Lsn(), now_ms);
+    return StatusCode::kOk;
   }
   if (record->put_data && !*data_stored) {
     const storage::HashOutcome put =

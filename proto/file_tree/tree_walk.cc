@@ -13,10 +13,6 @@
 namespace tidepool::file_tree {
 namespace {
 
-std::int64_t MtimeNs(const struct stat& info) {
-  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
-
 std::string Below(const std::string& directory, std::string_view name) {
   return directory == "." ? std::string(name) : directory + "/" + std::string(name);
 }
@@ -43,7 +39,13 @@ class Walker {
       callbacks_.failed(".", StatusOfErrno(errno, "cannot look at", "."));
       return;
     }
-    FoundFile root{".", FoundFile::Type::kDirectory, info.st_mode & 07777u, 0, MtimeNs(info), {}};
+    FoundFile root;
+    root.path = ".";
+    root.type = FoundFile::Type::kDirectory;
+    root.mode = info.st_mode & 07777u;
+    root.mtime = FileTime::Of(info.st_mtim);
+    root.owner = info.st_uid;
+    root.group = info.st_gid;
     if (!callbacks_.found(std::move(root))) return;
     pending_.emplace_back(".");
     while (!pending_.empty() && !stopped_) {
@@ -101,10 +103,13 @@ class Walker {
       return true;
     }
     found.mode = info.st_mode & 07777u;
-    found.mtime_ns = MtimeNs(info);
+    found.mtime = FileTime::Of(info.st_mtim);
+    found.owner = info.st_uid;
+    found.group = info.st_gid;
     switch (info.st_mode & S_IFMT) {
       case S_IFREG:
         found.size = static_cast<std::uint64_t>(info.st_size);
+        found.names = info.st_nlink;
         break;
       case S_IFDIR:
         found.type = FoundFile::Type::kDirectory;
@@ -115,9 +120,13 @@ class Walker {
         status = ReadLink(directory_fd, name, found.path, &found.link_target);
         break;
       default:
-        status = Status(StatusCode::kInvalidArgument,
-                        "'" + Printable(found.path) + "' is a socket, pipe or device",
-                        "only files, directories and symbolic links can be staged");
+        if (callbacks_.skipped) {
+          callbacks_.skipped(
+              found.path,
+              Status(StatusCode::kInvalidArgument, "is a socket, pipe or device and is left out",
+                     "only files, directories and symbolic links can be staged"));
+        }
+        return true;
     }
     if (!status.ok()) {
       callbacks_.failed(found.path, status);

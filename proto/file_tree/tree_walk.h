@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/base/file_time.h"
 #include "proto/base/status.h"
 
 namespace tidepool::file_tree {
@@ -18,15 +19,20 @@ struct FoundFile {
   Type type = Type::kFile;
   std::uint32_t mode = 0;  // 07777.
   std::uint64_t size = 0;  // Files only.
-  std::int64_t mtime_ns = 0;
+  FileTime mtime;
   std::string link_target;
+  std::uint64_t names = 1;  // Of files: hard links to it, wherever they are.
+  std::uint32_t owner = 0;  // User.
+  std::uint32_t group = 0;
 };
 
 struct WalkCallbacks {
   // False ends the walk.
   std::function<bool(FoundFile)> found;
-  // Cannot be read, cannot be staged (a socket, a device), or cannot be named. The walk goes on.
+  // Cannot be read or cannot be named. The walk goes on.
   std::function<void(std::string_view path, const Status& why)> failed;
+  // A socket, pipe or device, which cannot be staged; may be empty.
+  std::function<void(std::string_view path, const Status& why)> skipped = {};
   // A name that begins with kOwnNamePrefix; may be empty. Such files are not found.
   std::function<void(std::string_view path)> own = {};
 };

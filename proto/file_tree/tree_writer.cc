@@ -26,25 +26,38 @@ std::string_view DirectoryOf(std::string_view path) {
   return parent.empty() ? "." : parent;
 }
 
-void TimesOf(std::int64_t mtime_ns, timespec times[2]) {
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  std::int64_t seconds = mtime_ns / kSecond;
-  std::int64_t rest = mtime_ns % kSecond;
-  if (rest < 0) {
-    rest += kSecond;
-    --seconds;
-  }
+void TimesOf(FileTime mtime, timespec times[2]) {
   times[0].tv_sec = 0;
   times[0].tv_nsec = UTIME_OMIT;
-  times[1].tv_sec = seconds;
-  times[1].tv_nsec = rest;
+  times[1] = mtime.ToTimespec();
 }
 
-Status SetAttributes(int fd, const Attributes& attributes, std::string_view path) {
+// The kernel sets the last time that the file system knows instead of a later one, and says
+// nothing.
+bool IsHeld(int fd, FileTime mtime) {
+  struct stat info;
+  return fstat(fd, &info) != 0 || FileTime::Of(info.st_mtim).seconds == mtime.seconds;
+}
+
+Status SetAttributes(int fd, const Attributes& attributes, std::string_view path,
+                     std::vector<Status>* left_out) {
+  // From here on file systems differ: many have 32 bits of seconds.
+  constexpr std::int64_t kAllKnow = (std::int64_t{1} << 31) - 1;
   timespec times[2];
-  TimesOf(attributes.mtime_ns, times);
+  TimesOf(attributes.mtime, times);
   if (fchmod(fd, attributes.mode) != 0) return StatusOfErrno(errno, "cannot set mode of", path);
+  if (!attributes.xattrs.empty()) {
+    const Status set = WriteXattrs(fd, path, attributes.xattrs);
+    if (!set.ok() && left_out == nullptr) return set;
+    if (!set.ok()) left_out->push_back(set);
+  }
   if (futimens(fd, times) != 0) return StatusOfErrno(errno, "cannot set time of", path);
+  const std::int64_t seconds = attributes.mtime.seconds;
+  if (left_out != nullptr && (seconds < 0 || seconds > kAllKnow) && !IsHeld(fd, attributes.mtime)) {
+    left_out->push_back(Status(StatusCode::kOutOfRange,
+                               "its time of change, " + std::to_string(seconds) +
+                                   " seconds since 1970, is beyond what the file system can hold"));
+  }
   return OkStatus();
 }
 
@@ -67,6 +80,7 @@ NewFile::~NewFile() {
 }
 
 Status NewFile::Write(Bytes bytes) {
+  if (!bytes.empty()) ends_with_hole_ = false;
   while (!bytes.empty()) {
     const ssize_t written = write(fd_.get(), bytes.data(), bytes.size());
     if (written < 0) {
@@ -76,6 +90,15 @@ Status NewFile::Write(Bytes bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     bytes_ += static_cast<std::uint64_t>(written);
   }
+  return OkStatus();
+}
+
+Status NewFile::Skip(std::uint64_t bytes) {
+  if (lseek(fd_.get(), static_cast<off_t>(bytes), SEEK_CUR) < 0) {
+    return StatusOfErrno(errno, "cannot write", path_);
+  }
+  bytes_ += bytes;
+  ends_with_hole_ = true;
   return OkStatus();
 }
 
@@ -103,8 +126,12 @@ Result<NewFile> TreeWriter::Create(std::string_view path, ParentCache* parents) 
   return file;
 }
 
-Result<Written> TreeWriter::Finish(NewFile file, const Attributes& attributes) {
-  TP_RETURN_IF_ERROR(SetAttributes(file.fd_.get(), attributes, file.path_));
+Result<Written> TreeWriter::Finish(NewFile file, const Attributes& attributes,
+                                   std::vector<Status>* left_out) {
+  if (file.ends_with_hole_ && ftruncate(file.fd_.get(), static_cast<off_t>(file.bytes_)) != 0) {
+    return StatusOfErrno(errno, "cannot write", file.path_);
+  }
+  TP_RETURN_IF_ERROR(SetAttributes(file.fd_.get(), attributes, file.path_, left_out));
   Written written{file.path_, Below(ParentOf(file.path_), file.temporary_), file.bytes_,
                   file.other_device_};
   // Some file systems report a full disk at close() only.
@@ -117,7 +144,7 @@ Result<Written> TreeWriter::Finish(NewFile file, const Attributes& attributes) {
 }
 
 Result<Written> TreeWriter::MakeSymlink(std::string_view path, const std::string& target,
-                                        std::int64_t mtime_ns, ParentCache* parents) {
+                                        FileTime mtime, ParentCache* parents) {
   TP_RETURN_IF_ERROR(CheckPath(path));
   auto parent = parents->ParentFd(root_fd_, path);
   if (!parent.ok()) return parent.status();
@@ -126,7 +153,7 @@ Result<Written> TreeWriter::MakeSymlink(std::string_view path, const std::string
     return StatusOfErrno(errno, "cannot create the link", path);
   }
   timespec times[2];
-  TimesOf(mtime_ns, times);
+  TimesOf(mtime, times);
   if (utimensat(*parent, name.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0) {
     const int error = errno;
     unlinkat(*parent, name.c_str(), 0);
@@ -246,22 +273,21 @@ Result<bool> TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode
   return false;
 }
 
-Status TreeWriter::FinishDirectory(std::string_view path, const Attributes& attributes) {
+Status TreeWriter::FinishDirectory(std::string_view path, const Attributes& attributes,
+                                   std::vector<Status>* left_out) {
   auto opened = OpenBeneath(root_fd_, path, O_RDONLY | O_DIRECTORY);
   if (!opened.ok()) return opened.status();
   struct stat info;
-  const std::int64_t mtime_ns =
-      fstat(opened->get(), &info) != 0
-          ? -1
-          : std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-  if (mtime_ns == attributes.mtime_ns && (info.st_mode & 07777u) == attributes.mode) {
+  if (fstat(opened->get(), &info) == 0 &&
+      IsSameFileTime(attributes.mtime, FileTime::Of(info.st_mtim)) &&
+      (info.st_mode & 07777u) == attributes.mode && attributes.xattrs.empty()) {
     return OkStatus();
   }
   {
     const std::lock_guard lock(directories_mutex_);
     directories_.emplace(path);
   }
-  return SetAttributes(opened->get(), attributes, path);
+  return SetAttributes(opened->get(), attributes, path, left_out);
 }
 
 Result<Written> TreeWriter::CreateShared(std::string_view path, std::uint64_t size) {
@@ -276,10 +302,11 @@ Result<Written> TreeWriter::CreateShared(std::string_view path, std::uint64_t si
                  file->other_device_};
 }
 
-Status TreeWriter::FinishShared(const Written& file, const Attributes& attributes) {
+Status TreeWriter::FinishShared(const Written& file, const Attributes& attributes,
+                                std::vector<Status>* left_out) {
   auto opened = OpenBeneath(root_fd_, file.temporary, O_RDWR);
   if (!opened.ok()) return opened.status();
-  return SetAttributes(opened->get(), attributes, file.path);
+  return SetAttributes(opened->get(), attributes, file.path, left_out);
 }
 
 }  // namespace tidepool::file_tree

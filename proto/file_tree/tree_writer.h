@@ -18,14 +18,17 @@
 #include <vector>
 
 #include "proto/base/bytes.h"
+#include "proto/base/file_time.h"
 #include "proto/base/result.h"
 #include "proto/file_tree/unique_fd.h"
+#include "proto/file_tree/xattrs.h"
 
 namespace tidepool::file_tree {
 
 struct Attributes {
   std::uint32_t mode = 0644;
-  std::int64_t mtime_ns = 0;
+  FileTime mtime;
+  Xattrs xattrs;  // Empty: those that the file has stay.
 };
 
 // Remembers the directory opened last: files come in the order of their paths. One thread.
@@ -48,6 +51,8 @@ class NewFile {
 
   // Appends. Errors: kResourceExhausted, kDeviceError, kUnavailable.
   Status Write(Bytes bytes);
+  // Goes on behind so many zeros, for which the file has no blocks. Errors: as Write.
+  Status Skip(std::uint64_t bytes);
 
  private:
   friend class TreeWriter;
@@ -57,6 +62,7 @@ class NewFile {
   std::string path_;
   std::string temporary_;  // The name alone.
   std::uint64_t bytes_ = 0;
+  bool ends_with_hole_ = false;
   bool other_device_ = false;
 };
 
@@ -77,9 +83,12 @@ class TreeWriter {
   // Errors of all: kFailedPrecondition (something is in the way), kPermissionDenied,
   // kResourceExhausted, kInvalidArgument (path), kNotFound (no such parent), kDeviceError.
   Result<NewFile> Create(std::string_view path, ParentCache* parents);
-  Result<Written> Finish(NewFile file, const Attributes& attributes);
-  Result<Written> MakeSymlink(std::string_view path, const std::string& target,
-                              std::int64_t mtime_ns, ParentCache* parents);
+  // What the file system cannot hold (an extended attribute, a time beyond its last one) is left
+  // out and, for the Finish functions, added to `left_out`.
+  Result<Written> Finish(NewFile file, const Attributes& attributes,
+                         std::vector<Status>* left_out = nullptr);
+  Result<Written> MakeSymlink(std::string_view path, const std::string& target, FileTime mtime,
+                              ParentCache* parents);
 
   // Makes `files` durable, then gives each its name: `done` is called once for each. A file that
   // fails is removed. The names are durable after SyncDirectories.
@@ -91,11 +100,13 @@ class TreeWriter {
   // True if it was made: one that exists already is fine. It has the owner's rwx at least until
   // FinishDirectory gives it its real attributes.
   Result<bool> MakeDirectory(std::string_view path, std::uint32_t mode);
-  Status FinishDirectory(std::string_view path, const Attributes& attributes);
+  Status FinishDirectory(std::string_view path, const Attributes& attributes,
+                         std::vector<Status>* left_out = nullptr);
 
   // Large files are filled by several daemons: made and named by one of them.
   Result<Written> CreateShared(std::string_view path, std::uint64_t size);
-  Status FinishShared(const Written& file, const Attributes& attributes);
+  Status FinishShared(const Written& file, const Attributes& attributes,
+                      std::vector<Status>* left_out = nullptr);
 
   // Tests stand in for the disk: takes what is to be synced (empty: directories), returns an errno.
   using SyncFunction = std::function<int(const std::vector<Written>&)>;

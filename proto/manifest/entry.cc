@@ -7,10 +7,15 @@ namespace {
 
 // The first byte of each value says which format follows.
 constexpr std::uint8_t kEntryFormat = 1;
+// With seconds and nanoseconds, flags, holes and extended attributes.
+constexpr std::uint8_t kWideEntryFormat = 2;
+constexpr std::uint8_t kWrittenByKeyFlag = 1;
 constexpr std::uint8_t kMarkFormat = 1;
 // 1 GiB of parts' hashes would be no entry: 2^20 parts are 64 TiB.
 constexpr std::uint32_t kPartsMax = 1u << 20;
 constexpr std::uint32_t kTextBytesMax = 64 * 1024;
+constexpr std::uint32_t kHolesMax = 1u << 20;
+constexpr std::uint32_t kXattrsMax = 64 * 1024;
 
 class Encoder {
  public:
@@ -92,6 +97,51 @@ Summary DecodeSummary(Decoder* from) {
   return summary;
 }
 
+// Nanoseconds of the first format reach from 1677 to 2262, and it has nothing but the first fields.
+bool NeedsWideFormat(const Entry& entry) {
+  return !entry.mtime.Ns().has_value() || entry.written_by_key || !entry.holes.empty() ||
+         !entry.xattrs.empty();
+}
+
+void EncodeWideFields(const Entry& entry, Encoder* to) {
+  to->Word(entry.written_by_key ? kWrittenByKeyFlag : std::uint8_t{0});
+  to->Word(static_cast<std::uint32_t>(entry.holes.size()));
+  for (const Hole& hole : entry.holes) to->Word(hole.offset).Word(hole.bytes);
+  to->Word(static_cast<std::uint32_t>(entry.xattrs.size()));
+  for (const Xattr& xattr : entry.xattrs) to->Text(xattr.name).Text(xattr.value);
+}
+
+// Sorted, disjoint, not empty and within the file: what reads and writes by them relies on that.
+bool DecodeHoles(Decoder* from, Entry* entry) {
+  const auto holes = from->Word<std::uint32_t>();
+  if (holes > kHolesMax || !from->Has(16ull * holes)) return false;
+  std::uint64_t end = 0;
+  for (std::uint32_t i = 0; i < holes; ++i) {
+    const Hole hole{from->Word<std::uint64_t>(), from->Word<std::uint64_t>()};
+    if (hole.bytes == 0 || hole.offset < end || hole.offset > entry->size ||
+        hole.bytes > entry->size - hole.offset) {
+      return false;
+    }
+    end = hole.offset + hole.bytes;
+    entry->holes.push_back(hole);
+  }
+  return true;
+}
+
+bool DecodeWideFields(Decoder* from, Entry* entry) {
+  const auto flags = from->Word<std::uint8_t>();
+  if (flags > kWrittenByKeyFlag) return false;
+  entry->written_by_key = flags == kWrittenByKeyFlag;
+  if (!DecodeHoles(from, entry)) return false;
+  const auto xattrs = from->Word<std::uint32_t>();
+  if (xattrs > kXattrsMax || !from->Has(8ull * xattrs)) return false;
+  for (std::uint32_t i = 0; i < xattrs; ++i) {
+    std::string name = from->Text();
+    entry->xattrs.push_back({std::move(name), from->Text()});
+  }
+  return true;
+}
+
 void AddTo(Hash128* sum, const Hash128& hash) {
   const std::uint64_t low = sum->low + hash.low;
   sum->high += hash.high + (low < sum->low ? 1 : 0);
@@ -101,24 +151,41 @@ void AddTo(Hash128* sum, const Hash128& hash) {
 }  // namespace
 
 std::string EncodeEntry(const Entry& entry) {
+  const bool wide = NeedsWideFormat(entry);
   Encoder to;
-  to.Word(kEntryFormat).Word(static_cast<std::uint8_t>(entry.type)).Word(entry.mode);
-  to.Word(entry.size).Word(entry.mtime_ns).Hash(entry.hash).Word(entry.data_version);
+  to.Word(wide ? kWideEntryFormat : kEntryFormat).Word(static_cast<std::uint8_t>(entry.type));
+  to.Word(entry.mode).Word(entry.size);
+  if (wide) {
+    to.Word(entry.mtime.seconds).Word(entry.mtime.nanoseconds);
+  } else {
+    to.Word(*entry.mtime.Ns());
+  }
+  to.Hash(entry.hash).Word(entry.data_version);
   to.Word(entry.revision).Word(static_cast<std::uint32_t>(entry.parts.size()));
   for (const Hash128& part : entry.parts) to.Hash(part);
-  return to.Text(entry.link_target).Take();
+  to.Text(entry.link_target);
+  if (wide) EncodeWideFields(entry, &to);
+  return to.Take();
 }
 
 Result<Entry> DecodeEntry(Bytes bytes) {
   Decoder from(bytes);
-  if (from.Word<std::uint8_t>() != kEntryFormat) return Malformed("entry");
+  const auto format = from.Word<std::uint8_t>();
+  if (format != kEntryFormat && format != kWideEntryFormat) return Malformed("entry");
+  const bool wide = format == kWideEntryFormat;
   Entry entry;
   const auto type = from.Word<std::uint8_t>();
   if (type < 1 || type > 3) return Malformed("entry");
   entry.type = static_cast<EntryType>(type);
   entry.mode = from.Word<std::uint32_t>();
   entry.size = from.Word<std::uint64_t>();
-  entry.mtime_ns = from.Word<std::int64_t>();
+  if (wide) {
+    entry.mtime.seconds = from.Word<std::int64_t>();
+    entry.mtime.nanoseconds = from.Word<std::uint32_t>();
+    if (entry.mtime.nanoseconds >= FileTime::kSecond) return Malformed("entry");
+  } else {
+    entry.mtime = FileTime::FromNs(from.Word<std::int64_t>());
+  }
   entry.hash = from.Hash();
   entry.data_version = from.Word<std::uint64_t>();
   entry.revision = from.Word<std::uint64_t>();
@@ -127,6 +194,9 @@ Result<Entry> DecodeEntry(Bytes bytes) {
   entry.parts.reserve(parts);
   for (std::uint32_t i = 0; i < parts; ++i) entry.parts.push_back(from.Hash());
   entry.link_target = from.Text();
+  if (wide && !DecodeWideFields(&from, &entry)) return Malformed("entry");
+  // One entry has one encoding.
+  if (wide != NeedsWideFormat(entry)) return Malformed("entry");
   if (!from.Finished() || (entry.mode & ~07777u) != 0) return Malformed("entry");
   return entry;
 }
@@ -147,7 +217,12 @@ void Summary::Add(std::string_view path, const Entry& entry) {
   }
   Encoder canonical;
   canonical.Word(static_cast<std::uint8_t>(entry.type)).Word(entry.mode).Word(entry.size);
-  canonical.Word(entry.mtime_ns).Hash(entry.hash).Text(entry.link_target).Text(path);
+  if (const auto ns = entry.mtime.Ns(); ns.has_value()) {
+    canonical.Word(*ns);
+  } else {
+    canonical.Word(entry.mtime.seconds).Word(entry.mtime.nanoseconds);
+  }
+  canonical.Hash(entry.hash).Text(entry.link_target).Text(path);
   AddTo(&sum, HashOf(AsBytes(canonical.Take())));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proto/base/bytes.h"
+#include "proto/base/file_time.h"
 #include "proto/base/result.h"
 #include "proto/manifest/content_hash.h"
 
@@ -17,11 +18,27 @@ namespace tidepool::manifest {
 
 enum class EntryType : std::uint8_t { kFile = 1, kDirectory = 2, kSymlink = 3 };
 
+// A range of a file that its file system keeps no blocks for, and that reads as zeros.
+struct Hole {
+  std::uint64_t offset = 0;  // In the file, or of a part's entry in the part.
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const Hole&, const Hole&) = default;
+};
+
+// An extended attribute; a POSIX ACL is one, too.
+struct Xattr {
+  std::string name;
+  std::string value;
+
+  friend bool operator==(const Xattr&, const Xattr&) = default;
+};
+
 struct Entry {
   EntryType type = EntryType::kFile;
   std::uint32_t mode = 0;  // Permission bits, set-id and sticky bits: 07777.
   std::uint64_t size = 0;  // Files only.
-  std::int64_t mtime_ns = 0;
+  FileTime mtime;
   // Of the content. A file in parts: the hash of its parts' hashes, each 16 bytes big-endian.
   Hash128 hash;
   // The version of the record that holds the content when this was written: a record of another
@@ -30,10 +47,18 @@ struct Entry {
   std::uint64_t revision = 0;  // Files in parts.
   std::vector<Hash128> parts;  // Empty: the file is whole, under its path.
   std::string link_target;
+  // True if stage-out has made this entry for a record that a program had written: no stage-in
+  // brought it, so no stage-in removes it.
+  bool written_by_key = false;
+  // Sorted and disjoint. A file that is whole holds the zeros all the same; the record of a part
+  // holds only what is between its holes.
+  std::vector<Hole> holes;
+  std::vector<Xattr> xattrs;  // Kept by `stage in --xattrs`; sorted by name.
 
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+// Writes the oldest format that holds the entry, so that older daemons read what they can.
 std::string EncodeEntry(const Entry& entry);
 // Checks everything. Errors: kInvalidArgument.
 Result<Entry> DecodeEntry(Bytes bytes);

@@ -10,10 +10,15 @@ std::string ManifestKey(std::string_view about) {
   return key;
 }
 
-std::uint64_t RevisionOf(std::uint64_t size, std::int64_t mtime_ns) {
-  std::byte bytes[16];
+std::uint64_t RevisionOf(std::uint64_t size, FileTime mtime) {
+  std::byte bytes[20];
   StoreUnaligned(bytes, size);
-  StoreUnaligned(bytes + 8, mtime_ns);
+  if (const auto ns = mtime.Ns(); ns.has_value()) {
+    StoreUnaligned(bytes + 8, *ns);
+    return KeyHash(Bytes(bytes, 16));
+  }
+  StoreUnaligned(bytes + 8, mtime.seconds);
+  StoreUnaligned(bytes + 16, mtime.nanoseconds);
   return KeyHash(Bytes(bytes, sizeof bytes));
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/base/file_time.h"
 #include "proto/base/key_hash.h"
 
 namespace tidepool::manifest {
@@ -31,7 +32,7 @@ inline std::string_view AboutOf(std::string_view manifest_key) {
 
 // The revision of a large file's content: the same size and mtime give the same parts, so that an
 // interrupted stage-in goes on with those that are there.
-std::uint64_t RevisionOf(std::uint64_t size, std::int64_t mtime_ns);
+std::uint64_t RevisionOf(std::uint64_t size, FileTime mtime);
 // How many parts a file of this size has; 0: it is stored whole, under its path.
 std::uint32_t PartCountOf(std::uint64_t size);
 

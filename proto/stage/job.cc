@@ -30,6 +30,10 @@ void JobState::AddDone(const v1::RunPartProgress& progress) {
     progress_.set_files_skipped(progress_.files_skipped() + progress.files_skipped());
     progress_.set_bytes_done(progress_.bytes_done() + progress.bytes_done());
     progress_.set_bytes_skipped(progress_.bytes_skipped() + progress.bytes_skipped());
+    progress_.set_removed(progress_.removed() + progress.removed());
+  }
+  for (const v1::StageFailure& warning : progress.warnings()) {
+    AddWarning(warning.path(), static_cast<StatusCode>(warning.code()), warning.why());
   }
   for (const v1::StageFailure& failure : progress.failures()) {
     AddFailure(failure.path(), static_cast<StatusCode>(failure.code()), failure.why());
@@ -46,6 +50,25 @@ void JobState::AddFailure(std::string_view path, StatusCode code, std::string_vi
   progress_.set_failures_total(progress_.failures_total() + 1);
   if (progress_.failures_size() >= kFailuresKeptMax) return;
   progress_.add_failures(file_tree::Printable(path) + ": " + file_tree::Printable(why));
+}
+
+void JobState::AddWarning(std::string_view about, StatusCode code, std::string_view what) {
+  if (strict_) return AddFailure(about, code, what);
+  const std::lock_guard lock(mutex_);
+  progress_.set_warnings_total(progress_.warnings_total() + 1);
+  if (progress_.warnings_size() >= kFailuresKeptMax) return;
+  progress_.add_warnings((about.empty() ? "" : file_tree::Printable(about) + ": ") +
+                         file_tree::Printable(what));
+}
+
+void JobState::AddRemark(std::string text) {
+  const std::lock_guard lock(mutex_);
+  progress_.add_remarks(std::move(text));
+}
+
+void JobState::SetStale(std::uint64_t files) {
+  const std::lock_guard lock(mutex_);
+  progress_.set_stale(files);
 }
 
 void JobState::SetTreeHash(std::string hash) {

@@ -16,12 +16,14 @@
 
 namespace tidepool::stage {
 
+// Of failures, and of warnings.
 inline constexpr int kFailuresKeptMax = 100;
 
 // What a job has done so far. Thread-safe.
 class JobState {
  public:
-  JobState(std::string job, const Clock& clock) : clock_(clock), start_ns_(clock.MonotonicNs()) {
+  JobState(std::string job, const Clock& clock, bool strict = false)
+      : clock_(clock), start_ns_(clock.MonotonicNs()), strict_(strict) {
     progress_.set_job(std::move(job));
     progress_.set_phase("starting");
   }
@@ -31,6 +33,11 @@ class JobState {
   void AddDone(const v1::RunPartProgress& progress);
   void AddFailure(std::string_view path, const Status& why);
   void AddFailure(std::string_view path, StatusCode code, std::string_view why);
+  // Names what the job leaves out; with `strict` in its request that is a failure.
+  void AddWarning(std::string_view about, StatusCode code, std::string_view what);
+  // Says what the job does not keep; no failure with `strict` either.
+  void AddRemark(std::string text);
+  void SetStale(std::uint64_t files);
   void SetTreeHash(std::string hash);
   // The job's end: `status`, or if that is OK what its failures say.
   void End(const Status& status);
@@ -46,6 +53,7 @@ class JobState {
  private:
   const Clock& clock_;
   const std::uint64_t start_ns_;
+  const bool strict_;
   std::atomic<bool> cancelled_{false};
   mutable std::mutex mutex_;
   mutable std::condition_variable done_;

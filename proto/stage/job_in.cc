@@ -2,8 +2,10 @@
 //
 //   job -> [job_in] -> file_tree/tree_walk, movers, cluster
 //
-// What an earlier stage-in brought and the source does not have any more stays, as with rsync.
+// What an earlier stage-in brought and the source does not have any more stays and is counted, or
+// goes (StartStageRequest.delete_stale), as with rsync.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <map>
@@ -17,6 +19,8 @@
 #include "proto/stage/job.h"
 #include "proto/stage/movers.h"
 #include "proto/stage/plan.h"
+#include "proto/stage/source_paths.h"
+#include "proto/stage/stale.h"
 
 namespace tidepool::stage {
 namespace {
@@ -32,7 +36,7 @@ Entry EntryOf(FoundFile found) {
                                                            : EntryType::kSymlink;
   entry.mode = found.mode;
   entry.size = found.size;
-  entry.mtime_ns = found.mtime_ns;
+  entry.mtime = found.mtime;
   entry.link_target = std::move(found.link_target);
   return entry;
 }
@@ -51,10 +55,11 @@ std::string HeadRecord(const LargeFile& file) {
   head.set_type(v1::StageEntry::TYPE_FILE);
   head.set_size(file.entry.size);
   head.set_mode(file.entry.mode);
-  head.set_mtime_ns(file.entry.mtime_ns);
+  head.set_mtime_ns(file.entry.mtime.WrappedNs());
   head.set_hash(HashBytes(file.entry.hash));
   head.set_revision(file.entry.revision);
   head.set_parts(static_cast<std::uint32_t>(file.entry.parts.size()));
+  for (const std::uint32_t part : file.sparse) head.add_sparse_parts(part);
   return head.SerializeAsString();
 }
 
@@ -84,27 +89,84 @@ class StageIn {
     // What follows removes: half of a file that another job brings is no leftover.
     TP_RETURN_IF_ERROR(context_.claim->Check());
     state_.SetPhase("finishing");
-    TP_RETURN_IF_ERROR(RemoveReplaced());
+    SayWhatIsNotKept();
+    TP_RETURN_IF_ERROR(RemoveReplaced(movers_.TakeReplaced()));
     if (!state_.cancelled()) TP_RETURN_IF_ERROR(RemoveOrphans(root.get(), *owners));
+    auto totals = Totals(*owners);
+    if (!totals.ok()) return totals.status();
+    if (!state_.cancelled() && MayHaveStale(*totals)) {
+      std::vector<v1::StageItem> replaced;
+      TP_RETURN_IF_ERROR(RemoveStale(context_, *owners, &paths_, all_seen_, &replaced));
+      TP_RETURN_IF_ERROR(RemoveReplaced(replaced));
+      totals = Totals(*owners);
+      if (!totals.ok()) return totals.status();
+    }
     if (state_.cancelled() || state_.failures() > 0) return OkStatus();
-    return Complete(*owners);
+    return Complete(*owners, *totals);
   }
 
  private:
   void Walk(int root_fd) {
-    file_tree::WalkTree(root_fd, {[this](FoundFile found) { return Found(std::move(found)); },
-                                  [this](std::string_view path, const Status& why) {
-                                    state_.AddFailure(path, why);
-                                  }});
+    file_tree::WalkCallbacks callbacks;
+    callbacks.found = [this](FoundFile found) { return Found(std::move(found)); };
+    callbacks.failed = [this](std::string_view path, const Status& why) {
+      all_seen_ = false;
+      state_.AddFailure(path, why);
+    };
+    callbacks.skipped = [this](std::string_view path, const Status& why) {
+      state_.AddWarning(path, why.code(), why.ToString());
+    };
+    callbacks.own = [this](std::string_view path) {
+      const Status why(StatusCode::kInvalidArgument,
+                       "is left out: names that begin with " +
+                           std::string(file_tree::kOwnNamePrefix) + " are staging's own",
+                       "rename it to stage it in");
+      state_.AddWarning(path, why.code(), why.ToString());
+    };
+    file_tree::WalkTree(root_fd, callbacks);
+  }
+
+  // Counted, and said once: each name of a file is a file of its own afterwards, and stage-out
+  // makes files of the user that it runs for.
+  void Note(const FoundFile& found) {
+    if (found.names > 1) ++hard_links_;
+    if (found.owner != geteuid() || found.group != getegid()) ++foreign_;
+  }
+
+  void SayWhatIsNotKept() {
+    const auto say = [this](std::uint64_t count, const char* what) {
+      if (count == 0) return;
+      state_.AddRemark(std::to_string(count) + what);
+    };
+    say(hard_links_, " files have hard links: each name is staged as a file of its own");
+    say(foreign_,
+        " files or directories are another user's or group's: owners are not kept, stage out makes "
+        "them its caller's");
+    say(movers_.files_with_xattrs(),
+        " files have extended attributes or ACLs, which are not kept: keep them with --xattrs");
+  }
+
+  Result<std::vector<NodeTotals>> Totals(const std::vector<placement::Node>& owners) const {
+    return cluster_.List(owners, v1::ListPartRequest::WHAT_TOTALS,
+                         [](const v1::StageItem&) { return true; });
+  }
+
+  // Each entry of the source is there, unless something failed: more entries are no source's.
+  bool MayHaveStale(const std::vector<NodeTotals>& totals) const {
+    manifest::Summary summary;
+    for (const NodeTotals& node : totals) summary.Add(node.summary);
+    return state_.failures() > 0 || summary.entries() > entries_;
   }
 
   bool Found(FoundFile found) {
     ++entries_;
+    paths_.Add(found.path, found.type == FoundFile::Type::kDirectory);
+    Note(found);
     const std::string path = found.path;
     Entry entry = EntryOf(std::move(found));
     if (entry.type != EntryType::kDirectory) state_.AddTotal(1, entry.size);
     if (manifest::PartCountOf(entry.size) == 0) return movers_.Send(path, entry);
-    entry.revision = manifest::RevisionOf(entry.size, entry.mtime_ns);
+    entry.revision = manifest::RevisionOf(entry.size, entry.mtime);
     LargeFile file;
     file.path = path;
     file.entry = std::move(entry);
@@ -126,8 +188,8 @@ class StageIn {
     }
   }
 
-  Status RemoveReplaced() {
-    for (const v1::StageItem& item : movers_.TakeReplaced()) {
+  Status RemoveReplaced(const std::vector<v1::StageItem>& replaced) {
+    for (const v1::StageItem& item : replaced) {
       const auto old = manifest::DecodeEntry(AsBytes(item.entry()));
       if (!old.ok()) continue;
       for (std::uint32_t part = 0; part < old->parts.size(); ++part) {
@@ -142,7 +204,8 @@ class StageIn {
   }
 
   // Parts of a large file that was interrupted on its way in and has another content now, or is
-  // none any more. What the source does not have stays: somebody else may be bringing it.
+  // none any more. What the source does not have stays without delete_stale: another directory may
+  // be brought in turns with this one.
   Status RemoveOrphans(int root_fd, const std::vector<placement::Node>& owners) {
     struct Part {
       std::string path;
@@ -171,8 +234,9 @@ class StageIn {
       const TargetState source = LookAtTarget(root_fd, part.path, &parents);
       // Of the present content: the next run goes on with it.
       const bool present = source.type == EntryType::kFile &&
-                           manifest::RevisionOf(source.size, source.mtime_ns) == part.revision;
-      if (!source.exists || present) continue;
+                           manifest::RevisionOf(source.size, source.mtime) == part.revision;
+      const bool vanished = context_.request.delete_stale() && all_seen_;
+      if (present || (!source.exists && !vanished)) continue;
       TP_RETURN_IF_ERROR(RemovePart(part.path, part.revision, part.part));
       if (whole == complete.end()) {
         TP_RETURN_IF_ERROR(cluster_.Delete(convert::StagedFileKey(part.path)));
@@ -188,15 +252,13 @@ class StageIn {
   }
 
   // The mark comes last: it says that everything before it is there.
-  Status Complete(const std::vector<placement::Node>& owners) {
-    auto totals = cluster_.List(owners, v1::ListPartRequest::WHAT_TOTALS,
-                                [](const v1::StageItem&) { return true; });
-    if (!totals.ok()) return totals.status();
+  Status Complete(const std::vector<placement::Node>& owners,
+                  const std::vector<NodeTotals>& totals) {
     manifest::Mark mark;
     mark.source = context_.request.directory();
     mark.written_ms = Clock::Real().WallMs();
     bool safe = true;
-    for (const NodeTotals& node : *totals) {
+    for (const NodeTotals& node : totals) {
       mark.summary.Add(node.summary);
       safe = safe && node.all_staged;
     }
@@ -207,9 +269,9 @@ class StageIn {
     // and all of it came from this directory.
     if (!safe || mark.summary.entries() != entries_) return OkStatus();
     const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
-    for (std::size_t i = 0; i < totals->size(); ++i) {
+    for (std::size_t i = 0; i < totals.size(); ++i) {
       const std::uint64_t mark_change = owners[i].id == mark_owner ? 1 : 0;
-      TP_RETURN_IF_ERROR(cluster_.MarkSaved(owners[i], (*totals)[i].changes + mark_change));
+      TP_RETURN_IF_ERROR(cluster_.MarkSaved(owners[i], totals[i].changes + mark_change));
     }
     return OkStatus();
   }
@@ -219,6 +281,10 @@ class StageIn {
   JobState& state_;
   Movers movers_;
   std::uint64_t entries_ = 0;
+  SourcePaths paths_;
+  bool all_seen_ = true;  // The walk could read every directory.
+  std::uint64_t hard_links_ = 0;
+  std::uint64_t foreign_ = 0;
 };
 
 }  // namespace

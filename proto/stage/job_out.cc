@@ -39,7 +39,7 @@ struct OutItem {
 struct OutDirectory {
   bool listed = false;
   bool made = false;
-  file_tree::Attributes attributes{0755, 0};
+  file_tree::Attributes attributes{0755, {}, {}};
 };
 
 Result<std::vector<manifest::Hash128>> PartHashes(int root_fd, const std::string& path,
@@ -185,7 +185,7 @@ class StageOut {
         continue;
       }
       if (item.entry.type == EntryType::kDirectory) {
-        directories_[item.path] = {true, false, {item.entry.mode, item.entry.mtime_ns}};
+        directories_[item.path] = {true, false, AttributesOf(item.entry)};
         continue;
       }
       state_.AddTotal(1, item.entry.size);
@@ -244,7 +244,9 @@ class StageOut {
         status = Status(StatusCode::kDataLoss, "its parts are not those that the manifest lists",
                         "stage it in again");
       } else {
-        status = writer_->FinishShared(file->written, {file->entry.mode, file->entry.mtime_ns});
+        std::vector<Status> left_out;
+        status = writer_->FinishShared(file->written, AttributesOf(file->entry), &left_out);
+        Warn(file->path, left_out);
       }
       if (file->failed || !status.ok()) {
         if (!status.ok()) state_.AddFailure(file->path, status);
@@ -266,14 +268,21 @@ class StageOut {
 
   // The deepest first: what happens below a directory changes its time.
   void FinishDirectories() {
-    const std::int64_t now_ns = static_cast<std::int64_t>(Clock::Real().WallMs()) * 1'000'000;
+    const auto now =
+        FileTime::FromNs(static_cast<std::int64_t>(Clock::Real().WallMs()) * 1'000'000);
     for (auto at = directories_.rbegin(); at != directories_.rend(); ++at) {
       auto& [path, directory] = *at;
       if (!directory.listed && !directory.made) continue;
-      if (!directory.listed) directory.attributes.mtime_ns = now_ns;
-      const Status status = writer_->FinishDirectory(path, directory.attributes);
+      if (!directory.listed) directory.attributes.mtime = now;
+      std::vector<Status> left_out;
+      const Status status = writer_->FinishDirectory(path, directory.attributes, &left_out);
+      Warn(path, left_out);
       if (!status.ok()) state_.AddFailure(path, status);
     }
+  }
+
+  void Warn(const std::string& path, const std::vector<Status>& left_out) {
+    for (const Status& what : left_out) state_.AddWarning(path, what.code(), what.ToString());
   }
 
   // The manifest now describes the files that were written by key, too.

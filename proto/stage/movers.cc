@@ -75,6 +75,14 @@ bool Movers::Send(const std::string& path, const manifest::Entry& entry, bool fr
   return SendTo(context_.cluster->MoverOf(path), std::move(item));
 }
 
+bool Movers::SendRemoval(const std::string& path, const manifest::Entry& entry) {
+  v1::StageItem item;
+  item.set_path(path);
+  item.set_entry(manifest::EncodeEntry(entry));
+  item.set_remove(true);
+  return SendTo(context_.cluster->MoverOf(path), std::move(item));
+}
+
 bool Movers::SendLarge(LargeFile file) {
   const std::uint32_t parts = manifest::PartCountOf(file.entry.size);
   file.hashes.resize(parts);
@@ -112,6 +120,7 @@ void Movers::Take(NodeId node, const v1::RunPartProgress& progress) {
   const std::lock_guard lock(mutex_);
   for (const v1::StageItem& item : progress.parts()) PartEnded(item);
   for (const v1::StageItem& item : progress.replaced()) replaced_.push_back(item);
+  files_with_xattrs_ += progress.files_with_xattrs();
   for (const v1::StageFailure& failure : progress.failures()) {
     // Of a part, if the file is a large one; its other parts go on and are there the next time.
     const auto found = large_.find(failure.path());
@@ -136,6 +145,7 @@ void Movers::PartEnded(const v1::StageItem& item) {
     return;
   }
   found->second.hashes[item.part() - 1] = entry->hash;
+  if (!entry->holes.empty()) found->second.sparse.push_back(item.part() - 1);
   if (--found->second.left > 0) return;
   ended_.push_back(std::move(found->second));
   large_.erase(found);
@@ -197,6 +207,11 @@ Status Movers::Finish() {
 std::uint64_t Movers::OwnChangesOf(NodeId node) const {
   const auto found = lines_.find(node);
   return found == lines_.end() ? 0 : found->second.own_changes;
+}
+
+std::uint64_t Movers::files_with_xattrs() const {
+  const std::lock_guard lock(mutex_);
+  return files_with_xattrs_;
 }
 
 std::vector<v1::StageItem> Movers::TakeReplaced() {

@@ -24,6 +24,7 @@ struct LargeFile {
   std::string path;
   manifest::Entry entry;                  // As it is to be.
   std::vector<manifest::Hash128> hashes;  // Of the parts that are done.
+  std::vector<std::uint32_t> sparse;      // Those of them, from 0, whose records leave out holes.
   std::uint32_t left = 0;
   bool failed = false;
   file_tree::Written written;  // Out: the file that the parts go into.
@@ -41,6 +42,8 @@ class Movers {
   // False when the job cannot go on: a link has failed, or it was cancelled.
   bool Send(const std::string& path, const manifest::Entry& entry, bool fresh = false);
   bool SendLarge(LargeFile file);
+  // In: of what the source has no more; see StageItem.remove.
+  bool SendRemoval(const std::string& path, const manifest::Entry& entry);
   bool Flush();
   bool broken() const;
 
@@ -53,6 +56,8 @@ class Movers {
 
   // After Finish.
   std::uint64_t OwnChangesOf(NodeId node) const;
+  // In: files that were moved without their extended attributes.
+  std::uint64_t files_with_xattrs() const;
   // In: entries of large files that are not so any more.
   std::vector<v1::StageItem> TakeReplaced();
 
@@ -77,6 +82,7 @@ class Movers {
   std::map<std::string, LargeFile> large_;
   std::deque<LargeFile> ended_;
   std::vector<v1::StageItem> replaced_;
+  std::uint64_t files_with_xattrs_ = 0;
 };
 
 }  // namespace tidepool::stage

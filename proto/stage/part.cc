@@ -15,6 +15,12 @@ constexpr auto kReportInterval = std::chrono::milliseconds(250);
 // The rest comes with the next message: a full store fails files faster than 4 MiB can list.
 constexpr int kFailuresPerReportMax = 256;
 
+void Describe(std::string_view path, const Status& why, v1::StageFailure* failure) {
+  failure->set_path(std::string(path));
+  failure->set_why(why.ToString());
+  failure->set_code(static_cast<std::uint32_t>(why.code()));
+}
+
 }  // namespace
 
 void PartProgress::Moved(std::uint64_t files, std::uint64_t bytes) {
@@ -29,12 +35,24 @@ void PartProgress::Skipped(std::uint64_t files, std::uint64_t bytes) {
   since_last_.set_bytes_skipped(since_last_.bytes_skipped() + bytes);
 }
 
+void PartProgress::Removed() {
+  const std::lock_guard lock(mutex_);
+  since_last_.set_removed(since_last_.removed() + 1);
+}
+
+void PartProgress::LeftOutXattrs() {
+  const std::lock_guard lock(mutex_);
+  since_last_.set_files_with_xattrs(since_last_.files_with_xattrs() + 1);
+}
+
 void PartProgress::Failed(std::string_view path, const Status& why) {
   const std::lock_guard lock(mutex_);
-  v1::StageFailure* failure = since_last_.add_failures();
-  failure->set_path(std::string(path));
-  failure->set_why(why.ToString());
-  failure->set_code(static_cast<std::uint32_t>(why.code()));
+  Describe(path, why, since_last_.add_failures());
+}
+
+void PartProgress::Warn(std::string_view path, const Status& what) {
+  const std::lock_guard lock(mutex_);
+  Describe(path, what, since_last_.add_warnings());
 }
 
 void PartProgress::PartDone(v1::StageItem item) {

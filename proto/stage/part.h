@@ -28,7 +28,10 @@ class PartProgress {
  public:
   void Moved(std::uint64_t files, std::uint64_t bytes);
   void Skipped(std::uint64_t files, std::uint64_t bytes);
+  void Removed();        // A file or link.
+  void LeftOutXattrs();  // Of a file that was moved.
   void Failed(std::string_view path, const Status& why);
+  void Warn(std::string_view path, const Status& what);
   void PartDone(v1::StageItem item);
   // The large file that was `old` has another content now; `large`: it is one still.
   void Replaced(std::string_view path, const manifest::Entry& old, bool large);

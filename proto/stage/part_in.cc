@@ -1,110 +1,26 @@
 // Stage-in on one node: reads files whose keys it owns and stores them with their manifest entries.
 //
-//   part -> [part_in] -> file system, store
-//
-// A file is refused if it is not what the list says when it is opened, or if it changed while it
-// was read.
+//   part -> [part_in] -> source_file, store
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
+#include "proto/file_tree/xattrs.h"
 #include "proto/manifest/keys.h"
 #include "proto/stage/part.h"
 #include "proto/stage/plan.h"
+#include "proto/stage/source_file.h"
 
 namespace tidepool::stage {
 namespace {
 
 using manifest::Entry;
 using manifest::EntryType;
-
-// An open source file, or the part of it that is staged here.
-class SourceFile {
- public:
-  static Result<SourceFile> Open(int root_fd, const std::string& path, const Entry& listed,
-                                 std::uint32_t part) {
-    auto fd = file_tree::OpenBeneath(root_fd, path, O_RDONLY | O_NONBLOCK);
-    if (!fd.ok()) return fd.status();
-    SourceFile file;
-    file.fd_ = *std::move(fd);
-    file.listed_size_ = listed.size;
-    file.listed_mtime_ns_ = listed.mtime_ns;
-    file.bytes_ = listed.size;
-    if (part != 0) {
-      file.offset_ = (part - 1) * limits::kStagedFileWholeBytesMax;
-      file.bytes_ = std::min(limits::kStagedFileWholeBytesMax, listed.size - file.offset_);
-    }
-    if (!file.IsAsListed()) {
-      return Status(StatusCode::kFailedPrecondition, "it changed since the directory was listed",
-                    "run the same command again when nobody writes there");
-    }
-    return file;
-  }
-
-  std::uint64_t bytes() const { return bytes_; }
-
-  // Appends the next bytes, at most `bytes_max`; fewer only at the end.
-  Status Read(std::size_t bytes_max, std::string* to) {
-    const auto wanted =
-        static_cast<std::size_t>(std::min<std::uint64_t>(bytes_max, bytes_ - read_));
-    const std::size_t begin = to->size();
-    to->resize(begin + wanted);
-    for (std::size_t done = 0; done < wanted;) {
-      const ssize_t got = pread(fd_.get(), to->data() + begin + done, wanted - done,
-                                static_cast<off_t>(offset_ + read_));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return file_tree::StatusOfErrno(errno, "cannot read", "it");
-      if (got == 0) return IsAsListed() ? NotItsSize("fewer") : Changed();
-      done += static_cast<std::size_t>(got);
-      read_ += static_cast<std::uint64_t>(got);
-    }
-    return OkStatus();
-  }
-
-  // After everything was read.
-  Status CheckUnchanged() const {
-    if (!IsAsListed()) return Changed();
-    if (offset_ + bytes_ < listed_size_) return OkStatus();  // Another part has the end.
-    char byte = 0;
-    const ssize_t got = pread(fd_.get(), &byte, 1, static_cast<off_t>(listed_size_));
-    return got > 0 ? NotItsSize("more") : OkStatus();
-  }
-
- private:
-  bool IsAsListed() const {
-    struct stat info;
-    if (fstat(fd_.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-    return static_cast<std::uint64_t>(info.st_size) == listed_size_ &&
-           std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec ==
-               listed_mtime_ns_;
-  }
-  // Files of /proc and /sys, and of some network file systems, say another size than they have.
-  Status NotItsSize(const char* which) const {
-    return Status(StatusCode::kFailedPrecondition,
-                  std::string("it yields ") + which + " bytes than its size of " +
-                      std::to_string(listed_size_),
-                  "store it with: kvctl put NAMESPACE KEY @FILE, which reads a file to its end");
-  }
-  static Status Changed() {
-    return Status(StatusCode::kFailedPrecondition, "it changed while it was read",
-                  "run the same command again when nobody writes there");
-  }
-
-  file_tree::UniqueFd fd_;
-  std::uint64_t listed_size_ = 0;
-  std::int64_t listed_mtime_ns_ = 0;
-  std::uint64_t offset_ = 0;
-  std::uint64_t bytes_ = 0;
-  std::uint64_t read_ = 0;
-};
 
 // An item with what the store has of it.
 struct InTask {
@@ -113,6 +29,7 @@ struct InTask {
   std::uint32_t part = 0;
   std::uint64_t bytes = 0;  // To be moved.
   InAction action = InAction::kMove;
+  bool remove = false;            // `source` is what the namespace has and the source has no more.
   std::optional<Entry> replaced;  // A large file of another content, whose parts can go.
 };
 
@@ -120,6 +37,7 @@ class PartIn final : public PartWork {
  public:
   PartIn(const v1::RunPartStart& start, int root_fd, Store* store, PartProgress* progress)
       : checksum_(start.request().checksum()),
+        xattrs_(start.request().xattrs()),
         root_fd_(root_fd),
         store_(*store),
         progress_(*progress) {}
@@ -136,6 +54,14 @@ class PartIn final : public PartWork {
       if (!record.status.ok()) {
         progress_.Failed(task.path, record.status);
         continue;
+      }
+      if (task.remove) {
+        Remove(std::move(task), std::move(record), &small);
+        continue;
+      }
+      // Without --xattrs those that an earlier stage-in has kept stay.
+      if (!xattrs_ && record.has_entry && record.entry.type == task.source.type) {
+        task.source.xattrs = record.entry.xattrs;
       }
       task.action = PlanIn(EntryToPlan(task), record, checksum_);
       One(std::move(task), std::move(record), &small);
@@ -162,16 +88,47 @@ class PartIn final : public PartWork {
     if (status.ok() && item.part() > manifest::PartCountOf(entry->size)) {
       status = Status(StatusCode::kInvalidArgument, "it has no such part");
     }
+    if (status.ok() && xattrs_ && item.part() == 0 && !item.remove()) {
+      status = ReadAttributes(item.path(), &*entry);
+    }
     if (!status.ok()) {
       progress_.Failed(item.path(), status);
       return;
     }
     StagedRecord record;
+    record.part = item.part() != 0;
     record.key = item.part() == 0
                      ? item.path()
                      : convert::StagedPartKey(item.path(), entry->revision, item.part() - 1);
     records->push_back(std::move(record));
-    tasks->push_back({std::move(*item.mutable_path()), *std::move(entry), item.part(), 0, {}, {}});
+    tasks->push_back({std::move(*item.mutable_path()),
+                      *std::move(entry),
+                      item.part(),
+                      0,
+                      InAction::kMove,
+                      item.remove(),
+                      {}});
+  }
+
+  // Of a file or directory. A link has none that count.
+  Status ReadAttributes(const std::string& path, Entry* entry) const {
+    if (entry->type == EntryType::kSymlink) return OkStatus();
+    const auto fd = file_tree::OpenBeneath(root_fd_, path, O_RDONLY | O_NONBLOCK);
+    if (!fd.ok()) return fd.status();
+    file_tree::Xattrs found;
+    TP_RETURN_IF_ERROR(file_tree::ReadXattrs(fd->get(), path, &found));
+    for (auto& [name, value] : found) entry->xattrs.push_back({std::move(name), std::move(value)});
+    return OkStatus();
+  }
+
+  // Only what is still as it was listed: a program may have written it meanwhile.
+  void Remove(InTask task, StagedRecord record, Gathered* small) {
+    if (!record.has_entry || record.entry != task.source) return;
+    if (record.has_data && !IsUnchanged(record)) return;
+    if (!record.entry.parts.empty()) task.replaced = record.entry;
+    record.delete_data = record.has_data;
+    record.delete_entry = true;
+    Gather(std::move(task), std::move(record), small);
   }
 
   // A part is a file of its own to the store: its size, the time of the whole.
@@ -181,6 +138,7 @@ class PartIn final : public PartWork {
     const std::uint64_t offset = (task.part - 1) * limits::kStagedFileWholeBytesMax;
     entry.size = std::min(limits::kStagedFileWholeBytesMax, entry.size - offset);
     entry.parts.clear();
+    entry.xattrs.clear();
     return entry;
   }
 
@@ -198,7 +156,7 @@ class PartIn final : public PartWork {
     record.put_entry = true;
     if (task.action == InAction::kEntryOnly) {
       const bool has_content = task.source.type == EntryType::kFile && task.source.parts.empty();
-      if (has_content) record.entry.hash = old.hash;
+      if (has_content) KeepContent(old, &record);
       record.delete_data = !has_content && record.has_data;
       Gather(std::move(task), std::move(record), small);
       return;
@@ -211,7 +169,7 @@ class PartIn final : public PartWork {
     if (task.action == InAction::kCompare) {
       const Status same = Compare(&*file, old.hash);
       if (same.ok()) {
-        record.entry.hash = old.hash;
+        KeepContent(old, &record);
         Gather(std::move(task), std::move(record), small);
         return;
       }
@@ -227,8 +185,10 @@ class PartIn final : public PartWork {
     }
     task.action = InAction::kMove;
     task.bytes = file->bytes();
-    const Status status =
-        task.bytes <= kBatchBytes ? ReadSmall(&*file, &record) : MoveLarge(&*file, &record);
+    record.entry.holes = file->holes();
+    if (!xattrs_ && task.part <= 1 && file_tree::HasXattrs(file->fd())) progress_.LeftOutXattrs();
+    const Status status = file->stored_bytes() <= kBatchBytes ? ReadSmall(&*file, &record)
+                                                              : MoveLarge(&*file, &record);
     if (!status.ok()) {
       progress_.Failed(task.path, status);
       return;
@@ -236,41 +196,43 @@ class PartIn final : public PartWork {
     Gather(std::move(task), std::move(record), small);
   }
 
+  // The record stays: what its entry says of it does, too.
+  static void KeepContent(const Entry& old, StagedRecord* record) {
+    record->entry.hash = old.hash;
+    record->entry.holes = old.holes;
+  }
+
   // kNotFound: the content has another hash.
   static Status Compare(SourceFile* file, const manifest::Hash128& hash) {
-    manifest::ContentHash content;
     std::string piece;
     do {
       piece.clear();
       TP_RETURN_IF_ERROR(file->Read(kPieceBytes, &piece));
-      content.Add(AsBytes(piece));
     } while (!piece.empty());
     TP_RETURN_IF_ERROR(file->CheckUnchanged());
-    return content.Finish() == hash ? OkStatus() : Status(StatusCode::kNotFound, "differs");
+    return file->Hash() == hash ? OkStatus() : Status(StatusCode::kNotFound, "differs");
   }
 
   static Status ReadSmall(SourceFile* file, StagedRecord* record) {
     record->data.clear();
     TP_RETURN_IF_ERROR(file->Read(kBatchBytes, &record->data));
     TP_RETURN_IF_ERROR(file->CheckUnchanged());
-    record->entry.hash = manifest::HashOf(AsBytes(record->data));
+    record->entry.hash = file->Hash();
     record->put_data = true;
     return OkStatus();
   }
 
   // Straight into the store in pieces; only the entry is left to be put.
   Status MoveLarge(SourceFile* file, StagedRecord* record) {
-    manifest::ContentHash content;
-    auto version = store_.Write(*record, file->bytes(), [&]() -> Result<std::string> {
+    auto version = store_.Write(*record, file->stored_bytes(), [&]() -> Result<std::string> {
       std::string piece;
       TP_RETURN_IF_ERROR(file->Read(kPieceBytes, &piece));
       // Before the last word that makes it visible.
       if (piece.empty()) TP_RETURN_IF_ERROR(file->CheckUnchanged());
-      content.Add(AsBytes(piece));
       return piece;
     });
     if (!version.ok()) return version.status();
-    record->entry.hash = content.Finish();
+    record->entry.hash = file->Hash();
     record->data_version = *version;
     return OkStatus();
   }
@@ -286,9 +248,15 @@ class PartIn final : public PartWork {
     for (std::size_t i = 0; i < small->tasks.size(); ++i) {
       const InTask& task = small->tasks[i];
       const StagedRecord& record = small->records[i];
+      const bool changed_since = record.status.code() == StatusCode::kFailedPrecondition;
+      if (task.remove && changed_since) continue;  // By a program: see Remove.
       if (record.status.ok()) {
         if (task.replaced.has_value()) {
-          progress_.Replaced(task.path, *task.replaced, !task.source.parts.empty());
+          progress_.Replaced(task.path, *task.replaced, !task.remove && !task.source.parts.empty());
+        }
+        if (task.remove) {
+          if (task.source.type != EntryType::kDirectory) progress_.Removed();
+          continue;
         }
         SayDone(task, record, task.action == InAction::kMove);
       } else {
@@ -323,6 +291,7 @@ class PartIn final : public PartWork {
   }
 
   const bool checksum_;
+  const bool xattrs_;
   const int root_fd_;
   Store& store_;
   PartProgress& progress_;

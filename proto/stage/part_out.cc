@@ -14,6 +14,7 @@
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
+#include "proto/manifest/holes.h"
 #include "proto/manifest/keys.h"
 #include "proto/stage/part.h"
 #include "proto/stage/plan.h"
@@ -188,6 +189,7 @@ class PartOut final : public PartWork {
     }
     if (entry->type == EntryType::kSymlink) return;
     StagedRecord record;
+    record.part = item.part() != 0;
     record.key = item.part() == 0
                      ? item.path()
                      : convert::StagedPartKey(item.path(), entry->revision, item.part() - 1);
@@ -205,12 +207,23 @@ class PartOut final : public PartWork {
       const Status read = ReadAndHash(root_fd_, item.path(), &hash);
       action = read.ok() && hash == wanted.hash ? OutAction::kSkip : OutAction::kMove;
     }
-    if (action == OutAction::kSkip) return Status(StatusCode::kAlreadyExists, "as it should be");
+    if (action == OutAction::kSkip && HasXattrsOf(wanted, item.path())) {
+      return Status(StatusCode::kAlreadyExists, "as it should be");
+    }
     if (wanted.type != EntryType::kSymlink) return OkStatus();
-    auto link = writer_.MakeSymlink(item.path(), wanted.link_target, wanted.mtime_ns, parents);
+    auto link = writer_.MakeSymlink(item.path(), wanted.link_target, wanted.mtime, parents);
     if (!link.ok()) return link.status();
     committer_.Add({*std::move(link), {}, 0});
     return OkStatus();
+  }
+
+  // False if the target lacks an attribute that was kept. One without any is not looked at.
+  bool HasXattrsOf(const Entry& wanted, const std::string& path) const {
+    if (wanted.xattrs.empty() || wanted.type != EntryType::kFile) return true;
+    const auto fd = file_tree::OpenBeneath(root_fd_, path, O_RDONLY | O_NONBLOCK);
+    file_tree::Xattrs found;
+    if (!fd.ok() || !file_tree::ReadXattrs(fd->get(), path, &found).ok()) return false;
+    return found == AttributesOf(wanted).xattrs;
   }
 
   Status MoveFile(const OutTask& task, StagedRecord record, ParentCache* parents) {
@@ -224,17 +237,23 @@ class PartOut final : public PartWork {
     std::uint64_t bytes = record.data_bytes;
     if (record.data_bytes <= kBatchBytes) {
       hash = manifest::HashOf(AsBytes(record.data));
-      TP_RETURN_IF_ERROR(file->Write(AsBytes(record.data)));
+      TP_RETURN_IF_ERROR(WriteWithHoles(AsBytes(record.data), record, 0, &*file));
     } else {
-      TP_RETURN_IF_ERROR(ForEachPiece(
-          record, [&](Bytes piece) { return file->Write(piece); }, &hash, &bytes));
+      std::uint64_t at = 0;
+      const auto write = [&](Bytes piece) {
+        TP_RETURN_IF_ERROR(WriteWithHoles(piece, record, at, &*file));
+        at += piece.size();
+        return OkStatus();
+      };
+      TP_RETURN_IF_ERROR(ForEachPiece(record, write, &hash, &bytes));
     }
     Entry entry = task.wanted;
     const bool has_version = IsUnchanged(record);
     if (has_version) TP_RETURN_IF_ERROR(CheckHash(record, hash));
     if (has_version || HasContent(record, hash, bytes)) {
+      entry.xattrs = record.entry.xattrs;
       entry.mode = record.entry.mode;
-      entry.mtime_ns = record.entry.mtime_ns;
+      entry.mtime = record.entry.mtime;
     } else {
       // Written by key: from now on the manifest describes it as the file that it becomes.
       entry.hash = hash;
@@ -242,14 +261,40 @@ class PartOut final : public PartWork {
       entry.type = EntryType::kFile;
       entry.parts.clear();
       entry.link_target.clear();
+      entry.holes.clear();
+      entry.xattrs.clear();
+      entry.written_by_key = true;
       record.entry = entry;
       record.put_entry = true;
     }
     record.data = std::string();
-    auto written = writer_.Finish(*std::move(file), {entry.mode, entry.mtime_ns});
+    std::vector<Status> left_out;
+    auto written = writer_.Finish(*std::move(file), AttributesOf(entry), &left_out);
     if (!written.ok()) return written.status();
+    for (const Status& what : left_out) progress_.Warn(task.item.path(), what);
     committer_.Add({*std::move(written), std::move(record), bytes});
     return OkStatus();
+  }
+
+  // Leaves out what the entry of an unchanged record calls holes.
+  static Status WriteWithHoles(Bytes piece, const StagedRecord& record, std::uint64_t at,
+                               file_tree::NewFile* file) {
+    if (!IsUnchanged(record)) return file->Write(piece);
+    const std::uint64_t end = at + piece.size();
+    for (const manifest::Hole& hole : record.entry.holes) {
+      if (hole.offset >= end) break;
+      if (hole.offset + hole.bytes <= at) continue;
+      if (hole.offset > at) {
+        TP_RETURN_IF_ERROR(file->Write(piece.first(hole.offset - at)));
+        piece = piece.subspan(hole.offset - at);
+        at = hole.offset;
+      }
+      const std::uint64_t zeros = std::min(end, hole.offset + hole.bytes) - at;
+      TP_RETURN_IF_ERROR(file->Skip(zeros));
+      piece = piece.subspan(zeros);
+      at += zeros;
+    }
+    return file->Write(piece);
   }
 
   // Into a file that the job has made and will name.
@@ -262,8 +307,11 @@ class PartOut final : public PartWork {
     }
     auto target = file_tree::OpenBeneath(root_fd_, task.item.temporary(), O_WRONLY);
     if (!target.ok()) return target.status();
-    auto offset = static_cast<off_t>((task.item.part() - 1) * limits::kStagedFileWholeBytesMax);
-    const auto write_piece = [&](Bytes piece) {
+    const auto begin = (task.item.part() - 1) * limits::kStagedFileWholeBytesMax;
+    manifest::ContentHash content;
+    const auto write_data = [&](std::uint64_t at, Bytes piece) {
+      content.Add(piece);
+      auto offset = static_cast<off_t>(begin + at);
       while (!piece.empty()) {
         const ssize_t put = pwrite(target->get(), piece.data(), piece.size(), offset);
         if (put < 0 && errno == EINTR) continue;
@@ -273,9 +321,20 @@ class PartOut final : public PartWork {
       }
       return OkStatus();
     };
-    manifest::Hash128 hash;
-    std::uint64_t bytes = 0;
-    TP_RETURN_IF_ERROR(ForEachPiece(record, write_piece, &hash, &bytes));
+    const bool all_hole = manifest::HoleBytes(record.entry) == record.entry.size;
+    // The file was made with its size: where nothing is written it is a hole.
+    const auto pass_hole = [&](std::uint64_t /*at*/, std::uint64_t bytes) {
+      if (!all_hole) manifest::AddZeros(bytes, &content);
+      return OkStatus();
+    };
+    manifest::HoleWalk walk(record.entry, write_data, pass_hole);
+    if (!all_hole) {
+      TP_RETURN_IF_ERROR(store_.Read(record, [&](Bytes piece) { return walk.Add(piece); }));
+    }
+    TP_RETURN_IF_ERROR(walk.Finish());
+    const manifest::Hash128 hash =
+        all_hole ? manifest::HashOfZeros(record.entry.size) : content.Finish();
+    const std::uint64_t bytes = record.entry.size;
     TP_RETURN_IF_ERROR(CheckHash(record, hash));
     if (fdatasync(target->get()) != 0) {
       return file_tree::StatusOfErrno(errno, "cannot make durable", task.item.path());

@@ -14,7 +14,8 @@ InAction PlanIn(const Entry& source, const StagedRecord& found, bool checksum) {
   const Entry& entry = found.entry;
   const bool same_type = found.has_entry && entry.type == source.type;
   const bool same_attributes =
-      same_type && entry.mode == source.mode && entry.mtime_ns == source.mtime_ns;
+      same_type && entry.mode == source.mode && IsSameFileTime(entry.mtime, source.mtime) &&
+      entry.written_by_key == source.written_by_key && entry.xattrs == source.xattrs;
   if (source.type != EntryType::kFile || !source.parts.empty()) {
     // No content of its own under the path: what is there is in the way.
     const bool same = same_attributes && entry.size == source.size &&
@@ -23,10 +24,10 @@ InAction PlanIn(const Entry& source, const StagedRecord& found, bool checksum) {
     return same && !found.has_data ? InAction::kSkip : InAction::kEntryOnly;
   }
   const bool comparable = same_type && IsUnchanged(found) && entry.parts.empty() &&
-                          entry.size == source.size && found.data_bytes == source.size;
+                          entry.size == source.size && found.data_bytes == StoredBytes(found);
   if (!comparable) return InAction::kMove;
   if (checksum) return InAction::kCompare;
-  if (entry.mtime_ns != source.mtime_ns) return InAction::kMove;
+  if (!IsSameFileTime(entry.mtime, source.mtime)) return InAction::kMove;
   return same_attributes ? InAction::kSkip : InAction::kEntryOnly;
 }
 
@@ -35,14 +36,22 @@ OutAction PlanOut(const Entry& wanted, const TargetState& target, bool checksum,
     return OutAction::kMove;
   }
   if (wanted.type == EntryType::kSymlink) {
-    return target.link_target == wanted.link_target && target.mtime_ns == wanted.mtime_ns
+    return target.link_target == wanted.link_target && IsSameFileTime(wanted.mtime, target.mtime)
                ? OutAction::kSkip
                : OutAction::kMove;
   }
-  const bool same = target.size == wanted.size && target.mtime_ns == wanted.mtime_ns &&
+  const bool same = target.size == wanted.size && IsSameFileTime(wanted.mtime, target.mtime) &&
                     target.mode == wanted.mode;
   if (!same) return OutAction::kMove;
   return checksum ? OutAction::kCompare : OutAction::kSkip;
+}
+
+file_tree::Attributes AttributesOf(const Entry& entry) {
+  file_tree::Attributes attributes{entry.mode, entry.mtime, {}};
+  for (const manifest::Xattr& xattr : entry.xattrs) {
+    attributes.xattrs.emplace_back(xattr.name, xattr.value);
+  }
+  return attributes;
 }
 
 TargetState LookAtTarget(int root_fd, std::string_view path, file_tree::ParentCache* parents) {
@@ -55,7 +64,7 @@ TargetState LookAtTarget(int root_fd, std::string_view path, file_tree::ParentCa
   state.exists = true;
   state.mode = info.st_mode & 07777u;
   state.size = static_cast<std::uint64_t>(info.st_size);
-  state.mtime_ns = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  state.mtime = FileTime::Of(info.st_mtim);
   switch (info.st_mode & S_IFMT) {
     case S_IFREG:
       break;

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
+#include "proto/base/file_time.h"
 #include "proto/file_tree/tree_writer.h"
 #include "proto/manifest/entry.h"
 #include "proto/stage/store.h"
@@ -30,7 +33,7 @@ struct TargetState {
   bool other = false;  // Neither file, directory nor link.
   std::uint32_t mode = 0;
   std::uint64_t size = 0;
-  std::int64_t mtime_ns = 0;
+  FileTime mtime;
   std::string link_target;
 };
 
@@ -43,6 +46,9 @@ enum class OutAction : std::uint8_t {
 // `fresh`: no manifest describes the content, so that nothing can be known without moving it.
 OutAction PlanOut(const manifest::Entry& wanted, const TargetState& target, bool checksum,
                   bool fresh);
+
+// What stage-out sets of a file or directory.
+file_tree::Attributes AttributesOf(const manifest::Entry& entry);
 
 // The state of `path` below `root_fd`; a link on the way counts as "does not exist": the writer
 // will refuse it. One thread per cache.

@@ -12,6 +12,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "proto/manifest/entry.h"
+#include "proto/manifest/holes.h"
 
 namespace tidepool::stage {
 
@@ -24,6 +25,7 @@ inline constexpr std::size_t kPieceBytes = 1024 * 1024;
 // One key of the namespace and what the manifest knows about it.
 struct StagedRecord {
   std::string key;
+  bool part = false;  // Of a large file: its record leaves out the holes that its entry lists.
   // The outcome of the last batch; a failed record is left out of the next ones.
   Status status;
   bool has_entry = false;
@@ -33,10 +35,16 @@ struct StagedRecord {
   std::uint64_t data_bytes = 0;
   std::string data;
   // What Store is to do.
-  bool put_data = false;   // `data`; else the data_version that is set goes into the entry.
-  bool put_entry = false;  // `entry`, with the version of the data.
-  bool delete_data = false;
+  bool put_data = false;      // `data`; else the data_version that is set goes into the entry.
+  bool put_entry = false;     // `entry`, with the version of the data.
+  bool delete_data = false;   // With delete_entry only the data_version that is set.
+  bool delete_entry = false;  // After the data. The data of another version: kFailedPrecondition.
 };
+
+// How long the record is if the entry describes it.
+inline std::uint64_t StoredBytes(const StagedRecord& record) {
+  return record.entry.size - (record.part ? manifest::HoleBytes(record.entry) : 0);
+}
 
 // The entry in the manifest is the one of the record's present content.
 inline bool IsUnchanged(const StagedRecord& record) {

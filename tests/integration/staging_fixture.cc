@@ -206,17 +206,18 @@ std::string Difference(const test::ScratchDirectory& a, const test::ScratchDirec
   const auto list = [](const test::ScratchDirectory& tree) {
     std::map<std::string, std::string> lines;
     const file_tree::UniqueFd root(open(tree.path().c_str(), O_RDONLY | O_DIRECTORY));
-    file_tree::WalkTree(
-        root.get(), {[&](file_tree::FoundFile found) {
-                       lines[found.path] =
-                           "type " + std::to_string(static_cast<int>(found.type)) + " mode " +
-                           std::to_string(found.mode) + " size " + std::to_string(found.size) +
-                           " mtime " + std::to_string(found.mtime_ns) + " -> " + found.link_target;
-                       return true;
-                     },
-                     [&](std::string_view path, const Status& why) {
-                       lines[std::string(path)] = why.ToString();
-                     }});
+    file_tree::WalkTree(root.get(),
+                        {[&](file_tree::FoundFile found) {
+                           lines[found.path] =
+                               "type " + std::to_string(static_cast<int>(found.type)) + " mode " +
+                               std::to_string(found.mode) + " size " + std::to_string(found.size) +
+                               " mtime " + std::to_string(found.mtime.seconds) + "." +
+                               std::to_string(found.mtime.nanoseconds) + " -> " + found.link_target;
+                           return true;
+                         },
+                         [&](std::string_view path, const Status& why) {
+                           lines[std::string(path)] = why.ToString();
+                         }});
     return lines;
   };
   const auto left = list(a);

@@ -337,8 +337,7 @@ TEST_CASE("PartsOfAnInterruptedLargeFileGoWithTheNextStageInOfIt") {
   StagingCluster staging({.nodes = 1, .memory = "64MiB"});
   staging.CreateNamespace("tree");
   const test::ScratchDirectory source;
-  source.Write("large", "");
-  std::filesystem::resize_file(source / "large", std::uint64_t{65} << 20);
+  source.Write("large", std::string(std::size_t{65} << 20, 'x'));
   REQUIRE(staging.Run(kIn, "tree", source.path()).code() ==
           static_cast<std::uint32_t>(StatusCode::kResourceExhausted));
   const Strings first = PartKeys(staging);

@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Fixture, "AFileThatIsGivenUpIsRemoved") {
 }
 
 TEST_CASE_METHOD(Fixture, "ModeAndTimeAreThoseAskedFor") {
-  Commit({Put("f", "x", {06751, -1'500'000'001})});
+  Commit({Put("f", "x", {06751, FileTime::FromNs(-1'500'000'001)})});
   struct stat info;
   REQUIRE(stat((scratch / "f").c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 06751);
@@ -113,7 +113,7 @@ TEST_CASE_METHOD(Fixture, "NothingIsWrittenThroughALink") {
   CHECK(writer.Create("d/x", &parents).code() == StatusCode::kFailedPrecondition);
   CHECK(writer.MakeDirectory("d", 0755).code() == StatusCode::kFailedPrecondition);
   CHECK(writer.MakeDirectory("d/e", 0755).code() == StatusCode::kFailedPrecondition);
-  CHECK(writer.MakeSymlink("d/x", "y", 0, &parents).code() == StatusCode::kFailedPrecondition);
+  CHECK(writer.MakeSymlink("d/x", "y", {}, &parents).code() == StatusCode::kFailedPrecondition);
   // A link in the place of the file itself is replaced, not followed.
   for (const Status& status : Commit({Put("f", "new")})) CHECK(status.ok());
   CHECK(outside.Read("target") == "untouched");
@@ -141,13 +141,13 @@ TEST_CASE_METHOD(Fixture, "ADirectoryInTheWayOfAFileIsAFailure") {
 }
 
 TEST_CASE_METHOD(Fixture, "AFileThatNobodyMayReadIsMadeDurableToo") {
-  for (const Status& status : Commit({Put("f", "x", {0200, 0})})) CHECK(status.ok());
+  for (const Status& status : Commit({Put("f", "x", {0200, FileTime()})})) CHECK(status.ok());
   CHECK(writer.SyncDirectories().ok());
   CHECK(Names() == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "SymbolicLinksKeepTargetAndTime") {
-  auto link = writer.MakeSymlink("l", "../no where", 1'000'000'007, &parents);
+  auto link = writer.MakeSymlink("l", "../no where", FileTime{1, 7}, &parents);
   REQUIRE(link.ok());
   for (const Status& status : Commit({*link})) CHECK(status.ok());
   CHECK(std::filesystem::read_symlink(scratch / "l") == "../no where");
@@ -159,7 +159,7 @@ TEST_CASE_METHOD(Fixture, "SymbolicLinksKeepTargetAndTime") {
 TEST_CASE_METHOD(Fixture, "DirectoriesGetTheirAttributesLast") {
   REQUIRE(writer.MakeDirectory("d", 0555).ok());
   Commit({Put("d/f", "x")});
-  REQUIRE(writer.FinishDirectory("d", {0555, 5'000'000'000}).ok());
+  REQUIRE(writer.FinishDirectory("d", {0555, FileTime{5, 0}}).ok());
   struct stat info;
   REQUIRE(stat((scratch / "d").c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0555);
@@ -179,7 +179,7 @@ TEST_CASE_METHOD(Fixture, "ASharedFileIsFilledElsewhereAndNamedAtTheEnd") {
     REQUIRE(pwrite(part->get(), "56789", 5, 5) == 5);
     REQUIRE(pwrite(part->get(), "01234", 5, 0) == 5);
   }
-  REQUIRE(writer.FinishShared(*file, {0600, 9'000'000'000}).ok());
+  REQUIRE(writer.FinishShared(*file, {0600, FileTime{9, 0}}).ok());
   for (const Status& status : Commit({*file})) CHECK(status.ok());
   CHECK(scratch.Read("big") == "0123456789");
 }

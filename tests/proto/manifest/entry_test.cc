@@ -12,7 +12,7 @@ Entry RandomEntry(test::Random* random) {
   entry.type = static_cast<EntryType>(1 + random->Below(3));
   entry.mode = static_cast<std::uint32_t>(random->Below(010000));
   entry.size = random->Word();
-  entry.mtime_ns = static_cast<std::int64_t>(random->Word());
+  entry.mtime = FileTime::FromNs(static_cast<std::int64_t>(random->Word()));
   entry.hash = {random->Word(), random->Word()};
   entry.data_version = random->Word();
   entry.revision = random->Word();
@@ -21,6 +21,19 @@ Entry RandomEntry(test::Random* random) {
   }
   const auto target = random->Bytes(random->Size(4096));
   entry.link_target = AsText(target);
+  if (random->OneIn(2)) return entry;
+  // What only the second format holds.
+  if (random->OneIn(2)) entry.mtime.seconds = static_cast<std::int64_t>(random->Word());
+  entry.written_by_key = random->OneIn(2);
+  std::uint64_t end = 0;
+  for (std::size_t i = random->Size(5); i > 0 && end + 200 < entry.size; --i) {
+    entry.holes.push_back({end + random->Below(100), 1 + random->Below(100)});
+    end = entry.holes.back().offset + entry.holes.back().bytes;
+  }
+  for (std::size_t i = random->Size(3); i > 0; --i) {
+    const auto value = random->Bytes(random->Size(100));
+    entry.xattrs.push_back({"user." + std::to_string(i), std::string(AsText(value))});
+  }
   return entry;
 }
 
@@ -32,6 +45,42 @@ TEST_CASE("AnEntrySurvivesItsEncoding") {
     REQUIRE(decoded.ok());
     REQUIRE(*decoded == entry);
   }
+}
+
+TEST_CASE("AnEntryOfTheFirstFormatIsReadAndWrittenAsBefore") {
+  Entry entry;
+  entry.mode = 0644;
+  entry.size = 3;
+  entry.mtime = FileTime::FromNs(-1);
+  entry.hash = HashOf(AsBytes("abc"));
+  entry.data_version = 9;
+  const std::string bytes = EncodeEntry(entry);
+  CHECK(bytes.size() == 1 + 1 + 4 + 8 + 8 + 16 + 8 + 8 + 4 + 4);
+  CHECK(bytes[0] == 1);
+  CHECK(bytes.substr(14, 8) == std::string(8, '\xff'));
+  CHECK(*DecodeEntry(AsBytes(bytes)) == entry);
+}
+
+TEST_CASE("OnlyWhatTheFirstFormatCannotHoldNeedsTheSecond") {
+  Entry late;
+  late.mtime = {10'423'123'200, 5};  // In the year 2300.
+  CHECK(EncodeEntry(late)[0] == 2);
+  CHECK(*DecodeEntry(AsBytes(EncodeEntry(late))) == late);
+  std::string bytes = EncodeEntry(Entry());
+  bytes[0] = 2;
+  CHECK_FALSE(DecodeEntry(AsBytes(bytes)).ok());
+}
+
+TEST_CASE("HolesOutsideTheFileOrOutOfOrderAreRefused") {
+  Entry entry;
+  entry.size = 100;
+  for (const std::vector<Hole>& holes :
+       {std::vector<Hole>{{0, 0}}, {{90, 11}}, {{101, 1}}, {{10, 20}, {29, 1}}}) {
+    entry.holes = holes;
+    CHECK_FALSE(DecodeEntry(AsBytes(EncodeEntry(entry))).ok());
+  }
+  entry.holes = {{10, 20}, {30, 70}};
+  CHECK(*DecodeEntry(AsBytes(EncodeEntry(entry))) == entry);
 }
 
 TEST_CASE("ACutOrLengthenedEntryIsRefused") {
@@ -105,7 +154,7 @@ TEST_CASE("TheTreeHashSeesEachAttribute") {
     if (what == 0) entry.type = EntryType::kDirectory;
     if (what == 1) entry.mode = 0600;
     if (what == 2) entry.size = 1;
-    if (what == 3) entry.mtime_ns = 1;
+    if (what == 3) entry.mtime = {0, 1};
     if (what == 4) entry.hash.low = 1;
     if (what == 5) entry.link_target = "x";
     seen.push_back(hash_of("a", entry));

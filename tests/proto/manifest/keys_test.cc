@@ -31,9 +31,9 @@ TEST_CASE("OnlyFilesAbove64MiBAreInParts") {
 }
 
 TEST_CASE("ARevisionFollowsSizeAndTime") {
-  CHECK(RevisionOf(1, 2) == RevisionOf(1, 2));
-  CHECK(RevisionOf(1, 2) != RevisionOf(2, 1));
-  CHECK(RevisionOf(1, 2) != RevisionOf(1, 3));
+  CHECK(RevisionOf(1, FileTime::FromNs(2)) == RevisionOf(1, FileTime::FromNs(2)));
+  CHECK(RevisionOf(1, FileTime::FromNs(2)) != RevisionOf(2, FileTime::FromNs(1)));
+  CHECK(RevisionOf(1, FileTime::FromNs(2)) != RevisionOf(1, FileTime::FromNs(3)));
 }
 
 }  // namespace

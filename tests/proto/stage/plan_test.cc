@@ -11,7 +11,7 @@ using manifest::EntryType;
 Entry File(std::uint64_t size = 10, std::int64_t mtime_ns = 5, std::uint32_t mode = 0644) {
   Entry entry;
   entry.size = size;
-  entry.mtime_ns = mtime_ns;
+  entry.mtime = FileTime::FromNs(mtime_ns);
   entry.mode = mode;
   return entry;
 }
@@ -31,6 +31,28 @@ StagedRecord Staged(Entry entry) {
 TEST_CASE("AFileThatIsThereIsNotMovedAgain") {
   CHECK(PlanIn(File(), Staged(File()), false) == InAction::kSkip);
   CHECK(PlanIn(File(), Staged(File()), true) == InAction::kCompare);
+}
+
+TEST_CASE("ATimeCutOffToTheFileSystemsSecondsIsTheSame") {
+  const Entry fine = File(10, 7'123'456'789);
+  const Entry coarse = File(10, 7'000'000'000);
+  CHECK(PlanIn(coarse, Staged(fine), false) == InAction::kSkip);
+  CHECK(PlanIn(fine, Staged(coarse), false) == InAction::kMove);
+}
+
+TEST_CASE("AnEntryOfAProgramsRecordBecomesTheSourcesOwn") {
+  Entry by_key = File();
+  by_key.written_by_key = true;
+  CHECK(PlanIn(File(), Staged(by_key), false) == InAction::kEntryOnly);
+}
+
+TEST_CASE("APartWithoutItsHolesIsTheSame") {
+  StagedRecord found = Staged(File(100));
+  found.entry.holes = {{10, 60}};
+  found.data_bytes = 40;
+  CHECK(PlanIn(File(100), found, false) == InAction::kMove);
+  found.part = true;
+  CHECK(PlanIn(File(100), found, false) == InAction::kSkip);
 }
 
 TEST_CASE("ANewFileIsMoved") { CHECK(PlanIn(File(), StagedRecord(), false) == InAction::kMove); }
@@ -94,7 +116,7 @@ TargetState Target(const Entry& entry) {
   state.type = entry.type;
   state.mode = entry.mode;
   state.size = entry.size;
-  state.mtime_ns = entry.mtime_ns;
+  state.mtime = entry.mtime;
   state.link_target = entry.link_target;
   return state;
 }

@@ -1,0 +1,27 @@
+// Extended attributes of files and directories that belong to users: names that begin with
+// "user.", and POSIX ACLs. Labels of security systems stay where they are.
+//
+//   staging with --xattrs -> [xattrs] -> file system
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/base/status.h"
+
+namespace tidepool::file_tree {
+
+// Name and value, sorted by name.
+using Xattrs = std::vector<std::pair<std::string, std::string>>;
+
+// Empty where the file system knows none. Errors: as StatusOfErrno.
+Status ReadXattrs(int fd, std::string_view path, Xattrs* xattrs);
+// True if the file has an attribute that ReadXattrs reads.
+bool HasXattrs(int fd);
+// Makes the attributes of the file these ones: sets what differs, removes the others. Errors: as
+// StatusOfErrno; kUnimplemented (the file system keeps none).
+Status WriteXattrs(int fd, std::string_view path, const Xattrs& xattrs);
+
+}  // namespace tidepool::file_tree

@@ -1,0 +1,26 @@
+#include "proto/manifest/holes.h"
+
+#include <string>
+
+#include "proto/base/limits.h"
+
+namespace tidepool::manifest {
+
+void AddZeros(std::uint64_t bytes, ContentHash* hash) {
+  static const std::string zeros(64 * 1024, '\0');
+  for (; bytes > 0; bytes -= std::min<std::uint64_t>(bytes, zeros.size())) {
+    hash->Add(AsBytes(zeros).first(std::min<std::uint64_t>(bytes, zeros.size())));
+  }
+}
+
+Hash128 HashOfZeros(std::uint64_t bytes) {
+  const auto compute = [](std::uint64_t count) {
+    ContentHash hash;
+    AddZeros(count, &hash);
+    return hash.Finish();
+  };
+  static const Hash128 of_part = compute(limits::kStagedFileWholeBytesMax);
+  return bytes == limits::kStagedFileWholeBytesMax ? of_part : compute(bytes);
+}
+
+}  // namespace tidepool::manifest
