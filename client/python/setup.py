@@ -12,7 +12,7 @@ from setuptools.command.build_py import build_py
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROTO = ROOT / "proto"
-FILES = [f"tidepool/v1/{name}.proto" for name in ("bulk", "cluster", "common", "data", "namespaces")]
+FILES = [f"tidepool/v1/{name}.proto" for name in ("bulk", "cluster", "common", "data", "namespaces", "staging")]
 
 
 def project_version():

@@ -1,7 +1,9 @@
 // client.ReadFile against real daemons: files as staging leaves them, whole and in parts.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
@@ -81,12 +83,57 @@ TEST_CASE("A staged file is read by its path, whole or in parts", "[sdk]") {
   CHECK(read("run/large").status().ToString().find("is missing") != std::string::npos);
 }
 
+TEST_CASE("A sparse file is read with its holes", "[sdk]") {
+  StagingCluster staging({.nodes = 2, .memory = "128MiB"});
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  source.Write("sparse", "begin");
+  constexpr std::uint64_t kBytes = (std::uint64_t{200} << 20) + 3;
+  std::filesystem::resize_file(source / "sparse", kBytes);
+  const v1::StageProgress in = staging.Run(kIn, "tree", source.path());
+  INFO(Failures(in));
+  REQUIRE(in.code() == 0);
+
+  ConnectOptions options;
+  options.cluster_file = staging.cluster().file();
+  auto client = Client::Connect(options);
+  REQUIRE(client.ok());
+  const auto content = client->ReadFile("tree", "sparse");
+  INFO(content.status().ToString());
+  REQUIRE(content.ok());
+  REQUIRE(content->size() == kBytes);
+  CHECK(content->substr(0, 5) == "begin");
+  CHECK(content->find_first_not_of('\0', 5) == std::string::npos);
+}
+
+TEST_CASE("A list of files shows them by their paths and nothing of staging", "[sdk]") {
+  StagingCluster staging({.nodes = 2, .memory = "256MiB"});
+  staging.CreateNamespace("tree");
+  const test::ScratchDirectory source;
+  source.Write("run/small", "content");
+  source.Write("run/large", LargeContent());
+  std::filesystem::create_symlink("run/small", source / "link");
+  REQUIRE(staging.Run(kIn, "tree", source.path()).code() == 0);
+  staging.Put("tree", "by key", "12");
+
+  ConnectOptions options;
+  options.cluster_file = staging.cluster().file();
+  auto client = Client::Connect(options);
+  REQUIRE(client.ok());
+  auto files = client->ListFiles("tree");
+  REQUIRE(files.ok());
+  std::sort(files->begin(), files->end(),
+            [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
+  CHECK(*files == std::vector<ListedFile>{
+                      {"by key", 2}, {"run/large", LargeContent().size()}, {"run/small", 7}});
+  CHECK(client->ListFiles("nope").code() == StatusCode::kNotFound);
+}
+
 TEST_CASE("A file that an incomplete stage-in may still bring is not simply absent", "[sdk]") {
   StagingCluster staging({.nodes = 1, .memory = "192MiB"});
   staging.CreateNamespace("tree");
   const test::ScratchDirectory source;
-  source.Write("large", "");
-  std::filesystem::resize_file(source / "large", std::uint64_t{256} << 20);
+  source.Write("large", std::string(std::size_t{256} << 20, 'x'));
   REQUIRE(staging.Run(kIn, "tree", source.path()).code() != 0);  // The store is too small.
 
   ConnectOptions options;

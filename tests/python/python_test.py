@@ -41,6 +41,21 @@ class MapTest(Case):
         with self.assertRaises(tidepool.NotFound):
             del m["none"]
 
+    def test_files_are_listed_without_what_staging_keeps_for_itself(self):
+        m = self.make()
+        source = folder / "list_files"
+        (source / "run").mkdir(parents=True)
+        (source / "run" / "small").write_bytes(b"content")
+        with open(source / "large", "wb") as file:
+            file.truncate((64 << 20) + 5)  # Stored in parts.
+        (source / "link").symlink_to("large")
+        kvctl("stage", "in", str(source), m.name)
+        m["by key"] = b"12"
+        self.assertEqual(sorted((file.path, file.size) for file in self.t.list_files(m.name)),
+                         [(b"by key", 2), (b"large", (64 << 20) + 5), (b"run/small", 7)])
+        with self.assertRaises(tidepool.NotFound):
+            next(self.t.list_files("nope"))
+
     def test_it_is_a_mutable_mapping(self):
         m = self.make()
         m.update({"a": b"1", "b": b"2"}, c=b"3")

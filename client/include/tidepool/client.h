@@ -18,6 +18,14 @@ namespace internal {
 class Engine;
 }  // namespace internal
 
+// A file of a hash namespace; see Client::ListFiles.
+struct ListedFile {
+  std::string path;  // Any bytes.
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const ListedFile&, const ListedFile&) = default;
+};
+
 // How a thread that waits for an answer spends its time.
 enum class WaitMode : std::uint8_t {
   kAuto,   // Spins up to 50 us while that pays, then sleeps. Good everywhere.
@@ -210,6 +218,15 @@ class TIDEPOOL_API Client {
   // All namespaces, by name. Errors: kUnavailable, kDeadlineExceeded.
   Result<std::vector<NamespaceInfo>> List();
 
+  // The files of a hash namespace: those that were staged in by their paths, large ones with their
+  // whole size, and every record that a program has put under a key of its own. Records that
+  // staging keeps for itself, which an iteration shows, are left out, and so are directories and
+  // symbolic links. In no useful order. A file that is there from the beginning to the end is
+  // listed once. Errors: kNotFound (no such namespace), kDataLoss (records cannot be read), and how
+  // every iteration may end.
+  Result<std::vector<ListedFile>> ListFiles(const Namespace& space);
+  // The same; opens the namespace each time, which asks a daemon.
+  Result<std::vector<ListedFile>> ListFiles(std::string_view space);
   // The content of a file that was staged in, by its path in the directory, whether it is stored as
   // one record or, above 64 MiB, in parts, whose hashes are checked. Holds the whole file in
   // memory, and up to 128 MiB beside it; each part has the deadline of a call. A record that was

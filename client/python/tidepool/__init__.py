@@ -11,11 +11,13 @@ from .client import Client, connect
 from .errors import (AlreadyExists, BatchError, DataLoss, DeadlineExceeded, Empty, Error, FailedPrecondition,
                      InvalidArgument, NotFound, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
                      UnknownOutcome)
+from .files import File
 from .filter import Filter
 from .map import Map, Record
 from .queue import Item, Queue
 from .version import __version__
 
 __all__ = ["AlreadyExists", "BatchError", "Client", "DataLoss", "DeadlineExceeded", "Empty", "Error",
-           "FailedPrecondition", "Filter", "InvalidArgument", "Item", "Map", "NotFound", "PermissionDenied", "Queue",
-           "Record", "ResourceExhausted", "Unauthenticated", "Unavailable", "UnknownOutcome", "__version__", "connect"]
+           "FailedPrecondition", "File", "Filter", "InvalidArgument", "Item", "Map", "NotFound", "PermissionDenied",
+           "Queue", "Record", "ResourceExhausted", "Unauthenticated", "Unavailable", "UnknownOutcome", "__version__",
+           "connect"]

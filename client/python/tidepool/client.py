@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from . import cluster_file, errors, values
 from .calls import Calls, connected
+from .files import File, list_files
 from .filter import Filter
 from .map import Map
 from .queue import Queue
@@ -66,6 +67,12 @@ class Client(Mapping[str, Namespace]):
             raise errors.InvalidArgument(f"options of '{name}': {error}", "see: kvctl help namespace create") from None
         # To create twice does no harm.
         return self._open(self._calls.call(lambda node: node.namespaces.Create, request, False, timeout).namespace)
+
+    def list_files(self, name: str) -> Iterator[File]:
+        """Path and size of each file of a hash namespace: staged files, large ones with their whole size, and records that
+        programs have put. Records that staging keeps for itself, directories and symbolic links are left out. In no
+        useful order. Errors: NotFound, when the first is asked for."""
+        return list_files(self._calls, name)
 
     def drop(self, name: str) -> None:
         """All its data is gone. NotFound."""

@@ -22,6 +22,26 @@ class Record:
     ttl: float | None  # Seconds that are left; None: for ever, or not asked for.
 
 
+def scan_pages(calls: Calls, name: str, glob: str = "", keys_only: bool = False,
+               limit: int = 0) -> Iterator[bulk_pb2.Record]:
+    """The records as they come over the wire. A connection that breaks is made again."""
+    cursor, left, failed = b"", limit, False
+    while True:
+        request = bulk_pb2.ScanRequest(namespace=name, glob=glob, keys_only=keys_only, cursor=cursor, limit=left)
+        try:
+            for page in calls.stream(lambda node: node.bulk.Scan, request, changes=False):
+                yield from page.records
+                left = max(left - len(page.records), 0)
+                cursor, failed = page.cursor, False
+                if page.done or (limit and not left):
+                    return
+            return
+        except errors.Unavailable:
+            if failed:
+                raise
+            failed = True  # Once more from the last cursor; by another node.
+
+
 class Map(MutableMapping[Key, Value]):
     """Keys are bytes, or str as UTF-8, and come back as bytes. Values are bytes (str as UTF-8), counters (int, float), and
     numpy's arrays, which `array` reads. Values of up to 1 GiB. Thread-safe.
@@ -214,30 +234,16 @@ class Map(MutableMapping[Key, Value]):
         """Records whose keys match (`*` crosses '/'), in the order of keys if the namespace is ordered. What changes
         meanwhile is there or not; what does not comes once. A connection that breaks is made again."""
         limit = values.integer(limit, "limit", 0, values.U64_MAX)
-        cursor, left, failed = b"", limit, False
-        while True:
-            request = bulk_pb2.ScanRequest(namespace=self.name, glob=glob, keys_only=keys_only, cursor=cursor, limit=left)
-            try:
-                for page in self._calls.stream(lambda node: node.bulk.Scan, request, changes=False):
-                    for record in page.records:
-                        value: Value = b""
-                        if record.value_omitted and not keys_only:
-                            try:
-                                value = self._read_large(record.key, None).value
-                            except errors.NotFound:
-                                continue
-                        elif not keys_only:
-                            value = values.decode(record.value, record.value_kind)
-                        yield Record(record.key, value, record.version, record.ttl_ms / 1000 or None)
-                    left = max(left - len(page.records), 0)
-                    cursor, failed = page.cursor, False
-                    if page.done or (limit and not left):
-                        return
-                return
-            except errors.Unavailable:
-                if failed:
-                    raise
-                failed = True  # Once more from the last cursor; by another node.
+        for record in scan_pages(self._calls, self.name, glob, keys_only, limit):
+            value: Value = b""
+            if record.value_omitted and not keys_only:
+                try:
+                    value = self._read_large(record.key, None).value
+                except errors.NotFound:
+                    continue
+            elif not keys_only:
+                value = values.decode(record.value, record.value_kind)
+            yield Record(record.key, value, record.version, record.ttl_ms / 1000 or None)
 
     # ---- How.
 
