@@ -47,31 +47,29 @@ Result<std::unique_ptr<ClientCluster>> ClientCluster::Make(Channel* channel,
 
 NodeId ClientCluster::OwnerOf(std::string_view key) const { return cli::OwnerOf(*space_, key); }
 
-Result<std::vector<placement::Node>> ClientCluster::Owners() const {
-  std::set<NodeId> ids;
-  for (const placement::PartitionPlace& place : space_->partitions) {
+std::uint32_t ClientCluster::PartitionOf(std::string_view key) const {
+  return space_->IndexOf(AsBytes(key));
+}
+
+stage::Survey ClientCluster::SurveyOf(const placement::Namespace& space,
+                                      const std::vector<placement::Node>& nodes) {
+  const auto find = [&](NodeId id) {
+    return id.value() < nodes.size() ? &nodes[id.value()] : nullptr;
+  };
+  const auto check = [&](const placement::PartitionPlace& place) {
     if (place.state == placement::PartitionState::kLost) {
       return Status(StatusCode::kDataLoss,
-                    "data of namespace " + Quote(space_->name) + " was lost with its node",
-                    "go on with what is left: kvctl namespace accept-loss " + space_->name);
+                    "data of namespace " + Quote(space.name) + " was lost with its node",
+                    "go on with what is left: kvctl namespace accept-loss " + space.name);
     }
-    if (place.node.value() >= nodes_.size()) {
-      return Status(StatusCode::kUnavailable, "an owner is not in the map yet", "try again");
-    }
-    ids.insert(place.node);
-  }
-  std::vector<placement::Node> owners;
-  for (const NodeId id : ids) {
-    const placement::Node& node = nodes_[id.value()];
-    if (node.state != placement::NodeState::kUp) {
-      return Status(StatusCode::kUnavailable,
-                    stage::Describe(node) + ", which owns a part of " + Quote(space_->name) +
-                        ", is " + std::string(placement::NodeStateName(node.state)),
-                    "restart it there, or see: kvctl status");
-    }
-    owners.push_back(node);
-  }
-  return owners;
+    const placement::Node& node = *find(place.node);
+    if (node.state == placement::NodeState::kUp) return OkStatus();
+    return Status(StatusCode::kUnavailable,
+                  stage::Describe(node) + ", which owns a part of " + Quote(space.name) + ", is " +
+                      std::string(placement::NodeStateName(node.state)),
+                  "restart it there, or see: kvctl status");
+  };
+  return {space, check, find};
 }
 
 std::vector<placement::Node> ClientCluster::Movers(
@@ -90,13 +88,10 @@ Result<std::unique_ptr<stage::PartLink>> ClientCluster::OpenPart(
                               std::move(report));
 }
 
-Status ClientCluster::ListNode(const placement::Node& node, v1::ListPartRequest::What what,
+Status ClientCluster::ListNode(const placement::Node& node, const v1::ListPartRequest& request,
                                const TakeItem& take, stage::NodeTotals* totals) const {
   const auto peer = channel_->ConnectTo(node.control_address);
   if (!peer.ok()) return peer.status();
-  v1::ListPartRequest request;
-  request.set_namespace_(space_->name);
-  request.set_what(what);
   grpc::ClientContext context;
   (*peer)->PrepareStream(&context);
   StallGuard guard(&context, (*peer)->stall_ms());
@@ -114,6 +109,7 @@ Status ClientCluster::ListNode(const placement::Node& node, v1::ListPartRequest:
     if (mark.ok()) totals->summary = mark->summary;
     totals->changes = response.changes();
     totals->all_staged = response.all_staged();
+    totals->unreadable = response.unreadable();
   }
   if (stopped) context.TryCancel();
   const Status end = (*peer)->StreamEnd(reader->Finish(), guard);
@@ -123,14 +119,18 @@ Status ClientCluster::ListNode(const placement::Node& node, v1::ListPartRequest:
   return Status(StatusCode::kInternal, stage::Describe(node) + " gave no complete list");
 }
 
-Result<std::vector<stage::NodeTotals>> ClientCluster::List(
-    const std::vector<placement::Node>& owners, v1::ListPartRequest::What what,
+Result<std::vector<stage::NodeTotals>> ClientCluster::ListParts(
+    const std::vector<placement::Node>& owners, v1::ListPartRequest::What what, stage::Loss loss,
     const TakeItem& take) const {
+  v1::ListPartRequest request;
+  request.set_namespace_(space_->name);
+  request.set_what(what);
+  request.set_skip_lost(loss == stage::Loss::kSkip);
   std::vector<stage::NodeTotals> all;
   for (const placement::Node& node : owners) {
     stage::NodeTotals totals;
     totals.node = node.id;
-    TP_RETURN_IF_ERROR(ListNode(node, what, take, &totals));
+    TP_RETURN_IF_ERROR(ListNode(node, request, take, &totals));
     all.push_back(totals);
   }
   return all;
@@ -144,17 +144,17 @@ Result<v1::ClaimStageResponse> ClientCluster::Claim(const v1::ClaimStageRequest&
   if (space == nullptr) {
     return Status(StatusCode::kNotFound, "namespace " + Quote(space_->name) + " is gone");
   }
-  const NodeId owner = cli::OwnerOf(*space, manifest::MarkKey());
-  if (owner.value() >= delta->changes.nodes.size()) {
-    return Status(StatusCode::kUnavailable, "an owner is not in the map yet", "try again");
-  }
-  const auto peer =
-      channel_->ConnectTo(delta->changes.nodes[owner.value()].control_address, deadline);
-  if (!peer.ok()) return peer.status();
-  v1::ClaimStageResponse response;
-  TP_RETURN_IF_ERROR(
-      (*peer)->CallBy<v1::Staging>(&v1::Staging::Stub::Claim, request, &response, deadline));
-  return response;
+  const auto send = [&](const placement::Node& keeper, const v1::ClaimStageRequest& claim,
+                        Deadline by) -> Result<v1::ClaimStageResponse> {
+    const auto peer = channel_->ConnectTo(keeper.control_address, by);
+    if (!peer.ok()) return peer.status();
+    v1::ClaimStageResponse response;
+    TP_RETURN_IF_ERROR(
+        (*peer)->CallBy<v1::Staging>(&v1::Staging::Stub::Claim, claim, &response, by));
+    return response;
+  };
+  return stage::AskClaimKeeper(*space, SurveyOf(*space, delta->changes.nodes), request, deadline,
+                               send);
 }
 
 Status ClientCluster::MarkSaved(const placement::Node& node, std::uint64_t changes) const {

@@ -24,16 +24,17 @@ class ClientCluster final : public stage::Cluster {
   const std::string& space_name() const override { return space_->name; }
   Status CheckNothingLost() const override { return stage::CheckNothingLost(*space_); }
   NodeId OwnerOf(std::string_view key) const override;
-  Result<std::vector<placement::Node>> Owners() const override;
+  stage::Survey TakeSurvey() const override { return SurveyOf(*space_, nodes_); }
+  std::uint32_t PartitionOf(std::string_view key) const override;
   std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const override;
   NodeId MoverOf(std::string_view key) const override;
   Result<std::unique_ptr<stage::PartLink>> OpenPart(const placement::Node& mover,
                                                     const v1::RunPartStart& start,
                                                     stage::PartLink::Report report,
                                                     std::function<void()> ended) const override;
-  Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
-                                              v1::ListPartRequest::What what,
-                                              const TakeItem& take) const override;
+  Result<std::vector<stage::NodeTotals>> ListParts(const std::vector<placement::Node>& owners,
+                                                   v1::ListPartRequest::What what, stage::Loss loss,
+                                                   const TakeItem& take) const override;
   Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
                                        Deadline deadline) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
@@ -44,8 +45,10 @@ class ClientCluster final : public stage::Cluster {
 
  private:
   ClientCluster() = default;
-  Status ListNode(const placement::Node& node, v1::ListPartRequest::What what, const TakeItem& take,
-                  stage::NodeTotals* totals) const;
+  static stage::Survey SurveyOf(const placement::Namespace& space,
+                                const std::vector<placement::Node>& nodes);
+  Status ListNode(const placement::Node& node, const v1::ListPartRequest& request,
+                  const TakeItem& take, stage::NodeTotals* totals) const;
 
   Channel* channel_ = nullptr;
   std::vector<placement::Node> nodes_;  // Index = NodeId.

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/stage/survey.h"
+
 namespace tidepool::cli {
 namespace {
 
@@ -33,7 +35,9 @@ void ImageCalls::Run(Part* part) {
   const Status status = Read(part);
   const std::lock_guard lock(mutex_);
   part->over = true;
-  if (!status.ok() && failure_.ok()) {
+  if (on_failure_ == NodeFailure::kGoOn && stage::IsOfNode(status.code())) {
+    failed_nodes_.emplace(part->node, status);
+  } else if (!status.ok() && failure_.ok()) {
     failure_ = Status(status.code(),
                       "node " + std::to_string(part->node) + ": " + std::string(status.what()),
                       std::string(status.remedy()));

@@ -1,10 +1,11 @@
-// The streams of a snapshot or a restore: each node does its part, all at once, and one that fails
-// ends the others.
+// The streams of a snapshot or a restore: each node does its part, all at once. A stream that fails
+// ends the others, unless the others are worth keeping without it.
 //
 //   snapshot -> [ImageCalls] -> gRPC Snapshots => each node
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,7 +24,11 @@ class ImageCalls {
   using Stream = std::unique_ptr<grpc::ClientReader<v1::ImagesProgress>>;
   using Open = std::function<Stream(v1::Snapshots::Stub&, grpc::ClientContext*)>;
 
-  explicit ImageCalls(Output& out) : bar_(out) {}
+  // What becomes of the others when a node does not answer or cannot read its data: other failures
+  // always end all.
+  enum class NodeFailure { kEndAll, kGoOn };
+
+  ImageCalls(Output& out, NodeFailure on_failure) : bar_(out), on_failure_(on_failure) {}
   ~ImageCalls();
   ImageCalls(const ImageCalls&) = delete;
   ImageCalls& operator=(const ImageCalls&) = delete;
@@ -34,6 +39,8 @@ class ImageCalls {
   Status Wait(const std::string& phase, std::uint64_t bytes_total, std::size_t files_total);
   // The files that are complete, in no order; after Wait.
   const std::vector<v1::ImageFile>& files() const { return files_; }
+  // With kGoOn: the nodes that failed, and why; after Wait.
+  const std::map<std::uint32_t, Status>& failed_nodes() const { return failed_nodes_; }
 
  private:
   struct Part {
@@ -52,10 +59,12 @@ class ImageCalls {
   void CancelAll();
 
   ProgressBar bar_;
+  const NodeFailure on_failure_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<v1::ImageFile> files_;
+  std::map<std::uint32_t, Status> failed_nodes_;
   Status failure_;
 };
 

@@ -1,7 +1,9 @@
 #include "cli/commands/namespace.h"
 
 #include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "cli/commands/clear.h"
@@ -11,6 +13,7 @@
 #include "proto/base/kind.h"
 #include "proto/base/limits.h"
 #include "proto/base/nearest.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -360,6 +363,25 @@ Status Split(Invocation& run) {
   return OkStatus();
 }
 
+// The partitions of nodes that are down: nobody knows yet whether their data is lost.
+Result<std::map<std::uint32_t, std::uint32_t>> DownPartitions(Channel& channel,
+                                                              const std::string& name) {
+  v1::GetMapResponse response;
+  TP_RETURN_IF_ERROR(channel.Call<v1::Cluster>(&v1::Cluster::Stub::GetMap, {}, &response));
+  std::set<std::uint32_t> up;
+  for (const v1::Node& node : response.map().nodes()) {
+    if (node.state() == v1::NODE_STATE_UP) up.insert(node.node_id());
+  }
+  std::map<std::uint32_t, std::uint32_t> down;
+  for (const v1::NamespaceMap& space : response.map().namespaces()) {
+    if (space.name() != name) continue;
+    for (const v1::Partition& partition : space.partitions()) {
+      if (!up.contains(partition.node_id())) ++down[partition.node_id()];
+    }
+  }
+  return down;
+}
+
 Status AcceptLoss(Invocation& run) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
@@ -368,11 +390,29 @@ Status AcceptLoss(Invocation& run) {
   v1::AcceptLossResponse response;
   TP_RETURN_IF_ERROR(
       (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::AcceptLoss, request, &response));
-  run.out.Result(
-      {{"name", request.name()}, {"partitions_accepted", response.partitions_accepted()}},
-      std::to_string(response.partitions_accepted()) + " partitions of " + request.name() +
-          " serve again, empty");
-  return OkStatus();
+  const auto down = DownPartitions(**channel, request.name());
+  if (!down.ok()) return down.status();
+  Json nodes_down = Json::array();
+  std::string left_alone;
+  for (const auto& [node, partitions] : *down) {
+    nodes_down.push_back({{"node", node}, {"partitions", partitions}});
+    left_alone += (left_alone.empty() ? "" : ", ") + std::to_string(partitions) +
+                  (partitions == 1 ? " partition" : " partitions") + " of node " +
+                  std::to_string(node);
+  }
+  run.out.Result({{"name", request.name()},
+                  {"partitions_accepted", response.partitions_accepted()},
+                  {"nodes_down", std::move(nodes_down)}},
+                 std::to_string(response.partitions_accepted()) + " partitions of " +
+                     request.name() + " serve again, empty");
+  if (left_alone.empty()) return OkStatus();
+  if (response.partitions_accepted() > 0) run.out.SetPartial();
+  return Status(StatusCode::kFailedPrecondition,
+                "not accepted: " + left_alone +
+                    ", which is down: its data is not lost until it "
+                    "comes back without it",
+                "save what the others hold: kvctl stage out, snapshot create or dump; start a "
+                "daemon of that node again, then give this command again");
 }
 
 Status Persist(Invocation& run) {

@@ -125,6 +125,7 @@ class Runner {
   std::vector<std::string> NewSteps() const;
   Status Save();
   Result<ExitCode> SaveOne(const StageSpec& spec);
+  Result<ExitCode> StageOutOne(const StageSpec& spec, const std::vector<std::string>& options);
   bool IsTriedAgain(ExitCode ended, int round) const;
   void WaitForRetry();
   void WarnOfTheRest();
@@ -153,6 +154,7 @@ class Runner {
   int exit_code_ = 0;
   std::vector<StageSpec> to_save_;
   std::vector<std::string> saved_;
+  std::vector<std::string> saved_in_part_;
   std::vector<std::string> unsaved_;
 };
 
@@ -401,7 +403,7 @@ Status Runner::Save() {
         // A program that ended well has made what it was to make, or the name is wrong.
         run_.out.Note("nothing to save: " + Quote(command_[0]) + " has not made " + each->space);
       } else {
-        unsaved_.push_back(each->space);
+        (*ended == ExitCode::kPartial ? saved_in_part_ : unsaved_).push_back(each->space);
         if (failure.ok()) {
           failure = Status(StatusCode::kUnavailable, "kvctl stage out ended with " +
                                                          std::to_string(static_cast<int>(*ended)));
@@ -412,14 +414,16 @@ Status Runner::Save() {
   }
   const bool is_worth_a_word = !ended_early_.empty() || !failure.ok();
   if (is_worth_a_word && !saved_.empty()) run_.out.Note("saved: " + Listed(saved_));
+  if (!saved_in_part_.empty()) run_.out.SetPartial();
   return failure;
 }
 
 // A node that hangs may come back until all is killed, and nothing else is to be done with the time
-// till then; one that is gone rarely does.
+// till then; one that is gone rarely does. What is saved in part moves only the rest then.
 bool Runner::IsTriedAgain(ExitCode ended, int round) const {
   if (killed_at_ms_ == 0 || NowMs() >= killed_at_ms_) return false;
-  return ended == ExitCode::kTimeout || (ended == ExitCode::kUnreachable && round < kRoundsMax);
+  const bool is_gone = ended == ExitCode::kUnreachable || ended == ExitCode::kPartial;
+  return ended == ExitCode::kTimeout || (is_gone && round < kRoundsMax);
 }
 
 void Runner::WaitForRetry() {
@@ -429,9 +433,20 @@ void Runner::WaitForRetry() {
   }
 }
 
-// By a process of its own, so that this one keeps an eye on the time.
+// All of it; where a crash or a broken stage-in has taken something the rest, which is a part.
 Result<ExitCode> Runner::SaveOne(const StageSpec& spec) {
+  const Result<ExitCode> whole = StageOutOne(spec, {});
+  if (!whole.ok() || *whole != ExitCode::kFailed) return whole;
+  const Result<ExitCode> rest = StageOutOne(spec, {"--partial", "--incomplete"});
+  if (!rest.ok()) return rest;
+  return *rest == ExitCode::kOk ? ExitCode::kPartial : *rest;
+}
+
+// By a process of its own, so that this one keeps an eye on the time.
+Result<ExitCode> Runner::StageOutOne(const StageSpec& spec,
+                                     const std::vector<std::string>& options) {
   std::vector<std::string> words = {"/proc/self/exe", "stage", "out", spec.space, spec.directory};
+  words.insert(words.end(), options.begin(), options.end());
   if (run_.insecure()) words.emplace_back("--insecure");
   // What ends the job is not to end it: it is what the time is there for.
   const Result<pid_t> pid = Spawn(words, file_, signals_.held(), /*stdout_fd=*/2);
@@ -478,10 +493,13 @@ Status Runner::Run() {
   const Status ended = !staged.ok() ? staged.status() : *staged ? RunCommand() : OkStatus();
   const Status saved = staged.ok() && *staged && ended.ok() ? Save() : OkStatus();
   if (!saved.ok()) {
-    return Status(
-        saved.code(),
-        "not staged out: " + Listed(unsaved_) + " (" + std::string(saved.what()) + ")",
-        "the daemons still run, with all data: kvctl --cluster " + file_ + " stage out, then stop");
+    std::string text = unsaved_.empty() ? "" : "not staged out: " + Listed(unsaved_);
+    if (!saved_in_part_.empty()) {
+      text += (text.empty() ? "" : "; ") + ("staged out only in part: " + Listed(saved_in_part_));
+    }
+    return Status(saved.code(), text + " (" + std::string(saved.what()) + ")",
+                  "the daemons that live still run, with their data: kvctl --cluster " + file_ +
+                      " stage out, then stop");
   }
   const Status stopped = Stop();
   if (!ended.ok() && !stopped.ok()) run_.out.Note(stopped.what());
@@ -519,8 +537,10 @@ std::vector<Verb> RunVerbs() {
        "to end, as measured by how fast the directories of --stage-out take data, or at SIGTERM, "
        "it ends COMMAND and its job steps (SIGTERM, 5 s later SIGKILL) and saves what is to be "
        "saved, in the order of --stage-out: name first what matters most. What a node that hangs "
-       "has is tried again behind the others, until all is killed. If that fails the daemons go "
-       "on.",
+       "has is tried again behind the others, until all is killed. What a dead node had is "
+       "missing: "
+       "the rest is saved, and run ends with exit code 6. If something could not be saved the "
+       "daemons go on.",
        {{"COMMAND", "the program and its arguments, behind --", 1, Parameter::kAnyNumber}},
        options,
        {{"kvctl run --local --stage-in ~/data:inputs --stage-out results:out -- ./analysis", ""},

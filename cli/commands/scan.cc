@@ -16,6 +16,7 @@
 #include "proto/base/glob.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
+#include "proto/stage/survey.h"
 #include "tidepool/v1/data.grpc.pb.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
@@ -98,6 +99,21 @@ Status Scanned(Invocation& run, Status status) {
   return status;
 }
 
+// What could not be had is named, by node; the rest was printed.
+Status WithGaps(Invocation& run, const ScanGaps& gaps, Status status) {
+  if (gaps.missing.empty() || gaps.has_nothing()) return status;
+  run.out.SetPartial();
+  for (const v1::MissingPart& part : gaps.missing) {
+    run.out.Note("missing: " + stage::Text(part, gaps.partitions));
+  }
+  if (!status.ok()) return status;
+  return Status(static_cast<StatusCode>(gaps.missing.front().code()),
+                std::to_string(gaps.count()) + " of " + std::to_string(gaps.partitions) +
+                    " partitions of " + Quote(run.args.Text("NAMESPACE")) +
+                    " could not be read; the rest is printed",
+                "see: kvctl status");
+}
+
 // Whether a scan of keys alone says all that is printed. Of an ordered namespace it reads no
 // record, and so knows neither size nor kind nor time to live.
 Result<bool> MayLeaveRecords(const Invocation& run, Channel& channel) {
@@ -132,16 +148,39 @@ Status Keys(Invocation& run) {
   bool wants_more = true;
   const auto take = [&](const v1::Record& record) { return wants_more = printer.Take(record); };
   run.out.BeginList("keys");
-  TP_RETURN_IF_ERROR(Scanned(run, ScanRecords(**channel, request, take)));
-  if (request.glob().empty() || !wants_more || run.args.Has("--all")) return OkStatus();
+  ScanGaps gaps;
+  const Status first = Scanned(run, ScanRecords(**channel, request, take, &gaps));
+  if (!first.ok()) return WithGaps(run, gaps, first);
+  if (request.glob().empty() || !wants_more || run.args.Has("--all")) {
+    return WithGaps(run, gaps, OkStatus());
+  }
   // The pattern is held against whole keys, but a file in parts is shown by its path.
   request.set_glob(convert::StagedFileKey(request.glob()));
-  return ScanRecords(**channel, request, [&](const v1::Record& record) {
-    // What also matched the pattern itself, as *, was printed before.
-    const convert::StagedKey staged = convert::ParseStagedKey(record.key());
-    const bool printed = GlobMatches(run.args.Text("GLOB"), record.key());
-    return staged.role != StagedRole::kFile || printed || take(record);
-  });
+  ScanGaps of_files;  // The same ones, or more.
+  const Status scanned = ScanRecords(
+      **channel, request,
+      [&](const v1::Record& record) {
+        // What also matched the pattern itself, as *, was printed before.
+        const convert::StagedKey staged = convert::ParseStagedKey(record.key());
+        const bool printed = GlobMatches(run.args.Text("GLOB"), record.key());
+        return staged.role != StagedRole::kFile || printed || take(record);
+      },
+      &of_files);
+  return WithGaps(run, of_files.count() > gaps.count() ? of_files : gaps, scanned);
+}
+
+// The records that can be had, one by one, after `failure` of the question for their number.
+Status CountWithGaps(Invocation& run, Channel& channel, const Status& failure) {
+  v1::ScanRequest request;
+  request.set_namespace_(run.args.Text("NAMESPACE"));
+  request.set_keys_only(true);
+  std::uint64_t records = 0;
+  ScanGaps gaps;
+  const Status scanned = ScanRecords(
+      channel, request, [&](const v1::Record& /*record*/) { return ++records > 0; }, &gaps);
+  if (!scanned.ok() || gaps.missing.empty()) return failure;
+  run.out.Result({{"records", records}}, std::to_string(records));
+  return WithGaps(run, gaps, OkStatus());
 }
 
 Status Count(Invocation& run) {
@@ -156,7 +195,9 @@ Status Count(Invocation& run) {
   v1::LengthRequest request;
   request.set_namespace_(run.args.Text("NAMESPACE"));
   v1::LengthResponse response;
-  TP_RETURN_IF_ERROR((*channel)->Call<v1::Data>(&v1::Data::Stub::Length, request, &response));
+  const Status counted = (*channel)->Call<v1::Data>(&v1::Data::Stub::Length, request, &response);
+  if (stage::IsOfNode(counted.code())) return CountWithGaps(run, **channel, counted);
+  TP_RETURN_IF_ERROR(counted);
   run.out.Result({{"records", response.records()}}, std::to_string(response.records()));
   return OkStatus();
 }
@@ -178,9 +219,12 @@ class RecordPrinter {
       status = Retried([&] { return FetchValue(&record); });
     }
     if (status.code() == StatusCode::kNotFound) return true;  // Deleted since the scan saw it.
-    if (status.code() == StatusCode::kOutOfRange) {
+    // A file with parts on a node that is gone does not hold up the others.
+    const bool has_gaps = staged.role == StagedRole::kFile && stage::IsOfNode(status.code());
+    if (status.code() == StatusCode::kOutOfRange || has_gaps) {
       ++left_out_;
-      run_.out.Note(status.what());
+      run_.out.Note(has_gaps ? "left out " + Quote(staged.path) + ": " + std::string(status.what())
+                             : std::string(status.what()));
       return true;
     }
     if (!status.ok()) {
@@ -246,10 +290,11 @@ Status Dump(Invocation& run) {
   request.set_namespace_(run.args.Text("NAMESPACE"));
   RecordPrinter printer(run, **channel, *format);
   run.out.BeginList("records");
+  ScanGaps gaps;
   const Status scanned = ScanRecords(
-      **channel, request, [&](const v1::Record& record) { return printer.Take(record); });
+      **channel, request, [&](const v1::Record& record) { return printer.Take(record); }, &gaps);
   TP_RETURN_IF_ERROR(printer.failure());
-  TP_RETURN_IF_ERROR(Scanned(run, scanned));
+  TP_RETURN_IF_ERROR(WithGaps(run, gaps, Scanned(run, scanned)));
   if (printer.left_out() > 0) {
     run.out.SetPartial();
     return Status(StatusCode::kOutOfRange,
@@ -295,8 +340,11 @@ std::vector<Verb> ScanVerbs() {
        "is not UTF-8, a number for a counter, ttl_ms. TSV: key, tab, value, with \\t \\n \\r \\0 "
        "\\\\ escaped; counters come back as text. What staging keeps for itself (times, "
        "permissions, links) is left out: that is for stage out. A connection that breaks is opened "
-       "again and the dump goes on where it was; when a daemon stays away it ends with exit code "
-       "5, and what it has printed is not all. So does keys.",
+       "again and the dump goes on where it was. When a daemon stays away, the dump prints what "
+       "the "
+       "others hold, names the node and the partitions that are missing, and ends with exit code "
+       "6. "
+       "So do keys and count.",
        {NamespaceParameter()},
        {{"--format", "jsonl|tsv", "jsonl (default) or tsv"}},
        {{"kvctl dump default >default.jsonl", ""},

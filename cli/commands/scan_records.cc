@@ -2,10 +2,12 @@
 
 #include <tidepool/bytes_map.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "cli/commands/retry.h"
+#include "proto/stage/survey.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -21,7 +23,7 @@ struct Stream {
 
 // One stream; moves request->cursor behind what was taken.
 Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
-                const std::function<bool(const v1::Record&)>& take) {
+                const std::function<bool(const v1::Record&)>& take, ScanGaps* gaps) {
   grpc::ClientContext context;
   channel.PrepareStream(&context);
   StallGuard guard(&context, channel.stall_ms());
@@ -34,6 +36,10 @@ Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
     stream.progressed = true;
     stream.done = response.done();
     stream.unreadable += response.unreadable();
+    if (response.has_missing() && gaps != nullptr) {
+      gaps->Add(response.missing());
+      gaps->partitions = response.partitions();
+    }
     for (const v1::Record& record : response.records()) {
       if (!take(record)) {
         stream.stopped = true;
@@ -48,13 +54,41 @@ Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
   return stream;
 }
 
+// Whether the scan is to go on without the partition that fails.
+bool GoesOnWithout(const v1::ScanRequest& request, StatusCode code, const ScanGaps* gaps) {
+  return gaps != nullptr && !request.partial_ok() && stage::IsOfNode(code);
+}
+
+Status NothingLeft(const ScanGaps& gaps) {
+  const v1::MissingPart& first = gaps.missing.front();
+  return Status(static_cast<StatusCode>(first.code()), stage::Text(first, gaps.partitions),
+                "see: kvctl status");
+}
+
 }  // namespace
 
+void ScanGaps::Add(const v1::MissingPart& part) {
+  const auto same = std::find_if(missing.begin(), missing.end(), [&](const auto& each) {
+    return each.node_id() == part.node_id() && each.code() == part.code();
+  });
+  if (same == missing.end()) {
+    missing.push_back(part);
+  } else {
+    same->set_partitions(same->partitions() + part.partitions());
+  }
+}
+
+std::uint32_t ScanGaps::count() const {
+  std::uint32_t sum = 0;
+  for (const v1::MissingPart& part : missing) sum += part.partitions();
+  return sum;
+}
+
 Status ScanRecords(Channel& channel, v1::ScanRequest request,
-                   const std::function<bool(const v1::Record&)>& take) {
+                   const std::function<bool(const v1::Record&)>& take, ScanGaps* gaps) {
   std::uint64_t unreadable = 0;
   for (int attempts = 1;; ++attempts) {
-    Stream stream = ScanOnce(channel, &request, take);
+    Stream stream = ScanOnce(channel, &request, take, gaps);
     unreadable += stream.unreadable;
     if (stream.stopped) {
       stream.end = OkStatus();
@@ -64,9 +98,15 @@ Status ScanRecords(Channel& channel, v1::ScanRequest request,
     if (stream.end.ok() && unreadable > 0) {
       return internal::UnreadableStatus(unreadable, request.namespace_());
     }
-    if (stream.end.ok() || !IsRetryable(stream.end.code())) return stream.end;
+    if (stream.end.ok() && gaps != nullptr && gaps->has_nothing()) return NothingLeft(*gaps);
+    if (stream.end.ok()) return stream.end;
     if (stream.progressed) attempts = 1;
-    if (attempts >= kAttemptsMax) return stream.end;
+    if (!IsRetryable(stream.end.code()) || attempts >= kAttemptsMax) {
+      if (!GoesOnWithout(request, stream.end.code(), gaps)) return stream.end;
+      request.set_partial_ok(true);
+      attempts = 0;
+      continue;
+    }
     std::this_thread::sleep_for(kRetryDelay);
   }
 }

@@ -18,6 +18,7 @@
 
 #include "cli/commands/image_calls.h"
 #include "cli/commands/record_call.h"
+#include "cli/commands/scan_records.h"
 #include "cli/commands/snapshot_manifest.h"
 #include "cli/invocation.h"
 #include "cli/text.h"
@@ -27,6 +28,7 @@
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/random.h"
 #include "proto/manifest/content_hash.h"
+#include "proto/stage/survey.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
@@ -142,6 +144,10 @@ struct Node {
 struct Nodes {
   std::string cluster_uuid;
   std::vector<Node> up;
+
+  bool IsUp(std::uint32_t id) const {
+    return std::any_of(up.begin(), up.end(), [id](const Node& node) { return node.id == id; });
+  }
 };
 
 Result<Nodes> NodesOf(Channel& channel) {
@@ -164,16 +170,72 @@ Status StartPart(Channel& channel, const Node& node, ImageCalls* calls, ImageCal
   return OkStatus();
 }
 
-// An image of each partition as it is owned now is there, or some have moved meanwhile.
-Status CheckComplete(const v1::NamespaceMap& space, const std::vector<v1::ImageFile>& files) {
-  bool complete = files.size() == static_cast<std::size_t>(space.partitions_size());
-  for (std::size_t i = 0; complete && i < files.size(); ++i) {
-    complete = files[i].partition() == i &&
-               files[i].term() == space.partitions(static_cast<int>(i)).term();
+// What could not be had of a namespace, by node.
+class Gaps {
+ public:
+  // `failed`: nodes whose streams have ended too early.
+  Gaps(const v1::NamespaceMap& space, const Nodes& nodes,
+       const std::map<std::uint32_t, Status>& failed)
+      : space_(space), nodes_(nodes), failed_(failed) {}
+
+  // kOk: the owner can give the partition.
+  Status Check(const v1::Partition& partition) const {
+    const std::string owner = "node " + std::to_string(partition.node_id());
+    if (partition.state() == v1::PARTITION_STATE_LOST) {
+      return Status(StatusCode::kDataLoss, "its data was lost with an earlier daemon of the node",
+                    "go on with what is left: kvctl namespace accept-loss " + space_.name());
+    }
+    if (!nodes_.IsUp(partition.node_id())) {
+      return Status(StatusCode::kUnavailable,
+                    owner + ", which has partitions of " + Quote(space_.name()) + ", is not up",
+                    "see: kvctl status");
+    }
+    const auto failed = failed_.find(partition.node_id());
+    return failed == failed_.end() ? OkStatus() : failed->second;
   }
-  if (complete) return OkStatus();
-  return Status(StatusCode::kAborted, "partitions of it were moved or split meanwhile",
-                "run the same command again");
+  void Add(const v1::Partition& partition, const Status& why) {
+    gaps_.partitions = static_cast<std::uint32_t>(space_.partitions_size());
+    v1::MissingPart part;
+    part.set_node_id(partition.node_id());
+    part.set_node("node " + std::to_string(partition.node_id()));
+    part.set_partitions(1);
+    part.set_code(static_cast<std::uint32_t>(why.code()));
+    part.set_why(std::string(why.what()));
+    gaps_.Add(part);
+    if (first_.ok()) first_ = why;
+  }
+  const ScanGaps& list() const { return gaps_; }
+  const Status& first() const { return first_; }
+
+ private:
+  const v1::NamespaceMap& space_;
+  const Nodes& nodes_;
+  const std::map<std::uint32_t, Status>& failed_;
+  ScanGaps gaps_;
+  Status first_;
+};
+
+// An image of each partition as it is owned now is there, or is missing with its node; else some
+// have moved meanwhile. Fills in what the manifest lacks.
+Status CheckComplete(const v1::NamespaceMap& space, Gaps* gaps, SnapshotManifest* manifest) {
+  const Status moved(StatusCode::kAborted, "partitions of it were moved or split meanwhile",
+                     "run the same command again");
+  auto file = manifest->files.begin();
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(space.partitions_size()); ++i) {
+    const v1::Partition& partition = space.partitions(static_cast<int>(i));
+    if (file != manifest->files.end() && file->partition() == i) {
+      // A partition whose node has come back meanwhile has a new term, and its image is good.
+      if (file->term() != partition.term() && gaps->Check(partition).ok()) return moved;
+      ++file;
+      continue;
+    }
+    const Status why = gaps->Check(partition);
+    if (why.ok()) return moved;
+    gaps->Add(partition, why);
+    manifest->missing.push_back(i);
+  }
+  if (file != manifest->files.end()) return moved;
+  return manifest->files.empty() ? gaps->first() : OkStatus();
 }
 
 // The same kind of namespace on whatever cluster it comes to: who owns what is decided there. What
@@ -195,6 +257,7 @@ v1::NamespaceOptions OptionsOf(const v1::NamespaceMap& space) {
 Json Summary(const SnapshotManifest& manifest, const std::string& folder) {
   Json result = {{"namespace", manifest.name},
                  {"partitions", manifest.files.size()},
+                 {"partitions_missing", manifest.missing.size()},
                  {"bytes", manifest.bytes()}};
   SetBytes(&result, "directory", folder);
   return result;
@@ -202,6 +265,33 @@ Json Summary(const SnapshotManifest& manifest, const std::string& folder) {
 
 std::string SizeOf(const SnapshotManifest& manifest) {
   return std::to_string(manifest.files.size()) + " partitions, " + FormatBytes(manifest.bytes());
+}
+
+std::string LackText(const SnapshotManifest& manifest) {
+  return "the snapshot lacks " + std::to_string(manifest.missing.size()) + " of " +
+         std::to_string(manifest.partitions()) + " partitions of " + Quote(manifest.name);
+}
+
+// Has each node that is up write its images. A node that fails is in `failed` then.
+Status WriteParts(Invocation& run, Channel& channel, const v1::NamespaceMap& space,
+                  const Nodes& nodes, const v1::WriteImagesRequest& request,
+                  std::vector<v1::ImageFile>* files, std::map<std::uint32_t, Status>* failed) {
+  std::set<std::uint32_t> owners;
+  for (const v1::Partition& partition : space.partitions()) owners.insert(partition.node_id());
+  ImageCalls calls(run.out, ImageCalls::NodeFailure::kGoOn);
+  for (const Node& node : nodes.up) {
+    if (!owners.contains(node.id)) continue;
+    const Status started = StartPart(
+        channel, node, &calls, [&request](v1::Snapshots::Stub& stub, grpc::ClientContext* call) {
+          return stub.WriteImages(call, request);
+        });
+    if (!started.ok() && !stage::IsOfNode(started.code())) return started;
+    if (!started.ok()) failed->emplace(node.id, started);
+  }
+  TP_RETURN_IF_ERROR(calls.Wait("writing", 0, static_cast<std::size_t>(space.partitions_size())));
+  *files = calls.files();
+  failed->insert(calls.failed_nodes().begin(), calls.failed_nodes().end());
+  return OkStatus();
 }
 
 Status CreateSnapshot(Invocation& run) {
@@ -220,32 +310,20 @@ Status CreateSnapshot(Invocation& run) {
   request.set_directory((*folder)->path());
   request.set_probe_file((*folder)->probe());
   request.set_partial_ok(run.args.Has("--partial"));
-  std::set<std::uint32_t> owners;
-  for (const v1::Partition& partition : space->partitions()) owners.insert(partition.node_id());
-  ImageCalls calls(run.out);
-  for (const std::uint32_t owner : owners) {
-    const auto node = std::find_if(nodes->up.begin(), nodes->up.end(),
-                                   [&](const Node& each) { return each.id == owner; });
-    if (node == nodes->up.end()) {
-      return Status(StatusCode::kUnavailable,
-                    "node " + std::to_string(owner) + ", which has partitions of " +
-                        Quote(space->name()) + ", is not up",
-                    "see: kvctl status");
-    }
-    TP_RETURN_IF_ERROR(StartPart(**channel, *node, &calls,
-                                 [&request](v1::Snapshots::Stub& stub, grpc::ClientContext* call) {
-                                   return stub.WriteImages(call, request);
-                                 }));
-  }
-  TP_RETURN_IF_ERROR(calls.Wait("writing", 0, static_cast<std::size_t>(space->partitions_size())));
+  std::map<std::uint32_t, Status> failed;
+  std::vector<v1::ImageFile> files;
+  TP_RETURN_IF_ERROR(WriteParts(run, **channel, *space, *nodes, request, &files, &failed));
 
   SnapshotManifest manifest;
-  manifest.files = calls.files();
+  manifest.files = std::move(files);
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const auto& a, const auto& b) { return a.partition() < b.partition(); });
   const Result<v1::NamespaceMap> after = Describe(**channel, space->name());
   if (!after.ok()) return after.status();
-  TP_RETURN_IF_ERROR(CheckComplete(*after, manifest.files));
+  const Result<Nodes> nodes_after = NodesOf(**channel);
+  if (!nodes_after.ok()) return nodes_after.status();
+  Gaps gaps(*after, *nodes_after, failed);
+  TP_RETURN_IF_ERROR(CheckComplete(*after, &gaps, &manifest));
   manifest.name = space->name();
   manifest.kind = space->kind();
   manifest.options = OptionsOf(*after);
@@ -256,7 +334,13 @@ Status CreateSnapshot(Invocation& run) {
   run.out.Result(Summary(manifest, (*folder)->path()), "snapshot of " + manifest.name + ": " +
                                                            SizeOf(manifest) + " in " +
                                                            ForTerminal((*folder)->path()));
-  return OkStatus();
+  if (manifest.missing.empty()) return OkStatus();
+  run.out.SetPartial();
+  for (const v1::MissingPart& part : gaps.list().missing) {
+    run.out.Note("missing: " + stage::Text(part, gaps.list().partitions));
+  }
+  return Status(gaps.first().code(), LackText(manifest),
+                "kvctl snapshot restore --partial brings back what is in it");
 }
 
 // Looks at sizes only: contents are checked as they are read.
@@ -306,7 +390,7 @@ void ShareFiles(const SnapshotManifest& manifest, std::vector<v1::LoadImagesRequ
 // Each to the node that has the partition of the same number.
 Status GiveToOwners(const SnapshotManifest& manifest, const Nodes& nodes,
                     const v1::NamespaceMap& space, std::vector<v1::LoadImagesRequest>* requests) {
-  if (manifest.files.size() != static_cast<std::size_t>(space.partitions_size())) {
+  if (manifest.partitions() != static_cast<std::size_t>(space.partitions_size())) {
     return Status(StatusCode::kDataLoss,
                   "the manifest has not a file for each partition of its options",
                   "use another snapshot");
@@ -333,7 +417,7 @@ Status LoadAll(Invocation& run, Channel& channel, const Nodes& nodes, const std:
   } else {
     TP_RETURN_IF_ERROR(GiveToOwners(manifest, nodes, space, &requests));
   }
-  ImageCalls calls(run.out);
+  ImageCalls calls(run.out, ImageCalls::NodeFailure::kEndAll);
   for (std::size_t i = 0; i < nodes.up.size(); ++i) {
     if (requests[i].files().empty()) continue;
     requests[i].set_namespace_(space.name());
@@ -353,6 +437,10 @@ Status Restore(Invocation& run) {
   if (!folder.ok()) return folder.status();
   const Result<SnapshotManifest> manifest = Open(*folder);
   if (!manifest.ok()) return manifest.status();
+  if (!manifest->missing.empty() && !run.args.Has("--partial")) {
+    return Status(StatusCode::kDataLoss, LackText(*manifest) + ": their nodes were gone",
+                  "give --partial to restore what is in it");
+  }
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   const Result<Nodes> nodes = NodesOf(**channel);
@@ -436,7 +524,9 @@ std::vector<Verb> SnapshotVerbs() {
        "Each partition is in it as it was at one moment, different ones at moments that differ by "
        "the time that the command takes: where that matters let nobody write meanwhile. Of a queue "
        "all items are in it, those under a lease too, as if they were never delivered. What was "
-       "not completed, for whatever reason, has no manifest.json and is refused by restore.",
+       "not completed, for whatever reason, has no manifest.json and is refused by restore. "
+       "Partitions of a node that is dead are missing: the snapshot has the others, the command "
+       "names the node and ends with exit code 6, and restore wants --partial.",
        {NamespaceParameter(), {"DIRECTORY", "is made; if it is there it must be empty"}},
        {{"--partial", "", "also of a durable namespace that has lost something in a crash"}},
        {{"kvctl snapshot create particles /scratch/step-100", ""}},
@@ -449,7 +539,7 @@ std::vector<Verb> SnapshotVerbs() {
        "of deliveries of a queue's items, begin anew: each is ready, in its order. "
        "Checksums are verified, and unless all is well the namespace is dropped again.",
        {directory, {"NAMESPACE", "its name, if not the one that it had; must not exist", 0, 1}},
-       {},
+       {{"--partial", "", "also a snapshot that lacks partitions, whose nodes were gone"}},
        {{"kvctl snapshot restore /scratch/step-100", ""},
         {"kvctl snapshot restore /scratch/step-100 before", "beside the one it was taken of"}},
        Restore,

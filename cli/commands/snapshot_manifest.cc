@@ -13,6 +13,8 @@ namespace tidepool::cli {
 namespace {
 
 constexpr std::uint32_t kManifestFormat = 1;
+// Of a snapshot that lacks partitions: versions that do not know of missing ones refuse it.
+constexpr std::uint32_t kPartialManifestFormat = 2;
 // 65,536 partitions of some 250 bytes each.
 constexpr std::size_t kManifestBytesMax = 64 * 1024 * 1024;
 
@@ -57,6 +59,26 @@ v1::Kind KindFrom(const std::string& name) {
   return v1::KIND_UNSPECIFIED;
 }
 
+// Each partition is there once, as a file or as a missing one, both in order.
+Status CheckFiles(const std::string& folder, const SnapshotManifest& manifest) {
+  auto missing = manifest.missing.begin();
+  std::uint32_t next = 0;
+  const auto skip_missing = [&] {
+    for (; missing != manifest.missing.end() && *missing == next; ++missing) ++next;
+  };
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    const v1::ImageFile& file = manifest.files[i];
+    skip_missing();
+    if (file.partition() != next++ || file.name().empty() ||
+        file.name().find('/') != std::string::npos) {
+      return Damaged(folder, "entry " + std::to_string(i) + " of files");
+    }
+  }
+  skip_missing();
+  if (missing == manifest.missing.end()) return OkStatus();
+  return Damaged(folder, "its list of missing partitions");
+}
+
 }  // namespace
 
 std::uint64_t SnapshotManifest::bytes() const {
@@ -73,13 +95,18 @@ Json ToJson(const SnapshotManifest& manifest) {
   (void)google::protobuf::util::MessageToJsonString(manifest.options, &options, format);
   Json files = Json::array();
   for (const v1::ImageFile& file : manifest.files) files.push_back(ToJson(file));
-  return {{"tidepool_snapshot", kManifestFormat},
-          {"namespace", manifest.name},
-          {"kind", KindName(static_cast<Kind>(manifest.kind))},
-          {"options", Json::parse(options)},
-          {"cluster_uuid", manifest.cluster_uuid},
-          {"made_at_ms", manifest.made_at_ms},
-          {"files", std::move(files)}};
+  Json json = {{"tidepool_snapshot", kManifestFormat},
+               {"namespace", manifest.name},
+               {"kind", KindName(static_cast<Kind>(manifest.kind))},
+               {"options", Json::parse(options)},
+               {"cluster_uuid", manifest.cluster_uuid},
+               {"made_at_ms", manifest.made_at_ms},
+               {"files", std::move(files)}};
+  if (!manifest.missing.empty()) {
+    json["tidepool_snapshot"] = kPartialManifestFormat;
+    json["missing_partitions"] = manifest.missing;
+  }
+  return json;
 }
 
 Status WriteManifest(const std::string& folder, const SnapshotManifest& manifest) {
@@ -97,10 +124,10 @@ Result<SnapshotManifest> ReadManifest(const std::string& folder) {
   try {
     const Json json = Json::parse(*text);
     const auto format = json.at("tidepool_snapshot").get<std::uint32_t>();
-    if (format != kManifestFormat) {
+    if (format != kManifestFormat && format != kPartialManifestFormat) {
       return Status(StatusCode::kUnimplemented,
                     "the snapshot in " + Quote(folder) + " is of format " + std::to_string(format) +
-                        ", and this version reads " + std::to_string(kManifestFormat),
+                        ", and this version reads up to " + std::to_string(kPartialManifestFormat),
                     "restore it with the version of Tidepool that wrote it");
     }
     manifest.name = json.at("namespace").get<std::string>();
@@ -111,16 +138,13 @@ Result<SnapshotManifest> ReadManifest(const std::string& folder) {
         google::protobuf::util::JsonStringToMessage(json.at("options").dump(), &manifest.options);
     if (!parsed.ok()) return Damaged(folder, "its options are of another version");
     for (const Json& file : json.at("files")) manifest.files.push_back(FileFrom(file));
+    if (format == kPartialManifestFormat) {
+      manifest.missing = json.at("missing_partitions").get<std::vector<std::uint32_t>>();
+    }
   } catch (const Json::exception& error) {
     return Damaged(folder, error.what());
   }
-  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    const v1::ImageFile& file = manifest.files[i];
-    if (file.partition() != i || file.name().empty() ||
-        file.name().find('/') != std::string::npos) {
-      return Damaged(folder, "entry " + std::to_string(i) + " of files");
-    }
-  }
+  TP_RETURN_IF_ERROR(CheckFiles(folder, manifest));
   return manifest;
 }
 

@@ -22,8 +22,11 @@ struct SnapshotManifest {
   std::string cluster_uuid;
   std::uint64_t made_at_ms = 0;
   std::vector<v1::ImageFile> files;  // In the order of their partitions.
+  // Partitions that could not be had, in order: `files` has the others.
+  std::vector<std::uint32_t> missing;
 
   std::uint64_t bytes() const;
+  std::size_t partitions() const { return files.size() + missing.size(); }
 };
 
 Json ToJson(const SnapshotManifest& manifest);

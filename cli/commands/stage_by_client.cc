@@ -50,7 +50,10 @@ Status StageThroughClient(Invocation& run, const v1::StartStageRequest& request,
   if (!cluster.ok()) return cluster.status();
   const std::string job = stage::RandomJobId();
   stage::JobState state(job, Clock::Real(), request.strict());
-  TP_RETURN_IF_ERROR((*cluster)->Owners().status());
+  const bool is_out = request.direction() == v1::StartStageRequest::DIRECTION_OUT;
+  const stage::Survey survey = (*cluster)->TakeSurvey();
+  // A stage-out goes on without the nodes that are gone.
+  if (is_out ? survey.owners().empty() : !survey.complete()) return survey.first_reason();
   v1::ClaimStageRequest about;
   about.set_job(job);
   *about.mutable_request() = request;

@@ -6,6 +6,7 @@
 
 #include "cli/commands/record_call.h"
 #include "cli/text.h"
+#include "proto/stage/survey.h"
 
 namespace tidepool::cli {
 
@@ -33,6 +34,13 @@ Json ProgressJson(const v1::StageProgress& progress) {
   Json warnings = Json::array();
   for (const std::string& warning : progress.warnings()) warnings.push_back(warning);
   for (const std::string& remark : progress.remarks()) warnings.push_back(remark);
+  Json missing = Json::array();
+  for (const v1::MissingPart& part : progress.missing()) {
+    missing.push_back({{"node", part.node_id()},
+                       {"partitions", part.partitions()},
+                       {"partitions_total", progress.partitions()},
+                       {"reason", part.why()}});
+  }
   return {{"job", progress.job()},
           {"done", progress.done()},
           {"phase", progress.phase()},
@@ -48,6 +56,7 @@ Json ProgressJson(const v1::StageProgress& progress) {
           {"warnings", std::move(warnings)},
           {"files_removed", progress.removed()},
           {"files_stale", progress.stale()},
+          {"missing", std::move(missing)},
           {"tree_hash", progress.tree_hash()}};
 }
 
@@ -79,8 +88,14 @@ Status EndOfJob(Invocation& run, const v1::StageProgress& end, Json result) {
   }
   if (end.removed() > 0) text += "; removed " + std::to_string(end.removed());
   run.out.Result(result, text);
+  for (const v1::MissingPart& part : end.missing()) {
+    if (!run.out.json()) run.out.Note("missing: " + stage::Text(part, end.partitions()));
+  }
   const bool failed = end.code() != 0 || end.failures_total() > 0;
-  if (failed && end.files_done() + end.files_skipped() > 0) run.out.SetPartial();
+  // Also if the nodes that answered hold no files: the job did all that could be done.
+  const bool only_missing =
+      end.missing_size() > 0 && end.failures_total() == 0 && end.code() == end.missing(0).code();
+  if (failed && (only_missing || end.files_done() + end.files_skipped() > 0)) run.out.SetPartial();
   if (end.code() != 0) {
     const auto code =
         end.code() < kStatusCodeCount ? static_cast<StatusCode>(end.code()) : StatusCode::kUnknown;

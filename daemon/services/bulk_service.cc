@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "daemon/call_bounds.h"
@@ -14,6 +15,8 @@
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/staged_keys.h"
+#include "proto/stage/cluster.h"
+#include "proto/stage/survey.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
 
@@ -72,6 +75,29 @@ Status DecodeCursor(const std::string& bytes, const placement::Namespace& space,
   }
   return Status(StatusCode::kInvalidArgument, "this cursor is not of this namespace",
                 "start the scan without one");
+}
+
+// Moves behind a partition that cannot be had.
+void PassOver(const placement::Namespace& space, std::uint32_t partition, ScanCursor* cursor) {
+  cursor->at.cursor = 0;
+  if (space.ranges == nullptr) {
+    ++cursor->at.partition;
+    return;
+  }
+  const std::string* end = space.ranges->EndOf(partition);
+  cursor->at.partition = end == nullptr ? kThrough : kFromKey;
+  cursor->key = end == nullptr ? std::string() : *end;
+}
+
+v1::MissingPart MissingPartOf(const placement::Node* owner, NodeId id, const Status& why) {
+  v1::MissingPart missing;
+  missing.set_node_id(id.value());
+  missing.set_node(owner == nullptr ? "node " + std::to_string(id.value())
+                                    : stage::Describe(*owner));
+  missing.set_partitions(1);
+  missing.set_code(static_cast<std::uint32_t>(why.code()));
+  missing.set_why(std::string(why.what()));
+  return missing;
 }
 
 // What a step of a scan asks its partition.
@@ -313,6 +339,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     return convert::ToGrpc(status);
   }
   std::uint64_t left = request->limit() == 0 ? ~0ull : request->limit();
+  std::map<NodeId, Status> gone;  // With partial_ok: nodes that are not asked again.
   while (!cursor.done(**space) && left > 0) {
     if (call->IsCancelled()) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
     v1::ScanPartitionRequest step;
@@ -326,7 +353,12 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
     step.set_glob(request->glob());
     step.set_include_internal(request->include_internal());
     v1::ScanPartitionResponse part;
-    const Status status = ScanStep(**space, cursor.Partition(**space), step, StepDeadline(), &part);
+    const std::uint32_t partition = cursor.Partition(**space);
+    const NodeId owner = (*space)->partitions[partition].node;
+    const auto known_gone = gone.find(owner);
+    const Status status = known_gone != gone.end()
+                              ? known_gone->second
+                              : ScanStep(**space, partition, step, StepDeadline(), &part);
     if (status.code() == StatusCode::kWrongEpoch) {
       // The partition goes on under another term or elsewhere; the cursor holds.
       router_.context().refresh_map(router_.context().map()->epoch, StepDeadline());
@@ -337,6 +369,19 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
             Status(StatusCode::kNotFound, "the namespace was dropped during the scan"));
       }
       space = std::move(again);
+      continue;
+    }
+    if (request->partial_ok() && stage::IsOfNode(status.code())) {
+      // A lost partition says nothing of the others of its node.
+      if (status.code() != StatusCode::kDataLoss) gone.emplace(owner, status);
+      PassOver(**space, partition, &cursor);
+      v1::ScanResponse passed;
+      *passed.mutable_missing() =
+          MissingPartOf(router_.context().map()->FindNode(owner), owner, status);
+      passed.set_partitions(static_cast<std::uint32_t>((*space)->partitions.size()));
+      passed.set_cursor(EncodeCursor(cursor));
+      passed.set_done(cursor.done(**space));
+      if (!writer->Write(passed)) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
       continue;
     }
     if (!status.ok()) return convert::ToGrpc(status);

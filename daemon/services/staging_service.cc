@@ -173,7 +173,7 @@ grpc::Status StagingService::ListPart(grpc::ServerContext* /*call*/,
   const auto space = FindNamespace(request->namespace_());
   if (!space.ok()) return convert::ToGrpc(space.status());
   return convert::ToGrpc(staging::ListPart(
-      &router_, *space, request->what(),
+      &router_, *space, *request,
       [writer](const v1::ListPartResponse& response) { return writer->Write(response); }));
 }
 
@@ -190,7 +190,7 @@ grpc::Status StagingService::Claim(grpc::ServerContext* /*call*/,
   const auto space = FindNamespace(request->request().namespace_());
   if (!space.ok()) return convert::ToGrpc(space.status());
   const std::uint32_t mark = (*space)->IndexOf(AsBytes(manifest::MarkKey()));
-  if ((*space)->partitions[mark].node != router_.context().self()) {
+  if (!request->mark_is_missing() && (*space)->partitions[mark].node != router_.context().self()) {
     return convert::ToGrpc(Status(StatusCode::kWrongEpoch,
                                   "this node does not own the namespace's mark", "ask its owner"));
   }

@@ -117,6 +117,8 @@ class Writer {
   Status Run() {
     for (std::uint32_t i = 0; i < space_.partitions.size(); ++i) {
       if (space_.partitions[i].node != router_.context().self()) continue;
+      // Lost with an earlier process of this node: the caller knows that from the map.
+      if (space_.partitions[i].state == placement::PartitionState::kLost) continue;
       if (const Status status = WriteOne(i); !status.ok()) {
         return Status(status.code(),
                       "partition " + std::to_string(i) + ": " + std::string(status.what()),

@@ -61,20 +61,17 @@ NodeId ClusterView::OwnerOf(std::string_view key) const {
   return space_->partitions[space_->IndexOf(AsBytes(key))].node;
 }
 
-Result<std::vector<placement::Node>> ClusterView::Owners() const {
+stage::Survey ClusterView::SurveyOf(const placement::Namespace& space) const {
   const placement::PlacementMapPtr map = router_.context().map();
-  std::set<NodeId> ids;
-  for (const placement::PartitionPlace& place : space_->partitions) {
-    TP_RETURN_IF_ERROR(router_.CheckPlace(*space_, place));
-    ids.insert(place.node);
-  }
-  std::vector<placement::Node> owners;
-  for (const NodeId id : ids) {
-    const placement::Node* node = map->FindNode(id);
-    if (node == nullptr) return Status(StatusCode::kUnavailable, "the owner is not in the map yet");
-    owners.push_back(*node);
-  }
-  return owners;
+  return {space,
+          [&](const placement::PartitionPlace& place) { return router_.CheckPlace(space, place); },
+          [&](NodeId id) { return map->FindNode(id); }};
+}
+
+stage::Survey ClusterView::TakeSurvey() const { return SurveyOf(*space_); }
+
+std::uint32_t ClusterView::PartitionOf(std::string_view key) const {
+  return space_->IndexOf(AsBytes(key));
 }
 
 Result<std::vector<std::string>> ClusterView::BlindNodes(
@@ -97,11 +94,13 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
     question.set_mtime_ns(MtimeNs(info));
     question.set_identity(file_tree::DirectoryIdentity(root.get()));
   }
-  auto owners = Owners();
-  if (!owners.ok()) return owners.status();
+  // A stage-out goes on without the nodes that are gone.
+  const bool needs_all = request.direction() != v1::StartStageRequest::DIRECTION_OUT;
+  const stage::Survey survey = TakeSurvey();
+  if (survey.owners().empty() || (needs_all && !survey.complete())) return survey.first_reason();
   std::vector<std::string> blind;
   bool asked_self = false;
-  for (const placement::Node& node : *owners) {
+  for (const placement::Node& node : survey.owners()) {
     v1::SeesFileResponse answer;
     if (node.id == router_.context().self()) {
       answer.set_seen(SeesFile(question));
@@ -110,8 +109,10 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
       grpc::ClientContext call;
       Prepare(router_, kQuestionTimeoutMs, &call);
       const auto stub = v1::Staging::NewStub(router_.context().channel(node));
-      TP_RETURN_IF_ERROR(
-          convert::FromGrpc(stub->SeesFile(&call, question, &answer), stage::Describe(node)));
+      const Status asked =
+          convert::FromGrpc(stub->SeesFile(&call, question, &answer), stage::Describe(node));
+      if (!asked.ok() && !needs_all && stage::IsOfNode(asked.code())) continue;
+      TP_RETURN_IF_ERROR(asked);
     }
     if (!answer.seen()) blind.push_back(stage::Describe(node));
   }
@@ -133,9 +134,13 @@ Result<std::unique_ptr<stage::PartLink>> ClusterView::OpenPart(const placement::
                               std::move(report));
 }
 
-Result<std::vector<stage::NodeTotals>> ClusterView::List(const std::vector<placement::Node>& owners,
-                                                         v1::ListPartRequest::What what,
-                                                         const TakeItem& take) const {
+Result<std::vector<stage::NodeTotals>> ClusterView::ListParts(
+    const std::vector<placement::Node>& owners, v1::ListPartRequest::What what, stage::Loss loss,
+    const TakeItem& take) const {
+  v1::ListPartRequest request;
+  request.set_namespace_(space_->name);
+  request.set_what(what);
+  request.set_skip_lost(loss == stage::Loss::kSkip);
   std::vector<stage::NodeTotals> all;
   for (const placement::Node& node : owners) {
     stage::NodeTotals totals;
@@ -151,32 +156,42 @@ Result<std::vector<stage::NodeTotals>> ClusterView::List(const std::vector<place
         if (mark.ok()) totals.summary = mark->summary;
         totals.changes = response.changes();
         totals.all_staged = response.all_staged();
+        totals.unreadable = response.unreadable();
       }
       return true;
     };
-    if (node.id == router_.context().self()) {
-      TP_RETURN_IF_ERROR(ListPart(&router_, space_, what, consume));
-    } else {
-      grpc::ClientContext call;
-      Prepare(router_, kListTimeoutMs, &call);
-      v1::ListPartRequest request;
-      request.set_namespace_(space_->name);
-      request.set_what(what);
-      const auto stub = v1::Staging::NewStub(router_.context().channel(node));
-      const auto stream = stub->ListPart(&call, request);
-      v1::ListPartResponse response;
-      bool go_on = true;
-      while (go_on && stream->Read(&response)) go_on = consume(response);
-      if (!go_on) call.TryCancel();
-      const grpc::Status ended = stream->Finish();
-      if (!go_on) return Status(StatusCode::kCancelled, "the job was cancelled");
-      TP_RETURN_IF_ERROR(convert::FromGrpc(ended, stage::Describe(node)));
-    }
-    if (!done)
+    const bool here = node.id == router_.context().self();
+    TP_RETURN_IF_ERROR(here ? ListPart(&router_, space_, request, consume)
+                            : ListRemote(node, request, consume));
+    if (!done) {
       return Status(StatusCode::kInternal, stage::Describe(node) + " gave no complete list");
+    }
     all.push_back(totals);
   }
   return all;
+}
+
+Status ClusterView::ListRemote(const placement::Node& node, const v1::ListPartRequest& request,
+                               const std::function<bool(const v1::ListPartResponse&)>& take) const {
+  const auto stub = v1::Staging::NewStub(router_.context().channel(node));
+  // A node that does not answer a short question is not waited for.
+  grpc::ClientContext question_call;
+  Prepare(router_, kQuestionTimeoutMs, &question_call);
+  v1::SeesFileRequest question;
+  question.set_directory("/");
+  v1::SeesFileResponse answer;
+  TP_RETURN_IF_ERROR(
+      convert::FromGrpc(stub->SeesFile(&question_call, question, &answer), stage::Describe(node)));
+  grpc::ClientContext call;
+  Prepare(router_, kListTimeoutMs, &call);
+  const auto stream = stub->ListPart(&call, request);
+  v1::ListPartResponse response;
+  bool go_on = true;
+  while (go_on && stream->Read(&response)) go_on = take(response);
+  if (!go_on) call.TryCancel();
+  const grpc::Status ended = stream->Finish();
+  if (!go_on) return Status(StatusCode::kCancelled, "the job was cancelled");
+  return convert::FromGrpc(ended, stage::Describe(node));
 }
 
 Result<v1::ClaimStageResponse> ClusterView::Claim(const v1::ClaimStageRequest& request,
@@ -192,21 +207,18 @@ Result<v1::ClaimStageResponse> ClusterView::ClaimOnce(const v1::ClaimStageReques
                                                       Deadline deadline) const {
   auto found = router_.FindNamespace(space_->name);
   if (!found.ok()) return found.status();
-  const placement::Namespace& space = **found;
-  const placement::PartitionPlace& place =
-      space.partitions[space.IndexOf(AsBytes(manifest::MarkKey()))];
-  TP_RETURN_IF_ERROR(router_.CheckPlace(space, place));
-  const placement::PlacementMapPtr map = router_.context().map();
-  const placement::Node* node = map->FindNode(place.node);
-  if (node == nullptr) return Status(StatusCode::kUnavailable, "the owner is not in the map yet");
-  grpc::ClientContext call;
-  Prepare(router_, deadline.LeftMs(), &call);
-  v1::ClaimStageResponse response;
-  // Of this node too: it is the rarest of calls.
-  const auto stub = v1::Staging::NewStub(router_.context().channel(*node));
-  TP_RETURN_IF_ERROR(
-      convert::FromGrpc(stub->Claim(&call, request, &response), stage::Describe(*node)));
-  return response;
+  const auto send = [&](const placement::Node& keeper, const v1::ClaimStageRequest& claim,
+                        Deadline by) -> Result<v1::ClaimStageResponse> {
+    grpc::ClientContext call;
+    Prepare(router_, by.LeftMs(), &call);
+    v1::ClaimStageResponse response;
+    // Of this node too: it is the rarest of calls.
+    const auto stub = v1::Staging::NewStub(router_.context().channel(keeper));
+    TP_RETURN_IF_ERROR(
+        convert::FromGrpc(stub->Claim(&call, claim, &response), stage::Describe(keeper)));
+    return response;
+  };
+  return stage::AskClaimKeeper(**found, SurveyOf(**found), request, deadline, send);
 }
 
 Status ClusterView::MarkSaved(const placement::Node& node, std::uint64_t changes) const {

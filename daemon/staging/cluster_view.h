@@ -26,7 +26,8 @@ class ClusterView final : public stage::Cluster {
   const std::string& space_name() const override { return space_->name; }
   Status CheckNothingLost() const override { return stage::CheckNothingLost(*space_); }
   NodeId OwnerOf(std::string_view key) const override;
-  Result<std::vector<placement::Node>> Owners() const override;
+  stage::Survey TakeSurvey() const override;
+  std::uint32_t PartitionOf(std::string_view key) const override;
   std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const override {
     return owners;
   }
@@ -39,9 +40,9 @@ class ClusterView final : public stage::Cluster {
   // The nodes, of all that are up, that do not see the probe file (see the .proto).
   Result<std::vector<std::string>> BlindNodes(const v1::StartStageRequest& request) const;
 
-  Result<std::vector<stage::NodeTotals>> List(const std::vector<placement::Node>& owners,
-                                              v1::ListPartRequest::What what,
-                                              const TakeItem& take) const override;
+  Result<std::vector<stage::NodeTotals>> ListParts(const std::vector<placement::Node>& owners,
+                                                   v1::ListPartRequest::What what, stage::Loss loss,
+                                                   const TakeItem& take) const override;
   Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
                                        Deadline deadline) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
@@ -54,6 +55,9 @@ class ClusterView final : public stage::Cluster {
  private:
   Result<v1::ClaimStageResponse> ClaimOnce(const v1::ClaimStageRequest& request,
                                            Deadline deadline) const;
+  stage::Survey SurveyOf(const placement::Namespace& space) const;
+  Status ListRemote(const placement::Node& node, const v1::ListPartRequest& request,
+                    const std::function<bool(const v1::ListPartResponse&)>& take) const;
 
   RequestRouter& router_;
   SavedRegistry* const saved_;

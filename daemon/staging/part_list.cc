@@ -95,9 +95,14 @@ struct Held {
 
 class Lister {
  public:
-  Lister(RequestRouter* router, const placement::Namespace& space, v1::ListPartRequest::What what,
+  Lister(RequestRouter* router, const placement::Namespace& space,
+         const v1::ListPartRequest& request,
          const std::function<bool(const v1::ListPartResponse&)>& take)
-      : router_(*router), space_(space), what_(what), take_(take) {
+      : router_(*router),
+        space_(space),
+        what_(request.what()),
+        skips_lost_(request.skip_lost()),
+        take_(take) {
     timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     now_ = FileTime::Of(now);
@@ -108,7 +113,9 @@ class Lister {
     if (!changes.ok()) return changes.status();
     for (std::uint32_t i = 0; i < space_.partitions.size(); ++i) {
       if (space_.partitions[i].node != router_.context().self()) continue;
-      TP_RETURN_IF_ERROR(router_.CheckPlace(space_, space_.partitions[i]));
+      const Status served = router_.CheckPlace(space_, space_.partitions[i]);
+      if (skips_lost_ && served.code() == StatusCode::kDataLoss) continue;
+      TP_RETURN_IF_ERROR(served);
       TP_RETURN_IF_ERROR(ListPartition(i));
     }
     response_.set_done(true);
@@ -117,6 +124,7 @@ class Lister {
     response_.set_summary(manifest::EncodeMark(mark));
     response_.set_changes(*changes);
     response_.set_all_staged(all_staged_);
+    response_.set_unreadable(unreadable_);
     return Flush();
   }
 
@@ -136,7 +144,9 @@ class Lister {
         return Status(StatusCode::kUnavailable, "this node does not serve its partition any more",
                       "run the same command again");
       }
-      if (step->unreadable > 0) {
+      if (skips_lost_) {
+        unreadable_ += step->unreadable;
+      } else if (step->unreadable > 0) {
         return Status(StatusCode::kDataLoss,
                       std::to_string(step->unreadable) + " records of namespace '" + space_.name +
                           "' cannot be read from the device",
@@ -235,10 +245,12 @@ class Lister {
   const RequestRouter& router_;
   const placement::Namespace& space_;
   const v1::ListPartRequest::What what_;
+  const bool skips_lost_;
   const std::function<bool(const v1::ListPartResponse&)>& take_;
   FileTime now_;
   manifest::Summary summary_;
   bool all_staged_ = true;
+  std::uint64_t unreadable_ = 0;
   v1::ListPartResponse response_;
   std::size_t bytes_ = 0;
 };
@@ -246,9 +258,9 @@ class Lister {
 }  // namespace
 
 Status ListPart(RequestRouter* router, std::shared_ptr<const placement::Namespace> space,
-                v1::ListPartRequest::What what,
+                const v1::ListPartRequest& request,
                 const std::function<bool(const v1::ListPartResponse&)>& take) {
-  return Lister(router, *space, what, take).Run();
+  return Lister(router, *space, request, take).Run();
 }
 
 Result<std::uint64_t> ChangesOf(const RequestRouter& router, const placement::Namespace& space) {

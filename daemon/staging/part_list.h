@@ -16,9 +16,10 @@ namespace tidepool::daemon::staging {
 // order. An entry whose content was deleted by key is left out; content that was written by key has
 // fresh = true, mode 0644 (or that of the file it replaced) and the present time.
 // Errors: kUnavailable (a partition of this node is not served), kDeadlineExceeded, kCancelled
-// (`take` returned false).
+// (`take` returned false), kDataLoss (records cannot be read, or a partition has lost what it held;
+// with request.skip_lost() these are passed over).
 Status ListPart(RequestRouter* router, std::shared_ptr<const placement::Namespace> space,
-                v1::ListPartRequest::What what,
+                const v1::ListPartRequest& request,
                 const std::function<bool(const v1::ListPartResponse&)>& take);
 
 // The sum of the change counters of this node's partitions of a namespace.

@@ -14,6 +14,7 @@
 #include "proto/manifest/entry.h"
 #include "proto/placement/placement_map.h"
 #include "proto/stage/part_link.h"
+#include "proto/stage/survey.h"
 #include "tidepool/v1/staging.pb.h"
 
 namespace tidepool::stage {
@@ -24,13 +25,27 @@ struct NodeTotals {
   manifest::Summary summary;
   std::uint64_t changes = 0;
   bool all_staged = true;
+  std::uint64_t unreadable = 0;  // Records that were passed over (Loss::kSkip).
 };
+
+// What a list does about data that is lost: fails with kDataLoss, or lists the rest.
+enum class Loss { kFail, kSkip };
 
 // "node 2 (host 127.0.0.1:4711)", for messages.
 std::string Describe(const placement::Node& node);
 
 // kOk if nothing of a durable namespace was lost that nobody has accepted; kDataLoss.
 Status CheckNothingLost(const placement::Namespace& space);
+
+// Sends `request` to the node that keeps the claims of a namespace by `send`: the owner of the
+// mark, as `survey` and `space` know it now. If a stage-out cannot reach the mark, the lowest node
+// that serves keeps the claim instead, and request and answer say so. Errors: why the mark cannot
+// be had, and of `send`.
+using SendClaim = std::function<Result<v1::ClaimStageResponse>(
+    const placement::Node& keeper, const v1::ClaimStageRequest&, Deadline)>;
+Result<v1::ClaimStageResponse> AskClaimKeeper(const placement::Namespace& space, Survey survey,
+                                              v1::ClaimStageRequest request, Deadline deadline,
+                                              const SendClaim& send);
 
 // Thread-safe. Of one namespace.
 class Cluster {
@@ -43,7 +58,10 @@ class Cluster {
   virtual NodeId OwnerOf(std::string_view key) const = 0;
   // The nodes that own a partition, in order. Errors: kUnavailable and kDataLoss, naming the first
   // that cannot serve.
-  virtual Result<std::vector<placement::Node>> Owners() const = 0;
+  Result<std::vector<placement::Node>> Owners() const;
+  // Which parts can be had as far as the map knows: a node that has just died may still count.
+  virtual Survey TakeSurvey() const = 0;
+  virtual std::uint32_t PartitionOf(std::string_view key) const = 0;
 
   // Who moves the files: each owner its own, or this process all of them.
   virtual std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const = 0;
@@ -58,13 +76,18 @@ class Cluster {
   // What the owners hold (see ListPartRequest), or only their totals. `take` is called by this
   // thread; the list ends with kCancelled when it returns false.
   using TakeItem = std::function<bool(const v1::StageItem&)>;
-  virtual Result<std::vector<NodeTotals>> List(const std::vector<placement::Node>& owners,
-                                               v1::ListPartRequest::What what,
-                                               const TakeItem& take) const = 0;
+  virtual Result<std::vector<NodeTotals>> ListParts(const std::vector<placement::Node>& owners,
+                                                    v1::ListPartRequest::What what, Loss loss,
+                                                    const TakeItem& take) const = 0;
+  // All of it, or kDataLoss.
+  Result<std::vector<NodeTotals>> List(const std::vector<placement::Node>& owners,
+                                       v1::ListPartRequest::What what, const TakeItem& take) const {
+    return ListParts(owners, what, Loss::kFail, take);
+  }
 
   // Asks whoever owns the namespace's mark by now, which may have moved since the job began; see
-  // job_claim.h. Errors: kNotFound (the namespace is gone), kWrongEpoch (it moves just now), and of
-  // the call.
+  // job_claim.h. A stage-out whose mark cannot be had asks the lowest node that serves. Errors:
+  // kNotFound (the namespace is gone), kWrongEpoch (it moves just now), and of the call.
   virtual Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
                                                Deadline deadline) const = 0;
 

@@ -76,6 +76,24 @@ void JobState::SetTreeHash(std::string hash) {
   progress_.set_tree_hash(std::move(hash));
 }
 
+void JobState::SetMissing(const Survey& survey) {
+  const std::lock_guard lock(mutex_);
+  progress_.clear_missing();
+  for (const Survey::Missing& missing : survey.missing()) {
+    *progress_.add_missing() = ToProto(missing);
+  }
+  progress_.set_partitions(survey.partitions());
+}
+
+void JobState::Restart() {
+  const std::lock_guard lock(mutex_);
+  v1::StageProgress progress;
+  progress.set_job(progress_.job());
+  progress.set_phase("starting again");
+  progress_ = std::move(progress);
+  first_failure_ = StatusCode::kOk;
+}
+
 void JobState::End(const Status& status) {
   const std::lock_guard lock(mutex_);
   StatusCode code = status.code();
@@ -85,12 +103,24 @@ void JobState::End(const Status& status) {
     message =
         std::to_string(progress_.failures_total()) + " failed; the first: " + progress_.failures(0);
   }
+  if (progress_.missing_size() > 0 && code == StatusCode::kOk) {
+    code = static_cast<StatusCode>(progress_.missing(0).code());
+    message = MissingText();
+  }
   progress_.set_code(static_cast<std::uint32_t>(code));
   progress_.set_message(std::move(message));
   progress_.set_elapsed_ms((clock_.MonotonicNs() - start_ns_) / 1'000'000);
   progress_.set_phase("done");
   progress_.set_done(true);
   done_.notify_all();
+}
+
+std::string JobState::MissingText() const {
+  std::uint32_t partitions = 0;
+  for (const v1::MissingPart& part : progress_.missing()) partitions += part.partitions();
+  return std::to_string(partitions) + " of " + std::to_string(progress_.partitions()) +
+         " partitions could not be had, the first of " + progress_.missing(0).node() +
+         "; the rest is written";
 }
 
 std::uint64_t JobState::failures() const {

@@ -39,7 +39,11 @@ class JobState {
   void AddRemark(std::string text);
   void SetStale(std::uint64_t files);
   void SetTreeHash(std::string hash);
-  // The job's end: `status`, or if that is OK what its failures say.
+  // The parts that cannot be had, of a namespace of so many partitions.
+  void SetMissing(const Survey& survey);
+  // Forgets all but the id, the time and the request to cancel: the job begins anew.
+  void Restart();
+  // The job's end: `status`, or if that is OK what its failures and missing parts say.
   void End(const Status& status);
 
   std::uint64_t failures() const;
@@ -51,6 +55,8 @@ class JobState {
   bool cancelled() const { return cancelled_.load(); }
 
  private:
+  std::string MissingText() const;  // Under mutex_.
+
   const Clock& clock_;
   const std::uint64_t start_ns_;
   const bool strict_;

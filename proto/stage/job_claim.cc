@@ -43,6 +43,7 @@ Status JobClaim::Take() {
     return ClaimedBy(holder_);
   }
   granted_ns_ = sent_ns;
+  mark_is_missing_ = answer->mark_is_missing();
   keeper_ = std::thread([this] { Keep(); });
   return OkStatus();
 }
@@ -67,12 +68,14 @@ void JobClaim::Keep() {
   while (!changed_.wait_for(lock, std::chrono::milliseconds(pause_ms), [&] { return released_; })) {
     const std::uint64_t sent_ns = clock_.MonotonicNs();
     const std::uint64_t left_ms = LeftMs();
+    renewal.set_mark_is_missing(mark_is_missing_);
     lock.unlock();
     // Also behind its end, as this process stood still: it is granted if nobody has had it.
     const auto answer = Ask(renewal, left_ms > 0 ? std::min(left_ms, kClaimCallMs) : kClaimCallMs);
     lock.lock();
     if (answer.ok() && answer->granted()) {
       granted_ns_ = sent_ns;
+      mark_is_missing_ = answer->mark_is_missing();
       pause_ms = renew_ms_;
       changed_.notify_all();
       continue;
@@ -105,6 +108,7 @@ void JobClaim::Release() {
   keeper_.join();
   v1::ClaimStageRequest release = about_;
   release.set_release(true);
+  release.set_mark_is_missing(mark_is_missing_);
   (void)Ask(release, kClaimCallMs);
 }
 

@@ -4,7 +4,8 @@
 //   daemon/staging/jobs, kvctl -> [job_claim] -> cluster => the owner of the namespace's mark
 //
 // Who owns the mark remembers the claim, in memory and not as a record: renewals would count as
-// changes, and stopping would be refused for what is staged out.
+// changes, and stopping would be refused for what is staged out. While the owner of the mark is
+// dead a stage-out gets its claim from the lowest node that serves; a stage-in gets none.
 #pragma once
 
 #include <condition_variable>
@@ -81,6 +82,7 @@ class JobClaim {
   mutable std::condition_variable changed_;
   // When the last request was sent that was granted: the owner's time began no earlier.
   std::uint64_t granted_ns_ = 0;
+  bool mark_is_missing_ = false;  // As the last grant said.
   bool released_ = false;
   Status lost_;
 };

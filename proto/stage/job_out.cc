@@ -3,7 +3,8 @@
 //
 //   job -> [job_out] -> cluster, movers, file_tree/tree_writer
 //
-// Files that the target has and the namespace does not are left alone.
+// Files that the target has and the namespace does not are left alone. What a node has that is
+// dead, or has lost its data, is missing: the job writes the rest, and its state names the nodes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "proto/base/limits.h"
+#include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/file_tree/leftovers.h"
 #include "proto/manifest/keys.h"
@@ -34,6 +36,9 @@ struct OutItem {
   Entry entry;
   bool fresh = false;
 };
+
+// A node that dies during a job makes the job begin anew without that node.
+constexpr int kAttemptsMax = 3;
 
 // A directory to be: with attributes if the manifest has it.
 struct OutDirectory {
@@ -70,8 +75,8 @@ class StageOut {
       : context_(context), cluster_(*context.cluster), state_(*context.state), movers_(context) {}
 
   Status Run() {
-    auto owners = cluster_.Owners();
-    if (!owners.ok()) return owners.status();
+    survey_ = cluster_.TakeSurvey();
+    if (survey_.owners().empty()) return survey_.first_reason();
     if (!context_.request.partial_ok()) TP_RETURN_IF_ERROR(cluster_.CheckNothingLost());
     root_ = file_tree::UniqueFd(
         open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -82,12 +87,12 @@ class StageOut {
     auto marker = file_tree::JobMarker::Make(root_.get(), context_.job);
     if (!marker.ok()) return marker.status();
     writer_ = std::make_unique<file_tree::TreeWriter>(root_.get(), context_.job + "-job");
-    auto before = BeginMark(context_, false, &mark_existed_);
+    auto before = ReadMark();
     if (!before.ok()) return before.status();
     TP_RETURN_IF_ERROR(CheckComplete(*before));
     state_.SetPhase("listing");
-    TP_RETURN_IF_ERROR(List(*owners, *before));
-    TP_RETURN_IF_ERROR(movers_.Open(*owners));
+    TP_RETURN_IF_ERROR(List(*before));
+    TP_RETURN_IF_ERROR(movers_.Open(survey_.owners()));
     state_.SetPhase("moving");
     MakeDirectories();
     SendAll();
@@ -103,10 +108,28 @@ class StageOut {
     marker->Remove();
     FinishDirectories();
     TP_RETURN_IF_ERROR(writer_->SyncDirectories());
-    return Complete(*owners, *before);
+    return Complete(*before);
   }
 
  private:
+  // The mark as the job begins. If it cannot be had nothing is known of the last stage-in, and the
+  // job writes what there is.
+  Result<manifest::Mark> ReadMark() {
+    has_mark_ = survey_.Has(cluster_.PartitionOf(manifest::MarkKey()));
+    if (has_mark_) {
+      auto before = BeginMark(context_, false, &mark_existed_);
+      if (before.ok() || !IsOfNode(before.code())) return before;
+      has_mark_ = false;
+      if (before.code() != StatusCode::kDataLoss) {
+        survey_.Drop(cluster_.OwnerOf(manifest::MarkKey()), before.status());
+      }
+    }
+    if (survey_.owners().empty()) return survey_.first_reason();
+    manifest::Mark unknown;
+    unknown.exact = false;
+    return unknown;
+  }
+
   Status CheckComplete(const manifest::Mark& mark) const {
     if (mark.complete || context_.request.incomplete_ok()) return OkStatus();
     return Status(StatusCode::kFailedPrecondition,
@@ -116,15 +139,38 @@ class StageOut {
                       cluster_.space_name());
   }
 
-  Status List(const std::vector<placement::Node>& owners, const manifest::Mark& before) {
-    auto totals =
-        cluster_.List(owners, v1::ListPartRequest::WHAT_FILES, [this](const v1::StageItem& item) {
-          auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
-          if (entry.ok()) items_.push_back({item.path(), *std::move(entry), item.fresh()});
-          return !state_.cancelled();
-        });
-    if (!totals.ok()) return totals.status();
-    totals_ = *std::move(totals);
+  // Of all owners that answer; the others are missing from then on.
+  Status ListAll() {
+    for (const placement::Node& owner : std::vector<placement::Node>(survey_.owners())) {
+      const std::size_t items_before = items_.size();
+      auto totals = cluster_.ListParts(
+          {owner}, v1::ListPartRequest::WHAT_FILES, Loss::kSkip, [this](const v1::StageItem& item) {
+            auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
+            if (entry.ok()) items_.push_back({item.path(), *std::move(entry), item.fresh()});
+            return !state_.cancelled();
+          });
+      if (totals.ok()) {
+        totals_.push_back(totals->front());
+        NoteUnreadable(owner, totals->front().unreadable);
+        continue;
+      }
+      if (!IsOfNode(totals.code())) return totals.status();
+      items_.resize(items_before);
+      survey_.Drop(owner.id, totals.status());
+    }
+    return survey_.owners().empty() ? survey_.first_reason() : OkStatus();
+  }
+
+  void NoteUnreadable(const placement::Node& owner, std::uint64_t records) {
+    if (records == 0) return;
+    state_.AddFailure(Describe(owner),
+                      Status(StatusCode::kDataLoss,
+                             std::to_string(records) + " records cannot be read from its device"));
+  }
+
+  Status List(const manifest::Mark& before) {
+    TP_RETURN_IF_ERROR(ListAll());
+    state_.SetMissing(survey_);
     manifest::Summary summary;
     for (const NodeTotals& node : totals_) summary.Add(node.summary);
     // A job that died leaves totals that are not exact; what it found may have grown since, by
@@ -132,8 +178,10 @@ class StageOut {
     const bool less = before.exact ? before.summary.TreeHash() != summary.TreeHash()
                                    : summary.entries() < before.summary.entries();
     // Jobs write the mark before any entry: entries without it are what a node left that had it.
-    const bool mark_lost = !mark_existed_ && summary.entries() > 0;
-    if ((less || mark_lost) && before.complete && !context_.request.incomplete_ok()) {
+    const bool mark_lost = has_mark_ && !mark_existed_ && summary.entries() > 0;
+    // Entries of missing parts are no surprise: the job's end names them.
+    if ((less || mark_lost) && before.complete && survey_.complete() &&
+        !context_.request.incomplete_ok()) {
       return Status(StatusCode::kDataLoss,
                     "the manifest of '" + cluster_.space_name() + "' has " +
                         std::to_string(summary.entries()) + " entries, " +
@@ -143,7 +191,7 @@ class StageOut {
                     "a node has lost its part; stage it in again, or take what is left: "
                     "kvctl stage out --incomplete");
     }
-    if (!mark_existed_) {
+    if (!mark_existed_ && has_mark_) {
       manifest::Mark now = before;
       now.written_ms = Clock::Real().WallMs();
       TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(now)));
@@ -208,7 +256,22 @@ class StageOut {
     }
   }
 
+  // False if a part of the file is missing, which is a failure of the file.
+  bool HasParts(const OutItem& item) {
+    for (std::uint32_t part = 0; part < manifest::PartCountOf(item.entry.size); ++part) {
+      const std::string key = convert::StagedPartKey(item.path, item.entry.revision, part);
+      if (survey_.Has(cluster_.PartitionOf(key))) continue;
+      state_.AddFailure(item.path,
+                        Status(StatusCode::kUnavailable,
+                               "part " + std::to_string(part + 1) + " of it is missing with node " +
+                                   std::to_string(cluster_.OwnerOf(key).value())));
+      return false;
+    }
+    return true;
+  }
+
   bool SendLarge(const OutItem& item, ParentCache* parents) {
+    if (!HasParts(item)) return true;
     OutAction action = PlanOut(item.entry, LookAtTarget(root_.get(), item.path, parents),
                                context_.request.checksum(), item.fresh);
     if (action == OutAction::kCompare) {
@@ -286,9 +349,27 @@ class StageOut {
   }
 
   // The manifest now describes the files that were written by key, too.
-  Status Complete(const std::vector<placement::Node>& owners, const manifest::Mark& before) {
-    auto totals = cluster_.List(owners, v1::ListPartRequest::WHAT_TOTALS,
-                                [](const v1::StageItem&) { return true; });
+  Status Complete(const manifest::Mark& before) {
+    TP_RETURN_IF_ERROR(survey_.complete() && has_mark_ ? WriteMark(before) : RestoreMark(before));
+    if (state_.failures() > 0 || state_.cancelled()) return OkStatus();
+    // As of the beginning, and what this job itself has changed: a foreign change since then makes
+    // the numbers differ, and stopping asks again.
+    const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
+    const std::uint64_t mark_changes = !has_mark_ ? 0 : mark_existed_ ? 1 : 2;
+    const std::vector<placement::Node>& owners = survey_.owners();
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      // Where there was no mark List has written one, after it counted.
+      const std::uint64_t mark_change = owners[i].id == mark_owner ? mark_changes : 0;
+      TP_RETURN_IF_ERROR(
+          cluster_.MarkSaved(owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) +
+                                            cluster_.ChangesOf(owners[i].id) + mark_change));
+    }
+    return OkStatus();
+  }
+
+  Status WriteMark(const manifest::Mark& before) {
+    auto totals = cluster_.ListParts(survey_.owners(), v1::ListPartRequest::WHAT_TOTALS,
+                                     Loss::kSkip, [](const v1::StageItem&) { return true; });
     if (!totals.ok()) return totals.status();
     manifest::Mark mark;
     mark.complete = before.complete;
@@ -299,26 +380,28 @@ class StageOut {
     TP_RETURN_IF_ERROR(context_.claim->Check());
     TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
     state_.SetTreeHash(mark.summary.TreeHash().Hex());
-    if (state_.failures() > 0 || state_.cancelled()) return OkStatus();
-    // As of the beginning, and what this job itself has changed: a foreign change since then makes
-    // the numbers differ, and stopping asks again.
-    const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
-    for (std::size_t i = 0; i < owners.size(); ++i) {
-      // Where there was no mark List has written one, after it counted.
-      const std::uint64_t mark_change = owners[i].id == mark_owner ? (mark_existed_ ? 1 : 2) : 0;
-      TP_RETURN_IF_ERROR(
-          cluster_.MarkSaved(owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) +
-                                            cluster_.ChangesOf(owners[i].id) + mark_change));
-    }
     return OkStatus();
+  }
+
+  // While parts are missing nobody knows the totals: the mark keeps those of before, so that a
+  // later stage-out still sees how much there was. The mark may be missing itself.
+  Status RestoreMark(const manifest::Mark& before) {
+    if (!has_mark_) return OkStatus();
+    TP_RETURN_IF_ERROR(context_.claim->Check());
+    manifest::Mark mark = before;
+    mark.exact = false;
+    mark.written_ms = Clock::Real().WallMs();
+    return cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark));
   }
 
   const JobContext& context_;
   const Cluster& cluster_;
   JobState& state_;
+  Survey survey_;
   file_tree::UniqueFd root_;
   std::unique_ptr<file_tree::TreeWriter> writer_;
   Movers movers_;
+  bool has_mark_ = false;  // It can be read and written.
   bool mark_existed_ = false;
   std::vector<OutItem> items_;
   std::vector<NodeTotals> totals_;
@@ -328,6 +411,14 @@ class StageOut {
 
 }  // namespace
 
-Status RunStageOut(const JobContext& context) { return StageOut(context).Run(); }
+Status RunStageOut(const JobContext& context) {
+  for (int attempt = 1;; ++attempt) {
+    Status status = StageOut(context).Run();
+    const bool again = attempt < kAttemptsMax && IsOfNode(status.code()) &&
+                       status.code() != StatusCode::kDataLoss && !context.state->cancelled();
+    if (!again) return status;
+    context.state->Restart();
+  }
+}
 
 }  // namespace tidepool::stage

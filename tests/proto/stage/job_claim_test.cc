@@ -41,7 +41,8 @@ class ClaimsOnly final : public Cluster {
   const std::string& space_name() const override { return name_; }
   Status CheckNothingLost() const override { return OkStatus(); }
   NodeId OwnerOf(std::string_view /*key*/) const override { return NodeId(0); }
-  Result<std::vector<placement::Node>> Owners() const override { return Unused(); }
+  Survey TakeSurvey() const override { return {}; }
+  std::uint32_t PartitionOf(std::string_view /*key*/) const override { return 0; }
   std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const override {
     return owners;
   }
@@ -52,9 +53,9 @@ class ClaimsOnly final : public Cluster {
                                              std::function<void()> /*ended*/) const override {
     return Unused();
   }
-  Result<std::vector<NodeTotals>> List(const std::vector<placement::Node>& /*owners*/,
-                                       v1::ListPartRequest::What /*what*/,
-                                       const TakeItem& /*take*/) const override {
+  Result<std::vector<NodeTotals>> ListParts(const std::vector<placement::Node>& /*owners*/,
+                                            v1::ListPartRequest::What /*what*/, Loss /*loss*/,
+                                            const TakeItem& /*take*/) const override {
     return Unused();
   }
   Status MarkSaved(const placement::Node& /*node*/, std::uint64_t /*changes*/) const override {
