@@ -253,7 +253,7 @@ class KilledOwners(Broken):
         self.fill(500, 20, 100)
         node = self.kill_owner()
         result = self.kvctl("dump", "data")
-        self.assertEqual(result.code, 5, result)
+        self.assertEqual(result.code, 6, result)
         self.assertIn(f"node {node}".encode(), result.err)
 
     def test_a_load_stores_what_the_others_own_and_lists_the_rest(self):
