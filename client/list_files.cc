@@ -13,7 +13,7 @@
 namespace tidepool {
 namespace {
 
-// The size of a file in parts; none if it was removed since the iteration saw it.
+// Returns the size of a file in parts. Errors: kNotFound (removed since the iteration saw it).
 Result<std::uint64_t> SizeOfLarge(const BytesMap& map, std::string_view path) {
   const auto value = map.Get(manifest::ManifestKey(path));
   if (!value.ok()) return value.status();

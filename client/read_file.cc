@@ -55,8 +55,8 @@ Result<Entry> FindEntry(const BytesMap& map, std::string_view path) {
                 "stage it in again");
 }
 
-// Of a sparse file a part's record leaves out the holes: appends the part as it was in the file, if
-// its own entry says where they are.
+// Appends a part of a sparse file, whose record leaves out the holes. False: the part's manifest
+// entry has no holes, or the content has another hash.
 bool AppendSparsePart(const BytesMap& map, const std::string& key, Bytes stored,
                       const manifest::Hash128& wanted, std::string* content) {
   const auto value = map.Get(manifest::ManifestKey(key));

@@ -180,7 +180,7 @@ Result<bool> ByClient(const Arguments& args) {
                 "what kvctl moves itself ends with it");
 }
 
-// How daemons tell that they see this folder: nothing is written into the source of a stage-in.
+// Describes the folder for the daemons, which compare: a stage-in writes no probe file into it.
 Status DescribeFolder(const std::string& folder, Request* request) {
   const cluster_file::Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};

@@ -65,7 +65,7 @@ Status CheckNotStagedFile(Invocation& run, std::string_view path) {
 
 namespace {
 
-// Of a part that leaves out its holes: its own entry says where they are.
+// Returns the manifest entry of a part that is stored without its holes.
 Result<manifest::Entry> FindSparsePart(Invocation& run, const std::string& key) {
   v1::Operation get;
   get.set_kind(v1::OPERATION_KIND_GET);
@@ -85,7 +85,7 @@ Status TakeZeros(std::uint64_t bytes, const std::function<void(std::string_view)
   return OkStatus();
 }
 
-// Calls `take` with the content of one part, and adds what it has given to `*bytes`.
+// Calls `take` with the content of a part, and adds its length to `*bytes`.
 Status ReadPart(Invocation& run, Channel& channel, const v1::StageEntry& file, std::uint32_t part,
                 const std::function<void(std::string_view)>& take, std::uint64_t* bytes) {
   v1::ReadValueRequest request;

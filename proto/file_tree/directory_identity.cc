@@ -13,7 +13,7 @@
 namespace tidepool::file_tree {
 namespace {
 
-// Handles of local file systems are no proof: the root of each ext4 volume has the same one.
+// Handles of local file systems prove nothing: the roots of all ext4 volumes have equal handles.
 constexpr std::array<std::uint32_t, 6> kNetworkFileSystems = {
     0x6969,      // NFS
     0x0BD00BD3,  // Lustre

@@ -1,5 +1,5 @@
-// What of a directory stays the same while files come and go in it, so that processes on several
-// machines can tell whether they see the same one.
+// The properties of a directory that stay the same while files come and go in it. Processes on
+// several machines compare them to find out if they see the same directory.
 //
 //   kvctl stage in, daemon/staging/cluster_view -> [directory_identity] -> file system
 #pragma once
@@ -13,7 +13,7 @@ namespace tidepool::file_tree {
 // gives to every client. Without the inode's number. Empty: the file system has neither.
 std::string DirectoryIdentity(int directory_fd);
 
-// True if both identities have a piece of one kind and it is the same.
+// True if a piece of the same kind is equal in both identities.
 bool IsSameIdentity(std::string_view a, std::string_view b);
 
 }  // namespace tidepool::file_tree

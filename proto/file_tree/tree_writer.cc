@@ -32,8 +32,8 @@ void TimesOf(FileTime mtime, timespec times[2]) {
   times[1] = mtime.ToTimespec();
 }
 
-// The kernel sets the last time that the file system knows instead of a later one, and says
-// nothing.
+// False if the file system cannot hold the time. The kernel then sets the last time that the file
+// system knows, and reports no error.
 bool IsHeld(int fd, FileTime mtime) {
   struct stat info;
   return fstat(fd, &info) != 0 || FileTime::Of(info.st_mtim).seconds == mtime.seconds;

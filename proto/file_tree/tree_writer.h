@@ -28,7 +28,7 @@ namespace tidepool::file_tree {
 struct Attributes {
   std::uint32_t mode = 0644;
   FileTime mtime;
-  Xattrs xattrs;  // Empty: those that the file has stay.
+  Xattrs xattrs;  // Empty: the attributes of the file stay.
 };
 
 // Remembers the directory opened last: files come in the order of their paths. One thread.
@@ -51,7 +51,7 @@ class NewFile {
 
   // Appends. Errors: kResourceExhausted, kDeviceError, kUnavailable.
   Status Write(Bytes bytes);
-  // Goes on behind so many zeros, for which the file has no blocks. Errors: as Write.
+  // Leaves a hole of so many bytes. Errors: as Write.
   Status Skip(std::uint64_t bytes);
 
  private:
@@ -83,8 +83,8 @@ class TreeWriter {
   // Errors of all: kFailedPrecondition (something is in the way), kPermissionDenied,
   // kResourceExhausted, kInvalidArgument (path), kNotFound (no such parent), kDeviceError.
   Result<NewFile> Create(std::string_view path, ParentCache* parents);
-  // What the file system cannot hold (an extended attribute, a time beyond its last one) is left
-  // out and, for the Finish functions, added to `left_out`.
+  // The Finish functions add to `left_out` each attribute that the file system cannot hold: an
+  // extended attribute, or a time beyond its last one.
   Result<Written> Finish(NewFile file, const Attributes& attributes,
                          std::vector<Status>* left_out = nullptr);
   Result<Written> MakeSymlink(std::string_view path, const std::string& target, FileTime mtime,

@@ -16,12 +16,12 @@ namespace tidepool::file_tree {
 // Name and value, sorted by name.
 using Xattrs = std::vector<std::pair<std::string, std::string>>;
 
-// Empty where the file system knows none. Errors: as StatusOfErrno.
+// Empty where the file system has no attributes. Errors: as StatusOfErrno.
 Status ReadXattrs(int fd, std::string_view path, Xattrs* xattrs);
 // True if the file has an attribute that ReadXattrs reads.
 bool HasXattrs(int fd);
-// Makes the attributes of the file these ones: sets what differs, removes the others. Errors: as
-// StatusOfErrno; kUnimplemented (the file system keeps none).
+// Replaces the attributes of the file: sets each attribute that differs and removes the rest.
+// Errors: as StatusOfErrno; kUnimplemented (the file system keeps no attributes).
 Status WriteXattrs(int fd, std::string_view path, const Xattrs& xattrs);
 
 }  // namespace tidepool::file_tree

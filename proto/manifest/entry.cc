@@ -111,7 +111,7 @@ void EncodeWideFields(const Entry& entry, Encoder* to) {
   for (const Xattr& xattr : entry.xattrs) to->Text(xattr.name).Text(xattr.value);
 }
 
-// Sorted, disjoint, not empty and within the file: what reads and writes by them relies on that.
+// Refuses holes that are not sorted, disjoint and within the file: readers rely on these rules.
 bool DecodeHoles(Decoder* from, Entry* entry) {
   const auto holes = from->Word<std::uint32_t>();
   if (holes > kHolesMax || !from->Has(16ull * holes)) return false;
@@ -195,7 +195,7 @@ Result<Entry> DecodeEntry(Bytes bytes) {
   for (std::uint32_t i = 0; i < parts; ++i) entry.parts.push_back(from.Hash());
   entry.link_target = from.Text();
   if (wide && !DecodeWideFields(&from, &entry)) return Malformed("entry");
-  // One entry has one encoding.
+  // Each entry has exactly one encoding.
   if (wide != NeedsWideFormat(entry)) return Malformed("entry");
   if (!from.Finished() || (entry.mode & ~07777u) != 0) return Malformed("entry");
   return entry;

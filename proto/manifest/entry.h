@@ -26,7 +26,7 @@ struct Hole {
   friend bool operator==(const Hole&, const Hole&) = default;
 };
 
-// An extended attribute; a POSIX ACL is one, too.
+// An extended attribute. POSIX ACLs are extended attributes, too.
 struct Xattr {
   std::string name;
   std::string value;
@@ -51,14 +51,14 @@ struct Entry {
   // brought it, so no stage-in removes it.
   bool written_by_key = false;
   // Sorted and disjoint. A file that is whole holds the zeros all the same; the record of a part
-  // holds only what is between its holes.
+  // holds only the data between its holes.
   std::vector<Hole> holes;
   std::vector<Xattr> xattrs;  // Kept by `stage in --xattrs`; sorted by name.
 
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-// Writes the oldest format that holds the entry, so that older daemons read what they can.
+// Writes the oldest format that can hold the entry, for the sake of older daemons.
 std::string EncodeEntry(const Entry& entry);
 // Checks everything. Errors: kInvalidArgument.
 Result<Entry> DecodeEntry(Bytes bytes);

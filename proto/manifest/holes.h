@@ -22,9 +22,9 @@ inline std::uint64_t HoleBytes(const Entry& entry) {
   return bytes;
 }
 
-// Adds so many zeros to a hash.
+// Adds `bytes` zeros to a hash.
 void AddZeros(std::uint64_t bytes, ContentHash* hash);
-// The hash of so many zeros; computed once for a whole part.
+// Returns the hash of `bytes` zeros; for a whole part it is computed once.
 Hash128 HashOfZeros(std::uint64_t bytes);
 
 // Walks over a part's data and holes in order. `data(offset, Bytes)` and `zeros(offset, bytes)`

@@ -33,9 +33,9 @@ class JobState {
   void AddDone(const v1::RunPartProgress& progress);
   void AddFailure(std::string_view path, const Status& why);
   void AddFailure(std::string_view path, StatusCode code, std::string_view why);
-  // Names what the job leaves out; with `strict` in its request that is a failure.
+  // Names a file or property that the job leaves out. With `strict` it counts as a failure.
   void AddWarning(std::string_view about, StatusCode code, std::string_view what);
-  // Says what the job does not keep; no failure with `strict` either.
+  // Adds a line about a property that the job does not keep. `strict` makes no failure of it.
   void AddRemark(std::string text);
   void SetStale(std::uint64_t files);
   void SetTreeHash(std::string hash);

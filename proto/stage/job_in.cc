@@ -2,8 +2,8 @@
 //
 //   job -> [job_in] -> file_tree/tree_walk, movers, cluster
 //
-// What an earlier stage-in brought and the source does not have any more stays and is counted, or
-// goes (StartStageRequest.delete_stale), as with rsync.
+// Stale files, which an earlier stage-in brought and the source does not have any more, are counted
+// and stay, or are removed (StartStageRequest.delete_stale), as with rsync.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -204,8 +204,8 @@ class StageIn {
   }
 
   // Parts of a large file that was interrupted on its way in and has another content now, or is
-  // none any more. What the source does not have stays without delete_stale: another directory may
-  // be brought in turns with this one.
+  // none any more. Parts of files that the source does not have stay without delete_stale: another
+  // directory may be staged in by turns with this one.
   Status RemoveOrphans(int root_fd, const std::vector<placement::Node>& owners) {
     struct Part {
       std::string path;

@@ -24,7 +24,7 @@ struct LargeFile {
   std::string path;
   manifest::Entry entry;                  // As it is to be.
   std::vector<manifest::Hash128> hashes;  // Of the parts that are done.
-  std::vector<std::uint32_t> sparse;      // Those of them, from 0, whose records leave out holes.
+  std::vector<std::uint32_t> sparse;      // Parts, from 0, whose records leave out holes.
   std::uint32_t left = 0;
   bool failed = false;
   file_tree::Written written;  // Out: the file that the parts go into.
@@ -42,7 +42,7 @@ class Movers {
   // False when the job cannot go on: a link has failed, or it was cancelled.
   bool Send(const std::string& path, const manifest::Entry& entry, bool fresh = false);
   bool SendLarge(LargeFile file);
-  // In: of what the source has no more; see StageItem.remove.
+  // In: removes a file that the source does not have; see StageItem.remove.
   bool SendRemoval(const std::string& path, const manifest::Entry& entry);
   bool Flush();
   bool broken() const;

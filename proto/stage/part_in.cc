@@ -29,7 +29,7 @@ struct InTask {
   std::uint32_t part = 0;
   std::uint64_t bytes = 0;  // To be moved.
   InAction action = InAction::kMove;
-  bool remove = false;            // `source` is what the namespace has and the source has no more.
+  bool remove = false;            // `source` is the entry of a stale file.
   std::optional<Entry> replaced;  // A large file of another content, whose parts can go.
 };
 
@@ -59,7 +59,7 @@ class PartIn final : public PartWork {
         Remove(std::move(task), std::move(record), &small);
         continue;
       }
-      // Without --xattrs those that an earlier stage-in has kept stay.
+      // Without --xattrs the attributes that an earlier stage-in has kept stay.
       if (!xattrs_ && record.has_entry && record.entry.type == task.source.type) {
         task.source.xattrs = record.entry.xattrs;
       }
@@ -110,7 +110,7 @@ class PartIn final : public PartWork {
                       {}});
   }
 
-  // Of a file or directory. A link has none that count.
+  // Reads the extended attributes of a file or directory. A link has no such attributes.
   Status ReadAttributes(const std::string& path, Entry* entry) const {
     if (entry->type == EntryType::kSymlink) return OkStatus();
     const auto fd = file_tree::OpenBeneath(root_fd_, path, O_RDONLY | O_NONBLOCK);
@@ -121,7 +121,7 @@ class PartIn final : public PartWork {
     return OkStatus();
   }
 
-  // Only what is still as it was listed: a program may have written it meanwhile.
+  // Removes a file only if it is as it was listed: a program may have written it meanwhile.
   void Remove(InTask task, StagedRecord record, Gathered* small) {
     if (!record.has_entry || record.entry != task.source) return;
     if (record.has_data && !IsUnchanged(record)) return;
@@ -196,7 +196,7 @@ class PartIn final : public PartWork {
     Gather(std::move(task), std::move(record), small);
   }
 
-  // The record stays: what its entry says of it does, too.
+  // Keeps the description of a record that stays.
   static void KeepContent(const Entry& old, StagedRecord* record) {
     record->entry.hash = old.hash;
     record->entry.holes = old.holes;

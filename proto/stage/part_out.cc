@@ -217,7 +217,7 @@ class PartOut final : public PartWork {
     return OkStatus();
   }
 
-  // False if the target lacks an attribute that was kept. One without any is not looked at.
+  // False if the target lacks an attribute that was kept.
   bool HasXattrsOf(const Entry& wanted, const std::string& path) const {
     if (wanted.xattrs.empty() || wanted.type != EntryType::kFile) return true;
     const auto fd = file_tree::OpenBeneath(root_fd_, path, O_RDONLY | O_NONBLOCK);
@@ -276,7 +276,7 @@ class PartOut final : public PartWork {
     return OkStatus();
   }
 
-  // Leaves out what the entry of an unchanged record calls holes.
+  // Writes a piece at `at`, and leaves out the holes that the entry of an unchanged record lists.
   static Status WriteWithHoles(Bytes piece, const StagedRecord& record, std::uint64_t at,
                                file_tree::NewFile* file) {
     if (!IsUnchanged(record)) return file->Write(piece);

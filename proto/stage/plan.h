@@ -47,7 +47,7 @@ enum class OutAction : std::uint8_t {
 OutAction PlanOut(const manifest::Entry& wanted, const TargetState& target, bool checksum,
                   bool fresh);
 
-// What stage-out sets of a file or directory.
+// The attributes that stage-out sets of a file or directory.
 file_tree::Attributes AttributesOf(const manifest::Entry& entry);
 
 // The state of `path` below `root_fd`; a link on the way counts as "does not exist": the writer

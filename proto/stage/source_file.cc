@@ -87,7 +87,7 @@ void SourceFile::FindHoles() {
 std::uint64_t SourceFile::EndOfData() {
   if (!leaves_out_holes_) return bytes_;
   for (; next_hole_ < holes_.size() && holes_[next_hole_].offset == at_; ++next_hole_) {
-    // A part that is one hole has a hash that is known: Hash().
+    // A part that is a single hole has a known hash: see Hash().
     if (holes_[next_hole_].bytes < bytes_)
       manifest::AddZeros(holes_[next_hole_].bytes, hash_.get());
     at_ += holes_[next_hole_].bytes;

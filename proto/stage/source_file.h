@@ -2,8 +2,8 @@
 //
 //   part_in -> [source_file] -> file system
 //
-// A file is refused if it is not what the list says when it is opened, or if it changed while it
-// was read.
+// A file is refused if it differs from the list when it is opened, or if it changed while it was
+// read.
 #pragma once
 
 #include <cstdint>

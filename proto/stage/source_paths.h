@@ -1,5 +1,5 @@
-// The paths that a stage-in's walk has found, to tell what the namespace holds beyond them. Keeps a
-// hash of 16 bytes per path: directories of ten million files are staged.
+// The paths that a stage-in's walk has found. An entry of the namespace under another path is
+// stale. Keeps a hash of 16 bytes per path: directories of ten million files are staged.
 //
 //   job_in (Add) -> [source_paths] -> stale
 #pragma once

@@ -12,7 +12,7 @@ namespace {
 using manifest::Entry;
 using manifest::EntryType;
 
-// One walk over what the namespace holds.
+// Sorts out the entries of the namespace that the source does not have.
 class StaleList {
  public:
   StaleList(const JobContext& context, SourcePaths* source, bool remove_all)

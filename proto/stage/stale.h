@@ -1,5 +1,5 @@
-// What a namespace holds and the source of a stage-in does not have: counted, and removed where the
-// request or the tree wants it.
+// Stale files: the namespace holds them and the source of a stage-in does not have them. They are
+// counted, and removed where the request or the tree wants it.
 //
 //   job_in -> [stale] -> cluster (lists), movers (remove)
 #pragma once
@@ -11,11 +11,11 @@
 
 namespace tidepool::stage {
 
-// Removes what earlier stage-ins brought and `source` does not have:
+// Removes files that earlier stage-ins brought and `source` does not have:
 //   * below a path that is a file or a link now, since one path cannot be both;
 //   * everything else only if the request says delete_stale and `all_seen`: the walk has met no
 //     directory that it could not read.
-// What remains is counted in the state (SetStale). Records that programs have written stay; below a
+// The rest is counted in the state (SetStale). Records that programs have written stay; below a
 // file or a link they are failures by their name. Parts of removed large files come back in
 // `*replaced`. Errors: of the cluster and of the movers; kAborted (the claim was lost).
 Status RemoveStale(const JobContext& context, const std::vector<placement::Node>& owners,

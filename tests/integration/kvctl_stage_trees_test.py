@@ -83,7 +83,7 @@ class Trees(kvctl_support.KvctlTest):
         done = subprocess.run(["diff", "-r", "--no-dereference", source, target], check=False, capture_output=True)
         self.assertEqual((done.returncode, done.stdout), (0, b""))
 
-    # ---- What vanishes.
+    # ---- Files vanish.
 
     def make_and_remove(self):
         """A tree is staged, then a file, a large file, a link and a directory vanish from it: 5 files and links."""
@@ -133,7 +133,7 @@ class Trees(kvctl_support.KvctlTest):
         self.assertEqual(self.stage_in("--delete")["files_removed"], 1)
         self.assertEqual(set(self.good("keys", self.space).split()), {b"b", b"c", b"late", b"result"})
 
-    # ---- What changes its type.
+    # ---- Paths change their type.
 
     def test_a_path_of_another_type_replaces_what_was_there(self):
         kinds = ("file", "large", "link", "directory")
@@ -252,7 +252,7 @@ class Trees(kvctl_support.KvctlTest):
         read = hashlib.sha256(self.good("get", self.space, "sparse")).hexdigest()
         self.assertEqual(read, digest(self.path("sparse")))
 
-    # ---- What is left out, and what is kept on demand.
+    # ---- Files that are left out, and attributes that are kept on demand.
 
     def test_what_cannot_be_staged_is_a_warning_and_strict_makes_it_a_failure(self):
         make(self.path("file"), "file")

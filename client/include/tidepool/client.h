@@ -218,12 +218,12 @@ class TIDEPOOL_API Client {
   // All namespaces, by name. Errors: kUnavailable, kDeadlineExceeded.
   Result<std::vector<NamespaceInfo>> List();
 
-  // The files of a hash namespace: those that were staged in by their paths, large ones with their
-  // whole size, and every record that a program has put under a key of its own. Records that
-  // staging keeps for itself, which an iteration shows, are left out, and so are directories and
-  // symbolic links. In no useful order. A file that is there from the beginning to the end is
-  // listed once. Errors: kNotFound (no such namespace), kDataLoss (records cannot be read), and how
-  // every iteration may end.
+  // Lists the files of a hash namespace: staged files by their paths, a file in parts with its
+  // whole size, and every record that a program has put. Leaves out directories, symbolic links and
+  // the records that staging keeps for itself, which an iteration shows. The order means nothing. A
+  // file that exists from the beginning of the call to its end is listed once. Holds the whole list
+  // in memory. Errors: kNotFound (the namespace does not exist), kDataLoss (records cannot be
+  // read), and the errors of BytesMap::Iterate.
   Result<std::vector<ListedFile>> ListFiles(const Namespace& space);
   // The same; opens the namespace each time, which asks a daemon.
   Result<std::vector<ListedFile>> ListFiles(std::string_view space);

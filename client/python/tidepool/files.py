@@ -11,7 +11,7 @@ from .calls import Calls
 from .map import scan_pages
 from .v1 import data_pb2, staging_pb2
 
-# proto/convert/staged_keys.h says what the keys of staged files are.
+# The keys of staged files, as proto/convert/staged_keys.h describes them.
 _MANIFEST = b"\0manifest\0"
 _LARGE_FILE = b"\0file"
 _PART = re.compile(rb"\0[0-9a-f]{16}\0[0-9a-f]{8}\Z")

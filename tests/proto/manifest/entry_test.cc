@@ -22,7 +22,7 @@ Entry RandomEntry(test::Random* random) {
   const auto target = random->Bytes(random->Size(4096));
   entry.link_target = AsText(target);
   if (random->OneIn(2)) return entry;
-  // What only the second format holds.
+  // Only the second format holds the following fields.
   if (random->OneIn(2)) entry.mtime.seconds = static_cast<std::int64_t>(random->Word());
   entry.written_by_key = random->OneIn(2);
   std::uint64_t end = 0;
