@@ -3,6 +3,7 @@
 //   ucx_transport, rdma_context, settings -> [ucx_version] -> UCX
 #pragma once
 
+#include <compare>
 #include <string>
 
 #include "proto/base/status.h"
