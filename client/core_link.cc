@@ -357,6 +357,7 @@ void CoreLink::MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t
   frame->groups.back().count = static_cast<std::uint16_t>(frame->groups.back().count + slots);
   ++queue->outstanding;
   queue->sent_term = queue->term;
+  if (operation->mutates() || operation->is_pack()) NoteSentChange(*operation);
 }
 
 std::uint32_t CoreLink::FlushOperations() const {

@@ -13,6 +13,7 @@
 
 #include "client/call.h"
 #include "client/partition_queue.h"
+#include "client/sent_changes.h"
 #include "client/streams.h"
 #include "proto/base/ids.h"
 #include "proto/base/limits.h"
@@ -77,6 +78,8 @@ struct SentFrame {
 // (4) Values of answers that the daemon keeps for frames not finished stay below
 //     kKeptAnswerBytesMax: at half of it no frame is sent until an older one is finished.
 // (5) Frames go out in the order of their ids on one connection.
+// (6) A read is not asked again behind a change of the same key that was called later and sent: the
+//     change may be done, and the read would see it. The read ends with kUnavailable instead.
 class CoreLink {
  public:
   CoreLink(Engine& engine, NodeSession& session, CoreId core)
@@ -192,6 +195,10 @@ class CoreLink {
   bool ResendPack(const SentFrame& frame, const SentGroup& group, wire::RequestWriter* writer,
                   std::uint64_t* deadline_ns) const;
   void Requeue(Operation* operation);
+  void NoteSentChange(const Operation& operation);
+  bool MayAskAgain(const Operation& operation) const;
+  void EndOvertaken(Operation* operation);
+  void EndOvertaken(SentFrame* frame);
   void RequeueLast(Operation* operation);
   void RetireIfAnswered(SentFrame* frame);
   void RetireGhosts(std::uint64_t below);
@@ -243,6 +250,7 @@ class CoreLink {
     std::uint64_t stream = 0;
   };
   std::deque<Cancelled> cancelled_;
+  SentChanges sent_changes_;
   wire::MarkStamp mark_;  // Of the frame of answers at hand.
 
   Upload upload_;

@@ -101,10 +101,12 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   if (answer.code == StatusCode::kWrongEpoch) {
     queue->refused = std::max(queue->refused, queue->sent_term);
     if (queue->term <= queue->refused) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
-    return Requeue(operation);
+    return MayAskAgain(*operation) ? Requeue(operation) : EndOvertaken(operation);
   }
   // A read that came again while the node had no lease; the term may be what it was.
-  if (answer.code == StatusCode::kUnavailable && !operation->mutates()) return Requeue(operation);
+  if (answer.code == StatusCode::kUnavailable && !operation->mutates()) {
+    return MayAskAgain(*operation) ? Requeue(operation) : EndOvertaken(operation);
+  }
   if (answer.code == StatusCode::kDeadlineExceeded && operation->waits() &&
       engine_.Now() < operation->call->wait_until_ns) {
     return RequeueLast(operation);  // This slice of its time is over.

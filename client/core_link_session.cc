@@ -8,6 +8,7 @@
 #include "client/engine.h"
 #include "client/node_session.h"
 #include "proto/base/check.h"
+#include "proto/base/key_hash.h"
 
 namespace tidepool::internal {
 
@@ -171,12 +172,54 @@ void CoreLink::OnCoreGone() {
   if (HasWork()) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
 }
 
+// Kept for the time after a broken connection, when the order of calls cannot be seen any more.
+void CoreLink::NoteSentChange(const Operation& operation) {
+  const std::uint32_t space = operation.queue->space->id.value();
+  if (operation.may_have_any_key() || !wire::InfoOf(operation.opcode).keyed) {
+    sent_changes_.NoteUnnamed(space, operation.sequence);
+  } else {
+    sent_changes_.Note(KeyHash(operation.key_view()), operation.sequence);
+  }
+}
+
+// False for a read of one key behind which a change of that key was sent. A daemon that has kept
+// the session answers the change from its kept answers and executes the read anew; one that has
+// restarted may have the change in what it read back.
+bool CoreLink::MayAskAgain(const Operation& operation) const {
+  if (operation.mutates() || operation.is_pack() || !wire::InfoOf(operation.opcode).keyed) {
+    return true;
+  }
+  return !sent_changes_.HasLater(operation.queue->space->id.value(), KeyHash(operation.key_view()),
+                                 operation.sequence);
+}
+
+// The operation has left its frame.
+void CoreLink::EndOvertaken(Operation* operation) {
+  operation->large_result.reset();
+  engine_.End(operation,
+              engine_.Explain(*operation, StatusCode::kUnavailable,
+                              "the connection broke before its answer came, and a later change of "
+                              "the same key by this client may be done"));
+}
+
+// Those of a frame that is about to be sent again: their places stay.
+void CoreLink::EndOvertaken(SentFrame* frame) {
+  for (Operation*& operation : frame->operations) {
+    if (operation == nullptr || MayAskAgain(*operation)) continue;
+    Operation* const ended = std::exchange(operation, nullptr);
+    --frame->live;
+    OperationLeft(ended->queue);
+    EndOvertaken(ended);
+  }
+}
+
 void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
   // Nothing of the old connection will be answered but by this sending.
   for (Operation*& operation : frame->operations) {
     if (operation == GivenUp() || operation == GivenUpPack()) operation = nullptr;
     if (operation != nullptr) operation->large_result.reset();
   }
+  EndOvertaken(frame);
   frame->unanswered = frame->live;
   frame->downloads.clear();
   frame->credit = CreditOf(*frame);
@@ -239,8 +282,10 @@ void CoreLink::EndSent(const Status& why) {
                                     "it was sent, and the daemon that has its answer is gone"));
       } else if (session_.node_down()) {
         engine_.End(operation, engine_.Explain(*operation, why.code(), why.what()));
-      } else {
+      } else if (MayAskAgain(*operation)) {
         Requeue(operation);
+      } else {
+        EndOvertaken(operation);
       }
     }
     frame->operations.clear();

@@ -87,6 +87,75 @@ TEST_CASE_METHOD(Fixture, "Without its session a change ends unknown and a read 
   CHECK(get.Wait()->bytes == "value");
 }
 
+TEST_CASE_METHOD(Fixture, "Without its session a read does not go behind a later change of its key",
+                 "[client][session]") {
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  auto put = map.PutAsync(key, "later");
+  REQUIRE(PumpRequests(2));
+  cluster.TakeRequest();
+  cluster.TakeRequest();
+  Reattach(false);
+  cluster.Settle(engine);
+  CHECK(cluster.request_count() == 0);
+  CHECK(put.Wait().code() == StatusCode::kUnknown);
+  CHECK(get.Wait().code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE_METHOD(Fixture, "With its session a read does not go behind a later change of its key",
+                 "[client][session]") {
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  auto put = map.PutAsync(key, "later");
+  REQUIRE(PumpRequests(2));
+  cluster.TakeRequest();
+  cluster.TakeRequest();
+  Reattach(true);
+  REQUIRE(PumpRequests(1));
+  const auto again = cluster.TakeRequest();
+  REQUIRE(again->request.operations.size() == 1);
+  CHECK(again->operation(0).opcode == wire::Opcode::kPut);
+  cluster.AnswerAll(*again);
+  CHECK(put.Wait().ok());
+  CHECK(get.Wait().code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "In one frame a read that is not asked again leaves the others their place",
+                 "[client][session]") {
+  const std::string other = cluster.KeyIn(0, 1);
+  auto get = map.GetAsync(key);
+  auto put = map.PutAsync(key, "later");
+  auto free = map.GetAsync(other);
+  REQUIRE(PumpRequests(1));
+  REQUIRE(cluster.TakeRequest()->request.operations.size() == 3);
+  Reattach(true);
+  REQUIRE(PumpRequests(1));
+  const auto again = cluster.TakeRequest();
+  REQUIRE(again->request.operations.size() == 3);
+  CHECK(again->operation(1).opcode == wire::Opcode::kPut);
+  CHECK(again->key(2) == other);
+  cluster.AnswerAll(*again, "value");
+  CHECK(get.Wait().code() == StatusCode::kUnavailable);
+  CHECK(put.Wait().ok());
+  CHECK(free.Wait()->bytes == "value");
+}
+
+TEST_CASE_METHOD(Fixture, "A read does not go behind a later change that was answered",
+                 "[client][session]") {
+  auto get = map.GetAsync(key);
+  REQUIRE(PumpRequests(1));
+  auto put = map.PutAsync(key, "later");
+  REQUIRE(PumpRequests(2));
+  cluster.TakeRequest();
+  cluster.AnswerAll(*cluster.TakeRequest());
+  CHECK(put.Wait().ok());
+  Reattach(false);
+  cluster.Settle(engine);
+  CHECK(cluster.request_count() == 0);
+  CHECK(get.Wait().code() == StatusCode::kUnavailable);
+}
+
 TEST_CASE_METHOD(Fixture, "A read that a node without a lease did not repeat is asked again",
                  "[client][session]") {
   auto get = map.GetAsync(key);

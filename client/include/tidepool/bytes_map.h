@@ -144,8 +144,10 @@ class ChainResult;
 // one. `const` says nothing about the map. It keeps its client alive.
 //
 // Consistency: operations on one key are linearizable; those of one thread on one key take effect
-// in the order in which they were called, asynchronous ones too. Operations on different keys are
-// not ordered, not even inside a batch.
+// in the order in which they were called, asynchronous ones too. This holds across broken
+// connections and restarts of the owner: a read that lost its answer is asked again only if no
+// later change of its key has been sent, and ends with kUnavailable otherwise. Operations on
+// different keys are not ordered, not even inside a batch.
 //
 // Memory: keys and values passed in are copied before an asynchronous call returns, and not read
 // after a synchronous call has returned.
@@ -156,7 +158,8 @@ class ChainResult;
 //   kUnknown             the deadline passed or the owner restarted while a change was under
 //                        way: it took effect once or not at all; read to find out. Never repeated
 //                        silently.
-//   kUnavailable         the node that owns the key is down (the text names it); no effect
+//   kUnavailable         the node that owns the key is down (the text names it), or a read lost its
+//                        answer and its place in the order; no effect
 //   kDataLoss            the owner came back without its data, and nobody has accepted that yet
 //   kNotFound            also: the namespace was dropped (the text says so)
 //   kFailedPrecondition  also: this process is a fork of the one that connected
