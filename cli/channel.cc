@@ -162,7 +162,8 @@ Result<std::unique_ptr<Channel>> Channel::Connect(const ChannelOptions& options)
   return Status(
       StatusCode::kUnavailable,
       "no node of the cluster in " + channel->found_.path + " answers (tried " + tried + ")",
-      "if its daemons have ended, remove the stale file and start anew: kvctl start --local");
+      "look at the logs of its daemons, and whether this host reaches them; if all of them have "
+      "ended, begin anew with: kvctl start --local");
 }
 
 Result<std::unique_ptr<Channel>> Channel::ConnectTo(const std::string& address) const {

@@ -157,10 +157,12 @@ Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
   if (!engine.ok()) return engine.status();
   if (const Status status = (*engine)->RefreshMap(Epoch(), deadline); !status.ok()) {
     if (status.code() != StatusCode::kUnavailable) return status;
-    return Status(status.code(),
-                  "no node of the cluster in " + found->path +
-                      " can be reached: " + std::string(status.what()),
-                  "is it running? A file left behind by a dead cluster may be removed");
+    return Status(
+        status.code(),
+        "no node of the cluster in " + found->path +
+            " can be reached: " + std::string(status.what()),
+        "look at the logs of its daemons, and whether this host reaches them; if all of them have "
+        "ended, begin anew with: kvctl start");
   }
   return engine;
 }

@@ -12,6 +12,7 @@
 #include "client/remote_node.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
+#include "proto/base/thread.h"
 #include "proto/placement/owner.h"
 
 namespace tidepool::internal {
@@ -100,7 +101,8 @@ Result<std::shared_ptr<Engine>> Engine::Create(EngineOptions options,
   });
   owner->shared_ = shared;
   if (owner->options_.connect.background_progress) {
-    owner->background_ = std::thread(&Engine::RunBackground, owner);
+    TP_RETURN_IF_ERROR(
+        StartThread("background progress", &owner->background_, [owner] { RunBackground(owner); }));
   }
   return shared;
 }

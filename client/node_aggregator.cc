@@ -5,6 +5,7 @@
 
 #include "client/connector.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 
 namespace tidepool::internal {
 namespace {
@@ -36,7 +37,14 @@ void NodeAggregator::Forward(wire::ForwardedFrame frame) {
   inbox_.push_back(std::move(frame));
   if (to_ring_ != nullptr) return to_ring_->Ring(bell_);
   arrived_.notify_one();
-  if (!thread_.joinable()) thread_ = std::thread(&NodeAggregator::Run, this);
+  if (thread_.joinable()) return;
+  const Status begun = StartThread("operations of other nodes", &thread_, [this] { Run(); });
+  if (begun.ok()) return;
+  // The frame is refused here; the next one tries again.
+  std::vector<wire::ForwardedFrame> frames;
+  frames.swap(inbox_);
+  for (const wire::ForwardedFrame& refused : frames) Refuse(refused, begun);
+  Deliver();
 }
 
 // False: the end.

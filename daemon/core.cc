@@ -14,6 +14,7 @@
 
 #include "daemon/arena_source.h"
 #include "proto/base/check.h"
+#include "proto/base/thread.h"
 #include "proto/base/time_namespace.h"
 
 namespace tidepool::daemon {
@@ -64,7 +65,7 @@ Result<std::unique_ptr<Core>> Core::Start(const CoreOptions& options, storage::A
   // The worker belongs to the thread that makes it, so the thread opens everything and reports.
   std::promise<Status> opened;
   auto outcome = opened.get_future();
-  core->thread_ = std::thread([&, raw = core.get()] {
+  TP_RETURN_IF_ERROR(StartThread("a core", &core->thread_, [&, raw = core.get()] {
     const std::string name = "core-" + std::to_string(options.id.value());
     pthread_setname_np(pthread_self(), name.c_str());
     if (options.cpu >= 0) PinToCpu(options.cpu);
@@ -73,7 +74,7 @@ Result<std::unique_ptr<Core>> Core::Start(const CoreOptions& options, storage::A
     opened.set_value(std::move(status));
     if (ok) raw->Run();
     raw->Close();
-  });
+  }));
   TP_RETURN_IF_ERROR(outcome.get());
   return core;
 }

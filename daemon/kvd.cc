@@ -16,6 +16,7 @@
 #include "daemon/signal_watcher.h"
 #include "daemon/start_limits.h"
 #include "daemon/stop_signal.h"
+#include "daemon/thread_limits.h"
 #include "proto/base/log.h"
 #include "proto/base/standard_descriptors.h"
 #include "proto/cluster_file/file_io.h"
@@ -91,13 +92,15 @@ int Serve(const LoadedOptions& loaded) {
   if (!enough.ok()) return Fail(enough, kFailed);
   for (const std::string& line : LimitWarnings(limits)) log::Warn(line);
   if (!loaded.options.log_file.empty()) PrintWarnings(loaded);
+  const Status threads = PrepareForThreads(loaded.options.cores);
+  if (!threads.ok()) return Fail(threads, kFailed);
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
   // Static: the watcher never ends, so what it uses must not either.
   static StopSignal stop;
   static SignalWatcher watcher(
       {.linger_ms = loaded.options.linger_ms, .is_on_terminal = isatty(STDERR_FILENO) == 1}, &stop);
-  watcher.Start();
+  if (const Status watching = watcher.Start(); !watching.ok()) return Fail(watching, kFailed);
 
   const auto make_aggregator = [](wire::AggregatorOptions options) {
     return std::make_unique<internal::NodeAggregator>(std::move(options));

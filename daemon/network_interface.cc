@@ -138,31 +138,45 @@ Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alon
 
 Status CheckPort(const std::string& address, std::uint32_t port, std::string_view option) {
   if (port == 0) return OkStatus();
+  std::uint32_t bound_port = 0;
+  return OpenListener(address, port, &bound_port, option).status();
+}
+
+Result<cluster_file::Descriptor> OpenListener(const std::string& address, std::uint32_t port,
+                                              std::uint32_t* bound_port, std::string_view option) {
   sockaddr_storage where{};
   socklen_t bytes = 0;
+  in_port_t* port_of_address = nullptr;
   if (auto* v4 = reinterpret_cast<sockaddr_in*>(&where);
       inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
     v4->sin_family = AF_INET;
-    v4->sin_port = htons(static_cast<std::uint16_t>(port));
+    port_of_address = &v4->sin_port;
     bytes = sizeof *v4;
   } else if (auto* v6 = reinterpret_cast<sockaddr_in6*>(&where);
              inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
     v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(static_cast<std::uint16_t>(port));
+    port_of_address = &v6->sin6_port;
     bytes = sizeof *v6;
   } else {
     return Status(StatusCode::kInvalidArgument, "'" + address + "' is not an address");
   }
-  const cluster_file::Descriptor probe(socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // As gRPC does: a port whose last connections are only closing is free.
+  *port_of_address = htons(static_cast<std::uint16_t>(port));
+  cluster_file::Descriptor listener(
+      socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  // A port whose last connections are only closing is free.
   const int on = 1;
-  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(probe.get(), reinterpret_cast<const sockaddr*>(&where), bytes) == 0 &&
-      listen(probe.get(), 1) == 0) {
-    return OkStatus();
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&where), bytes) == 0 &&
+      listen(listener.get(), SOMAXCONN) == 0 &&
+      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&where), &bytes) == 0) {
+    *bound_port = ntohs(*port_of_address);
+    return listener;
   }
   const int error = errno;
   const std::string what = "cannot listen on " + AddressWithPort(address, port) + ": ";
+  if (!listener.is_open()) {
+    return Status(StatusCode::kResourceExhausted, what + std::strerror(error), "raise ulimit -n");
+  }
   if (error == EADDRINUSE) {
     return Status(StatusCode::kUnavailable, what + "the port is in use",
                   "give another " + std::string(option) + ", or leave it out for any free port");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/base/result.h"
+#include "proto/cluster_file/file_io.h"
 
 namespace tidepool::daemon {
 
@@ -33,6 +34,12 @@ Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alon
 // kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an address of this machine).
 Status CheckPort(const std::string& address, std::uint32_t port,
                  std::string_view option = "--port");
+
+// The listener itself: as CheckPort, but `port` 0 is any free one, and `*bound_port` says which.
+// Not blocking. Further errors: kResourceExhausted (no descriptor).
+Result<cluster_file::Descriptor> OpenListener(const std::string& address, std::uint32_t port,
+                                              std::uint32_t* bound_port,
+                                              std::string_view option = "--port");
 
 // Has `listen` listen on `port`, or, where that is 0, on a free one of those that services take
 // (proto/transport/ports.h). Errors: those of CheckPort and of `listen`.

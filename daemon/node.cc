@@ -346,7 +346,7 @@ Status Node::StartServices() {
   more.push_back(MakeSnapshotsGate(&authenticator_, snapshots_service_.get()));
   more.push_back(MakeMovesGate(&authenticator_, &moves_service_));
   auto host = ServiceHost::Start(interface_, port, tls_.has_value() ? &*tls_ : nullptr,
-                                 &authenticator_, services, std::move(more));
+                                 options_.memory_bytes, &authenticator_, services, std::move(more));
   if (!host.ok()) return host.status();
   host_ = *std::move(host);
   state_.control_address = host_->address();

@@ -11,6 +11,7 @@
 #include "daemon/node.h"
 #include "daemon/split_list.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/probe_cluster.h"
 
@@ -334,7 +335,7 @@ Status Node::ServeElected() {
   // or have died with all others.
   may_be_elected_ = part_.is_member;
   LookAtElection();
-  coordinator_thread_ = std::thread([this] { RunElections(); });
+  TP_RETURN_IF_ERROR(StartThread("elections", &coordinator_thread_, [this] { RunElections(); }));
   TP_RETURN_IF_ERROR(JoinWith(std::move(link)));
   TP_RETURN_IF_ERROR(KeepSecrets());
   session_->MarkJoined(Deadline::AfterMs(EtcdCallMs(options_.lease_ms)));

@@ -6,6 +6,7 @@
 
 #include "daemon/node.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/login.h"
 
@@ -166,8 +167,7 @@ Status Node::BeginCluster() {
   state_.coordinator.store(coordinator_.get());
   if (by_election()) return ServeElected();
   TP_RETURN_IF_ERROR(JoinWith(std::make_unique<LocalLink>(coordinator_.get())));
-  coordinator_thread_ = std::thread([this] { RunCoordinator(); });
-  return OkStatus();
+  return StartThread("the coordinator", &coordinator_thread_, [this] { RunCoordinator(); });
 }
 
 std::vector<std::string> Node::CoordinatorAddresses() {
@@ -270,8 +270,8 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   }
   host_->ShowCluster(joined);
   state_.member.store(member_.get());
-  member_->Start();
-  splitter_.Start();
+  TP_RETURN_IF_ERROR(member_->Start());
+  TP_RETURN_IF_ERROR(splitter_.Start());
   log::Info("joined cluster " + joined + " as node " + std::to_string(self->value()) + " at " +
             host_->address() + "; data path " + cores_->Describe());
   return OkStatus();
@@ -284,9 +284,10 @@ Status Node::InstallMap(placement::PlacementMapPtr map, NodeId self) {
   return cores_->InstallMap(std::move(map), self, Deadline::AfterMs(kInstallMs), saved.ok());
 }
 
-// Waits for one heartbeat. Returns false when the coordinator's thread must end. Until the connection
-// file names all nodes, the file follows each newer map within kFormingMs: `kvctl start` waits for the
-// last node to appear in the file, and a look per heartbeat made three nodes take 1.1 s.
+// Waits for one heartbeat. Returns false when the coordinator's thread must end. Until the
+// connection file names all nodes, the file follows each newer map within kFormingMs: `kvctl start`
+// waits for the last node to appear in the file, and a look per heartbeat made three nodes take 1.1
+// s.
 bool Node::CoordinatorWaits() {
   const Deadline heartbeat = Deadline::AfterMs(options_.heartbeat_ms);
   while (published_.has_value() &&

@@ -9,6 +9,7 @@
 #include "daemon/node_state.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
@@ -36,8 +37,8 @@ bool SaysNothing(const Status& status) {
 
 RangeSplitter::~RangeSplitter() { Stop(); }
 
-void RangeSplitter::Start() {
-  thread_ = std::thread([this] { Run(); });
+Status RangeSplitter::Start() {
+  return StartThread("splits of ranges", &thread_, [this] { Run(); });
 }
 
 void RangeSplitter::Stop() {

@@ -45,7 +45,7 @@ class RangeSplitter {
   RangeSplitter& operator=(const RangeSplitter&) = delete;
 
   // Once the node has joined.
-  void Start();
+  Status Start();  // Errors: kResourceExhausted (no thread).
   // A split that the coordinator was asked for may be found done, or not, by whoever comes next.
   void Stop();
 

@@ -11,6 +11,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -64,10 +65,13 @@ void SignalWatcher::Block() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-void SignalWatcher::Start() {
+Status SignalWatcher::Start() {
   signals_ = AllWatched();
   Block();
-  std::thread([this] { Run(); }).detach();
+  auto thread = StartThread("signals", [this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread->detach();
+  return OkStatus();
 }
 
 void SignalWatcher::BeginServing(std::function<std::string()> unsaved) {

@@ -34,8 +34,8 @@ class SignalWatcher {
   // Blocks all watched signals in this thread, in each thread that it makes, and in a program that
   // it executes. They stay pending until Start.
   static void Block();
-  // Blocks the signals as Block does, and begins to watch.
-  void Start();
+  // Blocks the signals as Block does, and begins to watch. Errors: kResourceExhausted (no thread).
+  Status Start();
   // The node serves from now on. `unsaved` returns a text about the data that an end would lose, or
   // "", within about a second.
   void BeginServing(std::function<std::string()> unsaved);

@@ -11,6 +11,8 @@ namespace {
 
 // A daemon of two cores takes 980 MiB of addresses beside its records: stacks, heaps, libraries.
 constexpr std::uint64_t kAddressesBesideBytes = 1ull << 30;
+// The index of the records.
+constexpr std::uint64_t kMemoryPerIndexByte = 8;
 // Heaps and stacks of an idle daemon of two cores: 160 MiB.
 constexpr std::uint64_t kDataBytesMin = 256ull << 20;
 
@@ -21,6 +23,10 @@ Status LimitTooSmall(const std::string& limit, std::uint64_t bytes, const std::s
 }
 
 }  // namespace
+
+std::uint64_t AddressesNeeded(std::uint64_t memory_bytes) {
+  return memory_bytes + memory_bytes / kMemoryPerIndexByte + kAddressesBesideBytes;
+}
 
 Status CheckStartLimits(const Options& options, const machine::ProcessLimits& given) {
   const std::uint64_t memory = options.memory_bytes;
@@ -38,10 +44,10 @@ Status CheckStartLimits(const Options& options, const machine::ProcessLimits& gi
                          "--nvm-size " + FormatSize(options.nvm_bytes),
                          "ulimit -f unlimited before kvd starts, or a smaller --nvm-size");
   }
-  if (given.address_bytes < memory + kAddressesBesideBytes) {
+  if (given.address_bytes < AddressesNeeded(memory)) {
     return LimitTooSmall("address space (ulimit -v)", given.address_bytes,
-                         "--memory " + FormatSize(memory) + " and the " +
-                             FormatSize(kAddressesBesideBytes) + " that kvd needs beside it",
+                         "the " + FormatSize(AddressesNeeded(memory)) +
+                             " that kvd needs with --memory " + FormatSize(memory),
                          "ulimit -v unlimited before kvd starts, or less --memory");
   }
   if (given.data_bytes < kDataBytesMin) {

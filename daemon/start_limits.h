@@ -3,6 +3,7 @@
 //   proto/machine/process_limits -> [start_limits] -> kvd's main(), its log
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ namespace tidepool::daemon {
 // of the size of files (ulimit -f, which holds for shared memory, too), of address space (-v), of
 // private memory (-d).
 Status CheckStartLimits(const Options& options, const machine::ProcessLimits& given);
+
+// How much address space a daemon takes: the arenas of --memory, their index, code, stacks, heaps
+// and shared memory of the network. Measured beside the arenas: 0.9 GiB at most.
+std::uint64_t AddressesNeeded(std::uint64_t memory_bytes);
 
 // Returns a line for each limit that ends the daemon one day, whatever the options are.
 std::vector<std::string> LimitWarnings(const machine::ProcessLimits& limits);

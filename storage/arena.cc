@@ -15,6 +15,7 @@
 #include <string>
 
 #include "proto/base/check.h"
+#include "proto/base/thread.h"
 #include "storage/huge_array.h"
 
 namespace tidepool::storage {
@@ -94,7 +95,8 @@ Result<std::unique_ptr<ArenaPool>> ArenaPool::Create(const ArenaPoolOptions& opt
   }
   pool->UpdateAvailable();
   if (options.prepare_in_background) {
-    pool->preparer_ = std::thread(&ArenaPool::PrepareAsNeeded, pool.get());
+    TP_RETURN_IF_ERROR(StartThread("memory ahead of use", &pool->preparer_,
+                                   [raw = pool.get()] { raw->PrepareAsNeeded(); }));
   }
   return pool;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -97,8 +98,7 @@ bool EtcdSession::SleepMs(std::uint64_t ms) {
 
 Status EtcdSession::Begin(Deadline deadline) {
   TP_RETURN_IF_ERROR(Grant(deadline));
-  renewals_ = std::thread([this] { RunRenewals(); });
-  return OkStatus();
+  return StartThread("the lease of etcd", &renewals_, [this] { RunRenewals(); });
 }
 
 Status EtcdSession::Grant(Deadline deadline) {

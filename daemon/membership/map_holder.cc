@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/base/thread.h"
+
 namespace tidepool::daemon {
 namespace {
 
@@ -54,7 +56,8 @@ void MapHolder::OnEpoch(Epoch epoch, Deadline deadline, std::function<void()> do
     const std::lock_guard lock(mutex_);
     if (!Reached(epoch) && !deadline.Passed()) {
       waiters_.push_back({epoch, deadline, std::move(done)});
-      if (!timer_.joinable()) timer_ = std::thread([this] { RunTimer(); });
+      // Without a thread waiters wait for the next map; the next waiter tries again.
+      if (!timer_.joinable()) (void)StartThread("map timers", &timer_, [this] { RunTimer(); });
       timer_wake_.notify_one();
       return;
     }

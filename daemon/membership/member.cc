@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 #include "proto/convert/placement_convert.h"
 
 namespace tidepool::daemon {
@@ -104,10 +105,10 @@ Status Member::CheckCoordinator(const placement::Node& coordinator) const {
                                     : "restart it there, or see: kvctl status");
 }
 
-void Member::Start() {
+Status Member::Start() {
   heard_ns_ = Clock::Real().MonotonicNs();
-  heartbeats_ = std::thread([this] { RunHeartbeats(); });
-  maps_ = std::thread([this] { RunMaps(); });
+  TP_RETURN_IF_ERROR(StartThread("heartbeats", &heartbeats_, [this] { RunHeartbeats(); }));
+  return StartThread("placement maps", &maps_, [this] { RunMaps(); });
 }
 
 void Member::Interrupt() {

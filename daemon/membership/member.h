@@ -48,7 +48,8 @@ class Member {
   // Errors: those of Coordinator::Join, kUnavailable or kDeadlineExceeded (not reached),
   // kUnauthenticated, kCancelled (stopped), those of `install`.
   Result<NodeId> Join(const v1::JoinRequest& request, Deadline deadline);
-  void Start();
+  // Errors: kResourceExhausted (no thread); Stop may be called all the same.
+  Status Start();
   // Ends a Join that waits, without waiting for anything itself. For a hook of another thread.
   void Interrupt();
   // Ends the threads. The lease runs out by itself, or at once with Leave.

@@ -7,6 +7,7 @@
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/forwarded_call.h"
 #include "daemon/services/node_status.h"
+#include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/machine/machine_facts.h"
 #include "proto/transport/network_ways.h"
@@ -192,20 +193,16 @@ void AdminService::StopOthers(Deadline deadline, v1::StopResponse* response) {
     }
   }
   std::vector<Status> outcomes(others.size());
-  std::vector<std::thread> callers;  // At most as many as nodes, for at most kStopOneMs.
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    callers.emplace_back([&, i] {
-      const placement::Node& other = map->nodes[others[i].value()];
-      grpc::ClientContext context;
-      node_.peers.Prepare(&context, Sooner(deadline, kStopOneMs));
-      v1::StopRequest request;
-      request.set_discard(true);  // What may be lost was found or given up for all nodes before.
-      v1::StopResponse ignored;
-      const auto stub = v1::Admin::NewStub(node_.peers.Get(other.control_address));
-      outcomes[i] = convert::FromGrpc(stub->Stop(&context, request, &ignored), NodeText(other));
-    });
-  }
-  for (std::thread& caller : callers) caller.join();
+  ForEachAtOnce(others.size(), [&](std::size_t i) {
+    const placement::Node& other = map->nodes[others[i].value()];
+    grpc::ClientContext context;
+    node_.peers.Prepare(&context, Sooner(deadline, kStopOneMs));
+    v1::StopRequest request;
+    request.set_discard(true);  // What may be lost was found or given up for all nodes before.
+    v1::StopResponse ignored;
+    const auto stub = v1::Admin::NewStub(node_.peers.Get(other.control_address));
+    outcomes[i] = convert::FromGrpc(stub->Stop(&context, request, &ignored), NodeText(other));
+  });
   std::vector<NodeId> leaving;
   for (std::size_t i = 0; i < others.size(); ++i) {
     const placement::Node& other = map->nodes[others[i].value()];

@@ -98,7 +98,11 @@ grpc::Status Authenticator::Check(const grpc::ServerContextBase& call) const {
   // Two headers would leave open which one counts.
   const bool is_right =
       metadata.count(kHeader) == 1 && IsRight({header->second.data(), header->second.size()});
-  if (is_right) return grpc::Status::OK;
+  if (is_right) {
+    TokenObserver* const observer = observer_;
+    if (observer != nullptr && observer->has_strangers()) observer->OnToken(call.peer());
+    return grpc::Status::OK;
+  }
   if (!HasToken()) {
     return convert::ToGrpc(
         Status(StatusCode::kUnavailable, "this node is still starting", "try again in a moment"));

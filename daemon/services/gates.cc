@@ -1,12 +1,20 @@
 #include "daemon/services/gates.h"
 
+#include <chrono>
+#include <string>
+
 #include "daemon/services/gate.h"
+#include "daemon/services/stream_places.h"
+#include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {
 namespace {
 
 using grpc::ServerContext;
 using RpcStatus = grpc::Status;
+
+constexpr int kStreamsMax = 48;
+constexpr std::chrono::seconds kPlaceWait(10);
 
 // GetMap is asynchronous: a thousand daemons wait in it for the next map without a thread each.
 class ClusterGate final : public v1::Cluster::WithCallbackMethod_GetMap<v1::Cluster::Service>,
@@ -194,7 +202,8 @@ class BulkGate final : public v1::Bulk::Service, private Gate {
   }
   RpcStatus Scan(ServerContext* context, const v1::ScanRequest* request,
                  grpc::ServerWriter<v1::ScanResponse>* writer) override {
-    return Pass(context, [&] { return inner_.Scan(context, request, writer); });
+    return Pass(context,
+                [&] { return InPlace([&] { return inner_.Scan(context, request, writer); }); });
   }
   RpcStatus ScanPartition(ServerContext* context, const v1::ScanPartitionRequest* request,
                           v1::ScanPartitionResponse* response) override {
@@ -206,10 +215,27 @@ class BulkGate final : public v1::Bulk::Service, private Gate {
   }
   RpcStatus ReadValue(ServerContext* context, const v1::ReadValueRequest* request,
                       grpc::ServerWriter<v1::ReadValueResponse>* writer) override {
-    return Pass(context, [&] { return inner_.ReadValue(context, request, writer); });
+    return Pass(context, [&] {
+      return InPlace([&] { return inner_.ReadValue(context, request, writer); });
+    });
   }
 
  private:
+  template <typename Call>
+  RpcStatus InPlace(Call call) {
+    if (!places_.Take(kPlaceWait)) {
+      return convert::ToGrpc(Status(StatusCode::kOverloaded,
+                                    "this node sends scans or large values to " +
+                                        std::to_string(kStreamsMax) +
+                                        " callers already, and no call has ended within 10 s",
+                                    "read what was asked for, or ask with fewer calls at once"));
+    }
+    RpcStatus status = call();
+    places_.Leave();
+    return status;
+  }
+
+  StreamPlaces places_{kStreamsMax};
   v1::Bulk::Service& inner_;
 };
 

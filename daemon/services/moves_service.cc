@@ -12,6 +12,7 @@
 #include "daemon/moving/send_partition.h"
 #include "daemon/services/gate.h"
 #include "proto/base/limits.h"
+#include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {
@@ -49,7 +50,11 @@ class MovesGate final : public v1::Moves::Service, private Gate {
 class ProgressWriter {
  public:
   explicit ProgressWriter(grpc::ServerWriter<v1::MovePartitionProgress>* writer)
-      : writer_(*writer), thread_([this] { Run(); }) {}
+      : writer_(*writer) {}
+  // Errors: kResourceExhausted (no thread).
+  Status Begin() {
+    return StartThread("the progress of a move", &thread_, [this] { Run(); });
+  }
   ~ProgressWriter() { End(); }
   ProgressWriter(const ProgressWriter&) = delete;
   ProgressWriter& operator=(const ProgressWriter&) = delete;
@@ -119,6 +124,7 @@ grpc::Status MovesService::Move(grpc::ServerContext* /*call*/,
                "the longest is a day; give a shorter --timeout"));
   }
   ProgressWriter progress(writer);
+  if (const Status begun = progress.Begin(); !begun.ok()) return ToGrpc(begun);
   // A caller that goes away does not end what has begun.
   const auto moved = SendPartition(
       &node_, *request, [&](const v1::MovePartitionProgress& so_far) { progress.Write(so_far); });

@@ -9,6 +9,7 @@
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/services/namespaces_service.h"
 #include "daemon/services/request_router.h"
+#include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 #include "tidepool/v1/moves.grpc.pb.h"
 
@@ -26,7 +27,11 @@ constexpr std::chrono::seconds kSilenceMax(15);
 // Ends a call from whose other side nothing has come for too long.
 class SilenceWatch {
  public:
-  explicit SilenceWatch(grpc::ClientContext* call) : call_(*call), thread_([this] { Run(); }) {}
+  explicit SilenceWatch(grpc::ClientContext* call) : call_(*call) {}
+  // Errors: kResourceExhausted (no thread).
+  Status Begin() {
+    return StartThread("the watch over a move", &thread_, [this] { Run(); });
+  }
   ~SilenceWatch() { End(); }
   SilenceWatch(const SilenceWatch&) = delete;
   SilenceWatch& operator=(const SilenceWatch&) = delete;
@@ -163,10 +168,11 @@ Status Migration::MoveOnce(NamespaceId space_id, std::uint32_t partition, bool* 
   // nothing to say. Its end, its silence, ours and the caller's end all end the call.
   const std::unique_ptr<grpc::ClientContext> call = grpc::ClientContext::FromServerContext(caller_);
   node_.peers.Authorize(*call);
+  SilenceWatch watch(call.get());
+  TP_RETURN_IF_ERROR(watch.Begin());
   const MovesUnderWay::Call registered(&node_.moves, call.get());
   const auto reader =
       v1::Moves::NewStub(node_.peers.Get(owner.control_address))->Move(call.get(), request);
-  SilenceWatch watch(call.get());
   const std::uint64_t bytes_before = progress_.bytes_done();
   v1::MovePartitionProgress step;
   while (reader->Read(&step)) {

@@ -10,6 +10,7 @@
 #include "daemon/persist.h"
 #include "daemon/services/call_deadline.h"
 #include "daemon/services/namespaces_service.h"
+#include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {
@@ -74,14 +75,10 @@ grpc::Status NamespacesService::Persist(grpc::ServerContext* call,
   const placement::PlacementMapPtr map = node_.NewestMap();
   std::vector<Result<std::uint64_t>> outcomes(owners.size(),
                                               Status(StatusCode::kUnavailable, "it was not asked"));
-  std::vector<std::thread> callers;  // At most as many as nodes.
-  for (const NodeId owner : owners) {
-    auto& outcome = outcomes[callers.size()];
-    callers.emplace_back([this, &outcome, &map, owner, request, deadline] {
-      outcome = PersistAt(map->nodes[owner.value()], request->name(), deadline);
-    });
-  }
-  for (std::thread& caller : callers) caller.join();
+  const std::vector<NodeId> asked(owners.begin(), owners.end());
+  ForEachAtOnce(asked.size(), [&](std::size_t i) {
+    outcomes[i] = PersistAt(map->nodes[asked[i].value()], request->name(), deadline);
+  });
   std::uint64_t oldest_ms = UINT64_MAX;
   for (const auto& outcome : outcomes) {
     if (!outcome.ok()) return ToGrpc(outcome.status());

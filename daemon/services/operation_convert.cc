@@ -320,8 +320,8 @@ Result<wire::Operation> PutOf(const v1::Record& from) {
 Status StatusOf(const OperationOutcome& outcome, std::string_view space, std::string_view key) {
   if (outcome.code == StatusCode::kOk) return OkStatus();
   constexpr std::size_t kKeyShownMax = 64;
-  std::string what = "key '" + file_tree::Printable(key.substr(0, kKeyShownMax)) + "' of namespace '" +
-                     std::string(space) + "'";
+  std::string what = "key '" + file_tree::Printable(key.substr(0, kKeyShownMax)) +
+                     "' of namespace '" + std::string(space) + "'";
   switch (outcome.code) {
     case StatusCode::kNotFound:
       // With a text it is the namespace that is missing.

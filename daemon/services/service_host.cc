@@ -8,9 +8,11 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "daemon/thread_limits.h"
 #include "proto/base/log.h"
 #include "proto/convert/grpc_channel.h"
 #include "proto/convert/probe_cluster.h"
@@ -25,22 +27,19 @@ constexpr int kThreadsMax = 512;
 // ones wait in the client for one of these to end, or for their deadline.
 constexpr int kCallsPerConnectionMax = kThreadsMax / 2;
 constexpr int kHandshakeMs = 10'000;
+constexpr int kHeaderBytesMax = 16 * 1024;
 
-std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const cluster_file::TlsIdentity* tls) {
-  if (tls == nullptr) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(
-      tls->mutual ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                  : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  options.pem_root_certs = tls->ca;
-  options.pem_key_cert_pairs.push_back({tls->key, tls->cert});
-  return grpc::SslServerCredentials(options);
+// What the messages in gRPC's buffers may take together; beyond it gRPC ends calls. The least is
+// two of the largest messages.
+std::uint64_t BufferBytesMax(std::uint64_t memory_bytes) {
+  return std::clamp<std::uint64_t>(memory_bytes / 16, 2ull * convert::kMessageBytesMax, 1ull << 30);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
     const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
-    const Authenticator* authenticator, const GatedServices& services,
+    std::uint64_t memory_bytes, Authenticator* authenticator, const GatedServices& services,
     std::vector<std::unique_ptr<grpc::Service>> more) {
   static const bool kPluginsOn = [] {
     grpc::EnableDefaultHealthCheckService(true);
@@ -48,60 +47,81 @@ Result<std::unique_ptr<ServiceHost>> ServiceHost::Start(
     return true;
   }();
   static_cast<void>(kPluginsOn);
-  std::unique_ptr<ServiceHost> host(new ServiceHost());
+  std::unique_ptr<ServiceHost> host(new ServiceHost(authenticator));
   host->gates_ = MakeGates(authenticator, services);
   for (auto& gate : more) host->gates_.push_back(std::move(gate));
 
   TP_RETURN_IF_ERROR(ListenOn(interface.address, port, [&](std::uint32_t at) {
-    return host->Listen(interface.address, at, CredentialsOf(tls), authenticator);
+    return host->Listen(interface.address, at, tls, memory_bytes);
   }));
   host->SetHealth(false);
   return host;
 }
 
 Status ServiceHost::Listen(const std::string& address, std::uint32_t port,
-                           const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                           const Authenticator* authenticator) {
+                           const cluster_file::TlsIdentity* tls, std::uint64_t memory_bytes) {
+  std::uint32_t bound_port = 0;
+  auto listener = OpenListener(address, port, &bound_port);
+  if (!listener.ok()) return listener.status();
   grpc::ServerBuilder builder;
-  int bound_port = 0;
-  builder.AddListeningPort(AddressWithPort(address, port), credentials, &bound_port);
+  const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          FilteredCredentials(tls, &filter_));
   // Of strangers that connect and say nothing, 2 minutes by default.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  // With it a second daemon would share the port and take half of the first one's calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnectionMax);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
   builder.SetMaxReceiveMessageSize(convert::kMessageBytesMax);
   builder.SetMaxSendMessageSize(convert::kMessageBytesMax);
   grpc::ResourceQuota quota("kvd");
-  quota.SetMaxThreads(kThreadsMax);
+  quota.SetMaxThreads(CallThreadsMax(kThreadsMax, memory_bytes));
+  quota.Resize(BufferBytesMax(memory_bytes));
   builder.SetResourceQuota(quota);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> guards;
-  guards.push_back(MakeReflectionGuard(authenticator));
+  guards.push_back(MakeReflectionGuard(&authenticator_));
   builder.experimental().SetInterceptorCreators(std::move(guards));
   for (const auto& gate : gates_) builder.RegisterService(gate.get());
-  listener_ = builder.BuildAndStart();
-  address_ = AddressWithPort(address, static_cast<std::uint32_t>(bound_port));
-  if (listener_ != nullptr && bound_port != 0) return OkStatus();
-  return Status(StatusCode::kUnavailable, "cannot listen on " + AddressWithPort(address, port),
-                "give another --port or --interface");
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    return Status(StatusCode::kUnavailable, "cannot listen on " + AddressWithPort(address, port),
+                  "give another --port or --interface");
+  }
+  auto guard = ConnectionGuard::Start(*std::move(listener), [acceptor](int from, int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = from;
+    parameters.fd = connection;
+    acceptor->HandleNewConnection(&parameters);
+  });
+  if (!guard.ok()) return guard.status();
+  guard_ = *std::move(guard);
+  filter_.set_guard(guard_.get());
+  authenticator_.Observe(guard_.get());
+  address_ = AddressWithPort(address, bound_port);
+  return OkStatus();
 }
 
 ServiceHost::~ServiceHost() { Stop(Deadline::AfterMs(0)); }
 
 void ServiceHost::SetHealth(bool serving) {
-  listener_->GetHealthCheckService()->SetServingStatus("", serving);
+  server_->GetHealthCheckService()->SetServingStatus("", serving);
 }
 
 void ServiceHost::ShowCluster(const std::string& cluster_uuid) {
-  listener_->GetHealthCheckService()->SetServingStatus(convert::HealthNameOf(cluster_uuid), true);
+  server_->GetHealthCheckService()->SetServingStatus(convert::HealthNameOf(cluster_uuid), true);
 }
 
 void ServiceHost::Stop(Deadline deadline) {
-  if (listener_ == nullptr) return;
-  listener_->Shutdown(std::chrono::system_clock::now() +
-                      std::chrono::nanoseconds(deadline.LeftNs()));
-  listener_->Wait();
-  listener_.reset();
+  if (server_ == nullptr) return;
+  // First the listener: gRPC drops connections that come later without closing them.
+  if (guard_ != nullptr) guard_->Close();
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::nanoseconds(deadline.LeftNs()));
+  server_->Wait();
+  // No call is left that tells the guard something.
+  server_.reset();
+  authenticator_.Observe(nullptr);
+  filter_.set_guard(nullptr);
+  guard_.reset();
 }
 
 void RouteGrpcLog() {

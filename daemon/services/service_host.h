@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "daemon/network_interface.h"
+#include "daemon/services/call_filter.h"
+#include "daemon/services/connection_guard.h"
 #include "daemon/services/gates.h"
 #include "proto/base/clock.h"
 #include "proto/cluster_file/tls_identity.h"
@@ -22,10 +24,11 @@ class ServiceHost {
   // Listens on `interface` and `port` (0: any free one). Health is NOT_SERVING until SetHealth.
   // By TLS only, unless `tls` is null; it is used during this call.
   // `authenticator` and everything in `services` must outlive it; `more` are further gates.
-  // Errors: those of CheckPort, kUnavailable.
+  // `memory_bytes`: of the node, which bounds what gRPC may take.
+  // Errors: those of CheckPort, kUnavailable, kResourceExhausted (no descriptor, no thread).
   static Result<std::unique_ptr<ServiceHost>> Start(
       const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
-      const Authenticator* authenticator, const GatedServices& services,
+      std::uint64_t memory_bytes, Authenticator* authenticator, const GatedServices& services,
       std::vector<std::unique_ptr<grpc::Service>> more);
   ~ServiceHost();
 
@@ -42,14 +45,17 @@ class ServiceHost {
   void Stop(Deadline deadline);
 
  private:
-  ServiceHost() = default;
+  explicit ServiceHost(Authenticator* authenticator)
+      : authenticator_(*authenticator), filter_(authenticator) {}
   Status Listen(const std::string& address, std::uint32_t port,
-                const std::shared_ptr<grpc::ServerCredentials>& credentials,
-                const Authenticator* authenticator);
+                const cluster_file::TlsIdentity* tls, std::uint64_t memory_bytes);
 
+  Authenticator& authenticator_;
+  CallFilter filter_;
   std::string address_;
   std::vector<std::unique_ptr<grpc::Service>> gates_;
-  std::unique_ptr<grpc::Server> listener_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionGuard> guard_;
 };
 
 // Sends gRPC's own log lines to ours, as debug: they are about connections that failed, which the

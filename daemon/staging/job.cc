@@ -4,6 +4,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 #include "proto/file_tree/beneath.h"
 
 namespace tidepool::daemon::staging {
@@ -43,8 +44,13 @@ Status Job::Claim() {
   return taken;
 }
 
-void Job::Begin() {
-  thread_ = std::thread([this] { Run(); });
+Status Job::Begin() {
+  Status begun = StartThread("a staging job", &thread_, [this] { Run(); });
+  if (!begun.ok()) {
+    claim_.Release();
+    state_.End(begun);
+  }
+  return begun;
 }
 
 void Job::Run() {

@@ -23,7 +23,8 @@ class Job {
   Status Claim();
   // Who has the claim, when Claim was refused.
   const v1::ClaimStageRequest& holder() const { return claim_.holder(); }
-  void Begin();
+  // Runs the job. Errors: kResourceExhausted (no thread); the job and its claim have ended then.
+  Status Begin();
 
   const std::string& id() const { return id_; }
   const v1::StartStageRequest& request() const { return request_; }

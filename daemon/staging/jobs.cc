@@ -137,7 +137,11 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
     return response;
   }
   RemoveProbe(request);
-  job->Begin();
+  if (const Status begun = job->Begin(); !begun.ok()) {
+    const std::lock_guard lock(mutex_);
+    if (!job->attached()) std::erase(jobs_, job);
+    return begun;
+  }
   response.set_job(job->id());
   return response;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/stage/cluster.h"
 #include "tidepool/v1/staging.grpc.pb.h"
@@ -28,8 +29,15 @@ class RemotePart final : public stage::PartLink {
     *first.mutable_start() = start;
     open_ = stream_->Write(first);
     Heard();
-    reader_ = std::thread([this] { Read(); });
-    watchdog_ = std::thread([this] { Watch(); });
+  }
+  // Errors: kResourceExhausted (no thread); the call is cancelled then.
+  Status Begin() {
+    Status begun = StartThread("a part of a staging job", &watchdog_, [this] { Watch(); });
+    if (begun.ok()) {
+      begun = StartThread("a part of a staging job", &reader_, [this] { Read(); });
+    }
+    if (!begun.ok()) call_.TryCancel();
+    return begun;
   }
   ~RemotePart() override {
     Cancel();
@@ -57,7 +65,11 @@ class RemotePart final : public stage::PartLink {
   void Cancel() override { call_.TryCancel(); }
 
   Status Wait() override {
-    if (reader_.joinable()) reader_.join();
+    if (reader_.joinable()) {
+      reader_.join();
+    } else {
+      how_ = stream_->Finish();  // Begin has cancelled the call.
+    }
     finished_ = true;
     {
       const std::lock_guard lock(mutex_);
@@ -126,12 +138,15 @@ class RemotePart final : public stage::PartLink {
 
 }  // namespace
 
-std::unique_ptr<stage::PartLink> OpenRemotePart(const RequestRouter& router,
-                                                const placement::Node& node,
-                                                const v1::RunPartStart& start,
-                                                stage::PartLink::Report report,
-                                                std::function<void()> ended) {
-  return std::make_unique<RemotePart>(router, node, start, std::move(report), std::move(ended));
+Result<std::unique_ptr<stage::PartLink>> OpenRemotePart(const RequestRouter& router,
+                                                        const placement::Node& node,
+                                                        const v1::RunPartStart& start,
+                                                        stage::PartLink::Report report,
+                                                        std::function<void()> ended) {
+  auto part =
+      std::make_unique<RemotePart>(router, node, start, std::move(report), std::move(ended));
+  TP_RETURN_IF_ERROR(part->Begin());
+  return std::unique_ptr<stage::PartLink>(std::move(part));
 }
 
 }  // namespace tidepool::daemon::staging

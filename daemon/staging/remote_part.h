@@ -16,11 +16,11 @@ namespace tidepool::daemon::staging {
 inline constexpr std::uint64_t kSilenceMsMax = 20'000;
 
 // `ended` is called when nothing more will be reported, with or without done = true. The router
-// must outlive the call.
-std::unique_ptr<stage::PartLink> OpenRemotePart(const RequestRouter& router,
-                                                const placement::Node& node,
-                                                const v1::RunPartStart& start,
-                                                stage::PartLink::Report report,
-                                                std::function<void()> ended);
+// must outlive the call. Errors: kResourceExhausted (no thread).
+Result<std::unique_ptr<stage::PartLink>> OpenRemotePart(const RequestRouter& router,
+                                                        const placement::Node& node,
+                                                        const v1::RunPartStart& start,
+                                                        stage::PartLink::Report report,
+                                                        std::function<void()> ended);
 
 }  // namespace tidepool::daemon::staging

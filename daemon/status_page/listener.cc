@@ -21,6 +21,7 @@
 
 #include "daemon/network_interface.h"
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -203,9 +204,9 @@ class Listener::Loop {
   std::uint32_t port() const { return acceptor_.local_endpoint().port(); }
   bool has_tls() const { return tls_.has_value(); }
 
-  void Run() {
+  Status Run() {
     Accept();
-    thread_ = std::thread([this] {
+    return StartThread("the metrics port", &thread_, [this] {
       pthread_setname_np(pthread_self(), "metrics");
       while (!context_.stopped()) {
         try {
@@ -292,7 +293,7 @@ Result<std::unique_ptr<Listener>> Listener::Start(ListenerOptions options, PageH
       "--metrics-port"));
   listener->url_ = (listener->loop_->has_tls() ? "https://" : "http://") +
                    AddressWithPort(address, listener->loop_->port()) + "/";
-  listener->loop_->Run();
+  TP_RETURN_IF_ERROR(listener->loop_->Run());
   return listener;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/base/thread.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/stage/job.h"
 
@@ -31,11 +32,14 @@ Status ClaimedBy(const v1::ClaimStageRequest& holder) {
 Status JobClaim::Take() {
   const std::uint64_t sent_ns = clock_.MonotonicNs();
   auto answer = Ask(about_, kClaimTakeMs);
-  if (!answer.ok()) {
-    // It may have been granted: nobody shall be refused on account of a job that never was.
+  // It may have been granted: nobody shall be refused on account of a job that never was.
+  const auto give_back = [&] {
     v1::ClaimStageRequest release = about_;
     release.set_release(true);
     (void)Ask(release, kClaimCallMs);
+  };
+  if (!answer.ok()) {
+    give_back();
     return answer.status();
   }
   if (!answer->granted()) {
@@ -44,8 +48,9 @@ Status JobClaim::Take() {
   }
   granted_ns_ = sent_ns;
   mark_is_missing_ = answer->mark_is_missing();
-  keeper_ = std::thread([this] { Keep(); });
-  return OkStatus();
+  Status kept = StartThread("the claim of a staging job", &keeper_, [this] { Keep(); });
+  if (!kept.ok()) give_back();
+  return kept;
 }
 
 std::uint64_t JobClaim::LeftMs() const {

@@ -50,7 +50,8 @@ class JobClaim {
   // Once. Takes the claim and renews it from a thread of its own until Release. If another job has
   // had it meanwhile, since this process stood still, or may have, since nobody has granted it for
   // kClaimMs, the job is cancelled.
-  // Errors: kFailedPrecondition (another job has it: holder()), and of Cluster::Claim.
+  // Errors: kFailedPrecondition (another job has it: holder()), kResourceExhausted (no thread), and
+  // of Cluster::Claim.
   Status Take();
   // Returns when nobody is refused on its account any more, or its owner does not answer.
   void Release();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/base/limits.h"
+#include "proto/base/thread.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/keys.h"
 
@@ -174,7 +175,8 @@ Status Movers::Finish() {
     }
   }
   // The others are not left running for minutes when one has died.
-  std::thread watch([this] {
+  std::thread watch;
+  Status first = StartThread("the watch over parts of a job", &watch, [this] {
     std::unique_lock lock(mutex_);
     const auto over = [this] {
       return std::all_of(lines_.begin(), lines_.end(),
@@ -188,7 +190,9 @@ Status Movers::Finish() {
     if (!cancel) return;
     for (auto& [node, line] : lines_) line.link->Cancel();
   });
-  Status first;
+  if (!first.ok()) {
+    for (auto& [node, line] : lines_) line.link->Cancel();
+  }
   for (auto& [node, line] : lines_) {
     Status status = line.link->Wait();
     if (!status.ok()) {
@@ -200,7 +204,7 @@ Status Movers::Finish() {
       if (!status.ok()) first = std::move(status);
     }
   }
-  watch.join();
+  if (watch.joinable()) watch.join();
   return first;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/base/thread.h"
 #include "proto/file_tree/beneath.h"
 
 namespace tidepool::stage {
@@ -80,11 +81,24 @@ Result<std::unique_ptr<Part>> Part::Start(const v1::RunPartStart& start,
   const bool in = start.request().direction() == v1::StartStageRequest::DIRECTION_IN;
   part->work_ = (in ? MakePartIn : MakePartOut)(start, part->root_.get(), part->store_.get(),
                                                 &part->progress_);
-  part->working_ = kPartThreads;
-  for (int i = 0; i < kPartThreads; ++i)
-    part->threads_.emplace_back([p = part.get()] { p->Work(); });
-  part->reporter_ = std::thread([p = part.get()] { p->ReportUntilDone(); });
+  TP_RETURN_IF_ERROR(part->StartThreads());
   return part;
+}
+
+// One worker is enough: fewer threads only take longer.
+Status Part::StartThreads() {
+  for (int i = 0; i < kPartThreads; ++i) {
+    auto worker = StartThread("moving files", [this] { Work(); });
+    if (!worker.ok() && threads_.empty()) return worker.status();
+    if (!worker.ok()) break;
+    threads_.push_back(*std::move(worker));
+  }
+  {
+    // No worker ends before Close or Cancel, so none has counted itself yet.
+    const std::lock_guard lock(mutex_);
+    working_ = static_cast<int>(threads_.size());
+  }
+  return StartThread("reports of moved files", &reporter_, [this] { ReportUntilDone(); });
 }
 
 Part::~Part() {

@@ -77,6 +77,7 @@ class Part {
 
  private:
   Part() = default;
+  Status StartThreads();
   void Work();
   void ReportUntilDone();
   v1::RunPartProgress TakeProgress();

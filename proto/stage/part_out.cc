@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "proto/base/limits.h"
+#include "proto/base/thread.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/file_tree/beneath.h"
 #include "proto/manifest/holes.h"
@@ -57,11 +58,19 @@ class Committer {
   };
 
   Committer(file_tree::TreeWriter* writer, Store* store, PartProgress* progress)
-      : writer_(*writer), store_(*store), progress_(*progress), thread_([this] { Run(); }) {}
+      : writer_(*writer), store_(*store), progress_(*progress) {
+    // Without a thread, whoever adds a file commits it.
+    (void)StartThread("files to be named", &thread_, [this] { Run(); });
+  }
   ~Committer() { Close(); }
 
   void Add(Item item) {
     std::unique_lock lock(mutex_);
+    if (!thread_.joinable()) {
+      std::vector<Item> alone;
+      alone.push_back(std::move(item));
+      return Commit(std::move(alone));
+    }
     changed_.wait(lock, [&] {
       return items_.size() < kUncommittedFilesMax && bytes_ < kUncommittedBytesMax;
     });

@@ -25,10 +25,10 @@ Status SourceChanged() {
 
 // Files of /proc and /sys, and of some network file systems, say another size than they have.
 Status NotItsSize(const char* which, std::uint64_t listed_size) {
-  return Status(StatusCode::kFailedPrecondition,
-                std::string("it yields ") + which + " bytes than its size of " +
-                    std::to_string(listed_size),
-                "store it with: kvctl put NAMESPACE KEY @FILE, which reads a file to its end");
+  return Status(
+      StatusCode::kFailedPrecondition,
+      std::string("it yields ") + which + " bytes than its size of " + std::to_string(listed_size),
+      "store it with: kvctl put NAMESPACE KEY @FILE, which reads a file to its end");
 }
 
 }  // namespace

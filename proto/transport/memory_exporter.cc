@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proto/base/log.h"
+#include "proto/base/thread.h"
 #include "proto/transport/rdma_context.h"
 #include "proto/transport/remote_memory.h"
 #include "proto/transport/ucx_events.h"
@@ -33,14 +34,14 @@ class UcxMemoryExporter final : public MemoryExporter {
   Status Begin() {
     std::promise<Status> opened;
     auto outcome = opened.get_future();
-    thread_ = std::thread([this, &opened] {
+    TP_RETURN_IF_ERROR(StartThread("reads by RDMA", &thread_, [this, &opened] {
       pthread_setname_np(pthread_self(), "rdma");
       Status status = Open();
       const bool ok = status.ok();
       opened.set_value(std::move(status));
       if (ok) Run();
       Close();
-    });
+    }));
     return outcome.get();
   }
 

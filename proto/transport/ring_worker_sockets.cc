@@ -57,6 +57,8 @@ void RingWorker::Accept() {
     if (accepted.code() == StatusCode::kNotFound) return;
     if (!accepted.ok()) {
       refused_.Warn("same-node connection refused: " + accepted.status().ToString());
+      // Without a descriptor the next one fails, too; it waits in the listener's queue.
+      if (accepted.code() == StatusCode::kResourceExhausted) return;
       continue;
     }
     if (greeting_ >= kGreetingMax) {

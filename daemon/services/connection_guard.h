@@ -1,0 +1,105 @@
+// The accepting side of the node's gRPC port, with bounds on connections that have shown no token.
+//
+//   daemon/services/service_host -> [services/connection_guard] => gRPC
+//
+// gRPC 1.51 accepts without a bound, and its listener ends for ever with the first accept that
+// fails: one moment without a free descriptor made a node unreachable. So this class accepts, and
+// gRPC takes the connections over.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/services/auth.h"
+#include "proto/base/limited_log.h"
+#include "proto/base/result.h"
+#include "proto/cluster_file/file_io.h"
+
+namespace tidepool::daemon {
+
+// A stranger is a connection on which no call has carried the job token yet.
+//
+// Bounds: strangers take at most an eighth of the process's descriptors (16 to 512), all
+// connections at most half of them (16,384). A stranger ends 10 s after its last byte, 60 s after
+// its first one, or as the oldest when another connection needs its place. Strangers together may
+// send one message of the largest size; during a flood of calls without the token each stranger may
+// send 64 KiB. A connection without a place waits in the listener's queue.
+//
+// Thread-safe. One thread of its own, which sleeps while there are no strangers and no arrivals.
+class ConnectionGuard final : public TokenObserver {
+ public:
+  // Takes a connection over, which is not blocking; called on the guard's thread.
+  using Handler = std::function<void(int listener, int connection)>;
+
+  // Accepts at `listener`, which listens already, until the end.
+  // Errors: kResourceExhausted (no descriptor, no thread).
+  static Result<std::unique_ptr<ConnectionGuard>> Start(cluster_file::Descriptor listener,
+                                                        Handler handler);
+  ~ConnectionGuard() override;
+  // Ends the thread and closes the listener. Connections go on, and may still show the token.
+  void Close();
+
+  bool has_strangers() const override {
+    return stranger_count_.load(std::memory_order_relaxed) != 0;
+  }
+  void OnToken(const std::string& peer) override;
+
+  // A call was refused because too many calls came without the token.
+  void NoteFlood();
+
+ private:
+  // Names a connection for as long as it lives: gRPC closes the descriptor, and its number is
+  // given out again, but no two sockets have the same inode at once.
+  struct Connection {
+    int descriptor = -1;
+    ino_t inode = 0;
+    std::string peer;
+    std::uint64_t accepted_ns = 0;
+    std::uint64_t heard_ns = 0;
+    std::uint64_t bytes = 0;
+  };
+  enum class Accepted { kOne, kNobody, kNoDescriptor };
+
+  ConnectionGuard() = default;
+  void Run();
+  int WaitMs(bool has_room);
+  // The rest needs mutex_, but for Accept and RefuseOne.
+  void EndOverdue(std::uint64_t now_ns);
+  bool LookAt(std::uint64_t now_ns, bool is_flood, Connection* stranger);
+  bool HasRoom(std::uint64_t now_ns);
+  bool EvictOldest(std::uint64_t now_ns);
+  void ForgetClosed();
+  void End(const Connection& connection);
+  Accepted Accept(std::uint64_t now_ns);
+  void RefuseOne();
+
+  cluster_file::Descriptor listener_;
+  cluster_file::Descriptor wake_;     // An eventfd.
+  cluster_file::Descriptor reserve_;  // Given up for a moment when no other descriptor is free.
+  Handler handler_;
+  std::size_t strangers_max_ = 0;
+  std::size_t connections_max_ = 0;
+
+  std::mutex mutex_;                 // Guards the next three.
+  std::list<Connection> strangers_;  // The oldest first.
+  std::vector<Connection> known_;    // Some have ended; see ForgetClosed.
+  std::size_t forget_at_ = 0;
+  std::uint64_t checked_ns_ = 0;
+  std::atomic<std::size_t> stranger_count_{0};
+  std::atomic<std::uint64_t> flood_ns_{0};
+  std::atomic<bool> stopping_{false};
+  log::Limited ended_;
+  log::Limited refused_;
+  std::thread thread_;
+};
+
+}  // namespace tidepool::daemon
