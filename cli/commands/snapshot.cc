@@ -83,7 +83,10 @@ class NewFolder {
   const std::string& path() const { return path_; }
   // By which the nodes prove that they see the same folder.
   const std::string& probe() const { return probe_; }
-  void Keep() { kept_ = true; }
+  void Keep() {
+    kept_ = true;
+    RemoveUnfinished();
+  }
 
  private:
   NewFolder(std::string path, bool made) : path_(std::move(path)), made_(made) {}
@@ -104,6 +107,14 @@ class NewFolder {
       if (!made_ || others || rmdir(path_.c_str()) == 0 || errno != ENOTEMPTY) return;
       if (deadline.Passed()) return;
       std::this_thread::sleep_for(kLateFilesInterval);
+    }
+  }
+  // A daemon that died has left the image behind that it was writing.
+  void RemoveUnfinished() const {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(path_, error)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("part-") && name.ends_with(".tmp")) unlink(entry.path().c_str());
     }
   }
   // Returns whether anything else is there.

@@ -462,7 +462,7 @@ class Snapshot(kvctl_support.KvctlTest):
         self.good("snapshot", "restore", self.snapshot, "c")
         self.assertEqual(len(self.good("keys", "c").split()), 12)
 
-    def test_a_daemon_that_dies_ends_it(self):
+    def test_what_a_daemon_has_that_dies_is_missing_in_it(self):
         self.start_large(2)
         with kvctl_support.Slowed(self.cluster.pids) as slowed:
             process = self.begin("snapshot", "create", "a", self.snapshot)
@@ -470,9 +470,11 @@ class Snapshot(kvctl_support.KvctlTest):
             slowed.freeze()
             os.kill(self.cluster.pids[1], signal.SIGKILL)
         out, err = process.communicate(timeout=kvctl_support.PATIENCE_SECONDS)
-        self.assertNotEqual(process.returncode, 0, out)
-        self.assertIn(b"node ", err)
-        self.assertFalse(os.path.exists(self.snapshot))
+        self.assertEqual(process.returncode, 6, out)
+        self.assertIn(b"missing: node ", err)
+        self.assertFalse([name for name in self.images() if name.endswith(".tmp")])
+        self.good("snapshot", "check", self.snapshot)
+        self.bad(1, "snapshot", "restore", self.snapshot, "again", says="lacks")
 
     def test_a_daemon_leaves_no_image_in_a_folder_that_is_given_up(self):
         """The call of a kvctl that fails may reach its end in a daemon after the images are removed."""
