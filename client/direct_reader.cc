@@ -261,7 +261,7 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
     }
     if ((flags & storage::kRecordExpiry) != 0) {
       is_expired = racing::RelaxedAt(at + storage::RecordBytes(key_bytes, stored_bytes, 0)) <=
-                   clock_.WallMs();
+                   NowMs(*attempt.partition.core_);
     }
   }
 
@@ -278,6 +278,12 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
   if (is_expired) return Refuse(DirectRefusal::kExpired, attempt);
   attempt.read = read;
   return Progress::kDone;
+}
+
+// The owner's time of expiry: a jump of the machine's clock moves neither.
+std::uint64_t DirectReader::NowMs(const SharedRoot& core) const {
+  const std::uint64_t offset_ms = racing::Relaxed(core.wall_offset_ms);
+  return offset_ms == 0 ? clock_.WallMs() : clock_.MonotonicNs() / 1'000'000 + offset_ms;
 }
 
 // (7) of a value in segments of its own, which the record names and which go back when the record

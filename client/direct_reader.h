@@ -122,6 +122,7 @@ class DirectReader {
   Progress Begin(Attempt& attempt) const;
   Progress Look(Attempt& attempt) const;
   Progress Read(std::uint64_t slot_word, const std::uint64_t& slot, Attempt& attempt) const;
+  std::uint64_t NowMs(const storage::SharedRoot& core) const;
   Progress CopyExtent(const std::byte* stored, std::uint64_t slot_word, const std::uint64_t& slot,
                       MutableBytes to, Attempt& attempt) const;
   const storage::Bucket* HomeOf(const DirectPartition& partition, std::uint64_t hash,

@@ -14,6 +14,7 @@
 
 #include "daemon/arena_source.h"
 #include "proto/base/check.h"
+#include "proto/base/steady_clock.h"
 #include "proto/base/thread.h"
 #include "proto/base/time_namespace.h"
 
@@ -57,7 +58,10 @@ void PinToCpu(int cpu) {
 }  // namespace
 
 Core::Core(const CoreOptions& options, const Lease& lease)
-    : options_(options), lease_(lease), clock_(Clock::Real()), spin_(ModeOf(options.wait_policy)) {}
+    : options_(options),
+      lease_(lease),
+      clock_(SteadyClock::Real()),
+      spin_(ModeOf(options.wait_policy)) {}
 
 Result<std::unique_ptr<Core>> Core::Start(const CoreOptions& options, storage::ArenaPool* pool,
                                           const Lease* lease, transport::Context* context) {

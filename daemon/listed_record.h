@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "proto/base/limits.h"
+#include "proto/base/steady_clock.h"
 #include "proto/wire/record_list.h"
 #include "storage/hash_store.h"
 
@@ -27,7 +28,8 @@ inline wire::ListedRecord ListedOf(const storage::RecordView& record, bool keys_
                          record.value_bytes > limits::kUnstreamedValueBytesMax;
   listed.value_kind = ValueKindOf(record.value_flags);
   listed.version = record.version;
-  listed.expiry_ms = record.expiry_ms;
+  // The receiver compares the time with its machine's clock.
+  listed.expiry_ms = record.expiry_ms == 0 ? 0 : SteadyClock::Real().ToMachineMs(record.expiry_ms);
   return listed;
 }
 
