@@ -13,10 +13,10 @@ namespace tidepool::cli {
 // Move-only; not thread-safe.
 class ValueSource {
  public:
-  // `literal`: the argument is the value whatever it begins with. What is no regular
-  // file, or has another size than it says, as in /proc, is read to its end here, because the size
-  // must be known first. Errors: kNotFound,
-  // kPermissionDenied, kInvalidArgument (a folder; more than 1 GiB), kInternal.
+  // `literal`: the argument is the value whatever it begins with. Open reads two kinds of source to
+  // their end, because the size must be known first: all but regular files, and files that yield
+  // another number of bytes than their size, as in /proc. Errors: kNotFound, kPermissionDenied,
+  // kInvalidArgument (a folder; more than 1 GiB), kInternal.
   static Result<ValueSource> Open(const std::string& argument, bool literal);
 
   std::uint64_t bytes() const { return bytes_; }
