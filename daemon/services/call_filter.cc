@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kTurnsMax = 64;
 constexpr std::uint64_t kTurnNs = 1'000'000'000 / 32;
 constexpr std::string_view kTokenHeader = "authorization";
+constexpr std::string_view kOurServices = "/tidepool.";
 
 std::string_view TextOf(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice)};
@@ -27,14 +28,17 @@ std::string_view TextOf(const grpc_slice& slice) {
 void FilterCall(void* filter, grpc_auth_context*, const grpc_metadata* headers, std::size_t count,
                 grpc_process_auth_metadata_done_cb done, void* user_data) {
   std::string_view authorization;
+  bool is_ours = false;
   int found = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (TextOf(headers[i].key) != kTokenHeader) continue;
+    const std::string_view name = TextOf(headers[i].key);
+    if (name == ":path") is_ours = TextOf(headers[i].value).starts_with(kOurServices);
+    if (name != kTokenHeader) continue;
     authorization = TextOf(headers[i].value);
     ++found;
   }
   if (found != 1) authorization = {};
-  const bool is_admitted = static_cast<CallFilter*>(filter)->Admit(authorization);
+  const bool is_admitted = static_cast<CallFilter*>(filter)->Admit(authorization, is_ours);
   done(user_data, nullptr, 0, nullptr, 0,
        is_admitted ? GRPC_STATUS_OK : GRPC_STATUS_RESOURCE_EXHAUSTED,
        is_admitted ? nullptr
@@ -75,13 +79,13 @@ class Filtered final : public grpc::ServerCredentials {
 
 }  // namespace
 
-void CallFilter::set_guard(ConnectionGuard* guard) {
-  const std::lock_guard lock(mutex_);
-  guard_ = guard;
-}
+void CallFilter::set_guard(ConnectionGuard* guard) { guard_ = guard; }
 
-bool CallFilter::Admit(std::string_view authorization) {
-  return (!authorization.empty() && authenticator_.IsRight(authorization)) || TakeTurn();
+bool CallFilter::Admit(std::string_view authorization, bool is_ours) {
+  if (authorization.empty() || !authenticator_.IsRight(authorization)) return TakeTurn();
+  ConnectionGuard* const guard = guard_;
+  if (is_ours && guard != nullptr && guard->has_strangers()) guard->OnHeaders();
+  return true;
 }
 
 bool CallFilter::TakeTurn() {
@@ -96,7 +100,8 @@ bool CallFilter::TakeTurn() {
     --turns_;
     return true;
   }
-  if (guard_ != nullptr) guard_->NoteFlood();
+  ConnectionGuard* const guard = guard_;
+  if (guard != nullptr) guard->NoteFlood();
   return false;
 }
 

@@ -9,9 +9,11 @@
 
 #include <grpcpp/security/server_credentials.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "daemon/services/auth.h"
 #include "proto/cluster_file/tls_identity.h"
@@ -26,18 +28,19 @@ class CallFilter {
  public:
   explicit CallFilter(const Authenticator* authenticator) : authenticator_(*authenticator) {}
 
-  // Tells the guard of a flood from now on. Null: no more.
+  // Tells the guard of floods, and of calls with the token, from now on. Null: no more.
   void set_guard(ConnectionGuard* guard);
 
   // True: the call may go on. `authorization`: its header's value, empty if there is not one.
-  bool Admit(std::string_view authorization);
+  // `is_ours`: of a service with a gate.
+  bool Admit(std::string_view authorization, bool is_ours);
 
  private:
   bool TakeTurn();
 
   const Authenticator& authenticator_;
+  std::atomic<ConnectionGuard*> guard_{nullptr};
   std::mutex mutex_;  // Guards the rest.
-  ConnectionGuard* guard_ = nullptr;
   std::uint64_t turns_ = 0;
   std::uint64_t refilled_ns_ = 0;
 };

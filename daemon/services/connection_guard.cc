@@ -36,7 +36,9 @@ constexpr std::uint64_t kStrangerNs = 60'000 * kMsNs;
 constexpr std::uint64_t kSilentPlaceNs = 50 * kMsNs;
 constexpr std::uint64_t kPlaceNs = 2'000 * kMsNs;
 constexpr std::uint64_t kFloodNs = 1'000 * kMsNs;
-constexpr std::uint64_t kFloodBytesMax = 64 << 10;
+// Two of HTTP/2's first windows: more comes only after gRPC has read the headers.
+constexpr std::uint64_t kBytesMax = 128 << 10;
+constexpr std::size_t kArrivingMax = 1'024;
 constexpr std::uint64_t kStrangersBytesMax = convert::kMessageBytesMax + (1u << 20);
 constexpr int kTickMs = 20;  // While a stranger has just sent something, or a place is missing.
 constexpr int kSlowTickMs = 250;  // While strangers are there.
@@ -147,6 +149,7 @@ void ConnectionGuard::Close() {
 void ConnectionGuard::OnToken(const std::string& peer) {
   const std::string name = GuardedPeerOf(peer);
   const std::lock_guard lock(mutex_);
+  if (!arriving_.empty()) arriving_.pop_front();
   // An older connection of the same name has ended: the kernel gives a name to one at a time.
   const auto found = std::find_if(strangers_.rbegin(), strangers_.rend(),
                                   [&](const Connection& each) { return each.peer == name; });
@@ -154,6 +157,11 @@ void ConnectionGuard::OnToken(const std::string& peer) {
   known_.push_back(std::move(*found));
   strangers_.erase(std::next(found).base());
   stranger_count_ = strangers_.size();
+}
+
+void ConnectionGuard::OnHeaders() {
+  const std::lock_guard lock(mutex_);
+  if (arriving_.size() < kArrivingMax) arriving_.push_back(GuardNowNs());
 }
 
 void ConnectionGuard::NoteFlood() { flood_ns_ = GuardNowNs(); }
@@ -174,7 +182,7 @@ void ConnectionGuard::Run() {
     if (Accept(GuardNowNs()) != Accepted::kNoDescriptor) continue;
     {
       const std::lock_guard lock(mutex_);
-      if (EvictOldest(GuardNowNs())) continue;
+      if (EndOldest(GuardNowNs())) continue;
     }
     // Without an answer the client would wait for its deadline.
     RefuseOne();
@@ -194,12 +202,15 @@ int ConnectionGuard::WaitMs(bool has_room) {
 
 void ConnectionGuard::EndOverdue(std::uint64_t now_ns) {
   checked_ns_ = now_ns;
-  const bool is_flood = now_ns - flood_ns_ < kFloodNs;
+  // A call that was cancelled is seen by no gate.
+  while (!arriving_.empty() && now_ns - arriving_.front() > kStrangerNs) arriving_.pop_front();
+  if (strangers_.empty()) arriving_.clear();
+  const bool may_be_large = !arriving_.empty() && now_ns - flood_ns_ > kFloodNs;
   std::uint64_t bytes = 0;
   auto largest = strangers_.end();
   for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
     const bool is_closed = InodeOf(stranger->descriptor) != stranger->inode;
-    if (is_closed || LookAt(now_ns, is_flood, &*stranger)) {
+    if (is_closed || LookAt(now_ns, may_be_large, &*stranger)) {
       stranger = strangers_.erase(stranger);
       continue;
     }
@@ -215,13 +226,13 @@ void ConnectionGuard::EndOverdue(std::uint64_t now_ns) {
 }
 
 // True: it was ended.
-bool ConnectionGuard::LookAt(std::uint64_t now_ns, bool is_flood, Connection* stranger) {
+bool ConnectionGuard::LookAt(std::uint64_t now_ns, bool may_be_large, Connection* stranger) {
   const std::uint64_t received = BytesReceived(stranger->descriptor);
   if (received != stranger->bytes) stranger->heard_ns = now_ns;
   stranger->bytes = received;
   const bool is_over = now_ns - stranger->heard_ns > kSilenceNs ||
                        now_ns - stranger->accepted_ns > kStrangerNs ||
-                       (is_flood && received > kFloodBytesMax);
+                       (!may_be_large && received > kBytesMax);
   if (is_over) End(*stranger);
   return is_over;
 }
@@ -230,16 +241,16 @@ bool ConnectionGuard::HasRoom(std::uint64_t now_ns) {
   if (strangers_.size() + known_.size() >= std::min(connections_max_, forget_at_)) ForgetClosed();
   const bool has_room =
       strangers_.size() < strangers_max_ && strangers_.size() + known_.size() < connections_max_;
-  return has_room || EvictOldest(now_ns);
+  return has_room || EndOldest(now_ns);
 }
 
-bool ConnectionGuard::EvictOldest(std::uint64_t now_ns) {
-  const auto evicted = std::find_if(strangers_.begin(), strangers_.end(), [&](const auto& each) {
+bool ConnectionGuard::EndOldest(std::uint64_t now_ns) {
+  const auto oldest = std::find_if(strangers_.begin(), strangers_.end(), [&](const auto& each) {
     return now_ns - each.accepted_ns > (each.bytes == 0 ? kSilentPlaceNs : kPlaceNs);
   });
-  if (evicted == strangers_.end()) return false;
-  End(*evicted);
-  strangers_.erase(evicted);
+  if (oldest == strangers_.end()) return false;
+  End(*oldest);
+  strangers_.erase(oldest);
   stranger_count_ = strangers_.size();
   return true;
 }

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -30,9 +31,9 @@ namespace tidepool::daemon {
 //
 // Bounds: strangers take at most an eighth of the process's descriptors (16 to 512), all
 // connections at most half of them (16,384). A stranger ends 10 s after its last byte, 60 s after
-// its first one, or as the oldest when another connection needs its place. Strangers together may
-// send one message of the largest size; during a flood of calls without the token each stranger may
-// send 64 KiB. A connection without a place waits in the listener's queue.
+// its first one, or as the oldest when another connection needs its place. A stranger may send 128
+// KiB, or, while a first call with the token is arriving somewhere, strangers together one message
+// of the largest size. A connection without a place waits in the listener's queue.
 //
 // Thread-safe. One thread of its own, which sleeps while there are no strangers and no arrivals.
 class ConnectionGuard final : public TokenObserver {
@@ -53,6 +54,8 @@ class ConnectionGuard final : public TokenObserver {
   }
   void OnToken(const std::string& peer) override;
 
+  // The headers of a call with the token have arrived, and its message may follow.
+  void OnHeaders();
   // A call was refused because too many calls came without the token.
   void NoteFlood();
 
@@ -74,9 +77,9 @@ class ConnectionGuard final : public TokenObserver {
   int WaitMs(bool has_room);
   // The rest needs mutex_, but for Accept and RefuseOne.
   void EndOverdue(std::uint64_t now_ns);
-  bool LookAt(std::uint64_t now_ns, bool is_flood, Connection* stranger);
+  bool LookAt(std::uint64_t now_ns, bool may_be_large, Connection* stranger);
   bool HasRoom(std::uint64_t now_ns);
-  bool EvictOldest(std::uint64_t now_ns);
+  bool EndOldest(std::uint64_t now_ns);
   void ForgetClosed();
   void End(const Connection& connection);
   Accepted Accept(std::uint64_t now_ns);
@@ -94,6 +97,7 @@ class ConnectionGuard final : public TokenObserver {
   std::vector<Connection> known_;    // Some have ended; see ForgetClosed.
   std::size_t forget_at_ = 0;
   std::uint64_t checked_ns_ = 0;
+  std::deque<std::uint64_t> arriving_;  // When headers came whose call no gate has seen yet.
   std::atomic<std::size_t> stranger_count_{0};
   std::atomic<std::uint64_t> flood_ns_{0};
   std::atomic<bool> stopping_{false};
