@@ -40,7 +40,7 @@ constexpr std::uint64_t kFloodNs = 1'000 * kMsNs;
 constexpr std::uint64_t kBytesMax = 128 << 10;
 constexpr std::size_t kArrivingMax = 1'024;
 constexpr std::uint64_t kStrangersBytesMax = convert::kMessageBytesMax + (1u << 20);
-constexpr int kTickMs = 20;  // While a stranger has just sent something, or a place is missing.
+constexpr int kTickMs = 5;  // While a stranger has just sent something, or a place is missing.
 constexpr int kSlowTickMs = 250;  // While strangers are there.
 // The kernel asks a peer that says nothing for so long whether it is still there: its machine may
 // have gone without a word.
