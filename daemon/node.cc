@@ -176,7 +176,8 @@ Status Node::OpenIdentity() {
     if (!path.ok()) return path.status();
     folder = cluster_file::FolderOf(*path) + "/" + FolderNameOf(options_.join);
   }
-  auto identity = data_dir_given_ ? Identity::Open(folder) : Identity::OpenFirstFree(folder);
+  auto identity =
+      data_dir_given_ ? Identity::Open(folder, options_.adopt) : Identity::OpenFirstFree(folder);
   if (!identity.ok()) {
     return Status(identity.code(), "data folder: " + std::string(identity.status().what()),
                   identity.status().remedy().empty()

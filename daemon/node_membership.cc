@@ -45,6 +45,9 @@ v1::JoinRequest Node::MakeJoinRequest(const std::string& cluster_uuid) const {
   request.set_directory(identity_->folder());
   request.set_directory_device(identity_->device());
   request.set_directory_inode(identity_->inode());
+  request.set_mark(identity_->mark());
+  request.set_mark_before(identity_->mark_before());
+  request.set_adopt(options_.adopt);
   request.set_nvm(volume_ != nullptr);
   request.set_nvm_medium(MediumOf(volume_.get()));
   if (!catalog_.has_value()) return request;
@@ -148,7 +151,7 @@ Status Node::BeginCluster() {
   if (by_election()) TP_RETURN_IF_ERROR(identity_->RememberCluster(cluster));
   // First in the coordinator's books, then in the file, then in the cores: what loses the race for
   // the file has not opened anything yet.
-  auto joined = coordinator_->Join(MakeJoinRequest(cluster));
+  auto joined = coordinator_->Join(MakeJoinRequest(cluster), /*is_own=*/true);
   if (!joined.ok()) return joined.status();
   host_->ShowCluster(cluster);
   // Before the file: who reads it calls with the token that it names.
@@ -262,7 +265,7 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link) {
   stop_.SetHook({});
   if (!self.ok()) return self.status();
   const std::string joined = state_.map.Get()->cluster_uuid;
-  TP_RETURN_IF_ERROR(identity_->RememberCluster(joined));
+  TP_RETURN_IF_ERROR(identity_->RememberJoin(joined));
   if (volume_ != nullptr) {
     const auto cluster_uuid = storage::ParseUuid(joined);
     if (!cluster_uuid.ok()) return cluster_uuid.status();

@@ -31,10 +31,14 @@ Result<std::unique_ptr<storage::Volume>> OpenVolume(const Options& options, Iden
   volume_options.keep_slots = true;
   volume_options.incarnation_seen = identity->nvm_incarnation();
   volume_options.host = identity->host();
+  volume_options.adopt = options.adopt;
   volume_options.bytes = options.nvm_bytes;
   volume_options.bytes_default = kBytesPerMemory * options.memory_bytes;
   auto volume = storage::Volume::Open(volume_options);
   if (!volume.ok()) return volume;
+  for (const std::string& move : (*volume)->Moves(identity->host())) {
+    log::Info("a device was moved: " + move);
+  }
   if ((*volume)->found(0).incarnation == 0 && identity->nvm_incarnation() != 0) {
     log::Warn("the devices are new; what this node kept on others is not here");
   }

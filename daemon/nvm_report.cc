@@ -139,7 +139,7 @@ void PrintPartitions(const NvmReport& report, std::ostream& out) {
 }  // namespace
 
 void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
-           std::ostream& out) {
+           const Status& start, std::ostream& out) {
   for (std::size_t i = 0; i < volume.device_count(); ++i) {
     PrintDevice(volume, report, i, inspect, out);
   }
@@ -153,7 +153,11 @@ void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
     PrintCore(report.cores[i], i, inspect, out);
   }
   PrintPartitions(report, out);
-  if (report.is_sound()) {
+  if (!start.ok()) {
+    out << (report.is_sound() ? "sound, but a start is refused: "
+                              : "not sound, and a start is refused: ")
+        << start.ToString() << "\n";
+  } else if (report.is_sound()) {
     out << "sound: a start brings all of this back\n";
   } else if (!report.catalog_status.ok()) {
     out << "not sound: kvd does not start on it; remove the files if nothing in them is needed\n";

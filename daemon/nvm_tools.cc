@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iostream>
 
+#include "daemon/membership/identity.h"
+#include "proto/cluster_file/host_name.h"
 #include "proto/file_tree/beneath.h"
 #include "storage/device/device_io.h"
 
@@ -136,13 +138,42 @@ Result<NvmReport> ReadVolume(storage::Volume* volume, const RecordFilter& filter
   return report;
 }
 
+Status CheckStart(const storage::Volume& volume, const std::string& data_dir,
+                  const std::string& command, std::ostream& out) {
+  const std::string host = cluster_file::HostName();
+  for (const std::string& move : volume.Moves(host)) {
+    out << "moved since the last start, which a start takes note of: " << file_tree::Printable(move)
+        << "\n";
+  }
+  const auto identity = Identity::Examine(data_dir);
+  if (identity.code() == StatusCode::kNotFound) {
+    out << "the node's identity is not in '" << file_tree::Printable(data_dir)
+        << "', so what a start would say of it is unknown; name its folder: " << command
+        << " --data-dir\n";
+    return OkStatus();
+  }
+  if (!identity.ok()) return identity.status();
+  if (!identity->moved().empty()) {
+    out << "the data folder was moved since the last start, which a start takes note of: "
+        << file_tree::Printable(identity->moved()) << "\n";
+  }
+  storage::VolumeOptions options;
+  auto node = storage::ParseUuid(identity->uuid());
+  if (!node.ok()) return node.status();
+  options.node = *node;
+  options.incarnation = identity->incarnation() + 1;
+  options.incarnation_seen = identity->nvm_incarnation();
+  return volume.CheckStart(options);
+}
+
 bool IsNvmTool(const std::string& word) { return word == "check" || word == "inspect"; }
 
 std::string NvmToolsHelp() {
   return "  kvd check DIR...     read all that lies in a node's directories of --nvm-dir, which "
          "no\n"
-         "                       daemon may use meanwhile; say what is damaged, and what of each\n"
-         "                       durable partition a start would bring back. Changes nothing.\n"
+         "                       daemon may use meanwhile; say what is damaged, what of each\n"
+         "                       durable partition a start would bring back, and whether a start\n"
+         "                       would be refused. Changes nothing.\n"
          "  kvd inspect DIR...   the same, and superblocks, catalog, marks and segments; with\n"
          "                       --records each record, with --segment NUMBER those of one\n";
 }
@@ -161,6 +192,8 @@ int RunNvmTool(const std::vector<std::string>& arguments) {
   std::vector<std::string> directories;
   RecordFilter filter;
   app.add_option("DIR", directories, "the directories, in the order of --nvm-dir")->required();
+  std::string data_dir;
+  app.add_option("--data-dir", data_dir, "the node's --data-dir, if it is not the first DIR");
   if (inspect) {
     app.add_flag("--records", filter.all, "list each record");
     app.add_option("--segment", filter.segment, "list the records of the segment of this number");
@@ -185,10 +218,12 @@ int RunNvmTool(const std::vector<std::string>& arguments) {
   if (!volume.ok()) return Fail(volume.status(), kUnsound);
   const auto report = ReadVolume(volume->get(), filter, std::cout);
   if (!report.ok()) return Fail(report.status(), kUnsound);
-  Print(**volume, *report, inspect, std::cout);
+  const Status start = CheckStart(**volume, data_dir.empty() ? directories.front() : data_dir,
+                                  "kvd " + arguments.front(), std::cout);
+  Print(**volume, *report, inspect, start, std::cout);
   std::cout.flush();
   if (!std::cout) return Fail(Status(StatusCode::kDeviceError, "cannot write"), kUnsound);
-  return report->is_sound() ? kSound : kUnsound;
+  return report->is_sound() && start.ok() ? kSound : kUnsound;
 }
 
 }  // namespace tidepool::daemon

@@ -51,7 +51,12 @@ struct RecordFilter {
 // Errors: kDeviceError, kDataLoss (damaged so that nothing can be said).
 Result<NvmReport> ReadVolume(storage::Volume* volume, const RecordFilter& filter,
                              std::ostream& out);
-// `inspect`: all that is there, else what is wrong and a summary.
-void Print(const storage::Volume& volume, const NvmReport& report, bool inspect, std::ostream& out);
+// Whether a start with the identity in `data_dir` would take these devices; says what has moved.
+// Errors: those of the start, but for a cluster that is asked to admit the node.
+Status CheckStart(const storage::Volume& volume, const std::string& data_dir,
+                  const std::string& command, std::ostream& out);
+// `inspect`: all that is there, else what is wrong and a summary. `start`: of CheckStart.
+void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
+           const Status& start, std::ostream& out);
 
 }  // namespace tidepool::daemon

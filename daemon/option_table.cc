@@ -80,6 +80,11 @@ const OptionRow kOptionTable[] = {
      "what is reserved in each directory of --nvm-dir when its file is made, at least 36MiB and "
      "34MiB more for each further core; 0: four times --memory, but at most 80 % of what is free",
      SizeField{&Options::nvm_bytes, false}, 0},
+    {"adopt", "", "false",
+     "start in a copy of a node's --data-dir or --nvm-dir, or in an older state of them: the copy "
+     "is "
+     "this node from now on; the original must not run, and must not be started again",
+     &Options::adopt},
     {"auth", "token|munge", "token",
      "how programs prove that they are yours: token (a file that only you can read, beside the "
      "connection file), or munge (the site's MUNGE vouches for them; no file has the token)",

@@ -51,6 +51,7 @@ struct Options {
   std::uint32_t join_timeout_ms = 60'000;
   std::uint32_t linger_ms = 0;  // Between a signal to end and the end.
   std::string data_dir;
+  bool adopt = false;           // A copy of the data folder or of a device is meant.
   std::string nvm_dir;          // Directories, with commas between them.
   std::uint64_t nvm_bytes = 0;  // Of each of them; 0: by default.
   std::string interface;        // A name ("eth0") or an address of one.

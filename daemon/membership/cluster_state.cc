@@ -63,6 +63,7 @@ Json EncodeNode(const placement::Node& node, const NodeRecord& record) {
           {"directory", record.directory},
           {"device", record.device},
           {"inode", record.inode},
+          {"mark", record.mark},
           {"nvm", record.nvm},
           {"nvm_medium", record.nvm_medium},
           {"nothing_to_lose", nothing_to_lose}};
@@ -199,6 +200,8 @@ Status DecodeNode(const Json& json, ClusterState* state) {
   record.directory = reader.Text("directory");
   record.device = reader.Number("device", 0, UINT64_MAX);
   record.inode = reader.Number("inode", 0, UINT64_MAX);
+  // Files of earlier versions have no mark.
+  if (json.contains("mark")) record.mark = reader.Text("mark");
   // Files written before anything was durable say nothing of devices.
   record.nvm = json.is_object() && json.value("nvm", Json(false)) == Json(true);
   if (json.contains("nvm_medium")) record.nvm_medium = reader.Text("nvm_medium");

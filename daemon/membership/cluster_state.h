@@ -15,9 +15,11 @@ namespace tidepool::daemon {
 
 // What the map does not say of a node. Index = NodeId.
 struct NodeRecord {
-  std::string directory;  // Of its identity; with host, device and inode it tells a copy.
+  // Of its identity. Host, device and inode tell that the folder was moved or copied.
+  std::string directory;
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
+  std::string mark;        // Of its folder at the last join; empty: unknown.
   bool nvm = false;        // It has devices.
   std::string nvm_medium;  // "file", "dax", "mixed", or empty.
   // Namespaces that lose nothing if the node comes back with nothing: it left in good order and

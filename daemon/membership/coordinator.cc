@@ -27,7 +27,8 @@ Status CheckJoinRequest(const v1::JoinRequest& request) {
                         !request.control_address().empty() &&
                         request.control_address().size() <= 300 && request.host().size() <= 255 &&
                         request.directory().size() <= 4096 && request.version().size() <= 100 &&
-                        request.nvm_medium().size() <= 10;
+                        request.nvm_medium().size() <= 10 && request.mark().size() <= 64 &&
+                        request.mark_before().size() <= 64;
   if (is_sound) return OkStatus();
   return Status(StatusCode::kInvalidArgument, "malformed Join request");
 }
@@ -61,6 +62,7 @@ void TakeOver(const v1::JoinRequest& request, placement::Node* node, NodeRecord*
   record->directory = request.directory();
   record->device = request.directory_device();
   record->inode = request.directory_inode();
+  record->mark = request.mark();
   record->nothing_to_lose.clear();
 }
 
@@ -140,24 +142,74 @@ Result<NodeId> Coordinator::Admit(const v1::JoinRequest& request, ClusterState* 
   return id;
 }
 
-Status Coordinator::Readmit(const v1::JoinRequest& request, NodeId id, ClusterState* next) const {
+// A moved folder may be a copy, whose original lives: its lock proves nothing of the original. The
+// node's heartbeats do. A crashed node counts as up for a lease, so the caller asks again
+// meanwhile.
+Status Coordinator::CheckNotAlive(const v1::JoinRequest& request, NodeId id, bool is_own) {
+  const placement::Node& node = state_.map.nodes[id.value()];
+  const std::string what = DescribeCaller(request) + " runs in a copy (" + request.directory() +
+                           ") of the data folder of " + Describe(node) + " (" +
+                           state_.nodes[id.value()].directory + ")";
+  const Status alive(StatusCode::kFailedPrecondition, what + ", which is alive",
+                     "the original goes on. To use the copy instead, stop the original first: "
+                     "kvctl stop, or SIGTERM to pid " +
+                         std::to_string(node.pid) + " on " + node.host);
+  if (is_own) {  // Nobody but the store could have heard it.
+    const auto known = store_.KnowsAlive(node);
+    return known.ok() && *known ? alive : OkStatus();
+  }
+  if (node.state != placement::NodeState::kUp) return OkStatus();
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  const std::lock_guard lock(liveness_mutex_);
+  Liveness& liveness = liveness_[id.value()];
+  const std::uint64_t lease_ns = options_.lease_ms * 1'000'000ull;
+  if (liveness.moved_asked_ns == 0 || now_ns > liveness.moved_asked_ns + 2 * lease_ns) {
+    liveness.moved_asked_ns = now_ns;
+  } else if (liveness.heard_ns > liveness.moved_asked_ns) {
+    return alive;
+  }
+  return Status(StatusCode::kUnavailable, what + ", which counts as up until its lease ends",
+                "try again in " + std::to_string(options_.lease_ms) + " ms");
+}
+
+Status Coordinator::CheckFolder(const v1::JoinRequest& request, NodeId id, bool is_own) {
+  const placement::Node& node = state_.map.nodes[id.value()];
+  const NodeRecord& record = state_.nodes[id.value()];
+  if (request.incarnation() <= node.incarnation) {
+    return Status(
+        StatusCode::kFailedPrecondition,
+        DescribeCaller(request) + " has incarnation " + std::to_string(request.incarnation()) +
+            ", but " + Describe(node) + " has been seen with " + std::to_string(node.incarnation),
+        "its data folder is an old copy. Use the newest one: " + record.directory + " on " +
+            node.host + "; if that is gone for good, start kvd here with --adopt");
+  }
+  const bool knows_mark = record.mark.empty() || request.mark().empty() ||
+                          request.mark() == record.mark || request.mark_before() == record.mark;
+  if (!knows_mark && !request.adopt()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  DescribeCaller(request) + " runs in an older copy (" + request.directory() +
+                      ") of the data folder of " + Describe(node) + ", which has been used since",
+                  "use the newest one: " + record.directory + " on " + node.host +
+                      "; if that is gone for good, start kvd here with --adopt");
+  }
+  const bool is_moved = request.host() != node.host ||
+                        request.directory_device() != record.device ||
+                        request.directory_inode() != record.inode;
+  // The lock on the same folder proves that the process before is gone.
+  if (!is_moved && !request.adopt()) return OkStatus();
+  TP_RETURN_IF_ERROR(CheckNotAlive(request, id, is_own));
+  if (is_moved) {
+    log::Info(Describe(node) + " was moved: its data folder was " + record.directory + ", and is " +
+              request.directory() + " on " + request.host() + " now");
+  }
+  return OkStatus();
+}
+
+Status Coordinator::Readmit(const v1::JoinRequest& request, NodeId id, bool is_own,
+                            ClusterState* next) {
+  TP_RETURN_IF_ERROR(CheckFolder(request, id, is_own));
   placement::Node& node = next->map.nodes[id.value()];
   NodeRecord& record = next->nodes[id.value()];
-  if (request.incarnation() <= node.incarnation) {
-    return Status(StatusCode::kFailedPrecondition,
-                  DescribeCaller(request) + " has incarnation " +
-                      std::to_string(request.incarnation()) + ", but " + Describe(node) +
-                      " has been seen with " + std::to_string(node.incarnation),
-                  "its data folder is an old copy; use the newest one, or a new folder");
-  }
-  // The lock on the folder proves that the process before is gone. Only the same folder does.
-  if (request.host() != node.host || request.directory_device() != record.device ||
-      request.directory_inode() != record.inode) {
-    return Status(StatusCode::kFailedPrecondition,
-                  DescribeCaller(request) + " runs in a copy (" + request.directory() +
-                      ") of the data folder of " + Describe(node) + " (" + record.directory + ")",
-                  "start it with the original folder, or remove identity.json from the copy");
-  }
   if (const auto* space = FirstKeptOn(id, next->map); space != nullptr && !request.nvm()) {
     return Status(StatusCode::kFailedPrecondition,
                   DescribeCaller(request) + " has no device, and " + Describe(node) +
@@ -172,7 +224,7 @@ Status Coordinator::Readmit(const v1::JoinRequest& request, NodeId id, ClusterSt
                            &next->map);
 }
 
-Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
+Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request, bool is_own) {
   TP_RETURN_IF_ERROR(CheckJoinRequest(request));
   if (!request.cluster_uuid().empty() && request.cluster_uuid() != cluster_uuid_) {
     return Status(StatusCode::kFailedPrecondition,
@@ -220,7 +272,7 @@ Result<v1::JoinResponse> Coordinator::Join(const v1::JoinRequest& request) {
       id = *admitted;
     } else {
       id = known->id;
-      TP_RETURN_IF_ERROR(Readmit(request, id, &next));
+      TP_RETURN_IF_ERROR(Readmit(request, id, is_own, &next));
     }
     if (!next.map.forming() && next.map.Find(kDefaultNamespace) == nullptr) {
       AddDefaultNamespace(&next);

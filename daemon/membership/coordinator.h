@@ -69,8 +69,10 @@ class Coordinator {
   // Asking again with the same incarnation gives the same answer. Errors: kFailedPrecondition (a
   // stranger, a copy, an incarnation that is not greater, another cluster or version, durable data
   // of another cluster, or no device where it has durable data),
-  // kInvalidArgument (malformed), kResourceExhausted, those of Save.
-  Result<v1::JoinResponse> Join(const v1::JoinRequest& request);
+  // kUnavailable (the folder was moved or copied, and the node counts as up: ask again, until it is
+  // down or another folder is found alive), kInvalidArgument (malformed), kResourceExhausted, those
+  // of Save. `is_own`: the node that runs this coordinator asks for itself, before it serves.
+  Result<v1::JoinResponse> Join(const v1::JoinRequest& request, bool is_own = false);
 
   // Errors: kFailedPrecondition (superseded, or it left: it must stop serving), kNotFound (no such
   // node), those of Save when the node was down.
@@ -121,6 +123,7 @@ class Coordinator {
     std::vector<std::uint64_t> progress;
     std::uint64_t progress_ns = 0;  // When each core was last seen to go on.
     bool stuck_logged = false;
+    std::uint64_t moved_asked_ns = 0;  // When a moved folder first asked to be this node; 0: none.
   };
 
   Coordinator(ClusterStore* store, const CoordinatorOptions& options, const Clock& clock);
@@ -130,7 +133,9 @@ class Coordinator {
   void Publish();
   Status CheckTarget(const v1::GrantPartitionRequest& request) const;
   Result<NodeId> Admit(const v1::JoinRequest& request, ClusterState* next) const;
-  Status Readmit(const v1::JoinRequest& request, NodeId id, ClusterState* next) const;
+  Status Readmit(const v1::JoinRequest& request, NodeId id, bool is_own, ClusterState* next);
+  Status CheckFolder(const v1::JoinRequest& request, NodeId id, bool is_own);
+  Status CheckNotAlive(const v1::JoinRequest& request, NodeId id, bool is_own);
   Status BringUp(NodeId node);
   void ExceptThoseKnownAlive(std::vector<NodeId>* silent);
   void AddDefaultNamespace(ClusterState* next) const;

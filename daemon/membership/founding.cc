@@ -57,13 +57,25 @@ Result<Part> JoinLive(const FoundingContext& context, ClusterFile file) {
   return part;
 }
 
+// The cluster's other nodes may live. Its coordinator is gone, unless this folder is a copy of the
+// folder of a coordinator that lives, on this host or on another one.
+Result<Part> ReturnToOwn(const FoundingContext& context, const ClusterFile& file, Part part) {
+  const std::string& address = file.nodes[file.coordinator].control_address;
+  if (!context.probe(file, address)) return part;
+  return Refuse("the data folder '" + context.identity->folder() +
+                    "' is a copy of that of the coordinator of cluster " + file.cluster_uuid +
+                    ", which is live at " + address,
+                "the original goes on. To use the copy instead, stop the original first: "
+                "kvctl stop");
+}
+
 // The state in the data folder makes this daemon the coordinator of its cluster.
 Result<Part> Return(const FoundingContext& context, const Examination& found) {
   Part part;
   part.kind = Part::Kind::kReturn;
   if (found.finding == Finding::kNothing) return part;
   const ClusterFile& file = *found.file;
-  if (file.cluster_uuid == context.state_uuid) return part;
+  if (file.cluster_uuid == context.state_uuid) return ReturnToOwn(context, file, std::move(part));
   if (found.finding == Finding::kLive) {
     return Refuse(Describe(context.path, file) + ", which is live, but the data folder '" +
                       context.identity->folder() + "' holds the state of cluster " +

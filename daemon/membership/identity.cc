@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "proto/base/limits.h"
+#include "proto/base/log.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/random.h"
 
@@ -17,10 +20,26 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = 64 * 1024;
+constexpr std::size_t kMarkBytes = 16;
+// More than an original is started while its copy lies aside.
+constexpr std::uint64_t kAdoptedStarts = 1'000'000;
+
+std::string WordOf(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Whether a folder holds the identity `uuid`.
+bool HoldsIdentity(const std::string& folder, const std::string& uuid) {
+  const auto text = cluster_file::ReadSmallFile(folder + "/identity.json", kFileBytesMax);
+  if (!text.ok()) return false;
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && WordOf(json, "uuid") == uuid;
+}
 
 }  // namespace
 
-Result<Identity> Identity::Open(const std::string& folder) {
+Result<Identity> Identity::Open(const std::string& folder, bool adopt) {
   TP_RETURN_IF_ERROR(cluster_file::MakeFolders(folder));
   Identity identity;
   identity.folder_ = folder;
@@ -31,22 +50,49 @@ Result<Identity> Identity::Open(const std::string& folder) {
                   "give each daemon a folder of its own (--data-dir)");
   }
   identity.lock_ = *std::move(lock);
-  struct stat info {};
-  if (stat(folder.c_str(), &info) != 0) return cluster_file::FileError("use", folder, errno);
-  identity.host_ = cluster_file::HostName();
-  identity.device_ = info.st_dev;
-  identity.inode_ = info.st_ino;
+  TP_RETURN_IF_ERROR(identity.FindPlace());
   auto text = cluster_file::ReadSmallFile(identity.path(), kFileBytesMax);
   if (text.ok()) {
     TP_RETURN_IF_ERROR(identity.Load(*text));
+    TP_RETURN_IF_ERROR(identity.CheckOriginal(identity.before_, adopt));
+    identity.NoteMove(identity.before_);
+    if (!identity.moved_.empty()) {
+      log::Info("the data folder of node " + identity.uuid_ + " was moved: " + identity.moved_);
+    }
+    if (adopt) identity.incarnation_ += kAdoptedStarts;
   } else if (text.code() == StatusCode::kNotFound) {
     identity.uuid_ = cluster_file::MakeUuid();
   } else {
     return text.status();
   }
   ++identity.incarnation_;
+  if (identity.mark_.empty()) identity.mark_ = cluster_file::RandomHex(kMarkBytes);
   TP_RETURN_IF_ERROR(identity.Save());
   return identity;
+}
+
+Result<Identity> Identity::Examine(const std::string& folder) {
+  Identity identity;
+  identity.folder_ = folder;
+  TP_RETURN_IF_ERROR(identity.FindPlace());
+  auto text = cluster_file::ReadSmallFile(identity.path(), kFileBytesMax);
+  if (!text.ok()) return text.status();
+  TP_RETURN_IF_ERROR(identity.Load(*text));
+  TP_RETURN_IF_ERROR(identity.CheckOriginal(identity.before_, /*adopt=*/false));
+  identity.NoteMove(identity.before_);
+  return identity;
+}
+
+Status Identity::FindPlace() {
+  struct stat info {};
+  if (stat(folder_.c_str(), &info) != 0) return cluster_file::FileError("use", folder_, errno);
+  host_ = cluster_file::HostName();
+  device_ = info.st_dev;
+  inode_ = info.st_ino;
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(folder_.c_str(), nullptr),
+                                                         &std::free);
+  real_path_ = real != nullptr ? real.get() : folder_;
+  return OkStatus();
 }
 
 Result<Identity> Identity::OpenFirstFree(const std::string& parent) {
@@ -69,10 +115,7 @@ Status Identity::Load(const std::string& text) {
     const auto found = json.find(name);
     return found != json.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
   };
-  const auto word = [&json](const char* name) -> std::string {
-    const auto found = json.find(name);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
+  const auto word = [&json](const char* name) { return WordOf(json, name); };
   const bool is_sound = json.is_object() && number("format") == kFormat &&
                         cluster_file::IsUuid(word("uuid")) && number("incarnation") > 0;
   if (!is_sound) {
@@ -83,22 +126,43 @@ Status Identity::Load(const std::string& text) {
   incarnation_ = number("incarnation");
   cluster_uuid_ = word("cluster_uuid");
   nvm_incarnation_ = number("nvm_incarnation");
-  return CheckOriginal(word("host"), number("device"), number("inode"));
+  mark_ = word("mark");
+  mark_before_ = word("mark_before");
+  before_ = {word("host"), word("path"), number("device"), number("inode")};
+  return OkStatus();
 }
 
-// A copied folder would give two nodes one identity; the original may well be alive elsewhere.
-Status Identity::CheckOriginal(const std::string& host, std::uint64_t device,
-                               std::uint64_t inode) const {
-  if (host == host_ && device == device_ && inode == inode_) return OkStatus();
-  const auto place = [](const std::string& h, std::uint64_t d, std::uint64_t i) {
-    return "host " + h + ", device " + std::to_string(d) + ", inode " + std::to_string(i);
+// Host name, device number and inode change when a disk is moved, a host renamed or a folder
+// restored: they prove nothing. Two folders of one identity do: only the user knows which one
+// counts.
+Status Identity::CheckOriginal(const Place& before, bool adopt) const {
+  if (before.path.empty() || before.path == real_path_) return OkStatus();
+  struct stat info {};
+  const bool is_there = stat(before.path.c_str(), &info) == 0;
+  const bool is_this = is_there && info.st_dev == device_ && info.st_ino == inode_;
+  if (!is_there || is_this || !HoldsIdentity(before.path, uuid_)) return OkStatus();
+  const std::string what = "the data folder '" + folder_ + "' is a copy of that of node " + uuid_ +
+                           " in '" + before.path + "'";
+  // Whoever may not lock it learns nothing of a daemon there.
+  if (cluster_file::LockFile(before.path + "/lock").code() == StatusCode::kAborted) {
+    return Status(StatusCode::kFailedPrecondition, what + ", in which a daemon runs",
+                  "use that daemon, or stop it first: kvctl stop");
+  }
+  if (adopt) return OkStatus();
+  return Status(
+      StatusCode::kFailedPrecondition, what + ", which is still there",
+      "start with '" + before.path +
+          "'; or, if this copy is to be the node from now on, give kvd --adopt (kvctl start ... -- "
+          "--adopt)");
+}
+
+void Identity::NoteMove(const Place& before) {
+  if (before.host == host_ && before.device == device_ && before.inode == inode_) return;
+  const auto text = [](const Place& place) {
+    return (place.path.empty() ? "" : "'" + place.path + "', ") + "host " + place.host +
+           ", device " + std::to_string(place.device) + ", inode " + std::to_string(place.inode);
   };
-  return Status(StatusCode::kFailedPrecondition,
-                "the data folder '" + folder_ + "' is a copy of that of node " + uuid_ + " (" +
-                    place(host, device, inode) + "; this one is " + place(host_, device_, inode_) +
-                    ")",
-                "use the original; or, if that is gone for good, remove '" + path() +
-                    "' and join as a new node");
+  moved_ = text(before) + " -> " + text({host_, real_path_, device_, inode_});
 }
 
 Status Identity::Save() const {
@@ -106,8 +170,11 @@ Status Identity::Save() const {
                      {"uuid", uuid_},
                      {"incarnation", incarnation_},
                      {"host", host_},
+                     {"path", real_path_},
                      {"device", device_},
                      {"inode", inode_},
+                     {"mark", is_joined_ ? std::string() : mark_},
+                     {"mark_before", mark_before_},
                      {"cluster_uuid", cluster_uuid_},
                      {"nvm_incarnation", nvm_incarnation_}};
   return cluster_file::ReplaceFile(path(),
@@ -131,6 +198,15 @@ void Identity::Forget() {
 Status Identity::RememberCluster(const std::string& cluster_uuid) {
   if (cluster_uuid_ == cluster_uuid) return OkStatus();
   cluster_uuid_ = cluster_uuid;
+  return Save();
+}
+
+// In the file the mark is used up, so the next start makes another. In memory it stays: a daemon
+// asks again with it when the answer was lost.
+Status Identity::RememberJoin(const std::string& cluster_uuid) {
+  cluster_uuid_ = cluster_uuid;
+  mark_before_ = mark_;
+  is_joined_ = true;
   return Save();
 }
 

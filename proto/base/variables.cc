@@ -10,6 +10,7 @@ namespace {
 
 // A test compares it with the table of kvd's options, a lint with each name that the tree reads.
 constexpr std::string_view kKnownNames[] = {
+    "TIDEPOOL_ADOPT",
     "TIDEPOOL_AUTH",
     "TIDEPOOL_BENCH_LMDB",
     "TIDEPOOL_BENCH_ROCKSDB",

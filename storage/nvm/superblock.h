@@ -47,7 +47,7 @@ struct Superblock {
   Uuid device{};
   std::uint32_t device_index = 0;  // Of device_count.
   std::uint32_t device_count = 1;
-  // Where it was made: a copy lies elsewhere.
+  // Where it lay at the last start. Hints: a disk may move, and a host be renamed.
   std::string host;
   std::uint64_t directory_device = 0;
   std::uint64_t directory_inode = 0;

@@ -213,9 +213,13 @@ Status Volume::Begin() {
     // What was read was perhaps written by a process that was killed, and not durable yet.
     const Status flushed = FlushDevice(member.queue.get());
     if (!flushed.ok()) return WithName(flushed, NameOf(member));
-    TP_RETURN_IF_ERROR(UpdateLocked(&member, [this](Superblock& superblock) {
+    TP_RETURN_IF_ERROR(UpdateLocked(&member, [this, &member](Superblock& superblock) {
       superblock.incarnation = options_.incarnation;
       superblock.clean_stop = false;
+      superblock.host = options_.host.substr(0, kHostBytesMax);
+      if (member.directory == nullptr) return;
+      superblock.directory_device = member.directory->device();
+      superblock.directory_inode = member.directory->inode();
     }));
   }
   return OkStatus();
@@ -361,27 +365,7 @@ Status Volume::CheckMember(std::size_t index) const {
   const auto refused = [](const std::string& what, const std::string& remedy) {
     return Status(StatusCode::kFailedPrecondition, what, remedy);
   };
-  const auto place = [](const std::string& host, std::uint64_t device, std::uint64_t inode) {
-    return "host " + host + ", device " + std::to_string(device) + ", inode " +
-           std::to_string(inode);
-  };
-  const std::string host = options_.host.substr(0, kHostBytesMax);
-  if (member.directory != nullptr) {
-    const NvmDirectory& directory = *member.directory;
-    if (found.host != host || found.directory_device != directory.device() ||
-        found.directory_inode != directory.inode()) {
-      return refused("a copy of the directory of node " + FormatUuid(found.node) + " (" +
-                         place(found.host, found.directory_device, found.directory_inode) +
-                         "; this one is " + place(host, directory.device(), directory.inode()) +
-                         ")",
-                     "use the original; or, if that is gone for good, " + remove);
-    }
-  }
-  if (found.node != options_.node) {
-    return refused("belongs to node " + FormatUuid(found.node) + ", and this is node " +
-                       FormatUuid(options_.node),
-                   "give the --data-dir of that node, or " + remove);
-  }
+  TP_RETURN_IF_ERROR(CheckOwner(found, options_, remove));
   TP_RETURN_IF_ERROR(CheckPlaceInSet(index));
   const std::uint32_t cores = found.layout.cores;
   if (cores != options_.layout.cores) {
@@ -400,18 +384,61 @@ Status Volume::CheckMember(std::size_t index) const {
                        " bytes, and --nvm-size says " + std::to_string(options_.bytes),
                    "leave --nvm-size out to use it as it is, or " + remove);
   }
-  if (found.incarnation >= options_.incarnation) {
-    return refused("it was last used by start " + std::to_string(found.incarnation) +
-                       " of this node, and this is start " + std::to_string(options_.incarnation) +
-                       ": the node's identity is older than its data",
-                   "give the node's own --data-dir, or " + remove);
+  return OkStatus();
+}
+
+// Whose the device is, and whether this is its newest state.
+Status Volume::CheckOwner(const Superblock& found, const VolumeOptions& options,
+                          const std::string& remove) const {
+  const auto refused = [](const std::string& what, const std::string& remedy) {
+    return Status(StatusCode::kFailedPrecondition, what, remedy);
+  };
+  if (found.node != options.node) {
+    return refused("belongs to node " + FormatUuid(found.node) + ", and this is node " +
+                       FormatUuid(options.node),
+                   "give the --data-dir of that node, or " + remove);
   }
-  if (found.incarnation != 0 && found.incarnation < options_.incarnation_seen) {
-    return refused("it is as start " + std::to_string(found.incarnation) +
-                       " of this node left it, and start " +
-                       std::to_string(options_.incarnation_seen) + " has used it since",
-                   "put the newest file back; or, if that is gone for good, " + remove +
-                       ": what was durable is lost then");
+  if (found.incarnation >= options.incarnation) {
+    return refused("it was last used by start " + std::to_string(found.incarnation) +
+                       " of this node, and this is start " + std::to_string(options.incarnation) +
+                       ": the node's identity is older than its data",
+                   "give the node's own --data-dir; if that is gone for good, give --adopt");
+  }
+  const bool is_older = found.incarnation != 0 && found.incarnation < options.incarnation_seen;
+  if (!is_older || options.adopt) return OkStatus();
+  return refused("it is as start " + std::to_string(found.incarnation) +
+                     " of this node left it, and start " +
+                     std::to_string(options.incarnation_seen) + " has used it since",
+                 "put the newest file back; if that is gone for good, give --adopt: what was made "
+                 "durable since is lost then");
+}
+
+std::vector<std::string> Volume::Moves(const std::string& host) const {
+  const auto text = [](const std::string& h, std::uint64_t device, std::uint64_t inode) {
+    return "host " + h + ", device " + std::to_string(device) + ", inode " + std::to_string(inode);
+  };
+  const std::string here = host.substr(0, kHostBytesMax);
+  std::vector<std::string> moves;
+  for (const Member& member : members_) {
+    if (member.directory == nullptr || member.found.incarnation == 0) continue;
+    const Superblock& found = member.found;
+    const NvmDirectory& directory = *member.directory;
+    if (found.host == here && found.directory_device == directory.device() &&
+        found.directory_inode == directory.inode()) {
+      continue;
+    }
+    moves.push_back(Quoted(NameOf(member)) + ": " +
+                    text(found.host, found.directory_device, found.directory_inode) + " -> " +
+                    text(here, directory.device(), directory.inode()));
+  }
+  return moves;
+}
+
+Status Volume::CheckStart(const VolumeOptions& options) const {
+  for (const Member& member : members_) {
+    const std::string name = NameOf(member);
+    const Status checked = CheckOwner(member.found, options, RemoveText(name));
+    if (!checked.ok()) return WithName(checked, name);
   }
   return OkStatus();
 }

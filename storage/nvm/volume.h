@@ -32,6 +32,9 @@ struct VolumeOptions {
   // used and know of no such start are an older copy of themselves.
   std::uint64_t incarnation_seen = 0;
   std::string host;
+  // The user says that these devices are meant, though the node has used newer ones since
+  // (--adopt).
+  bool adopt = false;
   // Of Open. One device each; the same directories in the same order at every start.
   std::vector<std::string> directories;
   // Of each file. 0: what an existing file has; of a new one `bytes_default`, but at most 80 % of
@@ -71,8 +74,8 @@ class Volume {
   // and what to do: as NvmDirectory::Open and MakeFile; kInvalidArgument (too small, a directory
   // twice), kResourceExhausted (less free than the least), kFailedPrecondition (a file that is not
   // ours, of another format, node, set of directories or count of cores, of another size than
-  // `bytes` or a copy of another directory; or `incarnation` is not greater than that of the last
-  // start, or that is before `incarnation_seen`), kDataLoss (damaged), kUnimplemented (no
+  // `bytes`; or `incarnation` is not greater than that of the last start, or that is before
+  // `incarnation_seen` without `adopt`), kDataLoss (damaged), kUnimplemented (no
   // io_uring), kDeviceError.
   static Result<std::unique_ptr<Volume>> Open(const VolumeOptions& options);
   // The same on devices that are there, formatted if they are not: for simulation. `directories`
@@ -103,6 +106,12 @@ class Volume {
   // What Open found in the slots of durable segments of this core, and took, if it was to keep
   // them; empty when called again. The caller frees what it does not need.
   std::vector<FoundSegment> TakeFoundSegments(CoreId core);
+  // "<file>: host a, device 1, inode 2 -> host b, ...", a line for each directory that lies
+  // elsewhere than at the last start. Host, device and inode are hints: the node and its starts are
+  // the proof.
+  std::vector<std::string> Moves(const std::string& host) const;
+  // What Open with `options` would say of these devices, but for their count, cores and sizes.
+  Status CheckStart(const VolumeOptions& options) const;
   std::uint64_t slot_bytes() const { return layout(0).slot_bytes; }
   std::uint64_t slot_count() const { return slots_->count(); }
   // At the moment; takes no lock.
@@ -154,6 +163,8 @@ class Volume {
   Status FormatMember(Member* member, Superblock superblock) const;
   Status FormatDevice(Device* device, const Superblock& superblock) const;
   Status CheckMember(std::size_t index) const;
+  Status CheckOwner(const Superblock& found, const VolumeOptions& options,
+                    const std::string& remove) const;
   Status CheckPlaceInSet(std::size_t index) const;
   Status CheckSet() const;
   Status Begin();

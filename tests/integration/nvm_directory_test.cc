@@ -202,13 +202,22 @@ TEST_CASE("AnotherFormatIsRefused") {
   disk.CheckRefused({"--nvm-dir=" + disk / "a"}, "format 9");
 }
 
-TEST_CASE("ACopiedDirectoryIsRefused") {
+TEST_CASE("ACopiedDirectoryIsRefusedWithoutAdopt") {
   Disk disk;
   disk.RunOnce({"--nvm-dir=" + disk / "a", "--nvm-size=40MiB"});
   fs::copy_file(disk / "a/tidepool.nvm", disk / "b/tidepool.nvm");
-  disk.CheckRefused({"--nvm-dir=" + disk / "b", "--data-dir=" + disk / "a"}, "a copy of the");
   fs::copy_file(disk / "a/identity.json", disk / "b/identity.json");
   disk.CheckRefused({"--nvm-dir=" + disk / "b"}, "is a copy");
+  disk.RunOnce({"--nvm-dir=" + disk / "b", "--adopt"});
+}
+
+TEST_CASE("ADeviceThatWasMovedIsUsed") {
+  Disk disk;
+  disk.RunOnce({"--nvm-dir=" + disk / "a", "--data-dir=" + disk / "d", "--nvm-size=40MiB"});
+  fs::copy_file(disk / "a/tidepool.nvm", disk / "b/tidepool.nvm");
+  disk.RunOnce({"--nvm-dir=" + disk / "b", "--data-dir=" + disk / "d"});
+  // What it left behind is older than the device that is in use.
+  disk.CheckRefused({"--nvm-dir=" + disk / "a", "--data-dir=" + disk / "d"}, "has used it since");
 }
 
 TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas") {

@@ -70,20 +70,74 @@ TEST_CASE("OnlyAGreaterIncarnationComesBack") {
   cluster.Join(1, 6);
 }
 
-TEST_CASE("ACopyOfTheFolderIsRefusedByName") {
-  CoordinatorFixture cluster(1);
-  cluster.Join(1, 1);
+v1::JoinRequest MovedRequest(int what) {
+  v1::JoinRequest moved = CoordinatorFixture::RequestOf(1, 2);
+  if (what == 0) moved.set_host("elsewhere");
+  if (what == 1) moved.set_directory_device(77);
+  if (what == 2) moved.set_directory_inode(77);
+  moved.set_directory("/copy");
+  return moved;
+}
+
+TEST_CASE("ACopyOfTheFolderOfALiveNodeIsRefusedByName") {
   for (int what = 0; what < 3; ++what) {
-    v1::JoinRequest clone = cluster.RequestOf(1, 2);
-    if (what == 0) clone.set_host("elsewhere");
-    if (what == 1) clone.set_directory_device(77);
-    if (what == 2) clone.set_directory_inode(77);
-    clone.set_directory("/copy");
-    const auto refused = cluster.coordinator->Join(clone);
+    CoordinatorFixture cluster(1);
+    cluster.Join(1, 1);
+    // It may have crashed just now.
+    CHECK(cluster.coordinator->Join(MovedRequest(what)).code() == StatusCode::kUnavailable);
+    cluster.Pass(200, {0});
+    const auto refused = cluster.coordinator->Join(MovedRequest(what));
     CHECK(refused.code() == StatusCode::kFailedPrecondition);
     CHECK(Says(refused.status(), "/copy"));
     CHECK(Says(refused.status(), "/data1"));
+    CHECK(Says(refused.status(), "alive"));
+    CHECK_FALSE(Says(refused.status(), "remove"));
   }
+}
+
+TEST_CASE("AMovedFolderIsAdmittedOnceTheNodeIsDown") {
+  for (int what = 0; what < 3; ++what) {
+    CoordinatorFixture cluster(2);
+    cluster.Join(1, 1);
+    cluster.Join(2, 1);
+    CHECK(cluster.coordinator->Join(MovedRequest(what)).code() == StatusCode::kUnavailable);
+    cluster.Pass(1200, {1});
+    const auto moved = cluster.coordinator->Join(MovedRequest(what));
+    INFO(moved.status().ToString());
+    REQUIRE(moved.ok());
+    CHECK(moved->node_id() == 0);
+  }
+}
+
+v1::JoinRequest Marked(std::uint64_t incarnation, const std::string& mark,
+                       const std::string& before) {
+  v1::JoinRequest request = CoordinatorFixture::RequestOf(1, incarnation);
+  request.set_mark(mark);
+  request.set_mark_before(before);
+  return request;
+}
+
+TEST_CASE("AnOlderCopyIsToldByItsMark") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(2, 1);
+  REQUIRE(cluster.coordinator->Join(Marked(1, "m1", "")).ok());
+  REQUIRE(cluster.coordinator->Join(Marked(2, "m2", "m1")).ok());
+  // The answer was lost, so the folder knows its mark as the next one only.
+  REQUIRE(cluster.coordinator->Join(Marked(3, "m2", "m1")).ok());
+  // A copy from before, which was started often.
+  v1::JoinRequest older = Marked(9, "m2'", "m1");
+  const auto refused = cluster.coordinator->Join(older);
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(Says(refused.status(), "older copy"));
+  CHECK(Says(refused.status(), "--adopt"));
+  cluster.Pass(1200, {0});
+  older.set_adopt(true);
+  REQUIRE(cluster.coordinator->Join(older).ok());
+  // The mark outlives the coordinator.
+  cluster.Open();
+  CHECK(cluster.coordinator->Join(Marked(10, "m3", "m2")).code() ==
+        StatusCode::kFailedPrecondition);
+  CHECK(cluster.coordinator->Join(Marked(10, "m3", "m2'")).ok());
 }
 
 TEST_CASE("AnotherClusterOrVersionIsRefused") {

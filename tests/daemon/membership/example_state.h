@@ -15,7 +15,7 @@ inline ClusterState ExampleState(std::uint64_t epoch) {
   state.next_namespace = NamespaceId(9);
   state.map.nodes.push_back(
       {NodeId(0), "uuid", 7, "127.0.0.1:1", "host", placement::NodeState::kDown, 2, 0, "0.1.0", 5});
-  state.nodes.push_back({"/data", 1, 2, true, "mixed", {NamespaceId(3), NamespaceId(8)}});
+  state.nodes.push_back({"/data", 1, 2, "mark", true, "mixed", {NamespaceId(3), NamespaceId(8)}});
   auto space = std::make_shared<placement::Namespace>();
   space->id = NamespaceId(8);
   space->name = "name";

@@ -27,8 +27,8 @@ struct FoundingFixture {
       if (found == variables.end()) return std::nullopt;
       return found->second;
     };
-    context.probe = [this](const cluster_file::ClusterFile&, const std::string&) {
-      return answers;
+    context.probe = [this](const cluster_file::ClusterFile&, const std::string& address) {
+      return answers && address != silent;
     };
     context.stopped = [] { return false; };
     options.join_timeout_ms = 100;
@@ -55,6 +55,7 @@ struct FoundingFixture {
   Options options;
   std::optional<Identity> identity;
   std::map<std::string, std::string> variables;
+  std::string silent;  // An address where nobody answers.
   bool answers = false;
   FoundingContext context;
 };
@@ -128,13 +129,18 @@ TEST_CASE("AFormerMemberWaitsForItsCoordinatorAndNeverPromotesItself") {
 
 TEST_CASE("TheStateMakesTheCoordinatorOfItsClusterAndOfNoOther") {
   FoundingFixture start;
-  const ClusterFile file = start.MakeFile(1, 1);
+  const ClusterFile file = start.MakeFile(2, 2);
   start.context.state_uuid = file.cluster_uuid;
   CHECK(start.Decide()->kind == Part::Kind::kReturn);  // The file is gone.
   { start.Publish(file); }
   CHECK(start.Decide()->kind == Part::Kind::kReturn);  // It stands.
   start.answers = true;
+  start.silent = file.nodes[0].control_address;
   CHECK(start.Decide()->kind == Part::Kind::kReturn);  // Other nodes of it live.
+  start.silent.clear();
+  const auto copy = start.Decide();  // The coordinator itself lives, in another folder.
+  CHECK(copy.code() == StatusCode::kFailedPrecondition);
+  CHECK(Says(copy.status(), "is a copy"));
   start.context.state_uuid = cluster_file::MakeUuid();
   const auto refused = start.Decide();
   CHECK(refused.code() == StatusCode::kFailedPrecondition);

@@ -49,15 +49,60 @@ TEST_CASE("ACopiedFolderIsRefusedByName") {
     uuid = identity->uuid();
   }
   std::filesystem::copy(original, copy);
-  const auto clone = Identity::Open(copy);
-  CHECK(clone.code() == StatusCode::kFailedPrecondition);
-  CHECK(clone.status().what().find("is a copy of that of node " + uuid) != std::string::npos);
-  CHECK(Identity::Open(original).ok());
-  // As the message says.
-  std::filesystem::remove(copy + "/identity.json");
-  const auto fresh = Identity::Open(copy);
-  REQUIRE(fresh.ok());
-  CHECK(fresh->uuid() != uuid);
+  for (const auto& clone : {Identity::Open(copy), Identity::Examine(copy)}) {
+    CHECK(clone.code() == StatusCode::kFailedPrecondition);
+    CHECK(clone.status().what().find("is a copy of that of node " + uuid) != std::string::npos);
+    CHECK(clone.status().remedy().find("--adopt") != std::string::npos);
+  }
+  {
+    const auto live = Identity::Open(original);
+    REQUIRE(live.ok());
+    // Both would live: no word of the user's makes this right.
+    CHECK(Identity::Open(copy, /*adopt=*/true).code() == StatusCode::kFailedPrecondition);
+  }
+  const auto adopted = Identity::Open(copy, /*adopt=*/true);
+  REQUIRE(adopted.ok());
+  CHECK(adopted->uuid() == uuid);
+  CHECK(adopted->incarnation() > Identity::Open(original, true)->incarnation() - 1'000'000);
+}
+
+TEST_CASE("AFolderMayMove") {
+  const TemporaryFolder folder;
+  std::string uuid;
+  {
+    const auto identity = Identity::Open(folder.path() + "/a");
+    REQUIRE(identity.ok());
+    CHECK(identity->moved().empty());
+    uuid = identity->uuid();
+  }
+  // As a restored one: another path, another inode.
+  std::filesystem::copy(folder.path() + "/a", folder.path() + "/b");
+  std::filesystem::remove_all(folder.path() + "/a");
+  CHECK_FALSE(Identity::Examine(folder.path() + "/b")->moved().empty());
+  const auto moved = Identity::Open(folder.path() + "/b");
+  REQUIRE(moved.ok());
+  CHECK(moved->uuid() == uuid);
+  CHECK_FALSE(moved->moved().empty());
+}
+
+TEST_CASE("AMarkIsNewAfterEachStartThatWasAdmitted") {
+  const TemporaryFolder folder;
+  std::string first;
+  {
+    auto identity = Identity::Open(folder.path());
+    REQUIRE(identity.ok());
+    first = identity->mark();
+    CHECK(identity->mark_before().empty());
+  }
+  {
+    auto identity = Identity::Open(folder.path());
+    CHECK(identity->mark() == first);  // Nobody has admitted it.
+    REQUIRE(identity->RememberJoin("some cluster").ok());
+    CHECK(identity->mark() == first);
+  }
+  const auto identity = Identity::Open(folder.path());
+  CHECK(identity->mark() != first);
+  CHECK(identity->mark_before() == first);
 }
 
 TEST_CASE("ADamagedIdentityIsSaidSo") {

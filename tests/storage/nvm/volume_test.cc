@@ -251,17 +251,38 @@ void Rewrite(const std::string& path, void (*change)(Superblock&)) {
   close(file);
 }
 
-TEST_CASE("ACopyOfADirectoryIsRefused") {
+TEST_CASE("ADirectoryThatMovedOrAHostThatWasRenamedIsSaid") {
   Directories made(2);
   made.options.directories.pop_back();
   made.Open();
+  CHECK(made.Open()->Moves("node7").empty());
   const std::string other = made.path(0) + "/../1";
-  std::filesystem::copy(made.file(), other + "/tidepool.nvm");
+  std::filesystem::rename(made.file(), other + "/tidepool.nvm");
   made.options.directories[0] = other;
-  CHECK(made.Refused("a copy of the directory of node 3f2b8c1e") ==
-        StatusCode::kFailedPrecondition);
   made.options.host = "node8";
-  CHECK(made.Refused("this one is host node8") == StatusCode::kFailedPrecondition);
+  {
+    const auto moved = made.Open();
+    REQUIRE(moved->Moves("node8").size() == 1);
+    CHECK(moved->Moves("node8")[0].find("host node7") != std::string::npos);
+    CHECK(moved->Moves("node8")[0].find("-> host node8") != std::string::npos);
+  }
+  CHECK(made.Open()->Moves("node8").empty());
+}
+
+TEST_CASE("AnOlderStateOfADeviceNeedsAdopt") {
+  Directories made;
+  made.Open();
+  const std::string older = made.file() + ".older";
+  std::filesystem::copy(made.file(), older);
+  made.Open();
+  made.options.incarnation_seen = made.options.incarnation - 1;
+  std::filesystem::rename(older, made.file());
+  CHECK(made.Refused("--adopt") == StatusCode::kFailedPrecondition);
+  CHECK(Volume::OpenForReading(made.options.directories).ok());
+  CHECK((*Volume::OpenForReading(made.options.directories))->CheckStart(made.options).code() ==
+        StatusCode::kFailedPrecondition);
+  made.options.adopt = true;
+  made.Open();
 }
 
 TEST_CASE("TheFileOfAnotherNodeIsRefused") {
