@@ -15,6 +15,7 @@
 #include "daemon/status_page/summary.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/cluster_file/disk_reserve.h"
 #include "proto/cluster_file/file_io.h"
 #include "proto/convert/grpc_channel.h"
 #include "proto/convert/probe_cluster.h"
@@ -88,6 +89,11 @@ Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSigna
   std::unique_ptr<Node> node(new Node(loaded, stop));
   node->aggregator_ = make_aggregator(node->MakeAggregatorOptions());
   const Status started = node->Run();
+  // Where the folder outlives the daemon, and the start has not given it up.
+  if (node->data_dir_given_ && node->identity_.has_value() &&
+      access((node->identity_->folder() + "/identity.json").c_str(), F_OK) == 0) {
+    cluster_file::RefillReserve(node->identity_->folder());
+  }
   if (!started.ok()) return started;
   return node;
 }

@@ -312,10 +312,17 @@ void Node::RunCoordinator() {
 
 void Node::UpdateFile() {
   const placement::PlacementMapPtr map = coordinator_->map().Get();
-  if (file_path_.empty() || (map->epoch == file_epoch_ && !MustLookAtFile())) return;
+  if (file_path_.empty()) return;
+  // Somebody has cut it off or written over it: a live cluster would not be found any more.
+  const bool is_damaged = published_.has_value() &&
+                          cluster_file::Read(file_path_).code() == StatusCode::kInvalidArgument;
+  if (is_damaged) log::Warn("the connection file '" + file_path_ + "' is damaged: written again");
+  if (map->epoch == file_epoch_ && !MustLookAtFile() && !is_damaged) return;
   file_epoch_ = map->epoch;
   const cluster_file::ClusterFile file = MakeClusterFile(*map);
-  if (published_.has_value() && file == published_->content() && !by_election()) return;
+  if (published_.has_value() && file == published_->content() && !by_election() && !is_damaged) {
+    return;
+  }
   Status updated;
   if (!published_.has_value()) {
     updated = PublishFile(/*is_new=*/false);

@@ -83,6 +83,9 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self, bool may_
   std::vector<PartitionId> gone;
   if (map_ != nullptr) {
     for (const auto& [id, space] : map_->namespaces) {
+      // Maps share what has not changed: a change costs what it changes, however many there are.
+      const auto now = map->namespaces.find(id);
+      if (self == self_ && now != map->namespaces.end() && now->second == space) continue;
       for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
         const PartitionId partition(id, i);
         const placement::PartitionPlace* place = map->Find(partition);

@@ -1,10 +1,12 @@
 #include "daemon/membership/cluster_state.h"
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "daemon/membership/state_change.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 
@@ -324,6 +326,88 @@ Result<ClusterState> DecodeBody(std::string_view body) {
   return state;
 }
 
+bool IsSameNode(const placement::Node& a, const placement::Node& b) {
+  return a.uuid == b.uuid && a.incarnation == b.incarnation &&
+         a.control_address == b.control_address && a.host == b.host && a.state == b.state &&
+         a.cores == b.cores && a.version == b.version && a.pid == b.pid;
+}
+
+// Replaces or adds the node of this index. DecodeNode appends, so it gets a state of its own.
+Status ReplaceNode(const Json& entry, ClusterState* state) {
+  const bool is_pair = entry.is_array() && entry.size() == 2 && entry[0].is_number_unsigned();
+  const auto index = is_pair ? entry[0].get<std::uint64_t>() : UINT64_MAX;
+  if (index > state->nodes.size() || index >= limits::kNodesMax) {
+    return Status(StatusCode::kDataLoss, "'nodes' of a change");
+  }
+  ClusterState one;
+  TP_RETURN_IF_ERROR(DecodeNode(entry[1], &one));
+  one.map.nodes[0].id = NodeId(static_cast<std::uint16_t>(index));
+  if (index == state->nodes.size()) {
+    state->map.nodes.emplace_back();
+    state->nodes.emplace_back();
+  }
+  state->map.nodes[index] = std::move(one.map.nodes[0]);
+  state->nodes[index] = std::move(one.nodes[0]);
+  return OkStatus();
+}
+
+Status ApplyBody(const Json& json, ClusterState* state) {
+  Reader reader(json);
+  const Epoch previous(reader.Number("previous", 0, UINT64_MAX));
+  const Epoch epoch(reader.Number("epoch", 0, UINT64_MAX));
+  const auto next_namespace =
+      static_cast<std::uint32_t>(reader.Number("next_namespace", 1, limits::kNamespacesMax + 1));
+  const Json& nodes = reader.List("nodes", limits::kNodesMax);
+  const Json& namespaces = reader.List("namespaces", limits::kNamespacesMax);
+  const Json& dropped = reader.List("dropped", limits::kNamespacesMax);
+  if (!reader.sound()) return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "' of a change");
+  if (epoch <= state->map.epoch) return OkStatus();  // The whole state is newer.
+  if (previous != state->map.epoch) {
+    return Status(StatusCode::kDataLoss, "a change of epoch " + std::to_string(epoch.value()) +
+                                             " follows epoch " + std::to_string(previous.value()) +
+                                             ", which is not there");
+  }
+  state->map.epoch = epoch;
+  state->map.drops_known_since = epoch;
+  state->next_namespace = NamespaceId(next_namespace);
+  for (const Json& node : nodes) TP_RETURN_IF_ERROR(ReplaceNode(node, state));
+  for (const Json& id : dropped) {
+    if (!id.is_number_unsigned()) return Status(StatusCode::kDataLoss, "'dropped' of a change");
+    state->map.namespaces.erase(NamespaceId(id.get<std::uint32_t>()));
+  }
+  for (const Json& space : namespaces) {
+    if (space.is_object() && space.contains("id") && space["id"].is_number_unsigned()) {
+      state->map.namespaces.erase(NamespaceId(space["id"].get<std::uint32_t>()));
+    }
+    TP_RETURN_IF_ERROR(DecodeNamespace(space, state));
+  }
+  return OkStatus();
+}
+
+// The body of the whole change at the begin of `text`; empty: there is none.
+std::string_view BodyOfChange(std::string_view text) {
+  const std::string_view magic(kMagic);
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos || end > magic.size() + 40) return {};
+  const std::size_t blank = text.rfind(' ', end);
+  if (blank == std::string_view::npos) return {};
+  std::size_t size = 0;
+  const std::string_view digits = text.substr(blank + 1, end - blank - 1);
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), size);
+  if (parsed.ec != std::errc() || size == 0 || size > text.size() - end - 1) return {};
+  const std::string_view body = text.substr(end + 1, size);
+  return text.substr(0, end + 1) == HeaderOf(body) ? body : std::string_view();
+}
+
+// Whether a whole change lies anywhere in `text`: what is before it was whole once.
+bool HasWholeChange(std::string_view text) {
+  for (std::size_t at = text.find(kMagic); at != std::string_view::npos;
+       at = text.find(kMagic, at + 1)) {
+    if (!BodyOfChange(text.substr(at)).empty()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string EncodeState(const ClusterState& state) {
@@ -358,6 +442,59 @@ Result<ClusterState> DecodeState(std::string_view text, const std::string& path)
   auto state = DecodeBody(body);
   if (!state.ok()) return damaged(std::string(state.status().what()));
   return state;
+}
+
+std::string EncodeChange(const ClusterState& before, const ClusterState& after) {
+  Json nodes = Json::array();
+  for (std::size_t i = 0; i < after.nodes.size(); ++i) {
+    if (i < before.nodes.size() && IsSameNode(before.map.nodes[i], after.map.nodes[i]) &&
+        before.nodes[i] == after.nodes[i]) {
+      continue;
+    }
+    nodes.push_back(Json::array({i, EncodeNode(after.map.nodes[i], after.nodes[i])}));
+  }
+  Json namespaces = Json::array();
+  for (const auto& [id, space] : after.map.namespaces) {
+    const auto found = before.map.namespaces.find(id);
+    if (found == before.map.namespaces.end() || found->second != space) {
+      namespaces.push_back(EncodeNamespace(*space));
+    }
+  }
+  Json dropped = Json::array();
+  for (const auto& [id, space] : before.map.namespaces) {
+    if (!after.map.namespaces.contains(id)) dropped.push_back(id.value());
+  }
+  const Json json = {{"previous", before.map.epoch.value()},
+                     {"epoch", after.map.epoch.value()},
+                     {"next_namespace", after.next_namespace.value()},
+                     {"nodes", nodes},
+                     {"namespaces", namespaces},
+                     {"dropped", dropped}};
+  const std::string body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return HeaderOf(body) + body;
+}
+
+Result<std::size_t> ApplyChanges(std::string_view text, const std::string& path,
+                                 ClusterState* state) {
+  const auto damaged = [&path](const std::string& what) {
+    return Status(StatusCode::kDataLoss,
+                  "the changes '" + path + ".log' of the cluster's state are damaged: " + what,
+                  "restore the file, or remove it: what changed since '" + path +
+                      "' was written is lost then");
+  };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::string_view body = BodyOfChange(text.substr(at));
+    if (body.empty()) {
+      if (HasWholeChange(text.substr(at + 1))) return damaged("a change in their middle");
+      break;
+    }
+    const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+    const Status applied = ApplyBody(json, state);
+    if (!applied.ok()) return damaged(std::string(applied.what()));
+    at = static_cast<std::size_t>(body.data() + body.size() - text.data());
+  }
+  return at;
 }
 
 }  // namespace tidepool::daemon

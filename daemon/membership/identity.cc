@@ -10,6 +10,7 @@
 
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
+#include "proto/cluster_file/disk_reserve.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/random.h"
 
@@ -50,6 +51,7 @@ Result<Identity> Identity::Open(const std::string& folder, bool adopt) {
                   "give each daemon a folder of its own (--data-dir)");
   }
   identity.lock_ = *std::move(lock);
+  cluster_file::ReleaseReserve(folder);
   TP_RETURN_IF_ERROR(identity.FindPlace());
   auto text = cluster_file::ReadSmallFile(identity.path(), kFileBytesMax);
   if (text.ok()) {

@@ -121,6 +121,33 @@ class Moved(kvctl_support.KvctlTest):
         self.assertEqual(self.good("get", "data", "k"), b"v")
         self.good("stop")
 
+    def test_a_change_of_the_cluster_is_appended_to_its_state(self):
+        self.start(self.original)
+        state = os.path.join(self.original, "cluster-state")
+        before = os.stat(state).st_ino
+        for name in ("one", "two", "three"):
+            self.good("namespace", "create", name)
+        self.good("namespace", "drop", "two")
+        self.assertEqual(os.stat(state).st_ino, before)
+        # A crash cuts off a change that nobody was told of.
+        self.cluster.kill()
+        with open(state + ".log", "ab") as file:
+            file.write(b"tidepool-cluster-state 1 00")
+        self.start(self.original)
+        listed = self.good("namespace", "list")
+        self.assertIn(b"one", listed)
+        self.assertIn(b"three", listed)
+        self.assertNotIn(b"two", listed)
+        self.good("stop")
+
+    def test_a_damaged_connection_file_of_a_live_cluster_is_written_again(self):
+        self.start(self.original)
+        for damage in ("", "{", "no such thing\n" * 100):
+            with open(self.cluster.file, "w", encoding="utf-8") as file:
+                file.write(damage)
+            kvctl_support.wait_until(lambda: self.kvctl("status").code == 0)
+        self.good("stop", "--discard")
+
 
 if __name__ == "__main__":
     kvctl_support.main()

@@ -1,5 +1,6 @@
 #include "daemon/membership/embedded_store.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -142,6 +143,108 @@ TEST_CASE("ALeftOverTemporaryFileDoesNoHarm") {
   REQUIRE(store.Save(ExampleState(1), Epoch(0)).ok());
   WriteText(store.Describe() + ".tmp-0123456789abcdef", "half a sta");
   CHECK(EmbeddedStore(folder.path()).Load()->has_value());
+}
+
+// Three states of one cluster: a namespace is made, then another one is dropped and a node changes.
+std::vector<ClusterState> ThreeStates() {
+  std::vector<ClusterState> states(3, ExampleState(1));
+  auto made = std::make_shared<placement::Namespace>(*states[0].map.Find("name"));
+  made->id = NamespaceId(9);
+  made->name = "made";
+  made->changed = Epoch(2);
+  states[1].map.epoch = Epoch(2);
+  states[1].next_namespace = NamespaceId(10);
+  states[1].map.namespaces.emplace(made->id, made);
+  states[2] = states[1];
+  states[2].map.epoch = Epoch(3);
+  states[2].map.namespaces.erase(NamespaceId(8));
+  states[2].map.nodes[0].incarnation = 8;
+  states[2].nodes[0].mark = "other";
+  return states;
+}
+
+std::string SaveAll(const std::string& folder, const std::vector<ClusterState>& states) {
+  EmbeddedStore store(folder);
+  Epoch previous(0);
+  for (const ClusterState& state : states) {
+    REQUIRE(store.Save(state, previous).ok());
+    previous = state.map.epoch;
+  }
+  return store.Describe() + ".log";
+}
+
+TEST_CASE("ChangesAreAppendedAndComeBack") {
+  const TemporaryFolder folder;
+  const std::vector<ClusterState> states = ThreeStates();
+  const std::string log = SaveAll(folder.path(), states);
+  // The whole state was written once.
+  CHECK(DecodeState(ReadText(EmbeddedStore(folder.path()).Describe()), "x")->map.epoch == Epoch(1));
+  CHECK(!ReadText(log).empty());
+  EmbeddedStore store(folder.path());
+  const auto loaded = store.Load();
+  REQUIRE(loaded.ok());
+  CHECK(EncodeState(**loaded) == EncodeState(states[2]));
+  // It goes on where it was.
+  ClusterState next = **loaded;
+  next.map.epoch = Epoch(4);
+  REQUIRE(store.Save(next, Epoch(3)).ok());
+  CHECK((*EmbeddedStore(folder.path()).Load())->map.epoch == Epoch(4));
+}
+
+TEST_CASE("ACutOffChangeIsTakenForNone") {
+  const TemporaryFolder folder;
+  const std::vector<ClusterState> states = ThreeStates();
+  const std::string log = SaveAll(folder.path(), states);
+  const std::string changes = ReadText(log);
+  for (std::size_t size = 0; size < changes.size(); ++size) {
+    WriteText(log, changes.substr(0, size));
+    EmbeddedStore store(folder.path());
+    const auto loaded = store.Load();
+    REQUIRE(loaded.ok());
+    const std::uint64_t epoch = (*loaded)->map.epoch.value();
+    REQUIRE(epoch <= 2);
+    REQUIRE(EncodeState(**loaded) == EncodeState(states[epoch - 1]));
+    // What was cut off does not spoil what is appended now.
+    if (size % 50 != 0) continue;
+    ClusterState next = **loaded;
+    next.map.epoch = Epoch(7);
+    REQUIRE(store.Save(next, Epoch(epoch)).ok());
+    REQUIRE((*EmbeddedStore(folder.path()).Load())->map.epoch == Epoch(7));
+  }
+}
+
+TEST_CASE("ADamagedChangeInTheMiddleIsNoticed") {
+  const TemporaryFolder folder;
+  const std::string log = SaveAll(folder.path(), ThreeStates());
+  const std::string changes = ReadText(log);
+  const std::size_t second = changes.find("tidepool-cluster-state", 1);
+  REQUIRE(second != std::string::npos);
+  for (std::size_t i = 0; i < second; ++i) {
+    std::string bad = changes;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    WriteText(log, bad);
+    REQUIRE(EmbeddedStore(folder.path()).Load().code() == StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("TheWholeStateIsWrittenWhenItsChangesHaveOutgrownIt") {
+  const TemporaryFolder folder;
+  ClusterState state = ExampleState(1);
+  EmbeddedStore store(folder.path());
+  REQUIRE(store.Save(state, Epoch(0)).ok());
+  std::uint64_t most = 0;
+  for (std::uint64_t epoch = 2; epoch < 1'000; ++epoch) {
+    auto space = std::make_shared<placement::Namespace>(*state.map.Find("name"));
+    space->changed = Epoch(epoch);
+    state.map.namespaces[space->id] = space;
+    state.map.epoch = Epoch(epoch);
+    REQUIRE(store.Save(state, Epoch(epoch - 1)).ok());
+    std::error_code none;
+    const auto bytes = std::filesystem::file_size(store.Describe() + ".log", none);
+    if (!none) most = std::max<std::uint64_t>(most, bytes);
+  }
+  CHECK(most < 300 * 1024);
+  CHECK(EncodeState(**EmbeddedStore(folder.path()).Load()) == EncodeState(state));
 }
 
 TEST_CASE("ASaveThatFailsLeavesTheOldState") {
