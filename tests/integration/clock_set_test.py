@@ -64,7 +64,7 @@ class ClockSet(kvctl_support.KvctlTest):
         self.wait_for_log("was set forward by")
         self.assertEqual(self.good("get", "default", "k"), b"v")
         self.assertNotEqual(self.kvctl("pop", "work").code, 0)
-        # What is left of its time is told by the same rule.
+        # The dump counts the remaining time by the same clock.
         left_ms = int(re.search(rb'"ttl_ms": *"?(\d+)', self.good("--json", "dump", "default"))[1])
         self.assertGreater(left_ms, 20 * 60 * 1000)
         self.assertLessEqual(left_ms, 30 * 60 * 1000)
