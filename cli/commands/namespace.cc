@@ -111,6 +111,20 @@ Status OutOfRange(const std::string& option, std::uint64_t value, std::string al
                 std::move(allowed));
 }
 
+// Each core makes what it owns durable at moments of its own, so one moment means one partition.
+Status AskForOneMoment(const Arguments& args, v1::NamespaceOptions* options) {
+  if (!args.Has("--one-moment")) return OkStatus();
+  if (args.Text("--durability") == "async" && !args.Has("--split-keys") &&
+      (options->partitions() == 0 || options->partitions() == 1)) {
+    options->set_partitions(1);
+    return OkStatus();
+  }
+  return Status(StatusCode::kInvalidArgument,
+                "--one-moment is for a namespace of one partition with --durability async",
+                "give it with --durability async, and without --partitions, --lanes and "
+                "--split-keys");
+}
+
 Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
   v1::NamespaceOptions options;
   const auto partitions = args.Number("--partitions", 0);
@@ -157,6 +171,7 @@ Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
                       " with --kind queue, and no --partitions");
   }
   if (*lanes != 0) options.set_partitions(static_cast<std::uint32_t>(*lanes));
+  TP_RETURN_IF_ERROR(AskForOneMoment(args, &options));
   options.set_home(args.Text("--home"));
   options.set_split(args.Text("--split"));
   if (args.Has("--split-keys")) {
@@ -518,8 +533,12 @@ std::vector<Verb> NamespaceVerbs() {
          "at most this part of each node's memory (default: no limit)"},
         {"--durability", "volatile|async|sync",
          "volatile (default): in memory, lost with the daemons; async: survives them but for "
-         "the last second or so; sync: survives them once it is answered (not of kind bloom; both "
-         "with kvd --nvm-dir on each node)"},
+         "the last second or so, each partition as it was at one moment of its core; sync: "
+         "survives "
+         "them once it is answered (not of kind bloom; both with kvd --nvm-dir on each node)"},
+        {"--one-moment", "",
+         "with async: all of it comes back as it was at one moment; it is one partition, which one "
+         "core serves (default: partitions of different cores differ by about a second)"},
         {"--medium", "any|file|dax",
          "any (default); file, dax: refuse it unless the devices of all its nodes are disks, or "
          "persistent memory"},
@@ -538,6 +557,7 @@ std::vector<Verb> NamespaceVerbs() {
         {"kvctl namespace create jobs --kind queue --capacity 10000 --home local", ""},
         {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
         {"kvctl namespace create results --durability async", "survives the daemons"},
+        {"kvctl namespace create state --durability async --one-moment", ""},
         {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},
        CreateNamespace,
        "create mkdir new"},

@@ -98,7 +98,7 @@ class SavingTest(kvctl_support.KvctlTest):
         for i in range(60):
             with open(os.path.join(source, f"f{i}"), "w", encoding="utf-8") as file:
                 file.write(str(i))
-        # One of them may own what staging notes of the whole.
+        # Either node may own the mark of the namespace.
         for dead in (1, 2):
             self.cluster.start(3)
             self.good("stage", "in", source, "files")

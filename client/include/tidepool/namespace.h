@@ -35,8 +35,11 @@ struct NamespaceOptions {
   // Units of ownership, 1 to 4,096, spread over all cores of the cluster. 0: 4 per core.
   std::uint32_t partitions = 0;
   // "volatile": in memory, lost with the daemons. "async", where each node has a device
-  // (kvd --nvm-dir): a daemon that comes back has all of it as it was at one
-  // moment, about a second before it was killed, or all of it if it was stopped. "sync", likewise:
+  // (kvd --nvm-dir): a daemon that comes back has each partition as it was at one moment, about a
+  // second before it was killed, or all of it if it was stopped. The moment is that of the core
+  // which owns the partition. Partitions of different cores differ by about a second: a change may
+  // be there although an earlier change of another partition is missing. With partitions = 1 all of
+  // the namespace is of one moment, and one core serves it. "sync", where each node has a device:
   // whatever was answered is there; a change takes a write of the device longer, which all that
   // come meanwhile share. An item that was leased then is leased again, for the full time of its
   // lease and under the same count. A filter cannot be "sync". What is durable does not move, and
