@@ -183,8 +183,8 @@ void CoreLink::NoteSentChange(const Operation& operation) {
 }
 
 // False for a read of one key behind which a change of that key was sent. A daemon that has kept
-// the session answers the change from its kept answers and executes the read anew; one that has
-// restarted may have the change in what it read back.
+// the session answers the change from its kept answers and executes the read anew. A daemon that
+// has restarted may have read the change back.
 bool CoreLink::MayAskAgain(const Operation& operation) const {
   if (operation.mutates() || operation.is_pack() || !wire::InfoOf(operation.opcode).keyed) {
     return true;

@@ -24,8 +24,8 @@ class ImageCalls {
   using Stream = std::unique_ptr<grpc::ClientReader<v1::ImagesProgress>>;
   using Open = std::function<Stream(v1::Snapshots::Stub&, grpc::ClientContext*)>;
 
-  // What becomes of the others when a node does not answer or cannot read its data: other failures
-  // always end all.
+  // Whether the other streams go on when a node does not answer or cannot read its data. Failures
+  // of another kind end all streams.
   enum class NodeFailure { kEndAll, kGoOn };
 
   ImageCalls(Output& out, NodeFailure on_failure) : bar_(out), on_failure_(on_failure) {}

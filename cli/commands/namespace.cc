@@ -111,7 +111,7 @@ Status OutOfRange(const std::string& option, std::uint64_t value, std::string al
                 std::move(allowed));
 }
 
-// Each core makes what it owns durable at moments of its own, so one moment means one partition.
+// Each core writes its marks at its own moments, so one moment means one partition.
 Status AskForOneMoment(const Arguments& args, v1::NamespaceOptions* options) {
   if (!args.Has("--one-moment")) return OkStatus();
   if (args.Text("--durability") == "async" && !args.Has("--split-keys") &&
