@@ -122,7 +122,7 @@ struct TestPeer {
     request.set_control_address(address);
     REQUIRE(member->Join(request, Soon()).ok());
     state.member = member.get();
-    member->Start();
+    REQUIRE(member->Start().ok());
   }
   Result<std::vector<OperationOutcome>> Execute(PartitionId partition, Term term,
                                                 const std::vector<wire::Operation>& operations) {
@@ -257,7 +257,7 @@ TEST_CASE("ASplitWhoseFirstQuestionArrivesAfterARefusalLosesNothing") {
   REQUIRE(owner.Execute(range, cluster.PlaceOf(range).term, puts).ok());
 
   RangeSplitter splitter(&owner.state);
-  splitter.Start();
+  REQUIRE(splitter.Start().ok());
   const auto split = splitter.Split(range.space(), 0, "c", Soon());
   CHECK(split.code() == StatusCode::kFailedPrecondition);
   CHECK(split.status().ToString().find("not heard") != std::string::npos);

@@ -76,7 +76,7 @@ struct MemberFixture {
         member->Join(CoordinatorFixture::RequestOf(1), Deadline::AfterMs(kPatienceMs));
     INFO(joined.status().ToString());
     REQUIRE(joined.ok());
-    member->Start();
+    REQUIRE(member->Start().ok());
   }
   std::uint64_t NowNs() const { return Clock::Real().MonotonicNs(); }
   void WaitForHeartbeats(int more) {
