@@ -280,10 +280,11 @@ DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::ui
   return Progress::kDone;
 }
 
-// The owner's time of expiry: a jump of the machine's clock moves neither.
+// The owner's time of expiry, by the owner's formula (proto/base/steady_clock): a jump of the
+// machine's clock moves neither.
 std::uint64_t DirectReader::NowMs(const SharedRoot& core) const {
-  const std::uint64_t offset_ms = racing::Relaxed(core.wall_offset_ms);
-  return offset_ms == 0 ? clock_.WallMs() : clock_.MonotonicNs() / 1'000'000 + offset_ms;
+  const std::uint64_t offset_ns = racing::Relaxed(core.wall_offset_ns);
+  return offset_ns == 0 ? clock_.WallMs() : (clock_.MonotonicNs() + offset_ns) / 1'000'000;
 }
 
 // (7) of a value in segments of its own, which the record names and which go back when the record

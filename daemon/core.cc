@@ -183,6 +183,7 @@ void Core::ShowLease(std::uint64_t now_ns) {
   const std::uint64_t until_ns = lease_.until_ns();
   if (until_ns == store_->shown_lease_ns()) return;
   if (until_ns <= now_ns) return store_->EndLease();
+  store_->ShowWallOffset(SteadyClock::Real().OffsetNs());
   store_->ShowLease(until_ns, now_ns, [](const storage::Partition& partition) {
     return partition.Serves(partition.term());
   });

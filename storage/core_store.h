@@ -248,6 +248,9 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   // stopped between would open what has become another's meanwhile.
   void ShowLease(std::uint64_t until_ns, std::uint64_t now_ns,
                  absl::FunctionRef<bool(const Partition&)> is_granted);
+  // Readers take the monotonic clock plus `offset_ns` for the time of expiry from now on, as this
+  // core does. 0: they take the machine's clock, as before the first call.
+  void ShowWallOffset(std::int64_t offset_ns);
   // Where the core's thread shows that it lives: SharedRoot::life.
   std::uint64_t* life_words() { return root_->life; }
   // The core serves nothing any more. Until ShowLease.

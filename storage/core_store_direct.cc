@@ -14,9 +14,12 @@ void CoreStore::ShowLease(std::uint64_t until_ns, std::uint64_t now_ns,
       if (!partition->frozen() && is_granted(*partition)) partition->OpenGuard();
     }
   }
-  std::atomic_ref(root_->wall_offset_ms)
-      .store(NowMs() - now_ns / 1'000'000, std::memory_order_relaxed);
   std::atomic_ref(root_->word).store(until_ns, std::memory_order_release);
+}
+
+void CoreStore::ShowWallOffset(std::int64_t offset_ns) {
+  std::atomic_ref(root_->wall_offset_ns)
+      .store(static_cast<std::uint64_t>(offset_ns), std::memory_order_relaxed);
 }
 
 void CoreStore::EndLease() {

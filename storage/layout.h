@@ -368,9 +368,9 @@ struct alignas(64) SharedRoot {
   // so before another one can come in its place. Readers of a killed process's memory would else go
   // on until its lease ends. 0 where nobody holds one.
   std::uint64_t life[5];
-  // Of a core: its expiry time in ms minus the monotonic clock in ms, for readers that compare
-  // expiry times as the owner does. 0: not shown.
-  std::uint64_t wall_offset_ms;
+  // Of a core: its time of expiry minus the monotonic clock, in ns as two's complement, for readers
+  // that compare expiry times as the owner does. 0: not shown, and the machine's clock is the time.
+  std::uint64_t wall_offset_ns;
 };
 static_assert(sizeof(SharedRoot) == 256);
 inline constexpr std::uint64_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED.

@@ -498,7 +498,7 @@ Status Runner::Run() {
       text += (text.empty() ? "" : "; ") + ("staged out only in part: " + Listed(saved_in_part_));
     }
     return Status(saved.code(), text + " (" + std::string(saved.what()) + ")",
-                  "the daemons that live still run, with their data: kvctl --cluster " + file_ +
+                  "the daemons still run, with their data: kvctl --cluster " + file_ +
                       " stage out, then stop");
   }
   const Status stopped = Stop();

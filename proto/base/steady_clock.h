@@ -29,6 +29,8 @@ class SteadyClock final : public Clock {
 
   std::uint64_t MonotonicNs() const override { return machine_.MonotonicNs(); }
   std::uint64_t WallMs() const override;
+  // What WallMs adds to MonotonicNs.
+  std::int64_t OffsetNs() const { return offset_ns_.load(std::memory_order_relaxed); }
 
   // `at_ms` of this clock as a time of the machine's clock: what leaves the process and is compared
   // with a clock there. Differs after a jump only. 0 (never) stays 0.

@@ -241,6 +241,19 @@ TEST_CASE("DirectReadRefusesWhatHasExpired") {
   REQUIRE(fixture.Direct("a") == "<absent>");
 }
 
+TEST_CASE("DirectReadTakesTheTimeOfTheOwner") {
+  DirectFixture fixture;
+  PutOptions soon;
+  soon.ttl_ms = 5;
+  fixture.Put("a", "1", soon);
+  const auto offset_ns = static_cast<std::int64_t>(fixture.clock.WallMs()) * 1'000'000 -
+                         static_cast<std::int64_t>(fixture.clock.MonotonicNs());
+  fixture.core->ShowWallOffset(offset_ns + 4'999'999);
+  REQUIRE(fixture.Direct("a") == "1");
+  fixture.core->ShowWallOffset(offset_ns + 5'000'000);
+  REQUIRE(fixture.Direct("a") == "<expired>");
+}
+
 // With segments of 4 KiB those above 2 KiB have some of their own; what is left lies in the record,
 // if it is not above that, too.
 TEST_CASE("DirectReadFindsLargeValuesPieceByPiece") {

@@ -310,11 +310,17 @@ TEST_CASE("Devices that are not this node's newest are refused") {
     CHECK(cluster->process(0).Wait() == 1);
     CHECK(cluster->Log(0).find("--nvm-dir as before") != std::string::npos);
   }
-  SECTION("a copy of the directory") {
+  SECTION("the original, once a copy of it has served") {
     fs::copy(cluster.device_folder(0), kept, fs::copy_options::recursive);
     cluster->Start(0, {"--nvm-dir=" + kept});
-    CHECK(cluster->process(0).Wait() == 1);
-    CHECK(cluster->Log(0).find("a copy of the directory") != std::string::npos);
+    cluster->WaitReady();
+    {
+      Client client = ConnectTo(*cluster);
+      CHECK(Open<BytesMap>(client, "d", Durable()).Get("k").ok());
+    }
+    CHECK(cluster->Log(0).find("a device was moved") != std::string::npos);
+    CHECK(cluster->Terminate(0) == 0);
+    CHECK(cluster.Refused(0).find("has used it since") != std::string::npos);
   }
   SECTION("an older state of the file") {
     fs::copy_file(cluster.device_file(0), kept);

@@ -385,7 +385,8 @@ class Snapshot(kvctl_support.KvctlTest):
         manifest = self.manifest()
         name = os.path.join(self.snapshot, "manifest.json")
         for code, broken, says in ((1, "{", "damaged"),
-                                   (2, json.dumps({**manifest, "tidepool_snapshot": 2}), "format 2"),
+                                   (2, json.dumps({**manifest, "tidepool_snapshot": 3}), "format 3"),
+                                   (1, json.dumps({**manifest, "tidepool_snapshot": 2}), "damaged"),
                                    (1, json.dumps({**manifest, "files": [{}]}), "damaged"),
                                    (1, json.dumps({**manifest, "files": manifest["files"][1:]}), "damaged")):
             with open(name, "w", encoding="utf-8") as file:
