@@ -34,4 +34,9 @@ Result<Channel*> Invocation::Connect() {
   return channel_.get();
 }
 
+Result<Channel*> Invocation::Reconnect() {
+  channel_.reset();
+  return Connect();
+}
+
 }  // namespace tidepool::cli

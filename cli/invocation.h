@@ -17,6 +17,8 @@ class Invocation {
   // Finds the cluster and connects to one of its nodes, at the first call. Errors: as
   // Channel::Connect; kInvalidArgument (--timeout).
   Result<Channel*> Connect();
+  // Connects anew: the node of the former channel may have died. The former channel is gone.
+  Result<Channel*> Reconnect();
 
   // --timeout, or the default of a call that moves `bytes`.
   Result<std::uint64_t> TimeoutMs(std::uint64_t bytes = 0) const;

@@ -329,9 +329,12 @@ Status CreateSnapshot(Invocation& run) {
   manifest.files = std::move(files);
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const auto& a, const auto& b) { return a.partition() < b.partition(); });
-  const Result<v1::NamespaceMap> after = Describe(**channel, space->name());
+  // A failed node may be the one that this channel leads to. Another node knows the map, too.
+  const Result<Channel*> living = failed.empty() ? channel : run.Reconnect();
+  if (!living.ok()) return living.status();
+  const Result<v1::NamespaceMap> after = Describe(**living, space->name());
   if (!after.ok()) return after.status();
-  const Result<Nodes> nodes_after = NodesOf(**channel);
+  const Result<Nodes> nodes_after = NodesOf(**living);
   if (!nodes_after.ok()) return nodes_after.status();
   Gaps gaps(*after, *nodes_after, failed);
   TP_RETURN_IF_ERROR(CheckComplete(*after, &gaps, &manifest));

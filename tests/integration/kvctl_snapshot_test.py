@@ -471,7 +471,7 @@ class Snapshot(kvctl_support.KvctlTest):
             slowed.freeze()
             os.kill(self.cluster.pids[1], signal.SIGKILL)
         out, err = process.communicate(timeout=kvctl_support.PATIENCE_SECONDS)
-        self.assertEqual(process.returncode, 6, out)
+        self.assertEqual(process.returncode, 6, err)
         self.assertIn(b"missing: node ", err)
         self.assertFalse([name for name in self.images() if name.endswith(".tmp")])
         self.good("snapshot", "check", self.snapshot)
