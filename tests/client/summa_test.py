@@ -67,7 +67,15 @@ class Products(unittest.TestCase):
             with self.subTest(processes=processes):
                 self.check(summa("--n", 1024, "--processes", processes), 1024)
         self.check(summa("--n", 2048, "--processes", 3), 2048)
-        self.assertNotIn("summa", namespaces())
+        self.assertFalse([name for name in namespaces() if name.startswith("summa")])
+
+    def test_runs_at_one_time_do_not_meet(self):
+        with subprocess.Popen(command("--n", 1024), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=cluster.environment, text=True) as other:
+            self.check(summa("--n", 1024, "--processes", 2), 1024)
+            out, error = other.communicate(timeout=PATIENCE_SECONDS)
+            self.assertEqual(other.returncode, 0, error)
+            self.assertIn(f"{EXPECTED[1024][0]}", out)
 
     def test_more_processes_than_blocks(self):
         self.check(summa("--n", 1024, "--processes", 6), 1024)

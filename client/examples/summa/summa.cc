@@ -36,7 +36,9 @@ summa::Options ParseOptions(int argc, char** argv, int* processes) {
   app.add_option("--seed", options.seed, "Of the entries; results of equal seeds are equal");
   app.add_option("--cluster", options.cluster, "Connection file; default: as every client")
       ->type_name("FILE");
-  app.add_option("--namespace", options.name, "That holds the blocks")->type_name("NAME");
+  app.add_option("--namespace", options.name,
+                 "That holds the blocks; default: one of this run alone")
+      ->type_name("NAME");
   app.add_flag("--keep", options.keep, "Leaves the namespace there");
   try {
     app.parse(argc, argv);
@@ -85,8 +87,12 @@ int Launch(const summa::Options& options, int processes) {
 
 int main(int argc, char** argv) {
   int processes = 2;
-  const summa::Options options = ParseOptions(argc, argv, &processes);
-  const auto place = support::FindPlace("summa", "summa");
+  summa::Options options = ParseOptions(argc, argv, &processes);
+  auto place = support::FindPlace("summa", options.name);
+  // A launcher that does not name its runs: one run at a time.
+  if (!place.ok()) place = support::FindPlace("summa", "summa");
+  // Runs at one time need namespaces of their own.
+  if (options.name.empty() && place.ok()) options.name = support::NameOf(*place, "blocks");
   if (place.ok() && place->launched) return summa::RunWorker(options, place->size, place->rank);
   return Launch(options, processes);
 }

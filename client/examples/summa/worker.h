@@ -13,7 +13,7 @@ struct Options {
   int n = 2'048;
   std::uint64_t seed = 1;
   std::string cluster;  // Connection file; empty: as every client finds it.
-  std::string name = "summa";
+  std::string name;     // Of the namespace.
   bool keep = false;
 };
 
