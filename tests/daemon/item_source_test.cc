@@ -238,6 +238,19 @@ void TakeAgainAndAgain(QueueFixture& fixture, test::Random* random, std::size_t 
   REQUIRE(slices > 2 * rounds);
 }
 
+// With some seeds the queue is popped as fast as it is filled, and nothing leaves memory: then once
+// more with another queue.
+void TakeOfOneThatLeavesMemory(const StoreOptions& options, test::Random* random,
+                               std::size_t large_bytes, std::uint64_t changes_max, int rounds) {
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    QueueFixture fixture(options);
+    TakeAgainAndAgain(fixture, random, large_bytes, changes_max, rounds);
+    if (fixture.core->counters().spill.spilled_segments > 0 && fixture.fetches > 0) return;
+  }
+  FAIL("nothing has left memory");
+}
+
 TEST_CASE("AnImageOfAQueueIsTheQueueAsItWasAtItsEnd") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   test::Random random("AnImageOfAQueueIsTheQueueAsItWasAtItsEnd");
@@ -256,10 +269,7 @@ TEST_CASE("AnImageOfAQueueWithLargeValuesIsTheQueueAsItWasAtItsEnd") {
 TEST_CASE("AnImageOfAQueueThatLeavesMemoryIsTheQueueAsItWasAtItsEnd") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   test::Random random("AnImageOfAQueueThatLeavesMemoryIsTheQueueAsItWasAtItsEnd");
-  QueueFixture fixture(Small(kind, 300 << 10, 4'000));
-  TakeAgainAndAgain(fixture, &random, 1'500, 200, 10);
-  REQUIRE(fixture.core->counters().spill.spilled_segments > 0);
-  REQUIRE(fixture.fetches > 0);
+  TakeOfOneThatLeavesMemory(Small(kind, 300 << 10, 4'000), &random, 1'500, 200, 10);
 }
 
 TEST_CASE("AnImageOfAQueueWhoseLargeValuesLeaveMemoryIsTheQueueAsItWasAtItsEnd") {
@@ -267,10 +277,7 @@ TEST_CASE("AnImageOfAQueueWhoseLargeValuesLeaveMemoryIsTheQueueAsItWasAtItsEnd")
   test::Random random("AnImageOfAQueueWhoseLargeValuesLeaveMemoryIsTheQueueAsItWasAtItsEnd");
   StoreOptions options = storage::OfKind(kind, storage::TinyStore(12 << 20, 64 * 1024));
   options.slots = 4'000;
-  QueueFixture fixture(options);
-  TakeAgainAndAgain(fixture, &random, 300'000, 30, 8);
-  REQUIRE(fixture.core->counters().spill.spilled_segments > 0);
-  REQUIRE(fixture.fetches > 0);
+  TakeOfOneThatLeavesMemory(options, &random, 300'000, 30, 8);
 }
 
 std::string ValuesOf(const std::vector<std::pair<Place, Item>>& items) {
