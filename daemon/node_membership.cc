@@ -298,7 +298,8 @@ bool Node::CoordinatorWaits() {
     const std::uint64_t pause_ms = std::min(kFormingMs, heartbeat.LeftMs());
     if (coordinator_stop_.WaitUntil(Deadline::AfterMs(pause_ms))) return false;
     if (heartbeat.Passed()) return true;
-    UpdateFile();
+    // UpdateFile reads the file, which may lie on a file system that all nodes share.
+    if (coordinator_->map().Get()->epoch != file_epoch_) UpdateFile();
   }
   return !coordinator_stop_.WaitUntil(heartbeat);
 }
