@@ -1,6 +1,6 @@
 // Brings up the daemons of a new cluster, one per node, wherever they are to run.
 //
-//   commands/start -> [Launcher] -> processes of this machine | a step of a Slurm job | ssh
+//   commands/cluster/start -> [Launcher] -> processes of this machine | a step of a Slurm job | ssh
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/nvm_folders.h"
+#include "cli/commands/cluster/nvm_folders.h"
 #include "proto/base/result.h"
 
 namespace tidepool::cli {

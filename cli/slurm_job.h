@@ -1,6 +1,7 @@
 // The Slurm job that this process is in, by Slurm's own commands: no library of Slurm's is linked.
 //
-// commands/start, commands/run, launch_step -> [SlurmJob] => squeue, scontrol, scancel
+// commands/cluster/start, commands/cluster/run, launch_step -> [SlurmJob] => squeue, scontrol,
+// scancel
 #pragma once
 
 #include <cstdint>

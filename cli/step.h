@@ -1,6 +1,6 @@
 // A verb that is a step of another one: kvctl run starts, stages and stops as a user would.
 //
-// commands/run, commands/stop -> [RunStep] -> the table of verbs.h -> commands/*
+// commands/cluster/run, commands/cluster/stop -> [RunStep] -> the table of verbs.h -> commands/*
 #pragma once
 
 #include <string>

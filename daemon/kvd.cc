@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "client/node_aggregator.h"
-#include "daemon/node.h"
-#include "daemon/nvm_tools.h"
-#include "daemon/options.h"
+#include "client/link/node_aggregator.h"
+#include "daemon/config/options.h"
+#include "daemon/control/start_limits.h"
+#include "daemon/control/stop_signal.h"
+#include "daemon/control/thread_limits.h"
+#include "daemon/node/node.h"
+#include "daemon/node/signal_watcher.h"
 #include "daemon/services/service_host.h"
-#include "daemon/signal_watcher.h"
-#include "daemon/start_limits.h"
-#include "daemon/stop_signal.h"
-#include "daemon/thread_limits.h"
+#include "daemon/tools/nvm_tools.h"
 #include "proto/base/log.h"
 #include "proto/base/standard_descriptors.h"
 #include "proto/cluster_file/file_io.h"

@@ -1,6 +1,6 @@
 // The operations of one bloom partition.
 //
-// daemon/bloom_ops -> partition -> [BloomStore] -> BlockFilter
+// daemon/ops/bloom_ops -> partition -> [BloomStore] -> BlockFilter
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // Where the records of a partition are, in DRAM or on a device only: found by looking at them when
 // somebody asks, so that no operation and no move of a record pays for the account.
 //
-//   daemon/residence -> [Partition::ResidenceWalk] -> index of the partition's kind, SegmentTable
+//   daemon/core/residence -> [Partition::ResidenceWalk] -> index of the partition's kind,
+//   SegmentTable
 #pragma once
 
 #include <absl/functional/function_ref.h>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/membership/coordinator.h"
-#include "daemon/peer_channels.h"
+#include "daemon/membership/peer_channels.h"
 #include "proto/base/clock.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 

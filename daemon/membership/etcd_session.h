@@ -1,7 +1,7 @@
 // What etcd knows of this process while it lives: a lease, a key that says so, and, where it was
 // elected, the key of the coordinator. All three end together.
 //
-//   daemon/node -> [membership/etcd_session] -> etcd/client
+//   daemon/node/node -> [membership/etcd_session] -> etcd/client
 //                            '-> Lease (the node's right to serve), etcd_store (its saves are
 //                                conditional on the election)
 //
@@ -28,8 +28,8 @@
 #include <string>
 #include <thread>
 
+#include "daemon/core/lease.h"
 #include "daemon/etcd/client.h"
-#include "daemon/lease.h"
 #include "proto/base/clock.h"
 #include "proto/base/result.h"
 

@@ -1,7 +1,7 @@
 // Which part a starting daemon plays: the first node of a new cluster, the coordinator that comes
 // back to its own, or one that joins.
 //
-//   daemon/node -> [membership/founding] -> proto/cluster_file
+//   daemon/node/node -> [membership/founding] -> proto/cluster_file
 //
 // Rules: a file of a live cluster is never overwritten; the coordinator's state makes a daemon the
 // coordinator of that cluster and of no other; a former member of a cluster whose file still stands
@@ -13,8 +13,8 @@
 #include <optional>
 #include <string>
 
+#include "daemon/config/options.h"
 #include "daemon/membership/identity.h"
-#include "daemon/options.h"
 #include "proto/cluster_file/published_file.h"
 
 namespace tidepool::daemon {

@@ -3,7 +3,7 @@
 // disk or host: its place is a hint, which is logged when it changes. Random marks tell the
 // coordinator an older copy of a folder from its newest state.
 //
-//   daemon/node -> [membership/identity] -> membership/member (the Join call)
+//   daemon/node/node -> [membership/identity] -> membership/member (the Join call)
 #pragma once
 
 #include <cstdint>

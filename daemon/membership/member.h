@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/lease.h"
+#include "daemon/core/lease.h"
 #include "daemon/membership/coordinator_link.h"
 #include "daemon/membership/map_holder.h"
 

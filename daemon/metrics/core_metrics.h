@@ -1,6 +1,6 @@
 // What a core counts while it works: operations by namespace, latencies, hot keys, slow frames.
 //
-//   daemon/dispatcher -> [metrics/core_metrics] -> CoreGroup::Stats (a task of the core's) ->
+//   daemon/core/dispatcher -> [metrics/core_metrics] -> CoreGroup::Stats (a task of the core's) ->
 //   services/node_status -> Prometheus, kvctl, the status page
 //
 // The core alone writes and reads these: plain integers. Who wants to know them asks for a copy by

@@ -1,6 +1,6 @@
 // The keys that are asked for most, found among samples in bounded memory.
 //
-//   daemon/dispatcher (a sample now and then) -> [metrics/hot_keys] -> Admin.HotKeys
+//   daemon/core/dispatcher (a sample now and then) -> [metrics/hot_keys] -> Admin.HotKeys
 #pragma once
 
 #include <algorithm>

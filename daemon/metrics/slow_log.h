@@ -1,6 +1,7 @@
 // The last frames and operations that took long, of one core.
 //
-//   daemon/dispatcher (what took longer than --slowlog-us) -> [metrics/slow_log] -> Admin.SlowLog
+//   daemon/core/dispatcher (what took longer than --slowlog-us) -> [metrics/slow_log] ->
+//   Admin.SlowLog
 #pragma once
 
 #include <array>

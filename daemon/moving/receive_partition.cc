@@ -8,11 +8,11 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/core.h"
+#include "daemon/core/core.h"
+#include "daemon/core/owned_by_core.h"
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/moving/move_deadlines.h"
 #include "daemon/moving/piece_hash.h"
-#include "daemon/owned_by_core.h"
 #include "proto/base/log.h"
 #include "storage/partition_image.h"
 

@@ -6,7 +6,7 @@
 
 #include <grpcpp/support/sync_stream.h>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "tidepool/v1/moves.pb.h"
 
 namespace tidepool::daemon {

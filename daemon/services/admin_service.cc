@@ -4,8 +4,8 @@
 #include <thread>
 #include <utility>
 
-#include "daemon/services/call_deadline.h"
-#include "daemon/services/forwarded_call.h"
+#include "daemon/routing/call_deadline.h"
+#include "daemon/routing/forwarded_call.h"
 #include "daemon/services/node_status.h"
 #include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "tidepool/v1/admin.grpc.pb.h"
 
 namespace tidepool::daemon {

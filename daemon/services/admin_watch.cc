@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/core.h"
+#include "daemon/core/core.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/services/admin_service.h"
-#include "daemon/services/call_deadline.h"
 #include "proto/convert/grpc_status.h"
 
 namespace tidepool::daemon {

@@ -8,9 +8,9 @@
 #include <map>
 #include <utility>
 
-#include "daemon/call_bounds.h"
-#include "daemon/services/call_deadline.h"
-#include "daemon/services/operation_convert.h"
+#include "daemon/core/call_bounds.h"
+#include "daemon/routing/call_deadline.h"
+#include "daemon/routing/operation_convert.h"
 #include "proto/base/glob.h"
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"

@@ -3,7 +3,7 @@
 //   gRPC -> [services/bulk_service] -> request_router or local_values -> the owner's core
 #pragma once
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::daemon {

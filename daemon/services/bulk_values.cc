@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "daemon/local_values.h"
+#include "daemon/core/local_values.h"
+#include "daemon/routing/call_deadline.h"
+#include "daemon/routing/operation_convert.h"
 #include "daemon/services/bulk_service.h"
-#include "daemon/services/call_deadline.h"
-#include "daemon/services/operation_convert.h"
 #include "proto/base/limits.h"
 #include "proto/convert/grpc_status.h"
 

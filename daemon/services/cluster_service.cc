@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/services/call_deadline.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/services/cluster_status.h"
 #include "daemon/services/node_status.h"
 #include "proto/cluster_file/munge.h"

@@ -6,7 +6,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "proto/base/limited_log.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 

@@ -4,7 +4,7 @@
 //   Cluster.Status, status_page -> [cluster_status] -> node_status
 #pragma once
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::daemon {

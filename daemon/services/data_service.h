@@ -1,9 +1,9 @@
 // The Data service: operations on records for programs without UCX.
 //
-//   gRPC -> [services/data_service] -> services/request_router -> the owner's core
+//   gRPC -> [services/data_service] -> routing/request_router -> the owner's core
 #pragma once
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "tidepool/v1/data.grpc.pb.h"
 
 namespace tidepool::daemon {

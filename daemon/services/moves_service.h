@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "daemon/services/auth.h"
 #include "tidepool/v1/moves.grpc.pb.h"
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "daemon/membership/namespace_rules.h"
+#include "daemon/routing/request_router.h"
 #include "daemon/services/namespaces_service.h"
-#include "daemon/services/request_router.h"
 #include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"
 #include "tidepool/v1/moves.grpc.pb.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/persist.h"
-#include "daemon/services/call_deadline.h"
+#include "daemon/control/persist.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/services/namespaces_service.h"
 #include "proto/base/thread.h"
 #include "proto/convert/grpc_status.h"

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "daemon/membership/namespace_rules.h"
-#include "daemon/services/call_deadline.h"
-#include "daemon/services/forwarded_call.h"
+#include "daemon/routing/call_deadline.h"
+#include "daemon/routing/forwarded_call.h"
+#include "daemon/routing/request_router.h"
 #include "daemon/services/node_status.h"
-#include "daemon/services/request_router.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/placement_convert.h"
 #include "proto/wire/bloom_ops.h"

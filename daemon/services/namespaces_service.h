@@ -3,7 +3,7 @@
 //   gRPC -> gates -> [services/namespaces_service] -> coordinator, here or on its node
 #pragma once
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::daemon {

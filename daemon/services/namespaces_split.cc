@@ -1,6 +1,6 @@
 // Splitting ranges of ordered namespaces: finds the owner, which does it.
-#include "daemon/range_splitter.h"
-#include "daemon/services/call_deadline.h"
+#include "daemon/moving/range_splitter.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/services/namespaces_service.h"
 #include "daemon/services/node_status.h"
 #include "proto/base/limits.h"

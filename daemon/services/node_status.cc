@@ -8,8 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "daemon/persist.h"
-#include "daemon/residence.h"
+#include "daemon/control/persist.h"
+#include "daemon/core/residence.h"
 #include "daemon/staging/cluster_view.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/latency_convert.h"

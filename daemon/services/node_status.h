@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::daemon {

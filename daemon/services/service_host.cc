@@ -12,7 +12,7 @@
 #include <chrono>
 #include <utility>
 
-#include "daemon/thread_limits.h"
+#include "daemon/control/thread_limits.h"
 #include "proto/base/log.h"
 #include "proto/convert/grpc_channel.h"
 #include "proto/convert/probe_cluster.h"

@@ -1,6 +1,6 @@
 // The node's gRPC endpoint: all services behind their gates, health, reflection.
 //
-//   daemon/node -> [services/service_host] -> services/*
+//   daemon/node/node -> [services/service_host] -> services/*
 #pragma once
 
 #include <grpcpp/server.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/network_interface.h"
+#include "daemon/control/network_interface.h"
 #include "daemon/services/call_filter.h"
 #include "daemon/services/connection_guard.h"
 #include "daemon/services/gates.h"

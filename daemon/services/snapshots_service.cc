@@ -3,7 +3,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include "daemon/services/call_deadline.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/services/gate.h"
 #include "daemon/snapshot/load_images.h"
 #include "daemon/snapshot/partition_source.h"

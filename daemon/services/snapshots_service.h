@@ -6,8 +6,8 @@
 
 #include <memory>
 
+#include "daemon/routing/request_router.h"
 #include "daemon/services/auth.h"
-#include "daemon/services/request_router.h"
 #include "tidepool/v1/snapshots.grpc.pb.h"
 
 namespace tidepool::daemon {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/core.h"
-#include "daemon/services/call_deadline.h"
+#include "daemon/core/core.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/snapshot/image_target.h"
 #include "storage/bloom_store.h"
 #include "storage/partition.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "daemon/snapshot/image_format.h"
 #include "tidepool/v1/snapshots.pb.h"
 

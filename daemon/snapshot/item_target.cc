@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/call_bounds.h"
-#include "daemon/local_values.h"
-#include "daemon/services/call_deadline.h"
+#include "daemon/core/call_bounds.h"
+#include "daemon/core/local_values.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/snapshot/image_target.h"
 #include "storage/queue_store.h"
 

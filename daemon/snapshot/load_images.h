@@ -3,7 +3,7 @@
 //   services/snapshots_service -> [load_images] -> image_format, image_target
 #pragma once
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "daemon/snapshot/write_images.h"
 #include "tidepool/v1/snapshots.pb.h"
 

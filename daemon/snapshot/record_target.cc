@@ -1,6 +1,6 @@
 // The records of an image, put wherever their keys belong now.
 //
-//   image_target -> [record_target] -> services/request_router, Bulk.WriteValue
+//   image_target -> [record_target] -> routing/request_router, Bulk.WriteValue
 #include <grpcpp/client_context.h>
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/call_bounds.h"
-#include "daemon/listed_record.h"
-#include "daemon/services/call_deadline.h"
-#include "daemon/services/operation_convert.h"
+#include "daemon/core/call_bounds.h"
+#include "daemon/ops/listed_record.h"
+#include "daemon/routing/call_deadline.h"
+#include "daemon/routing/operation_convert.h"
 #include "daemon/snapshot/image_target.h"
 #include "proto/convert/grpc_status.h"
 #include "proto/convert/staged_keys.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "daemon/core.h"
-#include "daemon/owned_by_core.h"
-#include "daemon/services/call_deadline.h"
+#include "daemon/core/core.h"
+#include "daemon/core/owned_by_core.h"
+#include "daemon/routing/call_deadline.h"
 #include "daemon/snapshot/partition_source.h"
 #include "proto/cluster_file/file_io.h"
 #include "proto/manifest/content_hash.h"

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "tidepool/v1/snapshots.pb.h"
 
 namespace tidepool::daemon::snapshot {

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/services/operation_convert.h"
+#include "daemon/routing/operation_convert.h"
 #include "daemon/staging/part_list.h"
 #include "daemon/staging/remote_part.h"
 #include "daemon/staging/store_access.h"

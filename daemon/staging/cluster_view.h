@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/saved_registry.h"
-#include "daemon/services/request_router.h"
+#include "daemon/control/saved_registry.h"
+#include "daemon/routing/request_router.h"
 #include "proto/stage/cluster.h"
 #include "tidepool/v1/staging.pb.h"
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "daemon/core.h"
+#include "daemon/core/core.h"
 #include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/keys.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "proto/stage/part_link.h"
 
 namespace tidepool::daemon::staging {

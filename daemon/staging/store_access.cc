@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "daemon/core.h"
-#include "daemon/local_values.h"
+#include "daemon/core/core.h"
+#include "daemon/core/local_values.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
 #include "proto/manifest/keys.h"

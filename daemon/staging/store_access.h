@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/services/request_router.h"
+#include "daemon/routing/request_router.h"
 #include "proto/stage/store.h"
 
 namespace tidepool::daemon::staging {

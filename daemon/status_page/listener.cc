@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "daemon/network_interface.h"
+#include "daemon/control/network_interface.h"
 #include "proto/base/log.h"
 #include "proto/base/thread.h"
 

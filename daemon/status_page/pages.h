@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 #include "daemon/status_page/listener.h"
 
 namespace tidepool::daemon {

@@ -1,11 +1,11 @@
 // What a node has done in its life, written when it stops in good order.
 //
-//   daemon/node (Drain) -> [status_page/summary] -> a file
+//   daemon/node/node (Drain) -> [status_page/summary] -> a file
 #pragma once
 
 #include <string>
 
-#include "daemon/node_state.h"
+#include "daemon/control/node_state.h"
 
 namespace tidepool::daemon {
 

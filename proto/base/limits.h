@@ -2,7 +2,7 @@
 // one file alone depends on stands in that file.
 //
 // A limit that a user can meet is named in an error message; none is an option. What an option sets
-// is in daemon/options.h.
+// is in daemon/config/options.h.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Room on disk that a daemon keeps for its own next start: a start writes small files, also where
 // others have filled the disk in the meantime.
 //
-//   daemon/node, daemon/membership/identity -> [disk_reserve]
+//   daemon/node/node, daemon/membership/identity -> [disk_reserve]
 #pragma once
 
 #include <string>

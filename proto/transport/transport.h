@@ -1,7 +1,7 @@
 // How frames travel: connect, send, receive, learn that the peer is lost. Shows no type of any
 // network library, so that UCX today and another one tomorrow look the same from above.
 //
-//   client/core_link, daemon/core -> [transport] -> network
+//   client/link/core_link, daemon/core/core -> [transport] -> network
 //
 // Two implementations, UCX (ucx_transport.h) and the rings of one node (ring_transport.h), and the
 // one that chooses between them for each connection (node_transport.h).

@@ -1,7 +1,7 @@
 // Node aggregation: operations that clients gave to a daemon of their machine to be sent on,
 // together with those of its other clients.
 //
-//   daemon/dispatcher -> [Aggregator] (client/node_aggregator) => the owners' cores
+//   daemon/core/dispatcher -> [Aggregator] (client/link/node_aggregator) => the owners' cores
 //
 // The daemon's cores know the interface only: what sends is a client's engine, which the daemon's
 // program puts in.

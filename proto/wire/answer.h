@@ -3,7 +3,7 @@
 // A request may be answered in pieces, in any order, so that one slow operation holds back nobody's
 // answer; each operation is answered exactly once per sending of its frame.
 //
-//   daemon/dispatcher --AnswerWriter--> frame --AnswerReader--> client/core_link_answers
+//   daemon/core/dispatcher --AnswerWriter--> frame --AnswerReader--> client/link/core_link_answers
 #pragma once
 
 #include <cstdint>

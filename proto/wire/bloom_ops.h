@@ -1,6 +1,6 @@
 // What answers to operations on filters carry.
 //
-//   daemon/bloom_ops => BloomDescribe's value => client/bytes_bloom
+//   daemon/ops/bloom_ops => BloomDescribe's value => client/api/bytes_bloom
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // A chain: several operations on keys of one partition that nobody sees half of. Each may depend on
 // the result of an earlier one and take its value. It travels as the value of one operation.
 //
-//   client/chain --ChainWriter--> Operation kChain => daemon/chain_ops (ChainReader)
-//   daemon/chain_ops --ChainResultWriter--> answer's value => client/chain (LoadChainResults)
+//   client/api/chain --ChainWriter--> Operation kChain => daemon/ops/chain_ops (ChainReader)
+//   daemon/ops/chain_ops --ChainResultWriter--> answer's value => client/api/chain
+//   (LoadChainResults)
 #pragma once
 
 #include <cstdint>

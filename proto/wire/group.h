@@ -3,7 +3,7 @@
 // The group is the unit of refusal and of atomicity: its owner checks that it holds the partition
 // under the group's term and otherwise refuses the whole group, final for that {partition, term}.
 //
-//   client/core_link --RequestWriter--> frame --DecodeRequest--> daemon/dispatcher
+//   client/link/core_link --RequestWriter--> frame --DecodeRequest--> daemon/core/dispatcher
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // What operations on ranges of keys ask for, and how their answers say where to go on.
 //
-//   client/bytes_ordered_map => Scan, CountRange, EraseRange => daemon/ordered_ops
+//   client/api/bytes_ordered_map => Scan, CountRange, EraseRange => daemon/ops/ordered_ops
 //
 // A range is the operation's key up to but without its value; the option bits say what of it holds.
 // It goes to the partition that has its first keys (of a reverse scan: its last ones); what is

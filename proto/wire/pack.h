@@ -1,6 +1,6 @@
 // Operations of one partition that are encoded as they come, to travel together as a quiet group.
 //
-//   client/key_buffer -> [Pack] -> RequestWriter::AddEncodedGroup => daemon/dispatcher
+//   client/buffers/key_buffer -> [Pack] -> RequestWriter::AddEncodedGroup => daemon/core/dispatcher
 #pragma once
 
 #include <cstddef>

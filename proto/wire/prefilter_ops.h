@@ -1,6 +1,6 @@
 // What answers to operations on prefilters carry.
 //
-//   daemon/prefilter_ops => PrefilterDescribe's value => client/absent_copy, services
+//   daemon/ops/prefilter_ops => PrefilterDescribe's value => client/cache/absent_copy, services
 //
 // A download is one PrefilterDescribe and PrefilterReads with its generation: while that is the
 // partition's, bits are only set, so the pieces fit each other. Another one is answered with

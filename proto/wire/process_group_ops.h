@@ -1,7 +1,7 @@
 // What operations of process groups carry: joining, meeting in a collective call, leaving. Their
 // key is the process group's name, which decides the core that it lives on.
 //
-//   client/group => JoinRequest, MeetRequest, LeaveRequest => daemon/process_group_ops
+//   client/api/group => JoinRequest, MeetRequest, LeaveRequest => daemon/ops/process_group_ops
 #pragma once
 
 #include <cstdint>

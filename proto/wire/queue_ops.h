@@ -1,6 +1,6 @@
 // What operations on queues carry: items on their way in and on their way out.
 //
-//   client/bytes_queue => Push, PushMany, Pop, Peek => daemon/queue_ops
+//   client/api/bytes_queue => Push, PushMany, Pop, Peek => daemon/ops/queue_ops
 //
 //   Push      value (or upload): the item; operand: its priority
 //             answer: number: its id. kResourceExhausted: with a number, the capacity, it is full,

@@ -2,7 +2,7 @@
 // sets it aside, and the daemon keeps it free of the values of operations before it in the same
 // frame.
 //
-//   client/core_link [ReplyRoomOf] => daemon/dispatcher
+//   client/link/core_link [ReplyRoomOf] => daemon/core/dispatcher
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // What Show answers a client of another node, behind the view of the partition: the piece of memory
 // that it has asked for, and how long the owner may serve.
 //
-//   daemon/show_ops => Show's value => client/engine_direct
+//   daemon/ops/show_ops => Show's value => client/engine/engine_direct
 #pragma once
 
 #include <cstdint>

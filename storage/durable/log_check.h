@@ -1,7 +1,7 @@
 // Reads all that a core has left on a volume, changes nothing, and says what a recovery would make
 // of it.
 //
-//   daemon/nvm_tools -> [log_check] -> mark, segment_reader, ring_replay, counted_records
+//   daemon/tools/nvm_tools -> [log_check] -> mark, segment_reader, ring_replay, counted_records
 #pragma once
 
 #include <absl/functional/function_ref.h>

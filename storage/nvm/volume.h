@@ -1,6 +1,7 @@
 // The devices of a node as one: opened, checked and locked at start, and cut into segment slots.
 //
-//   daemon/node, nvm_tools open it -> [volume] -> cores take slots and open queues on its devices
+//   daemon/node/node, nvm_tools open it -> [volume] -> cores take slots and open queues on its
+//   devices
 #pragma once
 
 #include <absl/functional/function_ref.h>

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/direct_reader.h"
+#include "client/direct/direct_reader.h"
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/key_hash.h"

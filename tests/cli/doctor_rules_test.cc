@@ -1,4 +1,4 @@
-#include "cli/commands/doctor_rules.h"
+#include "cli/commands/cluster/doctor_rules.h"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/record_call.h"
+#include "cli/commands/data/record_call.h"
 #include "cli/progress.h"
 #include "cli/zipf.h"
 #include "proto/convert/staged_keys.h"

@@ -18,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/control_plane.h"
-#include "client/engine.h"
-#include "client/space.h"
+#include "client/engine/control_plane.h"
+#include "client/engine/engine.h"
+#include "client/engine/space.h"
 #include "proto/base/clock.h"
 #include "proto/placement/placement_map.h"
 #include "proto/transport/transport.h"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/client/crash_rounds.h"
+#include "tests/client/fault/crash_rounds.h"
 
 namespace tidepool::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/client/ordered_fixture.h"
+#include "tests/client/api/ordered_fixture.h"
 
 namespace tidepool::testing {
 namespace {

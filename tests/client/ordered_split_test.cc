@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/client/ordered_fixture.h"
+#include "tests/client/api/ordered_fixture.h"
 #include "tests/client/split_fixture.h"
 
 namespace tidepool::testing {

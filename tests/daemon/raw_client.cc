@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/core.h"
+#include "daemon/core/core.h"
 #include "proto/base/clock.h"
 
 namespace tidepool::daemon {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/core_group.h"
+#include "daemon/core/core_group.h"
 #include "proto/placement/owner.h"
 #include "proto/transport/ucx_transport.h"
 #include "proto/wire/answer.h"

@@ -3,7 +3,7 @@
 document.
 
 A name counts as a path if its first part is a folder or a file of the checkout. It may leave the
-ending out (`daemon/hash_ops` is the .h and the .cc), and {a,b} and * work as in a shell.
+ending out (`daemon/ops/hash_ops` is the .h and the .cc), and {a,b} and * work as in a shell.
 
 So are the files that a header's first comment puts beside it on the request path: in its lines with
 arrows every word with a slash is one, below the checkout, `proto`, `client/include` or a folder that
@@ -84,9 +84,9 @@ def self_test():
     assert not problems_of("x.md", accepted), problems_of("x.md", accepted)
     for refused in ("`proto/nothing`", "`proto/{base,nothing}`", "[x](missing.md)", "`Missing.md`"):
         assert len(problems_of("x.md", refused)) == 1, refused
-    for line in ("daemon/dispatcher -> [wire/frame]", "services/auth => a, b", "a -> <tidepool/none.h>", "daemon/none"):
+    for line in ("daemon/core/dispatcher -> [wire/frame]", "services/auth => a, b", "a -> <tidepool/none.h>", "daemon/none"):
         assert not problems_of_header("daemon/moving/x.h", f"// X.\n//   {line}\n"), line
-    for line in ("daemon/none -> [wire/frame]", "a => daemon/dispatcher, services/none."):
+    for line in ("daemon/none -> [wire/frame]", "a => daemon/core/dispatcher, services/none."):
         assert len(problems_of_header("daemon/moving/x.h", f"// X.\n//   {line}\n")) == 1, line
 
 

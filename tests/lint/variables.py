@@ -9,7 +9,7 @@ import sys
 import tree
 
 TABLE = "proto/base/variables.cc"
-OPTIONS = "daemon/option_table.cc"
+OPTIONS = "daemon/config/option_table.cc"
 NAME = r"TIDEPOOL_[A-Z0-9_]*[A-Z0-9]"
 # How C++, Python, Lua, shell and C read one, or set one for another program.
 READS = [

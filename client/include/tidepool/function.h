@@ -1,7 +1,7 @@
 /* clang-format off (it would join the lines of the example) */
 /* Functions of a site's own, which run where the records are: inside of the daemons.
  *
- *   kvd --functions -> daemon/functions -> [shared objects that include <tidepool/function.h>]
+ *   kvd --functions -> daemon/ops/functions -> [shared objects that include <tidepool/function.h>]
  *
  * A shared object that exports tidepool_functions() is loaded by kvd (--functions LIST) on every
  * node and serves programs (Apply) and `kvctl apply`. Needs nothing but this header:

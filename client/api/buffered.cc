@@ -1,0 +1,112 @@
+#include "tidepool/buffered.h"
+
+#include <bit>
+#include <utility>
+
+#include "client/buffers/item_buffer.h"
+#include "client/buffers/key_buffer.h"
+
+namespace tidepool {
+namespace {
+
+using wire::Argument;
+using wire::Opcode;
+using wire::OperationHeader;
+
+constexpr std::uint8_t FlagsOf(wire::PutCondition condition, wire::ValueKind kind) {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(condition) | static_cast<unsigned>(kind)
+                                                                          << 2);
+}
+
+constexpr OperationHeader AddHeader(wire::ValueKind kind,
+                                    wire::PutCondition condition = wire::PutCondition::kAlways) {
+  OperationHeader header;
+  header.opcode = static_cast<std::uint8_t>(Opcode::kFetchAdd);
+  header.flags = FlagsOf(condition, kind);
+  header.arguments = wire::MaskOf(Argument::kOperand);
+  return header;
+}
+
+OperationHeader PutHeader(wire::PutCondition condition, const BufferedPutOptions& options) {
+  const wire::ValueKind kind = options.counter_i64   ? wire::ValueKind::kI64
+                               : options.counter_f64 ? wire::ValueKind::kF64
+                                                     : wire::ValueKind::kBytes;
+  OperationHeader header;
+  header.opcode = static_cast<std::uint8_t>(Opcode::kPut);
+  header.flags = FlagsOf(condition, kind);
+  header.arguments = options.ttl_ms.has_value() ? wire::MaskOf(Argument::kTtlMs) : std::uint8_t{0};
+  return header;
+}
+
+// Each handle knows which of the two its buffer is: it has made it.
+internal::KeyBuffer& Keys(internal::Buffer* buffer) {
+  return *static_cast<internal::KeyBuffer*>(buffer);
+}
+
+}  // namespace
+
+BufferedHandle::BufferedHandle(std::unique_ptr<internal::Buffer> buffer)
+    : buffer_(std::move(buffer)) {}
+BufferedHandle::BufferedHandle(BufferedHandle&&) noexcept = default;
+BufferedHandle& BufferedHandle::operator=(BufferedHandle&&) noexcept = default;
+BufferedHandle::~BufferedHandle() = default;
+
+Status BufferedHandle::Flush() { return buffer_->Flush(); }
+const std::vector<BufferedFailure>& BufferedHandle::failures() const { return buffer_->failures(); }
+void BufferedHandle::Progress() { buffer_->Progress(); }
+std::uint64_t BufferedHandle::pending() const { return buffer_->pending(); }
+BufferedCounts BufferedHandle::counts() const { return buffer_->counts(); }
+
+BufferedBytesMap::BufferedBytesMap(const Namespace& space, const BufferedOptions& options)
+    : BufferedHandle(std::make_unique<internal::KeyBuffer>(space.space(), options)) {}
+
+void BufferedBytesMap::Put(std::string_view key, std::string_view value,
+                           const BufferedPutOptions& options) {
+  Keys(buffer_.get())
+      .Add(PutHeader(wire::PutCondition::kAlways, options), options.ttl_ms.value_or(0), key, value);
+}
+
+void BufferedBytesMap::Insert(std::string_view key, std::string_view value,
+                              const BufferedPutOptions& options) {
+  Keys(buffer_.get())
+      .Add(PutHeader(wire::PutCondition::kIfAbsent, options), options.ttl_ms.value_or(0), key,
+           value);
+}
+
+void BufferedBytesMap::Add(std::string_view key, std::int64_t by) {
+  constexpr OperationHeader kHeader = AddHeader(wire::ValueKind::kI64);
+  Keys(buffer_.get()).Add(kHeader, static_cast<std::uint64_t>(by), key, {});
+}
+
+void BufferedBytesMap::AddF64(std::string_view key, double by) {
+  constexpr OperationHeader kHeader = AddHeader(wire::ValueKind::kF64);
+  Keys(buffer_.get()).Add(kHeader, std::bit_cast<std::uint64_t>(by), key, {});
+}
+
+void BufferedBytesMap::AddIfPresent(std::string_view key, std::int64_t by) {
+  constexpr OperationHeader kHeader =
+      AddHeader(wire::ValueKind::kI64, wire::PutCondition::kIfPresent);
+  Keys(buffer_.get()).Add(kHeader, static_cast<std::uint64_t>(by), key, {});
+}
+
+BufferedBytesBloom::BufferedBytesBloom(const Namespace& space, const BufferedOptions& options)
+    : BufferedHandle(std::make_unique<internal::KeyBuffer>(space.space(), options)) {}
+
+void BufferedBytesBloom::Insert(std::string_view value) {
+  constexpr OperationHeader kHeader = [] {
+    OperationHeader header;
+    header.opcode = static_cast<std::uint8_t>(Opcode::kBloomInsert);
+    return header;
+  }();
+  Keys(buffer_.get()).Add(kHeader, 0, value, {});
+}
+
+BufferedItems::BufferedItems(const Namespace& space, const BufferedOptions& options)
+    : BufferedHandle(std::make_unique<internal::ItemBuffer>(space.space(), options)) {}
+
+void BufferedItems::Add(std::uint64_t priority, std::string_view value,
+                        const BufferedPushOptions& options) {
+  static_cast<internal::ItemBuffer*>(buffer_.get())->Add(priority, options.ttl_ms, value);
+}
+
+}  // namespace tidepool

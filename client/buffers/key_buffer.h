@@ -1,0 +1,81 @@
+// Buffered operations on keys: encoded into packs, per partition, and sent together with those of
+// their core.
+//
+//   tidepool/buffered.h -> [key_buffer] -> engine -> partition queue -> core link
+//     => daemon/core/dispatcher
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/buffers/buffer.h"
+#include "proto/wire/pack.h"
+
+namespace tidepool::internal {
+
+// Used by one thread at a time.
+//
+// Invariants: an operation is collected in the pack of its partition; of one core at most
+// buffers_in_flight calls are under way.
+class KeyBuffer final : public Buffer {
+ public:
+  KeyBuffer(std::shared_ptr<Space> space, const BufferedOptions& options);
+  ~KeyBuffer() override { FlushAtEnd(); }
+
+  // `header` without sizes; its `arguments` have one bit at most, and `word` is that one.
+  void Add(wire::OperationHeader header, std::uint64_t word, std::string_view key,
+           std::string_view value);
+
+ private:
+  // What goes to one core.
+  struct Core {
+    const void* identity = nullptr;
+    std::vector<std::uint32_t> filled;  // Partitions whose packs hold something.
+    std::uint32_t operations = 0;
+    std::size_t bytes = 0;  // As if each operation had a header.
+    std::uint64_t since_ns = 0;
+    Flying flying;
+  };
+
+  void AddNow(wire::OperationHeader header, std::uint64_t word, std::string_view key,
+              std::string_view value);
+  void AddLarge(Core* core, const wire::OperationHeader& header, std::uint64_t word,
+                std::string_view key, std::string_view value);
+  void Refuse(std::string_view key, Status why);
+  void Send(Core* core);
+  void NoteWrites(const CallRef& call);
+  void SendAll() override;
+  void SendOld() override;
+  void TakeInAll(bool waits) override;
+  void Settle(const CallRef& call) override;
+  void AtRest() override { ChooseAggregation(); }
+  void LearnCores();
+  void ChooseAggregation();
+  bool TakesNode(bool forwarded);
+  std::uint32_t PartitionOf(std::string_view key) const;
+
+  // Where the operations go: as the namespace's owners say, or to this machine's aggregator, which
+  // stands as the only core then. Changes only while nothing is under way.
+  SpaceState* route_;
+  bool forwards() const { return route_->traffic == Traffic::kForwarded; }
+  std::size_t owner_cores_ = 1;           // That own a part of the namespace.
+  std::uint64_t flushed_operations_ = 0;  // counts_.operations at the last Flush.
+  // Of kAuto: flushes that went through the aggregator where too few others were, and when it is
+  // tried again.
+  std::uint32_t lonely_flushes_ = 0;
+  std::uint64_t try_again_ns_ = 0;
+  std::uint64_t patience_ns_ = kPatienceMinNs;
+  static constexpr std::uint64_t kPatienceMinNs = 250'000'000;
+  // Of an ordered namespace: what packs_ and core_of_ are made by, as of the map of epoch_.
+  std::shared_ptr<const placement::Ranges> ranges_;
+  std::vector<wire::Pack> packs_;       // Index = partition.
+  std::vector<std::uint32_t> core_of_;  // Index = partition, value = index of cores_.
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::uint64_t epoch_ = 0;  // Of the map that core_of_ was made of.
+};
+
+}  // namespace tidepool::internal

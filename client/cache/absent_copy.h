@@ -1,0 +1,106 @@
+// A namespace's absent filters in this process: look-ups of keys that are surely absent end here.
+//
+//   calls -> [AbsentCopy] (=> PrefilterDescribe, PrefilterRead => daemon/ops/prefilter_ops)
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/placement/ranges.h"
+#include "proto/wire/opcode.h"
+#include "tidepool/namespace.h"
+#include "tidepool/status.h"
+
+namespace tidepool::internal {
+
+class Space;
+
+// Any number of threads.
+//
+// What others write after a download began is not known here before the next one; what is written
+// through the Space that has this copy always is. A refresh alone would not see to that: an
+// operation that was called before it is sent before it too, and done when the owner answers, but a
+// streamed value arrives later, and what is called meanwhile as well. So both are noted.
+class AbsentCopy {
+ public:
+  explicit AbsentCopy(const PrefilterUse& use) : use_(use) {}
+  AbsentCopy(const AbsentCopy&) = delete;
+  AbsentCopy& operator=(const AbsentCopy&) = delete;
+
+  // Whether an operation may be answered here when its key is absent.
+  static constexpr bool Answers(wire::Opcode opcode) {
+    return opcode == wire::Opcode::kGet || opcode == wire::Opcode::kContains;
+  }
+  // True: the key is absent, or was put by somebody else after the download began. Downloads the
+  // copy again if it is too old, for at most `patience`; 0: never. False also if that cannot be
+  // said now.
+  bool SurelyAbsent(const Space& space, std::string_view key, std::chrono::milliseconds patience);
+  // A key may have been written; `streamed`: its value travels apart. Before the operation is
+  // started and after that.
+  void NoteWrite(std::string_view key, bool streamed);
+
+  // Downloads the filters. Keeps the present copy, if any, until the end and after a failure.
+  // Returns: kOk; kAborted (a filter was made anew again and again; or this thread is in the middle
+  // of a download, and runs a continuation), and as operations may end.
+  Status Refresh(const Space& space);
+
+  PrefilterStats stats() const;
+
+ private:
+  // Where a key's bits are.
+  struct Place {
+    std::uint32_t partition = 0;
+    std::uint64_t hash = 0;
+  };
+  struct Bits {
+    std::vector<std::vector<std::uint32_t>> partitions;  // The lanes of split blocks.
+    std::uint64_t begun_ns = 0;                          // When their download began.
+    // Of an ordered namespace: which keys each of them is of. Partitions that were split since lack
+    // nothing here: their keys' bits were in the filter that was downloaded.
+    std::shared_ptr<const placement::Ranges> ranges;
+
+    Place PlaceOf(std::string_view key) const;
+    bool Contains(const Place& place) const;
+    void Add(const Place& place);
+  };
+  // What was written: kept by its key, since the next copy may have other ranges.
+  struct Mark {
+    std::uint64_t hash = 0;
+    std::uint32_t partition = 0;
+    std::string key;  // Of an ordered namespace.
+  };
+  static Mark MarkOf(const Bits& bits, const Place& place, std::string_view key);
+  static void AddMark(const Mark& mark, Bits* bits);
+  bool MayRefresh(std::uint64_t begun_ns, std::uint64_t now_ns) const;
+  // `patience`: for all of it; 0: each piece has use_.timeout.
+  Status Download(const Space& space, std::chrono::milliseconds patience);
+  Status RefreshLocked(const Space& space, std::chrono::milliseconds patience);
+  template <typename Timeout>
+  Status DownloadAll(const Space& space, const Timeout& timeout, Bits* fresh);
+
+  const PrefilterUse use_;
+  std::mutex refresh_mutex_;  // Of whoever downloads.
+  std::atomic<std::thread::id> refresher_;
+  // Guards what follows; who reads or sets single bits shares it.
+  mutable std::shared_mutex mutex_;
+  std::unique_ptr<Bits> bits_;
+  bool refreshing_ = false;
+  // What was written since the download under way began, and all whose values were streamed.
+  std::mutex marks_mutex_;
+  std::vector<Mark> marks_;
+  std::unordered_map<std::uint64_t, Mark> streamed_;  // By hash.
+
+  std::atomic<std::uint64_t> answered_{0};
+  std::atomic<std::uint64_t> refreshes_{0};
+  std::atomic<std::uint64_t> failed_at_ns_{0};
+};
+
+}  // namespace tidepool::internal

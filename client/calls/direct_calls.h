@@ -1,0 +1,34 @@
+// Look-ups of single keys that are answered without the owner, where that can be.
+//
+//   bytes_map -> [direct calls] -> direct space;  nothing: the call goes its ordinary way
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "client/calls/call.h"
+#include "client/engine/space.h"
+#include "proto/base/bytes.h"
+#include "proto/base/result.h"
+#include "tidepool/bytes_map.h"
+
+namespace tidepool::internal {
+
+// Nothing: the owner has to be asked. What the program keeps of a namespace itself, or has promised
+// to be kept, comes first.
+std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
+                                          const CallOptions& options);
+std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::string_view key,
+                                                  MutableBytes to, const CallOptions& options);
+std::optional<bool> FindDirectly(const Space& space, std::string_view key,
+                                 const CallOptions& options);
+// Ends the only look-up of an asynchronous call, if it can be answered so.
+bool AnswerDirectly(const Space& space, std::string_view key, const CallOptions& options,
+                    Call* call);
+// Ends those look-ups of a batch that can be answered so; the call has one for each key, of one
+// opcode: kGet, or kContains and kBloomContains.
+void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,
+                      const CallOptions& options, Call* call);
+
+}  // namespace tidepool::internal

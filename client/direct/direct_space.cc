@@ -1,0 +1,331 @@
+#include "client/direct/direct_space.h"
+
+#include <array>
+#include <utility>
+
+namespace tidepool::internal {
+namespace {
+
+// Reads that go to the owner between two questions: where nothing will come of it (another node, a
+// sync namespace), one operation more in so many; where a partition has just moved, soon enough.
+constexpr std::uint32_t kReadsPerQuestion = 256;
+// The same for memory, which grows ahead of its use, and for a view whose memory is on its way.
+constexpr std::uint32_t kMissesPerQuestion = 64;
+// Of a large value a miss counts for several: the daemon has to send it.
+constexpr std::uint32_t kMissBytes = 64 * 1024;
+constexpr std::uint32_t kReadsUntilMemory = 16;
+// Of another node's owner the lease is renewed from so much of it on, and so many reads later again
+// if nothing has come.
+constexpr double kRenewFrom = 0.6;
+constexpr std::uint32_t kReadsPerRenewal = 64;
+// Values up to this need one copy more and no second read.
+constexpr std::size_t kStackBytes = 1024;
+
+}  // namespace
+
+DirectSpace::DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
+                         const Clock& clock, wire::DirectCounts& counts)
+    : id_(id),
+      partitions_(partitions),
+      unanswered_(unanswered),
+      clock_(clock),
+      counts_(counts),
+      slots_(std::make_unique<Slot[]>(partitions)) {}
+
+// True once in so many times, and the first time. Two threads may count one for both.
+bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
+                            std::uint32_t by) {
+  const std::uint32_t left = counter.load(std::memory_order_relaxed);
+  counter.store(left < by ? again : left - by, std::memory_order_relaxed);
+  return left < by;
+}
+
+template <typename Read>
+DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, bool is_get, Wish* wish,
+                            Read&& read) {
+  DirectRead result;
+  if (partition >= partitions_) return result;
+  Slot& slot = slots_[partition];
+  const Place* const place = slot.place.load(std::memory_order_acquire);
+  if (place == nullptr) {
+    wish->view = CountDown(slot.asks_in, kReadsPerQuestion);
+    return result;
+  }
+  if (unanswered_.MayHold(id_.value(), hash) || place->node != nullptr) return result;
+  const MappedArenas::ReaderLease reader(*place->arenas);
+  if (reader.get() == nullptr) return result;
+  result = read(*reader.get(), place->partition);
+  if (IsOwnersTurn(*place, result)) [[unlikely]]
+    return {};
+  Note(slot, place, result, {reader.slot(), is_get}, wish);
+  return result;
+}
+
+// Whether a read that was answered is to be answered by the owner instead.
+bool DirectSpace::IsOwnersTurn(const Place& place, const DirectRead& read) {
+  return read.outcome != DirectRead::Outcome::kAskOwner && place.count->IsOwnersTurn(read.at_ns);
+}
+
+// What a read has ended with, and what is to be asked for therefore.
+void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Way way,
+                       Wish* wish) {
+  if (read.outcome != DirectRead::Outcome::kAskOwner) {
+    Counter& counter = reads_[way.reader_slot];
+    counter.value.store(counter.value.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
+    wire::CountDirectRead(counts_, way.reader_slot,
+                          place->count->entry.load(std::memory_order_relaxed), way.is_get);
+  } else if (read.refusal == DirectRefusal::kClosed || read.refusal == DirectRefusal::kNoLease) {
+    // Without a lease the daemon may be another one by now, or has just been stopped for a while.
+    slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
+    slot.asks_in.store(kReadsPerQuestion, std::memory_order_relaxed);
+    wish->view = true;
+  } else if (read.refusal == DirectRefusal::kNotMapped &&
+             CountDown(memory_asks_in_, kMissesPerQuestion, 1 + read.value_bytes / kMissBytes)) {
+    wish->missing = read.missing;
+  }
+}
+
+// Null: not shown, and the item says whether to ask for it; or an operation of the client's own on
+// the key is under way.
+const DirectSpace::Place* DirectSpace::PlaceOf(Item& item) {
+  if (item.partition >= partitions_) return nullptr;
+  Slot& slot = slots_[item.partition];
+  const Place* const place = slot.place.load(std::memory_order_acquire);
+  if (place == nullptr) {
+    item.wish.view = CountDown(slot.asks_in, kReadsPerQuestion);
+    return nullptr;
+  }
+  return unanswered_.MayHold(id_.value(), item.hash) ? nullptr : place;
+}
+
+void DirectSpace::GetMany(std::span<Item> items) {
+  std::array<DirectReader::Item, kItemsMax> reads;
+  std::array<std::size_t, kItemsMax> which;
+  std::array<const Place*, kItemsMax> places;
+  std::array<std::size_t, kItemsMax> remote;
+  std::size_t count = 0;
+  std::size_t remote_count = 0;
+  // Those of one daemon; a batch over several daemons of one machine is left to their owners.
+  MappedArenas* arenas = nullptr;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Item& item = items[i];
+    const Place* const place = PlaceOf(item);
+    if (place == nullptr) continue;
+    if (place->node != nullptr) {
+      remote[remote_count++] = i;
+      continue;
+    }
+    if (arenas == nullptr) arenas = place->arenas.get();
+    if (place->arenas.get() != arenas) continue;
+    reads[count] = {&place->partition, item.key, item.hash, item.to, item.value_wanted, {}};
+    places[count] = place;
+    which[count++] = i;
+  }
+  if (remote_count != 0) ReadRemotely(items, std::span(remote).first(remote_count));
+  if (count == 0) return;
+  const MappedArenas::ReaderLease reader(*arenas);
+  if (reader.get() == nullptr) return;
+  reader.get()->MultiGet(std::span(reads).first(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    Item& item = items[which[i]];
+    if (IsOwnersTurn(*places[i], reads[i].read)) [[unlikely]]
+      continue;
+    item.read = reads[i].read;
+    Note(slots_[item.partition], places[i], item.read, {reader.slot(), item.value_wanted},
+         &item.wish);
+  }
+}
+
+// Of all nodes that these are on, one after the other: each takes some round trips.
+void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_t> which) {
+  std::array<RemoteReader::Item, kItemsMax> reads;
+  std::array<const Place*, kItemsMax> places;
+  std::array<std::size_t, kItemsMax> at;
+  std::array<bool, kItemsMax> done{};
+  for (std::size_t first = 0; first < which.size(); ++first) {
+    if (done[first]) continue;
+    std::shared_ptr<RemoteNode> node;
+    std::size_t count = 0;
+    const std::uint64_t now_ns = clock_.MonotonicNs();
+    for (std::size_t i = first; i < which.size(); ++i) {
+      Item& item = items[which[i]];
+      const Place* const place = slots_[item.partition].place.load(std::memory_order_acquire);
+      if (place == nullptr || place->node == nullptr) {
+        done[i] = true;
+        continue;
+      }
+      if (node == nullptr) node = place->node;
+      if (done[i] || place->node != node) continue;
+      done[i] = true;
+      if (now_ns >= place->until_ns.load(std::memory_order_relaxed)) {
+        DirectRead expired;
+        expired.refusal = DirectRefusal::kNoLease;
+        NoteRemote(place, expired, now_ns, &item);
+        continue;
+      }
+      reads[count] = {place->remote, item.key, item.hash, item.to, item.value_wanted, {}};
+      places[count] = place;
+      at[count++] = which[i];
+    }
+    if (count == 0 || !node->Read(std::span(reads).first(count))) continue;
+    const std::uint64_t after_ns = clock_.MonotonicNs();
+    for (std::size_t i = 0; i < count; ++i) {
+      Item& item = items[at[i]];
+      item.read = reads[i].read;
+      // (e) The owner may have lost the partition meanwhile to one that writes elsewhere.
+      if (item.read.outcome != DirectRead::Outcome::kAskOwner &&
+          after_ns >= places[i]->until_ns.load(std::memory_order_relaxed)) {
+        item.read = {};
+        item.read.refusal = DirectRefusal::kNoLease;
+      }
+      NoteRemote(places[i], item.read, after_ns, &item);
+    }
+  }
+}
+
+void DirectSpace::NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns,
+                             Item* item) {
+  Slot& slot = slots_[item->partition];
+  Wish* const wish = &item->wish;
+  const bool is_lost = place->node->state() == RemoteNode::State::kFailed;
+  if (read.outcome != DirectRead::Outcome::kAskOwner) {
+    remote_reads_.fetch_add(1, std::memory_order_relaxed);
+    (item->value_wanted ? place->count->remote_gets : place->count->remote_looks)
+        .fetch_add(1, std::memory_order_relaxed);
+    if (now_ns >= place->renew_ns.load(std::memory_order_relaxed)) {
+      wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
+    }
+  } else if (read.refusal == DirectRefusal::kClosed || is_lost) {
+    slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
+    slot.asks_in.store(is_lost ? kReadsPerQuestion : 0, std::memory_order_relaxed);
+    wish->view = !is_lost;
+  } else if (read.refusal == DirectRefusal::kNoLease) {
+    wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
+  } else if (read.refusal == DirectRefusal::kNotMapped &&
+             CountDown(memory_asks_in_, kReadsUntilMemory)) {
+    wish->missing = read.missing;
+  }
+}
+
+DirectRead DirectSpace::GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash,
+                                MutableBytes to, Wish* wish) {
+  if (IsRemote(partition)) {
+    Item item{partition, key, hash, to, /*value_wanted=*/true, {}, {}};
+    GetMany({&item, 1});
+    *wish = item.wish;
+    return item.read;
+  }
+  return Try(partition, hash, true, wish, [&](DirectReader& by, const DirectPartition& from) {
+    return by.Get(from, key, hash, to);
+  });
+}
+
+DirectRead DirectSpace::Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
+                            Wish* wish) {
+  std::array<std::byte, kStackBytes> stack;
+  DirectRead read = GetInto(partition, key, hash, stack, wish);
+  if (read.refusal == DirectRefusal::kNoRoom) {
+    to->resize(read.value_bytes);
+    read =
+        GetInto(partition, key, hash, {reinterpret_cast<std::byte*>(to->data()), to->size()}, wish);
+    // It may have shrunk between the two reads.
+    if (read.outcome == DirectRead::Outcome::kFound) to->resize(read.value_bytes);
+  } else if (read.outcome == DirectRead::Outcome::kFound) {
+    to->assign(reinterpret_cast<const char*>(stack.data()), read.value_bytes);
+  }
+  return read;
+}
+
+DirectRead DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
+                                 Wish* wish) {
+  if (IsRemote(partition)) {
+    Item item{partition, key, hash, {}, /*value_wanted=*/false, {}, {}};
+    GetMany({&item, 1});
+    *wish = item.wish;
+    return item.read;
+  }
+  return Try(partition, hash, false, wish, [&](DirectReader& by, const DirectPartition& from) {
+    return by.Contains(from, key, hash);
+  });
+}
+
+bool DirectSpace::IsRemote(std::uint32_t partition) const {
+  if (partition >= partitions_) return false;
+  const Place* const place = slots_[partition].place.load(std::memory_order_acquire);
+  return place != nullptr && place->node != nullptr;
+}
+
+DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,
+                                    const std::shared_ptr<MappedArenas>& arenas, ReadCount* count) {
+  Wish wish;
+  if (partition >= partitions_) return wish;
+  const MappedArenas::ReaderLease reader(*arenas);
+  if (reader.get() == nullptr) return wish;
+  auto place = std::make_unique<Place>();
+  place->arenas = arenas;
+  place->count = count;
+  const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &wish.missing);
+  if (refusal == DirectRefusal::kNotMapped) {
+    ExpectMemory(partition);
+  } else {
+    wish.missing = 0;
+  }
+  if (refusal != DirectRefusal::kNone) return wish;
+  places_.push_back(std::move(place));
+  slots_[partition].place.store(places_.back().get(), std::memory_order_release);
+  return wish;
+}
+
+void DirectSpace::Place::Lease(std::uint64_t from_ns, std::uint64_t lease_ns) {
+  renew_ns.store(from_ns + static_cast<std::uint64_t>(kRenewFrom * static_cast<double>(lease_ns)),
+                 std::memory_order_relaxed);
+  until_ns.store(from_ns + lease_ns, std::memory_order_relaxed);
+}
+
+void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
+                               const std::shared_ptr<RemoteNode>& node, ReadCount* count,
+                               std::uint64_t from_ns, std::uint64_t lease_ns) {
+  if (partition >= partitions_) return;
+  Slot& slot = slots_[partition];
+  // Most often what is known already, for longer.
+  for (const auto& known : places_) {
+    if (known.get() != slot.place.load(std::memory_order_relaxed) || known->node != node) continue;
+    const storage::DirectView& before = known->remote->view();
+    if (before.opening != view.opening || before.root != view.root || known->count != count) break;
+    known->Lease(from_ns, lease_ns);
+    return slot.asks_in.store(0, std::memory_order_relaxed);
+  }
+  auto place = std::make_unique<Place>();
+  place->node = node;
+  place->count = count;
+  place->remote = node->Open(view);
+  place->Lease(from_ns, lease_ns);
+  if (place->remote == nullptr) return;
+  places_.push_back(std::move(place));
+  slot.asks_in.store(0, std::memory_order_relaxed);
+  slot.place.store(places_.back().get(), std::memory_order_release);
+}
+
+void DirectSpace::ExpectMemory(std::uint32_t partition) {
+  if (partition >= partitions_) return;
+  slots_[partition].asks_in.store(kReadsUntilMemory, std::memory_order_relaxed);
+}
+
+void DirectSpace::MemoryCame() {
+  for (std::uint32_t i = 0; i < partitions_; ++i) {
+    std::atomic<std::uint32_t>& asks_in = slots_[i].asks_in;
+    if (asks_in.load(std::memory_order_relaxed) <= kReadsUntilMemory) {
+      asks_in.store(0, std::memory_order_relaxed);
+    }
+  }
+  memory_asks_in_.store(0, std::memory_order_relaxed);
+}
+
+std::uint64_t DirectSpace::reads() const {
+  std::uint64_t sum = remote_reads();
+  for (const Counter& counter : reads_) sum += counter.value.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace tidepool::internal

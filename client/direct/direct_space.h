@@ -1,0 +1,134 @@
+// What a client can read of one namespace without its owners: which of its partitions are shown to
+// it, and the reads.
+//
+//   bytes_map, calls -> [DirectSpace] -> direct reader => arenas of this node
+//                                     -> remote node  => arenas of another one;  else by frames
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/direct/direct_reader.h"
+#include "client/direct/mapped_arenas.h"
+#include "client/direct/read_counts.h"
+#include "client/direct/remote_node.h"
+#include "client/direct/unanswered_keys.h"
+#include "proto/base/clock.h"
+#include "proto/base/ids.h"
+
+namespace tidepool::internal {
+
+// Any thread, but for what is said to need the client's lock. Lives as long as the client.
+class DirectSpace {
+ public:
+  DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
+              const Clock& clock, wire::DirectCounts& counts);
+  DirectSpace(const DirectSpace&) = delete;
+  DirectSpace& operator=(const DirectSpace&) = delete;
+
+  // What has become of a partition's view, or of the memory behind it.
+  struct Wish {
+    bool view = false;          // The owner is to be asked for a view (opcode kShow).
+    std::uint64_t missing = 0;  // Memory to be asked for; 0: none.
+  };
+
+  // The value goes to the front of `to`; of one that does not fit only the length is told.
+  // kAskOwner: `wish` says what else is to be asked for, which is seldom anything.
+  DirectRead GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash, MutableBytes to,
+                     Wish* wish);
+  // The same into a string, which is as long as the value then.
+  DirectRead Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
+                 Wish* wish);
+  DirectRead Contains(std::uint32_t partition, Bytes key, std::uint64_t hash, Wish* wish);
+
+  // As Get of each, with their cache misses beside each other.
+  struct Item {
+    std::uint32_t partition = 0;
+    Bytes key;
+    std::uint64_t hash = 0;
+    MutableBytes to;  // The value goes to its front; one that does not fit is the owner's.
+    bool value_wanted = true;
+    Wish wish;
+    DirectRead read;  // kAskOwner unless it was answered.
+  };
+  static constexpr std::size_t kItemsMax = DirectReader::kStage;
+  // Of at most kItemsMax items.
+  void GetMany(std::span<Item> items);
+
+  // Needs the client's lock: a view has come, of a partition in this memory. `count`: of its reads.
+  Wish Show(std::uint32_t partition, const storage::DirectView& view,
+            const std::shared_ptr<MappedArenas>& arenas, ReadCount* count);
+  // The same of another node's, which may be read for so long from then on.
+  void ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
+                    const std::shared_ptr<RemoteNode>& node, ReadCount* count,
+                    std::uint64_t from_ns, std::uint64_t lease_ns);
+  // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
+  // for a view soon.
+  void ExpectMemory(std::uint32_t partition);
+  // Needs the client's lock: some has come, perhaps what views and records waited for.
+  void MemoryCame();
+
+  // That were answered, of all threads; and of these by a network card.
+  std::uint64_t reads() const;
+  std::uint64_t remote_reads() const { return remote_reads_.load(std::memory_order_relaxed); }
+
+ private:
+  // Of this node, or with `node` of another one.
+  struct Place {
+    std::shared_ptr<MappedArenas> arenas;
+    DirectPartition partition;
+    std::shared_ptr<RemoteNode> node;
+    RemotePartition* remote = nullptr;
+    ReadCount* count = nullptr;
+    // The owner serves until then, monotonic; to be renewed from the other time on.
+    std::atomic<std::uint64_t> until_ns{0};
+    std::atomic<std::uint64_t> renew_ns{0};
+    void Lease(std::uint64_t from_ns, std::uint64_t lease_ns);
+  };
+  struct Slot {
+    std::atomic<const Place*> place{nullptr};
+    // So many more reads go to the owner before it is asked for a view again.
+    std::atomic<std::uint32_t> asks_in{0};
+  };
+
+  // A line for each lease's slot: one counter for all would go from core to core with each read.
+  struct alignas(64) Counter {
+    std::atomic<std::uint64_t> value{0};
+  };
+
+  // How a read was made: by which reader, and whether the value was wanted.
+  struct Way {
+    std::size_t reader_slot = 0;
+    bool is_get = true;
+  };
+  void Note(Slot& slot, const Place* place, const DirectRead& read, Way way, Wish* wish);
+  static bool IsOwnersTurn(const Place& place, const DirectRead& read);
+  template <typename Read>
+  DirectRead Try(std::uint32_t partition, std::uint64_t hash, bool is_get, Wish* wish, Read&& read);
+  void ReadRemotely(std::span<Item> items, std::span<const std::size_t> which);
+  void NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns, Item* item);
+  const Place* PlaceOf(Item& item);
+  bool IsRemote(std::uint32_t partition) const;
+  static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
+                        std::uint32_t by = 1);
+
+  const NamespaceId id_;
+  const std::uint32_t partitions_;
+  const UnansweredKeys& unanswered_;
+  const Clock& clock_;
+  wire::DirectCounts& counts_;
+  const std::unique_ptr<Slot[]> slots_;
+  std::atomic<std::uint32_t> memory_asks_in_{0};
+  static_assert(MappedArenas::kSlots == wire::DirectCounts::kSlots);
+  std::array<Counter, MappedArenas::kSlots> reads_;
+  std::atomic<std::uint64_t> remote_reads_{0};
+  std::vector<std::unique_ptr<Place>> places_;  // All ever made: a reader may hold on to one.
+};
+
+}  // namespace tidepool::internal

@@ -1,0 +1,298 @@
+// Who moves the client on: leaders, followers, and what a leader does each round.
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/engine/engine.h"
+#include "client/engine/fork_guard.h"
+#include "proto/base/check.h"
+
+namespace tidepool::internal {
+namespace {
+
+// A waiter for room looks by itself now and then: nobody knows when there is enough.
+constexpr std::uint64_t kRoomPollNs = 1'000'000;
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+// Rounds between two looks at the clock, which costs 20 ns.
+constexpr unsigned kRoundsPerClock = 32;
+
+// After such a pause a program looks whether its sessions are still there before it sends.
+constexpr std::uint64_t kPauseNs = 100'000'000;
+// The network library gives what has come one by one.
+constexpr int kLookRounds = 8;
+
+void Relax() { __builtin_ia32_pause(); }
+
+}  // namespace
+
+void Engine::Lock::Acquire() {
+  if (engine_.mutex_.try_lock()) return;
+  engine_.contenders_.fetch_add(1, std::memory_order_relaxed);
+  engine_.mutex_.lock();
+  engine_.contenders_.fetch_sub(1, std::memory_order_relaxed);
+  engine_.turns_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// A mutex is not fair: a leader that unlocks and locks again wins against a thread that must first
+// be woken up, for ever. So it waits until one of the others has had the lock.
+void Engine::Lock::LetOthersIn() {
+  if (engine_.contenders_.load(std::memory_order_relaxed) == 0) return;
+  const std::uint32_t turn = engine_.turns_.load(std::memory_order_relaxed);
+  Release();
+  constexpr int kRelaxedRounds = 500;
+  for (int i = 0; engine_.turns_.load(std::memory_order_relaxed) == turn &&
+                  engine_.contenders_.load(std::memory_order_relaxed) != 0;
+       ++i) {
+    if (i < kRelaxedRounds) {
+      Relax();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  Acquire();
+}
+
+bool Engine::Fulfilled(const Wish& wish) const {
+  if (wish.call != nullptr) return wish.call->done();
+  if (!wish.any.empty()) {
+    return std::any_of(wish.any.begin(), wish.any.end(),
+                       [](const CallRef& call) { return call.get()->done(); });
+  }
+  if (wish.bell != nullptr) return wish.bell->rung.load(std::memory_order_relaxed);
+  if (wish.all_up_to > 0) return EndedUpTo(wish.all_up_to);
+  return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
+}
+
+bool Engine::EndedUpTo(std::uint64_t sequence) const {
+  for (const Call* call = oldest_; call != nullptr; call = call->previous) {
+    if (!call->waits_for_others) return call->sequence > sequence;
+  }
+  return true;
+}
+
+bool Engine::WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns) {
+  if (fork_generation_ != ForkGeneration()) {
+    for (const CallRef& call : calls) {
+      if (!call.get()->done()) EndUnstarted(call.get(), Usable());
+    }
+    return true;
+  }
+  Lock lock(*this);
+  Waiter waiter;
+  Wish wish;
+  wish.any = calls;
+  wish.until_ns = until_ns;
+  for (const CallRef& call : calls) call.get()->waiter = &waiter;
+  const bool done = Run(lock, wish, &waiter);
+  for (const CallRef& call : calls) {
+    call.get()->waiter = nullptr;
+    if (call.get()->done()) continue;
+    for (Operation& operation : call.get()->operations()) {
+      if (operation.state == Operation::State::kEnded) continue;
+      Abandon(&operation);
+      End(&operation, StatusCode::kCancelled);
+    }
+  }
+  return done;
+}
+
+void Engine::WaitForBell(Bell& bell, std::uint64_t until_ns) {
+  Lock lock(*this);
+  Waiter waiter;
+  Wish wish;
+  wish.bell = &bell;
+  wish.until_ns = until_ns;
+  Run(lock, wish, &waiter);
+}
+
+void Engine::Ring(Bell& bell) {
+  // Either who waits sees the ring before it sleeps, or this sees that it is about to.
+  if (bell.rung.exchange(true)) return;
+  if (bell.awaited.load()) worker_->Wake();
+}
+
+bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
+  bool fulfilled = false;
+  bool tried = false;  // A wait of no time moves things on once.
+  while (!(fulfilled = Fulfilled(wish))) {
+    const std::uint64_t now_ns = Now();
+    if (now_ns >= next_expiry_ns_) {
+      Expire(now_ns);
+      continue;
+    }
+    if (!ready_.empty()) {
+      RunReady(lock);
+      continue;
+    }
+    if (now_ns >= wish.until_ns && tried) break;
+    tried = true;
+    if (!dirty_.empty()) FlushDirty(now_ns);
+    if (now_ns >= next_duty_ns_ && now_ns < wish.until_ns &&
+        RunDuty(lock, now_ns, std::min(wish.until_ns, next_expiry_ns_))) {
+      continue;
+    }
+    if (!leading_ && wish.background && followers_ != nullptr) {
+      // A thread that waits for an answer leads better than one that waits for nothing.
+      Appoint();
+      Follow(lock, waiter, kNever);
+    } else if (!leading_) {
+      Lead(lock, wish);
+    } else {
+      Follow(lock, waiter,
+             std::min({wish.until_ns, next_expiry_ns_,
+                       wish.room || wish.all_up_to > 0 ? now_ns + kRoomPollNs : kNever}));
+    }
+  }
+  // The round that brought the answer may have ended calls of others, whose continuations nobody
+  // else would run.
+  while (!ready_.empty() && !closed_.load(std::memory_order_relaxed)) RunReady(lock);
+  if (!leading_) Appoint();
+  return fulfilled;
+}
+
+void Engine::Lead(Lock& lock, const Wish& wish) {
+  leading_ = true;
+  unsigned rounds = 0;
+  for (;;) {
+    const unsigned events = worker_->Progress();
+    // Before anything else: the round that brings the answer awaited is the one that paid.
+    if (events != 0) spin_.Found();
+    if (Fulfilled(wish) || !ready_.empty() || next_duty_ns_ == 0) break;
+    if (!dirty_.empty()) FlushDirty(Now());
+    if (wish.background && followers_ != nullptr) break;
+    if (events != 0) {
+      rounds = 0;
+    } else if (spin_.ShouldBlock()) {
+      Block(lock, wish);
+      if (!leading_ || wish.background) return;
+      break;  // To look at deadlines and duties.
+    } else if (++rounds % kRoundsPerClock == 0) {
+      if (Now() >= std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_})) break;
+    }
+    lock.LetOthersIn();
+  }
+  leading_ = false;
+}
+
+// Sleeps until something arrives. The lock is free meanwhile.
+void Engine::Block(Lock& lock, const Wish& wish) {
+  if (!worker_->Arm()) {
+    if (wish.background) leading_ = false;
+    return;
+  }
+  const std::uint64_t until_ns = std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_});
+  const std::uint64_t now_ns = Now();
+  const std::uint64_t left_ns =
+      std::min<std::uint64_t>(until_ns > now_ns ? until_ns - now_ns : 0, 3'600'000'000'000);
+  const timespec timeout{static_cast<time_t>(left_ns / 1'000'000'000),
+                         static_cast<long>(left_ns % 1'000'000'000)};
+  // The background thread leaves the lead to whoever comes, since it has nothing to hurry for.
+  (wish.background ? background_sleeps_ : leader_sleeps_) = true;
+  if (wish.background) leading_ = false;
+  (wish.background ? background_until_ns_ : leader_until_ns_) = until_ns;
+  ++stats_.sleeps;
+  pollfd waited{worker_->event_fd(), POLLIN, 0};
+  if (wish.bell != nullptr) wish.bell->awaited.store(true);
+  lock.Release();
+  if (wish.bell == nullptr || !wish.bell->rung.load()) ppoll(&waited, 1, &timeout, nullptr);
+  lock.Acquire();
+  if (wish.bell != nullptr) wish.bell->awaited.store(false);
+  (wish.background ? background_sleeps_ : leader_sleeps_) = false;
+}
+
+void Engine::Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns) {
+  waiter->Reset();
+  waiter->next = followers_;
+  waiter->previous = nullptr;
+  if (followers_ != nullptr) followers_->previous = waiter;
+  followers_ = waiter;
+  waiter->listed = true;
+  lock.Release();
+  thread_local transport::SpinPolicy spin;
+  const bool may_spin = options_.connect.wait == WaitMode::kAuto;
+  while (may_spin && !waiter->woken() && !spin.ShouldBlock()) Relax();
+  if (waiter->woken()) {
+    spin.Found();
+  } else {
+    waiter->Sleep(until_ns);
+  }
+  lock.Acquire();
+  if (waiter->previous != nullptr) waiter->previous->next = waiter->next;
+  if (waiter->next != nullptr) waiter->next->previous = waiter->previous;
+  if (followers_ == waiter) followers_ = waiter->next;
+  waiter->listed = false;
+}
+
+// Nobody leads: one of those that wait shall.
+void Engine::Appoint() {
+  if (followers_ != nullptr) {
+    followers_->Wake();
+  } else if (background_sleeps_) {
+    worker_->Wake();  // What armed its descriptor is used up: it must look and arm again.
+  }
+}
+
+void Engine::WakeLeader() {
+  if (leader_sleeps_ || (background_sleeps_ && !leading_)) worker_->Wake();
+}
+
+// A duty or a deadline at `at_ns` has come up: whoever sleeps must not sleep beyond it.
+void Engine::WakeLeaderBefore(std::uint64_t at_ns) {
+  if ((leader_sleeps_ && at_ns < leader_until_ns_) ||
+      (background_sleeps_ && !leading_ && at_ns < background_until_ns_)) {
+    worker_->Wake();
+  }
+}
+
+void Engine::MarkDirty(CoreLink* link) {
+  if (link->dirty) return;
+  link->dirty = true;
+  dirty_.push_back(link);
+}
+
+// Nothing was sent for a while: a daemon may have closed its session meanwhile, and a change that
+// is sent into a closed connection ends unknown. Found out before, it goes by a new one. Whoever
+// sleeps may not have woken up yet for what has come.
+void Engine::LookAfterPause() {
+  for (int round = 0; round < kLookRounds; ++round) worker_->Progress();
+  // What armed its descriptor may be used up.
+  if (leader_sleeps_ || background_sleeps_) worker_->Wake();
+}
+
+void Engine::FlushDirty(std::uint64_t now_ns) {
+  // Nobody is in Progress, as this thread has the lock.
+  const bool paused = now_ns >= flushed_ns_ + kPauseNs;
+  flushed_ns_ = now_ns;
+  if (paused) [[unlikely]]
+    LookAfterPause();
+  flushing_.swap(dirty_);
+  for (CoreLink* link : flushing_) {
+    link->dirty = false;
+    if (!link->HasWork()) continue;
+    NodeSession& session = link->session();
+    if (session.ReadyToSend(now_ns)) {
+      link->Flush(now_ns);
+    } else {
+      WantAttach(&session);
+    }
+  }
+  flushing_.clear();
+}
+
+// Runs what callers gave to Then, unlocked and by a thread that does not lead: it may call
+// anything.
+void Engine::RunReady(Lock& lock) {
+  std::vector<Call*> ready;
+  ready.swap(ready_);
+  if (!leading_) Appoint();
+  lock.Release();
+  for (Call* call : ready) {
+    const auto then = std::move(call->then);
+    call->then = nullptr;
+    then(CallRef(call));
+  }
+  lock.Acquire();
+}
+
+}  // namespace tidepool::internal

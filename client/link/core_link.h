@@ -1,0 +1,262 @@
+// The client's side of one core: queues of operations, credits, frames under way, answers.
+//
+//   partition queue -> [core link] -> proto/transport => daemon/core/dispatcher => [core link] ->
+//   call
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/calls/call.h"
+#include "client/engine/partition_queue.h"
+#include "client/engine/sent_changes.h"
+#include "client/link/streams.h"
+#include "proto/base/ids.h"
+#include "proto/base/limits.h"
+#include "proto/transport/transport.h"
+#include "proto/wire/answer.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/stream.h"
+
+namespace tidepool::internal {
+
+class CoreLink;
+class Engine;
+class NodeSession;
+
+// What a frame says about its deadline: clocks differ, so a duration.
+inline std::uint32_t TimeLeftUs(std::uint64_t deadline_ns, std::uint64_t now_ns) {
+  const std::uint64_t left_us = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1'000 : 0;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left_us, 0xffff'ffff));
+}
+
+// A group as it was sent; needed to send it again unchanged.
+struct SentGroup {
+  PartitionQueue* queue = nullptr;
+  Term term;
+  std::uint16_t first = 0;
+  std::uint16_t count = 0;
+  bool pack = false;  // All of it is one pack.
+};
+
+// The value of one operation on its way in.
+struct Download {
+  std::uint16_t index = 0;
+  StreamReceiver receiver;
+};
+
+// A request that is not completely answered.
+struct SentFrame {
+  CoreLink* link = nullptr;
+  std::uint64_t id = 0;
+  std::uint64_t finished_below = 0;  // What it told the daemon.
+  std::uint32_t request_bytes = 0;
+  std::uint32_t reply_bytes = 0;
+  std::uint32_t credit = 0;  // In operations, that has not come back.
+  // Index = operation in the frame; a pack stands at each of its own. Null: answered. GivenUp():
+  // nobody waits any more, and the daemon has not answered.
+  std::vector<Operation*> operations;
+  std::vector<SentGroup> groups;
+  std::vector<Download> downloads;
+  std::uint32_t unanswered = 0;  // By the daemon, given-up ones included.
+  std::uint32_t live = 0;        // Somebody waits for them. 0: the frame is finished.
+};
+
+// Guarded by the client's lock. Lives as long as the client.
+//
+// Invariants:
+// (1) What is unanswered never exceeds the grant: operations (a pack counts as one, until its whole
+//     frame is answered), bytes of whole frames, and the answers' allowances, each on its own. A
+//     given-up operation counts until it is answered, until the daemon has shown that it knows of
+//     the giving up, or until a new connection.
+// (2) At most kFramesUnfinishedMax frames are at or above finished_below.
+// (3) finished_below passes only frames with live == 0.
+// (4) Values of answers that the daemon keeps for frames not finished stay below
+//     kKeptAnswerBytesMax: at half of it no frame is sent until an older one is finished.
+// (5) Frames go out in the order of their ids on one connection.
+// (6) A read is not asked again behind a change of the same key that was called later and sent: the
+//     change may be done, and the read would see it. The read ends with kUnavailable instead.
+class CoreLink {
+ public:
+  CoreLink(Engine& engine, NodeSession& session, CoreId core)
+      : engine_(engine), session_(session), core_(core) {}
+  CoreLink(const CoreLink&) = delete;
+  CoreLink& operator=(const CoreLink&) = delete;
+
+  CoreId core() const { return core_; }
+  NodeSession& session() const { return session_; }
+  transport::Endpoint* endpoint() const { return endpoint_; }
+  bool HasWork() const { return waiting_operations_ > 0 || upload_.operation != nullptr; }
+  bool HasOutstanding() const { return frames_unanswered_ > 0 || upload_.operation != nullptr; }
+  std::uint32_t waiting_operations() const { return waiting_operations_; }
+  // As many of them are sent before anybody waits.
+  std::uint32_t FlushOperations() const;
+  std::size_t waiting_bytes() const { return waiting_bytes_; }
+
+  // The engine's mark: in its list of links to flush.
+  bool dirty = false;
+
+  // Queues. ------------------------------------------------------------------------------------
+
+  // A new operation, newer than all others, into its queue.
+  static void Enqueue(Operation* operation);
+  // One that is to be sent again, into its queue at its place: before all that was called later.
+  static void Insert(Operation* operation);
+  // `queue` may have become sendable.
+  void MakeReady(PartitionQueue* queue);
+  // A queue moves with all that waits in it; what is outstanding stays where it was sent.
+  void Adopt(PartitionQueue* queue);
+  void Leave(PartitionQueue* queue);
+  // Takes a queued operation out. Not ended yet.
+  void Unqueue(Operation* operation);
+  // A sent operation that nobody waits for any more. Not ended yet.
+  void GiveUp(Operation* operation);
+
+  // Sends what may go. REQUIRES: the session is attached.
+  void Flush(std::uint64_t now_ns);
+
+  // Frames from the daemon. --------------------------------------------------------------------
+
+  void OnAnswer(Bytes frame);
+  void OnStreamPart(const wire::StreamFrame& frame);
+  void OnStreamAck(const wire::StreamFrame& frame);
+
+  // The session's life. ------------------------------------------------------------------------
+
+  // Attached: where the core is and what it grants. With `resumed` all that is unanswered is sent
+  // again under its ids; else changes end with kUnknown, reads are queued again, and numbering
+  // starts anew.
+  void OnAttached(const std::string& address, std::uint32_t credit_operations,
+                  std::uint32_t credit_bytes, bool resumed, std::uint64_t now_ns);
+  // Attached to a daemon that has come back with fewer cores: what was sent ends as without
+  // `resumed`, and what waits here waits for a map that moves it.
+  void OnCoreGone();
+  // The connection is gone or about to be replaced.
+  void Disconnect();
+  // All that was sent ends: changes with kUnknown, reads with `why`.
+  void EndSent(const Status& why);
+  // Says good-bye; nothing is outstanding.
+  void SendDetach();
+
+ private:
+  struct Upload {
+    Operation* operation = nullptr;
+    std::uint64_t number = 0;
+    StreamSender sender;
+  };
+  struct FrameDraft;
+
+  static Operation* GivenUp();
+  static Operation* GivenUpPack();
+
+  // Sending (core_link.cc).
+  bool SendFrame(std::uint64_t now_ns);
+  bool AppendGroup(PartitionQueue* queue, FrameDraft* draft);
+  bool AppendOne(Operation* operation, FrameDraft* draft);
+  bool AppendPack(Operation* pack, FrameDraft* draft);
+  void MarkSent(Operation* operation, std::uint32_t slots, std::uint32_t reply_bytes,
+                FrameDraft* draft);
+  void Send(transport::FrameBufferPtr buffer);
+  bool BeforeSend(std::size_t frame_bytes);
+  std::size_t StreamWindow() const;
+  void SendStream(const wire::FrameHeader& header, const wire::StreamHeader& part, Bytes data);
+  wire::FrameHeader Header(wire::FrameType type) const;
+  std::uint32_t ReplyBytes(const Operation& operation) const;
+  void PushReady(PartitionQueue* queue);
+  PartitionQueue* PopReady();
+  SentFrame* TakeFrame();
+  SentFrame* FindFrame(std::uint64_t id) const;
+  void AdvanceFinished();
+  void NoteKept(const SentFrame& frame, std::size_t bytes);
+  void LeaveFrame(SentFrame* frame);
+
+  // Answers (core_link_answers.cc).
+  void OnEntry(SentFrame* frame, const wire::Answer& answer);
+  void OnGroupAnswer(SentFrame* frame, const wire::Answer& answer);
+  void Finish(SentFrame* frame, std::uint16_t index, const wire::Answer& answer);
+  void BeginDownload(SentFrame* frame, std::uint16_t index, const wire::Answer& answer);
+  void SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
+                     std::uint64_t total, StatusCode code);
+  // Tells the daemon to let go of a value on its way in; once per stream.
+  void CancelDownload(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
+                      std::uint64_t total);
+  Operation* TakeAnswered(SentFrame* frame, std::uint16_t index);
+
+  // Packs (core_link_packs.cc).
+  static bool IsPackAt(const SentFrame& frame, std::uint64_t index);
+  void ReleasePack(Operation* pack, Operation* leaves, bool ends);
+  std::uint32_t FinishPack(SentFrame* frame, std::uint32_t begin, std::uint32_t end,
+                           const wire::Answer& answer);
+  void EndPack(SentFrame* frame, const SentGroup& group, const wire::Answer& answer);
+  bool ResendPack(const SentFrame& frame, const SentGroup& group, wire::RequestWriter* writer,
+                  std::uint64_t* deadline_ns) const;
+  void Requeue(Operation* operation);
+  void NoteSentChange(const Operation& operation);
+  bool MayAskAgain(const Operation& operation) const;
+  void EndOvertaken(Operation* operation);
+  void EndOvertaken(SentFrame* frame);
+  void RequeueLast(Operation* operation);
+  void RetireIfAnswered(SentFrame* frame);
+  void RetireGhosts(std::uint64_t below);
+  void OperationLeft(PartitionQueue* queue);
+
+  // Uploads and the session's life (core_link_session.cc).
+  void QueueUpload(Operation* operation);
+  void PumpUpload();
+  void CancelUpload(Operation* operation);
+  void RestartUploads();
+  Status UploadRefusal(const Operation& operation, const wire::StreamHeader& ack) const;
+  void ForgetNumbering();
+  static wire::Operation PlaceHolder();
+  std::uint32_t CreditOf(const SentFrame& frame) const;
+  void ResendFrame(SentFrame* frame, std::uint64_t now_ns);
+
+  Engine& engine_;
+  NodeSession& session_;
+  const CoreId core_;
+  std::string address_;  // Empty: the daemon has no such core.
+  transport::Endpoint* endpoint_ = nullptr;
+
+  // Credits: what may still be sent.
+  std::uint32_t granted_operations_ = 0;
+  std::uint32_t operations_left_ = 0;
+  std::uint32_t request_bytes_left_ = 0;
+  std::uint32_t reply_bytes_left_ = 0;
+
+  // Frames by id modulo the window, which spans base_ .. next_frame_id_ - 1.
+  std::array<SentFrame*, limits::kFramesUnfinishedMax> frames_{};
+  std::uint64_t base_ = 1;  // The lowest that is not completely answered.
+  std::uint64_t finished_below_ = 1;
+  std::uint64_t next_frame_id_ = 1;
+  std::uint32_t frames_unanswered_ = 0;
+  // Bytes that the daemon keeps, of all frames from finished_below_ on and of each.
+  std::uint64_t kept_bytes_ = 0;
+  std::array<std::uint32_t, limits::kFramesUnfinishedMax> kept_bytes_of_{};
+  std::vector<std::unique_ptr<SentFrame>> all_frames_;
+  std::vector<SentFrame*> spare_frames_;
+
+  PartitionQueue* ready_head_ = nullptr;
+  PartitionQueue* ready_tail_ = nullptr;
+  std::uint32_t waiting_operations_ = 0;  // In all queues of this link.
+  std::size_t waiting_bytes_ = 0;
+
+  // The last downloads that were cancelled on this connection: their parts under way are expected.
+  struct Cancelled {
+    std::uint64_t frame_id = 0;
+    std::uint64_t stream = 0;
+  };
+  std::deque<Cancelled> cancelled_;
+  SentChanges sent_changes_;
+  wire::MarkStamp mark_;  // Of the frame of answers at hand.
+
+  Upload upload_;
+  std::uint64_t next_upload_ = 1;
+  std::deque<Operation*> uploads_waiting_;
+};
+
+}  // namespace tidepool::internal

@@ -1,0 +1,584 @@
+#include "daemon/core/dispatcher.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/placement/owner.h"
+#include "proto/wire/reply_room.h"
+#include "proto/wire/stream.h"
+
+namespace tidepool::daemon {
+namespace {
+
+// Operations per stage: enough to hide the memory's latency, few enough not to push each other out
+// of the cache (16 is 2.4 times single look-ups; beyond 64 it falls).
+constexpr std::size_t kStageOperations = 16;
+
+// A client within its credits leaves at most its answer credit, one window of stream parts and the
+// part that crosses it unread.
+constexpr std::size_t kUnreadBytesMax =
+    limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
+
+bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
+  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
+  return placement::PartitionIndexOf(PlacementHash(key, hash),
+                                     partition.options().partition_count) == partition.id().index();
+}
+
+bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
+
+}  // namespace
+
+// For people, where the code alone does not say it. The client adds namespace and node.
+std::string_view Dispatcher::TextFor(StatusCode code) {
+  switch (code) {
+    case StatusCode::kUnavailable:
+      return "this node's lease has run out; it serves again once it is renewed";
+    case StatusCode::kInvalidArgument:
+      return "no such partition in this namespace";
+    case StatusCode::kNotFound:
+      return "the namespace was dropped";
+    case StatusCode::kResourceExhausted:
+      return "no memory to open the partition";
+    case StatusCode::kDeviceError:
+      return "the node's devices did not take what it needs to serve this durably; see its log";
+    case StatusCode::kUnimplemented:
+      return "groups are not atomic; what belongs together is sent as a chain";
+    case StatusCode::kFailedPrecondition:
+      return "this daemon sends nothing on for clients";
+    case StatusCode::kDeadlineExceeded:
+      return "this part of the namespace was not served in time: it is being moved, or the node's "
+             "map is old";
+    default:
+      return {};
+  }
+}
+
+Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
+                       const Clock& clock, std::uint64_t slow_ns)
+    : core_(core),
+      store_(store),
+      heap_(heap),
+      lease_(lease),
+      clock_(clock),
+      ownership_(core, store),
+      range_moves_(std::make_unique<RangeMoves>(*this, store)),
+      room_waiters_(store),
+      scratch_(limits::kFrameBytesMax),
+      metrics_(slow_ns) {}
+
+Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
+
+void Dispatcher::Start(transport::Worker* worker) {
+  worker_ = worker;
+  streams_ = std::make_unique<Streams>(
+      *worker, pool_, store_, core_,
+      [this](SessionId id, std::uint64_t number, storage::Refusal refusal) {
+        WhenRoom(std::move(refusal), [this, id, number] {
+          if (Session* session = sessions_->Find(id)) streams_->TakeParked(*session, number);
+        });
+      });
+  sessions_ = std::make_unique<Sessions>(
+      *worker, *streams_, clock_, heap_, pool_, KeptBytesMax(store_.usage().limit_bytes),
+      [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
+  sessions_->set_on_leave([this](Session& session) { CountDirectReads(session); });
+}
+
+void Dispatcher::Stop() {
+  pending_ = {};
+  room_waiters_.Clear();
+  held_answers_.clear();
+  waiting_.clear();
+  forwarded_.clear();
+  sessions_.reset();
+  streams_.reset();
+}
+
+void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/) {
+  if (Session* session = sessions_->FindByEndpoint(endpoint); session != nullptr) {
+    groups_.Suspect(session->id, clock_.MonotonicNs());
+    sessions_->Disconnect(*session);
+  }
+}
+
+void Dispatcher::OnFrame(Bytes frame) {
+  const std::uint64_t received_ns = clock_.MonotonicNs();
+  wire::FrameHeader header;
+  Session* const session = SenderOf(frame, frame.size(), received_ns, &header);
+  if (session == nullptr) return;
+  wire::StreamFrame stream;
+  switch (header.type) {
+    case wire::FrameType::kRequest:
+      return HandleRequest(*session, frame, received_ns);
+    case wire::FrameType::kStreamPart:
+    case wire::FrameType::kStreamAck:
+      return HandleStream(*session, wire::DecodeStream(frame, &stream), stream);
+    case wire::FrameType::kDetach:
+      groups_.Suspect(session->id, received_ns);
+      return sessions_->End(*session, {});
+    case wire::FrameType::kAnswer:
+      return sessions_->End(*session, "an answer frame from a client");
+  }
+}
+
+// Only stream frames come so.
+void Dispatcher::OnFrameParts(Bytes head, Bytes body) {
+  wire::FrameHeader header;
+  Session* const session = SenderOf(head, head.size() + body.size(), clock_.MonotonicNs(), &header);
+  if (session == nullptr) return;
+  wire::StreamFrame stream;
+  HandleStream(*session, wire::DecodeStreamParts(head, body, &stream), stream);
+}
+
+// Null: nobody we know, so there is nobody to answer.
+Session* Dispatcher::SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
+                              wire::FrameHeader* header) {
+  if (!wire::DecodeHeader(head, frame_bytes, header).ok() || header->core != core_.value()) {
+    ++counters_.malformed_frames;
+    return nullptr;
+  }
+  Session* const session = sessions_->Find(header->session, header->connection);
+  if (session == nullptr) return nullptr;
+  sessions_->Heard(*session, received_ns);
+  ++counters_.frames;
+  return session;
+}
+
+void Dispatcher::HandleStream(Session& session, const Status& decoded,
+                              const wire::StreamFrame& frame) {
+  if (!decoded.ok()) return sessions_->End(session, "malformed stream frame");
+  if (frame.header.type == wire::FrameType::kStreamAck) return streams_->OnAck(session, frame);
+  streams_->OnPart(session, frame);
+}
+
+AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,
+                               std::uint32_t reply_bytes_max) {
+  return AnswerSink(*worker_, pool_, store_, session, core_.value(), frame_id,
+                    ownership_.epoch().value(), std::min(reply_bytes_max, session.credit_bytes));
+}
+
+void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
+  if (!wire::DecodeRequest(frame, &request_).ok()) {
+    return sessions_->End(session, "malformed request frame");
+  }
+  const wire::FrameHeader& header = request_.header;
+  request_copy_.reset();
+  request_held_.reset();
+  ReleaseBelow(session, header.finished_below);
+  KeptFrame* kept = session.kept.Find(header.frame_id);
+  if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
+    return sessions_->End(session, "a frame sent again with other contents");
+  }
+  if (!AdmitRequest(session, kept, frame.size())) return;
+  if (kept == nullptr &&
+      std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
+    kept = KeepFrame(session);
+  }
+  AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
+  Reception to{session, header.frame_id, received_ns, kept, sink};
+  plan_.clear();
+  metrics_.BeginFrame();
+  for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
+  if (!to_forward_.groups.empty()) ForwardPlanned(to);
+  RunPlan(to);
+  PostAnswers(to);
+  WakePlanned();
+}
+
+// What the client has finished is forgotten: kept answers, values under way, groups that wait.
+void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
+  if (finished_below <= session.kept.finished_below()) return;
+  session.kept.ReleaseBelow(finished_below);
+  streams_->DropDownloadsBelow(session, finished_below);
+  if (session.suspended_operations > 0) {
+    suspended_.DropBelow(session.id, finished_below, [&](const SuspendedOperation& waiter) {
+      ForgetSuspended(session, waiter);
+    });
+  }
+  if (!pending_.empty()) DropPendingBelow(session, finished_below);
+  if (session.waiting_operations == 0) return;
+  for (auto& [ticket, forwarded] : forwarded_) {
+    if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
+    session.waiting_operations -= std::exchange(forwarded.credit, 0);
+    forwarded.held.reset();
+  }
+  std::erase_if(waiting_, [&](const Waiting& entry) {
+    if (entry.session != session.id || entry.frame_id >= finished_below) return false;
+    session.waiting_operations -= entry.credit;
+    return true;
+  });
+}
+
+// What the request takes of the credit: a group that came before is counted while it waits, and
+// costs nothing once it has run.
+std::size_t Dispatcher::CreditToRun(const KeptFrame* kept) const {
+  std::size_t credit = 0;
+  for (std::size_t g = 0; g < request_.groups.size(); ++g) {
+    if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen) {
+      credit += request_.groups[g].credit();
+    }
+  }
+  return credit;
+}
+
+// False if the frame is not to be looked at any further; the session may be gone.
+bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes) {
+  const wire::FrameHeader& header = request_.header;
+  const std::uint64_t finished_below = session.kept.finished_below();
+  if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
+  if (header.frame_id >= finished_below + limits::kFramesUnfinishedMax) {
+    sessions_->End(session, "more unfinished frames than allowed");
+    return false;
+  }
+  if (session.kept.value_bytes() > limits::kKeptAnswerBytesMax) {
+    sessions_->End(session, "it leaves frames unfinished whose answers are kept for it");
+    return false;
+  }
+  if (session.endpoint->bytes_in_flight() + session.held_answer_bytes >
+      session.credit_bytes + kUnreadBytesMax) {
+    sessions_->End(session, "it does not read its answers");
+    return false;
+  }
+  if (session.waiting_operations + CreditToRun(kept) > session.credit_operations) {
+    sessions_->End(session, "more operations outstanding than granted");
+    return false;
+  }
+  // One that was seen before is counted already while it waits.
+  if (kept == nullptr && *session.held_bytes + frame_bytes > session.credit_bytes) {
+    sessions_->End(session, "more bytes outstanding than granted");
+    return false;
+  }
+  return true;
+}
+
+KeptFrame* Dispatcher::KeepFrame(Session& session) {
+  return &session.kept.Make(request_.header.frame_id, request_.groups.size());
+}
+
+void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
+  const wire::Group& group = request_.groups[g];
+  const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
+  if (fate == GroupFate::kWaiting) return;  // Its answer will come.
+  if (fate == GroupFate::kDone) return ReplayGroup(g, to);
+  // Whether its owner may serve is for the owner to know.
+  if (group.forwarded) return ForwardGroup(g, frame, to);
+  if (!lease_.ValidAt(to.received_ns)) return EndGroup(g, StatusCode::kUnavailable, to);
+  if (group.atomic) return EndGroup(g, StatusCode::kUnimplemented, to);
+  const Verdict verdict = ownership_.Check(group.partition, group.term);
+  if (verdict.kind == Verdict::Kind::kRefuse) return EndGroup(g, verdict.code, to);
+  if (verdict.kind == Verdict::Kind::kRun) {
+    if (to.kept != nullptr) to.kept->fates[g] = GroupFate::kDone;
+    return PlanOperations(g, verdict.partition, to.session);
+  }
+  HoldGroup(g, frame, to);
+  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
+                      DeadlineNs(to.received_ns), request_copy_, request_held_});
+}
+
+// It will be answered later: it keeps its credit and a copy of its frame.
+void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
+  // Reads are kept too while they wait, so that a copy sent again does not wait twice.
+  if (to.kept == nullptr) to.kept = KeepFrame(to.session);
+  to.kept->fates[g] = GroupFate::kWaiting;
+  to.session.waiting_operations += request_.groups[g].credit();
+  if (request_copy_ == nullptr) {
+    request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
+    request_held_ = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
+  }
+}
+
+std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
+  return received_ns + std::uint64_t{request_.header.time_left_us} * 1'000;
+}
+
+// The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
+// were then; its reads run again, which may show the client's own later writes of a broken
+// connection. What still waits will be answered.
+void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
+  if (to.kept->commit_position > 0) [[unlikely]] {
+    if (EndedUnknown(g, to)) return;
+    NoteCommitWait(to.kept->commit_position, to);
+  }
+  if (request_.groups[g].quiet) return ReplayQuiet(g, to);
+  for (const KeptFrame::Entry& entry : to.kept->entries) {
+    if (entry.group != g) continue;
+    const wire::Answer answer = to.kept->AnswerOf(entry);
+    to.sink.Add(answer);
+    if (answer.scope == wire::Answer::Scope::kGroup) return;
+    if (entry.taken != nullptr) {
+      Stream(to, answer.index, entry.taken);
+    }
+  }
+  const wire::Group& group = request_.groups[g];
+  storage::Partition* partition = store_.Find(group.partition);
+  // Under another term it may have lost the keys that are read.
+  const bool has_moved = partition == nullptr || partition->term() != group.term;
+  if (!has_moved && lease_.ValidAt(to.received_ns)) return PlanReadsAgain(g, partition);
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const std::uint32_t index = group.first_operation + i;
+    if (Mutates(request_.operations[index])) continue;
+    wire::Answer answer;
+    answer.index = static_cast<std::uint16_t>(index);
+    // The client takes kWrongEpoch for the end of the term: it asks under this one no more.
+    answer.code = has_moved ? StatusCode::kWrongEpoch : StatusCode::kUnavailable;
+    answer.value = AsBytes(TextFor(answer.code));
+    to.sink.Add(answer);
+  }
+}
+
+void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition,
+                                const Session& session) {
+  const wire::Group& group = request_.groups[g];
+  SpaceCounters& counters = metrics_.Of(group.partition.space());
+  std::uint32_t users = 0;
+  std::uint32_t reads = 0;
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const std::uint32_t index = group.first_operation + i;
+    const wire::Opcode opcode = request_.operations[index].opcode;
+    const std::uint32_t counts = IsUsers(opcode) && !session.uncounted ? 1 : 0;
+    users += counts;
+    reads += ReadsRecords(opcode) ? counts : 0;
+    counters.operations[static_cast<std::size_t>(opcode)] += counts;
+    plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
+                     g, group.quiet});
+  }
+  if (users > 0) metrics_.AddToFrame(&counters);
+  counters_.operations += users;
+  partition->CountOperations(group.operation_count);
+  partition->CountReads(reads);
+}
+
+void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {
+  const wire::Group& group = request_.groups[g];
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const auto index = static_cast<std::uint16_t>(group.first_operation + i);
+    const wire::Operation& operation = request_.operations[index];
+    if (Mutates(operation)) continue;
+    plan_.push_back({partition, &operation, 0, index, g});
+  }
+}
+
+void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
+  wire::Answer answer;
+  answer.index = g;
+  answer.scope = wire::Answer::Scope::kGroup;
+  answer.code = code;
+  answer.value = AsBytes(TextFor(code));
+  if (code == StatusCode::kWrongEpoch) {
+    answer.has_number = true;
+    answer.number = ownership_.epoch().value();
+  }
+  // Kept too: a copy of the frame that comes again must not run what was refused, since the client
+  // has sent it under another term meanwhile.
+  if (to.kept != nullptr) {
+    to.kept->fates[g] = GroupFate::kDone;
+    to.session.kept.Add(to.kept, answer, g, nullptr);
+  }
+  to.sink.Add(answer);
+  const wire::Group& group = request_.groups[g];
+  for (std::uint32_t i = 0; i < group.operation_count; ++i) {
+    const wire::Operation& operation = request_.operations[group.first_operation + i];
+    if (!operation.has(wire::Argument::kUpload)) continue;
+    streams_->EndUpload(to.session, operation.get(wire::Argument::kUpload));
+  }
+}
+
+void Dispatcher::RunPlan(Reception& to) {
+  const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
+  // Of the answers that are still to come.
+  rooms_behind_ = 0;
+  for (const Planned& planned : plan_) {
+    rooms_behind_ += wire::ReplyRoomOf(planned.operation->opcode);
+  }
+  for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
+    const std::size_t end = std::min(begin + kStageOperations, plan_.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      plan_[i].hash = KeyHash(plan_[i].operation->key);
+      plan_[i].partition->PrefetchIndex(plan_[i].hash);
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      plan_[i].partition->PrefetchRecord(plan_[i].hash);
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      // Most frames hold nothing that needs room, and are not asked a second time.
+      if (rooms_behind_ > 0) rooms_behind_ -= wire::ReplyRoomOf(plan_[i].operation->opcode);
+      const std::size_t entries_bytes = (plan_.size() - i - 1) * wire::kReplyEntryBytes;
+      RunOne(plan_[i], rooms_behind_ + entries_bytes, now_ms, to);
+    }
+  }
+  CountPlan(to.session);
+}
+
+std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
+  return wire::kReplyEntryBytes + wire::ReplyRoomOf(planned.operation->opcode);
+}
+
+void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
+                        Reception& to) {
+  // One that came again over a new connection, and still waits: it will be answered.
+  if (planned.operation->has(wire::Argument::kWaitMs) && !suspended_.empty() &&
+      suspended_.Holds(to.session.id, to.frame_id, planned.index)) {
+    return;
+  }
+  if (!pending_.empty() && PendBehind(planned, to)) [[unlikely]]
+    return;
+  const bool may_wait = MaySuspend(to.session, *planned.operation);
+  const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);
+  if (wait_for == WaitFor::kNothing) [[likely]]
+    return;
+  if (wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory) {
+    Pend(planned, wait_for, to);
+  } else {
+    Suspend(planned, wait_for, to);
+  }
+}
+
+// Answers the operation, or says what it waits for, and then nothing has happened.
+WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_bytes,
+                                 std::uint64_t now_ms, bool may_wait, Reception& to) {
+  const wire::Operation& operation = *planned.operation;
+  const std::size_t room = to.sink.ValueRoom(reserved_bytes);
+  storage::ValueWriter* upload = nullptr;
+  if (planned.upload != nullptr) {
+    upload = &planned.upload->writer;
+  } else if (operation.has(wire::Argument::kUpload)) {
+    upload = streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload));
+  }
+  Reply reply;
+  TP_DCHECK(!store_.blocked());  // Else what this one does would be taken for not done.
+  store_.BeginRun();
+  Execute({.partition = *planned.partition,
+           .operation = operation,
+           .hash = planned.hash,
+           .now_ms = now_ms,
+           .upload = upload,
+           .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
+           .store = store_,
+           .may_wait = may_wait,
+           .session = to.session.id,
+           .groups = &groups_,
+           .functions = functions_,
+           .executor = this,
+           .exporter = exporter_},
+          &reply);
+  if (store_.blocked() || reply.answer.code == StatusCode::kResourceExhausted) [[unlikely]] {
+    if (const WaitFor wait_for = WaitsOnStore(&reply); wait_for != WaitFor::kNothing) {
+      return wait_for;
+    }
+  }
+  if (planned.partition->options().durability == storage::Durability::kSync) [[unlikely]] {
+    if (const std::uint64_t wait = CommitWaitOf(*planned.partition); wait != 0)
+      NoteCommitWait(wait, to);
+  }
+  // The room of answers behind this one that need it is not for the text of a failure.
+  Bytes& text = reply.answer.value;
+  if (reply.answer.code != StatusCode::kOk && rooms_behind_ > 0) {
+    text = text.first(std::min(text.size(), room));
+  }
+  if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
+  if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
+  if (planned.quiet) {
+    ConcludeQuiet(planned, reply, room, to);
+  } else {
+    Conclude(planned, reply, room, to);
+  }
+  return WaitFor::kNothing;
+}
+
+// What a durable partition does not take.
+bool Dispatcher::RefusesDurable(const OperationContext& context, Reply* reply) const {
+  if (store_.commit_failed() != StatusCode::kOk) {
+    reply->answer.code = StatusCode::kDeviceError;
+    reply->answer.value = AsBytes(std::string_view(
+        "a device of the node has failed: nothing of a durable namespace can be changed; what is "
+        "there can be read, and staged out"));
+    return true;
+  }
+  if (context.partition.kind() == Kind::kOrdered && wire::InfoOf(context.operation.opcode).keyed &&
+      context.operation.key.size() > limits::kDurableOrderedKeyBytesMax) {
+    static_assert(limits::kDurableOrderedKeyBytesMax == 400);
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes(
+        std::string_view("keys of a durable namespace of kind ordered have at most 400 bytes"));
+    return true;
+  }
+  return false;
+}
+
+// The checks that every operation passes, whoever asks for it, and its handler.
+void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
+  const wire::Operation& operation = context.operation;
+  const storage::Partition& partition = context.partition;
+  const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
+  const Handler handler = FindHandler(operation.opcode);
+  if (handler == nullptr) {
+    reply->answer.code = StatusCode::kUnimplemented;
+  } else if (!partition.IsOneOf(info.kinds)) {
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes(kWrongKind);
+  } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
+    reply->answer.code = StatusCode::kInvalidArgument;
+    reply->answer.value = AsBytes("the key does not belong to the addressed partition");
+  } else if (partition.is_durable() && info.mutates && RefusesDurable(context, reply)) {
+    return;
+  } else {
+    ownership_.shares().Run(handler, context, reply);
+  }
+}
+
+// Places the value, keeps the answer of a change, hands it to the sink, and lets go of the upload.
+void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to) {
+  wire::Answer& answer = reply.answer;
+  const storage::StoredValue& stored = reply.stored;
+  answer.index = planned.index;
+  std::shared_ptr<const storage::ValueReader> pinned;
+  if (stored.extent == nullptr && (answer.value.empty() || stored.location == 0) &&
+      stored.value_bytes <= std::min(room, limits::kUnstreamedValueBytesMax)) {
+    if (stored.value_bytes > 0) answer.value = stored.value;
+  } else {
+    answer.streamed = true;
+    answer.has_number = true;
+    answer.number = stored.value_bytes;
+    pinned = std::make_shared<const storage::ValueReader>(
+        storage::ValueReader::Pin(planned.partition->store(), stored));
+  }
+  if (to.kept != nullptr && Mutates(*planned.operation)) {
+    to.session.kept.Add(to.kept, answer, planned.group, pinned);
+  }
+  to.sink.Add(answer);
+  if (pinned != nullptr) Stream(to, planned.index, std::move(pinned));
+  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
+  // client lives.
+  if (planned.operation->has(wire::Argument::kUpload)) {
+    streams_->EndUpload(to.session, planned.operation->get(wire::Argument::kUpload));
+  }
+}
+
+void Dispatcher::PostAnswers(Reception& to) {
+  if (plan_.empty() && to.commit_wait == 0) {
+    to.sink.Flush();
+  } else {
+    PostApplied(to);
+  }
+  CountFrame(to);
+}
+
+void Dispatcher::PostApplied(Reception& to) {
+  // Read again: a daemon that was stopped in the middle must not answer after another has taken
+  // over. The connection goes with the answers, as its frames would stay open for ever: the client
+  // comes back, asks again, and gets what is kept or a refusal.
+  if (!lease_.ValidAt(clock_.MonotonicNs())) {
+    to.sink.Discard();
+    return sessions_->Disconnect(to.session);
+  }
+  if (to.commit_wait > 0) [[unlikely]] {
+    if (to.commit_wait > store_.durable_position()) return HoldAnswers(to);
+    to.sink.Flush();
+    return StartDownloads(to.session, to.frame_id, &to.downloads);
+  }
+  to.sink.Flush();
+}
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,53 @@
+// Quiet groups: only what failed is told and kept, everything else is a count.
+#include <algorithm>
+#include <vector>
+
+#include "daemon/core/dispatcher.h"
+
+namespace tidepool::daemon {
+
+void Dispatcher::ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room,
+                               Reception& to) {
+  // An insert that finds its key has what it wanted, and so has a change "if present" of none.
+  const StatusCode code = reply.answer.code;
+  const bool has_its_wish = code == StatusCode::kAlreadyExists ||
+                            (code == StatusCode::kNotFound &&
+                             planned.operation->condition == wire::PutCondition::kIfPresent);
+  if (code == StatusCode::kOk || has_its_wish) return to.sink.AddSuccess(planned.index);
+  wire::Answer answer;
+  answer.index = planned.index;
+  answer.code = reply.answer.code;
+  if (reply.answer.value.size() <= room) answer.value = reply.answer.value;
+  if (to.kept != nullptr) to.session.kept.AddFailure(to.kept, answer, planned.group);
+  to.sink.Add(answer);
+}
+
+// What has no kept failure succeeded when the group ran.
+void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
+  const wire::Group& group = request_.groups[g];
+  std::uint32_t next = group.first_operation;
+  const auto succeed_up_to = [&](std::uint32_t end) {
+    for (; next < end; ++next) {
+      const auto index = static_cast<std::uint16_t>(next);
+      // One that has not run yet will be answered.
+      if (!pending_.empty() && pending_.Holds(to.session.id, to.frame_id, index)) continue;
+      to.sink.AddSuccess(index);
+    }
+  };
+  // Those that had to wait for a device were kept when they ended.
+  std::vector<wire::Answer> answers;
+  for (const KeptFrame::Entry& entry : to.kept->entries) {
+    if (entry.group == g) answers.push_back(to.kept->AnswerOf(entry));
+  }
+  std::sort(answers.begin(), answers.end(),
+            [](const wire::Answer& a, const wire::Answer& b) { return a.index < b.index; });
+  for (const wire::Answer& answer : answers) {
+    if (answer.scope == wire::Answer::Scope::kGroup) return to.sink.Add(answer);
+    succeed_up_to(answer.index);
+    to.sink.Add(answer);
+    next = answer.index + 1u;
+  }
+  succeed_up_to(group.first_operation + group.operation_count);
+}
+
+}  // namespace tidepool::daemon

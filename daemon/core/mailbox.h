@@ -1,0 +1,54 @@
+// Tasks for a core from other threads: the only way in beside the network.
+//
+//   gRPC threads, membership -> [mailbox] -> daemon/core/core's poll loop
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace tidepool::daemon {
+
+class Core;
+
+// Post from any thread; the rest on the owner core. Carries control traffic and gRPC operations, so
+// a lock and an allocation per task are affordable; an empty mailbox costs the poll loop one load.
+class Mailbox {
+ public:
+  using Task = std::function<void(Core&)>;
+
+  Mailbox();
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  // Tasks run in the order of their posting. False once the mailbox is closed: the task will not
+  // run.
+  bool Post(Task task);
+  // No task is accepted behind `last`. Those posted before still run.
+  void Close(Task last);
+
+  // Runs what was posted. Returns the number of tasks.
+  unsigned Drain(Core& core);
+  bool empty() const { return !pending_.load(std::memory_order_seq_cst); }
+
+  // Readable when a task was posted while the core slept. Clear it after waking up.
+  int event_fd() const { return event_fd_; }
+  void ClearEvent();
+  // Around blocking: after SetSleeping(true) look at empty() once more before the wait.
+  void SetSleeping(bool sleeping) { sleeping_.store(sleeping, std::memory_order_seq_cst); }
+
+ private:
+  bool Add(Task task, bool last);
+
+  std::mutex mutex_;
+  std::vector<Task> tasks_;
+  bool closed_ = false;
+  std::vector<Task> running_;  // Drain's own; keeps its capacity.
+  std::atomic<bool> pending_{false};
+  std::atomic<bool> sleeping_{false};
+  int event_fd_ = -1;
+};
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,21 @@
+// What gRPC threads share with a core and only the core may touch or destroy.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "daemon/core/core_group.h"
+#include "proto/base/ids.h"
+
+namespace tidepool::daemon {
+
+// Moves `value` into a pointer that gives it back on `core`, wherever the last holder lets go. If
+// the core is gone its store is too, and so is what the value held.
+template <typename T>
+std::shared_ptr<T> OwnedByCore(CoreGroup& cores, CoreId core, T value) {
+  return std::shared_ptr<T>(new T(std::move(value)), [&cores, core](T* held) {
+    if (!cores.Post(core, [held](Core&) { delete held; })) ::operator delete(held);
+  });
+}
+
+}  // namespace tidepool::daemon

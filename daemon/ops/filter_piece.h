@@ -1,0 +1,18 @@
+// Pieces of a filter as the answers to its download.
+//
+//   daemon/ops/bloom_ops, daemon/ops/prefilter_ops -> [filter_piece] -> storage/block_filter
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/ops/operation.h"
+#include "storage/block_filter.h"
+
+namespace tidepool::daemon {
+
+// Answers with the bytes from `offset` on, at most to the end of a block, and where to go on (0: at
+// the end). What nobody has inserted into is no bytes: they are zero.
+void AnswerFilterPiece(const storage::BlockFilter& filter, std::uint64_t offset,
+                       const OperationContext& context, Reply* reply);
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,14 @@
+// What clients that read by themselves are shown of a partition.
+//
+//   daemon/ops/operation -> [daemon/ops/show_ops] -> storage/core_store, transport/remote_memory
+#pragma once
+
+#include <span>
+
+#include "daemon/ops/operation.h"
+
+namespace tidepool::daemon {
+
+std::span<const HandlerEntry> ShowHandlers();
+
+}  // namespace tidepool::daemon

@@ -1,0 +1,63 @@
+// Operations for partitions of other nodes: each partition's go to its owner in one call, and any
+// number of calls are under way at once.
+//
+//   routing/request_router -> [peer_calls] => Data.Execute of the owner
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/core/core_group.h"
+#include "daemon/routing/router_context.h"
+#include "tidepool/v1/data.pb.h"
+
+namespace tidepool::daemon {
+
+// One thread. `context` must outlive it. Calls that nobody has asked for are cancelled with it.
+class PeerCalls {
+ public:
+  using Outcome = Result<std::vector<OperationOutcome>>;
+
+  explicit PeerCalls(const RouterContext& context) : context_(context) {}
+  ~PeerCalls();
+  PeerCalls(const PeerCalls&) = delete;
+  PeerCalls& operator=(const PeerCalls&) = delete;
+
+  // Starts a call and does not wait. `space` and `operations` must live until its end only as far
+  // as this call: all is copied into the message. Errors: kWrongEpoch (the owner is not in the map
+  // yet).
+  Status Start(const placement::Namespace& space, std::uint32_t partition,
+               const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
+               std::size_t answer_bytes_max, Deadline deadline, std::size_t tag);
+  std::size_t under_way() const { return under_way_; }
+
+  // Waits for the end of some call, at the latest its deadline, and returns its tag. One outcome
+  // per operation. Errors of the outcome: the owner's refusals as CoreGroup::Execute has them;
+  // kUnavailable, kDeadlineExceeded (a read got no answer), kUnknown (nor did a change).
+  std::size_t Next(Outcome* outcome);
+
+ private:
+  struct Call {
+    std::size_t tag = 0;
+    std::string node;  // For people.
+    std::vector<wire::Opcode> opcodes;
+    bool mutates = false;
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ExecuteResponse>> reader;
+    v1::ExecuteResponse response;
+    grpc::Status status;
+  };
+  static Outcome OutcomeOf(const Call& call);
+
+  const RouterContext& context_;
+  std::unique_ptr<grpc::CompletionQueue> queue_;  // Made by the first call.
+  std::vector<std::unique_ptr<Call>> calls_;
+  std::size_t under_way_ = 0;
+};
+
+}  // namespace tidepool::daemon
