@@ -198,15 +198,15 @@ void CoreLink::AdvanceFinished() {
   while (finished_below_ < next_frame_id_) {
     const SentFrame* frame = frames_[finished_below_ & kRingMask];
     if (finished_below_ >= base_ && frame != nullptr && frame->live > 0) return;
-    kept_bytes_ -= std::exchange(kept_bytes_of_[finished_below_ & kRingMask], 0);
+    cached_bytes_ -= std::exchange(cached_bytes_of_[finished_below_ & kRingMask], 0);
     ++finished_below_;
   }
 }
 
-void CoreLink::NoteKept(const SentFrame& frame, std::size_t bytes) {
+void CoreLink::RecordCached(const SentFrame& frame, std::size_t bytes) {
   if (frame.id < finished_below_) return;
-  kept_bytes_of_[frame.id & kRingMask] += static_cast<std::uint32_t>(bytes);
-  kept_bytes_ += bytes;
+  cached_bytes_of_[frame.id & kRingMask] += static_cast<std::uint32_t>(bytes);
+  cached_bytes_ += bytes;
 }
 
 void CoreLink::RetireIfAnswered(SentFrame* frame) {
@@ -378,7 +378,7 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
     }
     return false;
   }
-  if (kept_bytes_ >= limits::kKeptAnswerBytesMax / 2) return false;
+  if (cached_bytes_ >= limits::kCachedReplyBytesMax / 2) return false;
   // Answers in pieces give credits back in pieces; frames are not to become as small. Half the
   // grant keeps two frames under way, so that the daemon works on one while the other travels.
   const std::uint32_t half = std::max(1u, granted_operations_ / 2);

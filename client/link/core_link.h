@@ -77,7 +77,7 @@ struct SentFrame {
 // (2) At most kFramesUnfinishedMax frames are at or above finished_below.
 // (3) finished_below passes only frames with live == 0.
 // (4) Values of answers that the daemon keeps for frames not finished stay below
-//     kKeptAnswerBytesMax: at half of it no frame is sent until an older one is finished.
+//     kCachedReplyBytesMax: at half of it no frame is sent until an older one is finished.
 // (5) Frames go out in the order of their ids on one connection.
 // (6) A read is not asked again behind a change of the same key that was called later and sent: the
 //     change may be done, and the read would see it. The read ends with kUnavailable instead.
@@ -172,7 +172,7 @@ class CoreLink {
   SentFrame* TakeFrame();
   SentFrame* FindFrame(std::uint64_t id) const;
   void AdvanceFinished();
-  void NoteKept(const SentFrame& frame, std::size_t bytes);
+  void RecordCached(const SentFrame& frame, std::size_t bytes);
   void LeaveFrame(SentFrame* frame);
 
   // Answers (core_link_answers.cc).
@@ -235,8 +235,8 @@ class CoreLink {
   std::uint64_t next_frame_id_ = 1;
   std::uint32_t frames_unanswered_ = 0;
   // Bytes that the daemon keeps, of all frames from finished_below_ on and of each.
-  std::uint64_t kept_bytes_ = 0;
-  std::array<std::uint32_t, limits::kFramesUnfinishedMax> kept_bytes_of_{};
+  std::uint64_t cached_bytes_ = 0;
+  std::array<std::uint32_t, limits::kFramesUnfinishedMax> cached_bytes_of_{};
   std::vector<std::unique_ptr<SentFrame>> all_frames_;
   std::vector<SentFrame*> spare_frames_;
 

@@ -92,7 +92,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   Operation* operation = TakeAnswered(frame, index);
   // Of one that was given up nobody knows any more whether it changed something.
   if (given_up || (operation != nullptr && operation->mutates())) {
-    NoteKept(*frame, answer.value.size());
+    RecordCached(*frame, answer.value.size());
   }
   if (operation == nullptr) return;
   PartitionQueue* queue = operation->queue;

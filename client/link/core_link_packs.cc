@@ -35,7 +35,7 @@ std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::u
   const std::uint32_t count = at - begin;
   frame->unanswered -= count;
   if (answer.code != StatusCode::kOk) {
-    NoteKept(*frame, answer.value.size() + limits::kKeptFailureBytes);
+    RecordCached(*frame, answer.value.size() + limits::kCachedFailureBytes);
   }
   if (pack == GivenUpPack()) return at;
   frame->live -= count;

@@ -106,7 +106,7 @@ void AnswerSink::Close() {
 
 void AnswerSink::Flush() {
   CloseRun();
-  // A lost peer is reported by the transport; its client gets the kept answers when it is back.
+  // A lost peer is reported by the transport; its client gets the cached replies when it is back.
   const auto post = [&](transport::FrameBufferPtr frame) {
     if (session_.endpoint != nullptr) (void)worker_.Send(session_.endpoint, std::move(frame));
   };

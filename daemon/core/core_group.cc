@@ -141,7 +141,7 @@ CoreStats StatsOf(Core& at) {
     entry.credit_bytes += session.credit_bytes;
     entry.credit_operations_held += session.waiting_operations;
   });
-  entry.kept_answer_bytes = at.dispatcher().sessions().kept_bytes();
+  entry.reply_cache_bytes = at.dispatcher().sessions().cached_bytes();
   entry.held_groups = dispatcher.held_groups();
   entry.pending_operations = dispatcher.pending_operations();
   entry.suspended_operations = dispatcher.suspended_operations();

@@ -115,7 +115,7 @@ struct CoreStats {
   std::uint64_t credit_operations = 0;  // Granted to its sessions,
   std::uint64_t credit_bytes = 0;
   std::uint64_t credit_operations_held = 0;  // and of these, taken by what waits here.
-  std::uint64_t kept_answer_bytes = 0;
+  std::uint64_t reply_cache_bytes = 0;
   std::uint64_t held_groups = 0;  // See Dispatcher.
   std::uint64_t pending_operations = 0;
   std::uint64_t suspended_operations = 0;

@@ -81,7 +81,7 @@ void Dispatcher::Start(transport::Worker* worker) {
         });
       });
   sessions_ = std::make_unique<Sessions>(
-      *worker, *streams_, clock_, heap_, pool_, KeptBytesMax(store_.usage().limit_bytes),
+      *worker, *streams_, clock_, heap_, pool_, ReplyCacheBytesMax(store_.usage().limit_bytes),
       [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
   sessions_->set_on_leave([this](Session& session) { CountDirectReads(session); });
 }
@@ -167,7 +167,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   request_copy_.reset();
   request_held_.reset();
   ReleaseBelow(session, header.finished_below);
-  KeptFrame* kept = session.kept.Find(header.frame_id);
+  CachedReply* kept = session.kept.Find(header.frame_id);
   if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
   }
@@ -187,7 +187,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   WakePlanned();
 }
 
-// What the client has finished is forgotten: kept answers, values under way, groups that wait.
+// What the client has finished is forgotten: cached replies, values under way, groups that wait.
 void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   if (finished_below <= session.kept.finished_below()) return;
   session.kept.ReleaseBelow(finished_below);
@@ -213,7 +213,7 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
 
 // What the request takes of the credit: a group that came before is counted while it waits, and
 // costs nothing once it has run.
-std::size_t Dispatcher::CreditToRun(const KeptFrame* kept) const {
+std::size_t Dispatcher::CreditToRun(const CachedReply* kept) const {
   std::size_t credit = 0;
   for (std::size_t g = 0; g < request_.groups.size(); ++g) {
     if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen) {
@@ -224,7 +224,7 @@ std::size_t Dispatcher::CreditToRun(const KeptFrame* kept) const {
 }
 
 // False if the frame is not to be looked at any further; the session may be gone.
-bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes) {
+bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes) {
   const wire::FrameHeader& header = request_.header;
   const std::uint64_t finished_below = session.kept.finished_below();
   if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
@@ -232,7 +232,7 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size
     sessions_->End(session, "more unfinished frames than allowed");
     return false;
   }
-  if (session.kept.value_bytes() > limits::kKeptAnswerBytesMax) {
+  if (session.kept.value_bytes() > limits::kCachedReplyBytesMax) {
     sessions_->End(session, "it leaves frames unfinished whose answers are kept for it");
     return false;
   }
@@ -253,7 +253,7 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size
   return true;
 }
 
-KeptFrame* Dispatcher::KeepFrame(Session& session) {
+CachedReply* Dispatcher::KeepFrame(Session& session) {
   return &session.kept.Make(request_.header.frame_id, request_.groups.size());
 }
 
@@ -302,7 +302,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
     NoteCommitWait(to.kept->commit_position, to);
   }
   if (request_.groups[g].quiet) return ReplayQuiet(g, to);
-  for (const KeptFrame::Entry& entry : to.kept->entries) {
+  for (const CachedReply::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
     const wire::Answer answer = to.kept->AnswerOf(entry);
     to.sink.Add(answer);

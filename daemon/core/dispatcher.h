@@ -143,7 +143,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   const Histogram& latency_ns() const { return latency_ns_; }
   void ResetLatency() { latency_ns_.Clear(); }
   // On the heap, for clients: see heap_cover.h.
-  std::size_t heap_bytes() const { return pool_.bytes() + sessions_->kept_bytes(); }
+  std::size_t heap_bytes() const { return pool_.bytes() + sessions_->cached_bytes(); }
   CoreMetrics& metrics() { return metrics_; }
   const CoreMetrics& metrics() const { return metrics_; }
   // Groups that wait for a map or the end of a freeze.
@@ -207,7 +207,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     Session& session;
     std::uint64_t frame_id;
     std::uint64_t received_ns;
-    KeptFrame* kept;  // Null while nothing of the frame needs to be kept.
+    CachedReply* kept;  // Null while nothing of the frame needs to be kept.
     AnswerSink& sink;
     std::uint64_t commit_wait =
         0;  // The position that must be durable before they go out; 0: none.
@@ -237,8 +237,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   void HandleStream(Session& session, const Status& decoded, const wire::StreamFrame& frame);
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
   std::uint64_t DeadlineNs(std::uint64_t received_ns) const;  // Of the request at hand.
-  bool AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes);
-  KeptFrame* KeepFrame(Session& session);
+  bool AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes);
+  CachedReply* KeepFrame(Session& session);
   void ReplayGroup(std::uint16_t g, Reception& to);
   void ReplayQuiet(std::uint16_t g, Reception& to);
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
@@ -318,7 +318,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void CountHeld(const HeldAnswers& held);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
-  std::size_t CreditToRun(const KeptFrame* kept) const;
+  std::size_t CreditToRun(const CachedReply* kept) const;
   AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
   // Runs (kOk) or ends a group that waited.
   void Resume(const Waiting& waiting, StatusCode code);

@@ -45,7 +45,7 @@ void Dispatcher::OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes
     Session* session = sessions_->Find(forwarded.session);
     if (session == nullptr) continue;
     session->waiting_operations -= forwarded.credit;
-    KeptFrame* kept = session->kept.Find(forwarded.frame_id);
+    CachedReply* kept = session->kept.Find(forwarded.frame_id);
     if (kept == nullptr) continue;  // Its client has given it up.
     AnswerSink sink = SinkFor(*session, forwarded.frame_id, forwarded.reply_bytes_max);
     sink.SetCompanions(outcome.companions);

@@ -36,7 +36,7 @@ void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
   };
   // Those that had to wait for a device were kept when they ended.
   std::vector<wire::Answer> answers;
-  for (const KeptFrame::Entry& entry : to.kept->entries) {
+  for (const CachedReply::Entry& entry : to.kept->entries) {
     if (entry.group == g) answers.push_back(to.kept->AnswerOf(entry));
   }
   std::sort(answers.begin(), answers.end(),

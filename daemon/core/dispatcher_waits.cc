@@ -210,7 +210,7 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   Session* session = sessions_->Find(waiting.session);
   if (session == nullptr) return;
   session->waiting_operations -= waiting.credit;
-  KeptFrame* kept = session->kept.Find(waiting.frame_id);
+  CachedReply* kept = session->kept.Find(waiting.frame_id);
   // Given up by the client: its deadline has passed and finished_below has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
   kept->fates[waiting.group] = GroupFate::kUnseen;

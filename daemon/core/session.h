@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/core/kept_answers.h"
+#include "daemon/core/reply_cache.h"
 #include "daemon/ops/operation.h"
 #include "proto/base/ids.h"
 #include "proto/transport/transport.h"
@@ -56,8 +56,8 @@ class HeldBytes {
 
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
 struct Session {
-  // `kept_bytes`: what all sessions of the core keep of answers.
-  explicit Session(std::uint64_t* kept_bytes) : kept(kept_bytes) {}
+  // `cached_bytes`: what all sessions of the core keep of answers.
+  explicit Session(std::uint64_t* cached_bytes) : kept(cached_bytes) {}
 
   SessionId id;
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
@@ -78,7 +78,7 @@ struct Session {
   std::uint32_t suspended_operations = 0;  // That wait in their partition,
   std::uint64_t suspended_bytes = 0;       // and their keys and values.
   std::uint64_t held_answer_bytes = 0;     // Of answers that wait for a commit.
-  KeptAnswers kept;
+  ReplyCache kept;
   std::unique_ptr<Upload> upload;
   std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.
   std::vector<Download> downloads;

@@ -192,8 +192,8 @@ void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
       frame.stream.code != StatusCode::kOk || found->acked_bytes == found->reader->value_bytes();
   if (!ended) return;
   // Nobody asks for it again, and the client's next value may wait for this memory.
-  if (KeptFrame* const kept = session.kept.Find(found->frame_id); kept != nullptr) {
-    for (KeptFrame::Entry& entry : kept->entries) {
+  if (CachedReply* const kept = session.kept.Find(found->frame_id); kept != nullptr) {
+    for (CachedReply::Entry& entry : kept->entries) {
       if (entry.taken == found->reader) entry.taken = nullptr;
     }
   }

@@ -164,8 +164,8 @@ void AddCores(const v1::NodeStatusResponse& status, Families* to) {
     to->Gauge("core_partitions", "That it owns.", labels, core.partitions());
     to->Gauge("core_ring_bytes", "Shared memory of this machine's connections.", labels,
               core.ring_bytes());
-    to->Gauge("core_kept_answer_bytes", "For clients that may ask again.", labels,
-              core.kept_answer_bytes());
+    to->Gauge("core_reply_cache_bytes", "For clients that may ask again.", labels,
+              core.reply_cache_bytes());
     to->Gauge("core_credit_operations", "Credit that its sessions have been granted.", labels,
               core.credit_operations());
     to->Gauge("core_credit_operations_held", "Of it: taken by operations that wait here.", labels,

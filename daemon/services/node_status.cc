@@ -56,7 +56,7 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_credit_operations(core.credit_operations);
     to->set_credit_bytes(core.credit_bytes);
     to->set_credit_operations_held(core.credit_operations_held);
-    to->set_kept_answer_bytes(core.kept_answer_bytes);
+    to->set_reply_cache_bytes(core.reply_cache_bytes);
     to->set_held_groups(core.held_groups);
     to->set_pending_operations(core.pending_operations);
     to->set_suspended_operations(core.suspended_operations);

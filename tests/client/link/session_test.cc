@@ -383,7 +383,7 @@ TEST_CASE_METHOD(Fixture, "Answers that an older frame makes the daemon keep are
   const auto oldest = cluster.TakeRequest();
   const std::string value(limits::kUnstreamedValueBytesMax, 'v');
   constexpr std::size_t kTakesMax =
-      limits::kKeptAnswerBytesMax / 2 / limits::kUnstreamedValueBytesMax;
+      limits::kCachedReplyBytesMax / 2 / limits::kUnstreamedValueBytesMax;
   for (std::size_t i = 0; i < kTakesMax; ++i) {
     auto take = map.TakeAsync(key);
     REQUIRE(PumpRequests(1));

@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Fixture, "AClientThatFinishesNoFrameIsEndedBeforeItsKeptFailure
   (void)client.WaitAnswer();
   const std::vector<wire::Operation> adds(1'000, AddOp("text", 1));
   constexpr std::size_t kFramesMax =
-      limits::kKeptAnswerBytesMax / limits::kKeptFailureBytes / 1'000 + 2;
+      limits::kCachedReplyBytesMax / limits::kCachedFailureBytes / 1'000 + 2;
   std::size_t frames = 0;
   for (; frames < kFramesMax; ++frames) {
     client.Send(QuietRequest(node, client.NextHeader(), node.term(), adds));

@@ -329,7 +329,7 @@ TEST_CASE("AClientThatFinishesNoFrameIsEndedBeforeItsKeptAnswersFillTheMemory") 
   client.Attach();
   const std::string value(limits::kUnstreamedValueBytesMax, 'v');
   constexpr std::size_t kTakesMax =
-      limits::kKeptAnswerBytesMax / limits::kUnstreamedValueBytesMax + 2;
+      limits::kCachedReplyBytesMax / limits::kUnstreamedValueBytesMax + 2;
   std::size_t taken = 0;
   for (; taken < kTakesMax; ++taken) {
     client.Call({PutOp("a", value)});

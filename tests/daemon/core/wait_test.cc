@@ -186,7 +186,7 @@ TEST_CASE("AWaitSentAgainOverANewConnectionIsAnsweredOnce") {
   REQUIRE(pair.waiter.Attach());
   header.connection = pair.waiter.attached().connection;
   pair.waiter.Send(pair.waiter.Request(header, pair.node.term(), {WaitOp("k"), AddOp("n", 1)}));
-  CHECK(pair.waiter.WaitAnswer().answer.number == 0);  // The kept answer of the add.
+  CHECK(pair.waiter.WaitAnswer().answer.number == 0);  // The cached reply of the add.
   pair.Write(PutOp("k", "v"));
   CHECK(pair.waiter.WaitAnswer().value == "v");
   pair.waiter.Settle();

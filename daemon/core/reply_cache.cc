@@ -1,4 +1,4 @@
-#include "daemon/core/kept_answers.h"
+#include "daemon/core/reply_cache.h"
 
 #include <utility>
 
@@ -11,16 +11,16 @@ namespace {
 constexpr std::size_t kSpareFramesMax = 32;
 }  // namespace
 
-KeptFrame* KeptAnswers::Find(std::uint64_t frame_id) {
+CachedReply* ReplyCache::Find(std::uint64_t frame_id) {
   const auto found = frames_.find(frame_id);
   return found == frames_.end() ? nullptr : found->second.get();
 }
 
-KeptFrame& KeptAnswers::Make(std::uint64_t frame_id, std::size_t groups) {
+CachedReply& ReplyCache::Make(std::uint64_t frame_id, std::size_t groups) {
   TP_CHECK(frame_id >= finished_below_);
-  std::unique_ptr<KeptFrame> frame;
+  std::unique_ptr<CachedReply> frame;
   if (spare_.empty()) {
-    frame = std::make_unique<KeptFrame>();
+    frame = std::make_unique<CachedReply>();
   } else {
     frame = std::move(spare_.back());
     spare_.pop_back();
@@ -33,8 +33,8 @@ KeptFrame& KeptAnswers::Make(std::uint64_t frame_id, std::size_t groups) {
   return *at->second;
 }
 
-void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group,
-                      std::shared_ptr<const storage::ValueReader> taken) {
+void ReplyCache::Add(CachedReply* frame, const wire::Answer& answer, std::uint16_t group,
+                     std::shared_ptr<const storage::ValueReader> taken) {
   std::vector<std::byte>& values = frame->values;
   frame->entries.push_back({answer, group, static_cast<std::uint32_t>(values.size()),
                             static_cast<std::uint32_t>(answer.value.size()), std::move(taken)});
@@ -43,23 +43,23 @@ void KeptAnswers::Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_
   frame->value_bytes += answer.value.size();
   CountValues(answer.value.size());
   ++entries_;
-  if (total_bytes_ != nullptr) *total_bytes_ += sizeof(KeptFrame::Entry);
+  if (total_bytes_ != nullptr) *total_bytes_ += sizeof(CachedReply::Entry);
 }
 
-void KeptAnswers::AddFailure(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group) {
+void ReplyCache::AddFailure(CachedReply* frame, const wire::Answer& answer, std::uint16_t group) {
   Add(frame, answer, group, nullptr);
-  frame->value_bytes += limits::kKeptFailureBytes;
-  CountValues(limits::kKeptFailureBytes);
+  frame->value_bytes += limits::kCachedFailureBytes;
+  CountValues(limits::kCachedFailureBytes);
 }
 
-void KeptAnswers::Uncount(const KeptFrame& frame) {
+void ReplyCache::Uncount(const CachedReply& frame) {
   value_bytes_ -= frame.value_bytes;
   entries_ -= frame.entries.size();
   if (total_bytes_ == nullptr) return;
-  *total_bytes_ -= frame.value_bytes + frame.entries.size() * sizeof(KeptFrame::Entry);
+  *total_bytes_ -= frame.value_bytes + frame.entries.size() * sizeof(CachedReply::Entry);
 }
 
-void KeptAnswers::ReleaseBelow(std::uint64_t below) {
+void ReplyCache::ReleaseBelow(std::uint64_t below) {
   if (below <= finished_below_) return;
   // Ids are dense, so walking them costs one look-up per finished frame; a client that jumps far
   // ahead is served by one pass over what is kept.
@@ -78,7 +78,7 @@ void KeptAnswers::ReleaseBelow(std::uint64_t below) {
       if (found == frames_.end()) continue;
       Uncount(*found->second);
       if (spare_.size() < kSpareFramesMax &&
-          found->second->values.capacity() <= limits::kKeptAnswerWarmBytes) {
+          found->second->values.capacity() <= limits::kReplyCacheWarmBytes) {
         found->second->entries.clear();  // Now: they may pin large values.
         found->second->values.clear();
         spare_.push_back(std::move(found->second));

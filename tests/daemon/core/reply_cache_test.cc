@@ -1,5 +1,5 @@
 // What keeping answers costs, and that they stay as they were.
-#include "daemon/core/kept_answers.h"
+#include "daemon/core/reply_cache.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -34,9 +34,9 @@ wire::Answer AnswerWith(std::string_view value) {
   return answer;
 }
 
-TEST_CASE("KeptAnswersComeBackAsTheyWere") {
-  KeptAnswers kept;
-  KeptFrame& frame = kept.Make(1, 1);
+TEST_CASE("CachedRepliesComeBackAsTheyWere") {
+  ReplyCache kept;
+  CachedReply& frame = kept.Make(1, 1);
   const std::string large(50'000, 'l');
   for (const std::string& value : {std::string("a"), std::string(), large}) {
     kept.Add(&frame, AnswerWith(value), 0, nullptr);
@@ -52,28 +52,28 @@ TEST_CASE("KeptAnswersComeBackAsTheyWere") {
 }
 
 TEST_CASE("AllSessionsOfACoreCountTheirValuesAndEntriesTogether") {
-  constexpr std::uint64_t kEntry = sizeof(KeptFrame::Entry);
+  constexpr std::uint64_t kEntry = sizeof(CachedReply::Entry);
   std::uint64_t total = 0;
-  KeptAnswers others(&total);
+  ReplyCache others(&total);
   others.Add(&others.Make(1, 1), AnswerWith(std::string(70, 'o')), 0, nullptr);
   {
-    KeptAnswers kept(&total);
+    ReplyCache kept(&total);
     kept.Add(&kept.Make(1, 1), AnswerWith(std::string(1'000, 'v')), 0, nullptr);
     kept.Add(&kept.Make(2, 1), AnswerWith(std::string(200, 'v')), 0, nullptr);
     kept.AddFailure(&kept.Make(9, 1), AnswerWith({}), 0);
-    CHECK(total == 1'270 + limits::kKeptFailureBytes + 4 * kEntry);
-    CHECK(kept.held_bytes() == 1'200 + limits::kKeptFailureBytes + 3 * kEntry);
-    CHECK(kept.value_bytes() == 1'200 + limits::kKeptFailureBytes);  // As the client counts.
+    CHECK(total == 1'270 + limits::kCachedFailureBytes + 4 * kEntry);
+    CHECK(kept.held_bytes() == 1'200 + limits::kCachedFailureBytes + 3 * kEntry);
+    CHECK(kept.value_bytes() == 1'200 + limits::kCachedFailureBytes);  // As the client counts.
     kept.ReleaseBelow(2);
-    CHECK(total == 270 + limits::kKeptFailureBytes + 3 * kEntry);
+    CHECK(total == 270 + limits::kCachedFailureBytes + 3 * kEntry);
     kept.ReleaseBelow(3);
-    CHECK(total == 70 + limits::kKeptFailureBytes + 2 * kEntry);
+    CHECK(total == 70 + limits::kCachedFailureBytes + 2 * kEntry);
     kept.ReleaseBelow(9);
-    CHECK(total == 70 + limits::kKeptFailureBytes + 2 * kEntry);
+    CHECK(total == 70 + limits::kCachedFailureBytes + 2 * kEntry);
     // Many at once, without values.
-    KeptFrame& frame = kept.Make(20, 1);
+    CachedReply& frame = kept.Make(20, 1);
     for (int i = 0; i < 100; ++i) kept.Add(&frame, AnswerWith({}), 0, nullptr);
-    CHECK(total == 70 + limits::kKeptFailureBytes + 102 * kEntry);
+    CHECK(total == 70 + limits::kCachedFailureBytes + 102 * kEntry);
     kept.ReleaseBelow(1'000);
     CHECK(total == 70 + kEntry);
     CHECK(kept.held_bytes() == 0);
@@ -83,7 +83,7 @@ TEST_CASE("AllSessionsOfACoreCountTheirValuesAndEntriesTogether") {
 }
 
 TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {
-  KeptAnswers kept;
+  ReplyCache kept;
   const std::string value(100, 'v');  // As of an item that was popped.
   std::uint64_t id = 1;
   std::size_t before = 0;
@@ -93,7 +93,7 @@ TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {
     for (int warm = 0; warm < 2; ++warm) {
       before = allocations;
       for (int i = 0; i < 100; ++i, ++id) {
-        KeptFrame& frame = kept.Make(id, 1);
+        CachedReply& frame = kept.Make(id, 1);
         kept.Add(&frame, AnswerWith(with_value ? value : std::string_view()), 0, nullptr);
         kept.ReleaseBelow(id + 1);
       }
@@ -104,9 +104,9 @@ TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {
 }
 
 TEST_CASE("ValuesThatAreKeptNoMoreDoNotHoldTheirMemory") {
-  KeptAnswers kept;
-  KeptFrame& frame = kept.Make(1, 1);
-  kept.Add(&frame, AnswerWith(std::string(limits::kKeptAnswerWarmBytes + 1, 'v')), 0, nullptr);
+  ReplyCache kept;
+  CachedReply& frame = kept.Make(1, 1);
+  kept.Add(&frame, AnswerWith(std::string(limits::kReplyCacheWarmBytes + 1, 'v')), 0, nullptr);
   kept.ReleaseBelow(2);
   CHECK(kept.Make(2, 1).values.capacity() == 0);
 }

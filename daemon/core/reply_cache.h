@@ -23,7 +23,7 @@ enum class GroupFate : std::uint8_t {
 };
 
 // One frame. Holds an entry for each mutating operation and each group that ended as a whole.
-struct KeptFrame {
+struct CachedReply {
   std::vector<GroupFate> fates;  // Index = group.
   struct Entry {
     wire::Answer answer;  // answer.value is empty: the bytes lie in `values`.
@@ -48,46 +48,46 @@ struct KeptFrame {
 };
 
 // One per session and core. Owner core only. Bounded by kFramesUnfinishedMax frames and
-// kKeptAnswerBytesMax of values, which the dispatcher enforces and clients count too; all of a
+// kCachedReplyBytesMax of values, which the dispatcher enforces and clients count too; all of a
 // core's, with their entries, by what its Sessions allow, which count them in `total_bytes`. Frames
-// with up to kKeptAnswerWarmBytes of values cost no allocation once warm.
-class KeptAnswers {
+// with up to kReplyCacheWarmBytes of values cost no allocation once warm.
+class ReplyCache {
  public:
   // `total_bytes`, if there is one, outlives it.
-  explicit KeptAnswers(std::uint64_t* total_bytes = nullptr) : total_bytes_(total_bytes) {}
-  ~KeptAnswers() {
+  explicit ReplyCache(std::uint64_t* total_bytes = nullptr) : total_bytes_(total_bytes) {}
+  ~ReplyCache() {
     if (total_bytes_ != nullptr) *total_bytes_ -= held_bytes();
   }
-  KeptAnswers(const KeptAnswers&) = delete;
-  KeptAnswers& operator=(const KeptAnswers&) = delete;
+  ReplyCache(const ReplyCache&) = delete;
+  ReplyCache& operator=(const ReplyCache&) = delete;
 
   // Null if the frame is not kept.
-  KeptFrame* Find(std::uint64_t frame_id);
-  KeptFrame& Make(std::uint64_t frame_id, std::size_t groups);
+  CachedReply* Find(std::uint64_t frame_id);
+  CachedReply& Make(std::uint64_t frame_id, std::size_t groups);
   // Adds an entry, with the answer's value as its bytes.
-  void Add(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group,
+  void Add(CachedReply* frame, const wire::Answer& answer, std::uint16_t group,
            std::shared_ptr<const storage::ValueReader> taken);
-  // Of a quiet group, which keeps nothing else. Counts with kKeptFailureBytes more, as such groups
-  // are not bounded by the credit in operations.
-  void AddFailure(KeptFrame* frame, const wire::Answer& answer, std::uint16_t group);
+  // Of a quiet group, which keeps nothing else. Counts with kCachedFailureBytes more, as such
+  // groups are not bounded by the credit in operations.
+  void AddFailure(CachedReply* frame, const wire::Answer& answer, std::uint16_t group);
   // Frames below are finished at the client: their answers go. `below` never falls.
   void ReleaseBelow(std::uint64_t below);
   std::uint64_t finished_below() const { return finished_below_; }
   std::size_t size() const { return frames_.size(); }
   std::uint64_t value_bytes() const { return value_bytes_; }
   // What counts in `total_bytes`: entries too, which are most of what answers without values take.
-  std::uint64_t held_bytes() const { return value_bytes_ + entries_ * sizeof(KeptFrame::Entry); }
+  std::uint64_t held_bytes() const { return value_bytes_ + entries_ * sizeof(CachedReply::Entry); }
 
  private:
   void CountValues(std::uint64_t bytes) {
     value_bytes_ += bytes;
     if (total_bytes_ != nullptr) *total_bytes_ += bytes;
   }
-  void Uncount(const KeptFrame& frame);
+  void Uncount(const CachedReply& frame);
 
   std::uint64_t* const total_bytes_;
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<KeptFrame>> frames_;
-  std::vector<std::unique_ptr<KeptFrame>> spare_;  // Reused: they keep their vectors' capacity.
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<CachedReply>> frames_;
+  std::vector<std::unique_ptr<CachedReply>> spare_;  // Reused: they keep their vectors' capacity.
   std::uint64_t finished_below_ = 1;
   std::uint64_t value_bytes_ = 0;
   std::uint64_t entries_ = 0;
