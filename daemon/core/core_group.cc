@@ -142,10 +142,10 @@ CoreStats StatsOf(Core& at) {
     entry.credit_operations_held += session.waiting_operations;
   });
   entry.reply_cache_bytes = at.dispatcher().sessions().cached_bytes();
-  entry.held_groups = dispatcher.held_groups();
+  entry.map_waiters = dispatcher.map_waiters();
   entry.pending_operations = dispatcher.pending_operations();
   entry.suspended_operations = dispatcher.suspended_operations();
-  entry.held_answers = dispatcher.held_answers();
+  entry.replies_awaiting_commit = dispatcher.replies_awaiting_commit();
   dispatcher.metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));
   });

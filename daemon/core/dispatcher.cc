@@ -89,7 +89,7 @@ void Dispatcher::Start(transport::Worker* worker) {
 void Dispatcher::Stop() {
   pending_ = {};
   room_waiters_.Clear();
-  held_answers_.clear();
+  awaiting_commit_.clear();
   waiting_.clear();
   forwarded_.clear();
   sessions_.reset();
@@ -236,7 +236,7 @@ bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::si
     sessions_->End(session, "it leaves frames unfinished whose answers are kept for it");
     return false;
   }
-  if (session.endpoint->bytes_in_flight() + session.held_answer_bytes >
+  if (session.endpoint->bytes_in_flight() + session.awaiting_commit_bytes >
       session.credit_bytes + kUnreadBytesMax) {
     sessions_->End(session, "it does not read its answers");
     return false;

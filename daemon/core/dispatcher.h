@@ -147,13 +147,13 @@ class Dispatcher : public transport::Receiver, public Executor {
   CoreMetrics& metrics() { return metrics_; }
   const CoreMetrics& metrics() const { return metrics_; }
   // Groups that wait for a map or the end of a freeze.
-  std::size_t held_groups() const { return waiting_.size(); }
+  std::size_t map_waiters() const { return waiting_.size(); }
   // Operations that wait for a device, memory, or those before them on their key;
   std::size_t pending_operations() const { return pending_.size(); }
   // for an item, room or a change;
   std::size_t suspended_operations() const { return suspended_.size(); }
   // and frames of answers that wait for a commit.
-  std::size_t held_answers() const { return held_answers_.size(); }
+  std::size_t replies_awaiting_commit() const { return awaiting_commit_.size(); }
 
  private:
   // One operation of the request at hand that will run.
@@ -197,7 +197,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   };
 
   // A value that is streamed once its answer is out.
-  struct HeldDownload {
+  struct AwaitingDownload {
     std::uint16_t index;
     std::shared_ptr<const storage::ValueReader> value;
   };
@@ -211,12 +211,12 @@ class Dispatcher : public transport::Receiver, public Executor {
     AnswerSink& sink;
     std::uint64_t commit_wait =
         0;  // The position that must be durable before they go out; 0: none.
-    std::vector<HeldDownload> downloads;  // With it.
-    bool held = false;                    // They have not gone out: they wait for it.
+    std::vector<AwaitingDownload> downloads;  // With it.
+    bool held = false;                        // They have not gone out: they wait for it.
   };
 
   // Answers that wait for a commit; or somebody of this node who does.
-  struct HeldAnswers {
+  struct AwaitingCommit {
     std::uint64_t position = 0;
     SessionId session;
     std::uint32_t connection = 0;
@@ -228,7 +228,7 @@ class Dispatcher : public transport::Receiver, public Executor {
     wire::Opcode opcode = wire::Opcode::kNone;
     std::uint32_t operations = 0;
     std::vector<transport::FrameBufferPtr> frames;
-    std::vector<HeldDownload> downloads;
+    std::vector<AwaitingDownload> downloads;
     std::function<void(bool durable)> run;
   };
 
@@ -300,10 +300,10 @@ class Dispatcher : public transport::Receiver, public Executor {
   void Stream(Reception& to, std::uint16_t index,
               std::shared_ptr<const storage::ValueReader> value);
   void StartDownloads(Session& session, std::uint64_t frame_id,
-                      std::vector<HeldDownload>* downloads);
+                      std::vector<AwaitingDownload>* downloads);
   void HoldAnswers(Reception& to);
   unsigned ReleaseDurable();
-  void SendHeld(HeldAnswers* held, bool is_durable);
+  void SendCommitted(AwaitingCommit* held, bool is_durable);
   bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
   void CountPlan(const Session& session);
@@ -314,8 +314,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
                 SlowReason reason, std::uint64_t duration_ns);
   void CountPending(const PendingOperation& pending);
-  void NoteHeld(std::uint64_t received_ns);
-  void CountHeld(const HeldAnswers& held);
+  void RecordAwaiting(std::uint64_t received_ns);
+  void CountAwaiting(const AwaitingCommit& held);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t finished_below);
   std::size_t CreditToRun(const CachedReply* kept) const;
@@ -347,7 +347,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   RoomWaiters room_waiters_;
   storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.
   std::uint64_t task_wait_ = 0;
-  std::deque<HeldAnswers> held_answers_;  // Bounded by the sessions' credits.
+  std::deque<AwaitingCommit> awaiting_commit_;  // Bounded by the sessions' credits.
   ProcessGroups groups_;
   const Functions* functions_ = nullptr;
   std::vector<ProcessGroups::Name> groups_to_wake_;

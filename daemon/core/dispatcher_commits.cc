@@ -33,15 +33,15 @@ void Dispatcher::Stream(Reception& to, std::uint16_t index,
 }
 
 void Dispatcher::StartDownloads(Session& session, std::uint64_t frame_id,
-                                std::vector<HeldDownload>* downloads) {
-  for (HeldDownload& each : *downloads) {
+                                std::vector<AwaitingDownload>* downloads) {
+  for (AwaitingDownload& each : *downloads) {
     streams_->StartDownload(session, frame_id, each.index, std::move(each.value));
   }
   downloads->clear();
 }
 
 void Dispatcher::HoldAnswers(Reception& to) {
-  HeldAnswers held;
+  AwaitingCommit held;
   held.position = to.commit_wait;
   held.session = to.session.id;
   held.connection = to.session.connection;
@@ -50,39 +50,39 @@ void Dispatcher::HoldAnswers(Reception& to) {
   held.downloads = std::move(to.downloads);
   to.held = true;
   for (const auto& frame : held.frames) held.bytes += frame->size();
-  to.session.held_answer_bytes += held.bytes;
-  held_answers_.push_back(std::move(held));
+  to.session.awaiting_commit_bytes += held.bytes;
+  awaiting_commit_.push_back(std::move(held));
 }
 
 void Dispatcher::WhenDurable(std::uint64_t position, std::function<void(bool durable)> run) {
-  HeldAnswers held;
+  AwaitingCommit held;
   held.position = position;
   held.run = std::move(run);
-  held_answers_.push_back(std::move(held));
+  awaiting_commit_.push_back(std::move(held));
 }
 
 unsigned Dispatcher::ReleaseDurable() {
   const std::uint64_t durable = store_.durable_position();
   const bool failed = store_.commit_failed() != StatusCode::kOk;
   unsigned released = 0;
-  while (!held_answers_.empty() && (failed || held_answers_.front().position <= durable)) {
-    HeldAnswers held = std::move(held_answers_.front());
-    held_answers_.pop_front();
+  while (!awaiting_commit_.empty() && (failed || awaiting_commit_.front().position <= durable)) {
+    AwaitingCommit held = std::move(awaiting_commit_.front());
+    awaiting_commit_.pop_front();
     ++released;
     const bool is_durable = held.position <= durable;
     if (held.run) {
       held.run(is_durable);
     } else {
-      SendHeld(&held, is_durable);
+      SendCommitted(&held, is_durable);
     }
   }
   return released;
 }
 
-void Dispatcher::SendHeld(HeldAnswers* held, bool is_durable) {
+void Dispatcher::SendCommitted(AwaitingCommit* held, bool is_durable) {
   Session* session = sessions_->Find(held->session);
   if (session == nullptr) return;
-  session->held_answer_bytes -= held->bytes;
+  session->awaiting_commit_bytes -= held->bytes;
   // Who has come back over another connection has asked again, and waits as well.
   if (session->connection != held->connection || session->endpoint == nullptr) return;
   // What will never be durable, or may be another's by now, is not told. As the connection goes,
@@ -90,7 +90,7 @@ void Dispatcher::SendHeld(HeldAnswers* held, bool is_durable) {
   if (!is_durable || !lease_.ValidAt(clock_.MonotonicNs())) return sessions_->Disconnect(*session);
   for (auto& frame : held->frames) (void)worker_->Send(session->endpoint, std::move(frame));
   StartDownloads(*session, held->frame_id, &held->downloads);
-  CountHeld(*held);
+  CountAwaiting(*held);
 }
 
 // Of a group that ran before the device failed: whether it outlives the daemon is not known.

@@ -45,7 +45,7 @@ void Dispatcher::CountFrame(const Reception& to) {
   const std::uint64_t duration_ns = clock_.MonotonicNs() - to.received_ns;
   latency_ns_.Record(duration_ns);
   if (to.held) [[unlikely]]
-    return NoteHeld(to.received_ns);
+    return RecordAwaiting(to.received_ns);
   metrics_.EndFrame(duration_ns);
   if (metrics_.IsSlow(duration_ns) && !plan_.empty()) [[unlikely]] {
     const Planned& first = plan_.front();
@@ -55,10 +55,10 @@ void Dispatcher::CountFrame(const Reception& to) {
 }
 
 // Of the plan, whose answers have just been held.
-void Dispatcher::NoteHeld(std::uint64_t received_ns) {
+void Dispatcher::RecordAwaiting(std::uint64_t received_ns) {
   if (plan_.empty()) return;
   const Planned& first = plan_.front();
-  HeldAnswers& held = held_answers_.back();
+  AwaitingCommit& held = awaiting_commit_.back();
   held.received_ns = received_ns;
   held.space = first.partition->id().space();
   held.opcode = first.operation->opcode;
@@ -66,7 +66,7 @@ void Dispatcher::NoteHeld(std::uint64_t received_ns) {
 }
 
 // By the namespace of its first operation: frames of several with one of `sync` are rare.
-void Dispatcher::CountHeld(const HeldAnswers& held) {
+void Dispatcher::CountAwaiting(const AwaitingCommit& held) {
   if (held.opcode == wire::Opcode::kNone) return;
   const std::uint64_t duration_ns = clock_.MonotonicNs() - held.received_ns;
   metrics_.Of(held.space).frames.Record(duration_ns);

@@ -255,7 +255,7 @@ void Dispatcher::RecheckPending() {
 
 unsigned Dispatcher::PollDevices() {
   unsigned done = store_.Poll();
-  if (!held_answers_.empty()) [[unlikely]]
+  if (!awaiting_commit_.empty()) [[unlikely]]
     done += ReleaseDurable();
   if (!room_waiters_.empty()) [[unlikely]]
     done += room_waiters_.Serve();

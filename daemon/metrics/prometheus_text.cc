@@ -173,10 +173,10 @@ void AddCores(const v1::NodeStatusResponse& status, Families* to) {
     to->Gauge("core_credit_bytes", "Credit in bytes that its sessions have been granted.", labels,
               core.credit_bytes());
     const std::pair<const char*, std::uint64_t> waiting[] = {
-        {"map", core.held_groups()},
+        {"map", core.map_waiters()},
         {"store", core.pending_operations()},
         {"change", core.suspended_operations()},
-        {"commit", core.held_answers()}};
+        {"commit", core.replies_awaiting_commit()}};
     for (const auto& [what, count] : waiting) {
       to->Gauge(
           "core_waiting",

@@ -210,24 +210,24 @@ TEST_CASE("AGroupThatWaitsIsForgottenWithItsSession") {
   client.Settle();
   client.time_left_us = 4'000'000'000;
   client.Send(client.Request(client.NextHeader(), Term(2), {AddOp("n", 5)}));
-  const auto held_groups = [&] {
+  const auto map_waiters = [&] {
     std::size_t held = 0;
     REQUIRE(node.cores()
                 .Run(
-                    CoreId(0), [&](Core& core) { held = core.dispatcher().held_groups(); },
+                    CoreId(0), [&](Core& core) { held = core.dispatcher().map_waiters(); },
                     Deadline::AfterMs(10'000))
                 .ok());
     return held;
   };
   client.Settle();
-  REQUIRE(held_groups() == 1);
+  REQUIRE(map_waiters() == 1);
   wire::FrameHeader header = client.NextHeader();
   header.type = wire::FrameType::kDetach;
   header.bytes = sizeof header;
   client.Send(std::string(reinterpret_cast<const char*>(&header), sizeof header));
   client.WaitLost();
   const Deadline deadline = Deadline::AfterMs(30'000);
-  while (held_groups() > 0) REQUIRE_FALSE(deadline.Passed());
+  while (map_waiters() > 0) REQUIRE_FALSE(deadline.Passed());
 }
 
 TEST_CASE("LateFramesOfAnOlderConnectionAreDropped") {
