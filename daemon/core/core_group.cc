@@ -143,7 +143,7 @@ CoreStats StatsOf(Core& at) {
   });
   entry.reply_cache_bytes = at.dispatcher().sessions().cached_bytes();
   entry.map_waiters = dispatcher.map_waiters();
-  entry.pending_operations = dispatcher.pending_operations();
+  entry.io_waiters = dispatcher.io_waiters();
   entry.suspended_operations = dispatcher.suspended_operations();
   entry.replies_awaiting_commit = dispatcher.replies_awaiting_commit();
   dispatcher.metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {

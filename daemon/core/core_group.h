@@ -117,7 +117,7 @@ struct CoreStats {
   std::uint64_t credit_operations_held = 0;  // and of these, taken by what waits here.
   std::uint64_t reply_cache_bytes = 0;
   std::uint64_t map_waiters = 0;  // See Dispatcher.
-  std::uint64_t pending_operations = 0;
+  std::uint64_t io_waiters = 0;
   std::uint64_t suspended_operations = 0;
   std::uint64_t replies_awaiting_commit = 0;
   std::vector<SpaceStats> spaces;

@@ -87,7 +87,7 @@ void Dispatcher::Start(transport::Worker* worker) {
 }
 
 void Dispatcher::Stop() {
-  pending_ = {};
+  io_waiters_ = {};
   room_waiters_.Clear();
   awaiting_commit_.clear();
   waiting_.clear();
@@ -197,7 +197,7 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
       ForgetSuspended(session, waiter);
     });
   }
-  if (!pending_.empty()) DropPendingBelow(session, finished_below);
+  if (!io_waiters_.empty()) DropIoWaitersBelow(session, finished_below);
   if (session.waiting_operations == 0) return;
   for (auto& [ticket, forwarded] : forwarded_) {
     if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
@@ -422,7 +422,7 @@ void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std:
       suspended_.Holds(to.session.id, to.frame_id, planned.index)) {
     return;
   }
-  if (!pending_.empty() && PendBehind(planned, to)) [[unlikely]]
+  if (!io_waiters_.empty() && PendBehind(planned, to)) [[unlikely]]
     return;
   const bool may_wait = MaySuspend(to.session, *planned.operation);
   const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "daemon/core/answer_sink.h"
+#include "daemon/core/io_waiters.h"
 #include "daemon/core/lease.h"
 #include "daemon/core/ownership.h"
-#include "daemon/core/pending_operations.h"
 #include "daemon/core/range_moves.h"
 #include "daemon/core/room_waiters.h"
 #include "daemon/core/sessions.h"
@@ -149,7 +149,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Groups that wait for a map or the end of a freeze.
   std::size_t map_waiters() const { return waiting_.size(); }
   // Operations that wait for a device, memory, or those before them on their key;
-  std::size_t pending_operations() const { return pending_.size(); }
+  std::size_t io_waiters() const { return io_waiters_.size(); }
   // for an item, room or a change;
   std::size_t suspended_operations() const { return suspended_.size(); }
   // and frames of answers that wait for a commit.
@@ -263,24 +263,24 @@ class Dispatcher : public transport::Receiver, public Executor {
   SuspendedOperation MakeSuspended(const Planned& planned, Reception& to);
   static SuspendedOperation CopyOf(const SuspendedOperation& waiter);
   void WakeAfter(const Planned& planned, const storage::Partition* last);
-  // dispatcher_pending.cc
+  // dispatcher_io_waiters.cc
   WaitFor WaitsOnStore(Reply* reply);
   static std::vector<std::uint64_t> HashesOf(const wire::Operation& operation, std::uint64_t hash);
   bool PendBehind(const Planned& planned, Reception& to);
   void Pend(const Planned& planned, WaitFor wait_for, Reception& to);
-  void AddPending(std::unique_ptr<PendingOperation> pending, WaitFor wait_for, Session& session);
+  void AddIoWaiter(std::unique_ptr<IoWaiter> pending, WaitFor wait_for, Session& session);
   void WaitForStore(std::uint64_t id, WaitFor wait_for);
-  void CountDeviceRead(PendingOperation* pending);
-  void RunPending(std::uint64_t id);
-  void RemovePending(std::uint64_t id, std::vector<std::uint64_t>* next);
-  WaitFor AttemptPending(PendingOperation& pending);
-  void SuspendPending(SuspendedOperation* waiter, WaitFor wait_for, Session& session);
+  void CountDeviceRead(IoWaiter* pending);
+  void RunIoWaiter(std::uint64_t id);
+  void RemoveIoWaiter(std::uint64_t id, std::vector<std::uint64_t>* next);
+  WaitFor AttemptIoWaiter(IoWaiter& pending);
+  void SuspendIoWaiter(SuspendedOperation* waiter, WaitFor wait_for, Session& session);
   void PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session);
-  void EndPending(PendingOperation& pending, StatusCode code, std::string_view why);
-  void ExpirePending(std::uint64_t now_ns);
-  void DropPending(std::uint64_t id);
-  void DropPendingBelow(const Session& session, std::uint64_t frame_id);
-  void RecheckPending();
+  void EndIoWaiter(IoWaiter& pending, StatusCode code, std::string_view why);
+  void ExpireIoWaiters(std::uint64_t now_ns);
+  void DropIoWaiters(std::uint64_t id);
+  void DropIoWaitersBelow(const Session& session, std::uint64_t frame_id);
+  void RecheckIoWaiters();
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
   std::uint32_t ReplyShareOf(const Planned& planned) const;  // Of the request at hand.
@@ -313,7 +313,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void CountDirect(const Session& session, NamespaceId space, const DirectReads& reads);
   void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
                 SlowReason reason, std::uint64_t duration_ns);
-  void CountPending(const PendingOperation& pending);
+  void CountIoWaiters(const IoWaiter& pending);
   void RecordAwaiting(std::uint64_t received_ns);
   void CountAwaiting(const AwaitingCommit& held);
   void PostApplied(Reception& to);
@@ -343,7 +343,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   wire::ForwardedFrame to_forward_;
   Forwarded forwarding_;
   SuspendedOperations suspended_;
-  PendingOperations pending_;
+  IoWaiters io_waiters_;
   RoomWaiters room_waiters_;
   storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.
   std::uint64_t task_wait_ = 0;

@@ -75,7 +75,7 @@ void Dispatcher::CountAwaiting(const AwaitingCommit& held) {
 }
 
 // Answered. One that waited for a change before is no measure of the device.
-void Dispatcher::CountPending(const PendingOperation& pending) {
+void Dispatcher::CountIoWaiters(const IoWaiter& pending) {
   if (pending.received_ns == 0) return;
   const std::uint64_t duration_ns = clock_.MonotonicNs() - pending.received_ns;
   const NamespaceId space = pending.operation.partition.space();

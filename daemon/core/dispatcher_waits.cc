@@ -166,7 +166,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
   const Status status = ownership_.Install(std::move(map), self, may_grant_durable);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
-  RecheckPending();
+  RecheckIoWaiters();
   ResumeWaiting();
   // What waits on partitions that are gone or have moved must be told.
   RecheckSuspended();
@@ -176,7 +176,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
 void Dispatcher::Thaw(PartitionId partition, Term term) {
   if (!ownership_.Thaw(partition, term)) return;
   // In one go, so that nothing that arrives later comes before what was held back.
-  RecheckPending();
+  RecheckIoWaiters();
   ResumeWaiting();
   // Waits for items and changes, and for groups that were broken meanwhile.
   RecheckSuspended();
@@ -238,7 +238,7 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
 }
 
 std::uint64_t Dispatcher::NextDeadlineNs() const {
-  std::uint64_t next_ns = std::min(suspended_.next_deadline_ns(), pending_.next_deadline_ns());
+  std::uint64_t next_ns = std::min(suspended_.next_deadline_ns(), io_waiters_.next_deadline_ns());
   for (const Waiting& entry : waiting_) next_ns = std::min(next_ns, entry.deadline_ns);
   return next_ns;
 }
@@ -255,9 +255,9 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
       Resume(entry, StatusCode::kDeadlineExceeded);
     }
   }
-  if (!pending_.empty()) {
-    ExpirePending(now_ns);
-    RecheckPending();
+  if (!io_waiters_.empty()) {
+    ExpireIoWaiters(now_ns);
+    RecheckIoWaiters();
   }
   suspended_.RetryAll(now_ns, Attempts());
   for (const ProcessGroups::Name& group : groups_.CheckSuspects(now_ns, [this](SessionId id) {

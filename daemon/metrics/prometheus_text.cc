@@ -174,7 +174,7 @@ void AddCores(const v1::NodeStatusResponse& status, Families* to) {
               core.credit_bytes());
     const std::pair<const char*, std::uint64_t> waiting[] = {
         {"map", core.map_waiters()},
-        {"store", core.pending_operations()},
+        {"store", core.io_waiters()},
         {"change", core.suspended_operations()},
         {"commit", core.replies_awaiting_commit()}};
     for (const auto& [what, count] : waiting) {

@@ -151,7 +151,7 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"credit_operations_held", core.credit_operations_held()},
                      {"waiting",
                       {{"map", core.map_waiters()},
-                       {"store", core.pending_operations()},
+                       {"store", core.io_waiters()},
                        {"change", core.suspended_operations()},
                        {"commit", core.replies_awaiting_commit()}}}});
   }

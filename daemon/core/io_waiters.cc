@@ -1,4 +1,4 @@
-#include "daemon/core/pending_operations.h"
+#include "daemon/core/io_waiters.h"
 
 #include <algorithm>
 
@@ -6,15 +6,14 @@
 
 namespace tidepool::daemon {
 
-bool PendingOperations::Blocks(PartitionId partition,
-                               const std::vector<std::uint64_t>& hashes) const {
+bool IoWaiters::Blocks(PartitionId partition, const std::vector<std::uint64_t>& hashes) const {
   return std::any_of(hashes.begin(), hashes.end(),
                      [&](std::uint64_t hash) { return Blocks(partition, hash); });
 }
 
-PendingOperation* PendingOperations::Add(std::unique_ptr<PendingOperation> operation) {
+IoWaiter* IoWaiters::Add(std::unique_ptr<IoWaiter> operation) {
   operation->id = next_id_++;
-  PendingOperation* const added = operation.get();
+  IoWaiter* const added = operation.get();
   const SuspendedOperation& of = added->operation;
   for (const std::uint64_t hash : added->hashes) {
     lines_[{of.partition.value(), hash}].push_back(added);
@@ -25,27 +24,26 @@ PendingOperation* PendingOperations::Add(std::unique_ptr<PendingOperation> opera
   return added;
 }
 
-PendingOperation* PendingOperations::Find(std::uint64_t id) {
+IoWaiter* IoWaiters::Find(std::uint64_t id) {
   const auto found = operations_.find(id);
   return found == operations_.end() ? nullptr : found->second.get();
 }
 
-bool PendingOperations::HasTurn(const PendingOperation& operation) const {
+bool IoWaiters::HasTurn(const IoWaiter& operation) const {
   return std::all_of(operation.hashes.begin(), operation.hashes.end(), [&](std::uint64_t hash) {
     return lines_.at({operation.operation.partition.value(), hash}).front() == &operation;
   });
 }
 
-std::unique_ptr<PendingOperation> PendingOperations::Remove(std::uint64_t id,
-                                                            std::vector<std::uint64_t>* next) {
+std::unique_ptr<IoWaiter> IoWaiters::Remove(std::uint64_t id, std::vector<std::uint64_t>* next) {
   const auto found = operations_.find(id);
   TP_CHECK(found != operations_.end());
-  std::unique_ptr<PendingOperation> removed = std::move(found->second);
+  std::unique_ptr<IoWaiter> removed = std::move(found->second);
   operations_.erase(found);
   const SuspendedOperation& of = removed->operation;
   frames_.erase({of.session.value(), of.frame_id, of.index});
   deadlines_.erase({of.deadline_ns, id});
-  std::vector<PendingOperation*> first;
+  std::vector<IoWaiter*> first;
   for (const std::uint64_t hash : removed->hashes) {
     const auto line = lines_.find({of.partition.value(), hash});
     const bool was_first = line->second.front() == removed.get();
@@ -57,14 +55,14 @@ std::unique_ptr<PendingOperation> PendingOperations::Remove(std::uint64_t id,
     }
   }
   // One with several keys may be the first in some of its lines only, or in two at once.
-  for (const PendingOperation* candidate : first) {
+  for (const IoWaiter* candidate : first) {
     const bool is_known = std::find(next->begin(), next->end(), candidate->id) != next->end();
     if (!is_known && HasTurn(*candidate)) next->push_back(candidate->id);
   }
   return removed;
 }
 
-std::vector<std::uint64_t> PendingOperations::Expired(std::uint64_t now_ns) const {
+std::vector<std::uint64_t> IoWaiters::Expired(std::uint64_t now_ns) const {
   std::vector<std::uint64_t> ids;
   for (const auto& [deadline_ns, id] : deadlines_) {
     if (deadline_ns > now_ns) break;
@@ -73,7 +71,7 @@ std::vector<std::uint64_t> PendingOperations::Expired(std::uint64_t now_ns) cons
   return ids;
 }
 
-std::vector<std::uint64_t> PendingOperations::Parked() const {
+std::vector<std::uint64_t> IoWaiters::Parked() const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, operation] : operations_) {
     if (operation->parked && HasTurn(*operation)) ids.push_back(id);
@@ -82,8 +80,7 @@ std::vector<std::uint64_t> PendingOperations::Parked() const {
   return ids;
 }
 
-std::vector<std::uint64_t> PendingOperations::Below(SessionId session,
-                                                    std::uint64_t frame_id) const {
+std::vector<std::uint64_t> IoWaiters::Below(SessionId session, std::uint64_t frame_id) const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, operation] : operations_) {
     const SuspendedOperation& of = operation->operation;

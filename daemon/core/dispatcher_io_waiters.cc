@@ -70,9 +70,9 @@ std::vector<std::uint64_t> Dispatcher::HashesOf(const wire::Operation& operation
 
 // Of the plan: those before it on the same key have not run yet, or it came again and is here.
 bool Dispatcher::PendBehind(const Planned& planned, Reception& to) {
-  if (pending_.Holds(to.session.id, to.frame_id, planned.index)) return true;
+  if (io_waiters_.Holds(to.session.id, to.frame_id, planned.index)) return true;
   const std::vector<std::uint64_t> hashes = HashesOf(*planned.operation, planned.hash);
-  if (!pending_.Blocks(planned.partition->id(), hashes)) return false;
+  if (!io_waiters_.Blocks(planned.partition->id(), hashes)) return false;
   Pend(planned, WaitFor::kNothing, to);
   return true;
 }
@@ -84,7 +84,7 @@ void Dispatcher::Pend(const Planned& planned, WaitFor wait_for, Reception& to) {
     to.kept = KeepFrame(to.session);
     for (const Planned& each : plan_) to.kept->fates[each.group] = GroupFate::kDone;
   }
-  auto pending = std::make_unique<PendingOperation>();
+  auto pending = std::make_unique<IoWaiter>();
   pending->operation = MakeSuspended(planned, to);
   const std::uint64_t deadline_ns = DeadlineNs(to.received_ns);
   const std::uint64_t left_ns = deadline_ns - std::min(deadline_ns, to.received_ns);
@@ -92,30 +92,30 @@ void Dispatcher::Pend(const Planned& planned, WaitFor wait_for, Reception& to) {
   pending->hashes = HashesOf(*planned.operation, planned.hash);
   pending->quiet = planned.quiet;
   pending->received_ns = to.received_ns;
-  AddPending(std::move(pending), wait_for, to.session);
+  AddIoWaiter(std::move(pending), wait_for, to.session);
 }
 
-void Dispatcher::AddPending(std::unique_ptr<PendingOperation> pending, WaitFor wait_for,
-                            Session& session) {
+void Dispatcher::AddIoWaiter(std::unique_ptr<IoWaiter> pending, WaitFor wait_for,
+                             Session& session) {
   // A quiet group counts as one operation, and is told from others by its bytes alone.
   if (!pending->quiet) ++session.waiting_operations;
   pending->held =
       std::make_shared<const HeldBytes>(session.held_bytes, pending->operation.bytes.size());
-  const std::uint64_t id = pending_.Add(std::move(pending))->id;
+  const std::uint64_t id = io_waiters_.Add(std::move(pending))->id;
   WaitForStore(id, wait_for);
 }
 
 void Dispatcher::WaitForStore(std::uint64_t id, WaitFor wait_for) {
-  PendingOperation* pending = pending_.Find(id);
+  IoWaiter* pending = io_waiters_.Find(id);
   pending->parked = !WaitsForStore(wait_for);
   if (wait_for == WaitFor::kDevice) CountDeviceRead(pending);
-  if (wait_for == WaitFor::kDevice) store_.Fetch([this, id] { RunPending(id); });
+  if (wait_for == WaitFor::kDevice) store_.Fetch([this, id] { RunIoWaiter(id); });
   pending->for_room = wait_for == WaitFor::kMemory;
-  if (pending->for_room) WhenRoom(std::exchange(refusal_, {}), [this, id] { RunPending(id); });
+  if (pending->for_room) WhenRoom(std::exchange(refusal_, {}), [this, id] { RunIoWaiter(id); });
 }
 
 // Once for each operation, however often it meets more.
-void Dispatcher::CountDeviceRead(PendingOperation* pending) {
+void Dispatcher::CountDeviceRead(IoWaiter* pending) {
   if (std::exchange(pending->counted, true)) return;
   storage::Partition* partition = store_.Find(pending->operation.partition);
   if (partition != nullptr && ReadsRecords(pending->operation.operation.opcode)) {
@@ -125,29 +125,29 @@ void Dispatcher::CountDeviceRead(PendingOperation* pending) {
 }
 
 // What it waited for has come; and then all that waited for it have their turn.
-void Dispatcher::RunPending(std::uint64_t id) {
+void Dispatcher::RunIoWaiter(std::uint64_t id) {
   std::vector<std::uint64_t> turns{id};
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    PendingOperation* pending = pending_.Find(turns[i]);
-    if (pending == nullptr || !pending_.HasTurn(*pending)) continue;
-    const WaitFor wait_for = AttemptPending(*pending);
+    IoWaiter* pending = io_waiters_.Find(turns[i]);
+    if (pending == nullptr || !io_waiters_.HasTurn(*pending)) continue;
+    const WaitFor wait_for = AttemptIoWaiter(*pending);
     if (wait_for == WaitFor::kNothing) {
-      RemovePending(turns[i], &turns);
+      RemoveIoWaiter(turns[i], &turns);
     } else {
       WaitForStore(turns[i], wait_for);
     }
   }
 }
 
-void Dispatcher::RemovePending(std::uint64_t id, std::vector<std::uint64_t>* next) {
-  const auto removed = pending_.Remove(id, next);
+void Dispatcher::RemoveIoWaiter(std::uint64_t id, std::vector<std::uint64_t>* next) {
+  const auto removed = io_waiters_.Remove(id, next);
   Session* session = sessions_->Find(removed->operation.session);
   if (session != nullptr && !removed->quiet) --session->waiting_operations;
 }
 
 // kNothing: it is answered, or nobody is left to be. Others: it stays, and waits for that; kItem,
 // which no such operation waits for, says that its partition must serve first.
-WaitFor Dispatcher::AttemptPending(PendingOperation& pending) {
+WaitFor Dispatcher::AttemptIoWaiter(IoWaiter& pending) {
   constexpr WaitFor kParked = WaitFor::kItem;
   SuspendedOperation& waiter = pending.operation;
   const std::uint64_t now_ns = clock_.MonotonicNs();
@@ -160,7 +160,7 @@ WaitFor Dispatcher::AttemptPending(PendingOperation& pending) {
   if (verdict.kind != Verdict::Kind::kRun) {
     const StatusCode code =
         verdict.kind == Verdict::Kind::kWait ? StatusCode::kWrongEpoch : verdict.code;
-    EndPending(pending, code, TextFor(code));
+    EndIoWaiter(pending, code, TextFor(code));
     return WaitFor::kNothing;
   }
   AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
@@ -171,18 +171,18 @@ WaitFor Dispatcher::AttemptPending(PendingOperation& pending) {
   const WaitFor wait_for = RunAndAnswer(planned, 0, store_.NowMs(), may_wait, to);
   if (WaitsForStore(wait_for)) return wait_for;
   if (wait_for != WaitFor::kNothing) {
-    SuspendPending(&waiter, wait_for, *session);
+    SuspendIoWaiter(&waiter, wait_for, *session);
     return WaitFor::kNothing;
   }
   PostApplied(to);
-  CountPending(pending);
+  CountIoWaiters(pending);
   WakeAfter(planned, nullptr);
   WakeGroups();
   return WaitFor::kNothing;
 }
 
 // It has read what it needed, and waits for a change of it from now on.
-void Dispatcher::SuspendPending(SuspendedOperation* waiter, WaitFor wait_for, Session& session) {
+void Dispatcher::SuspendIoWaiter(SuspendedOperation* waiter, WaitFor wait_for, Session& session) {
   auto suspended = std::make_unique<SuspendedOperation>();
   *suspended = CopyOf(*waiter);
   suspended->upload = std::move(waiter->upload);
@@ -196,16 +196,16 @@ void Dispatcher::SuspendPending(SuspendedOperation* waiter, WaitFor wait_for, Se
 
 // One that waited for a change, and now has to wait for a device or memory.
 void Dispatcher::PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session) {
-  auto pending = std::make_unique<PendingOperation>();
+  auto pending = std::make_unique<IoWaiter>();
   pending->operation = CopyOf(waiter);
   pending->operation.upload = std::move(waiter.upload);
   pending->operation.deadline_ns = std::max(waiter.deadline_ns, clock_.MonotonicNs() + kGraceNs);
   // Not in the line of its key: it waits behind nobody, as before.
-  AddPending(std::move(pending), wait_for, session);
+  AddIoWaiter(std::move(pending), wait_for, session);
 }
 
 // Answers one that was not executed and will not be. The caller removes it.
-void Dispatcher::EndPending(PendingOperation& pending, StatusCode code, std::string_view why) {
+void Dispatcher::EndIoWaiter(IoWaiter& pending, StatusCode code, std::string_view why) {
   SuspendedOperation& waiter = pending.operation;
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return;
@@ -224,33 +224,33 @@ void Dispatcher::EndPending(PendingOperation& pending, StatusCode code, std::str
   PostApplied(to);
 }
 
-void Dispatcher::ExpirePending(std::uint64_t now_ns) {
-  for (const std::uint64_t id : pending_.Expired(now_ns)) {
-    PendingOperation* pending = pending_.Find(id);
+void Dispatcher::ExpireIoWaiters(std::uint64_t now_ns) {
+  for (const std::uint64_t id : io_waiters_.Expired(now_ns)) {
+    IoWaiter* pending = io_waiters_.Find(id);
     if (pending == nullptr) continue;  // Went with another.
-    EndPending(*pending, StatusCode::kDeadlineExceeded,
-               pending->for_room ? kWaitedForRoom
-                                 : "the device was too slow; the operation was not executed");
-    DropPending(id);
+    EndIoWaiter(*pending, StatusCode::kDeadlineExceeded,
+                pending->for_room ? kWaitedForRoom
+                                  : "the device was too slow; the operation was not executed");
+    DropIoWaiters(id);
   }
 }
 
-void Dispatcher::DropPendingBelow(const Session& session, std::uint64_t frame_id) {
+void Dispatcher::DropIoWaitersBelow(const Session& session, std::uint64_t frame_id) {
   // All first: one behind another may have been given up with it.
   std::vector<std::uint64_t> turns;
-  for (const std::uint64_t id : pending_.Below(session.id, frame_id)) RemovePending(id, &turns);
-  for (const std::uint64_t next : turns) RunPending(next);
+  for (const std::uint64_t id : io_waiters_.Below(session.id, frame_id)) RemoveIoWaiter(id, &turns);
+  for (const std::uint64_t next : turns) RunIoWaiter(next);
 }
 
 // It will not run any more; those behind it may.
-void Dispatcher::DropPending(std::uint64_t id) {
+void Dispatcher::DropIoWaiters(std::uint64_t id) {
   std::vector<std::uint64_t> turns;
-  RemovePending(id, &turns);
-  for (const std::uint64_t next : turns) RunPending(next);
+  RemoveIoWaiter(id, &turns);
+  for (const std::uint64_t next : turns) RunIoWaiter(next);
 }
 
-void Dispatcher::RecheckPending() {
-  for (const std::uint64_t id : pending_.Parked()) RunPending(id);
+void Dispatcher::RecheckIoWaiters() {
+  for (const std::uint64_t id : io_waiters_.Parked()) RunIoWaiter(id);
 }
 
 unsigned Dispatcher::PollDevices() {

@@ -1,7 +1,7 @@
 // Operations that have met a record on a device, or found no memory while some is on its way: they
 // run again when what they wait for has come, and nothing on their keys overtakes them.
 //
-//   daemon/core/dispatcher -> [pending_operations] -> handler again
+//   daemon/core/dispatcher -> [io_waiters] -> handler again
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -20,7 +20,7 @@
 
 namespace tidepool::daemon {
 
-struct PendingOperation {
+struct IoWaiter {
   std::uint64_t id = 0;
   SuspendedOperation operation;       // Its deadline is that of its frame.
   std::vector<std::uint64_t> hashes;  // Of its keys, each once. None: it has no key, nor a turn.
@@ -37,7 +37,7 @@ struct PendingOperation {
 // its keys, and runs when it is the first in all of them. So operations of one client on one key
 // take effect in the order sent, whatever some of them have to wait for; and one read from the
 // device serves all that wait for it. Bounded by the sessions' credits.
-class PendingOperations {
+class IoWaiters {
  public:
   bool empty() const { return operations_.empty(); }
   std::size_t size() const { return operations_.size(); }
@@ -51,12 +51,12 @@ class PendingOperations {
   }
 
   // At the end of its lines; returns it with its id.
-  PendingOperation* Add(std::unique_ptr<PendingOperation> operation);
+  IoWaiter* Add(std::unique_ptr<IoWaiter> operation);
   // Null: it is over.
-  PendingOperation* Find(std::uint64_t id);
-  bool HasTurn(const PendingOperation& operation) const;
+  IoWaiter* Find(std::uint64_t id);
+  bool HasTurn(const IoWaiter& operation) const;
   // It is over, or goes elsewhere. Those that have their turn now are appended to `next`.
-  std::unique_ptr<PendingOperation> Remove(std::uint64_t id, std::vector<std::uint64_t>* next);
+  std::unique_ptr<IoWaiter> Remove(std::uint64_t id, std::vector<std::uint64_t>* next);
 
   std::uint64_t next_deadline_ns() const {
     return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first;
@@ -73,8 +73,8 @@ class PendingOperations {
   using Frame = std::tuple<std::uint64_t, std::uint64_t, std::uint16_t>;  // Of a session.
 
   std::uint64_t next_id_ = 1;
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<PendingOperation>> operations_;
-  absl::flat_hash_map<Key, std::deque<PendingOperation*>> lines_;  // None is empty.
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<IoWaiter>> operations_;
+  absl::flat_hash_map<Key, std::deque<IoWaiter*>> lines_;  // None is empty.
   std::set<Frame> frames_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> deadlines_;  // Of all, with their ids.
 };
