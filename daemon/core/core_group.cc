@@ -144,7 +144,7 @@ CoreStats StatsOf(Core& at) {
   entry.reply_cache_bytes = at.dispatcher().sessions().cached_bytes();
   entry.map_waiters = dispatcher.map_waiters();
   entry.io_waiters = dispatcher.io_waiters();
-  entry.suspended_operations = dispatcher.suspended_operations();
+  entry.event_waiters = dispatcher.event_waiters();
   entry.replies_awaiting_commit = dispatcher.replies_awaiting_commit();
   dispatcher.metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));

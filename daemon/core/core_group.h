@@ -118,7 +118,7 @@ struct CoreStats {
   std::uint64_t reply_cache_bytes = 0;
   std::uint64_t map_waiters = 0;  // See Dispatcher.
   std::uint64_t io_waiters = 0;
-  std::uint64_t suspended_operations = 0;
+  std::uint64_t event_waiters = 0;
   std::uint64_t replies_awaiting_commit = 0;
   std::vector<SpaceStats> spaces;
 };

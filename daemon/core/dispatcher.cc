@@ -192,9 +192,9 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
   if (finished_below <= session.kept.finished_below()) return;
   session.kept.ReleaseBelow(finished_below);
   streams_->DropDownloadsBelow(session, finished_below);
-  if (session.suspended_operations > 0) {
-    suspended_.DropBelow(session.id, finished_below, [&](const SuspendedOperation& waiter) {
-      ForgetSuspended(session, waiter);
+  if (session.event_waiters > 0) {
+    event_waiters_.DropBelow(session.id, finished_below, [&](const EventWaiter& waiter) {
+      ForgetEventWaiters(session, waiter);
     });
   }
   if (!io_waiters_.empty()) DropIoWaitersBelow(session, finished_below);
@@ -418,8 +418,8 @@ std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
 void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                         Reception& to) {
   // One that came again over a new connection, and still waits: it will be answered.
-  if (planned.operation->has(wire::Argument::kWaitMs) && !suspended_.empty() &&
-      suspended_.Holds(to.session.id, to.frame_id, planned.index)) {
+  if (planned.operation->has(wire::Argument::kWaitMs) && !event_waiters_.empty() &&
+      event_waiters_.Holds(to.session.id, to.frame_id, planned.index)) {
     return;
   }
   if (!io_waiters_.empty() && PendBehind(planned, to)) [[unlikely]]

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "daemon/core/answer_sink.h"
+#include "daemon/core/event_waiters.h"
 #include "daemon/core/io_waiters.h"
 #include "daemon/core/lease.h"
 #include "daemon/core/ownership.h"
@@ -25,7 +26,6 @@
 #include "daemon/core/room_waiters.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/streams.h"
-#include "daemon/core/suspended_operations.h"
 #include "daemon/metrics/core_metrics.h"
 #include "daemon/ops/operation.h"
 #include "daemon/ops/process_groups.h"
@@ -151,7 +151,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Operations that wait for a device, memory, or those before them on their key;
   std::size_t io_waiters() const { return io_waiters_.size(); }
   // for an item, room or a change;
-  std::size_t suspended_operations() const { return suspended_.size(); }
+  std::size_t event_waiters() const { return event_waiters_.size(); }
   // and frames of answers that wait for a commit.
   std::size_t replies_awaiting_commit() const { return awaiting_commit_.size(); }
 
@@ -260,8 +260,8 @@ class Dispatcher : public transport::Receiver, public Executor {
                        bool may_wait, Reception& to);
   void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
-  SuspendedOperation MakeSuspended(const Planned& planned, Reception& to);
-  static SuspendedOperation CopyOf(const SuspendedOperation& waiter);
+  EventWaiter MakeEventWaiter(const Planned& planned, Reception& to);
+  static EventWaiter CopyOf(const EventWaiter& waiter);
   void WakeAfter(const Planned& planned, const storage::Partition* last);
   // dispatcher_io_waiters.cc
   WaitFor WaitsOnStore(Reply* reply);
@@ -274,8 +274,8 @@ class Dispatcher : public transport::Receiver, public Executor {
   void RunIoWaiter(std::uint64_t id);
   void RemoveIoWaiter(std::uint64_t id, std::vector<std::uint64_t>* next);
   WaitFor AttemptIoWaiter(IoWaiter& pending);
-  void SuspendIoWaiter(SuspendedOperation* waiter, WaitFor wait_for, Session& session);
-  void PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session);
+  void SuspendIoWaiter(EventWaiter* waiter, WaitFor wait_for, Session& session);
+  void ParkEventWaiter(EventWaiter& waiter, WaitFor wait_for, Session& session);
   void EndIoWaiter(IoWaiter& pending, StatusCode code, std::string_view why);
   void ExpireIoWaiters(std::uint64_t now_ns);
   void DropIoWaiters(std::uint64_t id);
@@ -284,16 +284,16 @@ class Dispatcher : public transport::Receiver, public Executor {
   bool MaySuspend(const Session& session, const wire::Operation& operation) const;
   void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
   std::uint32_t ReplyShareOf(const Planned& planned) const;  // Of the request at hand.
-  static void ForgetSuspended(Session& session, const SuspendedOperation& waiter);
-  SuspendedOperations::Outcome Attempt(SuspendedOperation& waiter, bool last);
+  static void ForgetEventWaiters(Session& session, const EventWaiter& waiter);
+  EventWaiters::Outcome Attempt(EventWaiter& waiter, bool last);
   void WakePlanned();
   void WakeGroups();
-  void RecheckSuspended();
+  void RecheckEventWaiters();
   void ResumeWaiting();
   // For people, where the code alone does not say it. The client adds namespace and node.
   static std::string_view TextFor(StatusCode code);
   auto Attempts() {
-    return [this](SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
+    return [this](EventWaiter& waiter, bool last) { return Attempt(waiter, last); };
   }
   // dispatcher_commits.cc
   static void NoteCommitWait(std::uint64_t position, Reception& to);
@@ -342,7 +342,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   // Of the request at hand: what is to be forwarded, and what is to be remembered of that.
   wire::ForwardedFrame to_forward_;
   Forwarded forwarding_;
-  SuspendedOperations suspended_;
+  EventWaiters event_waiters_;
   IoWaiters io_waiters_;
   RoomWaiters room_waiters_;
   storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.

@@ -85,7 +85,7 @@ void Dispatcher::Pend(const Planned& planned, WaitFor wait_for, Reception& to) {
     for (const Planned& each : plan_) to.kept->fates[each.group] = GroupFate::kDone;
   }
   auto pending = std::make_unique<IoWaiter>();
-  pending->operation = MakeSuspended(planned, to);
+  pending->operation = MakeEventWaiter(planned, to);
   const std::uint64_t deadline_ns = DeadlineNs(to.received_ns);
   const std::uint64_t left_ns = deadline_ns - std::min(deadline_ns, to.received_ns);
   pending->operation.deadline_ns = deadline_ns - std::min(kAnswerEarlyNs, left_ns / 8);
@@ -149,7 +149,7 @@ void Dispatcher::RemoveIoWaiter(std::uint64_t id, std::vector<std::uint64_t>* ne
 // which no such operation waits for, says that its partition must serve first.
 WaitFor Dispatcher::AttemptIoWaiter(IoWaiter& pending) {
   constexpr WaitFor kParked = WaitFor::kItem;
-  SuspendedOperation& waiter = pending.operation;
+  EventWaiter& waiter = pending.operation;
   const std::uint64_t now_ns = clock_.MonotonicNs();
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return WaitFor::kNothing;
@@ -182,20 +182,20 @@ WaitFor Dispatcher::AttemptIoWaiter(IoWaiter& pending) {
 }
 
 // It has read what it needed, and waits for a change of it from now on.
-void Dispatcher::SuspendIoWaiter(SuspendedOperation* waiter, WaitFor wait_for, Session& session) {
-  auto suspended = std::make_unique<SuspendedOperation>();
+void Dispatcher::SuspendIoWaiter(EventWaiter* waiter, WaitFor wait_for, Session& session) {
+  auto suspended = std::make_unique<EventWaiter>();
   *suspended = CopyOf(*waiter);
   suspended->upload = std::move(waiter->upload);
   suspended->wait_for = wait_for;
   const std::uint64_t wait_ns = waiter->operation.get(wire::Argument::kWaitMs) * 1'000'000;
   suspended->deadline_ns = std::min(waiter->deadline_ns, clock_.MonotonicNs() + wait_ns);
-  ++session.suspended_operations;
-  session.suspended_bytes += suspended->bytes.size();
-  suspended_.Add(std::move(suspended));
+  ++session.event_waiters;
+  session.event_waiter_bytes += suspended->bytes.size();
+  event_waiters_.Add(std::move(suspended));
 }
 
 // One that waited for a change, and now has to wait for a device or memory.
-void Dispatcher::PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session) {
+void Dispatcher::ParkEventWaiter(EventWaiter& waiter, WaitFor wait_for, Session& session) {
   auto pending = std::make_unique<IoWaiter>();
   pending->operation = CopyOf(waiter);
   pending->operation.upload = std::move(waiter.upload);
@@ -206,7 +206,7 @@ void Dispatcher::PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Ses
 
 // Answers one that was not executed and will not be. The caller removes it.
 void Dispatcher::EndIoWaiter(IoWaiter& pending, StatusCode code, std::string_view why) {
-  SuspendedOperation& waiter = pending.operation;
+  EventWaiter& waiter = pending.operation;
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return;
   AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);

@@ -14,15 +14,15 @@ namespace tidepool::daemon {
 // The memory of a streamed value is the store's, and bounded there.
 bool Dispatcher::MaySuspend(const Session& session, const wire::Operation& operation) const {
   return operation.has(wire::Argument::kWaitMs) && operation.get(wire::Argument::kWaitMs) > 0 &&
-         session.suspended_operations < limits::kSuspendedPerSessionMax &&
-         session.suspended_bytes + operation.key.size() + operation.value.size() <=
+         session.event_waiters < limits::kEventWaitersPerSessionMax &&
+         session.event_waiter_bytes + operation.key.size() + operation.value.size() <=
              session.credit_bytes;
 }
 
 // All but what it waits for, and until when.
-SuspendedOperation Dispatcher::MakeSuspended(const Planned& planned, Reception& to) {
+EventWaiter Dispatcher::MakeEventWaiter(const Planned& planned, Reception& to) {
   const wire::Operation& operation = *planned.operation;
-  SuspendedOperation waiter;
+  EventWaiter waiter;
   waiter.partition = planned.partition->id();
   waiter.term = planned.partition->term();
   waiter.hash = planned.hash;
@@ -39,8 +39,8 @@ SuspendedOperation Dispatcher::MakeSuspended(const Planned& planned, Reception& 
 }
 
 // Without its upload.
-SuspendedOperation Dispatcher::CopyOf(const SuspendedOperation& waiter) {
-  SuspendedOperation copy;
+EventWaiter Dispatcher::CopyOf(const EventWaiter& waiter) {
+  EventWaiter copy;
   copy.partition = waiter.partition;
   copy.term = waiter.term;
   copy.hash = waiter.hash;
@@ -55,14 +55,14 @@ SuspendedOperation Dispatcher::CopyOf(const SuspendedOperation& waiter) {
 
 void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to) {
   const wire::Operation& operation = *planned.operation;
-  auto waiter = std::make_unique<SuspendedOperation>(MakeSuspended(planned, to));
+  auto waiter = std::make_unique<EventWaiter>(MakeEventWaiter(planned, to));
   waiter->wait_for = wait_for;
   const std::uint64_t wait_ms = std::min<std::uint64_t>(operation.get(wire::Argument::kWaitMs),
                                                         request_.header.time_left_us / 1'000);
   waiter->deadline_ns = to.received_ns + wait_ms * 1'000'000;
-  ++to.session.suspended_operations;
-  to.session.suspended_bytes += waiter->bytes.size();
-  suspended_.Add(std::move(waiter));
+  ++to.session.event_waiters;
+  to.session.event_waiter_bytes += waiter->bytes.size();
+  event_waiters_.Add(std::move(waiter));
 }
 
 // What the answer may take of the frame's allowance: it comes alone, perhaps after all others, and
@@ -73,21 +73,21 @@ std::uint32_t Dispatcher::ReplyShareOf(const Planned& planned) const {
   return static_cast<std::uint32_t>(std::max(share, ReplyBytesOf(planned)));
 }
 
-void Dispatcher::ForgetSuspended(Session& session, const SuspendedOperation& waiter) {
-  --session.suspended_operations;
-  session.suspended_bytes -= waiter.bytes.size();
+void Dispatcher::ForgetEventWaiters(Session& session, const EventWaiter& waiter) {
+  --session.event_waiters;
+  session.event_waiter_bytes -= waiter.bytes.size();
 }
 
 void Dispatcher::Wake(PartitionId partition) {
-  if (!suspended_.WaitsOn(partition)) return;
+  if (!event_waiters_.WaitsOn(partition)) return;
   const auto attempt = Attempts();
-  suspended_.RetryItems(partition, attempt);
-  suspended_.RetryChanges(partition, attempt);
+  event_waiters_.RetryItems(partition, attempt);
+  event_waiters_.RetryChanges(partition, attempt);
 }
 
 // What the operations of the plan have changed may be what others wait for.
 void Dispatcher::WakePlanned() {
-  if (suspended_.empty()) return;
+  if (event_waiters_.empty()) return;
   const storage::Partition* last = nullptr;
   for (const Planned& planned : plan_) {
     WakeAfter(planned, last);
@@ -100,13 +100,13 @@ void Dispatcher::WakePlanned() {
 void Dispatcher::WakeAfter(const Planned& planned, const storage::Partition* last) {
   const PartitionId id = planned.partition->id();
   const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
-  if (!info.mutates || !suspended_.WaitsOn(id)) return;
+  if (!info.mutates || !event_waiters_.WaitsOn(id)) return;
   if (planned.partition->IsOneOf(wire::kItemKinds)) {
-    if (planned.partition != last) suspended_.RetryItems(id, Attempts());
+    if (planned.partition != last) event_waiters_.RetryItems(id, Attempts());
   } else if (info.keyed && planned.operation->opcode != wire::Opcode::kChain) {
-    suspended_.RetryKey(id, WaitFor::kChange, planned.hash, Attempts());
+    event_waiters_.RetryKey(id, WaitFor::kChange, planned.hash, Attempts());
   } else {
-    suspended_.RetryChanges(id, Attempts());
+    event_waiters_.RetryChanges(id, Attempts());
   }
 }
 
@@ -115,12 +115,12 @@ void Dispatcher::WakeGroups() {
   while (!groups_to_wake_.empty()) {
     const ProcessGroups::Name group = groups_to_wake_.back();
     groups_to_wake_.pop_back();
-    suspended_.RetryKey(group.partition, WaitFor::kGroup, group.hash, Attempts());
+    event_waiters_.RetryKey(group.partition, WaitFor::kGroup, group.hash, Attempts());
   }
 }
 
-SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, bool last) {
-  using Outcome = SuspendedOperations::Outcome;
+EventWaiters::Outcome Dispatcher::Attempt(EventWaiter& waiter, bool last) {
+  using Outcome = EventWaiters::Outcome;
   const std::uint64_t now_ns = clock_.MonotonicNs();
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return Outcome::kAnswered;  // Nobody is left to be answered.
@@ -138,8 +138,8 @@ SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, boo
   if (verdict.kind == Verdict::Kind::kRun && connected) {
     const WaitFor wait_for = RunAndAnswer(planned, 0, store_.NowMs(), !last, to);
     if (wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory) {
-      ForgetSuspended(*session, waiter);
-      PendSuspended(waiter, wait_for, *session);
+      ForgetEventWaiters(*session, waiter);
+      ParkEventWaiter(waiter, wait_for, *session);
       return Outcome::kAnswered;
     }
     if (wait_for != WaitFor::kNothing) return Outcome::kWaits;
@@ -154,7 +154,7 @@ SuspendedOperations::Outcome Dispatcher::Attempt(SuspendedOperation& waiter, boo
                              : AsBytes(TextFor(reply.answer.code));
     Conclude(planned, reply, 0, to);
   }
-  ForgetSuspended(*session, waiter);
+  ForgetEventWaiters(*session, waiter);
   PostApplied(to);
   return Outcome::kAnswered;
 }
@@ -169,7 +169,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
   RecheckIoWaiters();
   ResumeWaiting();
   // What waits on partitions that are gone or have moved must be told.
-  RecheckSuspended();
+  RecheckEventWaiters();
   return status;
 }
 
@@ -179,7 +179,7 @@ void Dispatcher::Thaw(PartitionId partition, Term term) {
   RecheckIoWaiters();
   ResumeWaiting();
   // Waits for items and changes, and for groups that were broken meanwhile.
-  RecheckSuspended();
+  RecheckEventWaiters();
 }
 
 void Dispatcher::EndImport(PartitionId partition) {
@@ -204,7 +204,7 @@ void Dispatcher::ResumeWaiting() {
   }
 }
 
-void Dispatcher::RecheckSuspended() { suspended_.Recheck(Attempts()); }
+void Dispatcher::RecheckEventWaiters() { event_waiters_.Recheck(Attempts()); }
 
 void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   Session* session = sessions_->Find(waiting.session);
@@ -238,7 +238,8 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
 }
 
 std::uint64_t Dispatcher::NextDeadlineNs() const {
-  std::uint64_t next_ns = std::min(suspended_.next_deadline_ns(), io_waiters_.next_deadline_ns());
+  std::uint64_t next_ns =
+      std::min(event_waiters_.next_deadline_ns(), io_waiters_.next_deadline_ns());
   for (const Waiting& entry : waiting_) next_ns = std::min(next_ns, entry.deadline_ns);
   return next_ns;
 }
@@ -259,7 +260,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
     ExpireIoWaiters(now_ns);
     RecheckIoWaiters();
   }
-  suspended_.RetryAll(now_ns, Attempts());
+  event_waiters_.RetryAll(now_ns, Attempts());
   for (const ProcessGroups::Name& group : groups_.CheckSuspects(now_ns, [this](SessionId id) {
          const Session* session = sessions_->Find(id);
          return session != nullptr && session->endpoint != nullptr;
@@ -274,7 +275,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   pool_.Trim();
   CountDirectReads();
   sessions_->OnTimer(now_ns);
-  RecheckSuspended();
+  RecheckEventWaiters();
 }
 
 }  // namespace tidepool::daemon

@@ -14,7 +14,7 @@ bool IoWaiters::Blocks(PartitionId partition, const std::vector<std::uint64_t>& 
 IoWaiter* IoWaiters::Add(std::unique_ptr<IoWaiter> operation) {
   operation->id = next_id_++;
   IoWaiter* const added = operation.get();
-  const SuspendedOperation& of = added->operation;
+  const EventWaiter& of = added->operation;
   for (const std::uint64_t hash : added->hashes) {
     lines_[{of.partition.value(), hash}].push_back(added);
   }
@@ -40,7 +40,7 @@ std::unique_ptr<IoWaiter> IoWaiters::Remove(std::uint64_t id, std::vector<std::u
   TP_CHECK(found != operations_.end());
   std::unique_ptr<IoWaiter> removed = std::move(found->second);
   operations_.erase(found);
-  const SuspendedOperation& of = removed->operation;
+  const EventWaiter& of = removed->operation;
   frames_.erase({of.session.value(), of.frame_id, of.index});
   deadlines_.erase({of.deadline_ns, id});
   std::vector<IoWaiter*> first;
@@ -83,7 +83,7 @@ std::vector<std::uint64_t> IoWaiters::Parked() const {
 std::vector<std::uint64_t> IoWaiters::Below(SessionId session, std::uint64_t frame_id) const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, operation] : operations_) {
-    const SuspendedOperation& of = operation->operation;
+    const EventWaiter& of = operation->operation;
     if (of.session == session && of.frame_id < frame_id) ids.push_back(id);
   }
   return ids;

@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/core/event_waiters.h"
 #include "daemon/core/session.h"
-#include "daemon/core/suspended_operations.h"
 #include "proto/base/ids.h"
 
 namespace tidepool::daemon {
 
 struct IoWaiter {
   std::uint64_t id = 0;
-  SuspendedOperation operation;       // Its deadline is that of its frame.
+  EventWaiter operation;              // Its deadline is that of its frame.
   std::vector<std::uint64_t> hashes;  // Of its keys, each once. None: it has no key, nor a turn.
   bool quiet = false;
   std::shared_ptr<const HeldBytes> held;  // What it takes of its session's credit in bytes.

@@ -75,8 +75,8 @@ struct Session {
   std::uint32_t waiting_operations = 0;  // In groups that wait for a newer map.
   // The bytes of the frames of these groups; the sum of what HeldBytes hold.
   std::shared_ptr<std::uint64_t> held_bytes = std::make_shared<std::uint64_t>(0);
-  std::uint32_t suspended_operations = 0;   // That wait in their partition,
-  std::uint64_t suspended_bytes = 0;        // and their keys and values.
+  std::uint32_t event_waiters = 0;          // That wait in their partition,
+  std::uint64_t event_waiter_bytes = 0;     // and their keys and values.
   std::uint64_t awaiting_commit_bytes = 0;  // Of answers that wait for a commit.
   ReplyCache kept;
   std::unique_ptr<Upload> upload;

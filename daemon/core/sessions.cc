@@ -153,7 +153,7 @@ void Sessions::End(Session& session, std::string_view why) {
 
 bool Sessions::Waits(const Session& session) {
   return session.waiting_operations > 0 ||
-         (session.suspended_operations > 0 && session.endpoint != nullptr);
+         (session.event_waiters > 0 && session.endpoint != nullptr);
 }
 
 // Has memory set aside for so much, or as much of it as there is.

@@ -175,7 +175,7 @@ void AddCores(const v1::NodeStatusResponse& status, Families* to) {
     const std::pair<const char*, std::uint64_t> waiting[] = {
         {"map", core.map_waiters()},
         {"store", core.io_waiters()},
-        {"change", core.suspended_operations()},
+        {"change", core.event_waiters()},
         {"commit", core.replies_awaiting_commit()}};
     for (const auto& [what, count] : waiting) {
       to->Gauge(

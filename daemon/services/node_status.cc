@@ -59,7 +59,7 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_reply_cache_bytes(core.reply_cache_bytes);
     to->set_map_waiters(core.map_waiters);
     to->set_io_waiters(core.io_waiters);
-    to->set_suspended_operations(core.suspended_operations);
+    to->set_event_waiters(core.event_waiters);
     to->set_replies_awaiting_commit(core.replies_awaiting_commit);
     if (!core.answered) continue;
     memory.set_limit_bytes(core.limit_bytes);  // Of the node: its cores share it.

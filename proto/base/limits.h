@@ -84,7 +84,7 @@ inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
 inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
 // Operations of one session and core that wait for an item, for room or for a change. More are
 // answered at once, as if they had not been allowed to wait.
-inline constexpr std::uint32_t kSuspendedPerSessionMax = 1'024;
+inline constexpr std::uint32_t kEventWaitersPerSessionMax = 1'024;
 // Values of answers to changes (Take) that a core keeps for one session because an older frame of
 // it is not finished. A client stops sending at half of it, so that what is under way still fits.
 inline constexpr std::uint64_t kCachedReplyBytesMax = 8ull << 20;

@@ -152,7 +152,7 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"waiting",
                       {{"map", core.map_waiters()},
                        {"store", core.io_waiters()},
-                       {"change", core.suspended_operations()},
+                       {"change", core.event_waiters()},
                        {"commit", core.replies_awaiting_commit()}}}});
   }
   json["core_list"] = std::move(cores);

@@ -256,13 +256,13 @@ TEST_CASE("AWaitUnderAnOldTermIsRefusedSoThatTheClientAsksAgain") {
 TEST_CASE("BeyondTheQuotaOfASessionAWaitIsAnsweredAtOnce") {
   Pair pair;
   const std::vector<wire::Operation> waits(8, WaitOp("k"));
-  for (std::uint32_t i = 0; i < limits::kSuspendedPerSessionMax; i += 8) pair.waiter.Call(waits);
+  for (std::uint32_t i = 0; i < limits::kEventWaitersPerSessionMax; i += 8) pair.waiter.Call(waits);
   pair.waiter.Settle();
   CHECK_FALSE(pair.waiter.HasAnswer());
   pair.waiter.Call({WaitOp("k")});
   CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
   pair.Write(PutOp("k", "v"));
-  for (std::uint32_t i = 0; i < limits::kSuspendedPerSessionMax; ++i) {
+  for (std::uint32_t i = 0; i < limits::kEventWaitersPerSessionMax; ++i) {
     REQUIRE(pair.waiter.WaitAnswer().value == "v");
   }
   pair.waiter.Call({WaitOp("later")});  // The quota is free again.

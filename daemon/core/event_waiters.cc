@@ -1,4 +1,4 @@
-#include "daemon/core/suspended_operations.h"
+#include "daemon/core/event_waiters.h"
 
 #include <cstring>
 
@@ -6,7 +6,7 @@
 
 namespace tidepool::daemon {
 
-void SuspendedOperation::CopyOperation(const wire::Operation& from) {
+void EventWaiter::CopyOperation(const wire::Operation& from) {
   operation = from;
   bytes.resize(from.key.size() + from.value.size());
   if (!from.key.empty()) std::memcpy(bytes.data(), from.key.data(), from.key.size());
@@ -17,9 +17,9 @@ void SuspendedOperation::CopyOperation(const wire::Operation& from) {
   operation.value = Bytes(bytes.data() + from.key.size(), from.value.size());
 }
 
-void SuspendedOperations::Add(std::unique_ptr<SuspendedOperation> operation) {
+void EventWaiters::Add(std::unique_ptr<EventWaiter> operation) {
   TP_CHECK(operation->wait_for != WaitFor::kNothing);
-  SuspendedOperation* const added = operation.get();
+  EventWaiter* const added = operation.get();
   Line& line = partitions_[added->partition.value()][KeyOf(*added)];
   added->place = line.insert(line.end(), std::move(operation));
   const auto [at, is_new] =
@@ -28,23 +28,21 @@ void SuspendedOperations::Add(std::unique_ptr<SuspendedOperation> operation) {
   deadlines_.emplace(added->deadline_ns, added);
 }
 
-bool SuspendedOperations::Holds(SessionId session, std::uint64_t frame_id,
-                                std::uint16_t index) const {
+bool EventWaiters::Holds(SessionId session, std::uint64_t frame_id, std::uint16_t index) const {
   const auto found = sessions_.find(session.value());
   return found != sessions_.end() && found->second.contains({frame_id, index});
 }
 
 // ---- Lines.
 
-SuspendedOperations::Line* SuspendedOperations::FindLine(PartitionId partition,
-                                                         const LineKey& key) {
+EventWaiters::Line* EventWaiters::FindLine(PartitionId partition, const LineKey& key) {
   const auto lines = partitions_.find(partition.value());
   if (lines == partitions_.end()) return nullptr;
   const auto line = lines->second.find(key);
   return line == lines->second.end() ? nullptr : &line->second;
 }
 
-void SuspendedOperations::DropIfEmpty(PartitionId partition, const LineKey& key) {
+void EventWaiters::DropIfEmpty(PartitionId partition, const LineKey& key) {
   const auto lines = partitions_.find(partition.value());
   if (lines == partitions_.end()) return;
   const auto line = lines->second.find(key);
@@ -53,8 +51,8 @@ void SuspendedOperations::DropIfEmpty(PartitionId partition, const LineKey& key)
   if (lines->second.empty()) partitions_.erase(lines);
 }
 
-SuspendedOperations::Line::iterator SuspendedOperations::Erase(Line* line, Line::iterator at) {
-  SuspendedOperation* const operation = at->get();
+EventWaiters::Line::iterator EventWaiters::Erase(Line* line, Line::iterator at) {
+  EventWaiter* const operation = at->get();
   deadlines_.erase({operation->deadline_ns, operation});
   const auto frames = sessions_.find(operation->session.value());
   frames->second.erase({operation->frame_id, operation->index});
@@ -62,7 +60,7 @@ SuspendedOperations::Line::iterator SuspendedOperations::Erase(Line* line, Line:
   return line->erase(at);
 }
 
-void SuspendedOperations::Drop(SuspendedOperation* operation) {
+void EventWaiters::Drop(EventWaiter* operation) {
   const PartitionId partition = operation->partition;
   const LineKey key = KeyOf(*operation);
   Erase(FindLine(partition, key), operation->place);
@@ -71,7 +69,7 @@ void SuspendedOperations::Drop(SuspendedOperation* operation) {
 
 // True if one was answered. Where the first of those that wait for items or room gains nothing,
 // those behind it do not either.
-bool SuspendedOperations::TryFirst(Line* line, Attempt attempt) {
+bool EventWaiters::TryFirst(Line* line, Attempt attempt) {
   const std::size_t before = line->size();
   for (auto at = line->begin(); at != line->end();) {
     const Outcome outcome = attempt(**at, false);
@@ -81,14 +79,14 @@ bool SuspendedOperations::TryFirst(Line* line, Attempt attempt) {
   return line->size() != before;
 }
 
-void SuspendedOperations::TryAll(Line* line, Attempt attempt) {
+void EventWaiters::TryAll(Line* line, Attempt attempt) {
   for (auto at = line->begin(); at != line->end();) {
     at = attempt(**at, false) == Outcome::kAnswered ? Erase(line, at) : std::next(at);
   }
 }
 
-void SuspendedOperations::RetryLines(Lines* lines, absl::FunctionRef<bool(WaitFor)> applies,
-                                     absl::FunctionRef<void(Line*)> retry) {
+void EventWaiters::RetryLines(Lines* lines, absl::FunctionRef<bool(WaitFor)> applies,
+                              absl::FunctionRef<void(Line*)> retry) {
   for (auto line = lines->begin(); line != lines->end();) {
     const auto at = line++;
     if (!applies(at->first.wait_for)) continue;
@@ -99,7 +97,7 @@ void SuspendedOperations::RetryLines(Lines* lines, absl::FunctionRef<bool(WaitFo
 
 // ---- Retries.
 
-void SuspendedOperations::RetryItems(PartitionId partition, Attempt attempt) {
+void EventWaiters::RetryItems(PartitionId partition, Attempt attempt) {
   // A pop makes room for a push, whose item is the next pop's: until neither gains.
   for (bool gained = true; gained;) {
     gained = false;
@@ -112,15 +110,15 @@ void SuspendedOperations::RetryItems(PartitionId partition, Attempt attempt) {
   }
 }
 
-void SuspendedOperations::RetryKey(PartitionId partition, WaitFor wait_for, std::uint64_t hash,
-                                   Attempt attempt) {
+void EventWaiters::RetryKey(PartitionId partition, WaitFor wait_for, std::uint64_t hash,
+                            Attempt attempt) {
   Line* const line = FindLine(partition, {wait_for, hash});
   if (line == nullptr) return;
   TryAll(line, attempt);
   if (line->empty()) DropIfEmpty(partition, {wait_for, hash});
 }
 
-void SuspendedOperations::RetryChanges(PartitionId partition, Attempt attempt) {
+void EventWaiters::RetryChanges(PartitionId partition, Attempt attempt) {
   const auto lines = partitions_.find(partition.value());
   if (lines == partitions_.end()) return;
   RetryLines(
@@ -129,7 +127,7 @@ void SuspendedOperations::RetryChanges(PartitionId partition, Attempt attempt) {
   if (lines->second.empty()) partitions_.erase(lines);
 }
 
-void SuspendedOperations::RetryAll(std::uint64_t now_ns, Attempt attempt) {
+void EventWaiters::RetryAll(std::uint64_t now_ns, Attempt attempt) {
   if (empty()) return;
   for (auto lines = partitions_.begin(); lines != partitions_.end();) {
     const auto at = lines++;
@@ -142,12 +140,12 @@ void SuspendedOperations::RetryAll(std::uint64_t now_ns, Attempt attempt) {
     if (at->second.empty()) partitions_.erase(at);
   }
   for (auto due = deadlines_.begin(); due != deadlines_.end() && due->first <= now_ns;) {
-    SuspendedOperation* const operation = (due++)->second;
+    EventWaiter* const operation = (due++)->second;
     if (attempt(*operation, true) == Outcome::kAnswered) Drop(operation);
   }
 }
 
-void SuspendedOperations::Recheck(Attempt attempt) {
+void EventWaiters::Recheck(Attempt attempt) {
   for (auto lines = partitions_.begin(); lines != partitions_.end();) {
     const auto at = lines++;
     RetryLines(
@@ -156,8 +154,8 @@ void SuspendedOperations::Recheck(Attempt attempt) {
   }
 }
 
-void SuspendedOperations::DropBelow(SessionId session, std::uint64_t frame_id,
-                                    absl::FunctionRef<void(const SuspendedOperation&)> dropped) {
+void EventWaiters::DropBelow(SessionId session, std::uint64_t frame_id,
+                             absl::FunctionRef<void(const EventWaiter&)> dropped) {
   for (;;) {
     const auto frames = sessions_.find(session.value());
     if (frames == sessions_.end()) return;

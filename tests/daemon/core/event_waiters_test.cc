@@ -1,5 +1,5 @@
 // The lines of operations that wait, against a plain list of them.
-#include "daemon/core/suspended_operations.h"
+#include "daemon/core/event_waiters.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@
 namespace tidepool::daemon {
 namespace {
 
-using Outcome = SuspendedOperations::Outcome;
+using Outcome = EventWaiters::Outcome;
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // Session and frame.
 
 // What the list knows of one.
@@ -31,14 +31,14 @@ struct Known {
 
 class Model {
  public:
-  SuspendedOperations waits;
+  EventWaiters waits;
   std::vector<Known> known;  // In the order of arrival.
   // What an attempt gains, by the places that were tried, in order.
   std::vector<Place> tried;
   std::uint64_t gains = 0;  // So many attempts yet; each answers one.
 
   void Add(const Known& added) {
-    auto operation = std::make_unique<SuspendedOperation>();
+    auto operation = std::make_unique<EventWaiter>();
     operation->partition = PartitionId(NamespaceId(1), added.partition);
     operation->wait_for = added.wait_for;
     operation->hash = added.hash;
@@ -48,7 +48,7 @@ class Model {
     waits.Add(std::move(operation));
     known.push_back(added);
   }
-  Outcome Try(const SuspendedOperation& waiter, bool last) {
+  Outcome Try(const EventWaiter& waiter, bool last) {
     const Place place(waiter.session.value(), waiter.frame_id);
     const auto at = Find(place);
     REQUIRE(at != known.end());
@@ -60,7 +60,7 @@ class Model {
     return Outcome::kAnswered;
   }
   auto Attempt() {
-    return [this](const SuspendedOperation& waiter, bool last) { return Try(waiter, last); };
+    return [this](const EventWaiter& waiter, bool last) { return Try(waiter, last); };
   }
   std::vector<Known>::iterator Find(Place place) {
     return std::find_if(known.begin(), known.end(),
@@ -97,7 +97,7 @@ TEST_CASE("WhatWaitsIsTriedInItsOrderAndForgottenWithItsEnd") {
         const std::uint64_t session = random.Below(4);
         const std::uint64_t below = frame_id - std::min<std::uint64_t>(frame_id, random.Below(300));
         std::vector<Place> dropped;
-        model.waits.DropBelow(SessionId(session), below, [&](const SuspendedOperation& waiter) {
+        model.waits.DropBelow(SessionId(session), below, [&](const EventWaiter& waiter) {
           dropped.emplace_back(waiter.session.value(), waiter.frame_id);
         });
         const auto gone = [&](const Known& each) {

@@ -1,7 +1,7 @@
 // Operations that wait inside the daemon: a pop for an item, a push for room, a reader for a change
 // of its key. The core keeps them; nobody polls over the network.
 //
-//   daemon/core/dispatcher -> handler says what it waits for -> [suspended_operations] -> handler
+//   daemon/core/dispatcher -> handler says what it waits for -> [event_waiters] -> handler
 //   again
 #pragma once
 
@@ -24,7 +24,7 @@
 namespace tidepool::daemon {
 
 // One operation, on its own feet: what its frame said of it is copied.
-struct SuspendedOperation {
+struct EventWaiter {
   PartitionId partition;
   Term term;
   WaitFor wait_for = WaitFor::kNothing;
@@ -45,8 +45,8 @@ struct SuspendedOperation {
   void CopyOperation(const wire::Operation& from);
 
  private:
-  friend class SuspendedOperations;
-  std::list<std::unique_ptr<SuspendedOperation>>::iterator place;  // In its line.
+  friend class EventWaiters;
+  std::list<std::unique_ptr<EventWaiter>>::iterator place;  // In its line.
 };
 
 // Owner core only. In the order of arrival per partition and reason: first come, first served,
@@ -55,7 +55,7 @@ struct SuspendedOperation {
 //
 // Adding, finding and dropping one costs O(log n) of all that wait; a retry, an attempt at each
 // that may have gained and O(1) more. What walks them all says so.
-class SuspendedOperations {
+class EventWaiters {
  public:
   enum class Outcome : std::uint8_t {
     kAnswered,  // It is over.
@@ -64,9 +64,9 @@ class SuspendedOperations {
   };
   // Tries an operation again; `last` says that its time is up and it must be answered. Must not
   // call this class.
-  using Attempt = absl::FunctionRef<Outcome(SuspendedOperation&, bool last)>;
+  using Attempt = absl::FunctionRef<Outcome(EventWaiter&, bool last)>;
 
-  void Add(std::unique_ptr<SuspendedOperation> operation);
+  void Add(std::unique_ptr<EventWaiter> operation);
   bool empty() const { return deadlines_.empty(); }
   std::size_t size() const { return deadlines_.size(); }
   // Of the first whose time will be up; never: the largest number.
@@ -93,10 +93,10 @@ class SuspendedOperations {
   void Recheck(Attempt attempt);
   // Drops, unanswered, those of the session's frames below `frame_id`; `dropped` sees each before.
   void DropBelow(SessionId session, std::uint64_t frame_id,
-                 absl::FunctionRef<void(const SuspendedOperation&)> dropped);
+                 absl::FunctionRef<void(const EventWaiter&)> dropped);
 
  private:
-  using Line = std::list<std::unique_ptr<SuspendedOperation>>;
+  using Line = std::list<std::unique_ptr<EventWaiter>>;
   // The lines of one partition: one for items, one for room, one per key for changes, one per
   // process group.
   struct LineKey {
@@ -109,12 +109,12 @@ class SuspendedOperations {
     }
   };
   using Lines = absl::flat_hash_map<LineKey, Line>;  // None is empty, but while it is retried.
-  using Frames = std::map<std::pair<std::uint64_t, std::uint16_t>, SuspendedOperation*>;
+  using Frames = std::map<std::pair<std::uint64_t, std::uint16_t>, EventWaiter*>;
 
   static bool WaitsOnKey(WaitFor wait_for) {
     return wait_for == WaitFor::kChange || wait_for == WaitFor::kGroup;
   }
-  static LineKey KeyOf(const SuspendedOperation& operation) {
+  static LineKey KeyOf(const EventWaiter& operation) {
     return {operation.wait_for, WaitsOnKey(operation.wait_for) ? operation.hash : 0};
   }
   Line* FindLine(PartitionId partition, const LineKey& key);
@@ -126,11 +126,11 @@ class SuspendedOperations {
   void TryAll(Line* line, Attempt attempt);
   // Out of its line, which may be empty then, and of all else.
   Line::iterator Erase(Line* line, Line::iterator at);
-  void Drop(SuspendedOperation* operation);
+  void Drop(EventWaiter* operation);
 
   absl::flat_hash_map<std::uint32_t, Lines> partitions_;
   absl::flat_hash_map<std::uint64_t, Frames> sessions_;
-  std::set<std::pair<std::uint64_t, SuspendedOperation*>> deadlines_;  // All of them.
+  std::set<std::pair<std::uint64_t, EventWaiter*>> deadlines_;  // All of them.
 };
 
 }  // namespace tidepool::daemon
