@@ -123,7 +123,7 @@ class QueueTable {
 };
 
 // Operations that wait in the daemon have sessions of their own. A frame that is not answered holds
-// back `finished_below`, and so, 1,024 frames later, all others of its session and core.
+// back `ack_watermark`, and so, 1,024 frames later, all others of its session and core.
 //
 // What is forwarded goes to the aggregator of a node of this machine, whoever owns its keys. It is
 // answered when the last of its owners has answered.

@@ -54,7 +54,7 @@ struct Download {
 struct SentFrame {
   CoreLink* link = nullptr;
   std::uint64_t id = 0;
-  std::uint64_t finished_below = 0;  // What it told the daemon.
+  std::uint64_t ack_watermark = 0;  // What it told the daemon.
   std::uint32_t request_bytes = 0;
   std::uint32_t reply_bytes = 0;
   std::uint32_t credit = 0;  // In operations, that has not come back.
@@ -74,8 +74,8 @@ struct SentFrame {
 //     frame is answered), bytes of whole frames, and the answers' allowances, each on its own. A
 //     given-up operation counts until it is answered, until the daemon has shown that it knows of
 //     the giving up, or until a new connection.
-// (2) At most kFramesUnfinishedMax frames are at or above finished_below.
-// (3) finished_below passes only frames with live == 0.
+// (2) At most kFramesUnfinishedMax frames are at or above ack_watermark.
+// (3) ack_watermark passes only frames with live == 0.
 // (4) Values of answers that the daemon keeps for frames not finished stay below
 //     kCachedReplyBytesMax: at half of it no frame is sent until an older one is finished.
 // (5) Frames go out in the order of their ids on one connection.
@@ -231,10 +231,10 @@ class CoreLink {
   // Frames by id modulo the window, which spans base_ .. next_frame_id_ - 1.
   std::array<SentFrame*, limits::kFramesUnfinishedMax> frames_{};
   std::uint64_t base_ = 1;  // The lowest that is not completely answered.
-  std::uint64_t finished_below_ = 1;
+  std::uint64_t ack_watermark_ = 1;
   std::uint64_t next_frame_id_ = 1;
   std::uint32_t frames_unanswered_ = 0;
-  // Bytes that the daemon keeps, of all frames from finished_below_ on and of each.
+  // Bytes that the daemon keeps, of all frames from ack_watermark_ on and of each.
   std::uint64_t cached_bytes_ = 0;
   std::array<std::uint32_t, limits::kFramesUnfinishedMax> cached_bytes_of_{};
   std::vector<std::unique_ptr<SentFrame>> all_frames_;

@@ -23,7 +23,7 @@ void CoreLink::OnAnswer(Bytes bytes) {
   // Late answers to frames that were given up, or of an older numbering, find nothing.
   SentFrame* frame = FindFrame(reader.header().frame_id);
   if (frame == nullptr) return;
-  const std::uint64_t finished_below = frame->finished_below;
+  const std::uint64_t ack_watermark = frame->ack_watermark;
   // Of forwarded groups only.
   if (reader.header().group_count > 0) engine_.set_companions(reader.header().group_count);
   mark_ = wire::MarkStamp::Unpack(reader.header().mark);
@@ -34,7 +34,7 @@ void CoreLink::OnAnswer(Bytes bytes) {
     OnEntry(frame, answer);
   }
   RetireIfAnswered(frame);
-  RetireGhosts(finished_below);
+  RetireGhosts(ack_watermark);
   if (waiting_operations_ > 0) engine_.MarkDirty(this);
 }
 

@@ -160,7 +160,7 @@ void CoreLink::OnAttached(const std::string& address, std::uint32_t credit_opera
 
 void CoreLink::ForgetNumbering() {
   EndSent(Status(StatusCode::kUnavailable, "the connection to " + session_.Describe() + " broke"));
-  base_ = finished_below_ = next_frame_id_ = 1;
+  base_ = ack_watermark_ = next_frame_id_ = 1;
   cached_bytes_ = 0;
   cached_bytes_of_.fill(0);
   next_upload_ = 1;
@@ -251,11 +251,11 @@ void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
     TP_CHECK(fits);  // It fitted when it was sent first, and a place holder is the smallest one.
   }
   AdvanceFinished();
-  frame->finished_below = finished_below_;
+  frame->ack_watermark = ack_watermark_;
   wire::FrameHeader header = Header(wire::FrameType::kRequest);
   header.frame_id = frame->id;
   header.map_epoch = engine_.epoch().value();
-  header.finished_below = frame->finished_below;
+  header.ack_watermark = frame->ack_watermark;
   header.time_left_us = TimeLeftUs(deadline_ns, now_ns);
   header.reply_bytes_max = frame->reply_bytes;
   buffer->set_size(writer.Finish(header));

@@ -166,7 +166,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   const wire::FrameHeader& header = request_.header;
   request_copy_.reset();
   request_held_.reset();
-  ReleaseBelow(session, header.finished_below);
+  ReleaseBelow(session, header.ack_watermark);
   CachedReply* kept = session.kept.Find(header.frame_id);
   if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
@@ -188,24 +188,24 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
 }
 
 // What the client has finished is forgotten: cached replies, values under way, groups that wait.
-void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
-  if (finished_below <= session.kept.finished_below()) return;
-  session.kept.ReleaseBelow(finished_below);
-  streams_->DropDownloadsBelow(session, finished_below);
+void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
+  if (ack_watermark <= session.kept.ack_watermark()) return;
+  session.kept.ReleaseBelow(ack_watermark);
+  streams_->DropDownloadsBelow(session, ack_watermark);
   if (session.event_waiters > 0) {
-    event_waiters_.DropBelow(session.id, finished_below, [&](const EventWaiter& waiter) {
+    event_waiters_.DropBelow(session.id, ack_watermark, [&](const EventWaiter& waiter) {
       ForgetEventWaiters(session, waiter);
     });
   }
-  if (!io_waiters_.empty()) DropIoWaitersBelow(session, finished_below);
+  if (!io_waiters_.empty()) DropIoWaitersBelow(session, ack_watermark);
   if (session.waiting_operations == 0) return;
   for (auto& [ticket, forwarded] : forwarded_) {
-    if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
+    if (forwarded.session != session.id || forwarded.frame_id >= ack_watermark) continue;
     session.waiting_operations -= std::exchange(forwarded.credit, 0);
     forwarded.held.reset();
   }
   std::erase_if(waiting_, [&](const Waiting& entry) {
-    if (entry.session != session.id || entry.frame_id >= finished_below) return false;
+    if (entry.session != session.id || entry.frame_id >= ack_watermark) return false;
     session.waiting_operations -= entry.credit;
     return true;
   });
@@ -226,9 +226,9 @@ std::size_t Dispatcher::CreditToRun(const CachedReply* kept) const {
 // False if the frame is not to be looked at any further; the session may be gone.
 bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes) {
   const wire::FrameHeader& header = request_.header;
-  const std::uint64_t finished_below = session.kept.finished_below();
-  if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
-  if (header.frame_id >= finished_below + limits::kFramesUnfinishedMax) {
+  const std::uint64_t ack_watermark = session.kept.ack_watermark();
+  if (header.frame_id < ack_watermark) return false;  // Late: the client has given it up.
+  if (header.frame_id >= ack_watermark + limits::kFramesUnfinishedMax) {
     sessions_->End(session, "more unfinished frames than allowed");
     return false;
   }

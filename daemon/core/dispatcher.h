@@ -317,7 +317,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void RecordAwaiting(std::uint64_t received_ns);
   void CountAwaiting(const AwaitingCommit& held);
   void PostApplied(Reception& to);
-  void ReleaseBelow(Session& session, std::uint64_t finished_below);
+  void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
   std::size_t CreditToRun(const CachedReply* kept) const;
   AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
   // Runs (kOk) or ends a group that waited.

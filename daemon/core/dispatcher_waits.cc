@@ -211,7 +211,7 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
   if (session == nullptr) return;
   session->waiting_operations -= waiting.credit;
   CachedReply* kept = session->kept.Find(waiting.frame_id);
-  // Given up by the client: its deadline has passed and finished_below has gone by.
+  // Given up by the client: its deadline has passed and ack_watermark has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
   kept->fates[waiting.group] = GroupFate::kUnseen;
   // Whoever comes back sends it again, and may have given it up; for others nothing may be taken.

@@ -17,7 +17,7 @@ CachedReply* ReplyCache::Find(std::uint64_t frame_id) {
 }
 
 CachedReply& ReplyCache::Make(std::uint64_t frame_id, std::size_t groups) {
-  TP_CHECK(frame_id >= finished_below_);
+  TP_CHECK(frame_id >= ack_watermark_);
   std::unique_ptr<CachedReply> frame;
   if (spare_.empty()) {
     frame = std::make_unique<CachedReply>();
@@ -60,10 +60,10 @@ void ReplyCache::Uncount(const CachedReply& frame) {
 }
 
 void ReplyCache::ReleaseBelow(std::uint64_t below) {
-  if (below <= finished_below_) return;
+  if (below <= ack_watermark_) return;
   // Ids are dense, so walking them costs one look-up per finished frame; a client that jumps far
   // ahead is served by one pass over what is kept.
-  if (below - finished_below_ > frames_.size()) {
+  if (below - ack_watermark_ > frames_.size()) {
     for (auto at = frames_.begin(); at != frames_.end();) {
       if (at->first < below) {
         Uncount(*at->second);
@@ -73,7 +73,7 @@ void ReplyCache::ReleaseBelow(std::uint64_t below) {
       }
     }
   } else {
-    for (std::uint64_t id = finished_below_; id < below; ++id) {
+    for (std::uint64_t id = ack_watermark_; id < below; ++id) {
       const auto found = frames_.find(id);
       if (found == frames_.end()) continue;
       Uncount(*found->second);
@@ -86,7 +86,7 @@ void ReplyCache::ReleaseBelow(std::uint64_t below) {
       frames_.erase(found);
     }
   }
-  finished_below_ = below;
+  ack_watermark_ = below;
 }
 
 }  // namespace tidepool::daemon

@@ -1,6 +1,6 @@
 // The answers of a session's mutating frames, kept until the client has them: what makes sending a
 // frame again safe. Unreliable delivery below, exactly-once above (the idea of RIFL, Lee et al.,
-// SOSP 2015, with the client's `finished_below` in place of its acknowledgement).
+// SOSP 2015, with the client's `ack_watermark` in place of its acknowledgement).
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -72,7 +72,7 @@ class ReplyCache {
   void AddFailure(CachedReply* frame, const wire::Answer& answer, std::uint16_t group);
   // Frames below are finished at the client: their answers go. `below` never falls.
   void ReleaseBelow(std::uint64_t below);
-  std::uint64_t finished_below() const { return finished_below_; }
+  std::uint64_t ack_watermark() const { return ack_watermark_; }
   std::size_t size() const { return frames_.size(); }
   std::uint64_t value_bytes() const { return value_bytes_; }
   // What counts in `total_bytes`: entries too, which are most of what answers without values take.
@@ -88,7 +88,7 @@ class ReplyCache {
   std::uint64_t* const total_bytes_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<CachedReply>> frames_;
   std::vector<std::unique_ptr<CachedReply>> spare_;  // Reused: they keep their vectors' capacity.
-  std::uint64_t finished_below_ = 1;
+  std::uint64_t ack_watermark_ = 1;
   std::uint64_t value_bytes_ = 0;
   std::uint64_t entries_ = 0;
 };

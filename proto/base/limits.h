@@ -79,7 +79,7 @@ inline constexpr std::uint32_t kCreditBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kCreditOperationsBudget =
     1u << 19;  // Per core, split over its sessions.
 inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
-// A client has at most this many request frames at or above its finished_below: one slow operation
+// A client has at most this many request frames at or above its ack_watermark: one slow operation
 // may not make the daemon keep the answers of ever more frames behind it.
 inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
 // Operations of one session and core that wait for an item, for room or for a change. More are

@@ -45,7 +45,7 @@ struct FrameHeader {
   std::uint64_t frame_id = 0;
   std::uint64_t map_epoch = 0;  // Information only: ownership decides.
   // All requests of this session and core below it are answered or given up: cached replies may go.
-  std::uint64_t finished_below = 0;
+  std::uint64_t ack_watermark = 0;
   std::uint32_t time_left_us = 0;     // Request: clocks differ, so a duration. At most 71 minutes.
   std::uint32_t reply_bytes_max = 0;  // Request: what its answers may take of the answer credit.
   std::uint32_t operation_count = 0;  // Request: of all groups. Answer: entries.

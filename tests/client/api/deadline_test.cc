@@ -50,7 +50,7 @@ TEST_CASE_METHOD(Fixture, "A frame says how much time is left", "[client][deadli
   CHECK(frame->header.time_left_us <= 3'000'000);
 }
 
-TEST_CASE_METHOD(Fixture, "A late answer is ignored, and finished_below has passed its frame",
+TEST_CASE_METHOD(Fixture, "A late answer is ignored, and ack_watermark has passed its frame",
                  "[client][deadline]") {
   auto put = map.PutAsync(key, "1");
   REQUIRE(PumpRequests(1));
@@ -61,7 +61,7 @@ TEST_CASE_METHOD(Fixture, "A late answer is ignored, and finished_below has pass
   REQUIRE(PumpRequests(1));
   const auto frame = cluster.TakeRequest();
   CHECK(frame->header.frame_id == late->header.frame_id + 1);
-  CHECK(frame->header.finished_below == frame->header.frame_id);
+  CHECK(frame->header.ack_watermark == frame->header.frame_id);
   cluster.AnswerAll(*late);
   cluster.Settle(engine);
   CHECK_FALSE(next.Ready());

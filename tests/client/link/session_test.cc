@@ -277,7 +277,7 @@ TEST_CASE_METHOD(Fixture, "A frame that is never answered does not stop the link
   CHECK(lost.Wait().code() == StatusCode::kUnknown);
   const auto frame = cluster.TakeRequest();
   CHECK(frame->header.frame_id == limits::kFramesUnfinishedMax + 1);
-  CHECK(frame->header.finished_below == frame->header.frame_id);
+  CHECK(frame->header.ack_watermark == frame->header.frame_id);
   cluster.AnswerAll(*frame);
   CHECK(next.Wait().ok());
   CHECK(cluster.attach_count() == 2);

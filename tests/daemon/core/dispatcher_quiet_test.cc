@@ -110,7 +110,7 @@ TEST_CASE_METHOD(Fixture, "AfterACutConnectionAQuietGroupIsCountedOnce") {
     again.connection = client.attached().connection;
     client.Send(QuietRequest(node, again, node.term(), adds));
     for (int k = 0; k < 10; ++k) REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
-    client.finished_below = header.frame_id + 1;
+    client.ack_watermark = header.frame_id + 1;
   }
   CHECK(Counter("n") == 10 * kRounds);
 }

@@ -165,7 +165,7 @@ TEST_CASE("AfterACutConnectionEachAddIsCountedOnceAndItsValueIsTheRightOne") {
     again.connection = client.attached().connection;
     client.Send(client.Request(again, node.term(), {AddOp("n", 1)}));
     REQUIRE(client.WaitAnswer().answer.number == static_cast<std::uint64_t>(i));
-    client.finished_below = header.frame_id + 1;
+    client.ack_watermark = header.frame_id + 1;
   }
 }
 
@@ -244,12 +244,12 @@ TEST_CASE("LateFramesOfAnOlderConnectionAreDropped") {
   CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
 }
 
-TEST_CASE("FramesBelowFinishedBelowAreDropped") {
+TEST_CASE("FramesBelowTheAckWatermarkAreDropped") {
   TestNode node;
   RawClient client(node);
   client.Attach();
   const std::string given_up = client.Request(client.NextHeader(), node.term(), {AddOp("n", 1)});
-  client.finished_below = 2;
+  client.ack_watermark = 2;
   client.Settle();
   client.Send(given_up);
   client.Settle();
@@ -313,7 +313,7 @@ TEST_CASE("AClientThatNeverReadsItsAnswersIsEndedAndOthersAreServed") {
   bad.Settle();
   constexpr int kFrames = 2'000;  // 64 MiB of answers.
   for (int i = 0; i < kFrames; ++i) {
-    bad.finished_below = bad.Call({GetOp("a")});
+    bad.ack_watermark = bad.Call({GetOp("a")});
   }
   const Deadline deadline = Deadline::AfterMs(20'000);
   while (node.cores().Stats(Deadline::AfterMs(5'000))[0].sessions == 2) {

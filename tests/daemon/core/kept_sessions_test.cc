@@ -40,7 +40,7 @@ struct Fixture {
   // The answers to so many takes are kept for `client` from now on.
   void Fill(RawClient& client, int takes, const std::string& value) {
     for (int i = 0; i < takes; ++i) {
-      producer.finished_below = producer.Call({PutOp("k", value)});
+      producer.ack_watermark = producer.Call({PutOp("k", value)});
       REQUIRE(producer.WaitAnswer().answer.code == StatusCode::kOk);
       client.Call({On(Opcode::kTake, "k")});
       REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
@@ -59,7 +59,7 @@ struct Fixture {
     const std::string value(48'000, 'v');
     StatusCode code = StatusCode::kOk;
     for (int i = 0; code == StatusCode::kOk; ++i) {
-      producer.finished_below = producer.Call({PutOp("record" + std::to_string(i), value)});
+      producer.ack_watermark = producer.Call({PutOp("record" + std::to_string(i), value)});
       code = producer.WaitAnswer().answer.code;
     }
     REQUIRE(code == StatusCode::kResourceExhausted);
@@ -148,7 +148,7 @@ TEST_CASE("WhereRecordsFillTheMemoryFewerAnswersAreKept") {
   constexpr std::uint64_t kFrames = kAllBytes / kIdle / kAdds / sizeof(CachedReply::Entry);
   const bool full = GENERATE(false, true);
   Fixture f(kLargeBytes);
-  f.producer.finished_below = f.producer.Call({AddOp("counter", 1)});
+  f.producer.ack_watermark = f.producer.Call({AddOp("counter", 1)});
   REQUIRE(f.producer.WaitAnswer().answer.code == StatusCode::kOk);
   if (full) f.FillMemory();
   const std::vector<wire::Operation> adds(kAdds, AddOp("counter", 1));

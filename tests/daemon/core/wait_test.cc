@@ -230,7 +230,7 @@ TEST_CASE("AChangeIsToldBeforeAnythingElseHappens") {
 TEST_CASE("AWaitThatTheClientGaveUpIsForgotten") {
   Pair pair;
   const std::uint64_t frame = pair.waiter.Call({WaitOp("k")});
-  pair.waiter.finished_below = frame + 1;
+  pair.waiter.ack_watermark = frame + 1;
   pair.waiter.Settle();
   pair.Write(PutOp("k", "v"));
   pair.waiter.Settle();

@@ -100,7 +100,7 @@ struct Fixture {
   static OwnedAnswer Ask(RawClient& from, const wire::Operation& operation) {
     const std::uint64_t frame = from.Call({operation});
     OwnedAnswer answer = from.WaitAnswer();
-    from.finished_below = frame + 1;
+    from.ack_watermark = frame + 1;
     return answer;
   }
   OwnedAnswer Ask(const wire::Operation& operation) { return Ask(client, operation); }
@@ -274,7 +274,7 @@ TEST_CASE("AnItemThatDoesNotFitItsAnswerIsStreamedAlone") {
   CHECK(answer.answer.number == 5000);
   CHECK(Text(answer) == "2=... ");
   CHECK(fixture.client.WaitStream().data == std::string(5000, 'L'));
-  fixture.client.finished_below = frame + 1;
+  fixture.client.ack_watermark = frame + 1;
   CHECK(fixture.Items(PopOp(5)) == "3=after ");
 }
 
@@ -566,7 +566,7 @@ TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
     RawClient& consumer = *consumers.back();
     consumer.Attach();
     for (int pop = 0; pop < kPops; ++pop) {
-      producer.finished_below = producer.Call({PushOp(value)});
+      producer.ack_watermark = producer.Call({PushOp(value)});
       REQUIRE(producer.WaitAnswer().answer.code == StatusCode::kOk);
       const std::uint64_t frame = consumer.Call({PopOp()});
       if (pop == 0) first_pop = frame;

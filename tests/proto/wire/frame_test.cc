@@ -88,7 +88,7 @@ TEST_CASE("FieldsLieWhereTheWireHasThem") {
   static_assert(offsetof(FrameHeader, core) == 6 && offsetof(FrameHeader, bytes) == 8);
   static_assert(offsetof(FrameHeader, connection) == 12 && offsetof(FrameHeader, session) == 16);
   static_assert(offsetof(FrameHeader, frame_id) == 24 && offsetof(FrameHeader, map_epoch) == 32);
-  static_assert(offsetof(FrameHeader, finished_below) == 40);
+  static_assert(offsetof(FrameHeader, ack_watermark) == 40);
   static_assert(offsetof(FrameHeader, time_left_us) == 48);
   static_assert(offsetof(FrameHeader, reply_bytes_max) == 52);
   static_assert(offsetof(FrameHeader, operation_count) == 56);
