@@ -20,7 +20,7 @@ bool BloomStore::InsertAndTell(std::uint64_t hash) {
   if (!is_new) return false;
   partition_.CountChange();
   if (pieces_ != nullptr) pieces_->NoteChanged(filter_->OffsetOf(hash));
-  for (Sink* sink : sinks_) sink->OnInsert(hash);
+  for (Observer* observer : observers_) observer->OnInsert(hash);
   return true;
 }
 
@@ -30,7 +30,7 @@ bool BloomStore::UnionBlock(std::uint64_t block, Bytes bits) {
   if (filter_->bits_set() == bits_before) return false;
   partition_.CountChange();
   NoteBlockChanged(block);
-  for (Sink* sink : sinks_) sink->OnUnion(block);
+  for (Observer* observer : observers_) observer->OnUnion(block);
   return true;
 }
 
@@ -102,7 +102,7 @@ IndexUsage BloomStore::index_usage() const {
   return {.used_bytes = filter_->allocated_bytes(), .allocated_bytes = filter_->allocated_bytes()};
 }
 
-// Nothing that a sink hears of happens to a filter: values do not expire, and filters have no
+// Nothing that a observer hears of happens to a filter: values do not expire, and filters have no
 // replicas.
 Lsn BloomStore::Apply(const LogRecord& /*record*/) {
   TP_CHECK(false);

@@ -25,9 +25,9 @@ class Partition;
 class BloomStore final : public Store {
  public:
   // Hears of each change, after it. Inside the operation: it must not touch the store.
-  class Sink {
+  class Observer {
    public:
-    virtual ~Sink() = default;
+    virtual ~Observer() = default;
     // A value that was new.
     virtual void OnInsert(std::uint64_t hash) = 0;
     // Any bits of a block.
@@ -66,8 +66,8 @@ class BloomStore final : public Store {
   bool Adopt(Bytes key, std::uint64_t location, Bytes bits);
 
   // Not owned; must outlive the partition or be removed.
-  void AddSink(Sink* sink) { sinks_.push_back(sink); }
-  void RemoveSink(Sink* sink) { std::erase(sinks_, sink); }
+  void AddObserver(Observer* observer) { observers_.push_back(observer); }
+  void RemoveObserver(Observer* observer) { std::erase(observers_, observer); }
 
   // ---- Store
   bool valid() const override { return filter_ != nullptr; }
@@ -92,7 +92,7 @@ class BloomStore final : public Store {
   Partition& partition_;
   std::unique_ptr<BlockFilter> filter_;
   std::unique_ptr<FilterPieces> pieces_;  // Of a durable one.
-  std::vector<Sink*> sinks_;
+  std::vector<Observer*> observers_;
 };
 
 }  // namespace tidepool::storage

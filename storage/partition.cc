@@ -109,8 +109,8 @@ void Partition::DropTombstonesBelow(Lsn floor) {
   log_.NoteTombstoneFloor();
 }
 
-void Partition::AddSink(LogSink* sink) { sinks_.push_back(sink); }
+void Partition::AddObserver(LogObserver* observer) { observers_.push_back(observer); }
 
-void Partition::RemoveSink(LogSink* sink) { std::erase(sinks_, sink); }
+void Partition::RemoveObserver(LogObserver* observer) { std::erase(observers_, observer); }
 
 }  // namespace tidepool::storage

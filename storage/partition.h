@@ -149,7 +149,7 @@ class Partition {
 
   // The one door of every change. Gives the change its version unless it has one, which must then
   // be greater than the last. Returns its version, or 0 when memory is used up and nothing changed
-  // (a delete without tombstones never needs any). Sinks have seen it when this returns.
+  // (a delete without tombstones never needs any). Observers have seen it when this returns.
   Lsn Apply(const LogRecord& record);
 
   // ---- For the store, around each change: its version, and who is to hear of it.
@@ -162,7 +162,7 @@ class Partition {
     change.keyed = kind() != Kind::kHash;
   }
   void Publish(const LogRecord& change) {
-    for (LogSink* sink : sinks_) sink->OnRecord(change);
+    for (LogObserver* observer : observers_) observer->OnRecord(change);
     if (ring_ != nullptr) [[unlikely]]
       Commit(change);
   }
@@ -180,10 +180,10 @@ class Partition {
     log_.NoteRefused();
   }
 
-  // Sinks see the changes after the present one, in the order of their addition. Not owned; must
-  // outlive the partition or be removed.
-  void AddSink(LogSink* sink);
-  void RemoveSink(LogSink* sink);
+  // Observers see the changes after the present one, in the order of their addition. Not owned;
+  // must outlive the partition or be removed.
+  void AddObserver(LogObserver* observer);
+  void RemoveObserver(LogObserver* observer);
 
   // Tombstones below this version are needed by nobody any more and may be dropped by compaction.
   void DropTombstonesBelow(Lsn floor);
@@ -219,7 +219,7 @@ class Partition {
   const PartitionOptions options_;
   SharedRoot* const root_;
   Lsn tombstone_floor_;
-  std::vector<LogSink*> sinks_;
+  std::vector<LogObserver*> observers_;
   CommitRing* ring_ = nullptr;
   std::uint64_t commit_position_ = 0;
   std::uint64_t refused_for_memory_ = 0;

@@ -5,8 +5,8 @@
 //       -> parcels, by mailbox -> [RangeMoves of the target core]
 //
 // 1. The source copies the records in key order, a slice per poll, and behind them every change of
-//    these keys (it is a sink of the partition's log): one stream, so the target is at each moment
-//    as the source was a little before.
+//    these keys (it is a observer of the partition's log): one stream, so the target is at each
+//    moment as the source was a little before.
 // 2. When the copy is through, the splitter has the coordinator make the new map. Until then
 // nothing
 //    has happened: the source serves, and the copy can be dropped.

@@ -15,7 +15,7 @@
 namespace tidepool::daemon {
 
 // Owner core of the source only.
-class RangeSource final : public storage::LogSink {
+class RangeSource final : public storage::LogObserver {
  public:
   RangeSource(RangeMovePtr move, storage::CoreStore& store);
   ~RangeSource() override;
