@@ -72,7 +72,7 @@ struct KeyBounds {
 // Owner core only. Made and destroyed by CoreStore.
 //
 // Invariants: LSNs grow strictly; every change passes Apply; the guard is open only while the
-// partition serves, and each time under another opening.
+// partition serves, and each time under another serving_epoch.
 class Partition {
  public:
   Partition(const Partition&) = delete;
@@ -136,7 +136,7 @@ class Partition {
   void Thaw() { SetTerm(term_); }
   bool frozen() const { return serving_ == kNoTerm; }
   // The guard is changed for good: direct readers fail from now on. Before a move, a drop, or the
-  // renewal of a lease that had run out. SetTerm opens it again, under another opening.
+  // renewal of a lease that had run out. SetTerm opens it again, under another serving_epoch.
   void CloseGuard();
   // Direct readers wait while an atomic batch is applied. Nothing happens while the guard is gone.
   void SetBusy(bool busy);

@@ -135,7 +135,7 @@ DirectReader::Progress DirectReader::Begin(Attempt& attempt) const {
   attempt.lease_ns = racing::Acquire(attempt.partition.core_->word);
   TIDEPOOL_STEP(2);
   attempt.guard = racing::Acquire(attempt.partition.root_->word);
-  if (storage::OpeningOf(attempt.guard) != attempt.partition.view_.opening) {
+  if (storage::ServingEpochOf(attempt.guard) != attempt.partition.view_.serving_epoch) {
     return Refuse(DirectRefusal::kClosed, attempt);
   }
   if ((attempt.guard & storage::kGuardBusy) != 0) {

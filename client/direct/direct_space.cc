@@ -292,7 +292,9 @@ void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectVie
   for (const auto& known : places_) {
     if (known.get() != slot.place.load(std::memory_order_relaxed) || known->node != node) continue;
     const storage::DirectView& before = known->remote->view();
-    if (before.opening != view.opening || before.root != view.root || known->count != count) break;
+    if (before.serving_epoch != view.serving_epoch || before.root != view.root ||
+        known->count != count)
+      break;
     known->Lease(from_ns, lease_ns);
     return slot.asks_in.store(0, std::memory_order_relaxed);
   }

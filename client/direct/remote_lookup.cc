@@ -165,7 +165,8 @@ RemoteLookup::Next RemoteLookup::Begin() {
 
 RemoteLookup::Next RemoteLookup::OnRoot() {
   guard_ = fixed_.root.word;
-  if (storage::OpeningOf(guard_) != partition_.view_.opening) return Refuse(DirectRefusal::kClosed);
+  if (storage::ServingEpochOf(guard_) != partition_.view_.serving_epoch)
+    return Refuse(DirectRefusal::kClosed);
   if ((guard_ & storage::kGuardBusy) != 0) return Again(DirectRefusal::kBusy);
   const bool as_known =
       fixed_.root.growth == partition_.growth_ && fixed_.root.directory == partition_.directory_;

@@ -142,7 +142,7 @@ void Core::Run() {
   }
 }
 
-// On the core's own thread, which its parts belong to; also after half an opening.
+// On the core's own thread, which its parts belong to; also after half an serving_epoch.
 void Core::Close() {
   if (dispatcher_ != nullptr) dispatcher_->Stop();
   worker_.reset();

@@ -84,21 +84,21 @@ TEST_CASE("SetTermMakesGreaterVersions") {
   REQUIRE(after.counter() == 1);
 }
 
-TEST_CASE("GuardShowsEachOpeningBusyAndGone") {
+TEST_CASE("GuardShowsEachServingEpochBusyAndGone") {
   StoreFixture fixture;
   const std::uint64_t first = fixture.partition->guard();
   REQUIRE((first & kGuardBusy) == 0);
   fixture.partition->SetTerm(Term(2));
   const std::uint64_t second = fixture.partition->guard();
-  REQUIRE(OpeningOf(second) != OpeningOf(first));
+  REQUIRE(ServingEpochOf(second) != ServingEpochOf(first));
   fixture.partition->CloseGuard();
   REQUIRE(fixture.partition->guard() == kGuardGone);
   fixture.partition->SetBusy(true);  // A chain of a partition whose lease is in doubt.
   fixture.partition->SetBusy(false);
   REQUIRE(fixture.partition->guard() == kGuardGone);
   fixture.partition->SetTerm(Term(2));
-  REQUIRE(OpeningOf(fixture.partition->guard()) != OpeningOf(first));
-  REQUIRE(OpeningOf(fixture.partition->guard()) != OpeningOf(second));
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) != ServingEpochOf(first));
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) != ServingEpochOf(second));
 }
 
 // A reader that looks at the guard before and after a batch only has read in the middle of it.
@@ -110,7 +110,7 @@ TEST_CASE("GuardIsNeverAgainWhatItWasBeforeABatch") {
   fixture.partition->SetBusy(false);
   REQUIRE(fixture.partition->guard() != before);
   REQUIRE((fixture.partition->guard() & kGuardBusy) == 0);
-  REQUIRE(OpeningOf(fixture.partition->guard()) == OpeningOf(before));
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) == ServingEpochOf(before));
 }
 
 TEST_CASE("ApplyOnAFullStoreReturnsNoVersionAndChangesNothing") {
