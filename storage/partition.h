@@ -109,11 +109,11 @@ class Partition {
   void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
   // Records beyond its bounds, which have left it by a split and are not removed yet: about so
   // many. Nothing but a count of the whole store ever meets them.
-  bool has_leavings() const { return leavings_.has_value(); }
-  void SetLeavings(std::optional<std::uint64_t> records) { leavings_ = records; }
+  bool has_moved_out() const { return moved_out_.has_value(); }
+  void SetMovedOut(std::optional<std::uint64_t> records) { moved_out_ = records; }
   // Records within its bounds; expired ones that were not yet removed included.
   std::uint64_t records() const {
-    return store_->size() - std::min(leavings_.value_or(0), store_->size());
+    return store_->size() - std::min(moved_out_.value_or(0), store_->size());
   }
   // Operations so far, for who looks how busy it is.
   std::uint64_t operations() const { return operations_; }
@@ -212,7 +212,7 @@ class Partition {
   Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
   Lsn last_lsn_;
   KeyBounds bounds_;
-  std::optional<std::uint64_t> leavings_;
+  std::optional<std::uint64_t> moved_out_;
   std::uint64_t operations_ = 0;
   std::uint64_t reads_ = 0;
   std::uint64_t device_reads_ = 0;

@@ -166,8 +166,8 @@ class Engine final : public transport::Receiver {
   void set_companions(std::uint32_t count) { companions_.store(count, std::memory_order_relaxed); }
   // An operation of an ordered namespace that is to be sent again, to whom its key belongs now.
   void RequeueByRange(Operation* operation);
-  // The queue has heirs and nothing outstanding any more: they may send.
-  void WakeHeirs(const SpaceState& space);
+  // The queue has successors and nothing outstanding any more: they may send.
+  void WakeSuccessors(const SpaceState& space);
   // The link has something to send.
   void MarkDirty(CoreLink* link);
   void WantMap(Epoch at_least);
@@ -274,7 +274,7 @@ class Engine final : public transport::Receiver {
   void EndPiece(Operation* piece);
   bool AbandonPieces(Operation* pack);
   void UpdateRanges(SpaceState* space, const placement::Namespace& now);
-  void MoveStrays(PartitionQueue* queue);
+  void MoveMisrouted(PartitionQueue* queue);
 
   // engine_duties.cc, too.
   void FailDown();

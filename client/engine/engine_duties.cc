@@ -228,7 +228,7 @@ void Engine::UpdateSpace(SpaceState* space) {
     PlaceQueue(&queue, &SessionOf(place.node, space->traffic).Link(place.core));
   }
   for (PartitionQueue& queue : space->queues) {
-    if (std::exchange(queue.is_split, false)) MoveStrays(&queue);
+    if (std::exchange(queue.is_split, false)) MoveMisrouted(&queue);
   }
 }
 

@@ -69,8 +69,8 @@ struct PartitionQueue {
   // before the split has come back, and the term that the other one has got by the split.
   PartitionQueue* parent = nullptr;
   Term parent_term;
-  bool has_heirs = false;  // Others have got parts of its range,
-  bool is_split = false;   // and what waits here has not been looked through since.
+  bool has_successors = false;  // Others have got parts of its range,
+  bool is_split = false;        // and what waits here has not been looked through since.
 
   // Whether a group may be sent now.
   bool MaySend() {

@@ -174,8 +174,8 @@ void CoreLink::OperationLeft(PartitionQueue* queue) {
   TP_DCHECK(queue->outstanding > 0);
   --queue->outstanding;
   if (!queue->waiting.empty() && !queue->listed) queue->link->MakeReady(queue);
-  if (queue->has_heirs && queue->outstanding == 0) [[unlikely]]
-    engine_.WakeHeirs(*queue->space);
+  if (queue->has_successors && queue->outstanding == 0) [[unlikely]]
+    engine_.WakeSuccessors(*queue->space);
 }
 
 SentFrame* CoreLink::FindFrame(std::uint64_t id) const {
