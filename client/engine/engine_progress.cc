@@ -59,7 +59,7 @@ bool Engine::Fulfilled(const Wish& wish) const {
     return std::any_of(wish.any.begin(), wish.any.end(),
                        [](const CallRef& call) { return call.get()->done(); });
   }
-  if (wish.bell != nullptr) return wish.bell->rung.load(std::memory_order_relaxed);
+  if (wish.notifier != nullptr) return wish.notifier->rung.load(std::memory_order_relaxed);
   if (wish.all_up_to > 0) return EndedUpTo(wish.all_up_to);
   return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
 }
@@ -97,19 +97,19 @@ bool Engine::WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns) 
   return done;
 }
 
-void Engine::WaitForBell(Bell& bell, std::uint64_t until_ns) {
+void Engine::WaitForNotifier(Notifier& notifier, std::uint64_t until_ns) {
   Lock lock(*this);
   Waiter waiter;
   Wish wish;
-  wish.bell = &bell;
+  wish.notifier = &notifier;
   wish.until_ns = until_ns;
   Run(lock, wish, &waiter);
 }
 
-void Engine::Ring(Bell& bell) {
+void Engine::Ring(Notifier& notifier) {
   // Either who waits sees the ring before it sleeps, or this sees that it is about to.
-  if (bell.rung.exchange(true)) return;
-  if (bell.awaited.load()) worker_->Wake();
+  if (notifier.rung.exchange(true)) return;
+  if (notifier.awaited.load()) worker_->Wake();
 }
 
 bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
@@ -128,8 +128,8 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
     if (now_ns >= wish.until_ns && tried) break;
     tried = true;
     if (!dirty_.empty()) FlushDirty(now_ns);
-    if (now_ns >= next_duty_ns_ && now_ns < wish.until_ns &&
-        RunDuty(lock, now_ns, std::min(wish.until_ns, next_expiry_ns_))) {
+    if (now_ns >= next_maintenance_ns_ && now_ns < wish.until_ns &&
+        RunMaintenance(lock, now_ns, std::min(wish.until_ns, next_expiry_ns_))) {
       continue;
     }
     if (!leading_ && wish.background && followers_ != nullptr) {
@@ -158,7 +158,7 @@ void Engine::Lead(Lock& lock, const Wish& wish) {
     const unsigned events = worker_->Progress();
     // Before anything else: the round that brings the answer awaited is the one that paid.
     if (events != 0) spin_.Found();
-    if (Fulfilled(wish) || !ready_.empty() || next_duty_ns_ == 0) break;
+    if (Fulfilled(wish) || !ready_.empty() || next_maintenance_ns_ == 0) break;
     if (!dirty_.empty()) FlushDirty(Now());
     if (wish.background && followers_ != nullptr) break;
     if (events != 0) {
@@ -168,7 +168,7 @@ void Engine::Lead(Lock& lock, const Wish& wish) {
       if (!leading_ || wish.background) return;
       break;  // To look at deadlines and duties.
     } else if (++rounds % kRoundsPerClock == 0) {
-      if (Now() >= std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_})) break;
+      if (Now() >= std::min({wish.until_ns, next_expiry_ns_, next_maintenance_ns_})) break;
     }
     lock.LetOthersIn();
   }
@@ -181,7 +181,7 @@ void Engine::Block(Lock& lock, const Wish& wish) {
     if (wish.background) leading_ = false;
     return;
   }
-  const std::uint64_t until_ns = std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_});
+  const std::uint64_t until_ns = std::min({wish.until_ns, next_expiry_ns_, next_maintenance_ns_});
   const std::uint64_t now_ns = Now();
   const std::uint64_t left_ns =
       std::min<std::uint64_t>(until_ns > now_ns ? until_ns - now_ns : 0, 3'600'000'000'000);
@@ -193,11 +193,11 @@ void Engine::Block(Lock& lock, const Wish& wish) {
   (wish.background ? background_until_ns_ : leader_until_ns_) = until_ns;
   ++stats_.sleeps;
   pollfd waited{worker_->event_fd(), POLLIN, 0};
-  if (wish.bell != nullptr) wish.bell->awaited.store(true);
+  if (wish.notifier != nullptr) wish.notifier->awaited.store(true);
   lock.Release();
-  if (wish.bell == nullptr || !wish.bell->rung.load()) ppoll(&waited, 1, &timeout, nullptr);
+  if (wish.notifier == nullptr || !wish.notifier->rung.load()) ppoll(&waited, 1, &timeout, nullptr);
   lock.Acquire();
-  if (wish.bell != nullptr) wish.bell->awaited.store(false);
+  if (wish.notifier != nullptr) wish.notifier->awaited.store(false);
   (wish.background ? background_sleeps_ : leader_sleeps_) = false;
 }
 

@@ -45,22 +45,23 @@ NodeSession* Engine::FindSession(NodeId node, Traffic traffic) const {
 void Engine::WantMap(Epoch at_least) {
   map_at_least_ = std::max(map_at_least_, at_least);
   map_wanted_ = true;
-  ScheduleDuties();
+  ScheduleMaintenance();
 }
 
 void Engine::WantAttach(NodeSession* session) {
   // A node that the map calls down is not knocked at: its operations fail, or wait for the map.
   if (session->attach_wanted || session->node_down() || closed_.load()) return;
   session->attach_wanted = true;
-  ScheduleDuties();
+  ScheduleMaintenance();
 }
 
 // When the next duty is due: 0 is now.
-void Engine::ScheduleDuties() {
+void Engine::ScheduleMaintenance() {
   const std::uint64_t now_ns = Now();
-  next_duty_ns_ = ~0ull;
+  next_maintenance_ns_ = ~0ull;
   const auto at = [&](std::uint64_t not_before_ns) {
-    next_duty_ns_ = std::min(next_duty_ns_, not_before_ns <= now_ns ? 0 : not_before_ns);
+    next_maintenance_ns_ =
+        std::min(next_maintenance_ns_, not_before_ns <= now_ns ? 0 : not_before_ns);
   };
   if (map_wanted_ && !map_running_) at(map_not_before_ns_);
   for (const auto& session : sessions_) {
@@ -68,12 +69,12 @@ void Engine::ScheduleDuties() {
       at(session->attach_not_before_ns);
     }
   }
-  WakeLeaderBefore(next_duty_ns_);
+  WakeLeaderBefore(next_maintenance_ns_);
 }
 
-bool Engine::RunDuty(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns) {
+bool Engine::RunMaintenance(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns) {
   if (map_wanted_ && !map_running_ && map_not_before_ns_ <= now_ns) {
-    RunMapDuty(lock, until_ns);
+    RunMapMaintenance(lock, until_ns);
     return true;
   }
   for (const auto& session : sessions_) {
@@ -81,17 +82,17 @@ bool Engine::RunDuty(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns) {
         session->attach_not_before_ns > now_ns) {
       continue;
     }
-    RunAttachDuty(lock, session.get(), until_ns);
+    RunAttachMaintenance(lock, session.get(), until_ns);
     return true;
   }
-  ScheduleDuties();
+  ScheduleMaintenance();
   return false;
 }
 
-void Engine::RunMapDuty(Lock& lock, std::uint64_t until_ns) {
+void Engine::RunMapMaintenance(Lock& lock, std::uint64_t until_ns) {
   map_running_ = true;
   const Epoch at_least = map_at_least_;
-  ScheduleDuties();
+  ScheduleMaintenance();
   if (!leading_) Appoint();
   lock.Release();
   const Status status = RefreshMap(at_least, Deadline(std::min(until_ns, Now() + kAttemptNs)));
@@ -106,15 +107,15 @@ void Engine::RunMapDuty(Lock& lock, std::uint64_t until_ns) {
     map_checked_ns_ = Now();
   }
   if (down_waiting_) FailDown();
-  ScheduleDuties();
+  ScheduleMaintenance();
 }
 
-void Engine::RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until_ns) {
+void Engine::RunAttachMaintenance(Lock& lock, NodeSession* session, std::uint64_t until_ns) {
   session->attach_running = true;
   const std::string address = session->control_address();
   const AttachRequest request =
       session->MakeAttachRequest(worker_->Address(), options_, ++attaches_);
-  ScheduleDuties();
+  ScheduleMaintenance();
   if (!leading_) Appoint();
   lock.Release();
   Result<AttachReply> reply =
@@ -143,7 +144,7 @@ void Engine::RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until
       WantMap(Epoch());  // Perhaps it is known to be down.
     }
   }
-  ScheduleDuties();
+  ScheduleMaintenance();
 }
 
 std::vector<std::string> Engine::Addresses() const {
