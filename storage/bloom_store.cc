@@ -47,9 +47,9 @@ void BloomStore::ImportBlock(std::uint64_t block, Bytes bits) {
   NoteBlockChanged(block);
 }
 
-MarkSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
+CheckpointSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
   while (const std::optional<std::uint32_t> piece = pieces_->NextTaken()) {
-    if (done()) return MarkSource::Save::kMore;
+    if (done()) return CheckpointSource::Save::kMore;
     const FilterPieces::Key key = FilterPieces::KeyOf(*piece);
     LogRecord change;
     change.partition = partition_.id();
@@ -59,7 +59,7 @@ MarkSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint
     const std::uint64_t record_bytes = log_.BytesFor(change);
     // The reserve is for deletes and compaction, which make room.
     const Room room = log_.MakeRoom(Stream::kDurable, record_bytes, MemoryClass::kUser);
-    if (room == Room::kNone) return MarkSource::Save::kNoRoom;
+    if (room == Room::kNone) return CheckpointSource::Save::kNoRoom;
     pieces_->BeginSave(*piece);
     partition_.Stamp(change);
     const std::uint64_t saved = log_.Append(Stream::kDurable, change, RecordType::kPut, change.lsn);
@@ -68,7 +68,7 @@ MarkSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint
     location = saved;
     *bytes += record_bytes;
   }
-  return MarkSource::Save::kDone;
+  return CheckpointSource::Save::kDone;
 }
 
 bool BloomStore::Adopt(Bytes key, std::uint64_t location, Bytes bits) {

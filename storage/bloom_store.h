@@ -9,7 +9,7 @@
 
 #include "proto/base/filter_shape.h"
 #include "storage/block_filter.h"
-#include "storage/durable/mark_source.h"
+#include "storage/durable/checkpoint_source.h"
 #include "storage/filter_pieces.h"
 #include "storage/store.h"
 
@@ -18,7 +18,7 @@ namespace tidepool::storage {
 class Partition;
 
 // The filter lies outside of the log and is changed in place, so the memory that it has at creation
-// is all that it ever takes, but for what a durable one copies into the log for each mark
+// is all that it ever takes, but for what a durable one copies into the log for each checkpoint
 // (filter_pieces.h).
 //
 // Owner core only.
@@ -57,10 +57,10 @@ class BloomStore final : public Store {
 
   // ---- Of a durable one.
   bool has_unsaved() const { return pieces_ != nullptr && pieces_->has_changed(); }
-  // What has changed so far is to be in the log before a mark.
+  // What has changed so far is to be in the log before a checkpoint.
   void BeginSave() { pieces_->Take(); }
-  // As MarkSource::SaveSlice.
-  MarkSource::Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes);
+  // As CheckpointSource::SaveSlice.
+  CheckpointSource::Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes);
   // Recovery: into an empty filter, of a record that counts its key and value, or no value if it
   // cannot be read. False: it is none of this filter.
   bool Adopt(Bytes key, std::uint64_t location, Bytes bits);

@@ -103,7 +103,7 @@ std::byte* Call::Reserve(std::size_t bytes) {
   return copy_at_ - bytes;
 }
 
-void Call::NoteReceipt(const Operation& operation, const wire::MarkStamp& mark) {
+void Call::NoteReceipt(const Operation& operation, const wire::CheckpointStamp& mark) {
   if (!operation.mutates()) return;
   using Level = wire::ReceiptLevel;
   const std::string& durability = operation.queue->space->options.durability;

@@ -198,7 +198,7 @@ class Call {
   void set_receipt(Receipt* to) { receipt_to_ = to; }
   bool wants_receipt() const { return receipt_to_ != nullptr; }
   // A change of this call has succeeded; the answer's frame had `mark`.
-  void NoteReceipt(const Operation& operation, const wire::MarkStamp& mark);
+  void NoteReceipt(const Operation& operation, const wire::CheckpointStamp& mark);
   // In the program's own thread, once the call is done.
   void TellReceipt() const;
 

@@ -26,7 +26,7 @@ void CoreLink::OnAnswer(Bytes bytes) {
   const std::uint64_t ack_watermark = frame->ack_watermark;
   // Of forwarded groups only.
   if (reader.header().group_count > 0) engine_.set_companions(reader.header().group_count);
-  mark_ = wire::MarkStamp::Unpack(reader.header().mark);
+  mark_ = wire::CheckpointStamp::Unpack(reader.header().mark);
   wire::Answer answer;
   while (!reader.Done()) {
     // What was readable counts; the operations behind it end at their deadlines.

@@ -94,7 +94,7 @@ void AnswerSink::Begin() {
 // here. A mark that begins later than a change has another, or the change is in it.
 void AnswerSink::Finish() {
   if (store_.marks()) {
-    header_.mark = wire::MarkStamp{store_.LastNowMs(), store_.last_durable_at_ms()}.Pack();
+    header_.mark = wire::CheckpointStamp{store_.LastNowMs(), store_.last_durable_at_ms()}.Pack();
   }
   buffer_->set_size(writer_.Finish(header_));
 }

@@ -52,20 +52,20 @@ struct FrameHeader {
   // Request. Answer of forwarded groups: how many sessions' operations have lately travelled
   // together, this one's included.
   std::uint32_t group_count = 0;
-  std::uint64_t mark = 0;  // Answer: a MarkStamp.
+  std::uint64_t mark = 0;  // Answer: a CheckpointStamp.
 };
 static_assert(sizeof(FrameHeader) == limits::kFrameHeaderBytes);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
 
 // How safe an answer's changes are, on its core's own clock, in ms since 1970: what was answered at
 // a time before the `durable_at_ms` of any answer of the same core is on its devices.
-struct MarkStamp {
+struct CheckpointStamp {
   std::uint64_t at_ms = 0;  // When it was answered. 0: the node has no devices.
   // Of the core's last mark. 0: it has none, or none of the last 17 minutes.
   std::uint64_t durable_at_ms = 0;
 
   std::uint64_t Pack() const;
-  static MarkStamp Unpack(std::uint64_t packed);
+  static CheckpointStamp Unpack(std::uint64_t packed);
 };
 
 // Writes `header` at `to`, which has room for kFrameHeaderBytes.

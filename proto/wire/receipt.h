@@ -12,7 +12,7 @@ enum class ReceiptLevel : std::uint8_t { kNone = 0, kMemory = 1, kNextMark = 2, 
 
 struct Receipt {
   ReceiptLevel level = ReceiptLevel::kNone;
-  MarkStamp mark;
+  CheckpointStamp mark;
 
   // Another change: the least level counts, and the times of the core whose mark is oldest.
   void Add(const Receipt& other);

@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "storage/durable/checkpoint.h"
 #include "storage/durable/footer.h"
-#include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
 #include "storage/nvm/superblock.h"
@@ -58,7 +58,7 @@ Block SampleMark(Random& random) {
   for (std::size_t i = 0; i < random() % mark.leaving.size(); ++i) mark.leaving[i] = random();
   if (OneIn(random, 2)) mark.lost_below = random();
   Block block(storage::kDeviceBlockBytes);
-  storage::EncodeMark(mark, block);
+  storage::EncodeCheckpoint(mark, block);
   return block;
 }
 

@@ -99,7 +99,7 @@ TEST_CASE("FieldsLieWhereTheWireHasThem") {
 
 TEST_CASE("AMarkStampTellsItsTimes") {
   const auto packed = [](std::uint64_t at_ms, std::uint64_t durable_at_ms) {
-    return MarkStamp::Unpack(MarkStamp{at_ms, durable_at_ms}.Pack());
+    return CheckpointStamp::Unpack(CheckpointStamp{at_ms, durable_at_ms}.Pack());
   };
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).durable_at_ms == 1'799'999'999'000);
@@ -108,8 +108,8 @@ TEST_CASE("AMarkStampTellsItsTimes") {
   CHECK(packed(1'800'000'000'123, 0).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 0).durable_at_ms == 0);
   CHECK(packed(1'800'000'000'123, 1'799'996'400'000).durable_at_ms == 0);
-  CHECK(MarkStamp::Unpack(0).at_ms == 0);
-  CHECK(MarkStamp::Unpack(1000).durable_at_ms == 0);
+  CHECK(CheckpointStamp::Unpack(0).at_ms == 0);
+  CHECK(CheckpointStamp::Unpack(1000).durable_at_ms == 0);
 }
 
 }  // namespace

@@ -1,26 +1,26 @@
-// The marker's slots: taken, and given back in steps.
+// The checkpointer's slots: taken, and given back in steps.
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "proto/base/failpoint.h"
-#include "storage/durable/marker.h"
+#include "storage/durable/checkpointer.h"
 
 namespace tidepool::storage {
 
-std::uint64_t Marker::TakeSlot(MemoryClass memory_class) {
+std::uint64_t Checkpointer::TakeSlot(MemoryClass memory_class) {
   if (failed_ != StatusCode::kOk) return kNoSlot;
   if (memory_class == MemoryClass::kUser && volume_.slots_free() <= slots_kept_) return kNoSlot;
   in_use_ = true;
   return volume_.AllocateSlot();
 }
 
-void Marker::ReleaseSlot(std::uint32_t slot, std::uint64_t number) {
+void Checkpointer::ReleaseSlot(std::uint32_t slot, std::uint64_t number) {
   if (number == 0) return volume_.FreeSlot(slot);
   released_.push_back({slot, number, sequence_ + 1, false});
 }
 
-std::uint64_t Marker::OldestReleased() const {
+std::uint64_t Checkpointer::OldestReleased() const {
   std::uint64_t oldest = kNoNumber;
   for (const Released& released : released_) oldest = std::min(oldest, released.number);
   for (const Io& io : ios_) {
@@ -29,35 +29,35 @@ std::uint64_t Marker::OldestReleased() const {
   return oldest;
 }
 
-std::uint64_t Marker::slots_released() const {
+std::uint64_t Checkpointer::slots_released() const {
   return released_.size() +
          static_cast<std::uint64_t>(std::count_if(ios_.begin(), ios_.end(),
                                                   [](const Io& io) { return io.is_of_header(); }));
 }
 
 // Those whose headers are being wiped, and the oldest of those that wait for it.
-void Marker::ListLeaving(Mark* mark) {
+void Checkpointer::ListLeaving(Checkpoint* checkpoint) {
   std::size_t count = 0;
   for (const Io& io : ios_) {
-    if (io.is_of_header() && io.number != kNoNumber) mark->leaving[count++] = io.number;
+    if (io.is_of_header() && io.number != kNoNumber) checkpoint->leaving[count++] = io.number;
   }
   for (const Released& released : released_) {
-    if (count == mark->leaving.size()) return;
+    if (count == checkpoint->leaving.size()) return;
     if (released.wiped || released.number == kNoNumber) continue;
-    mark->leaving[count++] = released.number;
+    checkpoint->leaving[count++] = released.number;
     segments_.Remove(released.number);
   }
 }
 
-void Marker::ReleaseSlots() {
+void Checkpointer::ReleaseSlots() {
   std::erase_if(released_, [this](const Released& released) {
-    if (released.behind > cut_.mark.sequence) return false;
+    if (released.behind > cut_.checkpoint.sequence) return false;
     if (released.wiped) {
       volume_.FreeSlot(released.slot);
       return true;
     }
     // Nobody misses those of extents but the records that name them.
-    if (released.number != kNoNumber && !cut_.mark.IsLeaving(released.number)) return false;
+    if (released.number != kNoNumber && !cut_.checkpoint.IsLeaving(released.number)) return false;
     Io io;
     io.what = Io::What::kReadHeader;
     io.slot = released.slot;
@@ -68,7 +68,7 @@ void Marker::ReleaseSlots() {
   });
 }
 
-void Marker::FinishHeader(Io io, int error) {
+void Checkpointer::FinishHeader(Io io, int error) {
   if (error != 0) return Fail(error, "wipe a header");
   if (io.what == Io::What::kWipeHeader) {
     TP_FAILPOINT("slot.wiped");

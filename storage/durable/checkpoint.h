@@ -1,6 +1,6 @@
-// A mark: up to where the durable streams of one core reach, as recovery will find them.
+// A checkpoint: up to where the durable streams of one core reach, as recovery will find them.
 //
-//   marker writes it, recovery and log_check read it -> [mark] -> bytes of one block
+//   checkpointer writes it, recovery and log_check read it -> [checkpoint] -> bytes of one block
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@
 
 namespace tidepool::storage {
 
-inline constexpr std::size_t kMarkOpenMax = 2;  // Durable streams.
-// Segments whose headers may be wiped between a mark and the next one: as many as its sector has
-// room for.
-inline constexpr std::size_t kMarkLeavingMax = 40;
+inline constexpr std::size_t kCheckpointOpenMax = 2;  // Durable streams.
+// Segments whose headers may be wiped between a checkpoint and the next one: as many as its sector
+// has room for.
+inline constexpr std::size_t kCheckpointLeavingMax = 40;
 
-// Where the commit ring goes on behind a mark.
+// Where the commit ring goes on behind a checkpoint.
 struct RingPosition {
-  std::uint64_t commit = 1;    // The first one that the mark does not cover.
+  std::uint64_t commit = 1;    // The first one that the checkpoint does not cover.
   std::uint64_t offset = 0;    // Where it begins in the ring, in bytes: whole blocks.
   std::uint32_t checksum = 0;  // Of the commit before it.
-  // Of the last change that the mark covers, in this incarnation. Changes up to it may still come
-  // in later commits.
+  // Of the last change that the checkpoint covers, in this incarnation. Changes up to it may still
+  // come in later commits.
   std::uint64_t position = 0;
 
   friend bool operator==(const RingPosition&, const RingPosition&) = default;
@@ -46,7 +46,7 @@ struct SegmentSet {
   friend bool operator==(const SegmentSet&, const SegmentSet&) = default;
 };
 
-struct Mark {
+struct Checkpoint {
   struct Open {
     std::uint64_t number = 0;  // 0: none.
     std::uint64_t end = 0;     // From its start, in bytes: whole blocks; 0: nothing is in it.
@@ -62,12 +62,12 @@ struct Mark {
   // the record that ends them, those in `open` up to `end`.
   std::uint64_t first = 0;
   std::uint64_t next = 0;
-  std::array<Open, kMarkOpenMax> open{};
+  std::array<Open, kCheckpointOpenMax> open{};
   RingPosition ring;
   // Those of records that count and are not in `leaving`: all of them are on the device.
   SegmentSet segments;
   // Their records are dead, and they may be there or not; the first zero ends the list.
-  std::array<std::uint64_t, kMarkLeavingMax> leaving{};
+  std::array<std::uint64_t, kCheckpointLeavingMax> leaving{};
   // Something that counts was found missing, in segments with numbers below this one. 0: nothing.
   std::uint64_t lost_below = 0;
 
@@ -81,22 +81,23 @@ struct Mark {
   // count.
   bool HasAll(std::span<const FoundSegment> counted) const;
 
-  friend bool operator==(const Mark&, const Mark&) = default;
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
 // All of it lies in the first sector of the block, which no file device tears.
-void EncodeMark(const Mark& mark, MutableBytes block);
+void EncodeCheckpoint(const Checkpoint& checkpoint, MutableBytes block);
 // For any bytes. What is accepted gives the same bytes when it is encoded again.
 // Errors: kNotFound (zeros: never written), kDataLoss (damaged or torn).
-Result<Mark> DecodeMark(Bytes block);
+Result<Checkpoint> DecodeCheckpoint(Bytes block);
 
-struct FoundMarks {
-  std::optional<Mark> newest;
+struct FoundCheckpoints {
+  std::optional<Checkpoint> newest;
   std::uint64_t block = 0;    // Of the core's two the one in which it lies.
-  std::uint32_t unsound = 0;  // Blocks with something else than a mark of this volume's core.
+  std::uint32_t unsound = 0;  // Blocks with something else than a checkpoint of this volume's core.
 };
-// `next_max`: no sound mark of this volume goes beyond this segment number. Errors: kDeviceError.
-Result<FoundMarks> ReadMarks(DeviceQueue* queue, const DeviceLayout& layout, CoreId core,
-                             const Uuid& volume, std::uint64_t next_max);
+// `next_max`: no sound checkpoint of this volume goes beyond this segment number. Errors:
+// kDeviceError.
+Result<FoundCheckpoints> ReadCheckpoints(DeviceQueue* queue, const DeviceLayout& layout,
+                                         CoreId core, const Uuid& volume, std::uint64_t next_max);
 
 }  // namespace tidepool::storage

@@ -1,6 +1,6 @@
-// What stands outside of the log until a mark is due.
+// What stands outside of the log until a checkpoint is due.
 //
-//   marker -> [MarkSource] <- core_store, bloom_store
+//   checkpointer -> [CheckpointSource] <- core_store, bloom_store
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -9,13 +9,13 @@
 
 namespace tidepool::storage {
 
-class MarkSource {
+class CheckpointSource {
  public:
   enum class Save : std::uint8_t { kDone, kMore, kNoRoom };
 
-  virtual ~MarkSource() = default;
+  virtual ~CheckpointSource() = default;
   virtual bool HasUnsaved() const = 0;
-  // What there is now is to be in the log before the mark that is about to be begun.
+  // What there is now is to be in the log before the checkpoint that is about to be begun.
   virtual void BeginSave() = 0;
   // Puts it there until `done()`, and counts what it took. kNoRoom: the log has none now; what is
   // left is still unsaved.

@@ -1,4 +1,4 @@
-#include "storage/durable/marker.h"
+#include "storage/durable/checkpointer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,23 +14,23 @@
 namespace tidepool::storage {
 namespace {
 
-constexpr unsigned kMarkerQueueDepth = 16;
-constexpr unsigned kMarkSubmitMax = 4;
+constexpr unsigned kCheckpointerQueueDepth = 16;
+constexpr unsigned kCheckpointSubmitMax = 4;
 // As the spiller: 8 MiB on their way.
-constexpr std::uint32_t kMarkWritesMax = 4;
+constexpr std::uint32_t kCheckpointWritesMax = 4;
 // Slots of each core that writes of clients leave to deletes and compaction: what compaction gives
-// back comes only behind the next mark.
+// back comes only behind the next checkpoint.
 constexpr std::uint64_t kSlotsKept = 4;
 // While many segments leave.
-constexpr std::uint64_t kMarksPerIntervalMax = 16;
-// Of what is copied into the log for marks: a filter of 1 GiB that is inserted into everywhere has
-// one in four seconds.
+constexpr std::uint64_t kCheckpointsPerIntervalMax = 16;
+// Of what is copied into the log for checkpoints: a filter of 1 GiB that is inserted into
+// everywhere has one in four seconds.
 constexpr std::uint64_t kSavedBytesPerMs = 256 * 1024;
 
 }  // namespace
 
-Marker::Marker(Log& log, Volume& volume, CommitRing& ring, MarkSource& source, CoreId core,
-               std::uint64_t interval_ms)
+Checkpointer::Checkpointer(Log& log, Volume& volume, CommitRing& ring, CheckpointSource& source,
+                           CoreId core, std::uint64_t interval_ms)
     : log_(log),
       volume_(volume),
       ring_(ring),
@@ -42,28 +42,31 @@ Marker::Marker(Log& log, Volume& volume, CommitRing& ring, MarkSource& source, C
       first_(log.segments().first_number()),
       next_after_ms_(interval_ms) {}
 
-Status Marker::Open() {
-  auto queues = volume_.OpenQueues(kMarkerQueueDepth);
+Status Checkpointer::Open() {
+  auto queues = volume_.OpenQueues(kCheckpointerQueueDepth);
   if (!queues.ok()) return queues.status();
   queues_ = *std::move(queues);
   return OkStatus();
 }
 
-Marker::~Marker() { queues_.clear(); }  // First: devices still use memory that goes with this.
+Checkpointer::~Checkpointer() {
+  queues_.clear();
+}  // First: devices still use memory that goes with this.
 
-void Marker::GoOn(const Mark& last, std::uint64_t block, std::span<const std::uint64_t> segments) {
-  TP_CHECK(counters_.marks == 0);
+void Checkpointer::GoOn(const Checkpoint& last, std::uint64_t block,
+                        std::span<const std::uint64_t> segments) {
+  TP_CHECK(counters_.checkpoints == 0);
   for (const std::uint64_t number : segments) segments_.Add(number);
   in_use_ = true;
   sequence_ = std::max(sequence_, last.sequence);
-  block_ = (block + 1) % kMarkSlotsPerCore;
+  block_ = (block + 1) % kCheckpointSlotsPerCore;
   durable_at_ms_ = last.at_ms;
   first_ = last.first;
 }
 
 // ---- Segments.
 
-void Marker::NoteSealed(std::uint32_t segment) {
+void Checkpointer::NoteSealed(std::uint32_t segment) {
   const Segment& sealed = log_.segments()[segment];
   sealed_.push_back({segment, sealed.number});
   ++unwritten_;
@@ -73,7 +76,7 @@ void Marker::NoteSealed(std::uint32_t segment) {
   AddPiece(segment, UpToBlock(sealed.extent ? sealed.used : log_.segment_bytes()), true);
 }
 
-void Marker::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
+void Checkpointer::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
   Segment& segment = log_.segments()[index];
   TP_CHECK(segment.written_to < to);
   TP_CHECK(segment.frozen_to == segment.used);
@@ -91,7 +94,7 @@ void Marker::AddPiece(std::uint32_t index, std::uint32_t to, bool sealed) {
 }
 
 // True: all of it has its checksums.
-bool Marker::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
+bool Checkpointer::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
   const Segment& segment = log_.segments()[piece.segment];
   std::byte* const base = log_.segments().Base(piece.segment);
   const std::uint32_t end = piece.sealed ? segment.used : piece.to;
@@ -122,7 +125,7 @@ bool Marker::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
 }
 
 // The same of the footer, and of what lies between.
-bool Marker::WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done) {
+bool Checkpointer::WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done) {
   const Segment& segment = log_.segments()[piece.segment];
   std::byte* const base = log_.segments().Base(piece.segment);
   if (!piece.footer.has_value()) {
@@ -144,12 +147,12 @@ bool Marker::WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done) {
   return true;
 }
 
-bool Marker::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
+bool Checkpointer::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   if (failed_ != StatusCode::kOk) return false;
   if (cut_.step == Step::kNone && (saving_.under_way || IsDue(now_ms)) && SaveOn(now_ms, done)) {
     return true;
   }
-  while (!pieces_.empty() && writes_ < kMarkWritesMax && failed_ == StatusCode::kOk) {
+  while (!pieces_.empty() && writes_ < kCheckpointWritesMax && failed_ == StatusCode::kOk) {
     if (!ChecksumOn(pieces_.front(), done)) return true;
     Io io;
     io.what = Io::What::kPiece;
@@ -161,39 +164,40 @@ bool Marker::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   return false;
 }
 
-// ---- Marks.
+// ---- Checkpoints.
 
-bool Marker::HasChanged() const {
+bool Checkpointer::HasChanged() const {
   return !sealed_.empty() || !released_.empty() || !log_.IsCut(Stream::kDurable) ||
          !log_.IsCut(Stream::kDurableRelocated) || source_.HasUnsaved();
 }
 
-bool Marker::IsDue(std::uint64_t now_ms) const {
-  // There may be room for the rest behind a mark, or not so soon.
-  if (!was_whole_ && now_ms - began_at_ms_ < interval_ms_ / kMarksPerIntervalMax) return false;
-  if (!persist_.empty() || ring_.WantsMark()) return true;
+bool Checkpointer::IsDue(std::uint64_t now_ms) const {
+  // There may be room for the rest behind a checkpoint, or not so soon.
+  if (!was_whole_ && now_ms - began_at_ms_ < interval_ms_ / kCheckpointsPerIntervalMax)
+    return false;
+  if (!persist_.empty() || ring_.WantsCheckpoint()) return true;
   if (!HasChanged()) return false;
   if (now_ms - began_at_ms_ >= next_after_ms_) return true;
-  // A mark has room for some segments that leave; slots are to come back as fast as they go.
-  if (released_.size() > kMarkLeavingMax &&
-      now_ms - began_at_ms_ >= interval_ms_ / kMarksPerIntervalMax) {
+  // A checkpoint has room for some segments that leave; slots are to come back as fast as they go.
+  if (released_.size() > kCheckpointLeavingMax &&
+      now_ms - began_at_ms_ >= interval_ms_ / kCheckpointsPerIntervalMax) {
     return true;
   }
   return !released_.empty() && volume_.slots_free() <= 2 * slots_kept_;
 }
 
-// True: not all is in the log yet that the next mark is to have.
-bool Marker::SaveOn(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
+// True: not all is in the log yet that the next checkpoint is to have.
+bool Checkpointer::SaveOn(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   if (!saving_.under_way) {
     saving_ = {true, now_ms, 0, std::exchange(persist_, {})};
     source_.BeginSave();
   }
-  const MarkSource::Save saved = source_.SaveSlice(done, &saving_.bytes);
-  if (saved == MarkSource::Save::kMore) return true;
+  const CheckpointSource::Save saved = source_.SaveSlice(done, &saving_.bytes);
+  if (saved == CheckpointSource::Save::kMore) return true;
   saving_.under_way = false;
-  // Without all of it a mark is made all the same: slots come back behind one. Nobody is told of
-  // it.
-  const bool is_whole = saved == MarkSource::Save::kDone;
+  // Without all of it a checkpoint is made all the same: slots come back behind one. Nobody is told
+  // of it.
+  const bool is_whole = saved == CheckpointSource::Save::kDone;
   next_after_ms_ = std::max(interval_ms_, saving_.bytes / kSavedBytesPerMs);
   cut_.done = std::exchange(saving_.done, {});
   if (!is_whole) {
@@ -207,35 +211,35 @@ bool Marker::SaveOn(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   return false;
 }
 
-void Marker::Begin(std::uint64_t at_ms) {
+void Checkpointer::Begin(std::uint64_t at_ms) {
   ++counters_.begun;
   if (std::exchange(is_last_, false)) (void)log_.SealDurable();
-  Mark mark;
-  mark.volume = volume_.found(0).volume;
-  mark.core = core_.value();
-  mark.sequence = ++sequence_;
-  mark.incarnation = volume_.incarnation();
-  mark.at_ms = at_ms;
-  mark.first = first_;
+  Checkpoint checkpoint;
+  checkpoint.volume = volume_.found(0).volume;
+  checkpoint.core = core_.value();
+  checkpoint.sequence = ++sequence_;
+  checkpoint.incarnation = volume_.incarnation();
+  checkpoint.at_ms = at_ms;
+  checkpoint.first = first_;
   std::size_t open = 0;
   for (const Stream stream : {Stream::kDurable, Stream::kDurableRelocated}) {
     const Log::OpenEnd end = log_.Cut(stream);
     if (end.index == 0) continue;
     const Segment& segment = log_.segments()[end.index];
-    mark.open[open++] = {segment.number, end.end};
+    checkpoint.open[open++] = {segment.number, end.end};
     if (end.end > segment.written_to && end.end % kDeviceBlockBytes == 0) {
       AddPiece(end.index, end.end, false);
     }
   }
-  mark.next = log_.segments().next_number();
-  mark.ring = ring_.Cut();
-  mark.lost_below = log_.lost_below();
-  ListLeaving(&mark);
-  mark.segments = segments_;
-  for (const Mark::Open& each : mark.open) {
-    if (each.end != 0) mark.segments.Add(each.number);
+  checkpoint.next = log_.segments().next_number();
+  checkpoint.ring = ring_.Cut();
+  checkpoint.lost_below = log_.lost_below();
+  ListLeaving(&checkpoint);
+  checkpoint.segments = segments_;
+  for (const Checkpoint::Open& each : checkpoint.open) {
+    if (each.end != 0) checkpoint.segments.Add(each.number);
   }
-  cut_.mark = mark;
+  cut_.checkpoint = checkpoint;
   cut_.left = pieces_.size() + writes_;
   for (Piece& piece : pieces_) piece.in_cut = true;
   for (Io& io : ios_) {
@@ -247,13 +251,13 @@ void Marker::Begin(std::uint64_t at_ms) {
 }
 
 // The next step, when nothing is left of the present one.
-void Marker::Advance() {
+void Checkpointer::Advance() {
   while (cut_.left == 0 && failed_ == StatusCode::kOk) {
     switch (cut_.step) {
       case Step::kNone:
         return;
       case Step::kWriting:
-        TP_FAILPOINT("mark.written");
+        TP_FAILPOINT("checkpoint.written");
         cut_.step = Step::kFlushing;
         cut_.left = queues_.size();
         for (std::size_t device = 0; device < queues_.size(); ++device) {
@@ -264,28 +268,28 @@ void Marker::Advance() {
         }
         break;
       case Step::kFlushing: {
-        TP_FAILPOINT("mark.flushed");
-        cut_.step = Step::kMarking;
+        TP_FAILPOINT("checkpoint.flushed");
+        cut_.step = Step::kCheckpointing;
         cut_.left = 1;
-        EncodeMark(cut_.mark, mark_block_.bytes());
+        EncodeCheckpoint(cut_.checkpoint, checkpoint_block_.bytes());
         Io io;
         io.what = Io::What::kMark;
         StartIo(io);
         break;
       }
-      case Step::kMarking:
+      case Step::kCheckpointing:
         return FinishCut();
     }
   }
 }
 
-void Marker::FinishCut() {
-  TP_FAILPOINT("mark.durable");
+void Checkpointer::FinishCut() {
+  TP_FAILPOINT("checkpoint.durable");
   cut_.step = Step::kNone;
   ring_.FinishCut();
-  block_ = (block_ + 1) % kMarkSlotsPerCore;
-  durable_at_ms_ = cut_.mark.at_ms;
-  ++counters_.marks;
+  block_ = (block_ + 1) % kCheckpointSlotsPerCore;
+  durable_at_ms_ = cut_.checkpoint.at_ms;
+  ++counters_.checkpoints;
   for (const SealedSegment& sealed : cut_.sealed) {
     Segment& segment = log_.segments()[sealed.segment];
     if (segment.number == sealed.number) segment.marked = true;
@@ -296,7 +300,7 @@ void Marker::FinishCut() {
   cut_.done.clear();
 }
 
-void Marker::Persist(Done done, bool is_last) {
+void Checkpointer::Persist(Done done, bool is_last) {
   is_last_ = is_last_ || is_last;
   if (failed_ != StatusCode::kOk) {
     to_call_.emplace_back(std::move(done), failure_);
@@ -305,7 +309,7 @@ void Marker::Persist(Done done, bool is_last) {
   }
 }
 
-Status Marker::FinishMark(std::uint64_t now_ms) {
+Status Checkpointer::FinishCheckpoint(std::uint64_t now_ms) {
   bool ended = false;
   Status status;
   Persist([&](Status outcome) {
@@ -320,12 +324,12 @@ Status Marker::FinishMark(std::uint64_t now_ms) {
   return status;
 }
 
-void Marker::Fail(int error, const char* what) {
+void Checkpointer::Fail(int error, const char* what) {
   if (failed_ != StatusCode::kOk) return;
   failed_ = StatusCode::kDeviceError;
   failure_ = Status(StatusCode::kDeviceError,
                     std::string("the device failed to ") + what + ": " + std::strerror(error),
-                    "replace the device; what is durable is as it was at the last mark");
+                    "replace the device; what is durable is as it was at the last checkpoint");
   log::Error(failure_.ToString() + "; nothing becomes durable any more");
   log_.EndDurable();
   ring_.Stop();
@@ -344,7 +348,7 @@ void Marker::Fail(int error, const char* what) {
 
 // ---- Requests.
 
-void Marker::StartIo(Io io) {
+void Checkpointer::StartIo(Io io) {
   std::uint32_t index = static_cast<std::uint32_t>(ios_.size());
   if (free_ios_.empty()) {
     ios_.push_back(std::move(io));
@@ -356,7 +360,7 @@ void Marker::StartIo(Io io) {
   Start(index);
 }
 
-void Marker::Start(std::uint32_t index) {
+void Checkpointer::Start(std::uint32_t index) {
   Io& io = ios_[index];
   DeviceRequest request;
   request.tag = index;
@@ -386,8 +390,8 @@ void Marker::Start(std::uint32_t index) {
     }
     case Io::What::kMark:
       request.operation = DeviceOperation::kWriteThrough;
-      request.offset = volume_.layout(0).MarkOffset(core_.value(), block_);
-      request.data = mark_block_.data();
+      request.offset = volume_.layout(0).CheckpointOffset(core_.value(), block_);
+      request.data = checkpoint_block_.data();
       request.bytes = kDeviceBlockBytes;
       break;
     case Io::What::kFree:
@@ -396,12 +400,12 @@ void Marker::Start(std::uint32_t index) {
   if (!queues_[io.device]->Start(request)) waiting_.push_back(index);
 }
 
-bool Marker::Submit() {
+bool Checkpointer::Submit() {
   for (const auto& queue : queues_) (void)queue->Submit(queue->depth());
   return to_call_.empty();
 }
 
-unsigned Marker::Poll() {
+unsigned Checkpointer::Poll() {
   unsigned count = 0;
   for (const auto& queue : queues_) {
     count += queue->Reap([this](const DeviceCompletion& completion) { Finish(completion); });
@@ -412,14 +416,14 @@ unsigned Marker::Poll() {
     Start(io);
   }
   for (const auto& queue : queues_) {
-    if (queue->Submit(kMarkSubmitMax)) ++count;
+    if (queue->Submit(kCheckpointSubmitMax)) ++count;
   }
   auto to_call = std::exchange(to_call_, {});
   for (auto& [done, status] : to_call) done(std::move(status));
   return count + static_cast<unsigned>(to_call.size());
 }
 
-void Marker::Finish(const DeviceCompletion& completion) {
+void Checkpointer::Finish(const DeviceCompletion& completion) {
   const auto index = static_cast<std::uint32_t>(completion.tag);
   Io io = std::exchange(ios_[index], Io{});
   free_ios_.push_back(index);
@@ -434,7 +438,7 @@ void Marker::Finish(const DeviceCompletion& completion) {
       --cut_.left;
       break;
     case Io::What::kMark:
-      if (completion.error != 0) Fail(completion.error, "write a mark");
+      if (completion.error != 0) Fail(completion.error, "write a checkpoint");
       --cut_.left;
       break;
     case Io::What::kReadHeader:
@@ -447,7 +451,7 @@ void Marker::Finish(const DeviceCompletion& completion) {
   Advance();
 }
 
-void Marker::FinishPiece(const Piece& piece, int error) {
+void Checkpointer::FinishPiece(const Piece& piece, int error) {
   Segment& segment = log_.segments()[piece.segment];
   --segment.writes;
   log_.Unpin(piece.segment);
