@@ -36,8 +36,8 @@ inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPrio
 // What of a partition outlives the end of its daemon, however that comes about.
 enum class Durability : std::uint8_t {
   kVolatile = 0,  // Nothing.
-  kAsync = 1,     // All of it as it was at one moment, the last mark: some windows ago at most.
-  kSync = 2,      // Whatever was answered.
+  kAsync = 1,  // All of it as it was at one moment, the last checkpoint: some windows ago at most.
+  kSync = 2,   // Whatever was answered.
 };
 
 struct PartitionOptions {

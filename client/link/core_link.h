@@ -252,7 +252,7 @@ class CoreLink {
   };
   std::deque<Cancelled> cancelled_;
   SentChanges sent_changes_;
-  wire::CheckpointStamp mark_;  // Of the frame of answers at hand.
+  wire::CheckpointStamp checkpoint_;  // Of the frame of answers at hand.
 
   Upload upload_;
   std::uint64_t next_upload_ = 1;

@@ -26,7 +26,7 @@ void CoreLink::OnAnswer(Bytes bytes) {
   const std::uint64_t ack_watermark = frame->ack_watermark;
   // Of forwarded groups only.
   if (reader.header().group_count > 0) engine_.set_companions(reader.header().group_count);
-  mark_ = wire::CheckpointStamp::Unpack(reader.header().mark);
+  checkpoint_ = wire::CheckpointStamp::Unpack(reader.header().checkpoint);
   wire::Answer answer;
   while (!reader.Done()) {
     // What was readable counts; the operations behind it end at their deadlines.
@@ -127,7 +127,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
     return engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
   }
   if (answer.code == StatusCode::kOk) {
-    if (operation->call->wants_receipt()) operation->call->NoteReceipt(*operation, mark_);
+    if (operation->call->wants_receipt()) operation->call->RecordReceipt(*operation, checkpoint_);
     operation->call->SetResult(*operation, answer.value);
     if (operation->opcode == wire::Opcode::kGet ||
         (operation->opcode == wire::Opcode::kPop &&

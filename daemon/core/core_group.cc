@@ -130,7 +130,7 @@ CoreStats StatsOf(Core& at) {
   entry.spilled_live_bytes = usage.spilled_live_bytes;
   const storage::StoreCounters counters = at.store().counters();
   entry.spill = counters.spill;
-  entry.durable_written_bytes = counters.mark.written_bytes + counters.commit.written_bytes;
+  entry.durable_written_bytes = counters.checkpoint.written_bytes + counters.commit.written_bytes;
   entry.durable_bytes = counters.durable_bytes;
   entry.refused_for_memory = counters.refused_for_memory;
   entry.expired_records = counters.expired_records;

@@ -40,7 +40,7 @@ WaitFor Dispatcher::WaitsOnStore(Reply* reply) {
   } else if (reply->answer.code == StatusCode::kResourceExhausted) {
     refusal_ = store_.TakeRefused();
     if (store_.MayWait(refusal_)) return WaitFor::kMemory;
-    if (refusal_ && store_.marks() && reply->answer.value.empty()) {
+    if (refusal_ && store_.checkpoints() && reply->answer.value.empty()) {
       Refuse(reply, StatusCode::kResourceExhausted, kMemoryAndDevicesFull);
     }
   }

@@ -72,7 +72,7 @@ wire::ReceiptLevel LevelOf(storage::Durability durability) {
     case storage::Durability::kVolatile:
       return wire::ReceiptLevel::kMemory;
     case storage::Durability::kAsync:
-      return wire::ReceiptLevel::kNextMark;
+      return wire::ReceiptLevel::kNextCheckpoint;
     case storage::Durability::kSync:
       return wire::ReceiptLevel::kDevice;  // Who asked hears of it when it is there.
   }
@@ -161,7 +161,7 @@ void RunSlice(Core& core, Slice& slice) {
       Refuse(&reply, lost, "the record cannot be read from the device");
     }
     if (reply.answer.code == StatusCode::kResourceExhausted && core.store().TakeRefused() &&
-        core.store().marks() && reply.answer.value.empty()) {
+        core.store().checkpoints() && reply.answer.value.empty()) {
       reply.answer.value = AsBytes(kMemoryAndDevicesFull);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
@@ -247,7 +247,7 @@ bool IsUsers(const wire::Operation& operation) {
 wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition) {
   wire::Receipt receipt;
   receipt.level = LevelOf(partition.options().durability);
-  if (store.marks()) receipt.mark = {store.LastNowMs(), store.last_durable_at_ms()};
+  if (store.checkpoints()) receipt.checkpoint = {store.LastNowMs(), store.last_durable_at_ms()};
   return receipt;
 }
 

@@ -147,7 +147,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
         if (IsUsers(operation) && !std::exchange(done->counted, true)) {
           at.dispatcher().CountLocal(**held, operation);
         }
-        if (done->outcome.code == StatusCode::kResourceExhausted && at.store().marks() &&
+        if (done->outcome.code == StatusCode::kResourceExhausted && at.store().checkpoints() &&
             done->outcome.value.empty()) {
           done->outcome.value = kMemoryAndDevicesFull;
         }

@@ -66,7 +66,7 @@ bool Streams::BeginUpload(Session& session, const wire::StreamHeader& part) {
   if (!writer.ok()) {
     // Where it can never fit: what would.
     const std::uint64_t fits =
-        store_.marks() ? storage::ValueWriter::BytesMax(store_) : std::uint64_t{0};
+        store_.checkpoints() ? storage::ValueWriter::BytesMax(store_) : std::uint64_t{0};
     Acknowledge(session, part, std::min<std::uint64_t>(fits, part.total_bytes), writer.code());
     session.uploads_ended = part.stream;
     return false;

@@ -124,9 +124,10 @@ void AddDevices(const v1::NodeStatusResponse& status, Families* to) {
               "Of records that left memory or became durable, each once: what was written by this "
               "is the write amplification.",
               {}, spill.record_bytes());
-  to->Gauge("last_durable_at_seconds",
-            "Wall time of the oldest core's mark: what was changed before is durable. 0: none.", {},
-            static_cast<double>(status.last_durable_at_ms()) / 1000);
+  to->Gauge(
+      "last_durable_at_seconds",
+      "Wall time of the oldest core's checkpoint: what was changed before is durable. 0: none.", {},
+      static_cast<double>(status.last_durable_at_ms()) / 1000);
   to->Gauge("devices_failed", "1: nothing becomes durable any more.", {},
             status.devices_failed() ? 1.0 : 0.0);
 }

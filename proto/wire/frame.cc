@@ -5,8 +5,8 @@
 namespace tidepool::wire {
 namespace {
 
-// What a CheckpointStamp has for the age of the mark: 17 minutes. The rest tells the time until
-// 2527.
+// What a CheckpointStamp has for the age of the checkpoint: 17 minutes. The rest tells the time
+// until 2527.
 constexpr int kCheckpointAgeBits = 20;
 constexpr std::uint64_t kCheckpointAgeMax = (1u << kCheckpointAgeBits) - 1;
 

@@ -52,7 +52,7 @@ struct FrameHeader {
   // Request. Answer of forwarded groups: how many sessions' operations have lately travelled
   // together, this one's included.
   std::uint32_t group_count = 0;
-  std::uint64_t mark = 0;  // Answer: a CheckpointStamp.
+  std::uint64_t checkpoint = 0;  // Answer: a CheckpointStamp.
 };
 static_assert(sizeof(FrameHeader) == limits::kFrameHeaderBytes);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
@@ -61,7 +61,7 @@ static_assert(std::is_trivially_copyable_v<FrameHeader>);
 // a time before the `durable_at_ms` of any answer of the same core is on its devices.
 struct CheckpointStamp {
   std::uint64_t at_ms = 0;  // When it was answered. 0: the node has no devices.
-  // Of the core's last mark. 0: it has none, or none of the last 17 minutes.
+  // Of the core's last checkpoint. 0: it has none, or none of the last 17 minutes.
   std::uint64_t durable_at_ms = 0;
 
   std::uint64_t Pack() const;

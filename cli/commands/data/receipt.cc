@@ -14,12 +14,12 @@ std::string TextOf(const Receipt& receipt) {
       return "nothing was changed";
     case Receipt::Level::kMemory:
       return "in memory: the change goes with its daemon";
-    case Receipt::Level::kNextMark:
+    case Receipt::Level::kNextCheckpoint:
       break;
     case Receipt::Level::kDevice:
       return "on the device: the change outlives its daemon";
   }
-  const std::string text = "in memory: the change outlives its daemon from the next mark on";
+  const std::string text = "in memory: the change outlives its daemon from the next checkpoint on";
   if (receipt.durable_at_ms == 0) return text;
   return text + " (the last one was " +
          FormatDurationMs(receipt.answered_at_ms - receipt.durable_at_ms) + " ago)";
@@ -30,8 +30,9 @@ Json TimeOrNull(std::uint64_t ms) { return ms == 0 ? Json(nullptr) : Json(ms); }
 }  // namespace
 
 Option ReceiptOption() {
-  return {"--receipt", "",
-          "say how safe the change is: on a device, there with the next mark, or in memory only"};
+  return {
+      "--receipt", "",
+      "say how safe the change is: on a device, there with the next checkpoint, or in memory only"};
 }
 
 void TellReceipt(Invocation& run, const Receipt& receipt) {

@@ -62,7 +62,7 @@ TEST_CASE("Each change says how safe it is, by the durability of its namespace")
     const char* durability;
     Level level;
   };
-  for (const Row& row : {Row{"volatile", Level::kMemory}, Row{"async", Level::kNextMark},
+  for (const Row& row : {Row{"volatile", Level::kMemory}, Row{"async", Level::kNextCheckpoint},
                          Row{"sync", Level::kDevice}}) {
     INFO(row.durability);
     const BytesMap map = Open<BytesMap>(client, row.durability, Durable(row.durability));
@@ -104,7 +104,7 @@ TEST_CASE("What changed nothing has no receipt") {
   CHECK(receipt.level == Level::kNone);
 }
 
-TEST_CASE("A change is safe once its owner's last mark is later, as its receipts tell") {
+TEST_CASE("A change is safe once its owner's last checkpoint is later, as its receipts tell") {
   DurableCluster cluster;
   for (int round = 0; round < 3; ++round) {
     {
@@ -113,7 +113,7 @@ TEST_CASE("A change is safe once its owner's last mark is later, as its receipts
       const std::string key = "key" + std::to_string(round);
       Receipt put;
       RequireOk(map.Put(key, "v", {.receipt = &put}).status());
-      REQUIRE(put.level == Level::kNextMark);
+      REQUIRE(put.level == Level::kNextCheckpoint);
       CHECK(put.answered_at_ms > 0);
       CHECK(put.durable_at_ms <= put.answered_at_ms);
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);

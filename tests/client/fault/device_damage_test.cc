@@ -78,7 +78,7 @@ TEST_CASE("Where nobody knows what was damaged all is lost, until that is accept
     const auto segments = image.Segments();
     SECTION("the header of a segment") {
       image.Flip(segments[0].at + 9);
-      says = "its last mark counts 3 segments of records";
+      says = "its last checkpoint counts 3 segments of records";
     }
     SECTION("a record and the footer") {
       image.Flip(ValueAt(image, 1) + 500);
@@ -92,9 +92,9 @@ TEST_CASE("Where nobody knows what was damaged all is lost, until that is accept
       says = "it is damaged behind";
     }
     // A good end makes one of what the one before has too.
-    SECTION("the last mark") {
+    SECTION("the last checkpoint") {
       image.Flip(image.MarkAt(true) + 50);
-      says = "1 of its marks is damaged";
+      says = "1 of its checkpoints is damaged";
     }
   }
   const Checked checked = CheckDevice(cluster);
@@ -151,7 +151,7 @@ TEST_CASE("Damage to what there is twice costs nothing") {
     }
     SECTION("the mark before the last one") {
       image.Flip(image.MarkAt(false) + 50);
-      says = "1 of its marks is damaged";
+      says = "1 of its checkpoints is damaged";
     }
     SECTION("the last superblock") {
       image.Flip(image.SuperblockAt(true) + 50);
@@ -191,7 +191,7 @@ TEST_CASE("A device that does not say what it is, or what was on it, is refused"
       // Each for the last one, as it is found while both are sound.
       const std::uint64_t marks[] = {image.MarkAt(true), image.MarkAt(false)};
       for (const std::uint64_t mark : marks) image.Flip(mark + 50);
-      says = "no sound mark";
+      says = "no sound checkpoint";
     }
   }
   const Checked checked = CheckDevice(cluster);

@@ -92,7 +92,8 @@ TEST_CASE("FieldsLieWhereTheWireHasThem") {
   static_assert(offsetof(FrameHeader, time_left_us) == 48);
   static_assert(offsetof(FrameHeader, reply_bytes_max) == 52);
   static_assert(offsetof(FrameHeader, operation_count) == 56);
-  static_assert(offsetof(FrameHeader, group_count) == 60 && offsetof(FrameHeader, mark) == 64);
+  static_assert(offsetof(FrameHeader, group_count) == 60 &&
+                offsetof(FrameHeader, checkpoint) == 64);
   const Frame frame = FrameOf({});
   CHECK(AsText(Bytes(frame).first(4)) == "TPF1");
 }
@@ -104,7 +105,7 @@ TEST_CASE("AMarkStampTellsItsTimes") {
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).durable_at_ms == 1'799'999'999'000);
   CHECK(packed(1'800'000'000'123, 1'800'000'000'123).durable_at_ms == 1'800'000'000'123);
-  // No mark, or one of an hour ago, and what nobody has written.
+  // No checkpoint, or one of an hour ago, and what nobody has written.
   CHECK(packed(1'800'000'000'123, 0).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 0).durable_at_ms == 0);
   CHECK(packed(1'800'000'000'123, 1'799'996'400'000).durable_at_ms == 0);
