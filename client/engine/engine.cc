@@ -138,10 +138,10 @@ void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) 
   Lock lock(*this);
   if (!HasRoom()) {
     Waiter waiter;
-    Wish wish;
-    wish.room = true;
-    wish.until_ns = call->deadline_ns;
-    Run(lock, wish, &waiter);
+    WaitCondition condition;
+    condition.room = true;
+    condition.until_ns = call->deadline_ns;
+    Run(lock, condition, &waiter);
   }
   if (closed_.load(std::memory_order_relaxed)) return EndUnstarted(call, Usable());
   call->AddReference();
@@ -203,11 +203,11 @@ bool Engine::Wait(Call* call, std::uint64_t until_ns) {
   }
   Lock lock(*this);
   Waiter waiter;
-  Wish wish;
-  wish.call = call;
-  wish.until_ns = until_ns;
+  WaitCondition condition;
+  condition.call = call;
+  condition.until_ns = until_ns;
   call->waiter = &waiter;
-  const bool done = Run(lock, wish, &waiter);
+  const bool done = Run(lock, condition, &waiter);
   call->waiter = nullptr;
   return done;
 }
@@ -217,10 +217,10 @@ Status Engine::WaitForAll(std::chrono::milliseconds timeout) {
   const std::uint64_t until_ns = DeadlineFor(*this, timeout, 0);
   Lock lock(*this);
   Waiter waiter;
-  Wish wish;
-  wish.all_up_to = std::max<std::uint64_t>(1, sequence_);
-  wish.until_ns = until_ns;
-  if (Run(lock, wish, &waiter)) return {};
+  WaitCondition condition;
+  condition.all_up_to = std::max<std::uint64_t>(1, sequence_);
+  condition.until_ns = until_ns;
+  if (Run(lock, condition, &waiter)) return {};
   return Status(StatusCode::kDeadlineExceeded, "operations of this client are still under way");
 }
 
@@ -518,9 +518,9 @@ void Engine::Close() {
 void Engine::RunBackground(std::shared_ptr<Engine> self) {
   Lock lock(*self);
   Waiter waiter;
-  Wish wish;
-  wish.background = true;
-  self->Run(lock, wish, &waiter);
+  WaitCondition condition;
+  condition.background = true;
+  self->Run(lock, condition, &waiter);
 }
 
 }  // namespace tidepool::internal
