@@ -1,4 +1,4 @@
-// The table "What an operation costs" in ARCHITECTURE.md, measured: messages by the client's own
+// The table of client/COSTS.md, measured: messages by the client's own
 // counts, copies of the value by counting memcpy in the client's and in the daemon's process. Each
 // row of the table must be measured here, and the other way round.
 #include <catch2/catch.hpp>
@@ -16,8 +16,8 @@
 #include "tests/client/api/copy_counter.h"
 #include "tests/client/sdk_fixture.h"
 
-#ifndef TIDEPOOL_ARCHITECTURE
-#error "the build says where ARCHITECTURE.md is"
+#ifndef TIDEPOOL_COSTS
+#error "the build defines the path of client/COSTS.md"
 #endif
 #ifndef TIDEPOOL_COPY_COUNTER
 #error "the build says where the library to preload is"
@@ -53,7 +53,7 @@ struct Cost {
 
 std::map<std::string, Cost> TableRows() {
   std::map<std::string, Cost> rows;
-  std::ifstream file(TIDEPOOL_ARCHITECTURE);
+  std::ifstream file(TIDEPOOL_COSTS);
   REQUIRE(file);
   // | `name`, `name` ... | cost | requests + answers | client + daemon | ...
   const std::regex row(R"(\| (`[^|]+)\|[^|]*\| (\d+) \+ (\d+) \| (\d+) \+ (\d+) \|.*)");
