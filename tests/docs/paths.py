@@ -17,8 +17,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/bench/README.md",
-             "tests/bench/figures.md", "storage/README.md", "client/examples/README.md")
+SKIPPED = ("build", ".git")  # Folders below the checkout that hold no pages of ours.
 QUOTED = re.compile(r"`([A-Za-z0-9_.][A-Za-z0-9_./{},*-]*)`")
 ARROW = re.compile(r"[-=]>|<-")
 ON_THE_WAY = re.compile(r"(?<![\w/<|.\"'])[a-z][a-z0-9_]*(?:/[a-z0-9_.]+)+(?![\w|(*])")
@@ -35,7 +34,7 @@ def expanded(name):
 def is_path(name, root):
     """`build/...` is made, not kept; a name without a slash must have a known ending."""
     first = name.split("/")[0]
-    if first in ("build", "."):
+    if first in ("build", ".", ".."):
         return False
     if "/" in name:
         return os.path.isdir(os.path.join(root, first))
@@ -72,6 +71,11 @@ def problems_of_header(header, text, root=ROOT):
             if not any(exists(os.path.join(folder, name.rstrip(".")), root) for folder in folders)]
 
 
+def documents():
+    return sorted(page for page in glob.glob("**/*.md", root_dir=ROOT, recursive=True)
+                  if page.split("/")[0] not in SKIPPED)
+
+
 def headers():
     found = [glob.glob(f"{folder}/**/*.h", root_dir=ROOT, recursive=True)
              for folder in ("cli", "client", "daemon", "proto", "storage")]
@@ -96,7 +100,7 @@ def main():
         print("self-test passed")
         return 0
     problems = []
-    for document in DOCUMENTS:
+    for document in documents():
         with open(os.path.join(ROOT, document), encoding="utf-8") as file:
             problems += problems_of(document, file.read())
     for header in headers():
