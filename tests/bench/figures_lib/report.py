@@ -57,7 +57,7 @@ class Section:
     def text(self, context, others):
         lines = [f"# {self.title}", "", *wrapped(f"**The paper:** {self.claim}"), "", *wrapped(f"**Here:** {self.how}"), "",
                  *wrapped(f"`{self.command}`; {datetime.date.today()}, medians of {context.rounds} interleaved rounds, "
-                          f"{os.cpu_count()} CPUs, of which others used {others:.2f} meanwhile."), ""]
+                          f"{os.cpu_count()} CPUs, {others:.2f} CPUs used by other programs."), ""]
         if caution(context.quick, others):
             lines += [f"**{caution(context.quick, others)}.**", ""]
         lines += [f"| what | Tidepool | {self.peer} | ratio | where ours loses: why |", "|---|---|---|---|---|"]

@@ -41,7 +41,7 @@ def write(folder, pattern, rows, others):
     """Writes the page for the rows of one program, while which others used so many CPUs."""
     lines = [f"# Rows of {title(pattern)}", "",
              f"Written by `tests/bench/run --rows '{pattern}' --table DIR`; do not edit.", "",
-             f"{datetime.date.today()}, {os.cpu_count()} CPUs, of which others used {others:.2f} meanwhile.", ""]
+             f"{datetime.date.today()}, {os.cpu_count()} CPUs, {others:.2f} CPUs used by other programs.", ""]
     if report.caution(False, others):
         lines += [f"**{report.caution(False, others)}.**", ""]
     lines += ["| row | value | spread | against | goal |", "|---|---|---|---|---|"]
