@@ -20,7 +20,7 @@ constexpr std::uint64_t kMomentKeys = 64;
 constexpr std::size_t kMomentMarks = 2;
 
 NamespaceOptions OfOneMoment() {
-  NamespaceOptions options = Durable("async");
+  NamespaceOptions options = Durable(Durability::kAsync);
   options.partitions = 1;
   return options;
 }

@@ -509,7 +509,7 @@ TEST_CASE("TheTableOfCostsIsTrue") {
         QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
                   Open<BytesQueue>(client, "empty"), value));
   const NamespaceOptions with_prefilter = {
-      .partitions = 1, .prefilter = "absent", .expected_items = kFilterItems};
+      .expected_items = kFilterItems, .prefilter = Prefilter::kAbsent, .partitions = 1};
   check(costs, LocalRows(Open<BytesMap>(client, "local", with_prefilter), value));
   const NamespaceOptions of_filters = {.partitions = 1, .expected_items = kFilterItems};
   check(costs, BloomRows(Open<BytesBloom>(client, "filter", of_filters),

@@ -59,17 +59,18 @@ TEST_CASE("Each change says how safe it is, by the durability of its namespace")
   DurableCluster cluster(2);
   Client client = ConnectTo(*cluster);
   struct Row {
-    const char* durability;
+    Durability durability;
     Level level;
   };
-  for (const Row& row : {Row{"volatile", Level::kMemory}, Row{"async", Level::kNextMark},
-                         Row{"sync", Level::kDevice}}) {
-    INFO(row.durability);
-    const BytesMap map = Open<BytesMap>(client, row.durability, Durable(row.durability));
+  for (const Row& row :
+       {Row{Durability::kVolatile, Level::kMemory}, Row{Durability::kAsync, Level::kNextMark},
+        Row{Durability::kSync, Level::kDevice}}) {
+    const std::string name(ToString(row.durability));
+    INFO(name);
+    const BytesMap map = Open<BytesMap>(client, name, Durable(row.durability));
     for (const Level level : LevelsOfAllChanges(map)) CHECK(level == row.level);
 
-    const BytesQueue queue =
-        Open<BytesQueue>(client, std::string("q-") + row.durability, Durable(row.durability));
+    const BytesQueue queue = Open<BytesQueue>(client, "q-" + name, Durable(row.durability));
     Receipt pushed;
     RequireOk(queue.Push("item", {.receipt = &pushed}).status());
     CHECK(pushed.level == row.level);
@@ -145,7 +146,7 @@ TEST_CASE("A node without devices tells no times") {
 TEST_CASE("Over gRPC a receipt is told to who asks, of any node") {
   DurableCluster cluster(2);
   Client client = ConnectTo(*cluster);
-  RequireOk(client.Create<BytesMap>("s", Durable("sync")).status());
+  RequireOk(client.Create<BytesMap>("s", Durable(Durability::kSync)).status());
   for (std::size_t node = 0; node < 2; ++node) {
     const auto stub = v1::Data::NewStub(cluster->channel(node));
     for (int i = 0; i < 20; ++i) {  // Keys of both nodes.

@@ -18,6 +18,8 @@
 namespace tidepool::testing {
 namespace {
 
+using namespace std::chrono_literals;
+
 std::string Pattern(std::size_t bytes, unsigned seed = 1) {
   std::string text(bytes, '\0');
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -118,7 +120,7 @@ TEST_CASE("Counters of both kinds", "[sdk]") {
 
 TEST_CASE("Time to live", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = Open<BytesMap>(client, "ttl", {.ttl_ms = 600'000});
+  const BytesMap map = Open<BytesMap>(client, "ttl", {.ttl = 600s});
   REQUIRE(map.Put("default", "v").ok());
   CHECK(map.Ttl("default").value_or(0) <= 600'000);
   CHECK(map.Ttl("default").value_or(0) > 500'000);
