@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "client/engine/connector.h"
 #include "client/engine/engine.h"
 #include "client/engine/space.h"
@@ -32,9 +33,7 @@ placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   to.replicas = from.replicas;
   to.on_loss = ToString(from.on_loss);
   to.medium = ToString(from.medium);
-  to.ttl_ms = from.ttl == std::chrono::milliseconds::max()
-                  ? 0
-                  : static_cast<std::uint64_t>(from.ttl.count());
+  to.ttl_ms = internal::ToTtlMs(from.ttl);
   to.memory_share_percent = from.memory_share_percent;
   to.prefilter = ToString(from.prefilter);
   to.expected_items = from.expected_items;
@@ -80,7 +79,7 @@ Result<NamespaceInfo> ToInfo(const placement::Namespace& from, const placement::
   info.id = from.id.value();
   NamespaceOptions& options = info.options;
   TP_RETURN_IF_ERROR(SetChoices(from.options, &options));
-  options.ttl = std::chrono::milliseconds(from.options.ttl_ms);
+  options.ttl = internal::FromTtlMs(from.options.ttl_ms);
   options.expected_items = from.options.expected_items;
   options.false_positive_rate = from.options.false_positive_rate;
   options.capacity = from.options.capacity;
@@ -340,7 +339,7 @@ std::vector<PingResult> Client::Ping() {
     result.node = node.id.value();
     result.host = node.host;
     auto measured = MeasureNode(engine_, node.id);
-    if (measured.ok()) result.round_trip_ns = *measured;
+    if (measured.ok()) result.round_trip = std::chrono::nanoseconds(*measured);
     result.status = measured.status();
     result.data_path = engine_->DataPath(node.id);
     results.push_back(std::move(result));

@@ -31,7 +31,9 @@ class Space;
 // streamed value arrives later, and what is called meanwhile as well. So both are noted.
 class AbsentCopy {
  public:
-  explicit AbsentCopy(const PrefilterUse& use) : use_(use) {}
+  // Longer times than kTimeoutMax mean that one.
+  explicit AbsentCopy(const PrefilterUse& use)
+      : use_{std::min(use.age_max, kTimeoutMax), std::min(use.timeout, kTimeoutMax)} {}
   AbsentCopy(const AbsentCopy&) = delete;
   AbsentCopy& operator=(const AbsentCopy&) = delete;
 

@@ -133,12 +133,14 @@ TEST_CASE("RecordsThatExpireDoSoAfterASplit", "[kinds]") {
   Fixture fixture;
   for (int i = 0; i < 200; ++i) {
     const bool stays = i % 2 == 0;
-    REQUIRE(fixture.map.Put(Key(i), "v", {.ttl_ms = stays ? 600'000 : 1'500}).ok());
+    REQUIRE(
+        fixture.map.Put(Key(i), "v", {.ttl = std::chrono::milliseconds(stays ? 600'000 : 1'500)})
+            .ok());
   }
   REQUIRE(Split(fixture.cluster, "split", Key(100)).ok());
   CHECK(WaitUntil([&] { return fixture.map.CountRange({}).value() == 100; }));
   for (auto scan = fixture.map.NewScan(); scan.Next();) {
-    CHECK(scan.record().expires_at_ms > 0);
+    CHECK(scan.record().expires_at.has_value());
   }
   CHECK(fixture.map.Get(Key(150)).ok());
   CHECK(fixture.map.Get(Key(151)).code() == StatusCode::kNotFound);

@@ -109,7 +109,7 @@ struct PingResult {
   std::string host;
   std::string data_path;
   Status status;
-  std::uint64_t round_trip_ns = 0;  // Over the data path, to one core and back.
+  std::chrono::nanoseconds round_trip{0};  // Over the data path, to one core and back.
 };
 
 // Since Connect.

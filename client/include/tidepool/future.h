@@ -81,8 +81,15 @@ class Future {
     }
     return take_(std::move(call_));
   }
-  Result<T> Wait(std::chrono::nanoseconds timeout) {
-    return Wait(std::chrono::steady_clock::now() + timeout);
+  // The same of a duration in any unit. A timeout of a year or more waits for the result, since
+  // every call ends within a year.
+  template <typename Number, typename Unit>
+  Result<T> Wait(std::chrono::duration<Number, Unit> timeout) {
+    const std::chrono::duration<double> seconds(timeout);
+    const auto now = std::chrono::steady_clock::now();
+    if (!(seconds < std::chrono::hours(365 * 24))) return Wait();
+    if (seconds.count() <= 0) return Wait(now);
+    return Wait(now + std::chrono::duration_cast<std::chrono::nanoseconds>(timeout));
   }
 
   // For the library: the call, to be waited for with another `take`. The future is empty

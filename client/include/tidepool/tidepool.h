@@ -35,5 +35,6 @@
 #include "tidepool/queue.h"
 #include "tidepool/receipt.h"
 #include "tidepool/status.h"
+#include "tidepool/time.h"
 #include "tidepool/value.h"
 #endif

@@ -431,7 +431,7 @@ TEST_CASE("ALargeItemWaitsForRoomToo", "[kinds]") {
   const BytesQueue theirs = Open<BytesQueue>(other, "queue.large", {.capacity = 1});
   RequireOk(queue.Push("first").status());
   const std::string large(2'000'000, 'L');
-  Future<ItemId> pushed = queue.PushAsync(large, {.ttl_ms = 3'600'000, .wait = 60s});
+  Future<ItemId> pushed = queue.PushAsync(large, {.ttl = 1h, .wait = 60s});
   // Over the end of one message's wait: the value goes up again.
   CHECK(pushed.Wait(1'300ms).code() == StatusCode::kDeadlineExceeded);
   CHECK(theirs.Pop()->value == "first");
@@ -445,7 +445,7 @@ TEST_CASE("ItemsExpire", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const BytesQueue queue = Open<BytesQueue>(client, "queue.ttl", {.ttl = 1ms});
   RequireOk(queue.Push("gone").status());
-  RequireOk(queue.Push("stays", {.ttl_ms = 0}).status());
+  RequireOk(queue.Push("stays", {.ttl = 0ms}).status());
   // Whenever it is asked, an item that has expired is not there.
   REQUIRE(WaitUntil([&] { return queue.Peek()->value == "stays"; }));
   CHECK(queue.Pop()->value == "stays");

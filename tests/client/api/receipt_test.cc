@@ -29,7 +29,7 @@ std::vector<Level> LevelsOfAllChanges(const BytesMap& map) {
   told(map.PutAsync("k", "1", {.receipt = &receipt}).Wait().status());
   told(map.CompareAndSwap("k", "1", "2", options).status());
   told(map.Append("k", "3", options).status());
-  told(map.Expire("k", 60'000, options));
+  told(map.Expire("k", std::chrono::minutes(1), options));
   told(map.Apply("k", "exchange", "4", options).status());
   told(map.Take("k", options).status());
   told(map.FetchAdd("n", 1, options).status());
@@ -115,14 +115,14 @@ TEST_CASE("A change is safe once its owner's last mark is later, as its receipts
       Receipt put;
       RequireOk(map.Put(key, "v", {.receipt = &put}).status());
       REQUIRE(put.level == Level::kNextMark);
-      CHECK(put.answered_at_ms > 0);
-      CHECK(put.durable_at_ms <= put.answered_at_ms);
+      REQUIRE(put.answered_at.has_value());
+      CHECK(put.durable_at <= put.answered_at);
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       Receipt later;
       do {
         REQUIRE(std::chrono::steady_clock::now() < until);
         RequireOk(map.Put("other", "v", {.receipt = &later}).status());
-      } while (later.durable_at_ms <= put.answered_at_ms);
+      } while (later.durable_at <= put.answered_at);
     }
     cluster.KillAndStart(0);
   }
@@ -139,8 +139,8 @@ TEST_CASE("A node without devices tells no times") {
   Receipt receipt;
   RequireOk(Open<BytesMap>(client, "v").Put("k", "v", {.receipt = &receipt}).status());
   CHECK(receipt.level == Level::kMemory);
-  CHECK(receipt.answered_at_ms == 0);
-  CHECK(receipt.durable_at_ms == 0);
+  CHECK_FALSE(receipt.answered_at.has_value());
+  CHECK_FALSE(receipt.durable_at.has_value());
 }
 
 TEST_CASE("Over gRPC a receipt is told to who asks, of any node") {

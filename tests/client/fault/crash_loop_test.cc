@@ -246,17 +246,17 @@ TEST_CASE("A daemon that dies between two writes that belong together loses noth
       died_in_start = true;
       REQUIRE(cluster->process(0).Wait() == 128 + SIGKILL);
       cluster.StartAll();
-      known.Compare<BytesMap>(*cluster, "sync", nullptr);
+      known.Compare<BytesMap>(*cluster, Durability::kSync, nullptr);
       if (recovers) break;
     }
     INFO(name);
     REQUIRE((died_in_start || !recovers));
     if (recovers) continue;
     cluster->WaitReady();
-    Writer<BytesMap> writer(*cluster, "sync", known.number, random.Word());
+    Writer<BytesMap> writer(*cluster, Durability::kSync, known.number, random.Word());
     WriteUntilItDies(&cluster, &writer, name.starts_with("catalog."));
     cluster.StartAll();
-    known.Compare(*cluster, "sync", &writer);
+    known.Compare(*cluster, Durability::kSync, &writer);
   }
 }
 
