@@ -287,8 +287,8 @@ Future<Version> BytesMap::PutAsync(std::string_view key, std::string_view value,
 Status BytesMap::Delete(std::string_view key, const DeleteOptions& options) const {
   return StatusOf(Sync(space_, DeleteSpec(key, options)));
 }
-Future<Version> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions& options) const {
-  return Async(space_, DeleteSpec(key, options), &TakeVersion);
+Future<void> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions& options) const {
+  return {internal::StartOne(*space_.space(), DeleteSpec(key, options), Mode::kAsync), &StatusOf};
 }
 
 Result<bool> BytesMap::Contains(std::string_view key, const CallOptions& options) const {
@@ -379,9 +379,10 @@ Status BytesMap::Expire(std::string_view key, std::chrono::milliseconds ttl,
                         const CallOptions& options) const {
   return StatusOf(Sync(space_, ExpireSpec(key, ttl, options)));
 }
-Future<Version> BytesMap::ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
-                                      const CallOptions& options) const {
-  return Async(space_, ExpireSpec(key, ttl, options), &TakeVersion);
+Future<void> BytesMap::ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
+                                   const CallOptions& options) const {
+  return {internal::StartOne(*space_.space(), ExpireSpec(key, ttl, options), Mode::kAsync),
+          &StatusOf};
 }
 
 Result<std::chrono::milliseconds> BytesMap::Ttl(std::string_view key,

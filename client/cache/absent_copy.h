@@ -3,6 +3,7 @@
 //   calls -> [AbsentCopy] (=> PrefilterDescribe, PrefilterRead => daemon/ops/prefilter_ops)
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client/calls/durations.h"
 #include "proto/placement/ranges.h"
 #include "proto/wire/opcode.h"
 #include "tidepool/namespace.h"

@@ -188,7 +188,7 @@ TEST_CASE("Operations of one client on one key keep their order on the device", 
     REQUIRE(before.Wait().value().bytes == ValueOf(i, 0));
     RequireOk(put.Wait().status());
     REQUIRE(between.Wait().value().bytes == ValueOf(i, 1));
-    RequireOk(deleted.Wait().status());
+    RequireOk(deleted.Wait());
     REQUIRE(after.Wait().code() == StatusCode::kNotFound);
   }
 }

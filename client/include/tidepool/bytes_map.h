@@ -219,7 +219,7 @@ class TIDEPOOL_API BytesMap {
 
   // Returns: kOk, kNotFound, kFailedPrecondition (another version).
   Status Delete(std::string_view key, const DeleteOptions& options = {}) const;
-  Future<Version> DeleteAsync(std::string_view key, const DeleteOptions& options = {}) const;
+  Future<void> DeleteAsync(std::string_view key, const DeleteOptions& options = {}) const;
 
   Result<bool> Contains(std::string_view key, const CallOptions& options = {}) const;
   Future<bool> ContainsAsync(std::string_view key, const CallOptions& options = {}) const;
@@ -322,8 +322,8 @@ class TIDEPOOL_API BytesMap {
   // kResourceExhausted.
   Status Expire(std::string_view key, std::chrono::milliseconds ttl,
                 const CallOptions& options = {}) const;
-  Future<Version> ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
-                              const CallOptions& options = {}) const;
+  Future<void> ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
+                           const CallOptions& options = {}) const;
   // Returns: the time that the record still has, kForEver if it does not expire; kNotFound.
   Result<std::chrono::milliseconds> Ttl(std::string_view key,
                                         const CallOptions& options = {}) const;

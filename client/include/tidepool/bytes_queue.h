@@ -199,7 +199,7 @@ class TIDEPOOL_API BytesItems {
   // The item is done with, and gone. Returns: kOk, kNotFound (it is gone, or was never leased),
   // kFailedPrecondition (this lease has ended; somebody else has the item, had it, or will).
   Status Ack(const ItemLease& lease, const CallOptions& options = {}) const;
-  Future<bool> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
+  Future<void> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
   // The item is ready again at once, at its old place. Returns as Ack.
   Status Nack(const ItemLease& lease, const CallOptions& options = {}) const;
   // A status for each lease.

@@ -123,7 +123,7 @@ class TypedMap {
   Status Delete(KeyArgument key, const DeleteOptions& options = {}) const {
     return bytes_.Delete(Encoded(key).bytes, options);
   }
-  Future<Version> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
+  Future<void> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
     return bytes_.DeleteAsync(Encoded(key).bytes, options);
   }
 
@@ -264,8 +264,8 @@ class TypedMap {
                 const CallOptions& options = {}) const {
     return bytes_.Expire(Encoded(key).bytes, ttl, options);
   }
-  Future<Version> ExpireAsync(KeyArgument key, std::chrono::milliseconds ttl,
-                              const CallOptions& options = {}) const {
+  Future<void> ExpireAsync(KeyArgument key, std::chrono::milliseconds ttl,
+                           const CallOptions& options = {}) const {
     return bytes_.ExpireAsync(Encoded(key).bytes, ttl, options);
   }
   Result<std::chrono::milliseconds> Ttl(KeyArgument key, const CallOptions& options = {}) const {
