@@ -64,11 +64,12 @@ std::size_t BytesOf(Call* call) {
 std::uint64_t DeadlineFor(const Engine& engine, std::chrono::milliseconds timeout,
                           std::size_t bytes) {
   const std::uint64_t now_ns = engine.Now();
-  if (timeout.count() > 0) {
-    return now_ns + static_cast<std::uint64_t>(timeout.count()) * 1'000'000;
-  }
-  const auto base_ms = std::max<std::int64_t>(1, engine.options().connect.call_timeout.count());
-  return now_ns + static_cast<std::uint64_t>(base_ms) * 1'000'000 +
+  const auto to_ns = [](std::chrono::milliseconds time) {
+    const auto ms = static_cast<std::uint64_t>(std::max<std::int64_t>(1, time.count()));
+    return std::min(ms, Deadline::kMsMax) * 1'000'000;
+  };
+  if (timeout.count() > 0) return now_ns + to_ns(timeout);
+  return now_ns + to_ns(engine.options().connect.call_timeout) +
          bytes * 1'000 / (limits::kTimeoutBytesPerSecond / 1'000'000);
 }
 

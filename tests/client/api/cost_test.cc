@@ -204,7 +204,8 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
       {"FetchMinF64", 1, [=](int i) { TP_OK(map.FetchMinF64("f" + KeyOf(i), 1)); }},
       {"FetchMaxF64", 1, [=](int i) { TP_OK(map.FetchMaxF64("f" + KeyOf(i), 1)); }},
       {"Append", 1, [=](int i) { TP_OK(map.Append("longer" + KeyOf(i), value)); }},
-      {"Expire", 1, [=](int i) { RequireOk(map.Expire("mortal" + KeyOf(i), 3'600'000)); }},
+      {"Expire", 1,
+       [=](int i) { RequireOk(map.Expire("mortal" + KeyOf(i), std::chrono::hours(1))); }},
       {"Ttl", 1, [=](int i) { TP_OK(map.Ttl("mortal" + KeyOf(i))); }},
       {"WaitForKey", 1, [=](int i) { TP_OK(map.WaitForKey(KeyOf(i))); }},
       {"WaitForChange", 1, [=](int i) { TP_OK(map.WaitForChange(KeyOf(i), 0)); }},
@@ -509,9 +510,9 @@ TEST_CASE("TheTableOfCostsIsTrue") {
         QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
                   Open<BytesQueue>(client, "empty"), value));
   const NamespaceOptions with_prefilter = {
-      .partitions = 1, .prefilter = "absent", .expected_items = kFilterItems};
+      .expected_items = kFilterItems, .prefilter = Prefilter::kAbsent, .partitions = 1};
   check(costs, LocalRows(Open<BytesMap>(client, "local", with_prefilter), value));
-  const NamespaceOptions of_filters = {.partitions = 1, .expected_items = kFilterItems};
+  const NamespaceOptions of_filters = {.expected_items = kFilterItems, .partitions = 1};
   check(costs, BloomRows(Open<BytesBloom>(client, "filter", of_filters),
                          Open<BytesBloom>(client, "other", of_filters)));
   check(costs, GroupRows(client));
