@@ -44,7 +44,7 @@ export CMAKE_PREFIX_PATH=$PWD/build/install
 export PYTHONPATH=$PWD/build/install/lib/python3/dist-packages
 '''
 CLUSTER = '''export TIDEPOOL_CLUSTER=$PWD/page.json
-kvctl start --local 2 --memory 256MiB >start.log
+kvctl start --local 2 --memory 512MiB >start.log
 '''
 # mpirun refuses root and machines with fewer CPUs than ranks unless it is told otherwise.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
