@@ -28,7 +28,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from pages import ROOT, text_of
+
 MARKERS = "file|in|where|run by|builds in the checkout"
 BLOCK = re.compile(rf"(?:^<!-- (?P<marker>{MARKERS})(?:: (?P<name>\S+))? -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$"
                    r"|^<!-- run: (?P<program>\S+) -->$", re.MULTILINE | re.DOTALL)
@@ -49,11 +50,6 @@ kvctl start --local 2 --memory 512MiB >start.log
 # mpirun refuses root and machines with fewer CPUs than ranks unless it is told otherwise.
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
        "OMPI_MCA_hwloc_base_binding_policy": "none"}
-
-
-def text_of(page):
-    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
-        return file.read()
 
 
 def section_of(page, title):

@@ -7,12 +7,13 @@ import sys
 import slurm_support
 
 sys.path.insert(0, os.path.join(slurm_support.ROOT, "tests", "docs"))
+import pages  # noqa: E402
 import tour  # noqa: E402
 
 
 class Readme(slurm_support.SlurmTest):
     def test_in_a_slurm_job(self):
-        script = tour.script_of(tour.section_of(tour.text_of("deploy/README.md"), "Slurm"))
+        script = tour.script_of(tour.section_of(pages.text_of("deploy/README.md"), "Slurm"))
         os.makedirs(self.path("build"))
         os.symlink(self.slurm.machines.build, self.path("build", "install"))
         os.symlink(os.path.join(self.slurm.machines.build, "bin"), self.path("examples"))
