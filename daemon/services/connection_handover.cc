@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cassert>
 #include <utility>
 
+#include "proto/base/check.h"
 #include "proto/base/thread.h"
 #include "proto/cluster_file/file_io.h"
 
@@ -33,7 +33,7 @@ void ConnectionHandover::Add(int connection) {
     close(connection);
     return;
   }
-  assert(waiting_.size() < kWaitingMax);
+  TP_CHECK(waiting_.size() < kWaitingMax);
   waiting_.push_back(connection);
   changed_.notify_one();
 }
