@@ -524,7 +524,12 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   } else if (partition.is_durable() && info.mutates && RefusesDurable(context, reply)) {
     return;
   } else {
-    ownership_.shares().Run(handler, context, reply);
+    MemoryShares& shares = ownership_.shares();
+    const MemoryShares::Admission admission = shares.Admit(context, reply);
+    if (admission.refused) [[unlikely]]
+      return;
+    handler(context, reply);
+    shares.Settle(context, admission);
   }
 }
 

@@ -52,6 +52,22 @@ void BeginOn(Core& at, CoreGroup& cores, std::uint64_t value_bytes, Beginning* m
   }
 }
 
+// Asks the memory share, then calls the handler.
+void RunWithinShare(Core& at, storage::Partition& partition, const wire::Operation& operation,
+                    storage::ValueWriter* upload, Reply* reply) {
+  const OperationContext context = {.partition = partition,
+                                    .operation = operation,
+                                    .hash = KeyHash(operation.key),
+                                    .now_ms = at.store().NowMs(),
+                                    .upload = upload,
+                                    .store = at.store()};
+  MemoryShares& shares = at.dispatcher().ownership().shares();
+  const MemoryShares::Admission admission = shares.Admit(context, reply);
+  if (admission.refused) return;
+  FindHandler(operation.opcode)(context, reply);
+  shares.Settle(context, admission);
+}
+
 }  // namespace
 
 Result<LocalValueWriter> LocalValueWriter::Begin(CoreGroup& cores, CoreId core,
@@ -132,14 +148,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
           return;
         }
         Reply reply;
-        at.dispatcher().ownership().shares().Run(FindHandler(operation.opcode),
-                                                 {.partition = **held,
-                                                  .operation = operation,
-                                                  .hash = KeyHash(operation.key),
-                                                  .now_ms = at.store().NowMs(),
-                                                  .upload = writer.get(),
-                                                  .store = at.store()},
-                                                 &reply);
+        RunWithinShare(at, **held, operation, writer.get(), &reply);
         done->outcome.code = reply.answer.code;
         done->outcome.version = reply.answer.version;
         done->outcome.receipt = ReceiptOf(at.store(), **held);
