@@ -89,9 +89,9 @@ void Dispatcher::Start(transport::Worker* worker) {
 void Dispatcher::Stop() {
   io_waiters_ = {};
   room_waiters_.Clear();
-  awaiting_commit_.clear();
-  waiting_.clear();
-  forwarded_.clear();
+  commit_waiters_.Clear();
+  map_waiters_.Clear();
+  forwarder_.Clear();
   sessions_.reset();
   streams_.reset();
 }
@@ -160,28 +160,30 @@ AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,
 }
 
 void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
-  if (!wire::DecodeRequest(frame, &request_).ok()) {
+  if (!wire::DecodeRequest(frame, &at_hand_.request).ok()) {
     return sessions_->End(session, "malformed request frame");
   }
-  const wire::FrameHeader& header = request_.header;
-  request_copy_.reset();
-  request_held_.reset();
+  const wire::FrameHeader& header = at_hand_.request.header;
+  at_hand_.copy.reset();
+  at_hand_.held.reset();
   ReleaseBelow(session, header.ack_watermark);
   CachedReply* kept = session.kept.Find(header.frame_id);
-  if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
+  if (kept != nullptr && kept->fates.size() != at_hand_.request.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
   }
   if (!AdmitRequest(session, kept, frame.size())) return;
-  if (kept == nullptr &&
-      std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
+  if (kept == nullptr && std::any_of(at_hand_.request.operations.begin(),
+                                     at_hand_.request.operations.end(), Mutates)) {
     kept = KeepFrame(session);
   }
   AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
-  plan_.clear();
+  at_hand_.plan.clear();
   metrics_.BeginFrame();
-  for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
-  if (!to_forward_.groups.empty()) ForwardPlanned(to);
+  for (std::uint16_t g = 0; g < at_hand_.request.groups.size(); ++g) DispatchGroup(g, frame, to);
+  if (forwarder_.has_planned()) {
+    forwarder_.Send(core_, session.id, at_hand_, DeadlineNs(received_ns));
+  }
   RunPlan(to);
   PostAnswers(to);
   WakePlanned();
@@ -199,15 +201,9 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
   }
   if (!io_waiters_.empty()) DropIoWaitersBelow(session, ack_watermark);
   if (session.waiting_operations == 0) return;
-  for (auto& [ticket, forwarded] : forwarded_) {
-    if (forwarded.session != session.id || forwarded.frame_id >= ack_watermark) continue;
-    session.waiting_operations -= std::exchange(forwarded.credit, 0);
-    forwarded.held.reset();
-  }
-  std::erase_if(waiting_, [&](const Waiting& entry) {
-    if (entry.session != session.id || entry.frame_id >= ack_watermark) return false;
-    session.waiting_operations -= entry.credit;
-    return true;
+  session.waiting_operations -= forwarder_.ReleaseBelow(session.id, ack_watermark);
+  map_waiters_.DropBelow(session.id, ack_watermark, [&session](const MapWaiter& waiter) {
+    session.waiting_operations -= waiter.credit;
   });
 }
 
@@ -215,9 +211,9 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
 // costs nothing once it has run.
 std::size_t Dispatcher::CreditToRun(const CachedReply* kept) const {
   std::size_t credit = 0;
-  for (std::size_t g = 0; g < request_.groups.size(); ++g) {
+  for (std::size_t g = 0; g < at_hand_.request.groups.size(); ++g) {
     if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen) {
-      credit += request_.groups[g].credit();
+      credit += at_hand_.request.groups[g].credit();
     }
   }
   return credit;
@@ -225,7 +221,7 @@ std::size_t Dispatcher::CreditToRun(const CachedReply* kept) const {
 
 // False if the frame is not to be looked at any further; the session may be gone.
 bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes) {
-  const wire::FrameHeader& header = request_.header;
+  const wire::FrameHeader& header = at_hand_.request.header;
   const std::uint64_t ack_watermark = session.kept.ack_watermark();
   if (header.frame_id < ack_watermark) return false;  // Late: the client has given it up.
   if (header.frame_id >= ack_watermark + limits::kFramesUnfinishedMax) {
@@ -254,11 +250,11 @@ bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::si
 }
 
 CachedReply* Dispatcher::KeepFrame(Session& session) {
-  return &session.kept.Make(request_.header.frame_id, request_.groups.size());
+  return &session.kept.Make(at_hand_.request.header.frame_id, at_hand_.request.groups.size());
 }
 
 void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
   if (fate == GroupFate::kWaiting) return;  // Its answer will come.
   if (fate == GroupFate::kDone) return ReplayGroup(g, to);
@@ -273,8 +269,8 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
     return PlanOperations(g, verdict.partition, to.session);
   }
   HoldGroup(g, frame, to);
-  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
-                      DeadlineNs(to.received_ns), request_copy_, request_held_});
+  map_waiters_.Add({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
+                    DeadlineNs(to.received_ns), at_hand_.copy, at_hand_.held});
 }
 
 // It will be answered later: it keeps its credit and a copy of its frame.
@@ -282,15 +278,15 @@ void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
   // Reads are kept too while they wait, so that a copy sent again does not wait twice.
   if (to.kept == nullptr) to.kept = KeepFrame(to.session);
   to.kept->fates[g] = GroupFate::kWaiting;
-  to.session.waiting_operations += request_.groups[g].credit();
-  if (request_copy_ == nullptr) {
-    request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
-    request_held_ = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
+  to.session.waiting_operations += at_hand_.request.groups[g].credit();
+  if (at_hand_.copy == nullptr) {
+    at_hand_.copy = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
+    at_hand_.held = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
   }
 }
 
 std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
-  return received_ns + std::uint64_t{request_.header.time_left_us} * 1'000;
+  return received_ns + std::uint64_t{at_hand_.request.header.time_left_us} * 1'000;
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
@@ -301,7 +297,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
     if (EndedUnknown(g, to)) return;
     NoteCommitWait(to.kept->commit_position, to);
   }
-  if (request_.groups[g].quiet) return ReplayQuiet(g, to);
+  if (at_hand_.request.groups[g].quiet) return ReplayQuiet(g, to);
   for (const CachedReply::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
     const wire::Answer answer = to.kept->AnswerOf(entry);
@@ -311,14 +307,14 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
       Stream(to, answer.index, entry.taken);
     }
   }
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   storage::Partition* partition = store_.Find(group.partition);
   // Under another term it may have lost the keys that are read.
   const bool has_moved = partition == nullptr || partition->term() != group.term;
   if (!has_moved && lease_.ValidAt(to.received_ns)) return PlanReadsAgain(g, partition);
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    if (Mutates(request_.operations[index])) continue;
+    if (Mutates(at_hand_.request.operations[index])) continue;
     wire::Answer answer;
     answer.index = static_cast<std::uint16_t>(index);
     // The client takes kWrongEpoch for the end of the term: it asks under this one no more.
@@ -330,19 +326,19 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
 
 void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition,
                                 const Session& session) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   SpaceCounters& counters = metrics_.Of(group.partition.space());
   std::uint32_t users = 0;
   std::uint32_t reads = 0;
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    const wire::Opcode opcode = request_.operations[index].opcode;
+    const wire::Opcode opcode = at_hand_.request.operations[index].opcode;
     const std::uint32_t counts = IsUsers(opcode) && !session.uncounted ? 1 : 0;
     users += counts;
     reads += ReadsRecords(opcode) ? counts : 0;
     counters.operations[static_cast<std::size_t>(opcode)] += counts;
-    plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
-                     g, group.quiet});
+    at_hand_.plan.push_back({partition, &at_hand_.request.operations[index], 0,
+                             static_cast<std::uint16_t>(index), g, group.quiet});
   }
   if (users > 0) metrics_.AddToFrame(&counters);
   counters_.operations += users;
@@ -351,12 +347,12 @@ void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition,
 }
 
 void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const auto index = static_cast<std::uint16_t>(group.first_operation + i);
-    const wire::Operation& operation = request_.operations[index];
+    const wire::Operation& operation = at_hand_.request.operations[index];
     if (Mutates(operation)) continue;
-    plan_.push_back({partition, &operation, 0, index, g});
+    at_hand_.plan.push_back({partition, &operation, 0, index, g});
   }
 }
 
@@ -377,35 +373,35 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
     to.session.kept.Add(to.kept, answer, g, nullptr);
   }
   to.sink.Add(answer);
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
-    const wire::Operation& operation = request_.operations[group.first_operation + i];
+    const wire::Operation& operation = at_hand_.request.operations[group.first_operation + i];
     if (!operation.has(wire::Argument::kUpload)) continue;
     streams_->EndUpload(to.session, operation.get(wire::Argument::kUpload));
   }
 }
 
 void Dispatcher::RunPlan(Reception& to) {
-  const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
+  const std::uint64_t now_ms = at_hand_.plan.empty() ? 0 : store_.NowMs();
   // Of the answers that are still to come.
   rooms_behind_ = 0;
-  for (const Planned& planned : plan_) {
+  for (const Planned& planned : at_hand_.plan) {
     rooms_behind_ += wire::ReplyRoomOf(planned.operation->opcode);
   }
-  for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
-    const std::size_t end = std::min(begin + kStageOperations, plan_.size());
+  for (std::size_t begin = 0; begin < at_hand_.plan.size(); begin += kStageOperations) {
+    const std::size_t end = std::min(begin + kStageOperations, at_hand_.plan.size());
     for (std::size_t i = begin; i < end; ++i) {
-      plan_[i].hash = KeyHash(plan_[i].operation->key);
-      plan_[i].partition->PrefetchIndex(plan_[i].hash);
+      at_hand_.plan[i].hash = KeyHash(at_hand_.plan[i].operation->key);
+      at_hand_.plan[i].partition->PrefetchIndex(at_hand_.plan[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
-      plan_[i].partition->PrefetchRecord(plan_[i].hash);
+      at_hand_.plan[i].partition->PrefetchRecord(at_hand_.plan[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
       // Most frames hold nothing that needs room, and are not asked a second time.
-      if (rooms_behind_ > 0) rooms_behind_ -= wire::ReplyRoomOf(plan_[i].operation->opcode);
-      const std::size_t entries_bytes = (plan_.size() - i - 1) * wire::kReplyEntryBytes;
-      RunOne(plan_[i], rooms_behind_ + entries_bytes, now_ms, to);
+      if (rooms_behind_ > 0) rooms_behind_ -= wire::ReplyRoomOf(at_hand_.plan[i].operation->opcode);
+      const std::size_t entries_bytes = (at_hand_.plan.size() - i - 1) * wire::kReplyEntryBytes;
+      RunOne(at_hand_.plan[i], rooms_behind_ + entries_bytes, now_ms, to);
     }
   }
   CountPlan(to.session);
@@ -562,7 +558,7 @@ void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room
 }
 
 void Dispatcher::PostAnswers(Reception& to) {
-  if (plan_.empty() && to.commit_wait == 0) {
+  if (at_hand_.plan.empty() && to.commit_wait == 0) {
     to.sink.Flush();
   } else {
     PostApplied(to);

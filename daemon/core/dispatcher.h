@@ -18,11 +18,15 @@
 #include <vector>
 
 #include "daemon/core/answer_sink.h"
+#include "daemon/core/commit_waiters.h"
 #include "daemon/core/event_waiters.h"
+#include "daemon/core/forwarder.h"
 #include "daemon/core/io_waiters.h"
 #include "daemon/core/lease.h"
+#include "daemon/core/map_waiters.h"
 #include "daemon/core/ownership.h"
 #include "daemon/core/range_moves.h"
+#include "daemon/core/reception.h"
 #include "daemon/core/room_waiters.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/streams.h"
@@ -59,7 +63,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   const Functions* functions() const { return functions_; }
   // Where forwarded groups go; before the first frame. Must outlive the dispatcher. Null: they are
   // refused.
-  void set_aggregator(wire::Aggregator* aggregator) { aggregator_ = aggregator; }
+  void set_aggregator(wire::Aggregator* aggregator) { forwarder_.set_aggregator(aggregator); }
   // What shows memory to other nodes; before the first frame. Must outlive the dispatcher. May be
   // null.
   void set_exporter(transport::MemoryExporter* exporter) { exporter_ = exporter; }
@@ -147,91 +151,15 @@ class Dispatcher : public transport::Receiver, public Executor {
   CoreMetrics& metrics() { return metrics_; }
   const CoreMetrics& metrics() const { return metrics_; }
   // Groups that wait for a map or the end of a freeze.
-  std::size_t map_waiters() const { return waiting_.size(); }
+  std::size_t map_waiters() const { return map_waiters_.size(); }
   // Operations that wait for a device, memory, or those before them on their key;
   std::size_t io_waiters() const { return io_waiters_.size(); }
   // for an item, room or a change;
   std::size_t event_waiters() const { return event_waiters_.size(); }
   // and frames of answers that wait for a commit.
-  std::size_t replies_awaiting_commit() const { return awaiting_commit_.size(); }
+  std::size_t replies_awaiting_commit() const { return commit_waiters_.size(); }
 
  private:
-  // One operation of the request at hand that will run.
-  struct Planned {
-    storage::Partition* partition;
-    const wire::Operation* operation;
-    std::uint64_t hash;
-    std::uint16_t index;
-    std::uint16_t group;
-    bool quiet = false;
-    Upload* upload = nullptr;  // Of one that waited; else its session has it.
-  };
-
-  // A group whose term is newer than our map, or whose partition is frozen. `frame` is a copy of
-  // its whole request, which the groups of a request share.
-  struct Waiting {
-    SessionId session;
-    std::uint64_t frame_id;
-    std::uint16_t group;
-    PartitionId partition;
-    Term term;
-    std::uint32_t credit;
-    std::uint64_t deadline_ns;
-    std::shared_ptr<const std::vector<std::byte>> frame;
-    std::shared_ptr<const HeldBytes> held;
-  };
-
-  // The groups of a frame that the aggregator has.
-  struct Forwarded {
-    SessionId session;
-    std::uint64_t frame_id = 0;
-    std::uint32_t credit = 0;               // 0: its client has given the frame up.
-    std::shared_ptr<const HeldBytes> held;  // Null then too.
-    std::uint32_t reply_bytes_max = 0;
-    struct Group {
-      std::uint16_t number;
-      std::uint16_t first;
-      std::uint16_t count;
-    };
-    std::vector<Group> groups;
-  };
-
-  // A value that is streamed once its answer is out.
-  struct AwaitingDownload {
-    std::uint16_t index;
-    std::shared_ptr<const storage::ValueReader> value;
-  };
-
-  // Whom the operations at hand belong to, and where their answers go.
-  struct Reception {
-    Session& session;
-    std::uint64_t frame_id;
-    std::uint64_t received_ns;
-    CachedReply* kept;  // Null while nothing of the frame needs to be kept.
-    AnswerSink& sink;
-    std::uint64_t commit_wait =
-        0;  // The position that must be durable before they go out; 0: none.
-    std::vector<AwaitingDownload> downloads;  // With it.
-    bool held = false;                        // They have not gone out: they wait for it.
-  };
-
-  // Answers that wait for a commit; or somebody of this node who does.
-  struct AwaitingCommit {
-    std::uint64_t position = 0;
-    SessionId session;
-    std::uint32_t connection = 0;
-    std::uint64_t frame_id = 0;
-    std::uint64_t bytes = 0;  // Of frames.
-    // For the metrics: of its first operation. opcode kNone: not counted.
-    std::uint64_t received_ns = 0;
-    NamespaceId space;
-    wire::Opcode opcode = wire::Opcode::kNone;
-    std::uint32_t operations = 0;
-    std::vector<transport::FrameBufferPtr> frames;
-    std::vector<AwaitingDownload> downloads;
-    std::function<void(bool durable)> run;
-  };
-
   Session* SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
                     wire::FrameHeader* header);
   void HandleStream(Session& session, const Status& decoded, const wire::StreamFrame& frame);
@@ -244,9 +172,6 @@ class Dispatcher : public transport::Receiver, public Executor {
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
   void HoldGroup(std::uint16_t g, Bytes frame, Reception& to);
   void ForwardGroup(std::uint16_t g, Bytes frame, Reception& to);
-  void ForwardPlanned(Reception& to);
-  void AnswerForwarded(const Forwarded& forwarded, const wire::ForwardedOutcome& outcome,
-                       Reception& to);
   void PlanOperations(std::uint16_t g, storage::Partition* partition, const Session& session);
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
@@ -289,7 +214,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   void WakePlanned();
   void WakeGroups();
   void RecheckEventWaiters();
-  void ResumeWaiting();
+  void RetryMapWaiters();
   // For people, where the code alone does not say it. The client adds namespace and node.
   static std::string_view TextFor(StatusCode code);
   auto Attempts() {
@@ -303,7 +228,7 @@ class Dispatcher : public transport::Receiver, public Executor {
                       std::vector<AwaitingDownload>* downloads);
   void HoldAnswers(Reception& to);
   unsigned ReleaseDurable();
-  void SendCommitted(AwaitingCommit* held, bool is_durable);
+  void SendCommitted(CommitWaiter* held, bool is_durable);
   bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
   void CountPlan(const Session& session);
@@ -315,13 +240,13 @@ class Dispatcher : public transport::Receiver, public Executor {
                 SlowReason reason, std::uint64_t duration_ns);
   void CountIoWaiters(const IoWaiter& pending);
   void RecordAwaiting(std::uint64_t received_ns);
-  void CountAwaiting(const AwaitingCommit& held);
+  void CountAwaiting(const CommitWaiter& held);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
   std::size_t CreditToRun(const CachedReply* kept) const;
   AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
   // Runs (kOk) or ends a group that waited.
-  void Resume(const Waiting& waiting, StatusCode code);
+  void Resume(const MapWaiter& waiter, StatusCode code);
 
   const CoreId core_;
   storage::CoreStore& store_;
@@ -334,30 +259,22 @@ class Dispatcher : public transport::Receiver, public Executor {
   std::unique_ptr<RangeMoves> range_moves_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
-  std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
-  wire::Aggregator* aggregator_ = nullptr;
+  MapWaiters map_waiters_;
   transport::MemoryExporter* exporter_ = nullptr;
-  std::unordered_map<std::uint64_t, Forwarded> forwarded_;  // By ticket; bounded in the same way.
-  std::uint64_t next_ticket_ = 1;
-  // Of the request at hand: what is to be forwarded, and what is to be remembered of that.
-  wire::ForwardedFrame to_forward_;
-  Forwarded forwarding_;
+  Forwarder forwarder_;
   EventWaiters event_waiters_;
   IoWaiters io_waiters_;
   RoomWaiters room_waiters_;
   storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.
   std::uint64_t task_wait_ = 0;
-  std::deque<AwaitingCommit> awaiting_commit_;  // Bounded by the sessions' credits.
+  CommitWaiters commit_waiters_;
   ProcessGroups groups_;
   const Functions* functions_ = nullptr;
   std::vector<ProcessGroups::Name> groups_to_wake_;
   std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
 
-  wire::Request request_;  // Reused: decoding allocates nothing once it is warm.
-  std::shared_ptr<const std::vector<std::byte>> request_copy_;  // Once one of its groups must wait.
-  std::shared_ptr<const HeldBytes> request_held_;               // With it.
+  RequestAtHand at_hand_;
   std::size_t rooms_behind_ = 0;  // What answers behind the present one need beside their entries.
-  std::vector<Planned> plan_;
   std::vector<std::byte> scratch_;
   DispatcherCounters counters_;
   CoreMetrics metrics_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/core/dispatcher.h"
+#include "proto/base/check.h"
 
 namespace tidepool::daemon {
 
@@ -41,56 +42,48 @@ void Dispatcher::StartDownloads(Session& session, std::uint64_t frame_id,
 }
 
 void Dispatcher::HoldAnswers(Reception& to) {
-  AwaitingCommit held;
-  held.position = to.commit_wait;
-  held.session = to.session.id;
-  held.connection = to.session.connection;
-  held.frame_id = to.frame_id;
-  held.frames = to.sink.Take();
-  held.downloads = std::move(to.downloads);
+  CommitWaiter waiter;
+  waiter.position = to.commit_wait;
+  waiter.session = to.session.id;
+  waiter.connection = to.session.connection;
+  waiter.frame_id = to.frame_id;
+  waiter.frames = to.sink.Take();
+  waiter.downloads = std::move(to.downloads);
   to.held = true;
-  for (const auto& frame : held.frames) held.bytes += frame->size();
-  to.session.awaiting_commit_bytes += held.bytes;
-  awaiting_commit_.push_back(std::move(held));
+  for (const auto& frame : waiter.frames) waiter.bytes += frame->size();
+  to.session.awaiting_commit_bytes += waiter.bytes;
+  commit_waiters_.Add(std::move(waiter));
 }
 
 void Dispatcher::WhenDurable(std::uint64_t position, std::function<void(bool durable)> run) {
-  AwaitingCommit held;
-  held.position = position;
-  held.run = std::move(run);
-  awaiting_commit_.push_back(std::move(held));
+  CommitWaiter waiter;
+  waiter.position = position;
+  waiter.run = std::move(run);
+  commit_waiters_.Add(std::move(waiter));
 }
 
 unsigned Dispatcher::ReleaseDurable() {
-  const std::uint64_t durable = store_.durable_position();
   const bool failed = store_.commit_failed() != StatusCode::kOk;
-  unsigned released = 0;
-  while (!awaiting_commit_.empty() && (failed || awaiting_commit_.front().position <= durable)) {
-    AwaitingCommit held = std::move(awaiting_commit_.front());
-    awaiting_commit_.pop_front();
-    ++released;
-    const bool is_durable = held.position <= durable;
-    if (held.run) {
-      held.run(is_durable);
-    } else {
-      SendCommitted(&held, is_durable);
-    }
-  }
-  return released;
+  return commit_waiters_.Release(store_.durable_position(), failed,
+                                 [this](CommitWaiter& waiter, bool is_durable) {
+                                   if (waiter.run) return waiter.run(is_durable);
+                                   SendCommitted(&waiter, is_durable);
+                                 });
 }
 
-void Dispatcher::SendCommitted(AwaitingCommit* held, bool is_durable) {
-  Session* session = sessions_->Find(held->session);
+void Dispatcher::SendCommitted(CommitWaiter* waiter, bool is_durable) {
+  Session* session = sessions_->Find(waiter->session);
   if (session == nullptr) return;
-  session->awaiting_commit_bytes -= held->bytes;
-  // Who has come back over another connection has asked again, and waits as well.
-  if (session->connection != held->connection || session->endpoint == nullptr) return;
+  TP_CHECK(session->awaiting_commit_bytes >= waiter->bytes);
+  session->awaiting_commit_bytes -= waiter->bytes;
+  // A client that has come back over another connection has asked again, and waits as well.
+  if (session->connection != waiter->connection || session->endpoint == nullptr) return;
   // What will never be durable, or may be another's by now, is not told. As the connection goes,
   // the client asks again over a new one, and hears what has become of it (ReplayGroup).
   if (!is_durable || !lease_.ValidAt(clock_.MonotonicNs())) return sessions_->Disconnect(*session);
-  for (auto& frame : held->frames) (void)worker_->Send(session->endpoint, std::move(frame));
-  StartDownloads(*session, held->frame_id, &held->downloads);
-  CountAwaiting(*held);
+  for (auto& frame : waiter->frames) (void)worker_->Send(session->endpoint, std::move(frame));
+  StartDownloads(*session, waiter->frame_id, &waiter->downloads);
+  CountAwaiting(*waiter);
 }
 
 // Of a group that ran before the device failed: whether it outlives the daemon is not known.

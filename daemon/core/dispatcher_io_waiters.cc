@@ -82,7 +82,7 @@ void Dispatcher::Pend(const Planned& planned, WaitFor wait_for, Reception& to) {
   // Reads are kept too while they wait, so that a copy of the frame does not charge them twice.
   if (to.kept == nullptr) {
     to.kept = KeepFrame(to.session);
-    for (const Planned& each : plan_) to.kept->fates[each.group] = GroupFate::kDone;
+    for (const Planned& each : at_hand_.plan) to.kept->fates[each.group] = GroupFate::kDone;
   }
   auto pending = std::make_unique<IoWaiter>();
   pending->operation = MakeEventWaiter(planned, to);
@@ -255,7 +255,7 @@ void Dispatcher::RecheckIoWaiters() {
 
 unsigned Dispatcher::PollDevices() {
   unsigned done = store_.Poll();
-  if (!awaiting_commit_.empty()) [[unlikely]]
+  if (!commit_waiters_.empty()) [[unlikely]]
     done += ReleaseDurable();
   if (!room_waiters_.empty()) [[unlikely]]
     done += room_waiters_.Serve();

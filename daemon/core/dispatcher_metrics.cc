@@ -8,8 +8,8 @@ namespace tidepool::daemon {
 
 void Dispatcher::CountPlan(const Session& session) {
   if (session.uncounted) return;
-  metrics_.SampleEach(plan_.size(), [this](std::size_t i) {
-    const Planned& planned = plan_[i];
+  metrics_.SampleEach(at_hand_.plan.size(), [this](std::size_t i) {
+    const Planned& planned = at_hand_.plan[i];
     const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
     if (!info.keyed) return;
     metrics_.hot_keys().Add(planned.partition->id().space(), planned.hash, planned.operation->key,
@@ -47,26 +47,26 @@ void Dispatcher::CountFrame(const Reception& to) {
   if (to.held) [[unlikely]]
     return RecordAwaiting(to.received_ns);
   metrics_.EndFrame(duration_ns);
-  if (metrics_.IsSlow(duration_ns) && !plan_.empty()) [[unlikely]] {
-    const Planned& first = plan_.front();
-    NoteSlow(first.partition->id().space(), first.operation->opcode, plan_.size(),
+  if (metrics_.IsSlow(duration_ns) && !at_hand_.plan.empty()) [[unlikely]] {
+    const Planned& first = at_hand_.plan.front();
+    NoteSlow(first.partition->id().space(), first.operation->opcode, at_hand_.plan.size(),
              first.operation->key, SlowReason::kWork, duration_ns);
   }
 }
 
 // Of the plan, whose answers have just been held.
 void Dispatcher::RecordAwaiting(std::uint64_t received_ns) {
-  if (plan_.empty()) return;
-  const Planned& first = plan_.front();
-  AwaitingCommit& held = awaiting_commit_.back();
+  if (at_hand_.plan.empty()) return;
+  const Planned& first = at_hand_.plan.front();
+  CommitWaiter& held = commit_waiters_.newest();
   held.received_ns = received_ns;
   held.space = first.partition->id().space();
   held.opcode = first.operation->opcode;
-  held.operations = static_cast<std::uint32_t>(plan_.size());
+  held.operations = static_cast<std::uint32_t>(at_hand_.plan.size());
 }
 
 // By the namespace of its first operation: frames of several with one of `sync` are rare.
-void Dispatcher::CountAwaiting(const AwaitingCommit& held) {
+void Dispatcher::CountAwaiting(const CommitWaiter& held) {
   if (held.opcode == wire::Opcode::kNone) return;
   const std::uint64_t duration_ns = clock_.MonotonicNs() - held.received_ns;
   metrics_.Of(held.space).frames.Record(duration_ns);

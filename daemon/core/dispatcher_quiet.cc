@@ -24,7 +24,7 @@ void Dispatcher::ConcludeQuiet(const Planned& planned, const Reply& reply, std::
 
 // What has no kept failure succeeded when the group ran.
 void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   std::uint32_t next = group.first_operation;
   const auto succeed_up_to = [&](std::uint32_t end) {
     for (; next < end; ++next) {

@@ -57,8 +57,8 @@ void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to
   const wire::Operation& operation = *planned.operation;
   auto waiter = std::make_unique<EventWaiter>(MakeEventWaiter(planned, to));
   waiter->wait_for = wait_for;
-  const std::uint64_t wait_ms = std::min<std::uint64_t>(operation.get(wire::Argument::kWaitMs),
-                                                        request_.header.time_left_us / 1'000);
+  const std::uint64_t wait_ms = std::min<std::uint64_t>(
+      operation.get(wire::Argument::kWaitMs), at_hand_.request.header.time_left_us / 1'000);
   waiter->deadline_ns = to.received_ns + wait_ms * 1'000'000;
   ++to.session.event_waiters;
   to.session.event_waiter_bytes += waiter->bytes.size();
@@ -69,7 +69,7 @@ void Dispatcher::Suspend(const Planned& planned, WaitFor wait_for, Reception& to
 // if each took the whole, those of one session would be far more than the client has set aside.
 // Values that do not fit are streamed.
 std::uint32_t Dispatcher::ReplyShareOf(const Planned& planned) const {
-  const auto share = request_.header.reply_bytes_max / request_.operations.size();
+  const auto share = at_hand_.request.header.reply_bytes_max / at_hand_.request.operations.size();
   return static_cast<std::uint32_t>(std::max(share, ReplyBytesOf(planned)));
 }
 
@@ -89,7 +89,7 @@ void Dispatcher::Wake(PartitionId partition) {
 void Dispatcher::WakePlanned() {
   if (event_waiters_.empty()) return;
   const storage::Partition* last = nullptr;
-  for (const Planned& planned : plan_) {
+  for (const Planned& planned : at_hand_.plan) {
     WakeAfter(planned, last);
     if (planned.partition->IsOneOf(wire::kItemKinds)) last = planned.partition;
   }
@@ -167,7 +167,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
   RecheckIoWaiters();
-  ResumeWaiting();
+  RetryMapWaiters();
   // What waits on partitions that are gone or have moved must be told.
   RecheckEventWaiters();
   return status;
@@ -177,60 +177,55 @@ void Dispatcher::Thaw(PartitionId partition, Term term) {
   if (!ownership_.Thaw(partition, term)) return;
   // In one go, so that nothing that arrives later comes before what was held back.
   RecheckIoWaiters();
-  ResumeWaiting();
+  RetryMapWaiters();
   // Waits for items and changes, and for groups that were broken meanwhile.
   RecheckEventWaiters();
 }
 
 void Dispatcher::EndImport(PartitionId partition) {
   if (!ownership_.EndImport(partition)) return;
-  ResumeWaiting();
+  RetryMapWaiters();
   Wake(partition);
 }
 
 // Runs or ends the groups that need not wait any more.
-void Dispatcher::ResumeWaiting() {
-  std::deque<Waiting> waiting;
-  waiting.swap(waiting_);
-  for (const Waiting& entry : waiting) {
-    if (sessions_->Find(entry.session) == nullptr) continue;
-    const Verdict::Kind kind = ownership_.Check(entry.partition, entry.term).kind;
-    // Those that still wait go back in their order.
-    if (kind == Verdict::Kind::kWait || kind == Verdict::Kind::kHold) {
-      waiting_.push_back(entry);
-    } else {
-      Resume(entry, StatusCode::kOk);
-    }
-  }
+void Dispatcher::RetryMapWaiters() {
+  map_waiters_.Retry([this](const MapWaiter& waiter) {
+    if (sessions_->Find(waiter.session) == nullptr) return false;
+    const Verdict::Kind kind = ownership_.Check(waiter.partition, waiter.term).kind;
+    if (kind == Verdict::Kind::kWait || kind == Verdict::Kind::kHold) return true;
+    Resume(waiter, StatusCode::kOk);
+    return false;
+  });
 }
 
 void Dispatcher::RecheckEventWaiters() { event_waiters_.Recheck(Attempts()); }
 
-void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
-  Session* session = sessions_->Find(waiting.session);
+void Dispatcher::Resume(const MapWaiter& waiter, StatusCode code) {
+  Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return;
-  session->waiting_operations -= waiting.credit;
-  CachedReply* kept = session->kept.Find(waiting.frame_id);
+  session->waiting_operations -= waiter.credit;
+  CachedReply* kept = session->kept.Find(waiter.frame_id);
   // Given up by the client: its deadline has passed and ack_watermark has gone by.
-  if (kept == nullptr || !wire::DecodeRequest(*waiting.frame, &request_).ok()) return;
-  kept->fates[waiting.group] = GroupFate::kUnseen;
+  if (kept == nullptr || !wire::DecodeRequest(*waiter.frame, &at_hand_.request).ok()) return;
+  kept->fates[waiter.group] = GroupFate::kUnseen;
   // Whoever comes back sends it again, and may have given it up; for others nothing may be taken.
   if (code == StatusCode::kOk && session->endpoint == nullptr) return;
   // What it has waited is gone: a pop must not wait on for a client that has given it up.
   const std::uint64_t now_ns = clock_.MonotonicNs();
-  const std::uint64_t left_ns = waiting.deadline_ns > now_ns ? waiting.deadline_ns - now_ns : 0;
-  request_.header.time_left_us = static_cast<std::uint32_t>(left_ns / 1'000);
+  const std::uint64_t left_ns = waiter.deadline_ns > now_ns ? waiter.deadline_ns - now_ns : 0;
+  at_hand_.request.header.time_left_us = static_cast<std::uint32_t>(left_ns / 1'000);
   if (left_ns == 0 && code == StatusCode::kOk) code = StatusCode::kDeadlineExceeded;
-  AnswerSink sink = SinkFor(*session, waiting.frame_id, request_.header.reply_bytes_max);
-  Reception to{*session, waiting.frame_id, now_ns, kept, sink};
-  plan_.clear();
+  AnswerSink sink = SinkFor(*session, waiter.frame_id, at_hand_.request.header.reply_bytes_max);
+  Reception to{*session, waiter.frame_id, now_ns, kept, sink};
+  at_hand_.plan.clear();
   metrics_.BeginFrame();
-  request_copy_ = waiting.frame;
-  request_held_ = waiting.held;
+  at_hand_.copy = waiter.frame;
+  at_hand_.held = waiter.held;
   if (code != StatusCode::kOk) {
-    EndGroup(waiting.group, code, to);
+    EndGroup(waiter.group, code, to);
   } else {
-    DispatchGroup(waiting.group, *waiting.frame, to);
+    DispatchGroup(waiter.group, *waiter.frame, to);
   }
   RunPlan(to);
   PostAnswers(to);
@@ -238,24 +233,18 @@ void Dispatcher::Resume(const Waiting& waiting, StatusCode code) {
 }
 
 std::uint64_t Dispatcher::NextDeadlineNs() const {
-  std::uint64_t next_ns =
-      std::min(event_waiters_.next_deadline_ns(), io_waiters_.next_deadline_ns());
-  for (const Waiting& entry : waiting_) next_ns = std::min(next_ns, entry.deadline_ns);
-  return next_ns;
+  return std::min({event_waiters_.next_deadline_ns(), io_waiters_.next_deadline_ns(),
+                   map_waiters_.NextDeadlineNs()});
 }
 
 void Dispatcher::OnTimer(std::uint64_t now_ns) {
-  std::deque<Waiting> waiting;
-  waiting.swap(waiting_);
-  for (Waiting& entry : waiting) {
+  map_waiters_.Retry([this, now_ns](const MapWaiter& waiter) {
     // Up to the session's whole credit, and its client's deadline may be an hour away.
-    if (sessions_->Find(entry.session) == nullptr) continue;
-    if (now_ns < entry.deadline_ns) {
-      waiting_.push_back(std::move(entry));
-    } else {
-      Resume(entry, StatusCode::kDeadlineExceeded);
-    }
-  }
+    if (sessions_->Find(waiter.session) == nullptr) return false;
+    if (now_ns < waiter.deadline_ns) return true;
+    Resume(waiter, StatusCode::kDeadlineExceeded);
+    return false;
+  });
   if (!io_waiters_.empty()) {
     ExpireIoWaiters(now_ns);
     RecheckIoWaiters();
