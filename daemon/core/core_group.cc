@@ -111,14 +111,14 @@ CoreStats StatsOf(Core& at) {
   entry.answered = true;
   entry.sessions = at.dispatcher().sessions().size();
   entry.partitions = at.store().partition_count();
-  entry.operations = dispatcher.counters().operations;
-  entry.direct_reads = dispatcher.counters().direct_reads;
-  entry.frames = dispatcher.counters().frames;
-  entry.malformed_frames = dispatcher.counters().malformed_frames;
+  entry.operations = dispatcher.meter().counters().operations;
+  entry.direct_reads = dispatcher.meter().counters().direct_reads;
+  entry.frames = dispatcher.meter().counters().frames;
+  entry.malformed_frames = dispatcher.meter().counters().malformed_frames;
   entry.loops = at.progress();
   entry.sleeps = at.sleeps();
-  entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
-  entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
+  entry.p50_ns = dispatcher.meter().latency_ns().Quantile(0.5);
+  entry.p99_ns = dispatcher.meter().latency_ns().Quantile(0.99);
   entry.ring_bytes = at.worker().memory_bytes();
   entry.ring_bytes_max = at.worker().memory_bytes_max();
   at.store().ForEachPartition(
@@ -135,7 +135,7 @@ CoreStats StatsOf(Core& at) {
   entry.refused_for_memory = counters.refused_for_memory;
   entry.expired_records = counters.expired_records;
   entry.compacted_segments = counters.compacted_segments;
-  entry.slow_frames = at.dispatcher().metrics().slow_log().total();
+  entry.slow_frames = at.dispatcher().meter().metrics().slow_log().total();
   at.dispatcher().sessions().ForEach([&entry](const Session& session) {
     entry.credit_operations += session.credit_operations;
     entry.credit_bytes += session.credit_bytes;
@@ -146,7 +146,7 @@ CoreStats StatsOf(Core& at) {
   entry.io_waiters = dispatcher.io_waiters();
   entry.event_waiters = dispatcher.event_waiters();
   entry.replies_awaiting_commit = dispatcher.replies_awaiting_commit();
-  dispatcher.metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
+  dispatcher.meter().metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));
   });
   return entry;
@@ -384,7 +384,7 @@ std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
 }
 
 void CoreGroup::ResetStats() {
-  for (auto& core : cores_) core->Post([](Core& at) { at.dispatcher().ResetLatency(); });
+  for (auto& core : cores_) core->Post([](Core& at) { at.dispatcher().meter().ResetLatency(); });
 }
 
 std::vector<std::uint64_t> CoreGroup::Progress() const {

@@ -64,10 +64,10 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       lease_(lease),
       clock_(clock),
       ownership_(core, store),
+      meter_(core, store, ownership_, clock, slow_ns),
       range_moves_(std::make_unique<RangeMoves>(*this, store)),
       room_waiters_(store),
-      scratch_(limits::kFrameBytesMax),
-      metrics_(slow_ns) {}
+      scratch_(limits::kFrameBytesMax) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
@@ -83,7 +83,7 @@ void Dispatcher::Start(transport::Worker* worker) {
   sessions_ = std::make_unique<Sessions>(
       *worker, *streams_, clock_, heap_, pool_, ReplyCacheBytesMax(store_.usage().limit_bytes),
       [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
-  sessions_->set_on_leave([this](Session& session) { CountDirectReads(session); });
+  sessions_->set_on_leave([this](Session& session) { meter_.CountDirectReads(session); });
 }
 
 void Dispatcher::Stop() {
@@ -136,13 +136,13 @@ void Dispatcher::OnFrameParts(Bytes head, Bytes body) {
 Session* Dispatcher::SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
                               wire::FrameHeader* header) {
   if (!wire::DecodeHeader(head, frame_bytes, header).ok() || header->core != core_.value()) {
-    ++counters_.malformed_frames;
+    ++meter_.counters().malformed_frames;
     return nullptr;
   }
   Session* const session = sessions_->Find(header->session, header->connection);
   if (session == nullptr) return nullptr;
   sessions_->Heard(*session, received_ns);
-  ++counters_.frames;
+  ++meter_.counters().frames;
   return session;
 }
 
@@ -179,7 +179,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
   at_hand_.plan.clear();
-  metrics_.BeginFrame();
+  meter_.metrics().BeginFrame();
   for (std::uint16_t g = 0; g < at_hand_.request.groups.size(); ++g) DispatchGroup(g, frame, to);
   if (forwarder_.has_planned()) {
     forwarder_.Send(core_, session.id, at_hand_, DeadlineNs(received_ns));
@@ -327,23 +327,15 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
 void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition,
                                 const Session& session) {
   const wire::Group& group = at_hand_.request.groups[g];
-  SpaceCounters& counters = metrics_.Of(group.partition.space());
-  std::uint32_t users = 0;
-  std::uint32_t reads = 0;
+  OperationMeter::GroupCounts counts = meter_.BeginGroup(group.partition.space(), session);
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    const wire::Opcode opcode = at_hand_.request.operations[index].opcode;
-    const std::uint32_t counts = IsUsers(opcode) && !session.uncounted ? 1 : 0;
-    users += counts;
-    reads += ReadsRecords(opcode) ? counts : 0;
-    counters.operations[static_cast<std::size_t>(opcode)] += counts;
-    at_hand_.plan.push_back({partition, &at_hand_.request.operations[index], 0,
-                             static_cast<std::uint16_t>(index), g, group.quiet});
+    const wire::Operation& operation = at_hand_.request.operations[index];
+    counts.Add(operation.opcode);
+    at_hand_.plan.push_back(
+        {partition, &operation, 0, static_cast<std::uint16_t>(index), g, group.quiet});
   }
-  if (users > 0) metrics_.AddToFrame(&counters);
-  counters_.operations += users;
-  partition->CountOperations(group.operation_count);
-  partition->CountReads(reads);
+  meter_.EndGroup(counts, group.operation_count, *partition);
 }
 
 void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {
@@ -404,7 +396,7 @@ void Dispatcher::RunPlan(Reception& to) {
       RunOne(at_hand_.plan[i], rooms_behind_ + entries_bytes, now_ms, to);
     }
   }
-  CountPlan(to.session);
+  meter_.SamplePlan(at_hand_.plan, to.session);
 }
 
 std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
@@ -563,7 +555,7 @@ void Dispatcher::PostAnswers(Reception& to) {
   } else {
     PostApplied(to);
   }
-  CountFrame(to);
+  meter_.CountFrame(to, at_hand_.plan, to.held ? &commit_waiters_.newest() : nullptr);
 }
 
 void Dispatcher::PostApplied(Reception& to) {

@@ -24,17 +24,16 @@
 #include "daemon/core/io_waiters.h"
 #include "daemon/core/lease.h"
 #include "daemon/core/map_waiters.h"
+#include "daemon/core/operation_meter.h"
 #include "daemon/core/ownership.h"
 #include "daemon/core/range_moves.h"
 #include "daemon/core/reception.h"
 #include "daemon/core/room_waiters.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/streams.h"
-#include "daemon/metrics/core_metrics.h"
 #include "daemon/ops/operation.h"
 #include "daemon/ops/process_groups.h"
 #include "proto/base/clock.h"
-#include "proto/base/histogram.h"
 #include "proto/transport/remote_memory.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/aggregator.h"
@@ -42,14 +41,6 @@
 #include "storage/core_store.h"
 
 namespace tidepool::daemon {
-
-struct DispatcherCounters {
-  // Users' operations, each once, however often it waits or comes again.
-  std::uint64_t operations = 0;
-  std::uint64_t direct_reads = 0;  // Beside them: made by clients in this core's memory.
-  std::uint64_t frames = 0;
-  std::uint64_t malformed_frames = 0;  // From nobody we know: dropped.
-};
 
 // Owner core only.
 class Dispatcher : public transport::Receiver, public Executor {
@@ -127,7 +118,8 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   Sessions& sessions() { return *sessions_; }
   Ownership& ownership() { return ownership_; }
-  const DispatcherCounters& counters() const { return counters_; }
+  OperationMeter& meter() { return meter_; }
+  const OperationMeter& meter() const { return meter_; }
   // The checks that every operation passes, whoever asks for it, and its handler. The lease and the
   // partition's term are the caller's to check.
   void Execute(const OperationContext& context, Reply* reply) override;
@@ -138,18 +130,8 @@ class Dispatcher : public transport::Receiver, public Executor {
                      const DirectReads& reads) override;
   // Adds the direct reads since the last call. Needed before counters are copied.
   void CountDirectReads();
-  // Counts a user's operation that came through the mailbox and has run.
-  void CountLocal(const storage::Partition& partition, const wire::Operation& operation);
-  void CountLocalDeviceRead(const storage::Partition& partition) {
-    ++metrics_.Of(partition.id().space()).device_reads;
-  }
-  // Frame received to answer posted.
-  const Histogram& latency_ns() const { return latency_ns_; }
-  void ResetLatency() { latency_ns_.Clear(); }
   // On the heap, for clients: see heap_cover.h.
   std::size_t heap_bytes() const { return pool_.bytes() + sessions_->cached_bytes(); }
-  CoreMetrics& metrics() { return metrics_; }
-  const CoreMetrics& metrics() const { return metrics_; }
   // Groups that wait for a map or the end of a freeze.
   std::size_t map_waiters() const { return map_waiters_.size(); }
   // Operations that wait for a device, memory, or those before them on their key;
@@ -231,16 +213,6 @@ class Dispatcher : public transport::Receiver, public Executor {
   void SendCommitted(CommitWaiter* held, bool is_durable);
   bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
-  void CountPlan(const Session& session);
-  void CountFrame(const Reception& to);
-  // dispatcher_direct.cc
-  void CountDirectReads(Session& session);
-  void CountDirect(const Session& session, NamespaceId space, const DirectReads& reads);
-  void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
-                SlowReason reason, std::uint64_t duration_ns);
-  void CountIoWaiters(const IoWaiter& pending);
-  void RecordAwaiting(std::uint64_t received_ns);
-  void CountAwaiting(const CommitWaiter& held);
   void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
   std::size_t CreditToRun(const CachedReply* kept) const;
@@ -254,6 +226,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   const Lease& lease_;
   const Clock& clock_;
   Ownership ownership_;
+  OperationMeter meter_;
   transport::BufferPool pool_;
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<RangeMoves> range_moves_;
@@ -276,9 +249,6 @@ class Dispatcher : public transport::Receiver, public Executor {
   RequestAtHand at_hand_;
   std::size_t rooms_behind_ = 0;  // What answers behind the present one need beside their entries.
   std::vector<std::byte> scratch_;
-  DispatcherCounters counters_;
-  CoreMetrics metrics_;
-  Histogram latency_ns_;
 };
 
 }  // namespace tidepool::daemon

@@ -83,7 +83,7 @@ void Dispatcher::SendCommitted(CommitWaiter* waiter, bool is_durable) {
   if (!is_durable || !lease_.ValidAt(clock_.MonotonicNs())) return sessions_->Disconnect(*session);
   for (auto& frame : waiter->frames) (void)worker_->Send(session->endpoint, std::move(frame));
   StartDownloads(*session, waiter->frame_id, &waiter->downloads);
-  CountAwaiting(*waiter);
+  meter_.CountCommitted(*waiter);
 }
 
 // Of a group that ran before the device failed: whether it outlives the daemon is not known.

@@ -120,7 +120,7 @@ void Dispatcher::CountDeviceRead(IoWaiter* pending) {
   storage::Partition* partition = store_.Find(pending->operation.partition);
   if (partition != nullptr && ReadsRecords(pending->operation.operation.opcode)) {
     partition->CountDeviceRead();
-    ++metrics_.Of(partition->id().space()).device_reads;
+    meter_.CountDeviceRead(*partition);
   }
 }
 
@@ -175,7 +175,7 @@ WaitFor Dispatcher::AttemptIoWaiter(IoWaiter& pending) {
     return WaitFor::kNothing;
   }
   PostApplied(to);
-  CountIoWaiters(pending);
+  meter_.CountWaited(pending);
   WakeAfter(planned, nullptr);
   WakeGroups();
   return WaitFor::kNothing;

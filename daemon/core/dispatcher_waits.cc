@@ -162,7 +162,7 @@ EventWaiters::Outcome Dispatcher::Attempt(EventWaiter& waiter, bool last) {
 // ---- Maps and time.
 
 Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable) {
-  metrics_.Forget([&map](NamespaceId space) { return map->Find(space) == nullptr; });
+  meter_.metrics().Forget([&map](NamespaceId space) { return map->Find(space) == nullptr; });
   const Status status = ownership_.Install(std::move(map), self, may_grant_durable);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
@@ -219,7 +219,7 @@ void Dispatcher::Resume(const MapWaiter& waiter, StatusCode code) {
   AnswerSink sink = SinkFor(*session, waiter.frame_id, at_hand_.request.header.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, kept, sink};
   at_hand_.plan.clear();
-  metrics_.BeginFrame();
+  meter_.metrics().BeginFrame();
   at_hand_.copy = waiter.frame;
   at_hand_.held = waiter.held;
   if (code != StatusCode::kOk) {
@@ -235,6 +235,17 @@ void Dispatcher::Resume(const MapWaiter& waiter, StatusCode code) {
 std::uint64_t Dispatcher::NextDeadlineNs() const {
   return std::min({event_waiters_.next_deadline_ns(), io_waiters_.next_deadline_ns(),
                    map_waiters_.NextDeadlineNs()});
+}
+
+void Dispatcher::CountDirectReads() {
+  sessions_->ForEach([this](Session& session) { meter_.CountDirectReads(session); });
+}
+
+void Dispatcher::OnDirectReads(SessionId session, const storage::Partition& partition,
+                               const DirectReads& reads) {
+  if (Session* found = sessions_->Find(session); found != nullptr) {
+    meter_.AddDirectReads(*found, partition.id().space(), reads);
+  }
 }
 
 void Dispatcher::OnTimer(std::uint64_t now_ns) {
@@ -260,7 +271,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
   // A walk over all sessions, for a limit of a minute: once a second.
   if (now_ns < next_expiry_ns_) return;
   next_expiry_ns_ = now_ns + 1'000'000'000;
-  metrics_.OnTimer(now_ns);
+  meter_.metrics().OnTimer(now_ns);
   pool_.Trim();
   CountDirectReads();
   sessions_->OnTimer(now_ns);

@@ -114,7 +114,7 @@ void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
   slice->counted = at + 1;
   if (!IsUsersRead(*slice, slice->operations[at])) return;
   partition.CountDeviceRead();
-  core.dispatcher().CountLocalDeviceRead(partition);
+  core.dispatcher().meter().CountDeviceRead(partition);
 }
 
 void RunSlice(Core& core, Slice& slice) {
@@ -169,7 +169,7 @@ void RunSlice(Core& core, Slice& slice) {
     // A value that is left out is asked for again, by a call that counts.
     if (slice.is_users && IsUsers(operation) && !slice.outcomes.back().value_omitted) {
       (*partition)->CountReads(ReadsRecords(operation.opcode) ? 1 : 0);
-      core.dispatcher().CountLocal(**partition, operation);
+      core.dispatcher().meter().CountLocal(**partition, operation);
     }
     if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
       slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);

@@ -154,7 +154,7 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
         done->outcome.receipt = ReceiptOf(at.store(), **held);
         done->outcome.value.assign(AsText(reply.answer.value));
         if (IsUsers(operation) && !std::exchange(done->counted, true)) {
-          at.dispatcher().CountLocal(**held, operation);
+          at.dispatcher().meter().CountLocal(**held, operation);
         }
         if (done->outcome.code == StatusCode::kResourceExhausted && at.store().checkpoints() &&
             done->outcome.value.empty()) {
@@ -204,7 +204,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
         if (at.store().blocked()) return;  // CoreGroup::Run comes back.
         if (IsUsers(get) && !std::exchange(opened->counted, true)) {
           (*held)->CountReads(1);
-          at.dispatcher().CountLocal(**held, get);
+          at.dispatcher().meter().CountLocal(**held, get);
         }
         at.dispatcher().NoteTaskWait(**held);
         opened->outcome.code = reply.answer.code;
