@@ -75,7 +75,7 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
   }
   const std::uint64_t position = core.dispatcher().TakeTaskWait();
   if (position <= store.durable_position()) return completion->Done(OkStatus());
-  core.dispatcher().WhenDurable(position, [completion](bool durable) {
+  core.dispatcher().responder().WhenDurable(position, [completion](bool durable) {
     completion->Done(durable ? OkStatus()
                              : Status(StatusCode::kUnknown,
                                       "a device of the node has failed; what was changed may or "

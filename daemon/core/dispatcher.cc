@@ -31,31 +31,6 @@ bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.o
 
 }  // namespace
 
-// For people, where the code alone does not say it. The client adds namespace and node.
-std::string_view Dispatcher::TextFor(StatusCode code) {
-  switch (code) {
-    case StatusCode::kUnavailable:
-      return "this node's lease has run out; it serves again once it is renewed";
-    case StatusCode::kInvalidArgument:
-      return "no such partition in this namespace";
-    case StatusCode::kNotFound:
-      return "the namespace was dropped";
-    case StatusCode::kResourceExhausted:
-      return "no memory to open the partition";
-    case StatusCode::kDeviceError:
-      return "the node's devices did not take what it needs to serve this durably; see its log";
-    case StatusCode::kUnimplemented:
-      return "groups are not atomic; what belongs together is sent as a chain";
-    case StatusCode::kFailedPrecondition:
-      return "this daemon sends nothing on for clients";
-    case StatusCode::kDeadlineExceeded:
-      return "this part of the namespace was not served in time: it is being moved, or the node's "
-             "map is old";
-    default:
-      return {};
-  }
-}
-
 Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
                        const Clock& clock, std::uint64_t slow_ns)
     : core_(core),
@@ -65,6 +40,7 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       clock_(clock),
       ownership_(core, store),
       meter_(core, store, ownership_, clock, slow_ns),
+      responder_(store, lease, clock, ownership_, meter_),
       range_moves_(std::make_unique<RangeMoves>(*this, store)),
       room_waiters_(store),
       scratch_(limits::kFrameBytesMax) {}
@@ -83,15 +59,16 @@ void Dispatcher::Start(transport::Worker* worker) {
   sessions_ = std::make_unique<Sessions>(
       *worker, *streams_, clock_, heap_, pool_, ReplyCacheBytesMax(store_.usage().limit_bytes),
       [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
+  responder_.Start(core_, worker, &pool_, streams_.get(), sessions_.get());
   sessions_->set_on_leave([this](Session& session) { meter_.CountDirectReads(session); });
 }
 
 void Dispatcher::Stop() {
   io_waiters_ = {};
   room_waiters_.Clear();
-  commit_waiters_.Clear();
   map_waiters_.Clear();
   forwarder_.Clear();
+  responder_.Stop();
   sessions_.reset();
   streams_.reset();
 }
@@ -153,12 +130,6 @@ void Dispatcher::HandleStream(Session& session, const Status& decoded,
   streams_->OnPart(session, frame);
 }
 
-AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,
-                               std::uint32_t reply_bytes_max) {
-  return AnswerSink(*worker_, pool_, store_, session, core_.value(), frame_id,
-                    ownership_.epoch().value(), std::min(reply_bytes_max, session.credit_bytes));
-}
-
 void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
   if (!wire::DecodeRequest(frame, &at_hand_.request).ok()) {
     return sessions_->End(session, "malformed request frame");
@@ -176,7 +147,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
                                      at_hand_.request.operations.end(), Mutates)) {
     kept = KeepFrame(session);
   }
-  AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
+  AnswerSink sink = responder_.SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
   at_hand_.plan.clear();
   meter_.metrics().BeginFrame();
@@ -294,8 +265,8 @@ std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
 // connection. What still waits will be answered.
 void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   if (to.kept->commit_position > 0) [[unlikely]] {
-    if (EndedUnknown(g, to)) return;
-    NoteCommitWait(to.kept->commit_position, to);
+    if (responder_.EndUnknown(g, to)) return;
+    Responder::RequireCommit(to.kept->commit_position, to);
   }
   if (at_hand_.request.groups[g].quiet) return ReplayQuiet(g, to);
   for (const CachedReply::Entry& entry : to.kept->entries) {
@@ -304,7 +275,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
     to.sink.Add(answer);
     if (answer.scope == wire::Answer::Scope::kGroup) return;
     if (entry.taken != nullptr) {
-      Stream(to, answer.index, entry.taken);
+      responder_.Stream(to, answer.index, entry.taken);
     }
   }
   const wire::Group& group = at_hand_.request.groups[g];
@@ -457,8 +428,8 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
     }
   }
   if (planned.partition->options().durability == storage::Durability::kSync) [[unlikely]] {
-    if (const std::uint64_t wait = CommitWaitOf(*planned.partition); wait != 0)
-      NoteCommitWait(wait, to);
+    if (const std::uint64_t wait = responder_.CommitWaitOf(*planned.partition); wait != 0)
+      Responder::RequireCommit(wait, to);
   }
   // The room of answers behind this one that need it is not for the text of a failure.
   Bytes& text = reply.answer.value;
@@ -467,11 +438,7 @@ WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_by
   }
   if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
   if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
-  if (planned.quiet) {
-    ConcludeQuiet(planned, reply, room, to);
-  } else {
-    Conclude(planned, reply, room, to);
-  }
+  responder_.Conclude(planned, reply, room, to);
   return WaitFor::kNothing;
 }
 
@@ -521,57 +488,13 @@ void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
   }
 }
 
-// Places the value, keeps the answer of a change, hands it to the sink, and lets go of the upload.
-void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to) {
-  wire::Answer& answer = reply.answer;
-  const storage::StoredValue& stored = reply.stored;
-  answer.index = planned.index;
-  std::shared_ptr<const storage::ValueReader> pinned;
-  if (stored.extent == nullptr && (answer.value.empty() || stored.location == 0) &&
-      stored.value_bytes <= std::min(room, limits::kUnstreamedValueBytesMax)) {
-    if (stored.value_bytes > 0) answer.value = stored.value;
-  } else {
-    answer.streamed = true;
-    answer.has_number = true;
-    answer.number = stored.value_bytes;
-    pinned = std::make_shared<const storage::ValueReader>(
-        storage::ValueReader::Pin(planned.partition->store(), stored));
-  }
-  if (to.kept != nullptr && Mutates(*planned.operation)) {
-    to.session.kept.Add(to.kept, answer, planned.group, pinned);
-  }
-  to.sink.Add(answer);
-  if (pinned != nullptr) Stream(to, planned.index, std::move(pinned));
-  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
-  // client lives.
-  if (planned.operation->has(wire::Argument::kUpload)) {
-    streams_->EndUpload(to.session, planned.operation->get(wire::Argument::kUpload));
-  }
-}
-
 void Dispatcher::PostAnswers(Reception& to) {
   if (at_hand_.plan.empty() && to.commit_wait == 0) {
     to.sink.Flush();
   } else {
-    PostApplied(to);
+    responder_.PostApplied(to);
   }
-  meter_.CountFrame(to, at_hand_.plan, to.held ? &commit_waiters_.newest() : nullptr);
-}
-
-void Dispatcher::PostApplied(Reception& to) {
-  // Read again: a daemon that was stopped in the middle must not answer after another has taken
-  // over. The connection goes with the answers, as its frames would stay open for ever: the client
-  // comes back, asks again, and gets what is kept or a refusal.
-  if (!lease_.ValidAt(clock_.MonotonicNs())) {
-    to.sink.Discard();
-    return sessions_->Disconnect(to.session);
-  }
-  if (to.commit_wait > 0) [[unlikely]] {
-    if (to.commit_wait > store_.durable_position()) return HoldAnswers(to);
-    to.sink.Flush();
-    return StartDownloads(to.session, to.frame_id, &to.downloads);
-  }
-  to.sink.Flush();
+  meter_.CountFrame(to, at_hand_.plan, to.held ? &responder_.commit_waiters().newest() : nullptr);
 }
 
 }  // namespace tidepool::daemon

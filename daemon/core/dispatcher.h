@@ -17,8 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/core/answer_sink.h"
-#include "daemon/core/commit_waiters.h"
 #include "daemon/core/event_waiters.h"
 #include "daemon/core/forwarder.h"
 #include "daemon/core/io_waiters.h"
@@ -28,6 +26,7 @@
 #include "daemon/core/ownership.h"
 #include "daemon/core/range_moves.h"
 #include "daemon/core/reception.h"
+#include "daemon/core/responder.h"
 #include "daemon/core/room_waiters.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/streams.h"
@@ -93,17 +92,13 @@ class Dispatcher : public transport::Receiver, public Executor {
   void WhenRoom(storage::Refusal refusal, std::function<void()> run) {
     room_waiters_.Add(std::move(refusal), std::move(run));
   }
-  // The position that must be durable before anybody hears of an operation on the partition that
-  // has just ended; 0: none.
-  bool RefusesDurable(const OperationContext& context, Reply* reply) const;
-  std::uint64_t CommitWaitOf(const storage::Partition& partition) const;
-  // The same for a task of CoreGroup::Run, which ends when all that it has noted is durable.
+  // Notes that a task of CoreGroup::Run has changed the partition: the task ends when all that it
+  // has noted is durable.
   void NoteTaskWait(const storage::Partition& partition) {
-    task_wait_ = std::max(task_wait_, CommitWaitOf(partition));
+    task_wait_ = std::max(task_wait_, responder_.CommitWaitOf(partition));
   }
   std::uint64_t TakeTaskWait() { return std::exchange(task_wait_, 0); }
-  // Calls `run` when the position is durable (true), or never will be (false).
-  void WhenDurable(std::uint64_t position, std::function<void(bool durable)> run);
+  Responder& responder() { return responder_; }
   bool waits_for_room() const { return !room_waiters_.empty(); }
 
   // Sends what the streams may send; returns the number of frames.
@@ -139,9 +134,11 @@ class Dispatcher : public transport::Receiver, public Executor {
   // for an item, room or a change;
   std::size_t event_waiters() const { return event_waiters_.size(); }
   // and frames of answers that wait for a commit.
-  std::size_t replies_awaiting_commit() const { return commit_waiters_.size(); }
+  std::size_t replies_awaiting_commit() const { return responder_.commit_waiters().size(); }
 
  private:
+  // Refuses what a durable partition does not take.
+  bool RefusesDurable(const OperationContext& context, Reply* reply) const;
   Session* SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
                     wire::FrameHeader* header);
   void HandleStream(Session& session, const Status& decoded, const wire::StreamFrame& frame);
@@ -165,8 +162,6 @@ class Dispatcher : public transport::Receiver, public Executor {
               Reception& to);
   WaitFor RunAndAnswer(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                        bool may_wait, Reception& to);
-  void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
-  void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
   EventWaiter MakeEventWaiter(const Planned& planned, Reception& to);
   static EventWaiter CopyOf(const EventWaiter& waiter);
   void WakeAfter(const Planned& planned, const storage::Partition* last);
@@ -197,26 +192,12 @@ class Dispatcher : public transport::Receiver, public Executor {
   void WakeGroups();
   void RecheckEventWaiters();
   void RetryMapWaiters();
-  // For people, where the code alone does not say it. The client adds namespace and node.
-  static std::string_view TextFor(StatusCode code);
   auto Attempts() {
     return [this](EventWaiter& waiter, bool last) { return Attempt(waiter, last); };
   }
-  // dispatcher_commits.cc
-  static void NoteCommitWait(std::uint64_t position, Reception& to);
-  void Stream(Reception& to, std::uint16_t index,
-              std::shared_ptr<const storage::ValueReader> value);
-  void StartDownloads(Session& session, std::uint64_t frame_id,
-                      std::vector<AwaitingDownload>* downloads);
-  void HoldAnswers(Reception& to);
-  unsigned ReleaseDurable();
-  void SendCommitted(CommitWaiter* held, bool is_durable);
-  bool EndedUnknown(std::uint16_t g, Reception& to);
   void PostAnswers(Reception& to);
-  void PostApplied(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
   std::size_t CreditToRun(const CachedReply* kept) const;
-  AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
   // Runs (kOk) or ends a group that waited.
   void Resume(const MapWaiter& waiter, StatusCode code);
 
@@ -227,6 +208,7 @@ class Dispatcher : public transport::Receiver, public Executor {
   const Clock& clock_;
   Ownership ownership_;
   OperationMeter meter_;
+  Responder responder_;
   transport::BufferPool pool_;
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<RangeMoves> range_moves_;
@@ -240,7 +222,6 @@ class Dispatcher : public transport::Receiver, public Executor {
   RoomWaiters room_waiters_;
   storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.
   std::uint64_t task_wait_ = 0;
-  CommitWaiters commit_waiters_;
   ProcessGroups groups_;
   const Functions* functions_ = nullptr;
   std::vector<ProcessGroups::Name> groups_to_wake_;

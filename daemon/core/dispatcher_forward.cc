@@ -23,7 +23,7 @@ void Dispatcher::OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes
     session->waiting_operations -= forwarded->credit;
     CachedReply* kept = session->kept.Find(forwarded->frame_id);
     if (kept == nullptr) continue;  // Its client has given it up.
-    AnswerSink sink = SinkFor(*session, forwarded->frame_id, forwarded->reply_bytes_max);
+    AnswerSink sink = responder_.SinkFor(*session, forwarded->frame_id, forwarded->reply_bytes_max);
     sink.SetCompanions(outcome.companions);
     Reception to{*session, forwarded->frame_id, clock_.MonotonicNs(), kept, sink};
     Forwarder::Answer(*forwarded, outcome, to);

@@ -163,7 +163,7 @@ WaitFor Dispatcher::AttemptIoWaiter(IoWaiter& pending) {
     EndIoWaiter(pending, code, TextFor(code));
     return WaitFor::kNothing;
   }
-  AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
+  AnswerSink sink = responder_.SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
   const Planned planned{verdict.partition, &waiter.operation, waiter.hash,        waiter.index,
                         waiter.group,      pending.quiet,     waiter.upload.get()};
@@ -174,7 +174,7 @@ WaitFor Dispatcher::AttemptIoWaiter(IoWaiter& pending) {
     SuspendIoWaiter(&waiter, wait_for, *session);
     return WaitFor::kNothing;
   }
-  PostApplied(to);
+  responder_.PostApplied(to);
   meter_.CountWaited(pending);
   WakeAfter(planned, nullptr);
   WakeGroups();
@@ -209,19 +209,15 @@ void Dispatcher::EndIoWaiter(IoWaiter& pending, StatusCode code, std::string_vie
   EventWaiter& waiter = pending.operation;
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return;
-  AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
+  AnswerSink sink = responder_.SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
   Reception to{*session, waiter.frame_id, clock_.MonotonicNs(), session->kept.Find(waiter.frame_id),
                sink};
   const Planned planned{nullptr,      &waiter.operation, waiter.hash,        waiter.index,
                         waiter.group, pending.quiet,     waiter.upload.get()};
   Reply reply;
   Refuse(&reply, code, why);
-  if (planned.quiet) {
-    ConcludeQuiet(planned, reply, why.size(), to);
-  } else {
-    Conclude(planned, reply, why.size(), to);
-  }
-  PostApplied(to);
+  responder_.Conclude(planned, reply, why.size(), to);
+  responder_.PostApplied(to);
 }
 
 void Dispatcher::ExpireIoWaiters(std::uint64_t now_ns) {
@@ -255,8 +251,8 @@ void Dispatcher::RecheckIoWaiters() {
 
 unsigned Dispatcher::PollDevices() {
   unsigned done = store_.Poll();
-  if (!commit_waiters_.empty()) [[unlikely]]
-    done += ReleaseDurable();
+  if (!responder_.commit_waiters().empty()) [[unlikely]]
+    done += responder_.ReleaseDurable();
   if (!room_waiters_.empty()) [[unlikely]]
     done += room_waiters_.Serve();
   return done;

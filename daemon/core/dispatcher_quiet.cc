@@ -1,26 +1,10 @@
-// Quiet groups: only what failed is told and kept, everything else is a count.
+// Quiet groups that come again: only failures were kept, everything else is a count.
 #include <algorithm>
 #include <vector>
 
 #include "daemon/core/dispatcher.h"
 
 namespace tidepool::daemon {
-
-void Dispatcher::ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room,
-                               Reception& to) {
-  // An insert that finds its key has what it wanted, and so has a change "if present" of none.
-  const StatusCode code = reply.answer.code;
-  const bool has_its_wish = code == StatusCode::kAlreadyExists ||
-                            (code == StatusCode::kNotFound &&
-                             planned.operation->condition == wire::PutCondition::kIfPresent);
-  if (code == StatusCode::kOk || has_its_wish) return to.sink.AddSuccess(planned.index);
-  wire::Answer answer;
-  answer.index = planned.index;
-  answer.code = reply.answer.code;
-  if (reply.answer.value.size() <= room) answer.value = reply.answer.value;
-  if (to.kept != nullptr) to.session.kept.AddFailure(to.kept, answer, planned.group);
-  to.sink.Add(answer);
-}
 
 // What has no kept failure succeeded when the group ran.
 void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {

@@ -130,7 +130,7 @@ EventWaiters::Outcome Dispatcher::Attempt(EventWaiter& waiter, bool last) {
   if (!lease_.ValidAt(now_ns)) return Outcome::kWaits;
   const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
   if (verdict.kind == Verdict::Kind::kHold && !last) return Outcome::kWaits;
-  AnswerSink sink = SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
+  AnswerSink sink = responder_.SinkFor(*session, waiter.frame_id, waiter.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, session->kept.Find(waiter.frame_id), sink};
   const Planned planned{verdict.partition,  &waiter.operation, waiter.hash,
                         waiter.index,       waiter.group,      false,
@@ -152,10 +152,10 @@ EventWaiters::Outcome Dispatcher::Attempt(EventWaiter& waiter, bool last) {
     reply.answer.value = verdict.kind == Verdict::Kind::kRun
                              ? AsBytes("the wait ended while the client was not connected")
                              : AsBytes(TextFor(reply.answer.code));
-    Conclude(planned, reply, 0, to);
+    responder_.Conclude(planned, reply, 0, to);
   }
   ForgetEventWaiters(*session, waiter);
-  PostApplied(to);
+  responder_.PostApplied(to);
   return Outcome::kAnswered;
 }
 
@@ -216,7 +216,8 @@ void Dispatcher::Resume(const MapWaiter& waiter, StatusCode code) {
   const std::uint64_t left_ns = waiter.deadline_ns > now_ns ? waiter.deadline_ns - now_ns : 0;
   at_hand_.request.header.time_left_us = static_cast<std::uint32_t>(left_ns / 1'000);
   if (left_ns == 0 && code == StatusCode::kOk) code = StatusCode::kDeadlineExceeded;
-  AnswerSink sink = SinkFor(*session, waiter.frame_id, at_hand_.request.header.reply_bytes_max);
+  AnswerSink sink =
+      responder_.SinkFor(*session, waiter.frame_id, at_hand_.request.header.reply_bytes_max);
   Reception to{*session, waiter.frame_id, now_ns, kept, sink};
   at_hand_.plan.clear();
   meter_.metrics().BeginFrame();
