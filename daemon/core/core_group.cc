@@ -71,7 +71,7 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
   }
   if (storage::Refusal refusal = store.TakeRefused(); store.MayWait(refusal)) {
     completion->set_waits_for_room(true);
-    return core.dispatcher().WhenRoom(std::move(refusal), again);
+    return core.dispatcher().waiting().WhenRoom(std::move(refusal), again);
   }
   const std::uint64_t position = core.dispatcher().TakeTaskWait();
   if (position <= store.durable_position()) return completion->Done(OkStatus());
@@ -143,8 +143,8 @@ CoreStats StatsOf(Core& at) {
   });
   entry.reply_cache_bytes = at.dispatcher().sessions().cached_bytes();
   entry.map_waiters = dispatcher.map_waiters();
-  entry.io_waiters = dispatcher.io_waiters();
-  entry.event_waiters = dispatcher.event_waiters();
+  entry.io_waiters = dispatcher.waiting().io_waiters();
+  entry.event_waiters = dispatcher.waiting().event_waiters();
   entry.replies_awaiting_commit = dispatcher.replies_awaiting_commit();
   dispatcher.meter().metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
-#include "proto/placement/owner.h"
+#include "proto/base/key_hash.h"
 #include "proto/wire/reply_room.h"
 #include "proto/wire/stream.h"
 
@@ -21,12 +21,6 @@ constexpr std::size_t kStageOperations = 16;
 constexpr std::size_t kUnreadBytesMax =
     limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
 
-bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
-  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
-  return placement::PartitionIndexOf(PlacementHash(key, hash),
-                                     partition.options().partition_count) == partition.id().index();
-}
-
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
 }  // namespace
@@ -41,9 +35,9 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       ownership_(core, store),
       meter_(core, store, ownership_, clock, slow_ns),
       responder_(store, lease, clock, ownership_, meter_),
-      range_moves_(std::make_unique<RangeMoves>(*this, store)),
-      room_waiters_(store),
-      scratch_(limits::kFrameBytesMax) {}
+      runner_(store, ownership_, responder_, meter_),
+      waiting_(store, lease, clock, ownership_, meter_, responder_, runner_),
+      range_moves_(std::make_unique<RangeMoves>(*this, store)) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
@@ -52,20 +46,22 @@ void Dispatcher::Start(transport::Worker* worker) {
   streams_ = std::make_unique<Streams>(
       *worker, pool_, store_, core_,
       [this](SessionId id, std::uint64_t number, storage::Refusal refusal) {
-        WhenRoom(std::move(refusal), [this, id, number] {
+        waiting_.WhenRoom(std::move(refusal), [this, id, number] {
           if (Session* session = sessions_->Find(id)) streams_->TakeParked(*session, number);
         });
       });
   sessions_ = std::make_unique<Sessions>(
       *worker, *streams_, clock_, heap_, pool_, ReplyCacheBytesMax(store_.usage().limit_bytes),
-      [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
+      [this](SessionId ended) { runner_.groups().Suspect(ended, clock_.MonotonicNs()); });
+  runner_.Start(streams_.get(), sessions_.get());
+  waiting_.Start(streams_.get(), sessions_.get());
   responder_.Start(core_, worker, &pool_, streams_.get(), sessions_.get());
   sessions_->set_on_leave([this](Session& session) { meter_.CountDirectReads(session); });
 }
 
 void Dispatcher::Stop() {
-  io_waiters_ = {};
-  room_waiters_.Clear();
+  waiting_.Stop();
+  runner_.Stop();
   map_waiters_.Clear();
   forwarder_.Clear();
   responder_.Stop();
@@ -75,7 +71,7 @@ void Dispatcher::Stop() {
 
 void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/) {
   if (Session* session = sessions_->FindByEndpoint(endpoint); session != nullptr) {
-    groups_.Suspect(session->id, clock_.MonotonicNs());
+    runner_.groups().Suspect(session->id, clock_.MonotonicNs());
     sessions_->Disconnect(*session);
   }
 }
@@ -93,7 +89,7 @@ void Dispatcher::OnFrame(Bytes frame) {
     case wire::FrameType::kStreamAck:
       return HandleStream(*session, wire::DecodeStream(frame, &stream), stream);
     case wire::FrameType::kDetach:
-      groups_.Suspect(session->id, received_ns);
+      runner_.groups().Suspect(session->id, received_ns);
       return sessions_->End(*session, {});
     case wire::FrameType::kAnswer:
       return sessions_->End(*session, "an answer frame from a client");
@@ -145,7 +141,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   if (!AdmitRequest(session, kept, frame.size())) return;
   if (kept == nullptr && std::any_of(at_hand_.request.operations.begin(),
                                      at_hand_.request.operations.end(), Mutates)) {
-    kept = KeepFrame(session);
+    kept = KeepFrame(session, at_hand_.request);
   }
   AnswerSink sink = responder_.SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
@@ -153,11 +149,11 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   meter_.metrics().BeginFrame();
   for (std::uint16_t g = 0; g < at_hand_.request.groups.size(); ++g) DispatchGroup(g, frame, to);
   if (forwarder_.has_planned()) {
-    forwarder_.Send(core_, session.id, at_hand_, DeadlineNs(received_ns));
+    forwarder_.Send(core_, session.id, at_hand_, DeadlineNs(at_hand_.request, received_ns));
   }
   RunPlan(to);
   PostAnswers(to);
-  WakePlanned();
+  waiting_.WakeAfterPlan(at_hand_.plan);
 }
 
 // What the client has finished is forgotten: cached replies, values under way, groups that wait.
@@ -165,12 +161,7 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
   if (ack_watermark <= session.kept.ack_watermark()) return;
   session.kept.ReleaseBelow(ack_watermark);
   streams_->DropDownloadsBelow(session, ack_watermark);
-  if (session.event_waiters > 0) {
-    event_waiters_.DropBelow(session.id, ack_watermark, [&](const EventWaiter& waiter) {
-      ForgetEventWaiters(session, waiter);
-    });
-  }
-  if (!io_waiters_.empty()) DropIoWaitersBelow(session, ack_watermark);
+  waiting_.DropBelow(session, ack_watermark);
   if (session.waiting_operations == 0) return;
   session.waiting_operations -= forwarder_.ReleaseBelow(session.id, ack_watermark);
   map_waiters_.DropBelow(session.id, ack_watermark, [&session](const MapWaiter& waiter) {
@@ -220,10 +211,6 @@ bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::si
   return true;
 }
 
-CachedReply* Dispatcher::KeepFrame(Session& session) {
-  return &session.kept.Make(at_hand_.request.header.frame_id, at_hand_.request.groups.size());
-}
-
 void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   const wire::Group& group = at_hand_.request.groups[g];
   const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
@@ -241,23 +228,19 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   }
   HoldGroup(g, frame, to);
   map_waiters_.Add({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
-                    DeadlineNs(to.received_ns), at_hand_.copy, at_hand_.held});
+                    DeadlineNs(at_hand_.request, to.received_ns), at_hand_.copy, at_hand_.held});
 }
 
 // It will be answered later: it keeps its credit and a copy of its frame.
 void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
   // Reads are kept too while they wait, so that a copy sent again does not wait twice.
-  if (to.kept == nullptr) to.kept = KeepFrame(to.session);
+  if (to.kept == nullptr) to.kept = KeepFrame(to.session, at_hand_.request);
   to.kept->fates[g] = GroupFate::kWaiting;
   to.session.waiting_operations += at_hand_.request.groups[g].credit();
   if (at_hand_.copy == nullptr) {
     at_hand_.copy = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
     at_hand_.held = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
   }
-}
-
-std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
-  return received_ns + std::uint64_t{at_hand_.request.header.time_left_us} * 1'000;
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
@@ -347,9 +330,9 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
 void Dispatcher::RunPlan(Reception& to) {
   const std::uint64_t now_ms = at_hand_.plan.empty() ? 0 : store_.NowMs();
   // Of the answers that are still to come.
-  rooms_behind_ = 0;
+  to.rooms_behind = 0;
   for (const Planned& planned : at_hand_.plan) {
-    rooms_behind_ += wire::ReplyRoomOf(planned.operation->opcode);
+    to.rooms_behind += wire::ReplyRoomOf(planned.operation->opcode);
   }
   for (std::size_t begin = 0; begin < at_hand_.plan.size(); begin += kStageOperations) {
     const std::size_t end = std::min(begin + kStageOperations, at_hand_.plan.size());
@@ -362,130 +345,24 @@ void Dispatcher::RunPlan(Reception& to) {
     }
     for (std::size_t i = begin; i < end; ++i) {
       // Most frames hold nothing that needs room, and are not asked a second time.
-      if (rooms_behind_ > 0) rooms_behind_ -= wire::ReplyRoomOf(at_hand_.plan[i].operation->opcode);
+      if (to.rooms_behind > 0)
+        to.rooms_behind -= wire::ReplyRoomOf(at_hand_.plan[i].operation->opcode);
       const std::size_t entries_bytes = (at_hand_.plan.size() - i - 1) * wire::kReplyEntryBytes;
-      RunOne(at_hand_.plan[i], rooms_behind_ + entries_bytes, now_ms, to);
+      RunOne(at_hand_.plan[i], to.rooms_behind + entries_bytes, now_ms, to);
     }
   }
   meter_.SamplePlan(at_hand_.plan, to.session);
 }
 
-std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
-  return wire::kReplyEntryBytes + wire::ReplyRoomOf(planned.operation->opcode);
-}
-
 void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                         Reception& to) {
-  // One that came again over a new connection, and still waits: it will be answered.
-  if (planned.operation->has(wire::Argument::kWaitMs) && !event_waiters_.empty() &&
-      event_waiters_.Holds(to.session.id, to.frame_id, planned.index)) {
+  if (waiting_.WaitsAlready(planned, at_hand_, to)) [[unlikely]]
     return;
-  }
-  if (!io_waiters_.empty() && PendBehind(planned, to)) [[unlikely]]
-    return;
-  const bool may_wait = MaySuspend(to.session, *planned.operation);
-  const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);
+  const bool may_wait = waiting_.MayWait(to.session, *planned.operation);
+  const WaitFor wait_for = runner_.Run(planned, reserved_bytes, now_ms, may_wait, to);
   if (wait_for == WaitFor::kNothing) [[likely]]
     return;
-  if (wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory) {
-    Pend(planned, wait_for, to);
-  } else {
-    Suspend(planned, wait_for, to);
-  }
-}
-
-// Answers the operation, or says what it waits for, and then nothing has happened.
-WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_bytes,
-                                 std::uint64_t now_ms, bool may_wait, Reception& to) {
-  const wire::Operation& operation = *planned.operation;
-  const std::size_t room = to.sink.ValueRoom(reserved_bytes);
-  storage::ValueWriter* upload = nullptr;
-  if (planned.upload != nullptr) {
-    upload = &planned.upload->writer;
-  } else if (operation.has(wire::Argument::kUpload)) {
-    upload = streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload));
-  }
-  Reply reply;
-  TP_DCHECK(!store_.blocked());  // Else what this one does would be taken for not done.
-  store_.BeginRun();
-  Execute({.partition = *planned.partition,
-           .operation = operation,
-           .hash = planned.hash,
-           .now_ms = now_ms,
-           .upload = upload,
-           .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
-           .store = store_,
-           .may_wait = may_wait,
-           .session = to.session.id,
-           .groups = &groups_,
-           .functions = functions_,
-           .executor = this,
-           .exporter = exporter_},
-          &reply);
-  if (store_.blocked() || reply.answer.code == StatusCode::kResourceExhausted) [[unlikely]] {
-    if (const WaitFor wait_for = WaitsOnStore(&reply); wait_for != WaitFor::kNothing) {
-      return wait_for;
-    }
-  }
-  if (planned.partition->options().durability == storage::Durability::kSync) [[unlikely]] {
-    if (const std::uint64_t wait = responder_.CommitWaitOf(*planned.partition); wait != 0)
-      Responder::RequireCommit(wait, to);
-  }
-  // The room of answers behind this one that need it is not for the text of a failure.
-  Bytes& text = reply.answer.value;
-  if (reply.answer.code != StatusCode::kOk && rooms_behind_ > 0) {
-    text = text.first(std::min(text.size(), room));
-  }
-  if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
-  if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
-  responder_.Conclude(planned, reply, room, to);
-  return WaitFor::kNothing;
-}
-
-// What a durable partition does not take.
-bool Dispatcher::RefusesDurable(const OperationContext& context, Reply* reply) const {
-  if (store_.commit_failed() != StatusCode::kOk) {
-    reply->answer.code = StatusCode::kDeviceError;
-    reply->answer.value = AsBytes(std::string_view(
-        "a device of the node has failed: nothing of a durable namespace can be changed; what is "
-        "there can be read, and staged out"));
-    return true;
-  }
-  if (context.partition.kind() == Kind::kOrdered && wire::InfoOf(context.operation.opcode).keyed &&
-      context.operation.key.size() > limits::kDurableOrderedKeyBytesMax) {
-    static_assert(limits::kDurableOrderedKeyBytesMax == 400);
-    reply->answer.code = StatusCode::kInvalidArgument;
-    reply->answer.value = AsBytes(
-        std::string_view("keys of a durable namespace of kind ordered have at most 400 bytes"));
-    return true;
-  }
-  return false;
-}
-
-// The checks that every operation passes, whoever asks for it, and its handler.
-void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
-  const wire::Operation& operation = context.operation;
-  const storage::Partition& partition = context.partition;
-  const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
-  const Handler handler = FindHandler(operation.opcode);
-  if (handler == nullptr) {
-    reply->answer.code = StatusCode::kUnimplemented;
-  } else if (!partition.IsOneOf(info.kinds)) {
-    reply->answer.code = StatusCode::kInvalidArgument;
-    reply->answer.value = AsBytes(kWrongKind);
-  } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
-    reply->answer.code = StatusCode::kInvalidArgument;
-    reply->answer.value = AsBytes("the key does not belong to the addressed partition");
-  } else if (partition.is_durable() && info.mutates && RefusesDurable(context, reply)) {
-    return;
-  } else {
-    MemoryShares& shares = ownership_.shares();
-    const MemoryShares::Admission admission = shares.Admit(context, reply);
-    if (admission.refused) [[unlikely]]
-      return;
-    handler(context, reply);
-    shares.Settle(context, admission);
-  }
+  waiting_.Add(planned, wait_for, at_hand_, to);
 }
 
 void Dispatcher::PostAnswers(Reception& to) {

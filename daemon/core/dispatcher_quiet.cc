@@ -14,7 +14,7 @@ void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
     for (; next < end; ++next) {
       const auto index = static_cast<std::uint16_t>(next);
       // One that has not run yet will be answered.
-      if (!io_waiters_.empty() && io_waiters_.Holds(to.session.id, to.frame_id, index)) continue;
+      if (waiting_.HoldsIo(to.session.id, to.frame_id, index)) continue;
       to.sink.AddSuccess(index);
     }
   };

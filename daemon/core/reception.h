@@ -38,6 +38,15 @@ struct RequestAtHand {
   std::shared_ptr<const HeldBytes> held;
 };
 
+inline std::uint64_t DeadlineNs(const wire::Request& request, std::uint64_t received_ns) {
+  return received_ns + std::uint64_t{request.header.time_left_us} * 1'000;
+}
+
+// Begins to keep the answers of the request.
+inline CachedReply* KeepFrame(Session& session, const wire::Request& request) {
+  return &session.kept.Make(request.header.frame_id, request.groups.size());
+}
+
 // A value that is streamed once its answer is out.
 struct AwaitingDownload {
   std::uint16_t index;
