@@ -106,7 +106,7 @@ SpaceStats StatsOf(NamespaceId space, const SpaceCounters& counters) {
 CoreStats StatsOf(Core& at) {
   CoreStats entry;
   at.dispatcher().CountDirectReads();
-  const Dispatcher& dispatcher = at.dispatcher();
+  Dispatcher& dispatcher = at.dispatcher();
   const storage::MemoryUsage usage = at.store().usage();
   entry.answered = true;
   entry.sessions = at.dispatcher().sessions().size();
@@ -145,7 +145,7 @@ CoreStats StatsOf(Core& at) {
   entry.map_waiters = dispatcher.map_waiters();
   entry.io_waiters = dispatcher.waiting().io_waiters();
   entry.event_waiters = dispatcher.waiting().event_waiters();
-  entry.replies_awaiting_commit = dispatcher.replies_awaiting_commit();
+  entry.replies_awaiting_commit = dispatcher.responder().commit_waiters().size();
   dispatcher.meter().metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));
   });

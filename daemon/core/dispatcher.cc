@@ -23,6 +23,17 @@ constexpr std::size_t kUnreadBytesMax =
 
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
+// Returns what the request takes of the credit: a group that came before is counted while it waits,
+// and costs nothing once it has run.
+std::size_t CreditToRun(const wire::Request& request, const CachedReply* kept) {
+  std::size_t credit = 0;
+  for (std::size_t g = 0; g < request.groups.size(); ++g) {
+    if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen)
+      credit += request.groups[g].credit();
+  }
+  return credit;
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
@@ -169,18 +180,6 @@ void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
   });
 }
 
-// What the request takes of the credit: a group that came before is counted while it waits, and
-// costs nothing once it has run.
-std::size_t Dispatcher::CreditToRun(const CachedReply* kept) const {
-  std::size_t credit = 0;
-  for (std::size_t g = 0; g < at_hand_.request.groups.size(); ++g) {
-    if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen) {
-      credit += at_hand_.request.groups[g].credit();
-    }
-  }
-  return credit;
-}
-
 // False if the frame is not to be looked at any further; the session may be gone.
 bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes) {
   const wire::FrameHeader& header = at_hand_.request.header;
@@ -199,7 +198,8 @@ bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::si
     sessions_->End(session, "it does not read its answers");
     return false;
   }
-  if (session.waiting_operations + CreditToRun(kept) > session.credit_operations) {
+  if (session.waiting_operations + CreditToRun(at_hand_.request, kept) >
+      session.credit_operations) {
     sessions_->End(session, "more operations outstanding than granted");
     return false;
   }

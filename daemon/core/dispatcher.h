@@ -87,7 +87,6 @@ class Dispatcher : public transport::Receiver {
   Responder& responder() { return responder_; }
   OperationRunner& runner() { return runner_; }
   WaitingOperations& waiting() { return waiting_; }
-  const WaitingOperations& waiting() const { return waiting_; }
 
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
@@ -102,15 +101,12 @@ class Dispatcher : public transport::Receiver {
   Sessions& sessions() { return *sessions_; }
   Ownership& ownership() { return ownership_; }
   OperationMeter& meter() { return meter_; }
-  const OperationMeter& meter() const { return meter_; }
   // Adds the direct reads since the last call. Needed before counters are copied.
   void CountDirectReads();
   // On the heap, for clients: see heap_cover.h.
   std::size_t heap_bytes() const { return pool_.bytes() + sessions_->cached_bytes(); }
   // Groups that wait for a map or the end of a freeze.
   std::size_t map_waiters() const { return map_waiters_.size(); }
-  // Frames of answers that wait for a commit.
-  std::size_t replies_awaiting_commit() const { return responder_.commit_waiters().size(); }
 
  private:
   Session* SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
@@ -133,7 +129,6 @@ class Dispatcher : public transport::Receiver {
   void RetryMapWaiters();
   void PostAnswers(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
-  std::size_t CreditToRun(const CachedReply* kept) const;
   // Runs (kOk) or ends a group that waited.
   void Resume(const MapWaiter& waiter, StatusCode code);
 

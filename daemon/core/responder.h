@@ -73,7 +73,6 @@ class Responder {
   // Sends the answers whose commit is durable. Returns their number.
   unsigned ReleaseDurable();
   CommitWaiters& commit_waiters() { return commit_waiters_; }
-  const CommitWaiters& commit_waiters() const { return commit_waiters_; }
 
  private:
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
