@@ -86,10 +86,10 @@ void Responder::ConcludeQuiet(const Planned& planned, const Reply& reply, std::s
                               Reception& to) {
   // An insert that finds its key has what it wanted, and so has a change "if present" of none.
   const StatusCode code = reply.answer.code;
-  const bool has_its_wish = code == StatusCode::kAlreadyExists ||
-                            (code == StatusCode::kNotFound &&
-                             planned.operation->condition == wire::PutCondition::kIfPresent);
-  if (code == StatusCode::kOk || has_its_wish) return to.sink.AddSuccess(planned.index);
+  const bool is_wanted = code == StatusCode::kAlreadyExists ||
+                         (code == StatusCode::kNotFound &&
+                          planned.operation->condition == wire::PutCondition::kIfPresent);
+  if (code == StatusCode::kOk || is_wanted) return to.sink.AddSuccess(planned.index);
   wire::Answer answer;
   answer.index = planned.index;
   answer.code = reply.answer.code;
