@@ -231,10 +231,13 @@ TEST_CASE("Keys that come twice or in another order are refused") {
   CHECK(refused(std::variant<char, bool>(), "\xff"));
 }
 
-// An exception while an alternative is made leaves a variant without a value.
+// An exception while an alternative is made leaves a variant without a value, if the alternative is
+// more than memory.
 struct Thrower {
   explicit Thrower(int) { throw 1; }
-  explicit Thrower(const std::string& /*text*/) {}
+  explicit Thrower(std::string from) : text(std::move(from)) {}
+
+  std::string text;
 };
 
 }  // namespace
