@@ -102,7 +102,7 @@ Status Node::BeginCluster() {
     TP_RETURN_IF_ERROR(election_->Abandon(/*retire=*/is_new));
     return published;
   }
-  part.start_lock = cluster_file::Descriptor();
+  part.start_lock = UniqueFd();
   election_->Serve();
   if (bootstrap_.by_election()) return ServeElected();
   TP_RETURN_IF_ERROR(JoinWith(std::make_unique<LocalLink>(&coordinator), cluster));

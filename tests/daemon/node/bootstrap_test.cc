@@ -70,7 +70,7 @@ TEST_CASE("ALostRaceForTheFileIsDecidedAgainAsAJoin") {
   REQUIRE(start.DecideAll().ok());
   REQUIRE(start.bootstrap->part().kind == Part::Kind::kFirst);
   auto store = start.bootstrap->TakeStore();
-  start.bootstrap->part().start_lock = cluster_file::Descriptor();
+  start.bootstrap->part().start_lock = UniqueFd();
   cluster_file::ClusterFile file;
   file.cluster_uuid = "3f2b8c1e-9d4a-4c6f-8a51-0d7e6b2c9f10";
   file.nodes_expected = 2;
