@@ -312,7 +312,7 @@ struct BucketPlaces {
   std::uint64_t small_pieces;
 };
 
-// ---- What direct readers begin with (the life of a direct read, ARCHITECTURE.md).
+// ---- What direct readers begin with (client/direct/README.md).
 
 // A list of node offsets, shown by one word: [room for so many entries:24 | its node offset /
 // 8:40]. An entry of 0 is none; an entry that is set never changes. When the list outgrows its room

@@ -3,6 +3,7 @@
 
 #include "client/buffers/quiet_puts.h"
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "proto/base/limits.h"
 #include "tidepool/bytes_map.h"
 
@@ -45,7 +46,9 @@ CallRef StartEachPut(const internal::Space& space, std::span<const KeyValue> rec
     if (options.condition == PutCondition::kIfVersion) {
       operation.AddArgument(Argument::kVersion, options.if_version);
     }
-    if (options.ttl_ms.has_value()) operation.AddArgument(Argument::kTtlMs, *options.ttl_ms);
+    if (options.ttl.has_value()) {
+      operation.AddArgument(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
+    }
   }
   return internal::StartCall(space, call, mode, options.timeout, bytes);
 }

@@ -6,6 +6,7 @@
 
 #include "client/api/omitted_value.h"
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "client/calls/range_calls.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
@@ -42,7 +43,7 @@ Result<ScanPage> TakeScanPage(CallRef call) {
     if (listed.unreadable > 0) continue;
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
-                       listed.version.value(), listed.expiry_ms});
+                       listed.version.value(), internal::FromWallMs(listed.expiry_ms)});
   }
   std::optional<std::string_view> last;
   if (!records.empty()) last = records.back().key;

@@ -67,11 +67,7 @@ Status LeaseStatus(const CallRef& call, const Operation& operation) {
                                            "': it is gone, or was never popped under a lease");
 }
 
-Result<bool> TakeAcked(CallRef call) {
-  const Status status = LeaseStatus(call, Only(call));
-  if (!status.ok()) return status;
-  return true;
-}
+Status TakeAcked(CallRef call) { return LeaseStatus(call, Only(call)); }
 
 // An answer without an item that is no refusal: the daemon passed thousands of expired ones.
 bool PassedExpired(const CallRef& call) {
@@ -240,7 +236,7 @@ Status BytesItems::Ack(const ItemLease& lease, const CallOptions& options) const
   return LeaseStatus(call, Only(call));
 }
 
-Future<bool> BytesItems::AckAsync(const ItemLease& lease, const CallOptions& options) const {
+Future<void> BytesItems::AckAsync(const ItemLease& lease, const CallOptions& options) const {
   return {StartLeaseEnd(space_, Opcode::kAck, lease, Mode::kAsync, options), &TakeAcked};
 }
 

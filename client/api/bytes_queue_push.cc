@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/durations.h"
 #include "client/calls/queue_calls.h"
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
@@ -35,7 +36,7 @@ OperationSpec PushSpec(const Namespace& space, const PrioritizedValue& item,
   spec.opcode = Opcode::kPush;
   spec.receipt = options.receipt;
   spec.value = item.value;
-  if (options.ttl_ms.has_value()) spec.Add(Argument::kTtlMs, *options.ttl_ms);
+  if (options.ttl.has_value()) spec.Add(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
   if (item.priority != 0) spec.Add(Argument::kOperand, item.priority);
   spec.waits = waits;
   spec.timeout = waits ? std::min(options.wait, kWaitForEver) : options.timeout;
@@ -105,7 +106,9 @@ void SetPiece(const Piece& piece, std::span<const PrioritizedValue> items,
               const PushOptions& options, Mode mode, Call* call, Operation* operation) {
   const PrioritizedValue& first = items[piece.first];
   operation->opcode = piece.alone ? Opcode::kPush : Opcode::kPushMany;
-  if (options.ttl_ms.has_value()) operation->AddArgument(Argument::kTtlMs, *options.ttl_ms);
+  if (options.ttl.has_value()) {
+    operation->AddArgument(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
+  }
   if (!piece.alone) {
     std::byte* const list = call->Reserve(piece.bytes);
     std::byte* to = list;

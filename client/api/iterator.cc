@@ -7,6 +7,7 @@
 
 #include "client/api/omitted_value.h"
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "client/calls/range_calls.h"
 #include "proto/wire/record_list.h"
 #include "tidepool/bytes_map.h"
@@ -86,7 +87,7 @@ Result<Page> TakePage(CallRef call) {
     if (listed.unreadable > 0) continue;
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
-                       listed.version.value(), listed.expiry_ms});
+                       listed.version.value(), internal::FromWallMs(listed.expiry_ms)});
   }
   if (ordered) {
     std::optional<std::string_view> last;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "client/calls/durations.h"
 #include "client/engine/pack_pieces.h"
 #include "client/engine/partition_queue.h"
 #include "proto/base/check.h"
@@ -116,8 +117,8 @@ void Call::RecordReceipt(const Operation& operation, const wire::CheckpointStamp
 void Call::TellReceipt() const {
   if (!wants_receipt()) return;
   receipt_to_->level = static_cast<Receipt::Level>(receipt_.level);
-  receipt_to_->answered_at_ms = receipt_.checkpoint.at_ms;
-  receipt_to_->durable_at_ms = receipt_.checkpoint.durable_at_ms;
+  receipt_to_->answered_at = FromWallMs(receipt_.checkpoint.at_ms);
+  receipt_to_->durable_at = FromWallMs(receipt_.checkpoint.durable_at_ms);
 }
 static_assert(static_cast<int>(Receipt::Level::kDevice) ==
               static_cast<int>(wire::ReceiptLevel::kDevice));

@@ -1,5 +1,4 @@
-// The steps of a direct read. Their numbers are those of "The life of a direct read" in
-// ARCHITECTURE.md.
+// The steps of a direct read. Their numbers are those of client/direct/README.md.
 #include "client/direct/direct_reader.h"
 
 #include <algorithm>

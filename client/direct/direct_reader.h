@@ -2,7 +2,7 @@
 //
 //   calls -> [DirectReader] -> ArenaMap => arenas, which the owner cores write (storage/layout.h)
 //
-// The steps, and why what they find holds: "The life of a direct read" in ARCHITECTURE.md.
+// The steps and their proof are in client/direct/README.md.
 #pragma once
 
 #include <array>

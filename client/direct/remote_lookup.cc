@@ -1,5 +1,4 @@
-// The rounds of a remote read. Their letters are those of "The life of a remote read" in
-// ARCHITECTURE.md.
+// The rounds of a remote read. Their letters are those of client/direct/README.md.
 #include "client/direct/remote_lookup.h"
 
 #include <algorithm>

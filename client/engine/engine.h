@@ -202,7 +202,7 @@ class Engine final : public transport::Receiver {
   };
   // What a thread waits for: a call, room for another call, the end of all calls up to one, or
   // (background thread) the client's end.
-  struct Wish {
+  struct WaitCondition {
     const Call* call = nullptr;
     std::span<const CallRef> any;  // One of these.
     bool room = false;
@@ -217,11 +217,11 @@ class Engine final : public transport::Receiver {
   static void RunBackground(std::shared_ptr<Engine> self);
 
   // engine_progress.cc
-  bool Run(Lock& lock, const Wish& wish, Waiter* waiter);
-  bool Fulfilled(const Wish& wish) const;
+  bool Run(Lock& lock, const WaitCondition& condition, Waiter* waiter);
+  bool Fulfilled(const WaitCondition& condition) const;
   bool EndedUpTo(std::uint64_t sequence) const;
-  void Lead(Lock& lock, const Wish& wish);
-  void Block(Lock& lock, const Wish& wish);
+  void Lead(Lock& lock, const WaitCondition& condition);
+  void Block(Lock& lock, const WaitCondition& condition);
   void Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns);
   void Appoint();
   void WakeLeader();

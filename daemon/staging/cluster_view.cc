@@ -149,7 +149,7 @@ Result<std::vector<stage::NodeTotals>> ClusterView::ListParts(
         if (!take(item)) return false;
       }
       if (response.done()) {
-        auto mark = manifest::DecodeCheckpoint(AsBytes(response.summary()));
+        auto mark = manifest::DecodeMark(AsBytes(response.summary()));
         done = mark.ok();
         if (mark.ok()) totals.summary = mark->summary;
         totals.changes = response.changes();
@@ -259,7 +259,7 @@ Result<manifest::Mark> ClusterView::GetMark(bool* exists) const {
   *exists = outcome.code == StatusCode::kOk;
   if (outcome.code == StatusCode::kNotFound) return manifest::Mark();
   TP_RETURN_IF_ERROR(StatusOf(outcome, space_->name, key));
-  return manifest::DecodeCheckpoint(AsBytes(outcome.value));
+  return manifest::DecodeMark(AsBytes(outcome.value));
 }
 
 Result<std::uint64_t> InternalRecords(RequestRouter* router,

@@ -121,7 +121,7 @@ class Lister {
     response_.set_done(true);
     manifest::Mark mark;
     mark.summary = summary_;
-    response_.set_summary(manifest::EncodeCheckpoint(mark));
+    response_.set_summary(manifest::EncodeMark(mark));
     response_.set_changes(*changes);
     response_.set_all_staged(all_staged_);
     response_.set_unreadable(unreadable_);

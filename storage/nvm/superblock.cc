@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kSuperblockMagic[8] = {'T', 'I', 'D', 'E', 'N', 'V', 'M', '\n'};
 
-// The block as it is stored. storage/README.md tells it byte by byte.
+// The block as it is stored. storage/FORMAT.md has it byte by byte.
 struct Stored {
   char magic[8];
   std::uint32_t format;

@@ -33,9 +33,9 @@ using Priority = std::uint64_t;
 inline constexpr std::chrono::milliseconds kWaitForEver{30ll * 86'400'000};
 
 struct PushOptions {
-  // Time to live in ms; 0: for ever. Absent: what the namespace says. Expired items are never
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. Expired items are never
   // delivered.
-  std::optional<std::uint64_t> ttl_ms;
+  std::optional<std::chrono::milliseconds> ttl;
   // How long to wait while the queue holds as many items as its capacity.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
@@ -199,7 +199,7 @@ class TIDEPOOL_API BytesItems {
   // The item is done with, and gone. Returns: kOk, kNotFound (it is gone, or was never leased),
   // kFailedPrecondition (this lease has ended; somebody else has the item, had it, or will).
   Status Ack(const ItemLease& lease, const CallOptions& options = {}) const;
-  Future<bool> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
+  Future<void> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
   // The item is ready again at once, at its old place. Returns as Ack.
   Status Nack(const ItemLease& lease, const CallOptions& options = {}) const;
   // A status for each lease.

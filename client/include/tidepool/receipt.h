@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "tidepool/export.h"
+#include "tidepool/time.h"
 
 namespace tidepool {
 
@@ -26,13 +28,13 @@ struct Receipt {
 
   // The least of all changes of the call that have succeeded.
   Level level = Level::kNone;
-  // By the clock of the owner, in ms since 1970: when it answered, and its last checkpoint then; 0:
-  // there was none. A change of kNextCheckpoint is on the device once the owner's last checkpoint
-  // is later than answered_at_ms: by a later receipt, or by `kvctl namespace describe`;
-  // Client::Persist brings it there at once. Where a call has changed keys of several owners, those
-  // of the one whose mark was oldest.
-  std::uint64_t answered_at_ms = 0;
-  std::uint64_t durable_at_ms = 0;
+  // By the clock of the owner: when it answered, and its last checkpoint then; nothing: there was
+  // none. A change of kNextCheckpoint is on the device once the owner's last checkpoint is later
+  // than answered_at: by a later receipt, or by `kvctl namespace describe`; Client::Persist brings
+  // it there at once. Where a call has changed keys of several owners, those of the one whose
+  // checkpoint was oldest.
+  std::optional<WallTime> answered_at;
+  std::optional<WallTime> durable_at;
 };
 
 // "none", "memory", "next-checkpoint", "device".

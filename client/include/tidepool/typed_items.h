@@ -127,7 +127,7 @@ class TypedItems {
   Status Ack(const ItemLease& lease, const CallOptions& options = {}) const {
     return bytes_.Ack(lease, options);
   }
-  Future<bool> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const {
+  Future<void> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const {
     return bytes_.AckAsync(lease, options);
   }
   Status Nack(const ItemLease& lease, const CallOptions& options = {}) const {

@@ -3,6 +3,7 @@
 // HashMap, OrderedMap -> [TypedMap] -> BytesMap, BytesOrderedMap => the core that owns the key
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,6 @@ class TypedMap {
   using Value = V;
   using KeyArgument = ArgumentOf<K>;
   using ValueArgument = ArgumentOf<V>;
-  static constexpr std::uint64_t kForEver = BytesMap::kForEver;
 
   // What is stored with the namespace, and compared when it is opened.
   static std::string KeyType() { return KeyCodec::Name(); }
@@ -123,7 +123,7 @@ class TypedMap {
   Status Delete(KeyArgument key, const DeleteOptions& options = {}) const {
     return bytes_.Delete(Encoded(key).bytes, options);
   }
-  Future<Version> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
+  Future<void> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
     return bytes_.DeleteAsync(Encoded(key).bytes, options);
   }
 
@@ -260,17 +260,19 @@ class TypedMap {
     return bytes_.AppendAsync(Encoded(key).bytes, suffix, options);
   }
 
-  Status Expire(KeyArgument key, std::uint64_t ttl_ms, const CallOptions& options = {}) const {
-    return bytes_.Expire(Encoded(key).bytes, ttl_ms, options);
+  Status Expire(KeyArgument key, std::chrono::milliseconds ttl,
+                const CallOptions& options = {}) const {
+    return bytes_.Expire(Encoded(key).bytes, ttl, options);
   }
-  Future<Version> ExpireAsync(KeyArgument key, std::uint64_t ttl_ms,
-                              const CallOptions& options = {}) const {
-    return bytes_.ExpireAsync(Encoded(key).bytes, ttl_ms, options);
+  Future<void> ExpireAsync(KeyArgument key, std::chrono::milliseconds ttl,
+                           const CallOptions& options = {}) const {
+    return bytes_.ExpireAsync(Encoded(key).bytes, ttl, options);
   }
-  Result<std::uint64_t> Ttl(KeyArgument key, const CallOptions& options = {}) const {
+  Result<std::chrono::milliseconds> Ttl(KeyArgument key, const CallOptions& options = {}) const {
     return bytes_.Ttl(Encoded(key).bytes, options);
   }
-  Future<std::uint64_t> TtlAsync(KeyArgument key, const CallOptions& options = {}) const {
+  Future<std::chrono::milliseconds> TtlAsync(KeyArgument key,
+                                             const CallOptions& options = {}) const {
     return bytes_.TtlAsync(Encoded(key).bytes, options);
   }
 

@@ -86,8 +86,8 @@ class RecordIterator {
   const K& key() const { return key_.value(); }
   const V& value() const { return value_.value(); }
   Version version() const { return records_.record().version; }
-  // Milliseconds since 1970; 0: never.
-  std::uint64_t expires_at_ms() const { return records_.record().expires_at_ms; }
+  // Nothing: never.
+  std::optional<WallTime> expires_at() const { return records_.record().expires_at; }
   // kOk at the end, else why the iteration stopped.
   const Status& status() const { return status_.ok() ? records_.status() : status_; }
   // Where the page of the present record began: to go on from here sees that page's records again.

@@ -20,8 +20,9 @@
 namespace tidepool {
 
 struct InsertOptions {
-  // Time to live in ms; 0: for ever. Absent: what the namespace says.
-  std::optional<std::uint64_t> ttl_ms;
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
+  // passed: the record expires at once.
+  std::optional<std::chrono::milliseconds> ttl;
   std::chrono::milliseconds timeout{0};
 };
 
@@ -106,8 +107,7 @@ class TypedSet {
 
  protected:
   static PutOptions IfAbsent(const InsertOptions& options) {
-    return {
-        .condition = PutCondition::kIfAbsent, .ttl_ms = options.ttl_ms, .timeout = options.timeout};
+    return {.condition = PutCondition::kIfAbsent, .ttl = options.ttl, .timeout = options.timeout};
   }
 
   Map map_;
