@@ -45,7 +45,7 @@ Result<LineSource> LineSource::Open(const std::string& file) {
   lines.name_ = file == "-" ? "standard input" : file;
   lines.fd_ = STDIN_FILENO;
   if (file != "-") {
-    lines.file_ = cluster_file::Descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    lines.file_ = UniqueFd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
     if (!lines.file_.is_open()) return cluster_file::FileReadError("read", file, errno);
     lines.fd_ = lines.file_.get();
   }

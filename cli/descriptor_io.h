@@ -39,7 +39,7 @@ class LineSource {
   Status SkipMark();
 
   std::string name_;
-  cluster_file::Descriptor file_;
+  UniqueFd file_;
   int fd_ = -1;
   std::string buffer_;
   std::size_t begin_ = 0;  // Of the next line in `buffer_`.

@@ -97,7 +97,7 @@ Result<pid_t> SpawnDetached(const std::string& program, const std::vector<std::s
 Result<std::string> OutputOf(const std::vector<std::string>& command, std::uint64_t timeout_ms) {
   auto program = FindInPath(command.front());
   if (!program.ok()) return program.status();
-  const cluster_file::Descriptor output(memfd_create("output", 0));
+  const UniqueFd output(memfd_create("output", 0));
   if (!output.is_open()) return SpawnError(command.front(), errno);
   // The child opens it by this name before its descriptors are closed.
   const std::string path = "/proc/self/fd/" + std::to_string(output.get());

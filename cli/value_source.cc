@@ -51,7 +51,7 @@ Result<ValueSource> ValueSource::Open(const std::string& argument, bool literal)
   }
   source.name_ = from_stdin ? "standard input" : argument.substr(1);
   if (from_file) {
-    source.file_ = cluster_file::Descriptor(open(source.name_.c_str(), O_RDONLY | O_CLOEXEC));
+    source.file_ = UniqueFd(open(source.name_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!source.file_.is_open()) {
       Status failure = cluster_file::FileReadError("read", source.name_, errno);
       return Status(failure.code(), std::string(failure.what()),
@@ -82,7 +82,7 @@ Result<ValueSource> ValueSource::Open(const std::string& argument, bool literal)
   }
   source.memory_ = *std::move(all);
   source.bytes_ = source.memory_.size();
-  source.file_ = cluster_file::Descriptor();
+  source.file_ = UniqueFd();
   return source;
 }
 

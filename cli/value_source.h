@@ -31,7 +31,7 @@ class ValueSource {
   Status CheckEnd() const;
 
   std::string name_;
-  cluster_file::Descriptor file_;  // Closed when the value is in memory_.
+  UniqueFd file_;  // Closed when the value is in memory_.
   std::string memory_;
   std::uint64_t bytes_ = 0;
   std::uint64_t done_ = 0;

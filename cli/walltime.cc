@@ -45,8 +45,7 @@ Result<std::uint64_t> ParseDeadlineMs(const std::string& text) {
 
 Result<double> MeasureWriting(const std::string& directory) {
   const std::string path = directory + "/.tidepool-speed-" + cluster_file::RandomHex(8);
-  const cluster_file::Descriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.is_open()) return cluster_file::FileError("write into", directory, errno);
   unlink(path.c_str());
   const std::vector<char> chunk(kChunkBytes, 'x');

@@ -142,8 +142,8 @@ Status CheckPort(const std::string& address, std::uint32_t port, std::string_vie
   return OpenListener(address, port, &bound_port, option).status();
 }
 
-Result<cluster_file::Descriptor> OpenListener(const std::string& address, std::uint32_t port,
-                                              std::uint32_t* bound_port, std::string_view option) {
+Result<UniqueFd> OpenListener(const std::string& address, std::uint32_t port,
+                              std::uint32_t* bound_port, std::string_view option) {
   sockaddr_storage where{};
   socklen_t bytes = 0;
   in_port_t* port_of_address = nullptr;
@@ -161,8 +161,7 @@ Result<cluster_file::Descriptor> OpenListener(const std::string& address, std::u
     return Status(StatusCode::kInvalidArgument, "'" + address + "' is not an address");
   }
   *port_of_address = htons(static_cast<std::uint16_t>(port));
-  cluster_file::Descriptor listener(
-      socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  UniqueFd listener(socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   // A port whose last connections are only closing is free.
   const int on = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

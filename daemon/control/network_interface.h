@@ -37,9 +37,8 @@ Status CheckPort(const std::string& address, std::uint32_t port,
 
 // The listener itself: as CheckPort, but `port` 0 is any free one, and `*bound_port` says which.
 // Not blocking. Further errors: kResourceExhausted (no descriptor).
-Result<cluster_file::Descriptor> OpenListener(const std::string& address, std::uint32_t port,
-                                              std::uint32_t* bound_port,
-                                              std::string_view option = "--port");
+Result<UniqueFd> OpenListener(const std::string& address, std::uint32_t port,
+                              std::uint32_t* bound_port, std::string_view option = "--port");
 
 // Has `listen` listen on `port`, or, where that is 0, on a free one of those that services take
 // (proto/transport/ports.h). Errors: those of CheckPort and of `listen`.

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "daemon/membership/namespace_rules.h"
+#include "daemon/membership/state_rules.h"
+#include "proto/base/check.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/cluster_file/random.h"
@@ -110,6 +112,9 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Open(ClusterStore* store,
 
 Status Coordinator::Commit(ClusterState next) {
   placement::ForgetOldDrops(&next.map);
+  const std::string_view broken = BrokenRule(state_, next);
+  if (!broken.empty()) log::Error("a change of the cluster's state breaks: " + std::string(broken));
+  TP_CHECK(broken.empty());
   const Status saved = store_.Save(next, state_.map.epoch);
   if (!saved.ok()) {
     log::Error("the cluster's state could not be saved: " + saved.ToString());
@@ -120,7 +125,10 @@ Status Coordinator::Commit(ClusterState next) {
   return OkStatus();
 }
 
+// Only Commit and Open call it, with a state that the store has.
 void Coordinator::Publish() {
+  const placement::PlacementMapPtr before = published_.Get();
+  TP_CHECK(before == nullptr || before->epoch < state_.map.epoch);
   published_.Set(std::make_shared<const placement::PlacementMap>(state_.map));
 }
 

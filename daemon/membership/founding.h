@@ -24,7 +24,7 @@ struct Part {
   Kind kind = Kind::kFirst;
   std::optional<cluster_file::ClusterFile> file;  // kJoin by file: what it joins.
   bool is_member = false;                         // With etcd: of the cluster that it joins.
-  cluster_file::Descriptor start_lock;  // kFirst, kReturn: held until the file is published.
+  UniqueFd start_lock;  // kFirst, kReturn: held until the file is published.
 };
 
 struct FoundingContext {

@@ -62,7 +62,7 @@ class Identity {
   // identity that devices or a cluster know stays.
   void Forget();
   // Gives the folder to whoever comes next; this process writes there no more.
-  void Release() { lock_ = cluster_file::Descriptor(); }
+  void Release() { lock_ = UniqueFd(); }
 
  private:
   Identity() = default;
@@ -80,7 +80,7 @@ class Identity {
   Status Save() const;
   std::string path() const { return folder_ + "/identity.json"; }
 
-  cluster_file::Descriptor lock_;
+  UniqueFd lock_;
   std::string folder_;
   std::string uuid_;
   std::uint64_t incarnation_ = 0;

@@ -20,8 +20,7 @@ Result<std::string> StateJournal::Read() const {
 
 Status StateJournal::OpenFile() {
   if (file_.is_open()) return OkStatus();
-  file_ = cluster_file::Descriptor(
-      open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  file_ = UniqueFd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file_.is_open()) return cluster_file::FileError("write", path_, errno);
   return cluster_file::SyncFolder(cluster_file::FolderOf(path_));
 }
@@ -34,7 +33,7 @@ Status StateJournal::TakeBack(int error) {
 
 Status StateJournal::Append(std::string_view change) {
   if (const Status opened = OpenFile(); !opened.ok()) {
-    file_ = cluster_file::Descriptor();
+    file_ = UniqueFd();
     return opened;
   }
   std::uint64_t at = end_;
@@ -54,7 +53,7 @@ Status StateJournal::Append(std::string_view change) {
 }
 
 Status StateJournal::Clear() {
-  file_ = cluster_file::Descriptor();
+  file_ = UniqueFd();
   end_ = 0;
   broken_ = false;
   if (unlink(path_.c_str()) == 0) {

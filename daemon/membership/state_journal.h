@@ -38,7 +38,7 @@ class StateJournal {
   Status TakeBack(int error);
 
   const std::string path_;
-  cluster_file::Descriptor file_;
+  UniqueFd file_;
   std::uint64_t end_ = 0;
   bool broken_ = false;
 };

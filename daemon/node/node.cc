@@ -8,8 +8,7 @@
 #include "daemon/config/split_list.h"
 #include "daemon/control/persist.h"
 #include "daemon/control/recovery.h"
-#include "daemon/membership/embedded_store.h"
-#include "daemon/node/node_volume.h"
+#include "daemon/node/cluster_end.h"
 #include "daemon/ops/functions.h"
 #include "daemon/services/node_status.h"
 #include "daemon/status_page/summary.h"
@@ -17,9 +16,6 @@
 #include "proto/base/log.h"
 #include "proto/cluster_file/disk_reserve.h"
 #include "proto/cluster_file/file_io.h"
-#include "proto/convert/grpc_channel.h"
-#include "proto/convert/probe_cluster.h"
-#include "proto/machine/page_address.h"
 #include "proto/transport/node_transport.h"
 #include "proto/transport/remote_memory.h"
 
@@ -37,27 +33,6 @@ std::uint64_t RingBytesMax(const Options& options) {
   return std::clamp<std::uint64_t>(options.memory_bytes / 16, 32ull << 20, 1ull << 30);
 }
 
-// A folder name for "10.0.0.7:4410".
-std::string FolderNameOf(std::string address) {
-  for (char& c : address) {
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                          (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
-    if (!is_plain) c = '_';
-  }
-  return "join-" + address;
-}
-
-std::uint32_t PortOf(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos || address.size() - colon > 6) return 0;
-  std::uint32_t port = 0;
-  for (const char c : address.substr(colon + 1)) {
-    if (c < '0' || c > '9') return 0;
-    port = port * 10 + static_cast<std::uint32_t>(c - '0');
-  }
-  return port <= 65'535 ? port : 0;
-}
-
 }  // namespace
 
 Node::Node(const LoadedOptions& loaded, StopSignal* stop)
@@ -65,23 +40,27 @@ Node::Node(const LoadedOptions& loaded, StopSignal* stop)
       options_(loaded_.options),
       stop_(*stop),
       state_(loaded.options),
-      environment_(cluster_file::ProcessEnvironment()) {}
+      bootstrap_(options_, stop, &lease_, cluster_file::ProcessEnvironment()),
+      services_(&state_) {}
 
+// A caller ends before what it calls.
 Node::~Node() {
   stop_.SetHook({});
-  // Who calls must be gone before what is called.
-  listener_.reset();
+  services_.StopListener();
   if (aggregator_ != nullptr) aggregator_->Stop();
-  if (staging_service_ != nullptr) staging_service_->Stop();
+  services_.StopStaging();
   state_.moves.Stop();
-  may_be_elected_ = false;
+  if (election_.has_value()) election_->SetCandidate(false);
   if (member_ != nullptr) member_->Stop();
-  coordinator_stop_.Request({});
-  if (coordinator_thread_.joinable()) coordinator_thread_.join();
-  if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));  // Of a start that failed.
+  if (election_.has_value()) election_->Stop();
+  // A start that failed has not ended its session.
+  if (EtcdSession* session = bootstrap_.session(); session != nullptr) {
+    session->End(Deadline::AfterMs(kLeaveMs));
+  }
   state_.map.Close();
-  if (coordinator_ != nullptr) coordinator_->map().Close();
-  if (host_ != nullptr) host_->Stop(Deadline::AfterMs(0));
+  if (election_.has_value()) election_->Close();
+  services_.StopHost(Deadline::AfterMs(0));
+  services_.StopSplitter();
 }
 
 Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSignal* stop,
@@ -89,17 +68,19 @@ Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSigna
   std::unique_ptr<Node> node(new Node(loaded, stop));
   node->aggregator_ = make_aggregator(node->MakeAggregatorOptions());
   const Status started = node->Run();
-  // Where the folder outlives the daemon, and the start has not given it up.
-  if (node->data_dir_given_ && node->identity_.has_value() &&
-      access((node->identity_->folder() + "/identity.json").c_str(), F_OK) == 0) {
-    cluster_file::RefillReserve(node->identity_->folder());
+  // The folder outlives the daemon, and the start has not given it up.
+  Bootstrap& bootstrap = node->bootstrap_;
+  if (bootstrap.data_dir_given() && bootstrap.has_identity() &&
+      access((bootstrap.identity().folder() + "/identity.json").c_str(), F_OK) == 0) {
+    cluster_file::RefillReserve(bootstrap.identity().folder());
   }
   if (!started.ok()) return started;
   return node;
 }
 
 Status Node::Prepare() {
-  TP_RETURN_IF_ERROR(OpenDevices());  // What they keep has a say in the next.
+  TP_RETURN_IF_ERROR(bootstrap_.OpenDevices());  // Durable data has a say in the next step.
+  state_.volume = bootstrap_.volume();
   TP_RETURN_IF_ERROR(Decide());
   TP_RETURN_IF_ERROR(StartNetwork());
   TP_RETURN_IF_ERROR(ReadBack());
@@ -109,33 +90,59 @@ Status Node::Prepare() {
 Status Node::Run() {
   TP_RETURN_IF_ERROR(OpenIdentity());
   if (const Status prepared = Prepare(); !prepared.ok()) {
-    identity_->Forget();
-    // Folders that the start has made, unless there is more in them.
-    if (!data_dir_given_ && rmdir(identity_->folder().c_str()) == 0) {
-      rmdir(cluster_file::FolderOf(identity_->folder()).c_str());
-    }
+    bootstrap_.GiveUp();
     return prepared;
   }
-  if (part_.kind != Part::Kind::kJoin) {
+  if (bootstrap_.part().kind != Part::Kind::kJoin) {
     const Status begun = BeginCluster();
-    if (begun == StatusCode::kUnavailable && by_election()) {
+    if (begun == StatusCode::kUnavailable && bootstrap_.by_election()) {
       return Status(
           begun.code(),
           "the election was lost before this node had begun: " + std::string(begun.what()),
           "start it again: it joins whom was elected then");
     }
     // Another starter was first, on a file system without locks. With etcd an election was before.
-    if (begun != StatusCode::kAlreadyExists || by_election()) return begun;
-    const auto own = tls_;
+    if (begun != StatusCode::kAlreadyExists || bootstrap_.by_election()) return begun;
+    const auto own = bootstrap_.tls();
     TP_RETURN_IF_ERROR(Decide());
-    if (part_.kind != Part::Kind::kJoin) return begun;
-    if (own != tls_) {  // It listens with a certificate that nobody will know.
-      listener_.reset();
-      host_.reset();
+    if (bootstrap_.part().kind != Part::Kind::kJoin) return begun;
+    if (own != bootstrap_.tls()) {  // It listens with a certificate that no client will know.
+      services_.Stop();
       TP_RETURN_IF_ERROR(StartServices());
     }
   }
   return JoinCluster();
+}
+
+Status Node::OpenIdentity() {
+  TP_RETURN_IF_ERROR(bootstrap_.OpenIdentity());
+  const Identity& identity = bootstrap_.identity();
+  state_.uuid = identity.uuid();
+  state_.incarnation = identity.incarnation();
+  state_.host = identity.host();
+  ConnectionFileOptions file;
+  file.path = bootstrap_.file_path();
+  file.node_uuid = identity.uuid();
+  file.job_id = cluster_file::JobId(bootstrap_.environment());
+  file.munge = options_.auth == kAuthMunge;
+  file.insecure = options_.insecure;
+  file.by_election = bootstrap_.by_election();
+  file.look_ms = options_.lease_ms;
+  file_.emplace(std::move(file));
+  return OkStatus();
+}
+
+Status Node::Decide() {
+  TP_RETURN_IF_ERROR(bootstrap_.Decide());
+  state_.peers.SetSecurity(bootstrap_.security());
+  file_->SetTls(bootstrap_.tls());
+  ElectionContext election;
+  election.session = bootstrap_.session();
+  election.etcd = bootstrap_.etcd();
+  election.prefix = bootstrap_.etcd_prefix();
+  election.members = bootstrap_.members();
+  election_.emplace(&state_, &*file_, std::move(election));
+  return OkStatus();
 }
 
 wire::AggregatorOptions Node::MakeAggregatorOptions() {
@@ -146,115 +153,31 @@ wire::AggregatorOptions Node::MakeAggregatorOptions() {
   };
   options.target = [this] {
     wire::AggregatorTarget target;
-    target.addresses.push_back(host_->address());
+    target.addresses.push_back(state_.control_address);
     const placement::PlacementMapPtr map = state_.map.Get();
     for (const placement::Node& node : map->nodes) {
-      if (node.control_address != host_->address()) {
+      if (node.control_address != state_.control_address) {
         target.addresses.push_back(node.control_address);
       }
     }
     target.token = token_;
-    target.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
-    target.security = security_;
+    target.devices =
+        options_.net_devices.empty() ? bootstrap_.interface().name : options_.net_devices;
+    target.security = bootstrap_.security();
     return target;
   };
   return options;
 }
 
-Status Node::OpenIdentity() {
-  const bool has_file = options_.join.empty() || !options_.cluster.empty();
-  std::string folder = options_.data_dir;
-  if (folder.empty()) {
-    auto first = FirstNvmDirectory(options_);
-    if (!first.ok()) return first.status();
-    folder = *std::move(first);
-  }
-  data_dir_given_ = !folder.empty();
-  if (has_file) {
-    auto path = cluster_file::PathForDaemon(options_.cluster, environment_);
-    if (!path.ok()) return path.status();
-    file_path_ = *std::move(path);
-    // Before anything is made beside it.
-    TP_RETURN_IF_ERROR(cluster_file::CheckFolderOf(file_path_, "write the connection file"));
-    if (folder.empty()) folder = cluster_file::DataFolderFor(file_path_);
-  } else if (folder.empty()) {
-    auto path = cluster_file::UserServicePath(environment_, /*make_folder=*/true);
-    if (!path.ok()) return path.status();
-    folder = cluster_file::FolderOf(*path) + "/" + FolderNameOf(options_.join);
-  }
-  auto identity =
-      data_dir_given_ ? Identity::Open(folder, options_.adopt) : Identity::OpenFirstFree(folder);
-  if (!identity.ok()) {
-    return Status(identity.code(), "data folder: " + std::string(identity.status().what()),
-                  identity.status().remedy().empty()
-                      ? "name a folder on a local disk with --data-dir"
-                      : std::string(identity.status().remedy()));
-  }
-  identity_ = *std::move(identity);
-  state_.uuid = identity_->uuid();
-  state_.incarnation = identity_->incarnation();
-  state_.host = identity_->host();
-  if (by_election()) return OpenEtcd();
-  store_ = std::make_unique<EmbeddedStore>(identity_->folder());
-  return OkStatus();
-}
-
-Status Node::OpenDevices() {
-  auto volume = OpenVolume(options_, &*identity_);
-  if (!volume.ok()) return volume.status();
-  volume_ = *std::move(volume);
-  state_.volume = volume_.get();
-  if (volume_ == nullptr) return OkStatus();
-  auto catalog = NodeCatalog::Open(volume_.get());
-  if (!catalog.ok()) return catalog.status();
-  catalog_ = *std::move(catalog);
-  return OkStatus();
-}
-
-Status Node::DecideByFile() {
-  auto saved = store_->Load();
-  if (!saved.ok()) return saved.status();
-  state_uuid_ = saved->has_value() ? (*saved)->map.cluster_uuid : "";
-  nodes_of_state_ = saved->has_value() ? (*saved)->map.nodes_expected : 0;
-  FoundingContext context;
-  context.path = file_path_;
-  context.state_uuid = state_uuid_;
-  context.options = &options_;
-  context.identity = &*identity_;
-  context.environment = environment_;
-  context.probe = convert::ProbeCluster;
-  context.keeps_durable = catalog_.has_value() && !catalog_->found().empty();
-  context.stopped = [this] { return stop_.requested(); };
-  auto part = DecidePart(context);
-  if (!part.ok()) return part.status();
-  part_ = *std::move(part);
-  return OkStatus();
-}
-
-Status Node::Decide() {
-  std::uint32_t nodes = options_.nodes;
-  if (by_election()) {
-    TP_RETURN_IF_ERROR(DecideByElection());
-  } else {
-    TP_RETURN_IF_ERROR(DecideByFile());
-  }
-  if (part_.file.has_value()) nodes = part_.file->nodes_expected;
-  if (nodes_of_state_ != 0) nodes = nodes_of_state_;
-  const bool is_alone = options_.join.empty() ? nodes == 1 : convert::IsLoopback(options_.join);
-  auto interface = ChooseInterface(options_.interface, is_alone);
-  if (!interface.ok()) return interface.status();
-  interface_ = *std::move(interface);
-  return ChooseSecurity();
-}
-
 Status Node::StartNetwork() {
   transport::NodeTransportSettings settings;
   settings.use = options_.transport;
-  settings.ucx.devices = options_.net_devices.empty() ? interface_.name : options_.net_devices;
+  settings.ucx.devices =
+      options_.net_devices.empty() ? bootstrap_.interface().name : options_.net_devices;
   settings.ucx.endpoints_expected = options_.clients_expected;
   settings.ucx.proves_frames = true;
   settings.ring.memory_bytes = RingBytesMax(options_) / options_.cores;
-  const auto path = cluster_file::UserServicePath(environment_, /*make_folder=*/true);
+  const auto path = cluster_file::UserServicePath(bootstrap_.environment(), /*make_folder=*/true);
   if (path.ok()) {
     settings.ring.folder = cluster_file::FolderOf(*path);
   } else if (settings.use != transport::TransportUse::kUcx) {
@@ -274,14 +197,14 @@ Status Node::StartNetwork() {
   if (!functions.ok()) return functions.status();
   group.functions = *std::move(functions);
   group.aggregator = aggregator_.get();
-  group.volume = volume_.get();
+  group.volume = bootstrap_.volume();
   group.slow_ns = std::uint64_t{options_.slowlog_us} * 1'000;
   if (options_.rdma == "auto") {
     if (transport::HasRdmaDevice()) group.memory_transports = transport::kRdmaTransports;
   } else if (options_.rdma != "off") {
     group.memory_transports = options_.rdma;
   }
-  group.memory_address = interface_.address;
+  group.memory_address = bootstrap_.interface().address;
   auto cores = CoreGroup::Start(group, &lease_, context_.get());
   if (!cores.ok()) return cores.status();
   cores_ = *std::move(cores);
@@ -291,8 +214,8 @@ Status Node::StartNetwork() {
 // Before the services: who asks meanwhile finds nobody, and hears of a node that is down, never of
 // records that are not there.
 Status Node::ReadBack() {
-  if (!catalog_.has_value()) return OkStatus();
-  auto recovered = RecoverNode(cores_.get(), *catalog_);
+  if (!bootstrap_.catalog().has_value()) return OkStatus();
+  auto recovered = RecoverNode(cores_.get(), *bootstrap_.catalog());
   if (!recovered.ok()) return recovered.status();
   state_.recovery = *std::move(recovered);
   return OkStatus();
@@ -303,98 +226,21 @@ Status Node::StartServices() {
   state_.version = TIDEPOOL_VERSION;
   state_.started_ns = Clock::Real().MonotonicNs();
   state_.cores = cores_.get();
+  state_.session = bootstrap_.session();
   state_.request_stop = [this](const StopRequest& request) { stop_.Request(request); };
-  RouterContext router;
-  router.cores = cores_.get();
-  router.map = [this] { return state_.map.Get(); };
-  router.self = [this] { return state_.self(); };
-  router.channel = [this](const placement::Node& node) {
-    return state_.peers.Get(node.control_address);
-  };
-  router.authorize = [this](grpc::ClientContext& call) { state_.peers.Authorize(call); };
-  // With etcd the map says which nodes are down. The coordinator's silence is no sign: there may be
-  // a new one, and the node itself serves as long as etcd renews its lease.
-  router.check_answers = [this](NodeId node) {
-    return by_election() ? OkStatus() : state_.CheckAnswers(node);
-  };
-  router.refresh_map = [this](Epoch known, Deadline deadline) {
-    if (Member* member = state_.member.load(); member != nullptr) member->Refresh(known, deadline);
-  };
-  router.sync_map = [this](Deadline deadline) {
-    if (Member* member = state_.member.load(); member != nullptr) member->Sync(deadline);
-  };
-  router_ = std::make_unique<RequestRouter>(std::move(router));
-  state_.session = session_.get();
-  state_.router = router_.get();
-  state_.splitter = &splitter_;
-  data_service_ = std::make_unique<DataService>(router_.get());
-  bulk_service_ = std::make_unique<BulkService>(router_.get());
-  staging_service_ = std::make_unique<StagingService>(router_.get(), &state_.saved);
-  snapshots_service_ = std::make_unique<SnapshotsService>(router_.get());
-
-  TP_RETURN_IF_ERROR(StartListener());
-  GatedServices services;
-  services.cluster = &cluster_service_;
-  services.namespaces = &namespaces_service_;
-  services.admin = &admin_service_;
-  services.data = data_service_.get();
-  services.bulk = bulk_service_.get();
-  std::uint32_t port = options_.port;
-  if (port == 0 && part_.kind == Part::Kind::kReturn && !by_election()) {
-    // Nodes that joined by address alone find their coordinator where it was.
-    auto saved = store_->Load();
-    if (saved.ok() && saved->has_value() && !(*saved)->map.nodes.empty()) {
-      port = PortOf((*saved)->map.nodes.front().control_address);
-    }
-    if (!CheckPort(interface_.address, port).ok()) port = 0;
-  }
-  std::vector<std::unique_ptr<grpc::Service>> more;
-  more.push_back(MakeStagingGate(&authenticator_, staging_service_.get()));
-  more.push_back(MakeSnapshotsGate(&authenticator_, snapshots_service_.get()));
-  more.push_back(MakeMovesGate(&authenticator_, &moves_service_));
-  auto host = ServiceHost::Start(interface_, port, tls_.has_value() ? &*tls_ : nullptr,
-                                 options_.memory_bytes, &authenticator_, services, std::move(more));
-  if (!host.ok()) return host.status();
-  host_ = *std::move(host);
-  state_.control_address = host_->address();
-  return OkStatus();
-}
-
-// Before the services, which tell where it is.
-Status Node::StartListener() {
-  state_.metrics_url.clear();
-  const std::string& port = options_.metrics_port;
-  if (port == "off") return OkStatus();
-  ListenerOptions listener;
-  listener.address = options_.metrics_remote ? interface_.address : "127.0.0.1";
-  listener.port = port == "auto" ? 0 : static_cast<std::uint32_t>(std::stoul(port));
-  if (options_.metrics_remote) {
-    listener.tls = tls_.has_value() ? &*tls_ : nullptr;
-    listener.access = Access([this](std::string_view token) {
-      return authenticator_.IsRight("Bearer " + std::string(token));
-    });
-  }
-  auto started = Listener::Start(std::move(listener),
-                                 [this](std::string_view path) { return pages_.Answer(path); });
-  if (!started.ok()) {
-    // Nobody has asked for it by name: the node does without.
-    if (port != "auto") return started.status();
-    log::Warn("no metrics and no status page: " + started.status().ToString());
-    return OkStatus();
-  }
-  listener_ = *std::move(started);
-  state_.metrics_url = listener_->url();
-  const std::string& host = identity_->host();
-  log::Info("metrics and status page at " +
-            machine::PageText(listener_->url(), host, machine::LoginHostOf(host, host)));
-  return OkStatus();
+  NodeServicesOptions services;
+  services.interface = bootstrap_.interface();
+  services.port = options_.port != 0 ? options_.port : bootstrap_.PortToReturnTo();
+  services.tls = bootstrap_.tls().has_value() ? &*bootstrap_.tls() : nullptr;
+  services.by_election = bootstrap_.by_election();
+  return services_.Start(services);
 }
 
 bool Node::WaitFormed() {
   while (!stop_.requested()) {
     const placement::PlacementMapPtr map = state_.map.Get();
     if (!map->forming()) {
-      host_->SetHealth(true);
+      services_.host().SetHealth(true);
       return true;
     }
     log::Info("forming: " + std::to_string(map->nodes.size()) + " of " +
@@ -409,8 +255,8 @@ bool Node::WaitFormed() {
 std::string Node::Describe() {
   const placement::PlacementMapPtr map = state_.map.Get();
   std::string text = "node " + std::to_string(state_.self().value()) + " of " +
-                     std::to_string(map->nodes_expected) + " at " + host_->address();
-  if (!file_path_.empty()) text += ", cluster file " + file_path_;
+                     std::to_string(map->nodes_expected) + " at " + state_.control_address;
+  if (!file_->path().empty()) text += ", cluster file " + file_->path();
   return text;
 }
 
@@ -429,17 +275,45 @@ std::vector<NamespaceId> Node::NothingToLose(bool loss_agreed) {
   return spaces;
 }
 
+std::vector<cluster_file::LostNamespace> Node::FindLosses() {
+  const v1::CheckStopResponse found =
+      services_.admin().FindLosses(/*cluster=*/false, Deadline::AfterMs(kNodeStatusTimeoutMs));
+  std::vector<cluster_file::LostNamespace> lost;
+  for (const auto& loss : found.losses()) {
+    lost.push_back({loss.namespace_(), loss.records(), loss.bytes()});
+  }
+  return lost;
+}
+
+void Node::RecordLosses(const StopRequest& request, const std::string& reason) {
+  if (request.loss_agreed) return;
+  cluster_file::LossRecord record;
+  record.lost = FindLosses();
+  if (record.lost.empty()) return;
+  record.reason = request.failure.ok() ? reason : std::string(request.failure.what());
+  log::Error("this daemon ends by " + record.reason +
+             " with data that was neither staged out nor durable; lost: " +
+             cluster_file::LossText(record.lost));
+  if (file_->path().empty()) return;
+  record.cluster_uuid = state_.map.Get()->cluster_uuid;
+  record.node_uuid = state_.uuid;
+  record.host = state_.host;
+  record.at_ms = Clock::Real().WallMs();
+  const Status written = cluster_file::WriteLossRecord(file_->path(), record);
+  if (!written.ok()) log::Warn("kvctl cannot say what was lost: " + written.ToString());
+}
+
 void Node::Drain(const StopRequest& request, const std::string& reason) {
   stop_.SetHook({});
-  host_->SetHealth(false);
-  staging_service_->Stop();
+  services_.host().SetHealth(false);
+  services_.StopStaging();
   state_.moves.Stop();
-  splitter_.Stop();
+  services_.StopSplitter();
   aggregator_->Stop();
   RecordLosses(request, reason);
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);
   const std::string summary = MakeSummary(&state_, Deadline::AfterMs(kNodeStatusTimeoutMs));
-  may_be_elected_ = false;
+  election_->SetCandidate(false);
   member_->Stop();
   if (request.failure.ok()) {
     const Status left = member_->Leave(spaces, Deadline::AfterMs(kLeaveMs));
@@ -447,26 +321,36 @@ void Node::Drain(const StopRequest& request, const std::string& reason) {
       log::Warn("the coordinator did not hear that this node leaves: " + left.ToString());
   }
   // The lease is given up: nothing is answered any more that would have to be durable too.
-  if (volume_ != nullptr) CloseDevices();
-  coordinator_stop_.Request({});
-  if (coordinator_thread_.joinable()) coordinator_thread_.join();
-  if (coordinator_ != nullptr) EndCoordinator(request.whole_cluster);
-  if (session_ != nullptr) session_->End(Deadline::AfterMs(kLeaveMs));
+  if (bootstrap_.volume() != nullptr) CloseDevices();
+  election_->Stop();
+  election_->End(request.whole_cluster, /*keep_state=*/bootstrap_.data_dir_given());
+  if (EtcdSession* session = bootstrap_.session(); session != nullptr) {
+    session->End(Deadline::AfterMs(kLeaveMs));
+  }
   state_.map.Close();
-  listener_.reset();
+  services_.StopListener();
   // Before the port closes: the last daemon removes the folders of the others.
-  if (!data_dir_given_) identity_->Release();
-  host_->Stop(Deadline::AfterMs(kCallsInProgressMs));
-  if (request.failure.ok()) RemoveFilesOfCluster();
+  if (!bootstrap_.data_dir_given()) bootstrap_.identity().Release();
+  services_.StopHost(Deadline::AfterMs(kCallsInProgressMs));
+  if (request.failure.ok()) {
+    file_->Release();
+    ClusterEnd end;
+    end.file_path = file_->path();
+    end.node_uuid = state_.uuid;
+    if (bootstrap_.data_dir_given()) end.given_folder = bootstrap_.identity().folder();
+    end.keep_folders = bootstrap_.by_election();
+    if (const auto map = state_.map.Get(); map != nullptr) RemoveFilesOfCluster(*map, end);
+  }
   WriteSummary(summary);
   log::Info("stopped in good order");
 }
 
-void Node::WriteSummary(const std::string& summary) const {
-  // A folder that nobody has named goes with its cluster.
-  if (options_.summary_file.empty() && !data_dir_given_) return;
-  const std::string path =
-      options_.summary_file.empty() ? identity_->folder() + "/summary.json" : options_.summary_file;
+void Node::WriteSummary(const std::string& summary) {
+  // A folder that the user has not named goes with its cluster.
+  if (options_.summary_file.empty() && !bootstrap_.data_dir_given()) return;
+  const std::string path = options_.summary_file.empty()
+                               ? bootstrap_.identity().folder() + "/summary.json"
+                               : options_.summary_file;
   const Status written = cluster_file::ReplaceFile(path, summary);
   if (!written.ok()) return log::Warn("no summary of this node: " + written.ToString());
   log::Info("summary in " + path);
@@ -475,14 +359,14 @@ void Node::WriteSummary(const std::string& summary) const {
 // A device that does not take all in time has had no clean stop: the next start goes by its last
 // mark.
 void Node::CloseDevices() {
-  if (!catalog_->empty()) {
+  if (!bootstrap_.catalog()->empty()) {
     const auto persisted = PersistNode(cores_.get(), Deadline::AfterMs(kPersistMs), true);
     if (!persisted.ok()) {
       log::Error("what changed last is not durable: " + persisted.status().ToString());
       return;
     }
   }
-  const Status closed = volume_->Close();
+  const Status closed = bootstrap_.volume()->Close();
   if (!closed.ok()) log::Error("the devices do not know of a clean stop: " + closed.ToString());
 }
 

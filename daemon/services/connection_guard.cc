@@ -26,8 +26,6 @@
 namespace tidepool::daemon {
 namespace {
 
-using cluster_file::Descriptor;
-
 constexpr std::uint64_t kMsNs = 1'000'000;
 constexpr std::uint64_t kSilenceNs = 10'000 * kMsNs;
 constexpr std::uint64_t kStrangerNs = 60'000 * kMsNs;
@@ -55,7 +53,7 @@ std::size_t GuardedDescriptors() {
   return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 20));
 }
 
-Descriptor OpenReserve() { return Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+UniqueFd OpenReserve() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 std::optional<ino_t> InodeOf(int descriptor) {
   struct stat info {};
@@ -116,7 +114,7 @@ void PrepareConnection(int descriptor) {
 
 }  // namespace
 
-Result<std::unique_ptr<ConnectionGuard>> ConnectionGuard::Start(Descriptor listener,
+Result<std::unique_ptr<ConnectionGuard>> ConnectionGuard::Start(UniqueFd listener,
                                                                 Handler handler) {
   std::unique_ptr<ConnectionGuard> guard(new ConnectionGuard());
   guard->listener_ = std::move(listener);
@@ -128,7 +126,7 @@ Result<std::unique_ptr<ConnectionGuard>> ConnectionGuard::Start(Descriptor liste
   const std::size_t descriptors = GuardedDescriptors();
   guard->strangers_max_ = std::clamp<std::size_t>(descriptors / 8, 16, 512);
   guard->connections_max_ = std::clamp<std::size_t>(descriptors / 2, 32, 16'384);
-  guard->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  guard->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   guard->reserve_ = OpenReserve();
   if (!guard->wake_.is_open() || !guard->reserve_.is_open()) {
     return Status(StatusCode::kResourceExhausted,
@@ -150,7 +148,7 @@ void ConnectionGuard::Close() {
   const std::uint64_t one = 1;
   if (wake_.is_open()) (void)!write(wake_.get(), &one, sizeof one);
   if (thread_.joinable()) thread_.join();
-  listener_ = Descriptor();
+  listener_ = UniqueFd();
 }
 
 void ConnectionGuard::OnToken(const std::string& peer) {
@@ -273,11 +271,11 @@ void ConnectionGuard::End(const Connection& connection) {
   int copy = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0);
   const bool took_reserve = copy < 0 && (errno == EMFILE || errno == ENFILE);
   if (took_reserve) {
-    reserve_ = Descriptor();
+    reserve_ = UniqueFd();
     copy = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0);
   }
   {
-    const Descriptor same(copy);
+    const UniqueFd same(copy);
     if (copy >= 0 && InodeOf(copy) == connection.inode) ResetConnection(copy);
   }
   if (took_reserve) reserve_ = OpenReserve();
@@ -307,8 +305,8 @@ ConnectionGuard::Accepted ConnectionGuard::Accept(std::uint64_t now_ns) {
 }
 
 void ConnectionGuard::RefuseOne() {
-  reserve_ = Descriptor();
-  { const Descriptor refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
+  reserve_ = UniqueFd();
+  { const UniqueFd refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
   reserve_ = OpenReserve();
   refused_.Warn(
       "a connection to the gRPC port is refused: no file descriptor is free; raise "

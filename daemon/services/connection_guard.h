@@ -24,7 +24,7 @@
 #include "daemon/services/connection_handover.h"
 #include "proto/base/limited_log.h"
 #include "proto/base/result.h"
-#include "proto/cluster_file/file_io.h"
+#include "proto/base/unique_fd.h"
 
 namespace tidepool::daemon {
 
@@ -47,8 +47,7 @@ class ConnectionGuard final : public TokenObserver {
 
   // Accepts at `listener`, which listens already, until the end.
   // Errors: kResourceExhausted (no descriptor, no thread).
-  static Result<std::unique_ptr<ConnectionGuard>> Start(cluster_file::Descriptor listener,
-                                                        Handler handler);
+  static Result<std::unique_ptr<ConnectionGuard>> Start(UniqueFd listener, Handler handler);
   ~ConnectionGuard() override;
   // Ends the threads and closes the listener. Connections go on, and may still show the token;
   // those that are not handed over yet are closed.
@@ -90,9 +89,9 @@ class ConnectionGuard final : public TokenObserver {
   Accepted Accept(std::uint64_t now_ns);
   void RefuseOne();
 
-  cluster_file::Descriptor listener_;
-  cluster_file::Descriptor wake_;     // An eventfd.
-  cluster_file::Descriptor reserve_;  // Given up for a moment when no other descriptor is free.
+  UniqueFd listener_;
+  UniqueFd wake_;     // An eventfd.
+  UniqueFd reserve_;  // Given up for a moment when no other descriptor is free.
   std::unique_ptr<ConnectionHandover> handover_;
   std::size_t strangers_max_ = 0;
   std::size_t connections_max_ = 0;

@@ -13,8 +13,6 @@
 
 namespace tidepool::daemon {
 
-using cluster_file::Descriptor;
-
 Result<std::unique_ptr<ConnectionHandover>> ConnectionHandover::Start(Handler handler) {
   std::unique_ptr<ConnectionHandover> handover(new ConnectionHandover(std::move(handler)));
   TP_RETURN_IF_ERROR(StartThread("new connections of the gRPC port", &handover->thread_,
@@ -58,7 +56,7 @@ void ConnectionHandover::Run() {
     const int connection = waiting_.front();
     waiting_.pop_front();
     // Without a free descriptor the guard alone can end the connection.
-    const Descriptor copy(fcntl(connection, F_DUPFD_CLOEXEC, 0));
+    const UniqueFd copy(fcntl(connection, F_DUPFD_CLOEXEC, 0));
     in_handler_ = copy.get();
     lock.unlock();
     handler_(connection);

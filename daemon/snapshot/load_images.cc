@@ -51,7 +51,7 @@ class Loader {
 
   Status Read(const v1::ImageFile& image, ImageTarget* target, Pass pass) {
     const std::string path = request_.directory() + "/" + image.name();
-    const cluster_file::Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!file.is_open()) {
       if (errno != ENOENT) return cluster_file::FileReadError("read", path, errno);
       return Status(StatusCode::kFailedPrecondition, "it is not to be seen from here",

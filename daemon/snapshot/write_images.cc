@@ -42,8 +42,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   Status Open() {
-    file_ = cluster_file::Descriptor(
-        open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    file_ = UniqueFd(open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     return file_.is_open() ? OkStatus() : Failed(errno);
   }
   Status Write(Bytes bytes) {
@@ -78,7 +77,7 @@ class NewFile {
 
   const std::string path_;
   const std::string temporary_;
-  cluster_file::Descriptor file_;
+  UniqueFd file_;
   manifest::ContentHash hash_;
   std::uint64_t bytes_ = 0;
   std::uint64_t unsynced_ = 0;

@@ -43,10 +43,9 @@ wire::Operation KeyOperation(wire::Opcode opcode, const std::string& key) {
 }  // namespace
 
 bool SeesFile(const v1::SeesFileRequest& request) {
-  const file_tree::UniqueFd root(
-      open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd root(open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info;
-  if (!root.valid()) return false;
+  if (!root.is_open()) return false;
   if (request.name().empty()) {
     if (fstat(root.get(), &info) != 0 || info.st_ino != request.inode()) return false;
     // The time of change differs as soon as a file comes or goes in the directory.
@@ -84,10 +83,9 @@ Result<std::vector<std::string>> ClusterView::BlindNodes(
     question.set_mtime_ns(request.mtime_ns());
     question.set_identity(request.identity());
   } else if (request.probe_file().empty()) {
-    const file_tree::UniqueFd root(
-        open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd root(open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat info;
-    if (!root.valid() || fstat(root.get(), &info) != 0) {
+    if (!root.is_open() || fstat(root.get(), &info) != 0) {
       return file_tree::StatusOfErrno(errno, "cannot look at", request.directory());
     }
     question.set_inode(info.st_ino);

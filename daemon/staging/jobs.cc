@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "proto/base/unique_fd.h"
 #include "proto/file_tree/beneath.h"
-#include "proto/file_tree/unique_fd.h"
 
 namespace tidepool::daemon::staging {
 namespace {
@@ -47,9 +47,8 @@ bool IsSame(const v1::StartStageRequest& a, const v1::StartStageRequest& b) {
 
 void RemoveProbe(const v1::StartStageRequest& request) {
   if (request.probe_file().empty()) return;
-  const file_tree::UniqueFd root(
-      open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (root.valid()) unlinkat(root.get(), request.probe_file().c_str(), 0);
+  const UniqueFd root(open(request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (root.is_open()) unlinkat(root.get(), request.probe_file().c_str(), 0);
 }
 
 bool IsRunning(Job& job) { return !job.state().Snapshot().done(); }

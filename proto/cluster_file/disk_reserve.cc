@@ -18,7 +18,7 @@ void ReleaseReserve(const std::string& folder) { unlink(ReservePath(folder).c_st
 
 void RefillReserve(const std::string& folder) {
   const std::string path = ReservePath(folder);
-  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.is_open()) return;
   // A file system that cannot reserve blocks without writing them (NFS) gets zeros.
   if (posix_fallocate(file.get(), 0, kReserveBytes) != 0) unlink(path.c_str());

@@ -56,10 +56,6 @@ Status WriteAll(int fd, std::string_view content, const std::string& path) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
 Status FileError(std::string_view doing, std::string_view path, int error) {
   std::string remedy;
   switch (error) {
@@ -127,7 +123,7 @@ Status CheckFolderOf(const std::string& path, std::string_view doing) {
 
 Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max) {
   // Not blocking: a fifo of that name must not hold the caller for ever.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return FileReadError("read", path, errno);
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return FileReadError("read", path, errno);
@@ -162,9 +158,9 @@ Result<std::string> ReadSecretFile(const std::string& path, std::size_t bytes_ma
 }
 
 Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view content) {
-  TemporaryFile file{path + ".tmp-" + RandomHex(8), Descriptor()};
+  TemporaryFile file{path + ".tmp-" + RandomHex(8), UniqueFd()};
   file.descriptor =
-      Descriptor(open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      UniqueFd(open(file.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.descriptor.is_open()) return FileError("write", path, errno);
   Status written = WriteAll(file.descriptor.get(), content, path);
   if (written.ok() && fsync(file.descriptor.get()) != 0) written = FileError("write", path, errno);
@@ -176,7 +172,7 @@ Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view c
 }
 
 Status SyncFolder(const std::string& folder) {
-  const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened.is_open()) return FileError("open", folder, errno);
   // Some network file systems cannot sync a folder and say EINVAL; their names are durable at once.
   if (fsync(opened.get()) != 0 && errno != EINVAL) return FileError("sync", folder, errno);
@@ -212,9 +208,9 @@ Status MakeFolders(const std::string& path) {
   return FileError("make the folder", path, errno);
 }
 
-Result<Descriptor> LockFile(const std::string& path) {
+Result<UniqueFd> LockFile(const std::string& path) {
   while (true) {
-    Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file.is_open()) return FileError("lock", path, errno);
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return FileError("lock", path, errno);

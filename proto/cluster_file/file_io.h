@@ -6,30 +6,11 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "proto/base/result.h"
+#include "proto/base/unique_fd.h"
 
 namespace tidepool::cluster_file {
-
-// A file descriptor that is closed with its owner. Move-only.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
 
 // The Status of errno `error` on `path`, which was to be made or changed: "cannot <doing> '<path>':
 // <reason>", with kNotFound, kPermissionDenied, kResourceExhausted (disk or quota), kAlreadyExists,
@@ -55,7 +36,7 @@ Result<std::string> ReadSecretFile(const std::string& path, std::size_t bytes_ma
 // links or renames it to `path` (then calls SyncFolder) and unlinks it. Mode 0600.
 struct TemporaryFile {
   std::string path;
-  Descriptor descriptor;
+  UniqueFd descriptor;
 };
 Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view content);
 
@@ -73,6 +54,6 @@ Status MakeFolders(const std::string& path);
 // A lock that ends with the process, whatever ends it. `path` is created if it is not there; who
 // holds the lock may remove it. Errors: kAborted (another process holds
 // it), as FileError.
-Result<Descriptor> LockFile(const std::string& path);
+Result<UniqueFd> LockFile(const std::string& path);
 
 }  // namespace tidepool::cluster_file

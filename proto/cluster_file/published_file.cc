@@ -20,7 +20,7 @@ enum class LockState { kFree, kHeld, kUnknown };
 
 // Whether a coordinator holds the file. Opening for writing is what NFS wants for a lock.
 LockState LockStateOf(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return LockState::kUnknown;
   if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) return LockState::kFree;
   return errno == EWOULDBLOCK ? LockState::kHeld : LockState::kUnknown;
@@ -43,7 +43,7 @@ void RemoveSecrets(const ClusterFile& file) {
 
 }  // namespace
 
-PublishedFile::PublishedFile(std::string path, ClusterFile content, Descriptor lock)
+PublishedFile::PublishedFile(std::string path, ClusterFile content, UniqueFd lock)
     : path_(std::move(path)), content_(std::move(content)), lock_(std::move(lock)) {}
 
 Result<PublishedFile> PublishedFile::Create(const std::string& path, const ClusterFile& file) {
@@ -62,7 +62,7 @@ Result<PublishedFile> PublishedFile::Create(const std::string& path, const Clust
 }
 
 Result<PublishedFile> PublishedFile::Adopt(const std::string& path, const ClusterFile& file) {
-  PublishedFile published(path, file, Descriptor());
+  PublishedFile published(path, file, UniqueFd());
   const Status ours = published.CheckOwnership();
   if (ours == StatusCode::kNotFound) return Create(path, file);
   TP_RETURN_IF_ERROR(ours);
@@ -146,13 +146,12 @@ void RemoveEnded(const std::string& path, const ClusterFile& ended) {
   std::ignore = SyncFolder(FolderOf(path));
 }
 
-Result<Descriptor> TakeStartLock(const std::string& path, std::uint64_t timeout_ms) {
+Result<UniqueFd> TakeStartLock(const std::string& path, std::uint64_t timeout_ms) {
   const Deadline deadline = Deadline::AfterMs(timeout_ms);
   while (true) {
     auto lock = LockFile(path + ".lock");
     if (lock.ok()) return lock;
-    if (lock.code() == StatusCode::kInternal)
-      return Descriptor();  // No locks here: ENOLCK and kin.
+    if (lock.code() == StatusCode::kInternal) return UniqueFd();  // No locks here: ENOLCK and kin.
     if (lock.code() != StatusCode::kAborted) return lock.status();
     if (deadline.Passed()) {
       return Status(StatusCode::kDeadlineExceeded,

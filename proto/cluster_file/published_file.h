@@ -37,12 +37,12 @@ class PublishedFile {
   const ClusterFile& content() const { return content_; }
 
  private:
-  PublishedFile(std::string path, ClusterFile content, Descriptor lock);
+  PublishedFile(std::string path, ClusterFile content, UniqueFd lock);
   Status CheckOwnership() const;
 
   std::string path_;
   ClusterFile content_;
-  Descriptor lock_;  // Of the inode that stands at path_.
+  UniqueFd lock_;  // Of the inode that stands at path_.
 };
 
 // What stands at a path.
@@ -76,6 +76,6 @@ void RemoveEnded(const std::string& path, const ClusterFile& ended);
 // Held by a starter while it looks at the file and makes its own, so that two on one machine cannot
 // both move aside. Waits at most `timeout_ms`. A file system without locks gives a lock of nothing.
 // Errors: kDeadlineExceeded, as FileError.
-Result<Descriptor> TakeStartLock(const std::string& path, std::uint64_t timeout_ms);
+Result<UniqueFd> TakeStartLock(const std::string& path, std::uint64_t timeout_ms);
 
 }  // namespace tidepool::cluster_file

@@ -28,7 +28,7 @@ bool SplitHostAndPort(const std::string& address, std::string* host, std::string
 }
 
 PortState ConnectOnce(const addrinfo& target, Deadline deadline) {
-  const cluster_file::Descriptor connection(
+  const UniqueFd connection(
       socket(target.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!connection.is_open()) return PortState::kUnknown;
   int error = connect(connection.get(), target.ai_addr, target.ai_addrlen) == 0 ? 0 : errno;

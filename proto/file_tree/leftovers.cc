@@ -39,7 +39,7 @@ Result<JobMarker> JobMarker::Make(int root_fd, const std::string& job) {
   const std::string name = MarkerPrefix() + job;
   marker.fd_ = UniqueFd(
       openat(root_fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!marker.fd_.valid()) return StatusOfErrno(errno, "cannot write into", ".");
+  if (!marker.fd_.is_open()) return StatusOfErrno(errno, "cannot write into", ".");
   // A failure means a file system without locks: see above.
   (void)flock(marker.fd_.get(), LOCK_EX | LOCK_NB);
   marker.root_fd_ = root_fd;
@@ -48,7 +48,7 @@ Result<JobMarker> JobMarker::Make(int root_fd, const std::string& job) {
 }
 
 void JobMarker::Remove() {
-  if (!fd_.valid()) return;
+  if (!fd_.is_open()) return;
   unlinkat(root_fd_, name_.c_str(), 0);
   fd_.Reset();
 }
@@ -72,7 +72,7 @@ void RemoveTemporaries(int root_fd, const std::string& job) {
 void RemoveLeftovers(int root_fd) {
   for (const std::string& name : Markers(root_fd)) {
     const UniqueFd fd(openat(root_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.valid() || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (!fd.is_open() || flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
     RemoveTemporaries(root_fd, name.substr(MarkerPrefix().size()));
     unlinkat(root_fd, name.c_str(), 0);
   }

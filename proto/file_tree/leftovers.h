@@ -10,7 +10,7 @@
 #include <string>
 
 #include "proto/base/result.h"
-#include "proto/file_tree/unique_fd.h"
+#include "proto/base/unique_fd.h"
 
 namespace tidepool::file_tree {
 

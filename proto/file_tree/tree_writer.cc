@@ -65,7 +65,7 @@ Status SetAttributes(int fd, const Attributes& attributes, std::string_view path
 
 Result<int> ParentCache::ParentFd(int root_fd, std::string_view path) {
   const std::string_view directory = DirectoryOf(path);
-  if (!fd_.valid() || directory != directory_) {
+  if (!fd_.is_open() || directory != directory_) {
     fd_.Reset();
     auto opened = OpenBeneath(root_fd, directory, O_RDONLY | O_DIRECTORY);
     if (!opened.ok()) return opened.status();
@@ -76,7 +76,7 @@ Result<int> ParentCache::ParentFd(int root_fd, std::string_view path) {
 }
 
 NewFile::~NewFile() {
-  if (fd_.valid()) unlinkat(parent_.get(), temporary_.c_str(), 0);
+  if (fd_.is_open()) unlinkat(parent_.get(), temporary_.c_str(), 0);
 }
 
 Status NewFile::Write(Bytes bytes) {
@@ -114,7 +114,7 @@ Result<NewFile> TreeWriter::Create(std::string_view path, ParentCache* parents) 
   file.path_ = path;
   file.temporary_ = TemporaryName();
   file.parent_ = UniqueFd(fcntl(*parent, F_DUPFD_CLOEXEC, 0));
-  if (!file.parent_.valid()) return StatusOfErrno(errno, "cannot open the directory of", path);
+  if (!file.parent_.is_open()) return StatusOfErrno(errno, "cannot open the directory of", path);
   const int fd = openat(*parent, file.temporary_.c_str(),
                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return StatusOfErrno(errno, "cannot create", path);

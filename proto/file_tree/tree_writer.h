@@ -20,7 +20,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/file_time.h"
 #include "proto/base/result.h"
-#include "proto/file_tree/unique_fd.h"
+#include "proto/base/unique_fd.h"
 #include "proto/file_tree/xattrs.h"
 
 namespace tidepool::file_tree {

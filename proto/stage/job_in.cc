@@ -71,9 +71,9 @@ class StageIn {
   Status Run() {
     auto owners = cluster_.Owners();
     if (!owners.ok()) return owners.status();
-    const file_tree::UniqueFd root(
+    const UniqueFd root(
         open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!root.valid()) {
+    if (!root.is_open()) {
       return file_tree::StatusOfErrno(errno, "cannot open", context_.request.directory());
     }
     bool existed = false;

@@ -78,9 +78,9 @@ class StageOut {
     survey_ = cluster_.TakeSurvey();
     if (survey_.owners().empty()) return survey_.first_reason();
     if (!context_.request.partial_ok()) TP_RETURN_IF_ERROR(cluster_.CheckNothingLost());
-    root_ = file_tree::UniqueFd(
-        open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!root_.valid()) {
+    root_ =
+        UniqueFd(open(context_.request.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!root_.is_open()) {
       return file_tree::StatusOfErrno(errno, "cannot open", context_.request.directory());
     }
     file_tree::RemoveLeftovers(root_.get());
@@ -398,7 +398,7 @@ class StageOut {
   const Cluster& cluster_;
   JobState& state_;
   Survey survey_;
-  file_tree::UniqueFd root_;
+  UniqueFd root_;
   std::unique_ptr<file_tree::TreeWriter> writer_;
   Movers movers_;
   bool has_mark_ = false;  // It can be read and written.

@@ -72,8 +72,8 @@ void PartProgress::Replaced(std::string_view path, const manifest::Entry& old, b
 Result<std::unique_ptr<Part>> Part::Start(const v1::RunPartStart& start,
                                           std::unique_ptr<Store> store, Report report) {
   const std::string& directory = start.request().directory();
-  file_tree::UniqueFd root(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.valid()) return file_tree::StatusOfErrno(errno, "cannot open", directory);
+  UniqueFd root(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root.is_open()) return file_tree::StatusOfErrno(errno, "cannot open", directory);
   std::unique_ptr<Part> part(new Part());
   part->report_ = std::move(report);
   part->root_ = std::move(root);

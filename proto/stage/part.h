@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/file_tree/unique_fd.h"
+#include "proto/base/unique_fd.h"
 #include "proto/stage/store.h"
 #include "tidepool/v1/staging.pb.h"
 
@@ -83,7 +83,7 @@ class Part {
   v1::RunPartProgress TakeProgress();
 
   Report report_;
-  file_tree::UniqueFd root_;
+  UniqueFd root_;
   std::unique_ptr<Store> store_;
   PartProgress progress_;
   std::unique_ptr<PartWork> work_;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/file_tree/unique_fd.h"
+#include "proto/base/unique_fd.h"
 #include "proto/manifest/content_hash.h"
 #include "proto/manifest/entry.h"
 
@@ -47,7 +47,7 @@ class SourceFile {
   // Passes the holes at the present place, and returns where the data behind them ends.
   std::uint64_t EndOfData();
 
-  file_tree::UniqueFd fd_;
+  UniqueFd fd_;
   std::uint64_t listed_size_ = 0;
   FileTime listed_mtime_;
   std::uint64_t offset_ = 0;

@@ -44,9 +44,9 @@ Status CheckSizeLimit(std::uint64_t bytes) {
                 "raise the limit: ulimit -f unlimited");
 }
 
-Result<OwnedFd> MakeMemory(const char* name, std::uint64_t bytes) {
+Result<UniqueFd> MakeMemory(const char* name, std::uint64_t bytes) {
   TP_RETURN_IF_ERROR(CheckSizeLimit(bytes));
-  OwnedFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0 || ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return KernelRefuses("no shared memory for a connection");
   }
@@ -96,13 +96,8 @@ Result<std::byte*> MapRings(int descriptor, std::uint64_t ring_bytes) {
 
 }  // namespace
 
-void OwnedFd::Reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 Result<std::unique_ptr<RingMemory>> RingMemory::Create(std::uint64_t ring_bytes,
-                                                       OwnedFd* descriptor) {
+                                                       UniqueFd* descriptor) {
   TP_CHECK(IsRingSize(ring_bytes));
   auto fd = MakeMemory("tidepool-ring", kControlBytes + 2 * ring_bytes);
   if (!fd.ok()) return fd.status();
@@ -144,7 +139,7 @@ RingConsumer RingMemory::RequestConsumer() const {
 RingProducer RingMemory::AnswerProducer() const { return {answers(), ring_bytes_, answer_words()}; }
 RingConsumer RingMemory::AnswerConsumer() const { return {answers(), ring_bytes_, answer_words()}; }
 
-Result<std::unique_ptr<SharedWords>> SharedWords::Create(OwnedFd* descriptor) {
+Result<std::unique_ptr<SharedWords>> SharedWords::Create(UniqueFd* descriptor) {
   auto fd = MakeMemory("tidepool-words", kPageBytes);
   if (!fd.ok()) return fd.status();
   void* const page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
@@ -166,7 +161,8 @@ Result<std::unique_ptr<SharedWords>> SharedWords::Map(int descriptor) {
   return std::unique_ptr<SharedWords>(new SharedWords(page));
 }
 
-Result<std::unique_ptr<WorkerMemory>> WorkerMemory::Create(std::size_t bytes, OwnedFd* descriptor) {
+Result<std::unique_ptr<WorkerMemory>> WorkerMemory::Create(std::size_t bytes,
+                                                           UniqueFd* descriptor) {
   const std::size_t whole = AlignUp(bytes, kPageBytes);
   TP_CHECK(whole > 0 && whole <= kWorkerMemoryBytesMax);
   auto fd = MakeMemory("tidepool-worker", whole);

@@ -9,6 +9,7 @@
 
 #include "proto/base/bytes.h"
 #include "proto/base/result.h"
+#include "proto/base/unique_fd.h"
 #include "proto/transport/ring.h"
 
 namespace tidepool::transport {
@@ -18,39 +19,13 @@ inline constexpr std::uint64_t kRingBytes = 256 * 1024;
 inline constexpr std::uint64_t kRingBytesMin = 128 * 1024;
 static_assert(IsRingSize(kRingBytes) && IsRingSize(kRingBytesMin));
 
-// A descriptor that is closed with its owner.
-class OwnedFd {
- public:
-  OwnedFd() = default;
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() { Reset(); }
-  OwnedFd(OwnedFd&& other) noexcept : fd_(other.Release()) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    if (this != &other) {
-      Reset();
-      fd_ = other.Release();
-    }
-    return *this;
-  }
-  int get() const { return fd_; }
-  int Release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void Reset();
-
- private:
-  int fd_ = -1;
-};
-
 // One connection's rings. The side that accepts makes it, so that it decides how large it is and
 // nobody can take it away; the other one maps it.
 class RingMemory {
  public:
   // Of two rings of `ring_bytes` each. Pages come as they are used.
   // Errors: kResourceExhausted (descriptors, address space).
-  static Result<std::unique_ptr<RingMemory>> Create(std::uint64_t ring_bytes, OwnedFd* descriptor);
+  static Result<std::unique_ptr<RingMemory>> Create(std::uint64_t ring_bytes, UniqueFd* descriptor);
   // Errors: kInvalidArgument (not such memory), kResourceExhausted.
   static Result<std::unique_ptr<RingMemory>> Map(int descriptor, std::uint64_t ring_bytes);
   ~RingMemory();
@@ -79,7 +54,7 @@ class RingMemory {
 class SharedWords {
  public:
   // Errors: kResourceExhausted.
-  static Result<std::unique_ptr<SharedWords>> Create(OwnedFd* descriptor);
+  static Result<std::unique_ptr<SharedWords>> Create(UniqueFd* descriptor);
   // Read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
   static Result<std::unique_ptr<SharedWords>> Map(int descriptor);
   ~SharedWords();
@@ -97,7 +72,7 @@ class SharedWords {
 class WorkerMemory {
  public:
   // Zeroed. Errors: kResourceExhausted.
-  static Result<std::unique_ptr<WorkerMemory>> Create(std::size_t bytes, OwnedFd* descriptor);
+  static Result<std::unique_ptr<WorkerMemory>> Create(std::size_t bytes, UniqueFd* descriptor);
   // Read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
   static Result<std::unique_ptr<WorkerMemory>> Map(int descriptor);
   ~WorkerMemory();

@@ -84,7 +84,7 @@ bool IsDead(const std::string& path, std::string_view name) {
     return stat(path.c_str(), &info) == 0 && std::time(nullptr) > info.st_mtime + kHiddenSeconds;
   }
   const auto address = SocketAddress(path);
-  const OwnedFd probe(MakeSocket());
+  const UniqueFd probe(MakeSocket());
   return address.ok() && probe.get() >= 0 &&
          connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 &&
          errno == ECONNREFUSED;
@@ -151,14 +151,14 @@ void RemoveDeadRings(const std::string& folder) {
   closedir(open);
 }
 
-Result<OwnedFd> ListenForRings(const std::string& folder, const std::string& id,
-                               std::string* path) {
+Result<UniqueFd> ListenForRings(const std::string& folder, const std::string& id,
+                                std::string* path) {
   RemoveDeadRings(folder);
   const std::string hidden = folder + "/" + std::string(kHiddenPrefix) + id;
   *path = folder + "/" + std::string(kPrefix) + id;
   const auto address = SocketAddress(hidden);
   if (!address.ok()) return address.status();
-  OwnedFd listener(MakeSocket());
+  UniqueFd listener(MakeSocket());
   if (listener.get() < 0 ||
       bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     return Failed("cannot make the socket " + hidden);
@@ -172,10 +172,10 @@ Result<OwnedFd> ListenForRings(const std::string& folder, const std::string& id,
   return listener;
 }
 
-Result<OwnedFd> ConnectToRings(const std::string& path) {
+Result<UniqueFd> ConnectToRings(const std::string& path) {
   const auto address = SocketAddress(path);
   if (!address.ok()) return address.status();
-  OwnedFd connection(MakeSocket());
+  UniqueFd connection(MakeSocket());
   if (connection.get() < 0 ||
       connect(connection.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) !=
           0) {
@@ -185,8 +185,8 @@ Result<OwnedFd> ConnectToRings(const std::string& path) {
   return Status(StatusCode::kUnavailable, path + " belongs to another user");
 }
 
-Result<OwnedFd> AcceptRings(int listener) {
-  OwnedFd accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+Result<UniqueFd> AcceptRings(int listener) {
+  UniqueFd accepted(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (accepted.get() < 0) {
     if (errno == EMFILE || errno == ENFILE) return Failed("cannot accept a connection");
     return Status(StatusCode::kNotFound, "nobody");
@@ -275,14 +275,14 @@ RingMessage ReceiveRingMessage(int socket) {
   RingMessage message;
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return message;
   // Whatever was sent along is owned, and closed unless it is what it should be.
-  std::array<OwnedFd, 2> descriptors;
+  std::array<UniqueFd, 2> descriptors;
   const cmsghdr* const rights = received >= 0 ? CMSG_FIRSTHDR(&header) : nullptr;
   if (rights != nullptr && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS) {
     const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < std::min(count, descriptors.size()); ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof fd, sizeof fd);
-      descriptors[i] = OwnedFd(fd);
+      descriptors[i] = UniqueFd(fd);
     }
   }
   if (received <= 0) {

@@ -35,8 +35,8 @@ inline constexpr std::size_t kRingPeerBytes = kRingIdBytes + kRingTagBytes;
 struct RingWelcome {
   StatusCode code = StatusCode::kOk;
   std::uint64_t ring_bytes = 0;
-  OwnedFd rings;
-  OwnedFd words;
+  UniqueFd rings;
+  UniqueFd words;
 };
 
 // What nobody else has or can guess: a worker's name, or its secret.
@@ -48,13 +48,14 @@ void RemoveDeadRings(const std::string& folder);
 // Makes `folder`/ring-ID, removes those of daemons that are gone, and listens; nobody sees the
 // socket before it can be connected to. Errors: kInvalidArgument (the path is too long for a
 // socket), kUnavailable.
-Result<OwnedFd> ListenForRings(const std::string& folder, const std::string& id, std::string* path);
+Result<UniqueFd> ListenForRings(const std::string& folder, const std::string& id,
+                                std::string* path);
 // Returns at once. Errors: kUnavailable (nobody listens there, it is another user's, no
 // descriptor).
-Result<OwnedFd> ConnectToRings(const std::string& path);
+Result<UniqueFd> ConnectToRings(const std::string& path);
 // The next that has connected, of this user. Errors: kNotFound (nobody), kPermissionDenied (another
 // user), kResourceExhausted (descriptors).
-Result<OwnedFd> AcceptRings(int listener);
+Result<UniqueFd> AcceptRings(int listener);
 
 // `memory`: descriptor of memory that the connecting side shows, or -1.
 Status SendHello(int socket, const RingHello& hello, int memory = -1);
@@ -78,11 +79,11 @@ struct RingMessage {
   };
   What what = What::kNothing;
   RingHello hello;
-  OwnedFd hello_memory;  // Empty if the peer shows no memory.
+  UniqueFd hello_memory;  // Empty if the peer shows no memory.
   RingWelcome welcome;
   std::uint64_t offset = 0;  // Of a request.
   NodeMemory memory;         // Its descriptor is memory_descriptor's.
-  OwnedFd memory_descriptor;
+  UniqueFd memory_descriptor;
 };
 RingMessage ReceiveRingMessage(int socket);
 // Total: any bytes.

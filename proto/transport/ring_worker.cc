@@ -60,8 +60,8 @@ Result<std::unique_ptr<RingWorker>> RingWorker::Create(const RingSettings& setti
 }
 
 Status RingWorker::Start() {
-  events_ = OwnedFd(epoll_create1(EPOLL_CLOEXEC));
-  wake_ = OwnedFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  events_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  wake_ = UniqueFd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (events_.get() < 0 || wake_.get() < 0) {
     return Status(StatusCode::kResourceExhausted, "no descriptor for same-node connections",
                   "raise the limit with ulimit -n");
@@ -127,7 +127,7 @@ Result<Endpoint*> RingWorker::Connect(std::string_view address) {
   return static_cast<Endpoint*>(endpoint);
 }
 
-RingEndpoint* RingWorker::AddEndpoint(OwnedFd socket) {
+RingEndpoint* RingWorker::AddEndpoint(UniqueFd socket) {
   auto endpoint = std::make_unique<RingEndpoint>();
   endpoint->socket_ = std::move(socket);
   if (!Watch(endpoint->socket_.get(), endpoint.get()).ok()) return nullptr;

@@ -49,7 +49,7 @@ class RingEndpoint final : public Endpoint {
   bool in_backlog_ = false;
   bool told_ = false;  // That it is lost.
   std::string peer_;   // Of an accepted one: id and tag.
-  OwnedFd socket_;
+  UniqueFd socket_;
   std::unique_ptr<RingMemory> memory_;
   std::unique_ptr<SharedWords> peer_words_;    // Of one that was not accepted here.
   std::unique_ptr<WorkerMemory> peer_memory_;  // Shown by the peer of an accepted one.
@@ -111,7 +111,7 @@ class RingWorker final : public Worker {
   Status Start();
   Status Watch(int descriptor, RingEndpoint* endpoint);
 
-  RingEndpoint* AddEndpoint(OwnedFd socket);
+  RingEndpoint* AddEndpoint(UniqueFd socket);
   // `push` writes a frame to the endpoint's ring. False: it could not, or other frames are before.
   template <typename TryPush>
   bool PushNow(RingEndpoint* endpoint, TryPush&& push);
@@ -139,14 +139,14 @@ class RingWorker final : public Worker {
   const std::string id_;
   const std::string secret_;
   std::string path_;  // Where it listens.
-  OwnedFd listener_;
-  OwnedFd events_;  // An epoll set of all sockets and wake_.
-  OwnedFd wake_;
+  UniqueFd listener_;
+  UniqueFd events_;  // An epoll set of all sockets and wake_.
+  UniqueFd wake_;
   std::unique_ptr<SharedWords> words_;  // Of a worker that listens.
-  OwnedFd words_descriptor_;
+  UniqueFd words_descriptor_;
   std::unique_ptr<WorkerMemory>
       own_memory_;  // That is shown to those whom this worker connects to.
-  OwnedFd own_memory_descriptor_;
+  UniqueFd own_memory_descriptor_;
   std::vector<std::unique_ptr<RingEndpoint>> endpoints_;
   std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Of accepted ones, by id and tag.
   std::vector<RingEndpoint*> backlog_;

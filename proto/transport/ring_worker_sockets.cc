@@ -120,7 +120,7 @@ void RingWorker::OnHello(RingEndpoint* endpoint, const RingHello& hello, int sho
     welcome.code = StatusCode::kResourceExhausted;
   } else {
     auto memory = RingMemory::Create(welcome.ring_bytes, &welcome.rings);
-    welcome.words = OwnedFd(dup(words_descriptor_.get()));
+    welcome.words = UniqueFd(dup(words_descriptor_.get()));
     if (!memory.ok()) {
       welcome.code = memory.code();
     } else if (welcome.words.get() < 0) {

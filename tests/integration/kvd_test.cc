@@ -151,7 +151,7 @@ TEST_CASE("ASignalEndsADaemonThatStillWaitsForOthers") {
 }
 
 TEST_CASE("APortInUseIsNamed") {
-  const cluster_file::Descriptor taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -231,7 +231,7 @@ TEST_CASE("TheConfigurationIsPrintedWithItsSources") {
 
 // Connects, writes `bytes`, reads a little, closes.
 void SendJunk(std::uint16_t port, const std::string& bytes) {
-  const cluster_file::Descriptor client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in where{};
   where.sin_family = AF_INET;
   where.sin_port = htons(port);

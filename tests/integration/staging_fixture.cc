@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "proto/base/unique_fd.h"
 #include "proto/file_tree/tree_walk.h"
-#include "proto/file_tree/unique_fd.h"
 
 namespace tidepool::testing {
 
@@ -205,7 +205,7 @@ void MakeOddTree(const test::ScratchDirectory& tree, int many) {
 std::string Difference(const test::ScratchDirectory& a, const test::ScratchDirectory& b) {
   const auto list = [](const test::ScratchDirectory& tree) {
     std::map<std::string, std::string> lines;
-    const file_tree::UniqueFd root(open(tree.path().c_str(), O_RDONLY | O_DIRECTORY));
+    const UniqueFd root(open(tree.path().c_str(), O_RDONLY | O_DIRECTORY));
     file_tree::WalkTree(root.get(),
                         {[&](file_tree::FoundFile found) {
                            lines[found.path] =

@@ -119,15 +119,14 @@ class Measurement {
                     "make room, or name another directory");
     }
     for (const int flags : {O_DIRECT, 0}) {
-      file_ = cluster_file::Descriptor(
-          open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600));
+      file_ = UniqueFd(open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600));
       speed_.direct = file_.is_open() && flags == O_DIRECT;
       if (file_.is_open()) return OkStatus();
     }
     if (errno != EOPNOTSUPP && errno != EISDIR) return Failed("make a file");
     // A file system without files without names.
     std::string path = directory_ + "/.kvctl-doctor-XXXXXX";
-    file_ = cluster_file::Descriptor(mkostemp(path.data(), O_CLOEXEC));
+    file_ = UniqueFd(mkostemp(path.data(), O_CLOEXEC));
     if (!file_.is_open()) return Failed("make a file");
     unlink(path.c_str());
     return OkStatus();
@@ -209,7 +208,7 @@ class Measurement {
 
   const std::string directory_;
   DiskSpeed speed_;
-  cluster_file::Descriptor file_;
+  UniqueFd file_;
   std::uint64_t blocks_ = 0;
   std::unique_ptr<char, Free> buffer_;
 };

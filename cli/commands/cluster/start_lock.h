@@ -33,7 +33,7 @@ class StartLock {
 
  private:
   std::string path_;
-  cluster_file::Descriptor file_;
+  UniqueFd file_;
 };
 
 }  // namespace tidepool::cli

@@ -94,8 +94,7 @@ class NewFolder {
   Status MakeProbe() {
     probe_ = ".tidepool-snapshot-" + cluster_file::RandomHex(8);
     const std::string path = path_ + "/" + probe_;
-    const cluster_file::Descriptor file(
-        open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     return file.is_open() ? OkStatus()
                           : cluster_file::FileError("write into the folder", path_, errno);
   }
@@ -498,7 +497,7 @@ Status Restore(Invocation& run) {
 
 Status CheckContent(const std::string& folder, const v1::ImageFile& file) {
   const std::string path = folder + "/" + file.name();
-  const cluster_file::Descriptor opened(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd opened(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened.is_open()) return cluster_file::FileReadError("read", path, errno);
   std::vector<std::byte> room(kReadBytes);
   manifest::ContentHash hash;

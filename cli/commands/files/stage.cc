@@ -86,7 +86,7 @@ Result<std::string> AbsoluteFolder(const std::string& folder) {
 // Asked before anything is made for its sake: what this process may not read the daemons, which run
 // for the same user, may not either.
 Status CheckReadable(const std::string& folder) {
-  const cluster_file::Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.is_open()) return OkStatus();
   return cluster_file::FileReadError("open the folder", folder, errno);
 }
@@ -182,7 +182,7 @@ Result<bool> ByClient(const Arguments& args) {
 
 // Describes the folder for the daemons, which compare: a stage-in writes no probe file into it.
 Status DescribeFolder(const std::string& folder, Request* request) {
-  const cluster_file::Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   if (!opened.is_open() || fstat(opened.get(), &info) != 0) {
     return cluster_file::FileReadError("look at the folder", folder, errno);

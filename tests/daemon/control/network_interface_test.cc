@@ -45,8 +45,8 @@ TEST_CASE("AnUnknownInterfaceListsTheKnownOnes") {
 }
 
 // Port 0: the kernel chooses one. The result is closed if another process listens on the port.
-cluster_file::Descriptor ListenerAt(std::uint32_t port) {
-  cluster_file::Descriptor taken(socket(AF_INET, SOCK_STREAM, 0));
+UniqueFd ListenerAt(std::uint32_t port) {
+  UniqueFd taken(socket(AF_INET, SOCK_STREAM, 0));
   // A port whose last connections are still closing counts as free, as it does for CheckPort.
   const int on = 1;
   REQUIRE(setsockopt(taken.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
@@ -63,7 +63,7 @@ cluster_file::Descriptor ListenerAt(std::uint32_t port) {
 }
 
 TEST_CASE("APortInUseIsNamed") {
-  const cluster_file::Descriptor taken = ListenerAt(0);
+  const UniqueFd taken = ListenerAt(0);
   REQUIRE(taken.is_open());
   sockaddr_in where{};
   socklen_t bytes = sizeof where;
@@ -100,10 +100,10 @@ TEST_CASE("APortThatSomebodyTakesMeanwhileIsLeftToThem") {
     WARN("SKIPPED: too few ports here");
     return;
   }
-  std::vector<cluster_file::Descriptor> taken;
+  std::vector<UniqueFd> taken;
   const auto take_two = [&](std::uint32_t port) {
     if (taken.size() == 2) return OkStatus();
-    cluster_file::Descriptor listener = ListenerAt(port);
+    UniqueFd listener = ListenerAt(port);
     if (listener.is_open()) taken.push_back(std::move(listener));
     return Status(StatusCode::kUnavailable, "taken");
   };

@@ -22,12 +22,10 @@
 namespace tidepool::daemon {
 namespace {
 
-using cluster_file::Descriptor;
-
 constexpr int kPatienceMs = 60'000;
 
-Descriptor Connect(std::uint32_t port) {
-  Descriptor client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+UniqueFd Connect(std::uint32_t port) {
+  UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -44,7 +42,7 @@ Descriptor Connect(std::uint32_t port) {
 class GreedyReader {
  public:
   void Read(int connection) {
-    const Descriptor owned(connection);
+    const UniqueFd owned(connection);
     std::string bytes(64 << 10, '\0');
     pollfd wait{connection, POLLIN, 0};
     while (poll(&wait, 1, kPatienceMs) > 0) {
@@ -83,11 +81,11 @@ std::pair<std::uint64_t, int> Flood(int connection) {
 
 TEST_CASE("AFloodThatIsReadAsFastAsItComesIsEndedAndTheNextConnectionIsServed") {
   Fixture f;
-  const Descriptor stranger = Connect(f.port);
+  const UniqueFd stranger = Connect(f.port);
   const auto [sent, reason] = Flood(stranger.get());
   CHECK((reason == ECONNRESET || reason == EPIPE));
   CHECK(sent >= 128u << 10);
-  const Descriptor next = Connect(f.port);
+  const UniqueFd next = Connect(f.port);
   CHECK(send(next.get(), "x", 1, MSG_NOSIGNAL) == 1);
   char byte = 0;
   CHECK(recv(next.get(), &byte, 1, 0) == 1);
@@ -95,7 +93,7 @@ TEST_CASE("AFloodThatIsReadAsFastAsItComesIsEndedAndTheNextConnectionIsServed") 
 
 TEST_CASE("AGuardIsClosedAlthoughAConnectionIsBeingRead") {
   Fixture f;
-  const Descriptor stranger = Connect(f.port);
+  const UniqueFd stranger = Connect(f.port);
   CHECK(send(stranger.get(), "x", 1, MSG_NOSIGNAL) == 1);
   char byte = 0;
   REQUIRE(recv(stranger.get(), &byte, 1, 0) == 1);  // From now on the handler has it.

@@ -15,14 +15,12 @@
 namespace tidepool::daemon {
 namespace {
 
-using cluster_file::Descriptor;
-
 struct Pair {
   Pair() {
     std::array<int, 2> ends{};
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
     ours = ends[0];
-    theirs = Descriptor(ends[1]);
+    theirs = UniqueFd(ends[1]);
   }
   // True once the other end is closed or shut down. Blocks until then.
   bool Ended() const {
@@ -30,14 +28,14 @@ struct Pair {
     return read(theirs.get(), &byte, 1) <= 0;
   }
   int ours = -1;  // Belongs to the handover.
-  Descriptor theirs;
+  UniqueFd theirs;
 };
 
 // Reads until the end, and says when it has begun.
 class BlockingHandler {
  public:
   void operator()(int connection) {
-    const Descriptor owned(connection);
+    const UniqueFd owned(connection);
     begun_.set_value();
     char bytes[64];
     while (read(connection, bytes, sizeof bytes) > 0) {
@@ -56,7 +54,7 @@ TEST_CASE("ConnectionsAreHandedOverInOrderOnAThreadOfItsOwn") {
   std::promise<void> done;
   std::vector<Pair> pairs(kConnections);
   auto handover = ConnectionHandover::Start([&](int connection) {
-    const Descriptor owned(connection);
+    const UniqueFd owned(connection);
     handed.push_back(connection);
     on = std::this_thread::get_id();
     if (handed.size() == kConnections) done.set_value();

@@ -14,7 +14,7 @@ namespace {
 TEST_CASE("APortIsOpenWhileAProcessListensAndClosedAfterwards") {
   std::string address;
   {
-    const cluster_file::Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

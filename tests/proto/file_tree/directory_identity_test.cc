@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "proto/file_tree/unique_fd.h"
+#include "proto/base/unique_fd.h"
 #include "tests/support/scratch_directory.h"
 
 namespace tidepool::file_tree {

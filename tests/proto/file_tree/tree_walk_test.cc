@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/file_tree/unique_fd.h"
+#include "proto/base/unique_fd.h"
 #include "tests/support/scratch_directory.h"
 
 namespace tidepool::file_tree {

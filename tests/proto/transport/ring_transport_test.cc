@@ -298,8 +298,8 @@ Endpoint* SeenBy(RingServer& server, RingWorker* client, const std::string& addr
   return seen;
 }
 
-OwnedFd Memory(std::size_t bytes, unsigned seals) {
-  OwnedFd fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+UniqueFd Memory(std::size_t bytes, unsigned seals) {
+  UniqueFd fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
   REQUIRE((seals == 0 || fcntl(fd.get(), F_ADD_SEALS, seals) == 0));
   return fd;
@@ -335,7 +335,7 @@ TEST_CASE("MemoryThatCouldHarmItsReaderIsNotMapped") {
   const std::string secret = address.substr(8, kRingIdBytes);
   constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
   struct Case {
-    OwnedFd memory;
+    UniqueFd memory;
     bool is_good;
   };
   std::vector<Case> cases;
@@ -344,7 +344,7 @@ TEST_CASE("MemoryThatCouldHarmItsReaderIsNotMapped") {
   cases.push_back({Memory(0, kSeals), false});         // Empty.
   cases.push_back({Memory(100, kSeals), false});       // No whole pages.
   cases.push_back({Memory(64 << 20, kSeals), false});  // Too large.
-  cases.push_back({OwnedFd(eventfd(0, EFD_CLOEXEC)), false});
+  cases.push_back({UniqueFd(eventfd(0, EFD_CLOEXEC)), false});
   for (const Case& each : cases) {
     auto socket = ConnectToRings(address.substr(8 + kRingPeerBytes));
     REQUIRE(socket.ok());
@@ -397,7 +397,7 @@ TEST_CASE("WhoConnectsAndSaysNothingOrNonsenseHoldsNobodyUp") {
   Pair pair;
   const std::string path = pair.folder.path() + "/" + pair.folder.Names().at(0);
   std::mt19937_64 random(7);
-  std::vector<OwnedFd> silent;
+  std::vector<UniqueFd> silent;
   for (int i = 0; i < 200; ++i) {
     auto socket = ConnectToRings(path);
     if (!socket.ok()) continue;  // The queue of those that wait is full for a moment.

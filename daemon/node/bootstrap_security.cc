@@ -1,12 +1,11 @@
-// With what a node serves its gRPC port, decided before it listens.
+// Chooses the TLS identity of a node's gRPC port before the node listens.
 //
 //   own certificates (--tls-cert) > those of the cluster that is joined or came back > new ones
 #include <unistd.h>
 
 #include <utility>
 
-#include "daemon/node/node.h"
-#include "proto/base/log.h"
+#include "daemon/node/bootstrap.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -40,7 +39,7 @@ Result<std::optional<TlsIdentity>> TlsToJoin(const Options& options,
 
 }  // namespace
 
-Result<std::optional<TlsIdentity>> Node::ChooseTls() const {
+Result<std::optional<TlsIdentity>> Bootstrap::ChooseTls() const {
   const bool own = !options_.tls_cert.empty();
   if (own && part_.file.has_value() && !part_.file->tls.mutual) {
     return RefuseSecurity("cluster " + part_.file->cluster_uuid + " was not begun with --tls-cert",
@@ -71,7 +70,7 @@ Result<std::optional<TlsIdentity>> Node::ChooseTls() const {
   return std::optional<TlsIdentity>(*std::move(made));
 }
 
-Status Node::ChooseSecurity() {
+Status Bootstrap::ChooseSecurity() {
   auto chosen = ChooseTls();
   if (!chosen.ok()) return chosen.status();
   tls_ = *std::move(chosen);
@@ -88,7 +87,6 @@ Status Node::ChooseSecurity() {
   }
   security_ = tls_.has_value() ? cluster_file::SecurityOf(*tls_) : ChannelSecurity();
   security_.insecure = options_.insecure;
-  state_.peers.SetSecurity(security_);
   return OkStatus();
 }
 

@@ -1,7 +1,7 @@
-// A node's part in a cluster whose state is in etcd: how it begins, joins or comes back, and when
-// it is the coordinator.
+// Decides a node's part in a cluster whose state is in etcd: the node begins the cluster, joins it
+// or comes back to it.
 //
-//   daemon/node/node -> [node_election] -> membership/etcd_session, etcd_store, coordinator
+//   daemon/node/node -> [bootstrap] -> membership/etcd_session, etcd_store
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "daemon/config/split_list.h"
-#include "daemon/node/node.h"
+#include "daemon/membership/etcd_store.h"
+#include "daemon/node/bootstrap.h"
 #include "proto/base/log.h"
-#include "proto/base/thread.h"
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/probe_cluster.h"
 
@@ -24,8 +24,6 @@ using cluster_file::Finding;
 // Of one question to etcd while a daemon starts, so that a signal is noticed between two.
 constexpr std::uint64_t kAskMs = 1000;
 constexpr std::uint64_t kDecideMs = 100;
-// Longer than calls take; what is younger may still be used by one.
-constexpr std::uint64_t kFormerTenureMs = 3'600'000;
 constexpr std::size_t kPemBytesMax = 1 << 20;
 
 Status RefuseElection(const std::string& what, const std::string& remedy) {
@@ -84,59 +82,7 @@ bool Contains(const ClusterState& state, const std::string& uuid) {
 
 }  // namespace
 
-// Where the elected coordinator serves, as RunElections has seen it last, else as etcd says.
-class Node::ElectionFinder final : public CoordinatorFinder {
- public:
-  explicit ElectionFinder(EtcdSession* session) : session_(*session) {}
-
-  Result<std::string> Find(Deadline deadline) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!address_.empty()) return address_;
-    }
-    auto elected = session_.Elected(deadline);
-    if (!elected.ok()) return elected.status();
-    if (!elected->has_value() || (*elected)->address.empty()) {
-      return Status(StatusCode::kUnavailable, "no coordinator is elected at the moment",
-                    "try again in a moment");
-    }
-    const std::lock_guard lock(mutex_);
-    address_ = (*elected)->address;
-    return address_;
-  }
-  void OnLost(const std::string& address) override {
-    const std::lock_guard lock(mutex_);
-    if (address_ == address) address_.clear();
-  }
-  // True if it is another one than before.
-  bool Note(const std::optional<ElectedNode>& elected) {
-    const std::lock_guard lock(mutex_);
-    address_ = elected.has_value() ? elected->address : "";
-    uuid_ = elected.has_value() ? elected->uuid : "";
-    const std::int64_t revision = elected.has_value() ? elected->revision : 0;
-    return std::exchange(revision_, revision) != revision;
-  }
-  std::uint32_t NodeIn(const placement::PlacementMap& map) {
-    const std::lock_guard lock(mutex_);
-    for (const placement::Node& node : map.nodes) {
-      if (node.uuid == uuid_) return node.id.value();
-    }
-    return NodeState::kNoNode;
-  }
-
- private:
-  EtcdSession& session_;
-  std::mutex mutex_;
-  std::string address_;
-  std::string uuid_;
-  std::int64_t revision_ = 0;
-};
-
-void Node::NumberCoordinator(const placement::PlacementMap& map) {
-  if (finder_ != nullptr) state_.coordinator_node = finder_->NodeIn(map);
-}
-
-Status Node::OpenEtcd() {
+Status Bootstrap::OpenEtcd() {
   const std::string state_path =
       identity_->folder() + "/" + std::string(cluster_file::kCoordinatorStateName);
   if (access(state_path.c_str(), F_OK) == 0) {
@@ -158,12 +104,11 @@ Status Node::OpenEtcd() {
   options.fenced = [this](const Status& why) { stop_.Request({.failure = why}); };
   etcd_prefix_ = options.prefix;
   session_ = std::make_unique<EtcdSession>(etcd_.get(), &lease_, std::move(options));
-  state_.coordinator_node = NodeState::kNoNode;
   log::Info("the state of the cluster is in " + session_->Describe());
   return OkStatus();
 }
 
-Status Node::DecideByElection() {
+Status Bootstrap::DecideByElection() {
   const Deadline deadline = Deadline::AfterMs(options_.join_timeout_ms);
   bool has_begun = false;
   Status waiting_for;
@@ -198,7 +143,7 @@ Status Node::DecideByElection() {
   return Status(StatusCode::kCancelled, "stopped while starting");
 }
 
-bool Node::KnowsSecretsOf(const std::string& cluster_uuid, const Examination& found) const {
+bool Bootstrap::KnowsSecretsOf(const std::string& cluster_uuid, const Examination& found) const {
   const bool by_file = found.file.has_value() && found.file->cluster_uuid == cluster_uuid;
   const bool are_kept = identity_->cluster_uuid() == cluster_uuid &&
                         cluster_file::ReadTokenFile(identity_->folder() + "/token").ok();
@@ -206,7 +151,8 @@ bool Node::KnowsSecretsOf(const std::string& cluster_uuid, const Examination& fo
 }
 
 // Whether this daemon has a place in the cluster of `state`, or may begin one.
-Status Node::CheckPlace(const std::optional<ClusterState>& state, const Examination& found) const {
+Status Bootstrap::CheckPlace(const std::optional<ClusterState>& state,
+                             const Examination& found) const {
   const std::string uuid = state.has_value() ? state->map.cluster_uuid : "";
   if (found.finding == Finding::kLive && found.file->cluster_uuid != uuid) {
     return RefuseElection(
@@ -238,7 +184,7 @@ Status Node::CheckPlace(const std::optional<ClusterState>& state, const Examinat
 }
 
 // Nothing where this daemon must wait for another to act.
-Result<std::optional<Part>> Node::TryToDecide() {
+Result<std::optional<Part>> Bootstrap::TryToDecide() {
   // In this order: a coordinator saves its state, writes the file, and then says where it serves.
   const auto elected = session_->Elected(Deadline::AfterMs(kAskMs));
   if (!elected.ok()) return elected.status();
@@ -277,8 +223,8 @@ Result<std::optional<Part>> Node::TryToDecide() {
 }
 
 // Nobody is elected.
-Result<std::optional<Part>> Node::TryToBegin(const std::optional<ClusterState>& state,
-                                             const Examination& found) {
+Result<std::optional<Part>> Bootstrap::TryToBegin(const std::optional<ClusterState>& state,
+                                                  const Examination& found) {
   const bool is_new = !state.has_value();
   if (is_new && !options_.join.empty()) return std::optional<Part>();
   if (is_new && catalog_.has_value() && !catalog_->found().empty()) {
@@ -316,151 +262,9 @@ Result<std::optional<Part>> Node::TryToBegin(const std::optional<ClusterState>& 
     TP_RETURN_IF_ERROR(cluster_file::MoveAside(file_path_, *found.file));
   }
   store_ = std::move(store);
-  tenure_ = election;
+  election_ = election;
   part.kind = is_new ? Part::Kind::kFirst : Part::Kind::kReturn;
   return std::optional<Part>(std::move(part));
-}
-
-Status Node::ServeElected() {
-  auto finder = std::make_unique<ElectionFinder>(session_.get());
-  finder_ = finder.get();
-  auto link = std::make_unique<ElectedLink>([this] { return state_.ActingCoordinator(); },
-                                            &state_.peers, std::move(finder));
-  elected_link_ = link.get();
-  if (coordinator_ != nullptr) {
-    state_uuid_ = coordinator_->cluster_uuid();
-    Announce();
-  }
-  // A member that comes back is a candidate at once: the coordinator that it was to join may die,
-  // or have died with all others.
-  may_be_elected_ = part_.is_member;
-  LookAtElection();
-  TP_RETURN_IF_ERROR(StartThread("elections", &coordinator_thread_, [this] { RunElections(); }));
-  TP_RETURN_IF_ERROR(JoinWith(std::move(link)));
-  TP_RETURN_IF_ERROR(KeepSecrets());
-  session_->MarkJoined(Deadline::AfterMs(EtcdCallMs(options_.lease_ms)));
-  may_be_elected_ = true;
-  return OkStatus();
-}
-
-// What a coordinator must have that its members know, since any node may become it.
-Status Node::KeepSecrets() {
-  TP_RETURN_IF_ERROR(cluster_file::WriteTokenFile(identity_->folder() + "/token", token_));
-  if (!tls_.has_value() || tls_->mutual) return OkStatus();
-  return cluster_file::WriteTlsFile(identity_->folder() + "/tls", *tls_);
-}
-
-void Node::NoteElected(const std::optional<ElectedNode>& elected) {
-  const bool is_new = finder_->Note(elected);
-  if (const auto map = state_.map.Get(); map != nullptr) NumberCoordinator(*map);
-  if (!is_new) return;
-  elected_link_->OnElected();
-  if (elected.has_value()) {
-    log::Info("the coordinator by election " + std::to_string(elected->revision) + " is node " +
-              elected->uuid);
-  } else {
-    log::Warn("there is no coordinator: create, drop and join wait for the next one");
-  }
-}
-
-// Who has joined serves already, and has its data in memory: who comes back leaves it to them.
-bool Node::IsFirstChoice(Deadline deadline) {
-  if (state_.joined()) return true;
-  const auto others = session_->OthersHaveJoined(members_, deadline);
-  return others.ok() && !*others;
-}
-
-void Node::LookAtElection() {
-  const Deadline deadline = Deadline::AfterMs(EtcdCallMs(options_.lease_ms) / 3);
-  auto elected = session_->Follow(deadline);
-  if (elected.ok() && !elected->has_value() && may_be_elected_) {
-    NoteElected(*elected);
-    if (IsFirstChoice(deadline)) elected = session_->Campaign(deadline);
-  }
-  // While etcd does not answer, what was known is.
-  if (elected.ok()) NoteElected(*elected);
-}
-
-void Node::RunElections() {
-  while (CoordinatorWaits()) {
-    LookAtElection();
-    LeadOrFollow();
-    if (coordinator_ == nullptr) continue;
-    coordinator_->Tick();
-    UpdateFile();
-    if (!is_announced_) Announce();
-  }
-}
-
-void Node::LeadOrFollow() {
-  const std::int64_t election = session_->election();
-  if (coordinator_ != nullptr) {
-    const bool must_reload = static_cast<const EtcdStore&>(*store_).must_reload();
-    if (election == tenure_ && !must_reload) return;
-    log::Warn(must_reload ? "the coordinator begins anew from what is saved"
-                          : "this node is not the coordinator any more");
-    StepDown();
-  }
-  if (election == 0) return;
-  const Status become = BecomeCoordinator();
-  if (become.ok()) return;
-  log::Error("this node is elected and cannot be the coordinator: " + become.ToString());
-  session_->Resign(Deadline::AfterMs(kAskMs));
-}
-
-Status Node::BecomeCoordinator() {
-  const std::int64_t election = session_->election();
-  auto store = std::make_unique<EtcdStore>(etcd_.get(), etcd_prefix_, election, options_.lease_ms);
-  auto coordinator = Coordinator::Open(store.get(), MakeCoordinatorOptions());
-  if (!coordinator.ok()) return coordinator.status();
-  const std::string& uuid = (*coordinator)->cluster_uuid();
-  if (uuid != state_uuid_) {
-    return RefuseElection(
-        "the state of cluster " + state_uuid_ + " is gone from " + session_->Describe(),
-        "restore etcd from a snapshot, or start the cluster anew");
-  }
-  store_ = std::move(store);
-  coordinator_ = *std::move(coordinator);
-  tenure_ = election;
-  is_announced_ = false;
-  const Status secrets = WriteSecrets(uuid, token_);
-  if (!secrets.ok()) log::Error("programs may not find the cluster: " + secrets.ToString());
-  published_.reset();
-  UpdateFile();
-  state_.coordinator.store(coordinator_.get());
-  log::Info("this node is the coordinator, by election " + std::to_string(election));
-  Announce();
-  return OkStatus();
-}
-
-void Node::StepDown() {
-  state_.coordinator.store(nullptr);
-  coordinator_->map().Close();
-  published_.reset();
-  const std::uint64_t now_ns = Clock::Real().MonotonicNs();
-  std::erase_if(former_tenures_, [now_ns](const FormerTenure& former) {
-    return now_ns - former.ended_ns > kFormerTenureMs * 1'000'000;
-  });
-  former_tenures_.push_back({std::move(store_), std::move(coordinator_), now_ns});
-  tenure_ = 0;
-}
-
-void Node::Announce() {
-  const Status announced =
-      session_->Announce(host_->address(), Deadline::AfterMs(EtcdCallMs(options_.lease_ms) / 3));
-  is_announced_ = announced.ok();
-  if (!announced.ok()) {
-    log::Warn("etcd does not say yet where the coordinator serves: " + announced.ToString());
-  }
-}
-
-// A former coordinator that was paused may have written the file again, once, when it woke up.
-bool Node::MustLookAtFile() {
-  if (!by_election()) return false;
-  const std::uint64_t now_ns = Clock::Real().MonotonicNs();
-  if (now_ns - file_checked_ns_ < options_.lease_ms * 1'000'000ull) return false;
-  file_checked_ns_ = now_ns;
-  return true;
 }
 
 }  // namespace tidepool::daemon
