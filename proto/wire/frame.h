@@ -36,9 +36,10 @@ struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   std::uint8_t version = kWireVersion;
   FrameType type = FrameType::kRequest;
-  std::uint16_t core = 0;        // Number of the addressed core, which reveals misrouted frames.
-  std::uint32_t bytes = 0;       // Size of the whole frame.
-  std::uint32_t connection = 0;  // Counts the session's attaches: older frames are dropped.
+  std::uint16_t core = 0;   // Number of the addressed core, which reveals misrouted frames.
+  std::uint32_t bytes = 0;  // Size of the whole frame.
+  std::uint32_t connection =
+      0;  // Counts the session's attaches: frames of an older attach are dropped.
   std::uint64_t session = 0;
   // Numbers the requests of one session and core from 1; an answer carries its request's.
   std::uint64_t frame_id = 0;
