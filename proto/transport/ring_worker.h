@@ -145,7 +145,8 @@ class RingWorker final : public Worker {
   OwnedFd wake_;
   std::unique_ptr<SharedWords> words_;  // Only of a worker that listens.
   OwnedFd words_descriptor_;
-  std::unique_ptr<WorkerMemory> own_memory_;  // Shown to the peers that this worker connects to.
+  std::unique_ptr<WorkerMemory>
+      own_memory_;  // Memory shown to the peers that this worker connects to.
   OwnedFd own_memory_descriptor_;
   std::vector<std::unique_ptr<RingEndpoint>> endpoints_;
   std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Accepted endpoints, by id and tag.
