@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/unique_fd.h"
 #include "proto/cluster_file/file_io.h"
 #include "tests/client/sdk_fixture.h"
 
 namespace tidepool::testing {
 namespace {
 
-using cluster_file::Descriptor;
 
 // Takes the port of a daemon that has ended, so that no daemon gets it again.
-Descriptor Take(const std::string& address) {
-  Descriptor taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+UniqueFd Take(const std::string& address) {
+  UniqueFd taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int one = 1;
   REQUIRE(setsockopt(taken.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0);
   sockaddr_in at{};
@@ -40,7 +40,7 @@ std::vector<std::string> AddressesOf(TestCluster& cluster) {
 void Move(TestCluster& cluster) {
   const std::vector<std::string> before = AddressesOf(cluster);
   for (std::size_t i = 0; i < cluster.size(); ++i) cluster.Kill(i);
-  std::vector<Descriptor> taken;
+  std::vector<UniqueFd> taken;
   for (const std::string& address : before) taken.push_back(Take(address));
   for (std::size_t i = 0; i < cluster.size(); ++i) cluster.Start(i);
   cluster.WaitReady();
