@@ -15,7 +15,6 @@
 namespace tidepool::testing {
 namespace {
 
-
 // Takes the port of a daemon that has ended, so that no daemon gets it again.
 UniqueFd Take(const std::string& address) {
   UniqueFd taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
