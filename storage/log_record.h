@@ -56,10 +56,9 @@ struct LogRecord {
   std::span<const std::uint32_t> extent_segments;
   std::uint64_t value_bytes = 0;  // Of all of it.
   std::uint64_t expiry_ms = 0;    // Absolute wall time; 0 is never.
-  // Whose operation it was and what it was answered: 0 where nobody's.
+  // Whose operation it was: 0 where nobody's.
   SessionId session;
   std::uint64_t session_sequence = 0;
-  std::uint64_t result = 0;
 };
 
 // Sees every change of a partition in LSN order, after it was applied. On the owner core, inside

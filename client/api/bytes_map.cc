@@ -167,7 +167,7 @@ CallRef Sync(const Namespace& space, const OperationSpec& spec) {
 
 template <typename T>
 Future<T> Async(const Namespace& space, const OperationSpec& spec, Result<T> (*take)(CallRef)) {
-  return Future<T>(internal::StartOne(*space.space(), spec, Mode::kAsync), take);
+  return internal::Access::FutureOf(internal::StartOne(*space.space(), spec, Mode::kAsync), take);
 }
 
 CallRef StartLength(const Namespace& space, Mode mode, const CallOptions& options) {
@@ -288,7 +288,8 @@ Status BytesMap::Delete(std::string_view key, const DeleteOptions& options) cons
   return StatusOf(Sync(space_, DeleteSpec(key, options)));
 }
 Future<void> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions& options) const {
-  return {internal::StartOne(*space_.space(), DeleteSpec(key, options), Mode::kAsync), &StatusOf};
+  return internal::Access::FutureOf(
+      internal::StartOne(*space_.space(), DeleteSpec(key, options), Mode::kAsync), &StatusOf);
 }
 
 Result<bool> BytesMap::Contains(std::string_view key, const CallOptions& options) const {
@@ -303,7 +304,7 @@ Result<std::uint64_t> BytesMap::Length(const CallOptions& options) const {
   return TakeSum(StartLength(space_, Mode::kSync, options));
 }
 Future<std::uint64_t> BytesMap::LengthAsync(const CallOptions& options) const {
-  return Future<std::uint64_t>(StartLength(space_, Mode::kAsync, options), &TakeSum);
+  return internal::Access::FutureOf(StartLength(space_, Mode::kAsync, options), &TakeSum);
 }
 
 // The counters differ in opcode and number only.
@@ -381,8 +382,8 @@ Status BytesMap::Expire(std::string_view key, std::chrono::milliseconds ttl,
 }
 Future<void> BytesMap::ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
                                    const CallOptions& options) const {
-  return {internal::StartOne(*space_.space(), ExpireSpec(key, ttl, options), Mode::kAsync),
-          &StatusOf};
+  return internal::Access::FutureOf(
+      internal::StartOne(*space_.space(), ExpireSpec(key, ttl, options), Mode::kAsync), &StatusOf);
 }
 
 Result<std::chrono::milliseconds> BytesMap::Ttl(std::string_view key,

@@ -49,7 +49,8 @@ Result<ScanPage> TakeScanPage(CallRef call) {
   if (!records.empty()) last = records.back().key;
   auto left = internal::RestOf(operation, answer.last(operation.number), last);
   if (!left.ok()) return left.status();
-  return ScanPage(std::move(call), std::move(records), *std::move(left), unreadable);
+  return internal::Access::Make<ScanPage>(std::move(call), std::move(records), *std::move(left),
+                                          unreadable);
 }
 
 Result<Entry> OneOf(const BytesOrderedMap& map, const KeyRange& range, bool reverse,
@@ -93,7 +94,8 @@ Result<ScanPage> BytesOrderedMap::Scan(const KeyRange& range, const ScanOptions&
 }
 Future<ScanPage> BytesOrderedMap::ScanAsync(const KeyRange& range,
                                             const ScanOptions& options) const {
-  return {StartScan(space(), range, options, Mode::kAsync), &TakeScanPage};
+  return internal::Access::FutureOf(StartScan(space(), range, options, Mode::kAsync),
+                                    &TakeScanPage);
 }
 ScanIterator BytesOrderedMap::NewScan(const KeyRange& range, const ScanOptions& options) const {
   return ScanIterator(*this, range, options);

@@ -55,10 +55,10 @@ CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const Push
 Future<ItemId> PushOneAsync(const Namespace& space, const PrioritizedValue& item,
                             const PushOptions& options) {
   const internal::PushNotice notice(space);
-  return {
+  return internal::Access::FutureOf(
       internal::StartOne(*space.space(), PushSpec(space, item, options, options.wait.count() > 0),
                          Mode::kAsync),
-      &TakeId};
+      &TakeId);
 }
 
 // ---- Batches.
@@ -157,8 +157,8 @@ std::size_t AddOutcome(const CallRef& call, const Operation& operation, std::siz
                        PushBatch* batch, bool* at_capacity) {
   const internal::PushedItems pushed = internal::PushedBy(call, operation, count);
   *at_capacity = pushed.at_capacity;
-  batch->AddPushed(pushed.first_id, pushed.taken, pushed.step);
-  if (pushed.taken < count) batch->AddFailed(count - pushed.taken, pushed.why);
+  internal::Access::AddPushed(batch, pushed.first_id, pushed.taken, pushed.step);
+  if (pushed.taken < count) internal::Access::AddFailed(batch, count - pushed.taken, pushed.why);
   return pushed.taken;
 }
 
@@ -195,8 +195,10 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     PushBatch outcome;
     const std::size_t taken = AddOutcome(call, Only(call), items.size(), &outcome, &at_capacity);
     // The first one is told that the queue is full, and only who has waited that it stayed so.
-    if (!at_capacity || (waits && until.Passed())) return batch->Append(std::move(outcome));
-    if (taken > 0) batch->AddPushed(outcome.id(0), taken, space.partitions());
+    if (!at_capacity || (waits && until.Passed())) {
+      return internal::Access::Append(batch, std::move(outcome));
+    }
+    if (taken > 0) internal::Access::AddPushed(batch, outcome.id(0), taken, space.partitions());
     items = items.subspan(taken);
   }
 }
@@ -285,7 +287,8 @@ PushBatch BytesQueue::MultiPush(std::span<const std::string_view> values,
 }
 Future<PushBatch> BytesQueue::MultiPushAsync(std::span<const std::string_view> values,
                                              const PushOptions& options) const {
-  return {StartPieces(space(), WithoutPriority(values), options, Mode::kAsync), &TakePushed};
+  return internal::Access::FutureOf(
+      StartPieces(space(), WithoutPriority(values), options, Mode::kAsync), &TakePushed);
 }
 
 Result<ItemId> BytesPriorityQueue::Push(Priority priority, std::string_view value,
@@ -302,7 +305,8 @@ PushBatch BytesPriorityQueue::MultiPush(std::span<const PrioritizedValue> items,
 }
 Future<PushBatch> BytesPriorityQueue::MultiPushAsync(std::span<const PrioritizedValue> items,
                                                      const PushOptions& options) const {
-  return {StartPieces(space(), items, options, Mode::kAsync), &TakePushed};
+  return internal::Access::FutureOf(StartPieces(space(), items, options, Mode::kAsync),
+                                    &TakePushed);
 }
 
 }  // namespace tidepool

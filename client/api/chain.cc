@@ -288,12 +288,13 @@ const ChainResult::Step& ChainResult::operator[](std::size_t i) const {
 }
 
 Result<ChainResult> BytesMap::Execute(const Chain& chain, const CallOptions& options) const {
-  return ChainResult::From(
+  return internal::Access::From<ChainResult>(
       internal::ChainCodec::Start(space_, chain, internal::Mode::kSync, options));
 }
 Future<ChainResult> BytesMap::ExecuteAsync(const Chain& chain, const CallOptions& options) const {
-  return {internal::ChainCodec::Start(space_, chain, internal::Mode::kAsync, options),
-          &ChainResult::From};
+  return internal::Access::FutureOf(
+      internal::ChainCodec::Start(space_, chain, internal::Mode::kAsync, options),
+      &internal::Access::From<ChainResult>);
 }
 
 }  // namespace tidepool

@@ -130,14 +130,19 @@ Result<Namespace> OpenById(const std::shared_ptr<Engine>& engine, internal::Spac
   return Namespace(std::make_shared<internal::Space>(engine, state));
 }
 
-// Any node takes the request and asks the coordinator; one that cannot be reached is passed over.
+// Any node takes the request and asks the coordinator; a node that cannot be reached is passed
+// over. If no node answers, the addresses of the connection file are asked, too.
 template <typename Ask>
 Status AskAnyNode(Engine& engine, Ask ask) {
   Status status(StatusCode::kUnavailable, "no node of the cluster is known");
-  for (const std::string& address : engine.Addresses()) {
-    status = ask(address);
-    if (status.code() != StatusCode::kUnavailable) break;
-  }
+  const auto ask_all = [&] {
+    for (const std::string& address : engine.Addresses()) {
+      status = ask(address);
+      if (status.code() != StatusCode::kUnavailable) break;
+    }
+  };
+  ask_all();
+  if (status.code() == StatusCode::kUnavailable && engine.RereadAddresses()) ask_all();
   return status;
 }
 

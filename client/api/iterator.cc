@@ -71,7 +71,9 @@ Cursor After(const Operation& operation) {
 Result<Page> TakePage(CallRef call) {
   const Operation& operation = call.get()->operations()[0];
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-  if (operation.queue == nullptr) return Page({}, {}, {0, 0, true, {}});  // Behind the end.
+  if (operation.queue == nullptr) {  // Behind the end.
+    return internal::Access::Make<Page>(CallRef(), std::vector<Record>(), Cursor{0, 0, true, {}});
+  }
   std::vector<Record> records;
   Bytes rest = AsBytes(operation.result);
   const bool ordered = operation.opcode == wire::Opcode::kScan;
@@ -94,10 +96,11 @@ Result<Page> TakePage(CallRef call) {
     if (!records.empty()) last = records.back().key;
     auto next = AfterOrdered(operation, last);
     if (!next.ok()) return next.status();
-    return Page(std::move(call), std::move(records), *std::move(next), unreadable);
+    return internal::Access::Make<Page>(std::move(call), std::move(records), *std::move(next),
+                                        unreadable);
   }
   const Cursor next = After(operation);
-  return Page(std::move(call), std::move(records), next, unreadable);
+  return internal::Access::Make<Page>(std::move(call), std::move(records), next, unreadable);
 }
 
 CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOptions& options,
@@ -146,7 +149,7 @@ Result<Page> BytesMap::Iterate(const Cursor& from, const IterateOptions& options
 }
 
 Future<Page> BytesMap::IterateAsync(const Cursor& from, const IterateOptions& options) const {
-  return {StartPage(space_, from, options, Mode::kAsync), &TakePage};
+  return internal::Access::FutureOf(StartPage(space_, from, options, Mode::kAsync), &TakePage);
 }
 
 Iterator BytesMap::NewIterator(const IterateOptions& options, const Cursor& from) const {

@@ -456,8 +456,4 @@ DirectRead DirectReader::Contains(const DirectPartition& partition, Bytes key, s
   return Finish(partition, read, lease_ns, clock_.MonotonicNs());
 }
 
-DirectRead DirectReader::BloomContains(const DirectPartition& partition, std::uint64_t hash) {
-  return Contains(partition, {}, hash);
-}
-
 }  // namespace tidepool::internal

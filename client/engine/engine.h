@@ -127,6 +127,10 @@ class Engine final : public transport::Receiver {
   ControlPlane& control() { return *control_; }
   // Control addresses, the ones most likely to answer first.
   std::vector<std::string> Addresses() const;
+  // Reads the connection file again, at most once per second: daemons that were started elsewhere
+  // write their addresses there. True if Addresses() has new addresses since then. Any thread,
+  // without the lock.
+  bool RereadAddresses();
 
   // Statistics and descriptions.
   ClientStats Stats() const;
@@ -236,6 +240,7 @@ class Engine final : public transport::Receiver {
   bool RunMaintenance(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns);
   void RunMapMaintenance(Lock& lock, std::uint64_t until_ns);
   void RunAttachMaintenance(Lock& lock, NodeSession* session, std::uint64_t until_ns);
+  Status AskForMap(Epoch at_least, Deadline deadline, bool* answered);
   void ApplyMap(const placement::PlacementDelta& delta);
   void UpdateSpace(SpaceState* space);
   void UpdateForwarded(SpaceState* space);
@@ -350,6 +355,9 @@ class Engine final : public transport::Receiver {
   std::array<std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>>, kTraffics> spaces_;
   std::unordered_map<std::uint64_t, NodeSession*> sessions_by_id_;
   std::string last_good_address_;
+  // Of the connection file, once no node has answered.
+  std::vector<std::string> file_addresses_;
+  std::uint64_t file_read_ns_ = 0;
 
   // What is to be done by whoever waits.
   bool map_wanted_ = false;

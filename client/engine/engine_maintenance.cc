@@ -6,6 +6,7 @@
 #include "client/direct/direct_space.h"
 #include "client/engine/engine.h"
 #include "proto/base/check.h"
+#include "proto/cluster_file/cluster_file.h"
 
 namespace tidepool::internal {
 namespace {
@@ -14,6 +15,8 @@ constexpr std::uint64_t kMsNs = 1'000'000;
 // One attempt: long enough for a loaded machine, short enough to turn to another node.
 constexpr std::uint64_t kAttemptNs = 2'000 * kMsNs;
 constexpr std::uint64_t kMapRetryNs = 50 * kMsNs;
+// The connection file may lie on a file system that many clients share.
+constexpr std::uint64_t kFileReadNs = 1'000 * kMsNs;
 // A map younger than this may call a node down without being asked again.
 constexpr std::uint64_t kMapFreshNs = 250 * kMsNs;
 
@@ -157,6 +160,7 @@ std::vector<std::string> Engine::Addresses() const {
     }
   };
   add(last_good_address_);
+  for (const std::string& address : file_addresses_) add(address);
   if (map_ != nullptr) {
     for (const placement::Node& node : map_->nodes) {
       if (node.state == placement::NodeState::kUp) add(node.control_address);
@@ -166,7 +170,40 @@ std::vector<std::string> Engine::Addresses() const {
   return addresses;
 }
 
+bool Engine::RereadAddresses() {
+  std::string cluster_uuid;
+  {
+    const Lock lock(*this);
+    const std::uint64_t now_ns = Now();
+    if (options_.cluster_file.empty() || map_ == nullptr) return false;
+    if (file_read_ns_ != 0 && now_ns < file_read_ns_ + kFileReadNs) return false;
+    file_read_ns_ = now_ns;
+    cluster_uuid = map_->cluster_uuid;
+  }
+  const auto file = cluster_file::Read(options_.cluster_file);
+  if (!file.ok() || file->cluster_uuid != cluster_uuid) return false;
+  std::vector<std::string> addresses;
+  for (const auto& node : file->nodes) addresses.push_back(node.control_address);
+  const std::vector<std::string> known = Addresses();
+  const Lock lock(*this);
+  file_addresses_ = std::move(addresses);
+  return std::any_of(file_addresses_.begin(), file_addresses_.end(), [&](const auto& address) {
+    return std::find(known.begin(), known.end(), address) == known.end();
+  });
+}
+
 Status Engine::RefreshMap(Epoch at_least, Deadline deadline) {
+  bool answered = false;
+  Status status = AskForMap(at_least, deadline, &answered);
+  // The next attempt begins with the addresses of the file, even if this one has no time left.
+  if (!status.ok() && !answered && RereadAddresses() && !deadline.Passed()) {
+    status = AskForMap(at_least, deadline, &answered);
+  }
+  return status;
+}
+
+// `*answered`: a node of this cluster answered, with a map that may be too old.
+Status Engine::AskForMap(Epoch at_least, Deadline deadline, bool* answered) {
   Status status(StatusCode::kUnavailable, "no node of the cluster is known");
   for (const std::string& address : Addresses()) {
     Epoch known;
@@ -184,6 +221,7 @@ Status Engine::RefreshMap(Epoch at_least, Deadline deadline) {
                       "connect again");
     } else if (delta.ok()) {
       last_good_address_ = address;
+      *answered = true;
       ApplyMap(*delta);
       if (epoch() >= at_least) return {};
       status = Status(StatusCode::kDeadlineExceeded,

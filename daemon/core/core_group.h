@@ -58,7 +58,6 @@ struct CoreGroupOptions {
 struct AttachRequest {
   std::string worker_address;  // Of the client.
   SessionId session;  // 0: a new one. The service has checked that the incarnation is ours.
-  bool daemon = false;
   std::string client_name;
   bool uncounted = false;  // A tool's.
 };

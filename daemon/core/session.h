@@ -61,8 +61,7 @@ struct Session {
 
   SessionId id;
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
-  bool daemon = false;
-  bool uncounted = false;  // A tool's: its operations are not among users' operations.
+  bool uncounted = false;        // A tool's: its operations are not among users' operations.
   std::string client_name;
   std::string worker_address;               // Of the client.
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.

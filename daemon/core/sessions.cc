@@ -55,7 +55,6 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
   if (session == nullptr) {
     auto made = std::make_unique<Session>(&cached_bytes_);
     made->id = grant.id;
-    made->daemon = request.daemon;
     made->uncounted = request.uncounted;
     made->client_name = request.client_name;
     made->credit_operations = grant.credit_operations;
@@ -174,8 +173,8 @@ void Sessions::KeepMore(const Session& but) {
 // An eighth less than there may be, so that the next frame does not look again.
 void Sessions::ShedCached(const Session& but) {
   struct Holder {
-    // Who waits, or is a daemon that sends for others, loses most: last of all. Then those of
-    // little, as ever so many of them make no room. Then who was silent longest, on all cores.
+    // A session that waits loses most: last of all. Then those of little, as ever so many of them
+    // make no room. Then who was silent longest, on all cores.
     bool busy;
     bool small;
     std::uint64_t heard_ns;  // Read once: other cores write it.
@@ -184,8 +183,8 @@ void Sessions::ShedCached(const Session& but) {
   std::vector<Holder> holders;
   for (const auto& [id, session] : sessions_) {
     if (session.get() == &but || session->kept.held_bytes() == 0) continue;
-    holders.push_back({Waits(*session) || session->daemon, false,
-                       session->heard_ns->load(std::memory_order_relaxed), session.get()});
+    holders.push_back({Waits(*session), false, session->heard_ns->load(std::memory_order_relaxed),
+                       session.get()});
   }
   if (holders.empty()) return;
   const std::uint64_t large_bytes = cached_bytes_limit_ / 2 / holders.size();

@@ -1,4 +1,4 @@
-// What protects a gRPC connection to a daemon.
+// Protection of a gRPC connection to a daemon.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace tidepool {
 struct ChannelSecurity {
   // The user agrees that the job token goes over plain connections beyond loopback.
   bool insecure = false;
-  std::string tls_ca;    // PEM: who may have signed a daemon's certificate. Empty: no TLS.
-  std::string tls_name;  // That the certificate is for; empty: the host of the address.
-  // PEM: what is shown to daemons that ask for a certificate. Empty: none.
+  std::string tls_ca;    // PEM: authorities that sign daemons' certificates. Empty: no TLS.
+  std::string tls_name;  // Name in the certificate; empty: the host of the address.
+  // PEM: certificate shown to daemons that ask for it. Empty: no certificate.
   std::string tls_cert;
   std::string tls_key;
 

@@ -6,7 +6,7 @@
 namespace tidepool {
 
 void CheckFailed(const char* file, int line, const char* condition) {
-  // stderr, not the log: the log may be what is broken.
+  // stderr, not the log: the log itself may be broken.
   std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
   std::fflush(stderr);
   std::abort();

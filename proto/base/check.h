@@ -1,5 +1,5 @@
-// Assertions for programmer's errors. They stay on in release builds; no outside input (wire, file,
-// flag, environment) may reach one.
+// Assertions for programmer's errors, which stay on in release builds. No outside input (wire,
+// file, flag, environment) may reach an assertion.
 #pragma once
 
 namespace tidepool {

@@ -1,4 +1,4 @@
-// Time. Code that acts on time takes a Clock, so that a test can move it.
+// Time. Code that acts on time takes a Clock, which a test can move.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ class ManualClock : public Clock {
   std::uint64_t wall_start_ms_ = 1'700'000'000'000;
 };
 
-// When a call gives up. Made once where the call enters and passed down, so that retries do not add
-// up.
+// Time at which a call gives up. Made once at the entry of the call and passed down, because
+// separate deadlines of retries would add up.
 class Deadline {
  public:
   // A year. Longer ones mean this one: a sum with the clock does not overflow.
@@ -51,7 +51,7 @@ class Deadline {
     const std::uint64_t now_ns = clock.MonotonicNs();
     return now_ns >= at_ns_ ? 0 : at_ns_ - now_ns;
   }
-  // Rounded up, so that waiting for it does not spin in the last millisecond.
+  // Rounded up: otherwise a wait for it would spin in the last millisecond.
   std::uint64_t LeftMs(const Clock& clock = Clock::Real()) const {
     return (LeftNs(clock) + 999'999) / 1'000'000;
   }

@@ -22,7 +22,7 @@ std::string Quoted(std::string_view text) {
 }
 
 // Returns the words to choose from: "file dax" of "file|dax", "auto" of "auto|PORT", "rdma" of
-// "rdma"; none of "[N]" and "HOST:PORT".
+// "rdma"; an empty string for "[N]" and "HOST:PORT".
 std::string ChoicesOf(const std::string& value) {
   std::string words;
   for (std::size_t at = 0; at <= value.size();) {
@@ -69,7 +69,7 @@ std::vector<std::string> FirstWords(const CompletionTable& table) {
   return words;
 }
 
-// Of those that have verbs of two words.
+// Returns the verbs of two words by their first word.
 std::map<std::string, std::vector<const CompletionVerb*>> Families(const CompletionTable& table) {
   std::map<std::string, std::vector<const CompletionVerb*>> families;
   for (const CompletionVerb& verb : table.verbs) {
@@ -92,7 +92,7 @@ std::string NamesOf(const std::vector<CompletionOption>& options) {
   return Joined(names);
 }
 
-// What bash does for a value: a command that fills COMPREPLY.
+// Returns bash's action for a value: a command that fills COMPREPLY.
 std::string BashValue(const std::string& value) {
   if (const std::string choices = ChoicesOf(value); !choices.empty()) {
     return "COMPREPLY=($(compgen -W " + Quoted(choices) + " -- \"$cur\"))";
@@ -475,7 +475,7 @@ std::string ZshCompletion(const CompletionTable& table) {
       "    ;;\n"
       "  esac\n"
       "  verb=$line[1]\n";
-  // $words are now those from the verb on.
+  // $words now begin with the verb.
   text += "  case $verb in\n";
   for (const auto& [family, verbs] : families) {
     std::vector<std::pair<std::string, std::string>> seconds;
@@ -488,7 +488,7 @@ std::string ZshCompletion(const CompletionTable& table) {
         std::any_of(table.verbs.begin(), table.verbs.end(),
                     [&name = family](const CompletionVerb& verb) { return verb.name == name; });
     text += "  " + family + ")\n    if (( CURRENT == 2 ))";
-    // What is also a verb by itself completes as such, too.
+    // A family that is also a verb by itself completes as a verb, too.
     text += "; then\n      verbs=(\n" + ZshDescribed(seconds) +
             "      )\n      _describe verb verbs" +
             (is_verb ? "\n    elif (( ${+words[2]} )) && [[ $words[2] == (" + Joined(names, "|") +

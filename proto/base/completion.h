@@ -18,12 +18,12 @@ struct CompletionOption {
 };
 
 struct CompletionVerb {
-  std::string name;  // Of one or two words.
+  std::string name;  // A word, or two words.
   std::string help;
-  std::vector<CompletionOption> options;  // Beside those of the program.
-  // Of its arguments, in order. "DIR" and "FILE" are completed to paths, "NAMESPACE" and "NS" by
+  std::vector<CompletionOption> options;  // Options beside the program's own.
+  // Its arguments, in order. "DIR" and "FILE" are completed to paths, "NAMESPACE" and "NS" by
   // `list_namespaces`, "NODE" by `list_nodes`, "VERB" to verbs, "VALUE" behind @ to files, and
-  // "COMMAND" behind -- to programs and files. The last one counts for all that follow.
+  // "COMMAND" behind -- to programs and files. The last entry counts for all further arguments.
   std::vector<std::string> parameters;
 };
 
@@ -31,8 +31,8 @@ struct CompletionTable {
   std::string program;
   std::vector<CompletionOption> options;  // That all verbs have.
   std::vector<CompletionVerb> verbs;
-  // Command lines that print the names of namespaces and of nodes, one a line; may be empty. They
-  // are given the --cluster of the line that is completed, and print nothing without a cluster.
+  // Command lines that print the names of namespaces and of nodes, each on its line; may be empty.
+  // They get the --cluster of the completed line, and print nothing without a cluster.
   std::string list_namespaces;
   std::string list_nodes;
 };

@@ -1,11 +1,11 @@
-// Named moments at which a test has its daemon die: between two writes that only together are
-// whole.
+// Named points at which a test kills its daemon: between two writes that are whole only
+// together.
 //
 //   storage -> [failpoint]
 //
-// The variable TIDEPOOL_TEST_FAILPOINT=NAME[:N] of a process says where: when it passes the point
-// NAME for the N-th time (the first, if N is left out), it kills itself by SIGKILL. Only in builds
-// with tests (TIDEPOOL_TESTS); in others a point is nothing. None lies on the path of an operation.
+// The variable TIDEPOOL_TEST_FAILPOINT=NAME[:N] selects the point: at its N-th pass of point NAME
+// (the first, without N), the process kills itself by SIGKILL. Only in builds with tests
+// (TIDEPOOL_TESTS); in other builds a point is empty. No point lies on the path of an operation.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@
 namespace tidepool::failpoint {
 
 inline constexpr std::array<std::string_view, 14> kNames = {
-    "catalog.written",  // A new catalog is on the device, and no superblock names it.
-    "catalog.flipped",  // One does.
-    "commit.started",   // A commit is on its way to the ring.
-    "commit.durable",   // It is there, and nobody was told.
-    "compact.moved",    // All of a segment that lives was copied, and its place is not given back.
-    "checkpoint.written",  // All that a checkpoint says is written, and not flushed.
-    "checkpoint.flushed",  // It is, and the checkpoint itself is not written.
-    "checkpoint.durable",  // It is, and nothing of what it allows was done.
-    "recovery.filled",     // Indexes are made, and what lies beyond the checkpoint is still there.
-    "recovery.wiped",      // It is gone, and the checkpoint that ends recovery is not written.
+    "catalog.written",     // A new catalog is on the device, and no superblock names it.
+    "catalog.flipped",     // A superblock names it.
+    "commit.started",      // A commit is on its way to the ring.
+    "commit.durable",      // It is in the ring, before any notification.
+    "compact.moved",       // All live records of a segment were copied; its place is not free yet.
+    "checkpoint.written",  // The data of a checkpoint is written, and not flushed.
+    "checkpoint.flushed",  // The data is flushed; the checkpoint itself is not written.
+    "checkpoint.durable",  // The checkpoint is written; no action that it allows was done.
+    "recovery.filled",     // Indexes are made; data beyond the checkpoint still exists.
+    "recovery.wiped",      // That data is gone; the checkpoint that ends recovery is not written.
     "slot.wiped",          // A dead segment has lost its header.
     "spill.frozen",        // A segment that leaves memory has its place.
-    "spill.written",       // It is there.
-    "spill.returned",      // It was read back to be compacted.
+    "spill.written",       // The segment is written.
+    "spill.returned",      // The segment was read back for compaction.
 };
 
 consteval std::string_view Known(std::string_view name) {
@@ -36,7 +36,7 @@ consteval std::string_view Known(std::string_view name) {
   return name;
 }
 
-// Thread-safe. One compare where the variable is not set.
+// Kills the process at the selected point. Thread-safe. One compare if the variable is unset.
 void Pass(std::string_view name);
 
 }  // namespace tidepool::failpoint

@@ -30,9 +30,9 @@ struct FileTime {
     time.tv_nsec = static_cast<long>(nanoseconds);
     return time;
   }
-  // Nanoseconds since 1970; none before the year 1677 and after 2262.
+  // Returns nanoseconds since 1970; nullopt before the year 1677 and after 2262.
   constexpr std::optional<std::int64_t> Ns() const {
-    // Towards zero, so that the first step stays in range wherever the result does.
+    // Towards zero: the first step then stays in range wherever the result does.
     const bool borrow = seconds < 0;
     const std::int64_t rest = std::int64_t{nanoseconds} - (borrow ? kSecond : 0);
     std::int64_t ns = 0;
@@ -48,8 +48,8 @@ struct FileTime {
   friend constexpr auto operator<=>(const FileTime&, const FileTime&) = default;
 };
 
-// True if `found` is `kept`, or `kept` as a file system with coarser times holds it: Lustre and
-// ext3 cut off to seconds, others to micro- or milliseconds or 100 ns.
+// True if `found` is `kept`, or `kept` as a file system with coarser times holds it. Lustre and
+// ext3 cut off to seconds, other file systems to micro- or milliseconds or 100 ns.
 constexpr bool IsSameFileTime(FileTime kept, FileTime found) {
   if (kept.seconds != found.seconds) return false;
   for (const std::uint32_t unit : {1u, 100u, 1'000u, 1'000'000u, 1'000'000'000u}) {

@@ -20,8 +20,8 @@ std::string RateText(double rate) {
   return text.data();
 }
 
-// The load at which the rate is `rate`: it grows with the load, so the interval is halved until
-// doubles end.
+// Returns the load at which the rate is `rate`. The rate grows with the load, so the interval is
+// halved down to the resolution of doubles.
 double LoadOfRate(double rate) {
   double low = 0;
   double high = static_cast<double>(kSplitBlockBits);  // A rate of 0.997.
@@ -58,7 +58,7 @@ Result<FilterShape> ShapeOfFilter(std::uint64_t expected_items, double false_pos
     return Status(StatusCode::kInvalidArgument, "a Bloom filter for 0 expected items has no size",
                   "give expected_items, the number of distinct values to come");
   }
-  // Written so that a rate that is no number is refused as well.
+  // The form of the condition also refuses a rate that is NaN.
   if (!(false_positive_rate >= limits::kFilterRateMin &&
         false_positive_rate <= limits::kFilterRateMax)) {
     return Status(StatusCode::kInvalidArgument,

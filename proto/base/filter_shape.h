@@ -1,14 +1,14 @@
-// How large a Bloom filter must be, and what the number of its set bits says: pure arithmetic, for
-// the rules of namespaces, the store, the client and kvctl.
+// Size of a Bloom filter, and estimates from the number of its set bits: pure arithmetic, for the
+// rules of namespaces, the store, the client and kvctl.
 //
 // The false-positive rate of split blocks (split_block.h), with `load` values per split block on
-// average: their number in one is Poisson distributed, and after i values a bit is set with
-// probability 1 - (31/32)^i, all 8 of another value's with the 8th power of that:
+// average. The number of values in a split block is Poisson distributed. After i values a bit is
+// set with probability 1 - (31/32)^i, and all 8 bits of another value with the 8th power of it:
 //
 //   rate(load) = sum over i of Poisson(i; load) * (1 - (31/32)^i)^8
 //
 // (Putze, Sanders, Singler 2007, section 3; Apple, "Split block Bloom filters", arXiv:2101.01719.)
-// Written out by the binomial theorem that is 9 terms, exact and without the sum over i.
+// By the binomial theorem this is 9 terms, exact and without the sum over i.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace tidepool {
 
-// Of one filter, which is one partition of a bloom namespace. Filters of one shape can be united.
+// Shape of a filter: a partition of a bloom namespace. Filters of equal shape can be united.
 struct FilterShape {
   std::uint64_t split_blocks = 0;
 
@@ -31,32 +31,32 @@ struct FilterShape {
 // The rate at `load` >= 0 values per split block. Good to 1e-14.
 double FalsePositiveRateAt(double load);
 
-// The smallest shape whose rate is at most `false_positive_rate` after `expected_items` values,
-// rounded up to what memory is cut into: a power of two from 4 KiB to 64 KiB, then whole blocks of
-// 64 KiB. The values are spread over `partitions` such filters by their hash.
-// Returns: kInvalidArgument (no values, a rate out of range, or larger than a filter may be; the
-// text says which values would do).
+// Returns the smallest shape whose rate is at most `false_positive_rate` after `expected_items`
+// values. The size is rounded up to units of memory: a power of two from 4 KiB to 64 KiB, then
+// whole blocks of 64 KiB. The hash spreads the values over `partitions` filters of this shape.
+// Returns: kInvalidArgument (no values, a rate out of range, or a filter above the maximum; the
+// text names values that would do).
 Result<FilterShape> ShapeOfFilter(std::uint64_t expected_items, double false_positive_rate,
                                   std::uint32_t partitions = 1);
 
-// Whether a filter of so many bytes can exist: decoded shapes are checked by it.
+// Returns whether a filter of this size can exist: the check of decoded shapes.
 bool IsFilterBytes(std::uint64_t bytes);
 
-// The number of distinct values that most probably set `bits_set` of the filter's bits:
+// Returns the most probable number of distinct values that set `bits_set` of the filter's bits:
 //
 //   n = ln(1 - bits_set / bits) / ln(1 - 1 / (32 * split_blocks))
 //
-// since each value sets one bit in each lane of one split block (Swamidass, Baldi 2007). A filter
-// whose bits are all set says as many as set all but one. Needs `bits_set` <= shape.bits().
+// Each value sets a bit in each lane of a split block (Swamidass, Baldi 2007). A filter with all
+// bits set counts like a filter with all but one. Needs `bits_set` <= shape.bits().
 double EstimatedItems(FilterShape shape, std::uint64_t bits_set);
 
-// The other way round: how many bits so many distinct values are expected to set.
+// Inverse of EstimatedItems: the expected number of bits that `items` distinct values set.
 std::uint64_t BitsSetBy(FilterShape shape, double items);
 
 // After how many values a filter of this shape errs at this rate.
 double ItemsAtRate(FilterShape shape, double false_positive_rate);
 
-// The rate at which a filter with so many bits set errs now.
+// Returns the present false-positive rate of a filter with this number of set bits.
 double EstimatedFalsePositiveRate(FilterShape shape, std::uint64_t bits_set);
 
 }  // namespace tidepool

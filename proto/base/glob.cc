@@ -31,7 +31,7 @@ std::size_t MatchSet(std::string_view pattern, std::size_t at, char byte, bool* 
   return i + 1;
 }
 
-// Matches one byte; returns the position behind what matched it, or kNone.
+// Matches a byte; returns the position behind the matching pattern, or kNone.
 std::size_t MatchOne(std::string_view pattern, std::size_t at, char byte) {
   switch (pattern[at]) {
     case '?':
@@ -55,7 +55,7 @@ std::size_t MatchOne(std::string_view pattern, std::size_t at, char byte) {
 bool GlobMatches(std::string_view pattern, std::string_view text) {
   std::size_t p = 0;
   std::size_t t = 0;
-  std::size_t star = kNone;  // Where to go on after the last `*`, and what it has taken so far.
+  std::size_t star = kNone;  // Place behind the last `*`, and behind its bytes in the text.
   std::size_t taken = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

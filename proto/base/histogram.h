@@ -1,5 +1,5 @@
 // Latency histogram with a bounded relative error of 1/32 (after HdrHistogram's log-linear buckets,
-// http://hdrhistogram.org; Debian 12 packages no such library).
+// http://hdrhistogram.org; Debian 12 has no package of it).
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace tidepool {
 
-// Values are unit-free unsigned integers (use one unit per histogram and say it in the name). Not
-// thread-safe: one per thread, merged by the reader. 15 KiB, no allocation.
+// Values are unit-free unsigned integers (a histogram has a single unit, named by its name). Not
+// thread-safe: each thread has its own, and the reader merges them. 15 KiB, no allocation.
 class Histogram {
  public:
   void Record(std::uint64_t value) {

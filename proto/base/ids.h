@@ -22,8 +22,8 @@ class Id {
   Rep value_ = 0;
 };
 
-// A daemon's place in the cluster: 0 is the first node (the embedded coordinator), others in the
-// order of joining. Stable for a node's UUID across restarts.
+// A daemon's place in the cluster: 0 is the first node (the embedded coordinator), then nodes in
+// the order of joining. Stable for a node's UUID across restarts.
 using NodeId = Id<struct NodeTag, std::uint16_t>;
 // A core's number within its node.
 using CoreId = Id<struct CoreTag, std::uint16_t>;
@@ -54,7 +54,7 @@ class PartitionId {
 };
 
 // {term:20, counter:44}: the version of a record is the LSN of its last change. Terms grow at each
-// grant, so versions grow across delete, crash, move and split. 0 is no version.
+// grant, so versions grow across delete, crash, move and split. 0: no version.
 class Lsn {
  public:
   static constexpr int kCounterBits = 44;

@@ -1,4 +1,4 @@
-// What kind of collection a namespace is: what its partitions hold, and which operations they take.
+// Kind of a namespace's collection: the contents of its partitions, and the operations they accept.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Latencies in so few buckets that one can be kept per namespace and core, sent with every status
-// and scraped: two per factor of two, so a quantile is right to a quarter of its value.
+// Latencies in few buckets: small enough for each namespace and core, for every status and for
+// scrapes. Two buckets per factor of two, so a quantile is right to a quarter of its value.
 //
-// proto/base/histogram is the finer one, of 15 KiB.
+// proto/base/histogram has finer buckets, and takes 15 KiB.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 
 namespace tidepool {
 
-// Not thread-safe: one per thread, merged by the reader. 400 bytes, no allocation.
+// Not thread-safe: each thread has its own, and the reader merges them. 400 bytes, no allocation.
 class LatencyBuckets {
  public:
-  // From 1 us to 17 s, and what is above.
+  // From 1 us to 17 s, and a bucket for larger values.
   static constexpr int kLeastLog2 = 10;
   static constexpr int kMostLog2 = 34;
   static constexpr std::size_t kBuckets = 2 * (kMostLog2 - kLeastLog2) + 2;
@@ -28,7 +28,7 @@ class LatencyBuckets {
     for (std::size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
     sum_ns_ += other.sum_ns_;
   }
-  // What has come since `earlier`, which must be of the same source.
+  // Returns the counts since `earlier`, an earlier state of this source.
   LatencyBuckets Since(const LatencyBuckets& earlier) const {
     LatencyBuckets since;
     for (std::size_t i = 0; i < kBuckets; ++i) {
@@ -51,7 +51,7 @@ class LatencyBuckets {
   }
   void SetSumNs(std::uint64_t ns) { sum_ns_ = ns; }
 
-  // Values below this are in the bucket or in one before it; of the last one UINT64_MAX.
+  // Upper bound of values in this bucket and earlier buckets; UINT64_MAX for the last bucket.
   static constexpr std::uint64_t BoundNs(std::size_t bucket) {
     if (bucket + 1 >= kBuckets) return UINT64_MAX;
     const std::uint64_t whole = 1ull << (kLeastLog2 + bucket / 2);

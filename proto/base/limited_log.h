@@ -1,4 +1,4 @@
-// Warnings that a stranger can cause as often as he likes: at most one line per second of them.
+// Warnings that a stranger can cause at any rate: at most a line per second.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,12 @@
 
 namespace tidepool::log {
 
-// Thread-safe; takes no lock. One per kind of warning, for the life of the process.
+// Thread-safe; takes no lock. Each kind of warning has its own, for the life of the process.
 class Limited {
  public:
   static constexpr std::uint64_t kEveryNs = 1'000'000'000;
 
-  // Logs `message`, with how many like it were left out since the last one; or counts it.
+  // Logs `message` with the number of messages left out since the last line; or only counts it.
   void Warn(std::string_view message, const Clock& clock = Clock::Real()) {
     std::uint64_t left_out = 0;
     if (!Take(&left_out, clock)) return;
@@ -25,7 +25,7 @@ class Limited {
     log::Warn(std::string(message) + more);
   }
 
-  // True: now is the time for a line, and `left_out` have passed without one.
+  // True: a line is due, and `left_out` messages have passed without a line.
   bool Take(std::uint64_t* left_out, const Clock& clock = Clock::Real()) {
     const std::uint64_t now_ns = clock.MonotonicNs();
     std::uint64_t next_ns = next_ns_.load(std::memory_order_relaxed);

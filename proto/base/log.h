@@ -1,7 +1,7 @@
-// The log of daemons and tools: one line per event, on stderr or in a file. Not for the data path.
+// The log of daemons and tools: a line per event, on stderr or in a file. Not for the data path.
 //
-// spdlog is included by log.cc alone: it costs 4 s of compile time per including file. Messages are
-// made with std::string; a line costs an allocation, which the slow paths that log can afford.
+// Only log.cc includes spdlog, which costs 4 s of compile time per including file. Messages are
+// std::string: a line costs an allocation, which slow paths can afford.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace {
 // Below this a part of a name says too little: "on" of "on-loss".
 constexpr std::size_t kPartLettersMin = 4;
 constexpr std::size_t kBeginLettersMin = 3;
-// A part of a name is nearer than a name with two wrong letters, and farther than one with one.
+// A part of a name is nearer than 2 wrong letters, and farther than 1 wrong letter.
 constexpr std::size_t kStepCost = 2;
 constexpr std::size_t kPartCost = 3;
 

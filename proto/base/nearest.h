@@ -12,10 +12,10 @@ namespace tidepool {
 // Counts the steps between two words: insert, delete, replace, swap neighbours.
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
-// Looks for the candidate nearest to `name`. A third of the letters may differ, but at least one,
-// and two of names above three letters. The beginning of a candidate and a whole part between
-// dashes count as one and a half steps: "cor" for "cores", "items" for "expected-items". The first
-// of equally near candidates wins.
+// Looks for the candidate nearest to `name`. A third of the letters may differ, but at least 1, and
+// 2 in names above three letters. The beginning of a candidate and a whole part between dashes
+// count as 1.5 steps: "cor" for "cores", "items" for "expected-items". The first of equally near
+// candidates wins.
 class Nearest {
  public:
   explicit Nearest(std::string_view name);

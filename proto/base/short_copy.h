@@ -9,9 +9,9 @@
 
 namespace tidepool {
 
-// As memcpy, for lengths that are mostly short and not known to the compiler: in one run a scan of
-// 100 records of 16 and 64 bytes took 6.5 to 7.2 us with a call of memcpy for each key and
-// value, 5.1 to 5.7 us with this, and 4.6 us with copies whose length the compiler knew.
+// Copies like memcpy, for mostly short lengths that the compiler does not know. In a run a scan of
+// 100 records of 16 and 64 bytes took 6.5 to 7.2 us with a call of memcpy for each key and value,
+// 5.1 to 5.7 us with this, and 4.6 us with copies whose length the compiler knew.
 [[gnu::always_inline]] inline void CopyShort(std::byte* to, const std::byte* from,
                                              std::size_t count) {
   struct Words {
@@ -22,7 +22,7 @@ namespace tidepool {
       std::memcpy(to, from, count);
       return;
     }
-    // The last 16 bytes first: they may overlap those before them.
+    // The last 16 bytes first: they may overlap the bytes before them.
     StoreUnaligned(to + count - 16, LoadUnaligned<Words>(from + count - 16));
     for (std::size_t i = 0; i + 16 < count; i += 16) {
       StoreUnaligned(to + i, LoadUnaligned<Words>(from + i));

@@ -10,7 +10,7 @@ namespace tidepool {
 namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
-// The wall clock is read in milliseconds: a smaller difference is none.
+// The wall clock is read in milliseconds: a smaller difference does not count.
 constexpr std::int64_t kWallResolutionNs = 2 * kNsPerMs;
 
 void LogJump(std::int64_t by_ns) {
@@ -41,7 +41,7 @@ std::uint64_t SteadyClock::WallMs() const {
   return static_cast<std::uint64_t>((static_cast<std::int64_t>(now_ns) + offset_ns) / kNsPerMs);
 }
 
-// One of the threads that find the time come looks; the others go on with the present offset.
+// A single thread that finds the time due looks; other threads use the present offset.
 void SteadyClock::Look(std::uint64_t now_ns) const {
   std::uint64_t due_ns = next_look_ns_.load(std::memory_order_relaxed);
   if (now_ns < due_ns || !next_look_ns_.compare_exchange_strong(due_ns, now_ns + kLookNs)) return;

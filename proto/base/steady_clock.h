@@ -12,11 +12,11 @@
 namespace tidepool {
 
 // Thread-safe. WallMs is the monotonic clock plus an offset. The offset is the machine's wall time
-// at the beginning. When somebody sets the machine's clock, the offset follows slowly: by
-// kSlewPerMillion of the time that passes. So a time to live of a minute ends within 30 ms of a
-// minute, and a jump ends nothing early and holds nothing up. A jump is logged once.
+// at the beginning. After a change of the machine's clock, the offset follows slowly: by
+// kSlewPerMillion of the time that passes. A time to live of a minute then ends within 30 ms of a
+// minute. A jump ends nothing early and delays nothing. A jump is logged once.
 //
-// WallMs costs one read of the clock, and a second one ten times per second.
+// WallMs costs a read of the clock, and a second read ten times per second.
 class SteadyClock final : public Clock {
  public:
   static constexpr std::uint64_t kSlewPerMillion = 500;
@@ -29,11 +29,11 @@ class SteadyClock final : public Clock {
 
   std::uint64_t MonotonicNs() const override { return machine_.MonotonicNs(); }
   std::uint64_t WallMs() const override;
-  // What WallMs adds to MonotonicNs.
+  // Returns the difference of WallMs and MonotonicNs.
   std::int64_t OffsetNs() const { return offset_ns_.load(std::memory_order_relaxed); }
 
-  // `at_ms` of this clock as a time of the machine's clock: what leaves the process and is compared
-  // with a clock there. Differs after a jump only. 0 (never) stays 0.
+  // Converts `at_ms` of this clock to the machine's clock, for times that leave the process and are
+  // compared with a clock there. Differs after a jump only. 0 (never) stays 0.
   std::uint64_t ToMachineMs(std::uint64_t at_ms) const;
 
   // Over Clock::Real, for all cores of the process. Lives for ever.
@@ -45,7 +45,7 @@ class SteadyClock final : public Clock {
 
   const Clock& machine_;
   mutable std::atomic<std::int64_t> offset_ns_;     // Wall time minus monotonic time.
-  mutable std::atomic<std::int64_t> behind_ns_{0};  // What the offset lacked at the last look.
+  mutable std::atomic<std::int64_t> behind_ns_{0};  // Error of the offset at the last look.
   mutable std::atomic<std::uint64_t> next_look_ns_;
 };
 

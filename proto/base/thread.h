@@ -13,7 +13,7 @@
 
 namespace tidepool {
 
-// Starts a thread that runs `body`. `what` says in a message which work had no thread.
+// Starts a thread that runs `body`. A message names the work by `what` if it has no thread.
 // Errors: kResourceExhausted (ulimit -u, the limit of tasks of a control group, or memory for the
 // stack). std::thread would throw then, and end a process that does not catch it.
 template <typename Body>
@@ -36,8 +36,8 @@ Status StartThread(std::string_view what, std::thread* thread, Body body) {
   return OkStatus();
 }
 
-// Calls `body` with 0 to `count` - 1, each on a thread of its own while threads can be started, the
-// rest one after the other on the caller's. Returns after the last call.
+// Calls `body` with 0 to `count` - 1, each on its own thread while threads can be started, the rest
+// in sequence on the caller's. Returns after the last call.
 template <typename Body>
 void ForEachAtOnce(std::size_t count, const Body& body) {
   std::vector<std::thread> threads;

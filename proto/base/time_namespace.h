@@ -1,11 +1,11 @@
-// Whether times of one process mean the same to another one of its machine.
+// Checks whether times of a process are valid in other processes of its machine.
 #pragma once
 
 namespace tidepool {
 
-// False in a container whose time namespace gives it a monotonic clock of its own: what another
-// process of the machine has written there, a lease for example, means another moment here. Where
-// the kernel does not say, true.
+// Returns false in a container whose time namespace has its own monotonic clock. A time that
+// another process of the machine has written, a lease for example, is another moment here. True if
+// the kernel gives no answer.
 bool MonotonicIsMachineWide();
 
 }  // namespace tidepool

@@ -81,10 +81,10 @@ constexpr std::string_view kKnownNames[] = {
 };
 static_assert(std::is_sorted(std::begin(kKnownNames), std::end(kKnownNames)));
 
-// Returns the known name that may have been meant; "" if none is near enough.
+// Returns the known name nearest to `name`; "" if no name is near enough.
 std::string_view NearestVariable(std::string_view name) {
   const std::size_t own_bytes = name.size() - kVariablePrefix.size();
-  // A third of the letters may be wrong; of a short name one.
+  // A third of the letters may be wrong; in a short name a single letter.
   std::size_t least = (own_bytes < 6 ? 1 : std::max<std::size_t>(2, own_bytes / 3)) + 1;
   std::string_view nearest;
   for (const std::string_view known : kKnownNames) {

@@ -1,4 +1,4 @@
-// The one table of the project's environment variables, and a warning for each unknown name.
+// Table of the project's environment variables, and a warning for each unknown name.
 //
 //   kvd, kvctl -> [variables]
 #pragma once
@@ -20,8 +20,8 @@ bool IsKnownVariable(std::string_view name);
 // Returns a line about a variable that no part of the project reads, with the nearest known name.
 std::string UnknownVariableText(std::string_view name);
 
-// Returns such a line for each of `variables` ("NAME=VALUE") that has the prefix, an unknown name
-// and a value. A variable without a value counts as absent.
+// Returns a warning line for each of `variables` ("NAME=VALUE") that has the prefix, an unknown
+// name and a value. A variable without a value counts as absent.
 std::vector<std::string> UnknownVariableTexts(const std::vector<std::string>& variables);
 
 }  // namespace tidepool

@@ -1,4 +1,4 @@
-// What every part says of a namespace whose kind does not do what is asked of it.
+// Common error of a namespace whose kind does not support the requested operation.
 #pragma once
 
 #include <string_view>

@@ -30,7 +30,7 @@ std::string TextOf(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The member `name` as a number up to `most`, or `otherwise` if it is no such number.
+// Returns the member `name` as a number up to `most`, or `otherwise` if it is no such number.
 std::uint32_t NumberOf(const Json& object, const char* name, std::uint64_t most,
                        std::uint32_t otherwise) {
   const auto found = object.find(name);

@@ -1,12 +1,12 @@
-// The connection file: how daemons and programs find a cluster. What it holds, and reading it.
+// The connection file, by which daemons and programs find a cluster: its contents, and its reader.
 //
 //   kvd writes it (published_file.h)  ->  [connection file]  ->  SDK, kvctl, other daemons (find.h)
 //
-// JSON, so that a script can read it: {"format", "cluster_uuid", "job_id", "nodes_expected",
+// JSON, readable by scripts: {"format", "cluster_uuid", "job_id", "nodes_expected",
 // "coordinator", "token_file", "insecure", "nodes": [{"node_id", "uuid", "control_address",
-// "host"}], "tls": {"ca", "name", "file", "mutual"}}, the last one with TLS; with MUNGE "auth":
+// "host"}], "tls": {"ca", "name", "file", "mutual"}}, the last only with TLS; with MUNGE "auth":
 // "munge" in place of "token_file". Only additions may be made within a format; a reader ignores
-// what it does not know.
+// unknown members.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@
 
 namespace tidepool::cluster_file {
 
-// What a program needs to know of the daemons' TLS. All empty: they serve without.
+// A program's facts about the daemons' TLS. All empty: they serve without TLS.
 struct FileTls {
-  std::string ca;    // PEM: who signed their certificate.
-  std::string name;  // That it is for; empty: each one's host.
-  std::string file;  // For further daemons: certificate and key; a path as token_file's. Empty with
-                     // the user's own certificates.
+  std::string ca;       // PEM: authority of their certificate.
+  std::string name;     // Name in the certificate; empty: each daemon's host.
+  std::string file;     // For further daemons: certificate and key; a path like token_file's. Empty
+                        // with the user's own certificates.
   bool mutual = false;  // Programs must show a certificate, too.
 
   friend bool operator==(const FileTls&, const FileTls&) = default;
@@ -42,13 +42,13 @@ struct ClusterFile {
   static constexpr int kFormat = 1;
 
   std::string cluster_uuid;
-  std::string job_id;  // Of the batch job that it was started in; empty outside.
+  std::string job_id;  // Batch job that it was started in; empty outside.
   std::uint32_t nodes_expected = 1;
   std::uint32_t coordinator = 0;  // Index into nodes.
-  // Where the job token is. In memory an absolute path or one relative to the working directory; in
-  // the file relative to its folder, since a shared file system may be mounted elsewhere.
+  // Path of the job token. In memory an absolute path or a path relative to the working directory;
+  // in the file relative to its folder, because a shared file system may be mounted elsewhere.
   std::string token_file;
-  bool munge = false;  // There is no such file: programs prove whose they are, see convert/login.h.
+  bool munge = false;     // No such file: programs prove their user, see convert/login.h.
   bool insecure = false;  // The daemons serve without TLS beyond loopback; clients must agree.
   FileTls tls;
   std::vector<FileNode> nodes;  // Index = NodeId. Never empty in a file.
@@ -65,13 +65,13 @@ Result<ClusterFile> Parse(std::string_view text, const std::string& path);
 // where the job token is sent. Errors: as Parse, kNotFound, kPermissionDenied.
 Result<ClusterFile> Read(const std::string& path);
 
-// Where the token of a new cluster goes: beside the connection file, with the cluster's UUID in its
-// name so that two starters cannot overwrite each other's.
+// Returns the path of a new cluster's token: beside the connection file, with the cluster's UUID in
+// its name. Two starters therefore cannot overwrite each other's token.
 std::string TokenPathFor(const std::string& path, const std::string& cluster_uuid);
-// The same for other secrets: `ending` in place of "token".
+// Returns the path of another secret: `ending` in place of "token".
 std::string SecretPathFor(const std::string& path, const std::string& cluster_uuid,
                           const std::string& ending);
-// Where daemons keep their identity and state unless told otherwise: a folder beside the file.
+// Returns the default folder of daemons' identity and state: a folder beside the file.
 std::string DataFolderFor(const std::string& path);
 // In the data folder of the daemon that is the coordinator: the state of its cluster.
 inline constexpr const char* kCoordinatorStateName = "cluster-state";

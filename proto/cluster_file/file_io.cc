@@ -216,7 +216,7 @@ Result<UniqueFd> LockFile(const std::string& path) {
       if (errno != EWOULDBLOCK) return FileError("lock", path, errno);
       return Status(StatusCode::kAborted, "another process holds the lock '" + path + "'");
     }
-    // Whoever held it may have removed it between our two calls: then others lock another file.
+    // The holder may have removed it between our two calls: then other processes lock another file.
     struct stat ours {};
     struct stat there {};
     if (fstat(file.get(), &ours) != 0) return FileError("lock", path, errno);

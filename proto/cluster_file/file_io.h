@@ -16,20 +16,20 @@ namespace tidepool::cluster_file {
 // <reason>", with kNotFound, kPermissionDenied, kResourceExhausted (disk or quota), kAlreadyExists,
 // kInvalidArgument (a folder in place of a file), else kInternal.
 Status FileError(std::string_view doing, std::string_view path, int error);
-// The same of what should be there already and was to be read.
+// Returns the error for a file that should exist already and was to be read.
 Status FileReadError(std::string_view doing, std::string_view path, int error);
 
-// The folder part of `path` ("." if it has none).
+// Returns the folder part of `path` ("." without a folder).
 std::string FolderOf(std::string_view path);
 
 // kOk if the folder part of `path` is there; else as FileError, "cannot <doing> '<path>': ...".
 Status CheckFolderOf(const std::string& path, std::string_view doing);
 
-// The whole file, which must be a regular one of at most `bytes_max`.
+// Returns the contents of a regular file of at most `bytes_max`.
 // Errors: as FileError; kInvalidArgument (not a file, or too large).
 Result<std::string> ReadSmallFile(const std::string& path, std::size_t bytes_max);
-// The same of a file that nobody but its owner may read. Errors: also kPermissionDenied (others
-// may: it is no secret).
+// Like ReadSmallFile, for a file that only its owner may read. Errors: also kPermissionDenied
+// (other users may read it: it is no secret).
 Result<std::string> ReadSecretFile(const std::string& path, std::size_t bytes_max);
 
 // Writes a new file beside `path`, on disk when this returns, with a name of its own. The caller
@@ -43,17 +43,17 @@ Result<TemporaryFile> WriteTemporary(const std::string& path, std::string_view c
 // Makes names in `folder` durable.
 Status SyncFolder(const std::string& folder);
 
-// `path` has `content`, durably, and at no moment anything but its old or its new content. 0600.
-// After kUnknown it has the new content, but perhaps not for good; after other failures the old
-// one.
+// Replaces `path` with `content`, durably: at each moment it has either its old or its new content.
+// Mode 0600. After kUnknown it has the new content, but perhaps not for good; after other failures
+// the old content.
 Status ReplaceFile(const std::string& path, std::string_view content);
 
 // `path` and its missing parents, with mode 0700; an existing folder is left as it is.
 Status MakeFolders(const std::string& path);
 
-// A lock that ends with the process, whatever ends it. `path` is created if it is not there; who
-// holds the lock may remove it. Errors: kAborted (another process holds
-// it), as FileError.
+// Takes a lock that ends with the process, whatever ends it. Creates `path` if it is absent;
+// the holder of the lock may remove it. Errors: kAborted (another process holds it), as
+// FileError.
 Result<UniqueFd> LockFile(const std::string& path);
 
 }  // namespace tidepool::cluster_file

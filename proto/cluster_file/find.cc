@@ -44,7 +44,7 @@ Environment ProcessEnvironment() {
 
 Result<std::string> UserServicePath(const Environment& environment, bool make_folder) {
   std::string folder;
-  // The variable outlives the login whose folder it names: in a batch job, under su, in screen.
+  // The variable outlives the login of its folder: in a batch job, under su, in screen.
   if (const auto runtime = environment("XDG_RUNTIME_DIR"); runtime && IsFolder(*runtime)) {
     folder = *runtime + "/tidepool";
   } else {

@@ -10,14 +10,15 @@
 
 namespace tidepool::cluster_file {
 
-// Looks up an environment variable; empty ones count as absent.
+// Looks up an environment variable; an empty variable counts as absent.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 // That of this process.
 Environment ProcessEnvironment();
 
-// $XDG_RUNTIME_DIR/tidepool/cluster.json, else tidepool-<uid>/cluster.json below the temporary
-// folder: the file of the user's own default service. With `make_folder` its folder is made (0700).
-// Errors: kPermissionDenied (the folder is another user's or open to others), as FileError.
+// Returns $XDG_RUNTIME_DIR/tidepool/cluster.json, otherwise tidepool-<uid>/cluster.json below the
+// temporary folder: the file of the user's own default service. `make_folder` makes its folder
+// (0700). Errors: kPermissionDenied (the folder is another user's or open to other users), as
+// FileError.
 Result<std::string> UserServicePath(const Environment& environment, bool make_folder);
 
 // $SLURM_SUBMIT_DIR/tidepool-$SLURM_JOB_ID.json, or nothing outside a Slurm job.
@@ -35,10 +36,10 @@ struct Found {
   ClusterFile file;
 };
 
-// The cluster that a program means: `flag` (--cluster; empty: not given), TIDEPOOL_CLUSTER, in a
-// Slurm job the job's file, ./tidepool-cluster.json, the user's own default service. The first two
-// must exist if they are given; of the others the first that exists counts. Errors: kNotFound
-// (none; the message lists the places and what to do), as Read.
+// Finds the cluster that a program means: `flag` (--cluster; empty: not given), TIDEPOOL_CLUSTER,
+// in a Slurm job the job's file, ./tidepool-cluster.json, the user's own default service. The first
+// two must exist if given; of the rest the first existing file counts. Errors: kNotFound (no file;
+// the message lists the places and a remedy), as Read.
 Result<Found> Find(const std::string& flag, const Environment& environment = ProcessEnvironment());
 
 // True if TIDEPOOL_INSECURE is true, 1, yes or on: the user agrees that the job token goes over a

@@ -1,12 +1,12 @@
-// This machine's name, by which daemons, programs and kvctl tell who is on one machine.
+// Name of this machine, by which daemons, programs and kvctl detect a common machine.
 #pragma once
 
 #include <string>
 
 namespace tidepool::cluster_file {
 
-// As the kernel has it; "localhost" if it has none. One function for all sides: what one writes
-// into the map another compares. Thread-safe.
+// Returns the kernel's name; "localhost" if it is empty. All sides use this function, because a
+// name that a process writes into the map is compared by another process. Thread-safe.
 std::string HostName();
 
 }  // namespace tidepool::cluster_file

@@ -1,4 +1,4 @@
-// The job token: what proves that a program belongs to the user who started the service.
+// The job token: proof that a program belongs to the user that started the service.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace tidepool::cluster_file {
 std::string MakeToken();
 bool IsToken(std::string_view text);
 
-// Takes the same time wherever the two differ, so that an answer's time tells nothing.
+// Compares in constant time: the time of an answer does not reveal where the two differ.
 bool TokensEqual(std::string_view a, std::string_view b);
 
 // Writes `token` to `path` with mode 0600, durably; a file of that name is replaced.
 Status WriteTokenFile(const std::string& path, std::string_view token);
 
-// Errors: kNotFound, kPermissionDenied (also if others than its owner may read it: such a token is
+// Errors: kNotFound, kPermissionDenied (also if users beside its owner may read it: such a token is
 // no secret), kInvalidArgument (not a token).
 Result<std::string> ReadTokenFile(const std::string& path);
 

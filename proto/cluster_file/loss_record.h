@@ -1,9 +1,9 @@
-// The record of data that ended with a daemon: written by the daemon, shown once by kvctl.
+// Record of data that ended with a daemon: written by the daemon, shown once by kvctl.
 //
 //   kvd, at an end that loses data -> [loss_record] beside the connection file -> kvctl's next call
 //
-// One JSON file per daemon and end in DataFolderFor(path)/lost, since the connection file goes with
-// its cluster.
+// A JSON file per daemon and end in DataFolderFor(path)/lost, because the connection file
+// disappears with its cluster.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ std::string LossText(const std::vector<LostNamespace>& lost);
 // FileError.
 Status WriteLossRecord(const std::string& path, const LossRecord& record);
 
-// Returns the records at `path` and removes them: of several callers one gets each record. Damaged
-// files are removed, too; files of other users are left alone.
+// Returns the records at `path` and removes them: a record goes to a single caller. Damaged files
+// are removed, too; files of other users are left alone.
 std::vector<LossRecord> TakeLossRecords(const std::string& path);
 
 }  // namespace tidepool::cluster_file

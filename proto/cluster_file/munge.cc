@@ -45,7 +45,7 @@ Result<Context> MakeContext(const std::string& socket) {
 Result<std::string> MakeCredential(const std::string& control_address, const std::string& socket) {
   auto context = MakeContext(socket);
   if (!context.ok()) return context.status();
-  // Nobody else could read it on its way.
+  // No other user can read it on its way.
   munge_err_t error = munge_ctx_set(context->get(), MUNGE_OPT_UID_RESTRICTION, geteuid());
   const std::string payload = std::string(kPurpose) + control_address;
   char* text = nullptr;

@@ -1,11 +1,11 @@
-// MUNGE, where a site has it: its daemon on each machine of a cluster vouches for who a process
-// belongs to, so the job token need not lie in a file.
+// MUNGE, at sites that have it: its daemon on each machine of a cluster vouches for a process's
+// user, so the job token need not lie in a file.
 //
 //   program: [MakeCredential] -> Cluster.Login -> kvd: [ReadCredential] -> the job token
 //
-// https://dun.github.io/munge/: a credential is signed by the site's key, lives five minutes, and
-// is taken once by each machine. Ours can be read by the same user only, and names the daemon that
-// it is for, so that a stranger who was given one cannot use it with another.
+// https://dun.github.io/munge/: the site's key signs a credential, which lives five minutes and is
+// taken once by each machine. Ours is readable by this user only, and names the daemon that it is
+// for. A stranger with a copy therefore cannot use it with another daemon.
 #pragma once
 
 #include <sys/types.h>

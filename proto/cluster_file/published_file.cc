@@ -18,7 +18,7 @@ namespace {
 
 enum class LockState { kFree, kHeld, kUnknown };
 
-// Whether a coordinator holds the file. Opening for writing is what NFS wants for a lock.
+// Returns whether a coordinator holds the file. NFS needs a file open for writing to lock it.
 LockState LockStateOf(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return LockState::kUnknown;
@@ -49,8 +49,8 @@ PublishedFile::PublishedFile(std::string path, ClusterFile content, UniqueFd loc
 Result<PublishedFile> PublishedFile::Create(const std::string& path, const ClusterFile& file) {
   auto temporary = WriteLocked(path, file);
   if (!temporary.ok()) return temporary.status();
-  // link() fails if the name exists, also over NFS, where O_EXCL alone leaves an empty file for
-  // others to read.
+  // link() fails if the name exists, also over NFS, where O_EXCL alone leaves an empty file that
+  // other processes read.
   const int error = link(temporary->path.c_str(), path.c_str()) == 0 ? 0 : errno;
   unlink(temporary->path.c_str());
   if (error == EEXIST) {
@@ -72,7 +72,7 @@ Result<PublishedFile> PublishedFile::Adopt(const std::string& path, const Cluste
 
 Status PublishedFile::CheckOwnership() const {
   auto standing = Read(path_);
-  // A file that says nothing is nobody's: files of other clusters are whole at each moment.
+  // A malformed file belongs to no cluster: files of clusters are whole at each moment.
   if (standing.code() == StatusCode::kInvalidArgument) return OkStatus();
   if (!standing.ok()) return standing.status();
   if (standing->cluster_uuid == content_.cluster_uuid) return OkStatus();
@@ -110,7 +110,7 @@ Result<Examination> Examine(const std::string& path, const std::string& job_id,
   if (!file.ok()) return file.status();
   Examination examination{Finding::kStale, *std::move(file)};
   const ClusterFile& found = *examination.file;
-  // The name of a job's file holds the job's id, so another id in it means a number used again.
+  // A job's file has the job's id in its name, so another id in it means a reused number.
   if (!job_id.empty() && !found.job_id.empty() && job_id != found.job_id) return examination;
   if (LockStateOf(path) == LockState::kHeld) {
     examination.finding = Finding::kLive;

@@ -1,9 +1,9 @@
-// Writing the connection file: the daemons' side of cluster_file.h.
+// Writer of the connection file: the daemons' side of cluster_file.h.
 //
-// Rules: one of several starters wins (link() of a complete file); only the winner, the
-// coordinator, changes it (rename()); it holds a lock on the file for as long as it lives, so that
-// a starter on the same machine, or on a shared file system with locks, knows that the cluster
-// lives even when it is stopped; a file of a live cluster is never overwritten.
+// Rules: a single starter of several wins (link() of a complete file). Only the winner, the
+// coordinator, changes it (rename()). It holds a lock on the file for its lifetime, so a starter on
+// this machine, or on a shared file system with locks, sees that the cluster lives even while it is
+// stopped. A file of a live cluster is never overwritten.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class PublishedFile {
   // Errors: kFailedPrecondition (the file at the path is no longer this cluster's: left alone), as
   // FileError.
   Status Update(const ClusterFile& file);
-  // The cluster has ended in good order: the file goes if it is still this cluster's. So does the
+  // Ends the cluster in good order: removes the file if it is still this cluster's, and the
   // token.
   void Remove();
 
@@ -42,14 +42,14 @@ class PublishedFile {
 
   std::string path_;
   ClusterFile content_;
-  UniqueFd lock_;  // Of the inode that stands at path_.
+  UniqueFd lock_;  // Lock of the inode at path_.
 };
 
-// What stands at a path.
+// State of a path.
 enum class Finding {
   kNothing,
   kLive,   // A daemon of its cluster lives.
-  kStale,  // Nobody does, or it is of another batch job.
+  kStale,  // No daemon lives, or the file is of another batch job.
 };
 struct Examination {
   Finding finding = Finding::kNothing;
@@ -70,12 +70,12 @@ Result<Examination> Examine(const std::string& path, const std::string& job_id, 
 Status MoveAside(const std::string& path, const ClusterFile& stale);
 
 // Removes a connection file whose cluster has ended, with the token and the TLS file that it names.
-// A file of another cluster that stands there by now is left alone. Call it under StartLock.
+// A file of another cluster at this path is left alone. Call it under StartLock.
 void RemoveEnded(const std::string& path, const ClusterFile& ended);
 
-// Held by a starter while it looks at the file and makes its own, so that two on one machine cannot
-// both move aside. Waits at most `timeout_ms`. A file system without locks gives a lock of nothing.
-// Errors: kDeadlineExceeded, as FileError.
+// Takes the lock under which a starter examines the file and makes its own, so that two starters on
+// a machine cannot both move aside. Waits at most `timeout_ms`. A file system without locks gives
+// an empty lock. Errors: kDeadlineExceeded, as FileError.
 Result<UniqueFd> TakeStartLock(const std::string& path, std::uint64_t timeout_ms);
 
 }  // namespace tidepool::cluster_file

@@ -1,4 +1,4 @@
-// Names and secrets that nobody can guess: identities, tokens, names of temporary files.
+// Random names and secrets that cannot be guessed: identities, tokens, names of temporary files.
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ bool SetSerial(X509* certificate) {
          BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate)) != nullptr;
 }
 
-// Of `key`, for `name`; signed by `issuer` with `issuer_key`, or by itself.
+// Makes a certificate of `key`, for `name`; signed by `issuer` with `issuer_key`, or by itself.
 template <std::size_t N>
 Certificate Certify(EVP_PKEY* key, const char* name, X509* issuer, EVP_PKEY* issuer_key,
                     const ExtensionText (&extensions)[N]) {
@@ -104,7 +104,7 @@ std::string PemOf(EVP_PKEY* key) {
   });
 }
 
-// No passphrase is asked for on a terminal: a daemon has none.
+// Refuses a passphrase prompt on a terminal: a daemon has no terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
 Certificate FirstCertificateOf(const std::string& pem) {

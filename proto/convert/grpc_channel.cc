@@ -15,7 +15,7 @@ std::string_view HostOf(std::string_view address) {
     return end == std::string_view::npos ? address : address.substr(1, end - 1);
   }
   const std::size_t colon = address.rfind(':');
-  // More than one colon and no brackets: an IPv6 address without a port.
+  // Several colons and no brackets: an IPv6 address without a port.
   if (colon == std::string_view::npos || address.find(':') != colon) return address;
   return address.substr(0, colon);
 }
@@ -59,7 +59,7 @@ Result<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& address,
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // How long one attempt to connect may take, by gRPC's odd name.
+  // Time limit of a connection attempt, under gRPC's odd name.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);

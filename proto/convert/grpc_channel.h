@@ -1,5 +1,5 @@
-// How a gRPC channel to a daemon is made, and what each call on it carries. The SDK, kvctl and the
-// daemons among themselves do the same.
+// Makes a gRPC channel to a daemon, with the metadata of each call. Common to the SDK, kvctl and
+// daemons among themselves.
 #pragma once
 
 #include <grpcpp/channel.h>

@@ -1,5 +1,5 @@
-// Our Status as gRPC's and back, without loss between two of ours: what gRPC's codes cannot say
-// travels as v1::StatusDetails in the binary details.
+// Converts our Status to gRPC's and back, without loss. Fields that gRPC's codes cannot express
+// travel as v1::StatusDetails in the binary details.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -12,7 +12,7 @@ namespace tidepool::convert {
 
 grpc::Status ToGrpc(const Status& status);
 
-// `peer` names who was asked, for messages about failures of the connection itself.
+// `peer` names the called daemon, for messages about failures of the connection itself.
 Status FromGrpc(const grpc::Status& status, std::string_view peer);
 
 }  // namespace tidepool::convert

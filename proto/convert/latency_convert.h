@@ -1,4 +1,4 @@
-// Latencies between what counts them and the message that carries them.
+// Converts latencies between their counters and their message.
 #pragma once
 
 #include "proto/base/latency_buckets.h"
@@ -11,7 +11,7 @@ inline void ToProto(const LatencyBuckets& from, v1::Latency* to) {
   to->set_sum_ns(from.sum_ns());
 }
 
-// Of a newer version with more buckets the rest is left out.
+// Leaves out further buckets of a newer version.
 inline LatencyBuckets FromProto(const v1::Latency& from) {
   LatencyBuckets to;
   for (int i = 0; i < from.buckets_size(); ++i) {

@@ -42,7 +42,7 @@ Result<std::string> LogInAtAny(std::span<const std::string> control_addresses,
   for (std::size_t i = 0; i < control_addresses.size() && !deadline.Passed(); ++i) {
     const std::uint64_t share_ms = deadline.LeftMs() / (control_addresses.size() - i);
     auto token = LogIn(control_addresses[i], security, munge_socket, Deadline::AfterMs(share_ms));
-    // What one of them refuses they all do.
+    // A refusal by one daemon is a refusal by all.
     const bool is_silent =
         token.code() == StatusCode::kUnavailable || token.code() == StatusCode::kDeadlineExceeded;
     if (token.ok() || !is_silent) return token;

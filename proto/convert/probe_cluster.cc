@@ -19,7 +19,7 @@ std::string HealthNameOf(const std::string& cluster_uuid) {
 }
 
 bool ProbeCluster(const cluster_file::ClusterFile& file, const std::string& control_address) {
-  // No token is sent, so it may leave the machine; nothing is learnt but yes or no.
+  // Sends no token, and therefore may leave the machine; the answer is only yes or no.
   auto security = cluster_file::SecurityOf(file, /*insecure=*/true);
   if (!security.ok()) return true;
   auto channel = MakeChannel(control_address, *security);

@@ -1,5 +1,5 @@
-// Whether a cluster still lives where a connection file says it did. Ports are given out again:
-// what listens there may be a daemon of another cluster.
+// Checks whether the cluster of a connection file still lives there. Ports are given out again: the
+// listener there may be a daemon of another cluster.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tidepool::convert {
 
-// What gRPC's health service calls the cluster of a node.
+// Returns the name of a node's cluster in gRPC's health service.
 std::string HealthNameOf(const std::string& cluster_uuid);
 
 // Whether a node of the cluster of `file` answers at `control_address`, within a second. True also

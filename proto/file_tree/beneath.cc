@@ -37,7 +37,7 @@ Status CheckComponents(std::string_view path) {
   return OkStatus();
 }
 
-// For kernels before 5.6 and sandboxes that forbid openat2: one component after the other.
+// Opens by components, for kernels before 5.6 and sandboxes that forbid openat2.
 int OpenByComponents(int directory_fd, const std::string& path, int flags, mode_t mode) {
   UniqueFd parent;
   int at = directory_fd;

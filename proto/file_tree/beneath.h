@@ -1,5 +1,5 @@
-// Opening files below a directory so that nothing outside it can be reached: no `..`, no absolute
-// path, no symbolic link on the way, whatever somebody else changes meanwhile.
+// Opens files below a directory, never outside of it: no `..`, no absolute path, no symbolic link
+// on the way, whatever other processes change meanwhile.
 //
 //   tree_walk, tree_writer, staging's readers -> [beneath] -> openat2
 #pragma once
@@ -14,22 +14,23 @@
 
 namespace tidepool::file_tree {
 
-// Names that begin so are ours, left by nobody when a job ends: probes, marks of running jobs,
+// Prefix of staging's own names, which jobs remove at their end: probes, marks of running jobs,
 // files under way. They are never staged, neither in nor out.
 inline constexpr std::string_view kOwnNamePrefix = ".tidepool-stage-";
 
-// Whether `path` may name a file below a directory: relative, of 1 to 4,095 bytes, without NUL, no
-// component empty, `.`, `..`, above 255 bytes or one of our own names. Errors: kInvalidArgument.
+// Returns whether `path` may name a file below a directory: relative, of 1 to 4,095 bytes, without
+// NUL, no component empty, `.`, `..`, above 255 bytes or one of our own names. Errors:
+// kInvalidArgument.
 Status CheckPath(std::string_view path);
 
 // The directory of a path ("" for a name alone) and its last component.
 std::string_view ParentOf(std::string_view path);
 std::string_view NameOf(std::string_view path);
 
-// A path, key or name for a message: what is not printable ASCII or UTF-8's as \xHH.
+// Returns a path, key or name for a message: bytes outside printable ASCII and UTF-8 as \xHH.
 std::string Printable(std::string_view name);
 
-// What errno says about `path`, as a Status with a fitting code and remedy.
+// Converts errno about `path` to a Status with a fitting code and remedy.
 Status StatusOfErrno(int error, std::string_view what, std::string_view path);
 
 // openat() of a path that CheckPath accepts (our own names too), or of "." for the directory

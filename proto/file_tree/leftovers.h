@@ -1,10 +1,10 @@
-// What a job that died leaves in a directory tree, and how the next one knows that it died.
+// Leftovers of a dead job in a directory tree, and the check that the job is dead.
 //
 //   stage-out's job -> [leftovers] -> file system
 //
 // A running job holds a lock on a marker in the root of its tree; the kernel takes the lock from a
-// process that dies. On file systems without locks every marker looks alive, and what is left must
-// be removed by hand.
+// process that dies. On file systems without locks every marker looks alive, and leftovers must be
+// removed by hand.
 #pragma once
 
 #include <string>
@@ -32,11 +32,11 @@ class JobMarker {
   UniqueFd fd_;
 };
 
-// Removes temporary files of jobs that have died, with their markers. Looks at the root alone
-// unless it finds such a marker. What cannot be removed stays, marker included.
+// Removes temporary files of dead jobs, with their markers. Looks at the root alone unless it finds
+// such a marker. Files that cannot be removed stay, with the marker.
 void RemoveLeftovers(int root_fd);
 
-// Removes the temporary files of one job: walks the whole tree.
+// Removes the temporary files of a job: walks the whole tree.
 void RemoveTemporaries(int root_fd, const std::string& job);
 
 }  // namespace tidepool::file_tree

@@ -1,4 +1,4 @@
-// What is in a directory tree: each file, directory and symbolic link with its attributes.
+// Contents of a directory tree: each file, directory and symbolic link with its attributes.
 //
 //   stage-in's job -> [tree_walk] -> file system
 #pragma once
@@ -33,12 +33,13 @@ struct WalkCallbacks {
   std::function<void(std::string_view path, const Status& why)> failed;
   // A socket, pipe or device, which cannot be staged; may be empty.
   std::function<void(std::string_view path, const Status& why)> skipped = {};
-  // A name that begins with kOwnNamePrefix; may be empty. Such files are not found.
+  // Receives names that begin with kOwnNamePrefix; may be empty. The walk does not report such
+  // files.
   std::function<void(std::string_view path)> own = {};
 };
 
-// Walks below `root_fd` and follows no link. A directory comes before what is in it. Holds one
-// directory open at a time, so depth costs no descriptors.
+// Walks below `root_fd` and follows no link. A directory comes before its contents. Holds only one
+// open directory at a time, so depth costs no descriptors.
 void WalkTree(int root_fd, const WalkCallbacks& callbacks);
 
 }  // namespace tidepool::file_tree

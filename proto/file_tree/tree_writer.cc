@@ -12,7 +12,7 @@
 namespace tidepool::file_tree {
 namespace {
 
-// Up to here a sync of each file is cheaper than one of everything that the file system holds.
+// Up to this number a sync of each file is cheaper than a sync of the whole file system.
 constexpr std::size_t kSyncedOneByOneMax = 8;
 
 std::string Below(std::string_view directory, std::string_view name) {
@@ -229,7 +229,8 @@ Status TreeWriter::SyncDirectories() {
   if (sync_) {
     error = sync_({});
   } else {
-    // The first sync of a journalling file system commits for all; the others find nothing to do.
+    // The first sync of a journalling file system commits for all; further syncs find nothing to
+    // do.
     const bool all = directories.size() > kSyncedOneByOneMax;
     struct stat root;
     if (fstat(root_fd_, &root) != 0) error = errno;
@@ -262,8 +263,8 @@ Result<bool> TreeWriter::MakeDirectory(std::string_view path, std::uint32_t mode
     return false;
   }
   if (!there.ok() && there.code() != StatusCode::kPermissionDenied) return there.status();
-  // Without the owner's own rights: they are lent to it, and taken back by FinishDirectory. By way
-  // of a descriptor, so that a link that somebody puts in its place is not followed.
+  // Without the owner's own rights: they are lent to it, and taken back by FinishDirectory. Uses a
+  // descriptor, which does not follow a link that another process puts in its place.
   const auto bare = OpenBeneath(root_fd_, path, O_PATH | O_DIRECTORY);
   if (!bare.ok()) return bare.status();
   const std::string self = "/proc/self/fd/" + std::to_string(bare->get());
@@ -297,7 +298,7 @@ Result<Written> TreeWriter::CreateShared(std::string_view path, std::uint64_t si
   if (ftruncate(file->fd_.get(), static_cast<off_t>(size)) != 0) {
     return StatusOfErrno(errno, "cannot create", path);
   }
-  file->fd_.Reset();  // Keeps it: only an open one is removed.
+  file->fd_.Reset();  // Keeps it: only an open file is removed.
   return Written{std::string(path), Below(ParentOf(path), file->temporary_), size,
                  file->other_device_};
 }

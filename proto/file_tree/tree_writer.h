@@ -1,11 +1,11 @@
-// Writing a tree so that a crash at any moment leaves each file either as it was or complete: a
+// Writes a tree so that after a crash at any moment each file is either unchanged or complete: a
 // temporary name, the content, a sync, and only then the real name.
 //
 //   stage-out -> [tree_writer] -> file system
 //
-// A sync per file would cost a disk round trip each. Files are finished in groups instead: one
-// syncfs() makes all that were written before it durable, then they get their names, then one more
-// sync of the directories makes the names durable.
+// A sync per file would cost a disk round trip each. Files are finished in groups instead. A
+// syncfs() makes all earlier writes durable, then the files get their names, then another sync of
+// the directories makes the names durable.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ class NewFile {
 
   // Appends. Errors: kResourceExhausted, kDeviceError, kUnavailable.
   Status Write(Bytes bytes);
-  // Leaves a hole of so many bytes. Errors: as Write.
+  // Leaves a hole of `bytes` bytes. Errors: as Write.
   Status Skip(std::uint64_t bytes);
 
  private:
@@ -80,11 +80,11 @@ class TreeWriter {
   // `tag` makes temporary names unique among jobs and nodes: [0-9a-f-].
   TreeWriter(int root_fd, std::string tag) : root_fd_(root_fd), tag_(std::move(tag)) {}
 
-  // Errors of all: kFailedPrecondition (something is in the way), kPermissionDenied,
+  // Errors of all: kFailedPrecondition (another file is in the way), kPermissionDenied,
   // kResourceExhausted, kInvalidArgument (path), kNotFound (no such parent), kDeviceError.
   Result<NewFile> Create(std::string_view path, ParentCache* parents);
-  // The Finish functions add to `left_out` each attribute that the file system cannot hold: an
-  // extended attribute, or a time beyond its last one.
+  // Finish functions add to `left_out` each attribute that the file system cannot hold: an extended
+  // attribute, or a time beyond its last valid time.
   Result<Written> Finish(NewFile file, const Attributes& attributes,
                          std::vector<Status>* left_out = nullptr);
   Result<Written> MakeSymlink(std::string_view path, const std::string& target, FileTime mtime,
@@ -97,18 +97,18 @@ class TreeWriter {
   Status SyncDirectories();
   void Discard(const std::vector<Written>& files);
 
-  // True if it was made: one that exists already is fine. It has the owner's rwx at least until
-  // FinishDirectory gives it its real attributes.
+  // Returns true if it was made; an existing directory is fine. It has the owner's rwx at least
+  // until FinishDirectory gives it its real attributes.
   Result<bool> MakeDirectory(std::string_view path, std::uint32_t mode);
   Status FinishDirectory(std::string_view path, const Attributes& attributes,
                          std::vector<Status>* left_out = nullptr);
 
-  // Large files are filled by several daemons: made and named by one of them.
+  // Makes a large file: several daemons fill it, a single daemon makes and names it.
   Result<Written> CreateShared(std::string_view path, std::uint64_t size);
   Status FinishShared(const Written& file, const Attributes& attributes,
                       std::vector<Status>* left_out = nullptr);
 
-  // Tests stand in for the disk: takes what is to be synced (empty: directories), returns an errno.
+  // Replaces the disk in tests: takes the files to sync (empty: directories), returns an errno.
   using SyncFunction = std::function<int(const std::vector<Written>&)>;
   void SetSyncForTesting(SyncFunction sync) { sync_ = std::move(sync); }
 
@@ -123,7 +123,7 @@ class TreeWriter {
   const std::string tag_;
   std::atomic<std::uint64_t> counter_{0};
   std::mutex directories_mutex_;
-  std::set<std::string> directories_;  // Whose names changed and are not durable yet.
+  std::set<std::string> directories_;  // Directories with changed names that are not durable yet.
   SyncFunction sync_;
 };
 

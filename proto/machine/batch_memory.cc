@@ -66,7 +66,7 @@ std::vector<std::uint64_t> CpusOfNodes(std::string_view text) {
   return cpus;
 }
 
-// Returns the CPUs of the job on this node. SLURM_CPUS_ON_NODE counts those of a step in a step.
+// Returns the CPUs of the job on this node. SLURM_CPUS_ON_NODE counts a step's CPUs in a step.
 std::uint64_t CpusOfJob(const Environment& environment, std::uint32_t cpus_allowed) {
   const auto of_nodes = CpusOfNodes(ValueOf(environment, "SLURM_JOB_CPUS_PER_NODE"));
   if (!of_nodes.empty()) {

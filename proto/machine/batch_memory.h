@@ -20,8 +20,8 @@ struct MemoryGrant {
 };
 
 // Returns the least of SLURM_MEM_PER_NODE, SLURM_MEM_PER_CPU x CPUs and SLURM_MEM_PER_GPU x GPUs,
-// in MiB unless a unit follows; 0 means all of the node. CPUs are those of the whole job on this
-// node, also in a job step that has fewer. `cpus_allowed`: used where Slurm names no number.
+// in MiB unless a unit follows; 0 means all of the node. CPUs are the CPUs of the whole job on this
+// node, also in a job step with fewer CPUs. `cpus_allowed`: used if Slurm names no number.
 MemoryGrant SlurmMemory(const std::map<std::string, std::string>& environment,
                         std::uint32_t cpus_allowed);
 

@@ -10,15 +10,15 @@
 namespace tidepool::machine {
 namespace {
 
-// The number in a file of one number; kNoLimit if it is "max", absent or no number.
+// Returns the number in a file; kNoLimit if it is "max", absent or no number.
 std::uint64_t ReadLimit(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t value = 0;
   return file >> value ? value : kNoLimit;
 }
 
-// Calls `look` with the folder of each group that this process is in and of those above it.
-// `controller`: of version 1, and where it is mounted; version 2 has one tree for all.
+// Calls `look` with the folder of each group that this process is in, and of their ancestors.
+// `controller`: of version 1, and where it is mounted; version 2 has a common tree.
 void ForEachGroup(const std::string& controller,
                   const std::function<void(const std::string& folder, bool version_2)>& look) {
   std::ifstream file("/proc/self/cgroup");
@@ -54,7 +54,7 @@ std::vector<int> AllowedCpus() {
 }
 
 std::uint64_t GroupMemoryBytes() {
-  // Version 1 says "none" by the largest number of whole pages.
+  // Version 1 writes "no limit" as the largest number of whole pages.
   constexpr std::uint64_t kLargest = 1ull << 62;
   std::uint64_t least = kNoLimit;
   ForEachGroup("memory", [&least](const std::string& folder, bool version_2) {

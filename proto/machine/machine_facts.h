@@ -1,12 +1,12 @@
-// What a process finds of its machine that decides how well a cluster works: for `kvctl doctor`,
-// which compares its own with those that each daemon sends (Admin.Machine).
+// Facts about the machine that decide how well a cluster works: for `kvctl doctor`, which compares
+// its own facts with the facts of each daemon (Admin.Machine).
 #pragma once
 
 #include "tidepool/v1/admin.pb.h"
 
 namespace tidepool::machine {
 
-// All but what only the network library knows (ways, network_library). What cannot be found out
+// Reads all facts except the network library's (ways, network_library). A fact that cannot be read
 // stays at its default. Takes about a millisecond.
 v1::MachineFacts ReadMachineFacts();
 

@@ -7,8 +7,8 @@
 
 namespace tidepool::machine {
 
-// Returns the login node behind which `host` lies, as far as this process can tell; "" if none:
-// SLURM_SUBMIT_HOST, else `here` if that is another machine than `host`.
+// Returns the login node in front of `host`, as far as this process can find it; "" if unknown:
+// SLURM_SUBMIT_HOST, otherwise `here` if that is another machine than `host`.
 std::string LoginHostOf(const std::string& host, const std::string& here);
 
 // Returns "ssh -L 40123:127.0.0.1:40123 -N me@node7", with "-J me@login" before the last word where

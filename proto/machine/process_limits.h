@@ -6,9 +6,9 @@
 namespace tidepool::machine {
 
 // Soft limits, which the kernel enforces. kNoLimit of machine.h: no limit. A limit that cannot be
-// read counts as none.
+// read counts as no limit.
 struct ProcessLimits {
-  std::uint64_t file_bytes = 0;     // RLIMIT_FSIZE, of one file and of one piece of shared memory.
+  std::uint64_t file_bytes = 0;     // RLIMIT_FSIZE, of a file and of a shared memory object.
   std::uint64_t address_bytes = 0;  // RLIMIT_AS.
   std::uint64_t data_bytes = 0;     // RLIMIT_DATA.
   std::uint64_t cpu_seconds = 0;    // RLIMIT_CPU, the hard limit: the kernel then sends SIGKILL.
@@ -21,8 +21,8 @@ struct ProcessLimits {
 
 ProcessLimits ReadProcessLimits();
 
-// Raises the soft limit of CPU time to the hard one, since a daemon has no use for the SIGXCPU of
-// each second between them. Gives threads to come stacks of 8 MiB, whatever RLIMIT_STACK says.
+// Raises the soft limit of CPU time to the hard limit, because a daemon has no use for the SIGXCPU
+// of each second between them. Gives threads to come stacks of 8 MiB, whatever RLIMIT_STACK is.
 // Called before any thread is started.
 void AdjustProcessLimits();
 

@@ -1,5 +1,5 @@
-// XXH3-128 of file contents: what the manifest keeps of each file, and what a stage-out is checked
-// against.
+// XXH3-128 of file contents: kept in the manifest for each file, and checked by a
+// stage-out.
 //
 //   file or value -> [content_hash] -> entry.h
 #pragma once
@@ -24,7 +24,7 @@ struct Hash128 {
 
 Hash128 HashOf(Bytes content);
 
-// The hash of content that comes in pieces. One thread at a time.
+// Hash of content that comes in pieces. A single thread at a time.
 class ContentHash {
  public:
   ContentHash();

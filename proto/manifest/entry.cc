@@ -38,7 +38,7 @@ class Encoder {
   std::string bytes_;
 };
 
-// Reads what Encoder wrote; after a failure all further words are 0 and ok() is false.
+// Reads the output of Encoder; after a failure all further words are 0 and ok() is false.
 class Decoder {
  public:
   explicit Decoder(Bytes bytes) : rest_(bytes) {}

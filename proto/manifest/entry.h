@@ -1,5 +1,5 @@
-// What the manifest keeps of each file, directory and symbolic link, and of the whole: the values
-// of the keys in keys.h, and how they are summed up.
+// The manifest's values for each file, directory and symbolic link, and for the whole: the values
+// of the keys in keys.h, and their sums.
 //
 //   staging, or a reader of a large file -> [entry] -> store
 #pragma once
@@ -39,16 +39,16 @@ struct Entry {
   std::uint32_t mode = 0;  // Permission bits, set-id and sticky bits: 07777.
   std::uint64_t size = 0;  // Files only.
   FileTime mtime;
-  // Of the content. A file in parts: the hash of its parts' hashes, each 16 bytes big-endian.
+  // Hash of the content. A file in parts: hash of its parts' hashes, each 16 bytes big-endian.
   Hash128 hash;
-  // The version of the record that holds the content when this was written: a record of another
-  // version was changed by somebody since. 0 for what has no content of its own.
+  // Version of the content's record at this entry's write. A program has changed a record of
+  // another version since. 0: the entry has no content of its own.
   std::uint64_t data_version = 0;
   std::uint64_t revision = 0;  // Files in parts.
   std::vector<Hash128> parts;  // Empty: the file is whole, under its path.
   std::string link_target;
   // True if stage-out has made this entry for a record that a program had written: no stage-in
-  // brought it, so no stage-in removes it.
+  // brought it, and no stage-in removes it.
   bool written_by_key = false;
   // Sorted and disjoint. A file that is whole holds the zeros all the same; the record of a part
   // holds only the data between its holes.
@@ -73,14 +73,14 @@ struct Summary {
   std::uint64_t symlinks = 0;
   std::uint64_t bytes = 0;  // Of files.
   std::uint64_t files_in_parts = 0;
-  std::uint64_t parts = 0;  // Records that hold parts; each has an entry of its own.
-  Hash128 sum;              // Of the entries' hashes, modulo 2^128.
+  std::uint64_t parts = 0;  // Records that hold parts; each part has an entry of its own.
+  Hash128 sum;              // Sum of the entries' hashes, modulo 2^128.
 
   std::uint64_t entries() const { return files + directories + symlinks; }
   // Internal records of a namespace with this manifest: entries, parts and their entries, the mark.
   std::uint64_t internal_records() const { return entries() + 2 * parts + 1; }
-  // The same tree has the same hash whatever cluster and namespace it is in: path, type, size,
-  // mode, mtime, link target and content count, nothing else.
+  // Returns the hash of the tree, equal in all clusters and namespaces: only path, type, size,
+  // mode, mtime, link target and content count.
   Hash128 TreeHash() const;
 
   void Add(std::string_view path, const Entry& entry);

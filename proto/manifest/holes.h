@@ -28,7 +28,7 @@ void AddZeros(std::uint64_t bytes, ContentHash* hash);
 Hash128 HashOfZeros(std::uint64_t bytes);
 
 // Walks over a part's data and holes in order. `data(offset, Bytes)` and `zeros(offset, bytes)`
-// return a Status; the first failure ends the walk. One thread; the entry must outlive it.
+// return a Status; the first failure ends the walk. Single-threaded; the entry must outlive it.
 template <typename Data, typename Zeros>
 class HoleWalk {
  public:

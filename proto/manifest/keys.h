@@ -1,11 +1,11 @@
-// The keys that staging keeps for itself beside the staged files' own (proto/convert/staged_keys.h
-// has those, and tells all of them apart).
+// Staging's own keys beside the keys of the staged files (proto/convert/staged_keys.h has the
+// latter, and distinguishes all of them).
 //
-//   NUL "manifest" NUL PATH        what the file system knows of PATH: an Entry
+//   NUL "manifest" NUL PATH        the attributes of PATH in the file system: an Entry
 //   NUL "manifest" NUL PART's key  the Entry of a part of a large file
 //   NUL "manifest" NUL             the Mark: whether the manifest is complete
 //
-// A manifest key is placed by the key that it is about (PlacementTag), so that one task of one core
+// The subject of a manifest key decides its placement (PlacementTag), so a single task of a core
 // stores both.
 #pragma once
 
@@ -25,13 +25,13 @@ inline bool IsManifestKey(std::string_view key) { return key.starts_with(kManife
 // `about`: a path or a part's key.
 std::string ManifestKey(std::string_view about);
 inline std::string MarkKey() { return std::string(kManifestKeyPrefix); }
-// What a manifest key is about; empty for the mark.
+// Returns the subject of a manifest key; empty for the mark.
 inline std::string_view AboutOf(std::string_view manifest_key) {
   return manifest_key.substr(kManifestKeyPrefix.size());
 }
 
-// The revision of a large file's content: the same size and mtime give the same parts, so that an
-// interrupted stage-in goes on with those that are there.
+// Returns the revision of a large file's content. Equal size and mtime give equal parts, so an
+// interrupted stage-in continues with the existing parts.
 std::uint64_t RevisionOf(std::uint64_t size, FileTime mtime);
 // How many parts a file of this size has; 0: it is stored whole, under its path.
 std::uint32_t PartCountOf(std::uint64_t size);

@@ -8,7 +8,7 @@
 namespace tidepool::placement {
 
 // Scales a placement hash to [0, partition_count): the high bits decide (Lemire's multiply-shift,
-// https://arxiv.org/abs/1805.10941), so the low bits stay free for the partition's index.
+// https://arxiv.org/abs/1805.10941); the low bits stay free for the partition's index.
 constexpr std::uint32_t PartitionIndexOf(std::uint64_t placement_hash,
                                          std::uint32_t partition_count) {
   return static_cast<std::uint32_t>(

@@ -41,7 +41,7 @@ const PartitionPlace* PlacementMap::Find(PartitionId id) const {
 }
 
 void ForgetOldDrops(PlacementMap* map) {
-  // Ids grow with time, so the lowest ids were dropped neither always first nor long ago: go by
+  // Ids grow with time, but the lowest ids are not always the oldest drops: choose by
   // epoch.
   while (map->dropped.size() > kDropsKept) {
     const auto oldest =

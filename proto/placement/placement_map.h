@@ -1,6 +1,6 @@
-// Who owns what: partition -> (node, core, term), per namespace, with the epoch as its version.
+// Owners of partitions: partition -> (node, core, term), per namespace, with the epoch as version.
 //
-// The coordinator makes maps; everybody else holds copies and brings them up to date by deltas.
+// The coordinator makes maps; all other processes hold copies and update them by deltas.
 // Immutable once published: holders share a `std::shared_ptr<const PlacementMap>` and swap it.
 #pragma once
 
@@ -33,7 +33,7 @@ enum class PartitionState : std::uint8_t {
   kLost = 3,  // Its owner came back without the data: kDataLoss until accepted.
 };
 
-// What NamespaceOptions::home is before the node is known.
+// Value of NamespaceOptions::home before the node is known.
 inline constexpr std::string_view kHomeLocal = "local";
 
 // Fixed at creation of a namespace; equal options make a second creation a success.
@@ -42,24 +42,24 @@ struct NamespaceOptions {
   std::string durability = "volatile";
   std::uint32_t replicas = 1;
   std::string on_loss = "error";  // Or "empty".
-  std::string medium = "any";     // Or "file", "dax": of what its nodes must have their devices.
+  std::string medium = "any";     // Or "file", "dax": required medium of its nodes' devices.
   std::uint64_t ttl_ms = 0;
   std::uint32_t memory_share_percent = 0;
   std::string prefilter = "none";
-  // Of kind bloom: its size is made for so many distinct values and this share of errors.
+  // Kind bloom: its size is made for this number of distinct values and this error rate.
   std::uint64_t expected_items = 0;
   double false_positive_rate = limits::kFilterRateDefault;
-  // Of kinds queue and priority: so many items at most; 0: as many as memory holds.
+  // Kinds queue and priority: maximum number of items; 0: no limit but memory.
   std::uint64_t capacity = 0;
-  // Of kind ordered: where its ranges beside the first one begin when it is made, and whether the
-  // daemons split them as they grow: "auto" or "manual".
+  // Kind ordered: where its ranges after the first begin at creation, and whether the daemons split
+  // them as they grow: "auto" or "manual".
   std::vector<std::string> split_keys;
   std::string split = "auto";
   // In a request: the number of the node that gets all partitions; empty: all nodes share them. In
   // a map it is empty, since the partitions say it.
   std::string home;
-  // What keys and values are, in the words of the program that made it; empty: bytes, of which
-  // anybody may make anything. See CheckTypesAgree.
+  // Types of keys and values, as the creating program named them; empty: bytes, of any type. See
+  // CheckTypesAgree.
   std::string key_type;
   std::string value_type;
 
@@ -86,19 +86,19 @@ struct PartitionPlace {
   CoreId core;
   Term term;
   PartitionState state = PartitionState::kActive;
-  // Of durable namespaces: the term since which its contents go on unbroken; of others 0. What a
-  // node has kept of an older one is no part of them.
+  // Durable namespaces: first term of the unbroken history of the contents; otherwise 0. Data that
+  // a node kept of an older term is not part of them.
   Term data_from{0};
 
   friend bool operator==(const PartitionPlace&, const PartitionPlace&) = default;
 };
 
-// What a partition of a durable namespace has lost and nobody has agreed to.
+// An unaccepted loss of a partition of a durable namespace.
 struct PartitionLoss {
   std::uint32_t partition = 0;
   Term term{0};  // Under which it was served before.
   bool all = false;
-  Lsn after;  // Else: the last change that is there; later ones may be missing.
+  Lsn after;  // If not `all`: last change that is present; later changes may be lost.
   std::uint64_t at_ms = 0;
 
   friend bool operator==(const PartitionLoss&, const PartitionLoss&) = default;
@@ -109,9 +109,9 @@ struct Namespace {
   std::string name;
   Kind kind = Kind::kHash;
   NamespaceOptions options;
-  Epoch changed;  // The epoch of its last change: what a delta is made of.
+  Epoch changed;  // Epoch of its last change, which selects the contents of a delta.
   std::vector<PartitionPlace> partitions;
-  // Of kind ordered, as many as partitions; null: they are places of hashes.
+  // Kind ordered: as many as partitions. Null: hashes place the keys.
   std::shared_ptr<const Ranges> ranges;
   std::vector<PartitionLoss> losses;  // In the order of partitions, each at most once.
 
@@ -128,14 +128,14 @@ struct PlacementMap {
   std::uint32_t nodes_expected = 1;
   std::vector<Node> nodes;  // Index = NodeId.
   std::map<NamespaceId, std::shared_ptr<const Namespace>> namespaces;
-  // Epoch at which each dropped namespace went; kept so that a delta can say so. Only the newest
-  // kDropsKept are kept.
+  // Epoch of the drop of each dropped namespace, for deltas. Only the newest kDropsKept are
+  // kept.
   std::map<NamespaceId, Epoch> dropped;
   // Drops of later epochs than this are all in `dropped`. A delta from before it is complete.
   Epoch drops_known_since;
 
   bool forming() const { return nodes.size() < nodes_expected; }
-  // Null if there is none.
+  // Returns null if the node does not exist.
   const Node* FindNode(NodeId id) const;
   std::shared_ptr<const Namespace> Find(NamespaceId id) const;
   std::shared_ptr<const Namespace> Find(std::string_view name) const;
@@ -148,7 +148,7 @@ inline constexpr std::size_t kDropsKept = 1'024;
 // Forgets the oldest drops beyond kDropsKept.
 void ForgetOldDrops(PlacementMap* map);
 
-// What changed in a map after `since`: all nodes, the changed namespaces, the ids of dropped ones.
+// Changes in a map after `since`: all nodes, the changed namespaces, the ids of dropped ones.
 struct PlacementDelta {
   Epoch since;
   PlacementMap changes;
@@ -158,8 +158,8 @@ struct PlacementDelta {
 // no longer knows all that was dropped since then.
 PlacementDelta DeltaSince(const PlacementMap& map, Epoch since);
 
-// `base` (null: none) brought up to date. Returns null if the delta starts behind base's epoch (ask
-// for a complete one), and `base` itself if the delta brings nothing newer.
+// Returns `base` (null: no map) with the delta applied. Returns null if the delta starts behind
+// base's epoch (ask for a complete delta), and `base` itself if the delta brings nothing newer.
 PlacementMapPtr Apply(const PlacementMapPtr& base, const PlacementDelta& delta);
 
 // Returns: kOk, kInvalidArgument naming the rule: 1..200 bytes of [A-Za-z0-9._/-].

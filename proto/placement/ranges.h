@@ -1,4 +1,4 @@
-// Where the ranges of an ordered namespace begin, and so which partition a key belongs to.
+// Begins of the ranges of an ordered namespace, which give the partition of a key.
 //
 //   placement map -> [Ranges] -> client's routing, owner's check, tools
 #pragma once
@@ -13,21 +13,21 @@
 
 namespace tidepool::placement {
 
-// Ranges that are next to each other and together hold all keys, compared as unsigned bytes: each
-// from where it begins up to where the next one does; the first begins with the empty key. A
-// partition keeps its number for life; a split gives the upper part of its range to a partition
-// with the next free one, so numbers are not in the order of keys. Immutable; any thread.
+// Adjacent ranges that together hold all keys, compared as unsigned bytes. Each range ends where
+// the next begins; the first begins with the empty key. A partition keeps its number for life. A
+// split gives the upper part of its range to a partition with the next free number, so numbers are
+// not in the order of keys. Immutable; any thread.
 class Ranges {
  public:
-  // `begins[i]`: where the range of partition i begins.
-  // Returns: kInvalidArgument (none or several are empty, two are equal, one is longer than
-  // limits::kSplitKeyBytesMax, or all together than kSplitKeysBytesMax).
+  // `begins[i]`: begin of the range of partition i.
+  // Returns: kInvalidArgument (no begin or several begins are empty, two are equal, a begin exceeds
+  // limits::kSplitKeyBytesMax, or all together kSplitKeysBytesMax).
   static Result<Ranges> Create(std::vector<std::string> begins);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(begins_.size()); }
   // The partition that has `key`.
   std::uint32_t IndexOf(Bytes key) const { return order_[RankOf(key)]; }
-  // The partition that has the highest keys below `end`; none: the highest keys of all.
+  // Returns the partition with the highest keys below `end`, or of all keys without `end`.
   std::uint32_t IndexBelow(std::optional<Bytes> end) const;
 
   const std::string& BeginOf(std::uint32_t index) const { return begins_[index]; }

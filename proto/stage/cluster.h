@@ -1,5 +1,5 @@
-// The cluster as a job sees it: who owns which key, who moves its file, and the short questions
-// that a job asks. A daemon answers from its map and its peers, kvctl through gRPC.
+// The cluster of a job: owners of keys, movers of files, and short requests of a job. A daemon
+// answers from its map and its peers, kvctl through gRPC.
 //
 //   job_in, job_out, movers -> [cluster] -> the daemons
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace tidepool::stage {
 
-// What one node said about its part of the namespace.
+// A node's report on its part of the namespace.
 struct NodeTotals {
   NodeId node;
   manifest::Summary summary;
@@ -28,31 +28,31 @@ struct NodeTotals {
   std::uint64_t unreadable = 0;  // Records that were passed over (Loss::kSkip).
 };
 
-// What a list does about data that is lost: fails with kDataLoss, or lists the rest.
+// Choice of a list that meets lost data: fail with kDataLoss, or list the rest.
 enum class Loss { kFail, kSkip };
 
 // "node 2 (host 127.0.0.1:4711)", for messages.
 std::string Describe(const placement::Node& node);
 
-// kOk if nothing of a durable namespace was lost that nobody has accepted; kDataLoss.
+// Returns kDataLoss if a durable namespace has a loss that no user has accepted; otherwise kOk.
 Status CheckNothingLost(const placement::Namespace& space);
 
-// Sends `request` to the node that keeps the claims of a namespace by `send`: the owner of the
+// Sends `request` by `send` to the node that keeps the claims of a namespace: the owner of the
 // mark, as `survey` and `space` know it now. If a stage-out cannot reach the mark, the lowest node
-// that serves keeps the claim instead, and request and answer say so. Errors: why the mark cannot
-// be had, and of `send`.
+// that serves keeps the claim instead, and request and answer mention it. Errors: why the mark is
+// unavailable, and errors of `send`.
 using SendClaim = std::function<Result<v1::ClaimStageResponse>(
     const placement::Node& keeper, const v1::ClaimStageRequest&, Deadline)>;
 Result<v1::ClaimStageResponse> AskClaimKeeper(const placement::Namespace& space, Survey survey,
                                               v1::ClaimStageRequest request, Deadline deadline,
                                               const SendClaim& send);
 
-// Thread-safe. Of one namespace.
+// Thread-safe. For a single namespace.
 class Cluster {
  public:
   virtual ~Cluster() = default;
   virtual const std::string& space_name() const = 0;
-  // As above, of the namespace as it was when the job began.
+  // Checks like the function above, for the namespace at the job's begin.
   virtual Status CheckNothingLost() const = 0;
 
   virtual NodeId OwnerOf(std::string_view key) const = 0;
@@ -63,7 +63,7 @@ class Cluster {
   virtual Survey TakeSurvey() const = 0;
   virtual std::uint32_t PartitionOf(std::string_view key) const = 0;
 
-  // Who moves the files: each owner its own, or this process all of them.
+  // Movers of the files: each owner moves its own, or this process moves all of them.
   virtual std::vector<placement::Node> Movers(const std::vector<placement::Node>& owners) const = 0;
   virtual NodeId MoverOf(std::string_view key) const = 0;
   // `ended` is called when nothing more will be reported, with or without done = true. Errors: of
@@ -73,8 +73,8 @@ class Cluster {
                                                      PartLink::Report report,
                                                      std::function<void()> ended) const = 0;
 
-  // What the owners hold (see ListPartRequest), or only their totals. `take` is called by this
-  // thread; the list ends with kCancelled when it returns false.
+  // Lists the owners' records (see ListPartRequest), or only their totals. This thread calls
+  // `take`; the list ends with kCancelled when it returns false.
   using TakeItem = std::function<bool(const v1::StageItem&)>;
   virtual Result<std::vector<NodeTotals>> ListParts(const std::vector<placement::Node>& owners,
                                                     v1::ListPartRequest::What what, Loss loss,
@@ -85,9 +85,9 @@ class Cluster {
     return ListParts(owners, what, Loss::kFail, take);
   }
 
-  // Asks whoever owns the namespace's mark by now, which may have moved since the job began; see
-  // job_claim.h. A stage-out whose mark cannot be had asks the lowest node that serves. Errors:
-  // kNotFound (the namespace is gone), kWrongEpoch (it moves just now), and of the call.
+  // Asks the present owner of the namespace's mark, which may have moved since the job began; see
+  // job_claim.h. A stage-out whose mark is unavailable asks the lowest node that serves. Errors:
+  // kNotFound (the namespace is gone), kWrongEpoch (it moves just now), and errors of the call.
   virtual Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
                                                Deadline deadline) const = 0;
 
@@ -99,7 +99,7 @@ class Cluster {
   virtual Status Put(const std::string& key, const std::string& value) const = 0;
   // kNotFound is fine for Delete.
   virtual Status Delete(const std::string& key) const = 0;
-  // The namespace's mark; complete and exact with an empty source if there is none.
+  // Returns the namespace's mark; without a mark, complete and exact with an empty source.
   virtual Result<manifest::Mark> GetMark(bool* exists) const = 0;
 };
 

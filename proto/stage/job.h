@@ -1,5 +1,5 @@
-// One stage-in or stage-out as whoever coordinates it runs it, a daemon or kvctl: lists what there
-// is, hands each mover its files, and finishes what needs the whole.
+// A stage-in or stage-out on its coordinator, a daemon or kvctl: lists the files, hands each mover
+// its files, and finishes steps that need the whole.
 //
 //   daemon/staging/job, or kvctl -> [job] -> movers -> part_link; cluster
 #pragma once
@@ -16,10 +16,10 @@
 
 namespace tidepool::stage {
 
-// Of failures, and of warnings.
+// Limit of failures, and of warnings.
 inline constexpr int kFailuresKeptMax = 100;
 
-// What a job has done so far. Thread-safe.
+// Progress of a job. Thread-safe.
 class JobState {
  public:
   JobState(std::string job, const Clock& clock, bool strict = false)
@@ -39,11 +39,11 @@ class JobState {
   void AddRemark(std::string text);
   void SetStale(std::uint64_t files);
   void SetTreeHash(std::string hash);
-  // The parts that cannot be had, of a namespace of so many partitions.
+  // Sets the unavailable parts, and the namespace's number of partitions.
   void SetMissing(const Survey& survey);
   // Forgets all but the id, the time and the request to cancel: the job begins anew.
   void Restart();
-  // The job's end: `status`, or if that is OK what its failures and missing parts say.
+  // Ends the job with `status`, or if OK with the result of its failures and missing parts.
   void End(const Status& status);
 
   std::uint64_t failures() const;
@@ -67,7 +67,7 @@ class JobState {
   StatusCode first_failure_ = StatusCode::kOk;
 };
 
-// What a running job works with.
+// Environment of a running job.
 struct JobContext {
   std::string job;
   v1::StartStageRequest request;
@@ -76,16 +76,16 @@ struct JobContext {
   JobClaim* claim = nullptr;  // Taken; released before the state ends.
 };
 
-// Each runs to the end; failures of single files are in the state, what is returned is the rest.
+// Runs a job to the end. Failures of single files are in the state; other errors are returned.
 Status RunStageIn(const JobContext& context);
 Status RunStageOut(const JobContext& context);
 
-// Runs what the request says and ends the state. Returns what the state was ended with.
+// Runs the job of the request and ends the state. Returns the final status of the state.
 Status RunJob(const JobContext& context);
 
-// The mark of a namespace as a job begins: says that a stage-in is under way, or that the totals
-// do not hold for now. Writes it and returns the one before. A stage-out where there is none writes
-// none either: see StageOut::List.
+// Writes the mark of a namespace at a job's begin: a stage-in is under way, or the totals do not
+// hold for now. Returns the mark before. A stage-out without a mark writes no mark either: see
+// StageOut::List.
 Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in, bool* existed);
 
 // A name for a job: 16 hexadecimal digits.

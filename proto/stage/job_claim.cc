@@ -32,7 +32,7 @@ Status ClaimedBy(const v1::ClaimStageRequest& holder) {
 Status JobClaim::Take() {
   const std::uint64_t sent_ns = clock_.MonotonicNs();
   auto answer = Ask(about_, kClaimTakeMs);
-  // It may have been granted: nobody shall be refused on account of a job that never was.
+  // The claim may have been granted: release it, so that no other job is refused because of it.
   const auto give_back = [&] {
     v1::ClaimStageRequest release = about_;
     release.set_release(true);
@@ -78,7 +78,7 @@ void JobClaim::Keep() {
     // finds its own grant in this time.
     renewal.set_held_ms(left_ms > 0 ? (sent_ns - taken_ns_) / 1'000'000 + 1 : 0);
     lock.unlock();
-    // Also behind its end, as this process stood still: it is granted if nobody has had it.
+    // Also after its end, if this process stood still: it is granted if no other job has had it.
     const auto answer = Ask(renewal, left_ms > 0 ? std::min(left_ms, kClaimCallMs) : kClaimCallMs);
     lock.lock();
     if (answer.ok() && answer->granted()) {
@@ -97,7 +97,7 @@ void JobClaim::Keep() {
           (running ? "; meanwhile another began: " + std::string(ClaimedBy(answer->holder()).what())
                    : std::string()));
     }
-    // Whom this does not reach may grant it to others.
+    // A keeper out of reach may grant it to another job.
     if (LeftMs() == 0) {
       return Lose("for " + std::to_string(kClaimMs / 1'000) +
                   " s nobody has confirmed that no other job moves the same namespace: " +

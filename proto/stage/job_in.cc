@@ -1,9 +1,9 @@
-// Stage-in as a whole: one walk of the directory by this node; the owners read what the walk lists.
+// Stage-in as a whole: this node walks the directory once; the owners read the listed files.
 //
 //   job -> [job_in] -> file_tree/tree_walk, movers, cluster
 //
-// Stale files, which an earlier stage-in brought and the source does not have any more, are counted
-// and stay, or are removed (StartStageRequest.delete_stale), as with rsync.
+// Stale files, which an earlier stage-in brought and the source no longer has, are counted and
+// stay, or are removed (StartStageRequest.delete_stale), like with rsync.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ std::string HashBytes(const manifest::Hash128& hash) {
   return bytes;
 }
 
-// What readers of a large file find under its path NUL "file".
+// Returns the record that readers of a large file find under its path NUL "file".
 std::string HeadRecord(const LargeFile& file) {
   v1::StageEntry head;
   head.set_path(file.path);
@@ -86,7 +86,7 @@ class StageIn {
     FinishLargeFiles();
     movers_.Flush();
     TP_RETURN_IF_ERROR(movers_.Finish());
-    // What follows removes: half of a file that another job brings is no leftover.
+    // The next steps remove files: another job's half file is no leftover.
     TP_RETURN_IF_ERROR(context_.claim->Check());
     state_.SetPhase("finishing");
     SayWhatIsNotKept();
@@ -203,9 +203,9 @@ class StageIn {
     return OkStatus();
   }
 
-  // Parts of a large file that was interrupted on its way in and has another content now, or is
-  // none any more. Parts of files that the source does not have stay without delete_stale: another
-  // directory may be staged in by turns with this one.
+  // Removes parts of large files that were interrupted on their way in and have another content
+  // now, or are no longer large. Parts of files that the source does not have stay without
+  // delete_stale: another directory may be staged in by turns with this directory.
   Status RemoveOrphans(int root_fd, const std::vector<placement::Node>& owners) {
     struct Part {
       std::string path;
@@ -232,7 +232,7 @@ class StageIn {
       if (whole != complete.end() && whole->second == part.revision) continue;
       if (!file_tree::CheckPath(part.path).ok()) continue;
       const TargetState source = LookAtTarget(root_fd, part.path, &parents);
-      // Of the present content: the next run goes on with it.
+      // Part of the present content: the next run continues with it.
       const bool present = source.type == EntryType::kFile &&
                            manifest::RevisionOf(source.size, source.mtime) == part.revision;
       const bool vanished = context_.request.delete_stale() && all_seen_;

@@ -1,10 +1,11 @@
-// Stage-out as a whole: the owners list what they hold, this node makes the directories, the owners
-// write the files, this node names the large ones and gives the directories their attributes last.
+// Stage-out as a whole: the owners list their files, this node makes the directories, the owners
+// write the files. At the end this node names the large files and gives the directories their
+// attributes.
 //
 //   job -> [job_out] -> cluster, movers, file_tree/tree_writer
 //
-// Files that the target has and the namespace does not are left alone. What a node has that is
-// dead, or has lost its data, is missing: the job writes the rest, and its state names the nodes.
+// Files that only the target has are left alone. Records of a node that is dead, or has lost its
+// data, are missing: the job writes the rest, and its state names the nodes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -112,8 +113,8 @@ class StageOut {
   }
 
  private:
-  // The mark as the job begins. If it cannot be had nothing is known of the last stage-in, and the
-  // job writes what there is.
+  // Reads the mark at the job's begin. Without it the last stage-in is unknown, and the job writes
+  // all records that exist.
   Result<manifest::Mark> ReadMark() {
     has_mark_ = survey_.Has(cluster_.PartitionOf(manifest::MarkKey()));
     if (has_mark_) {
@@ -139,7 +140,7 @@ class StageOut {
                       cluster_.space_name());
   }
 
-  // Of all owners that answer; the others are missing from then on.
+  // Lists all owners that answer; the other owners are missing from then on.
   Status ListAll() {
     for (const placement::Node& owner : std::vector<placement::Node>(survey_.owners())) {
       const std::size_t items_before = items_.size();
@@ -173,11 +174,11 @@ class StageOut {
     state_.SetMissing(survey_);
     manifest::Summary summary;
     for (const NodeTotals& node : totals_) summary.Add(node.summary);
-    // A job that died leaves totals that are not exact; what it found may have grown since, by
-    // files that were written by key, but only a loss makes it less.
+    // A job that died leaves inexact totals. They may have grown since, by files that were written
+    // by key, but only a loss makes them less.
     const bool less = before.exact ? before.summary.TreeHash() != summary.TreeHash()
                                    : summary.entries() < before.summary.entries();
-    // Jobs write the mark before any entry: entries without it are what a node left that had it.
+    // Jobs write the mark before any entry: entries without a mark mean that its node lost it.
     const bool mark_lost = has_mark_ && !mark_existed_ && summary.entries() > 0;
     // Entries of missing parts are no surprise: the job's end names them.
     if ((less || mark_lost) && before.complete && survey_.complete() &&
@@ -329,7 +330,7 @@ class StageOut {
     }
   }
 
-  // The deepest first: what happens below a directory changes its time.
+  // The deepest first: each change below a directory changes its time.
   void FinishDirectories() {
     const auto now =
         FileTime::FromNs(static_cast<std::int64_t>(Clock::Real().WallMs()) * 1'000'000);
@@ -352,13 +353,13 @@ class StageOut {
   Status Complete(const manifest::Mark& before) {
     TP_RETURN_IF_ERROR(survey_.complete() && has_mark_ ? WriteMark(before) : RestoreMark(before));
     if (state_.failures() > 0 || state_.cancelled()) return OkStatus();
-    // As of the beginning, and what this job itself has changed: a foreign change since then makes
-    // the numbers differ, and stopping asks again.
+    // The counters at the beginning plus this job's own changes: after a foreign change the numbers
+    // differ, and a stop is refused again.
     const NodeId mark_owner = cluster_.OwnerOf(manifest::MarkKey());
     const std::uint64_t mark_changes = !has_mark_ ? 0 : mark_existed_ ? 1 : 2;
     const std::vector<placement::Node>& owners = survey_.owners();
     for (std::size_t i = 0; i < owners.size(); ++i) {
-      // Where there was no mark List has written one, after it counted.
+      // Without a mark, List has written the mark after it counted.
       const std::uint64_t mark_change = owners[i].id == mark_owner ? mark_changes : 0;
       TP_RETURN_IF_ERROR(
           cluster_.MarkSaved(owners[i], totals_[i].changes + movers_.OwnChangesOf(owners[i].id) +
@@ -376,15 +377,15 @@ class StageOut {
     mark.source = before.source;
     mark.written_ms = Clock::Real().WallMs();
     for (const NodeTotals& node : *totals) mark.summary.Add(node.summary);
-    // Else the mark is another job's by now, perhaps of a stage-in that is not complete.
+    // Otherwise the mark is another job's by now, perhaps of an incomplete stage-in.
     TP_RETURN_IF_ERROR(context_.claim->Check());
     TP_RETURN_IF_ERROR(cluster_.Put(manifest::MarkKey(), manifest::EncodeMark(mark)));
     state_.SetTreeHash(mark.summary.TreeHash().Hex());
     return OkStatus();
   }
 
-  // While parts are missing nobody knows the totals: the mark keeps those of before, so that a
-  // later stage-out still sees how much there was. The mark may be missing itself.
+  // Restores the mark. While parts are missing the totals are unknown: the mark keeps the earlier
+  // totals, so a later stage-out still sees how much data existed. The mark may be missing itself.
   Status RestoreMark(const manifest::Mark& before) {
     if (!has_mark_) return OkStatus();
     TP_RETURN_IF_ERROR(context_.claim->Check());

@@ -27,7 +27,7 @@ Status Movers::Open(const std::vector<placement::Node>& owners) {
   start.set_job(context_.job);
   *start.mutable_request() = context_.request;
   const std::vector<placement::Node> movers = context_.cluster->Movers(owners);
-  // All lines before the first link, whose reports look them up.
+  // All lines before the first link: reports of the links look them up.
   for (const placement::Node& node : movers) lines_[node.id];
   for (const placement::Node& node : movers) {
     const auto report = [this, id = node.id](const v1::RunPartProgress& progress) {
@@ -123,7 +123,7 @@ void Movers::Take(NodeId node, const v1::RunPartProgress& progress) {
   for (const v1::StageItem& item : progress.replaced()) replaced_.push_back(item);
   files_with_xattrs_ += progress.files_with_xattrs();
   for (const v1::StageFailure& failure : progress.failures()) {
-    // Of a part, if the file is a large one; its other parts go on and are there the next time.
+    // A failed part of a large file: its other parts continue and exist at the next run.
     const auto found = large_.find(failure.path());
     if (found == large_.end()) continue;
     found->second.failed = true;
@@ -174,7 +174,7 @@ Status Movers::Finish() {
       line.link->Close();
     }
   }
-  // The others are not left running for minutes when one has died.
+  // After the death of a mover the other movers are not left running for minutes.
   std::thread watch;
   Status first = StartThread("the watch over parts of a job", &watch, [this] {
     std::unique_lock lock(mutex_);

@@ -1,5 +1,5 @@
-// All parts of one job: sends each item to the mover of its key and follows large files, whose
-// parts have several movers.
+// All parts of a job: sends each item to the mover of its key and follows large files, whose parts
+// have several movers.
 //
 //   job_in, job_out -> [movers] -> part_link
 #pragma once
@@ -22,15 +22,15 @@ namespace tidepool::stage {
 // A file in parts under way.
 struct LargeFile {
   std::string path;
-  manifest::Entry entry;                  // As it is to be.
-  std::vector<manifest::Hash128> hashes;  // Of the parts that are done.
+  manifest::Entry entry;                  // The wanted entry.
+  std::vector<manifest::Hash128> hashes;  // Hashes of complete parts.
   std::vector<std::uint32_t> sparse;      // Parts, from 0, whose records leave out holes.
   std::uint32_t left = 0;
   bool failed = false;
   file_tree::Written written;  // Out: the file that the parts go into.
 };
 
-// One thread, but for what the links report.
+// Single-threaded, except for reports of the links.
 class Movers {
  public:
   explicit Movers(const JobContext& context) : context_(context) {}
@@ -47,8 +47,8 @@ class Movers {
   bool Flush();
   bool broken() const;
 
-  // The next large file of which all parts have ended; none when there are no more or the job
-  // cannot go on.
+  // Returns the next large file whose parts have all ended; empty if no file is left or the job
+  // cannot continue.
   std::optional<LargeFile> NextLarge();
 
   // Closes all links and waits for their parts. Errors name the node.
@@ -58,7 +58,7 @@ class Movers {
   std::uint64_t OwnChangesOf(NodeId node) const;
   // In: files that were moved without their extended attributes.
   std::uint64_t files_with_xattrs() const;
-  // In: entries of large files that are not so any more.
+  // In: entries of files that are no longer large.
   std::vector<v1::StageItem> TakeReplaced();
 
  private:

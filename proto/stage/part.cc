@@ -85,7 +85,7 @@ Result<std::unique_ptr<Part>> Part::Start(const v1::RunPartStart& start,
   return part;
 }
 
-// One worker is enough: fewer threads only take longer.
+// A single worker is enough: fewer threads only take longer.
 Status Part::StartThreads() {
   for (int i = 0; i < kPartThreads; ++i) {
     auto worker = StartThread("moving files", [this] { Work(); });
@@ -94,7 +94,7 @@ Status Part::StartThreads() {
     threads_.push_back(*std::move(worker));
   }
   {
-    // No worker ends before Close or Cancel, so none has counted itself yet.
+    // No worker ends before Close or Cancel: no worker has counted itself yet.
     const std::lock_guard lock(mutex_);
     working_ = static_cast<int>(threads_.size());
   }

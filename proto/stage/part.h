@@ -1,5 +1,5 @@
-// One mover's part of a job: takes what to move as it is listed, moves it with a few threads, and
-// reports what was done.
+// A mover's part of a job: takes listed items, moves them with a few threads, and reports the
+// result.
 //
 //   job (same process) or Staging.RunPart -> [part] -> part_in, part_out
 #pragma once
@@ -23,17 +23,17 @@ namespace tidepool::stage {
 inline constexpr int kPartThreads = 4;
 inline constexpr std::size_t kQueuedItemsMax = 8 * 1024;
 
-// Where workers say what they did. Thread-safe.
+// Results of the workers. Thread-safe.
 class PartProgress {
  public:
   void Moved(std::uint64_t files, std::uint64_t bytes);
   void Skipped(std::uint64_t files, std::uint64_t bytes);
   void Removed();        // A file or link.
-  void LeftOutXattrs();  // Of a file that was moved.
+  void LeftOutXattrs();  // A file that was moved.
   void Failed(std::string_view path, const Status& why);
   void Warn(std::string_view path, const Status& what);
   void PartDone(v1::StageItem item);
-  // The large file that was `old` has another content now; `large`: it is one still.
+  // Reports that the large file `old` has another content now; `large`: it is still large.
   void Replaced(std::string_view path, const manifest::Entry& old, bool large);
 
  private:
@@ -42,12 +42,12 @@ class PartProgress {
   v1::RunPartProgress since_last_;
 };
 
-// What a direction does. Do is called by several threads at once, Finish by one when all are done.
+// Work of a direction. Several threads call Do at once; a single thread calls Finish at the end.
 class PartWork {
  public:
   virtual ~PartWork() = default;
   virtual void Do(std::vector<v1::StageItem> items) = 0;
-  // Errors: what makes the part fail as a whole.
+  // Errors: failures of the whole part.
   virtual Status Finish() = 0;
 };
 // `root_fd` is the directory; `store`, `progress` and `cancelled` outlive the work.
@@ -56,11 +56,11 @@ std::unique_ptr<PartWork> MakePartIn(const v1::RunPartStart& start, int root_fd,
 std::unique_ptr<PartWork> MakePartOut(const v1::RunPartStart& start, int root_fd, Store* store,
                                       PartProgress* progress);
 
-// Submit and Close by one thread; Cancel by any.
+// A single thread calls Submit and Close; any thread calls Cancel.
 class Part {
  public:
-  // Called by one thread of the part, at least every second and with done = true at the end unless
-  // the part has failed or was cancelled.
+  // Called by a single thread of the part, at least every second and with done = true at the end
+  // unless the part has failed or was cancelled.
   using Report = std::function<void(const v1::RunPartProgress&)>;
 
   // Errors: kNotFound and kPermissionDenied (directory).

@@ -1,4 +1,4 @@
-// Stage-in on one node: reads files whose keys it owns and stores them with their manifest entries.
+// Stage-in on a node: reads files whose keys it owns and stores them with their manifest entries.
 //
 //   part -> [part_in] -> source_file, store
 #include <fcntl.h>
@@ -22,7 +22,7 @@ namespace {
 using manifest::Entry;
 using manifest::EntryType;
 
-// An item with what the store has of it.
+// An item with the store's state of it.
 struct InTask {
   std::string path;
   Entry source;
@@ -110,7 +110,8 @@ class PartIn final : public PartWork {
                       {}});
   }
 
-  // Reads the extended attributes of a file or directory. A link has no such attributes.
+  // Reads the extended attributes of a file or directory. A symbolic link has no extended
+  // attributes.
   Status ReadAttributes(const std::string& path, Entry* entry) const {
     if (entry->type == EntryType::kSymlink) return OkStatus();
     const auto fd = file_tree::OpenBeneath(root_fd_, path, O_RDONLY | O_NONBLOCK);

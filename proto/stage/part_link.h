@@ -1,4 +1,4 @@
-// The job's line to one mover's part: the same calls whether the part is in this process or behind
+// The job's line to a mover's part: equal calls for a part in this process and behind
 // gRPC.
 //
 //   movers -> [part_link] -> part, or Staging.RunPart of a peer
@@ -14,7 +14,7 @@ namespace tidepool::stage {
 
 class PartLink {
  public:
-  // Called by one thread of the link; the message with done = true is the last.
+  // Called by a single thread of the link; the message with done = true is the last.
   using Report = std::function<void(const v1::RunPartProgress&)>;
 
   virtual ~PartLink() = default;

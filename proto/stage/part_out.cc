@@ -1,9 +1,10 @@
-// Stage-out on one node: writes the files whose keys it owns.
+// Stage-out on a node: writes the files whose keys it owns.
 //
 //   part -> [part_out] -> store, file_tree/tree_writer
 //
-// Workers write temporary files; one thread makes what has gathered meanwhile durable with one sync
-// and gives the files their names. Content is checked against the manifest's hash on the way.
+// Workers write temporary files. A single thread makes a group of finished files durable with a
+// common sync and gives the files their names. Content is checked against the manifest's hash on
+// the way.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ using file_tree::Written;
 using manifest::Entry;
 using manifest::EntryType;
 
-// Workers wait when so much is written but not yet durable.
+// Workers wait when this much is written but not yet durable.
 constexpr std::size_t kUncommittedFilesMax = 16 * 1024;
 constexpr std::uint64_t kUncommittedBytesMax = 1ull << 30;
 
@@ -178,7 +179,7 @@ class PartOut final : public PartWork {
   }
 
  private:
-  // Ends what needs no content here; the rest goes to `tasks`.
+  // Ends items that need no content here; the rest goes to `tasks`.
   void Prepare(v1::StageItem item, ParentCache* parents, std::vector<OutTask>* tasks,
                std::vector<StagedRecord>* records) {
     auto entry = manifest::DecodeEntry(AsBytes(item.entry()));
@@ -211,7 +212,7 @@ class PartOut final : public PartWork {
     const TargetState target = LookAtTarget(root_fd_, item.path(), parents);
     OutAction action = PlanOut(wanted, target, checksum_, item.fresh());
     if (action == OutAction::kCompare) {
-      // What cannot be read is written anew.
+      // An unreadable file is written anew.
       manifest::Hash128 hash;
       const Status read = ReadAndHash(root_fd_, item.path(), &hash);
       action = read.ok() && hash == wanted.hash ? OutAction::kSkip : OutAction::kMove;

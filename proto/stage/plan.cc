@@ -17,7 +17,7 @@ InAction PlanIn(const Entry& source, const StagedRecord& found, bool checksum) {
       same_type && entry.mode == source.mode && IsSameFileTime(entry.mtime, source.mtime) &&
       entry.written_by_key == source.written_by_key && entry.xattrs == source.xattrs;
   if (source.type != EntryType::kFile || !source.parts.empty()) {
-    // No content of its own under the path: what is there is in the way.
+    // No content of its own under the path: an existing record is in the way.
     const bool same = same_attributes && entry.size == source.size &&
                       entry.link_target == source.link_target && entry.parts == source.parts &&
                       entry.revision == source.revision;

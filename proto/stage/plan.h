@@ -1,4 +1,4 @@
-// What is to be done with one file: the decisions of staging, apart from doing it.
+// Actions for a single file: the decisions of staging, apart from their execution.
 //
 //   part_in, part_out -> [plan]
 #pragma once
@@ -15,18 +15,18 @@
 namespace tidepool::stage {
 
 enum class InAction : std::uint8_t {
-  kSkip,       // Is there as it is in the source.
-  kEntryOnly,  // The content is there; mode or time changed, or it has none.
-  kCompare,    // With checksum: read the source and compare its hash with the entry's.
+  kSkip,       // Present and equal to the source.
+  kEntryOnly,  // The content is present; mode or time changed, or it has no content.
+  kCompare,    // With checksum: compare the hash of the source with the entry's.
   kMove,
 };
 
-// `source`: as the walk found it. `found`: what the store has under its path. Content counts as the
-// same if type, size and mtime are and nobody wrote the key since it was staged; with `checksum` if
-// its hash is.
+// Chooses the action. `source`: the file that the walk found. `found`: the store's record under its
+// path. Content counts as equal if type, size and mtime are equal and no program wrote the key
+// since it was staged; with `checksum` if its hash is equal.
 InAction PlanIn(const manifest::Entry& source, const StagedRecord& found, bool checksum);
 
-// What the target directory has under a path.
+// State of a path in the target directory.
 struct TargetState {
   bool exists = false;
   manifest::EntryType type = manifest::EntryType::kFile;
@@ -43,15 +43,15 @@ enum class OutAction : std::uint8_t {
   kMove,
 };
 
-// `fresh`: no manifest describes the content, so that nothing can be known without moving it.
+// `fresh`: no manifest describes the content, which must therefore be moved.
 OutAction PlanOut(const manifest::Entry& wanted, const TargetState& target, bool checksum,
                   bool fresh);
 
 // The attributes that stage-out sets of a file or directory.
 file_tree::Attributes AttributesOf(const manifest::Entry& entry);
 
-// The state of `path` below `root_fd`; a link on the way counts as "does not exist": the writer
-// will refuse it. One thread per cache.
+// Returns the state of `path` below `root_fd`. A link on the way counts as "does not exist": the
+// writer will refuse it. A cache serves a single thread.
 TargetState LookAtTarget(int root_fd, std::string_view path, file_tree::ParentCache* parents);
 
 }  // namespace tidepool::stage

@@ -14,7 +14,7 @@
 namespace tidepool::stage {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = 512;  // Of st_blocks.
+constexpr std::uint64_t kBlockBytes = 512;  // Unit of st_blocks.
 // More holes than this are data: their list would be longer than the zeros of a small file.
 constexpr std::size_t kHolesKeptMax = 16 * 1024;
 

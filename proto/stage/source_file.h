@@ -25,7 +25,7 @@ class SourceFile {
   static Result<SourceFile> Open(int root_fd, const std::string& path,
                                  const manifest::Entry& listed, std::uint32_t part);
 
-  // Of the file or part; with and, in a part, without its holes.
+  // Size of the file or part; with and, in a part, without its holes.
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t stored_bytes() const { return stored_bytes_; }
   // Ranges without blocks, in the file or part.
@@ -33,7 +33,7 @@ class SourceFile {
   int fd() const { return fd_.get(); }
 
   // Appends the next bytes to be stored, at most `bytes_max`; fewer only at the end. Errors:
-  // kDeviceError and others of the file system, kFailedPrecondition (it changed).
+  // kDeviceError and other errors of the file system, kFailedPrecondition (it changed).
   Status Read(std::size_t bytes_max, std::string* to);
   // After everything was read.
   Status CheckUnchanged() const;

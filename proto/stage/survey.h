@@ -1,5 +1,5 @@
-// Which parts of a namespace can be had now, and which cannot: what a stage-out goes by when a node
-// is dead or has lost what it held.
+// Survey of a namespace's available and missing parts, for a stage-out while a node is dead or has
+// lost its data.
 //
 //   cluster -> [survey] -> job_out, kvctl
 #pragma once
@@ -31,14 +31,14 @@ class Survey {
   Survey() = default;
   Survey(const placement::Namespace& space, const Check& check, const FindNode& find);
 
-  // The nodes that serve at least one partition, by their numbers.
+  // Returns the nodes that serve at least one partition, by their numbers.
   const std::vector<placement::Node>& owners() const { return owners_; }
   // By node and reason.
   const std::vector<Missing>& missing() const { return missing_; }
   bool complete() const { return missing_.empty(); }
   std::uint32_t partitions() const { return static_cast<std::uint32_t>(places_.size()); }
   bool Has(std::uint32_t partition) const { return places_[partition].served; }
-  // Why the first missing part cannot be had. Precondition: there is one.
+  // Returns the reason for the first missing part. Precondition: a part is missing.
   const Status& first_reason() const { return missing_.front().why; }
 
   // An owner that failed when it was asked: its partitions are missing from now on.
@@ -56,7 +56,7 @@ class Survey {
   std::vector<Missing> missing_;
 };
 
-// True for failures that say "this node cannot give its part", false for those of the whole job.
+// Returns true if the failure concerns only a node's part, false if it concerns the whole job.
 bool IsOfNode(StatusCode code);
 
 // For reports of jobs.

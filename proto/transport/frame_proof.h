@@ -8,9 +8,9 @@
 
 namespace tidepool::transport {
 
-// Sends a frame of the smallest and one of the largest size between two workers that it makes for
-// that, and waits until both have arrived. Takes some milliseconds.
-// Errors: what MakeWorker and Connect return, kUnavailable (the connection broke, or a frame did
+// Sends a frame of the smallest and a frame of the largest size between two temporary workers, and
+// waits until both have arrived. Takes some milliseconds.
+// Errors: the errors of MakeWorker and Connect, kUnavailable (the connection broke, or a frame did
 // not arrive within ten seconds).
 Status ProveFrames(Context* context);
 

@@ -7,7 +7,7 @@
 
 namespace tidepool::transport {
 
-// Owns its frames; linked through them, so that a queue never allocates.
+// Owns its frames, which are linked: a queue never allocates.
 class FrameQueue {
  public:
   FrameQueue() = default;

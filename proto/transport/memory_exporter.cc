@@ -183,7 +183,7 @@ class UcxMemoryExporter final : public MemoryExporter {
     usage_.connections = connections_.size();
   }
 
-  // What was asked for: all of its arena that is ready and not registered yet.
+  // Registers requested memory: all of its arena that is ready and not registered yet.
   unsigned Register() {
     std::vector<std::uint64_t> memory_requests;
     {
@@ -198,7 +198,7 @@ class UcxMemoryExporter final : public MemoryExporter {
     NodeMemory memory;
     if (!source_->Find(offset, &memory)) return;
     std::uint64_t begin = memory.begin;
-    // Only this thread changes pieces_, so it may read them without the lock.
+    // Only this thread changes pieces_, and therefore reads them without the lock.
     for (const RemotePiece& piece : pieces_) {
       const bool of_this_arena =
           piece.begin >= memory.begin && piece.begin - memory.begin < memory.bytes;

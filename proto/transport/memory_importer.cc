@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kConnectWaitNs = 10'000'000'000;
 constexpr unsigned kRoundsPerLookAtTheClock = 64;
-// What travels as a key begins with UCX's map of memory domains; it unpacks without checks.
+// A key on the wire begins with UCX's map of memory domains; UCX unpacks it without checks.
 constexpr std::size_t kKeyBytesMin = 8;
 
 class UcxMemoryImporter final : public MemoryImporter {

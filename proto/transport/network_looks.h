@@ -1,16 +1,16 @@
-// When a worker of two transports asks the network's one for what has come. UCX asks the kernel
-// each time, 0.2 us and on some virtual machines 1.1, where a look at the rings takes 30 ns: asked
-// in each round, or in each 32nd as at first, it is what a call by ring waits for.
+// Schedule of network polls for a worker of two transports. Each poll of UCX is a system call of
+// 0.2 us, on some virtual machines 1.1, where a look at the rings takes 30 ns. A poll in each
+// round, or in each 32nd as at first, is the delay that a call by ring sees.
 #pragma once
 
 #include <algorithm>
 
 namespace tidepool::transport {
 
-// For one thread. Each round: if Due(), ask, and tell what it brought by Looked().
+// For a single thread. Each round: if Due(), poll, and report the result by Looked().
 class NetworkLooks {
  public:
-  // A frame that came by ring lasts as long as about so many rounds that find nothing.
+  // A frame that came by ring lasts about as long as this number of idle rounds.
   static constexpr unsigned kRoundsPerFrame = 16;
 
   // `ring_frames`: how many this round has taken.
@@ -33,14 +33,14 @@ class NetworkLooks {
     }
   }
 
-  // Something was sent, or came: more is likely to come, so it is asked for in each round.
+  // Requests a poll in each round after a frame was sent or came, because more is likely to come.
   void Expect() { ExpectSoon(kLooksAfterFrame); }
   // The thread is about to sleep, and whatever comes may end that.
   void ExpectAtWake() { ExpectSoon(kLooksAfterSleep); }
 
  private:
-  // Doubled each time, up to 15 us of a client's rounds and 30 to 60 of a daemon's: what the first
-  // message waits for at most, after a while without any. A thread that sleeps is woken at once.
+  // Doubled each time, up to 15 us of a client's rounds and 30 to 60 of a daemon's: the longest
+  // delay of the first message after a pause. A thread that sleeps is woken at once.
   static constexpr unsigned kRoundsMin = 32;
   static constexpr unsigned kRoundsMax = 1'024;
   // About a round trip of TCP.

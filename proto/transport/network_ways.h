@@ -1,4 +1,4 @@
-// What UCX finds on this machine: for people who look for the reason why something is slow.
+// Transports that UCX finds on this machine: for people who search the cause of slow transfers.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 namespace tidepool::transport {
 
 struct NetworkWay {
-  std::string transport;  // As UCX names it: "tcp", "rc_verbs", "dc_mlx5", ...
+  std::string transport;  // UCX's name: "tcp", "rc_verbs", "dc_mlx5", ...
   std::string device;     // "eth0", "mlx5_0:1".
 };
 
-// Between machines, whatever of it is used: transports of network devices that are up. Opens each
-// device, some milliseconds for those of RDMA. Empty if UCX finds none.
+// Returns the transports between machines, used or not: transports of network devices that are up.
+// Opens each device, some milliseconds for RDMA devices. Empty if UCX finds no transport.
 std::vector<NetworkWay> NetworkWays();
 
 // Whether a transport of this name is the work of an RDMA device.

@@ -1,4 +1,4 @@
-// The transport of daemons and clients: our own rings to a peer on the same node, UCX to others.
+// The transport of daemons and clients: rings to a peer on its own node, UCX to other nodes.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace tidepool::transport {
 
 enum class TransportUse : std::uint8_t {
-  kAuto,  // Rings where the peer's socket can be reached, else UCX.
+  kAuto,  // Rings if the peer's socket can be reached, otherwise UCX.
   kUcx,   // Never a ring.
-  kRing,  // Nothing else: who cannot be reached so is not reached.
+  kRing,  // Only rings: no other peer is reachable.
 };
 // "auto", "ucx", "ring".
 std::optional<TransportUse> TransportUseOf(std::string_view name);
@@ -28,14 +28,14 @@ struct NodeTransportSettings {
   TransportUse use = TransportUse::kAuto;
 };
 
-// Of an address of such a worker, its own or a peer's: as TagRingAddress. What is none stays as it
-// is.
+// Tags the address of such a worker, its own or a peer's, like TagRingAddress. Returns any other
+// address unchanged.
 std::string TagAddress(std::string_view address, std::uint64_t tag);
 
-// An address names both ways. The side that connects first chooses, and the other one answers by
-// the ring if one was made, else by UCX. What cannot be made or is refused before a frame has gone
-// through it is replaced by UCX, unseen but for Describe. Errors: as MakeUcxContext; a
-// worker's also those of the ring's sockets, if nothing but rings is wanted.
+// Makes a context whose addresses name both ways. The side that connects first chooses; the other
+// side answers by the ring if it exists, otherwise by UCX. A ring that cannot be made, or that is
+// refused before its first frame, is replaced by UCX; only Describe shows it. Errors: as
+// MakeUcxContext; for workers also errors of the ring's sockets, if only rings are allowed.
 Result<std::unique_ptr<Context>> MakeNodeContext(const NodeTransportSettings& settings);
 
 }  // namespace tidepool::transport

@@ -29,7 +29,7 @@ std::string JoinWays(const Ways& ways) {
   return address.append(ways.ring).append(ways.ucx);
 }
 
-// What is not such an address is taken for UCX's own.
+// Splits an address. Any other address is taken as UCX's own.
 Ways SplitWays(std::string_view address) {
   if (address.size() < kPrefixBytes || address.substr(0, kNodeMagic.size()) != kNodeMagic) {
     return {{}, address};
@@ -106,7 +106,7 @@ Status NodeWorker::Start(const RingSettings& ring, Context* ucx) {
   ring_ = *std::move(rings);
   ring_->set_on_arrival([this](const std::string& address) { OnArrival(address); });
   address_ = JoinWays({ring_->Address(), address_});
-  // UCX's descriptor is a set already; one more around both would be too deep for the kernel.
+  // UCX's descriptor is a set already; another set around both would be too deep for the kernel.
   epoll_event event{};
   event.events = EPOLLIN;
   if (epoll_ctl(ucx_->event_fd(), EPOLL_CTL_ADD, ring_->event_fd(), &event) == 0) return {};
@@ -124,7 +124,7 @@ Result<Endpoint*> NodeWorker::Connect(std::string_view address) {
   auto endpoint = std::make_unique<NodeEndpoint>();
   endpoint->ring_address_ = ways.ring;
   endpoint->ucx_address_ = ways.ucx;
-  // A peer that cannot be connected to decides itself; what it sends first tells.
+  // A peer that does not listen decides itself; its first message shows the way.
   const bool waits = ring_ != nullptr && !ways.ring.empty() && !RingWorker::Listens(ways.ring);
   if (!waits) {
     TP_RETURN_IF_ERROR(ChooseWay(endpoint.get()));
@@ -135,7 +135,7 @@ Result<Endpoint*> NodeWorker::Connect(std::string_view address) {
   return static_cast<Endpoint*>(endpoints_.back().get());
 }
 
-// Its end is to be told from now on, also if nothing is ever sent to it.
+// Reports the end of this peer from now on, even if nothing is ever sent to it.
 void NodeWorker::OnArrival(const std::string& ring_address) {
   const auto found = waiting_.find(ring_address);
   if (found == waiting_.end()) return;

@@ -1,4 +1,4 @@
-// One worker made of two: which way a peer is reached is decided here, for each connection.
+// A worker made of two workers: it decides for each connection which way reaches the peer.
 // Internal to proto/transport.
 #pragma once
 
@@ -23,7 +23,7 @@ class NodeEndpoint final : public Endpoint {
     return by_ == nullptr ? 0 : by_->bytes_in_flight();
   }
   std::size_t window_bytes() const override {
-    // Little, until it is known: both sides must go by what the smaller of them thinks.
+    // Little, until the way is known: both sides must use the smaller of their two windows.
     return by_ == nullptr ? 2 * limits::kStreamPartBytesMax : by_->window_bytes();
   }
   bool shares_memory() const override { return by_ != nullptr && by_->shares_memory(); }
@@ -33,9 +33,9 @@ class NodeEndpoint final : public Endpoint {
   friend class NodeWorker;
   // Both null until the way is known; after a loss `by_` may be null alone.
   Worker* way_ = nullptr;
-  Endpoint* by_ = nullptr;  // Of that worker.
+  Endpoint* by_ = nullptr;  // Endpoint of the chosen worker.
   bool lost_ = false;
-  std::string ring_address_;  // Of the peer. Empty: it has none.
+  std::string ring_address_;  // The peer's. Empty: it has no ring address.
   std::string ucx_address_;
 };
 
@@ -97,7 +97,7 @@ class NodeWorker final : public Worker, private Receiver {
   std::unique_ptr<Worker> ucx_;
   std::string address_;
   std::vector<std::unique_ptr<NodeEndpoint>> endpoints_;
-  // Those whose peer has not chosen a way, by its ring's address.
+  // Endpoints whose peer has not chosen a way, by its ring's address.
   std::unordered_map<std::string, NodeEndpoint*> waiting_;
   std::vector<std::unique_ptr<NodeEndpoint>> closed_;  // A caller's round may still look at them.
   NetworkLooks ucx_looks_;

@@ -1,4 +1,4 @@
-// Debug builds' proof that a worker is used by one thread, or by one thread at a time.
+// Debug builds' proof that a single thread uses a worker, or a single thread at a time.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace tidepool::transport {
 
-// With `may_move` any thread may come in, but never two at once; else the first one that comes in
-// stays the owner. Costs nothing in release builds.
+// With `may_move` any thread may enter, but never two at once; otherwise the first thread that
+// enters remains the owner. Costs nothing in release builds.
 class OwnerCheck {
  public:
   explicit OwnerCheck(bool may_move) : may_move_(may_move) {}

@@ -7,7 +7,7 @@
 namespace tidepool::transport {
 namespace {
 
-// A client has one for each core of each daemon that it is connected with.
+// A client has a port for each core of each daemon that it is connected with.
 constexpr int kHalfMin = 2'000;
 constexpr int kPortMax = 65'535;
 

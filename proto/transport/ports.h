@@ -1,9 +1,9 @@
-// Which TCP ports data paths and services take where nobody has named one: never the same.
+// TCP ports of data paths and services for which the user named no port: disjoint ranges.
 //
-// UCX connects back to a client that may have died meanwhile, and aborts the process when what
-// listens there now speaks another protocol ("tcp_ep.c:1404 Assertion", with "TTP/" as a length):
-// seen where a daemon's page had got the port of a killed client. So of the ports from which the
-// kernel chooses, data paths take the upper half and all that speaks gRPC or HTTP the lower one.
+// UCX connects back to a client that may have died meanwhile. It aborts the process if the listener
+// there now speaks another protocol ("tcp_ep.c:1404 Assertion", with "TTP/" as a length): seen when
+// a daemon's page had got the port of a killed client. Of the kernel's range of ports, data paths
+// therefore take the upper half, gRPC and HTTP the lower half.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct PortRanges {
   PortRange data_paths;
 };
 
-// `text` as in /proc/sys/net/ipv4/ip_local_port_range. A range that is too small to be halved, or
-// none: the kernel chooses.
+// Returns the halves of `text`, as in /proc/sys/net/ipv4/ip_local_port_range. If the range is
+// absent or too small to be halved, the kernel chooses.
 PortRanges HalvesOf(std::string_view text);
-// Of this machine.
+// Returns the ranges of this machine.
 PortRanges UnnamedPorts();
 
 }  // namespace tidepool::transport

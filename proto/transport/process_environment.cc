@@ -37,7 +37,7 @@ bool IsRight(const Variable& variable) {
 
 Status EnterUcxEnvironment(char** argv) {
   const bool is_second_life = std::getenv(kGuardVariable) != nullptr;
-  unsetenv(kGuardVariable);  // Not for the processes that this one starts.
+  unsetenv(kGuardVariable);  // Not for child processes.
   bool is_complete = true;
   for (const Variable& variable : kVariables) {
     if (IsRight(variable)) continue;
@@ -50,7 +50,7 @@ Status EnterUcxEnvironment(char** argv) {
                   "set UCX_HANDLE_ERRORS=none and UCX_DEBUG_SIGNO=0 before starting it");
   }
   setenv(kGuardVariable, "1", 1);
-  // By its own path first, so that ps and top show the program's name and not "exe".
+  // First by its own path: ps and top then show the program's name and not "exe".
   char path[PATH_MAX];
   const ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
   if (bytes > 0) {

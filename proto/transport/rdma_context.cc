@@ -44,15 +44,15 @@ Result<ucp_context_h> MakeContext(const std::string& transports) {
   if (status != UCS_OK) {
     return UcxStatus(StatusCode::kUnavailable, "UCX cannot read its settings", status);
   }
-  // What the environment says of devices holds; of transports it is for frames, or for an MPI.
+  // The environment's devices hold; its transports are for frames, or for an MPI.
   std::vector<Setting> settings = {
       {"TLS", transports.c_str()},
       {"NET_DEVICES", "all"},
-      // Else a listener is a TCP port as well, which strangers' bytes can abort (UCX 1.13.1).
+      // Otherwise a listener is a TCP port as well, which strangers' bytes can abort (UCX 1.13.1).
       {"SOCKADDR_TLS_PRIORITY", IsTcp(transports) ? "tcp" : "rdmacm"},
-      {"PROTO_ENABLE", "n"},  // As settings.cc.
+      {"PROTO_ENABLE", "n"},  // Like settings.cc.
   };
-  // As settings.cc; where there is no TCP, UCX warns of them.
+  // Like settings.cc; without TCP, UCX warns of them.
   if (IsTcp(transports))
     settings.insert(settings.end(), {{"MAX_POLL", "1", true}, {"PUT_ENABLE", "n", true}});
   for (const Setting& setting : settings) {
@@ -84,7 +84,7 @@ bool HasRdmaDevice() {
 }
 
 Result<std::unique_ptr<RdmaContext>> RdmaContext::Make(const std::string& transports) {
-  // UCX would say so on stdout.
+  // UCX would print this on stdout.
   if (!IsTcp(transports) && !HasRdmaDevice()) {
     return Status(StatusCode::kUnavailable, "this machine has no RDMA device");
   }

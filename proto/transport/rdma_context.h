@@ -13,7 +13,7 @@
 
 namespace tidepool::transport {
 
-// A context and its one worker, of one thread at a time.
+// A context and its only worker, for a single thread at a time.
 class RdmaContext {
  public:
   // Errors: kUnavailable (no device for these transports).

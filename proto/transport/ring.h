@@ -1,14 +1,14 @@
-// One direction of a same-node connection: frames of one producer for one consumer, in memory that
-// both processes map. Internal to proto/transport.
+// A direction of a same-node connection: frames of a single producer for a single consumer, in
+// memory that both processes map. Internal to proto/transport.
 //
-// A frame takes whole cache lines: a word that says that it is there (its size and 1; above, of a
-// frame in two parts, the first one's size), then its bytes. So a small frame reaches the other
-// core with one line; a cursor of the producer's, which the consumer would have to read as well,
-// would be another one for each frame. The producer clears the word behind a frame before it
-// publishes the frame, so that what lies there from the last lap, which may be anybody's value, is
-// never taken for one.
+// A frame takes whole cache lines: a word that announces it (its size and 1; above, for a
+// frame in two parts, the first part's size), then its bytes. A small frame therefore reaches
+// the other core with a single line; a cursor of the producer would cost another line for
+// each frame. The producer clears the word behind a frame before it publishes the frame.
+// Bytes from the last lap, which may be any user's value, are therefore never taken for such
+// a word.
 //
-// The memory is mapped twice in a row (ring_memory.h), so no frame is in two parts.
+// The memory is mapped twice in a row (ring_memory.h), so no frame is split.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,12 @@ namespace tidepool::transport {
 
 inline constexpr std::size_t kRingLineBytes = 64;
 
-// Words of one ring.
+// Words of a ring.
 struct RingWords {
   // The consumer's. Bytes that it has done with, ever.
   alignas(kRingLineBytes) std::atomic<std::uint64_t> consumed;
-  // The consumer's, too, unless it has one word for all of its rings (SharedWords): see RingSleep.
+  // The consumer's, too, unless it has a common word for all of its rings (SharedWords): see
+  // RingSleep.
   std::atomic<std::uint32_t> sleeps;
   // The producer sets it when it waits for room without looking, the consumer clears it.
   alignas(kRingLineBytes) std::atomic<std::uint32_t> waits_for_room;
@@ -53,8 +54,8 @@ inline std::atomic_ref<std::uint64_t> WordAt(std::byte* at) {
 }
 }  // namespace ring
 
-// The producer's half. What the peer writes is checked before it counts: whatever stands there, no
-// byte outside of the ring is touched, and none twice.
+// The producer's half. Words of the peer are checked before use: no value of them leads to a byte
+// outside of the ring, or twice to a byte.
 class RingProducer {
  public:
   RingProducer() = default;
@@ -63,9 +64,9 @@ class RingProducer {
 
   // False: no room now, or ever (corrupt).
   bool TryPush(Bytes frame) { return TryPush(frame, {}, 0); }
-  // One frame of two parts. REQUIRES: head is not empty.
+  // Pushes a frame of two parts. REQUIRES: head is not empty.
   bool TryPushParts(Bytes head, Bytes body) { return TryPush(head, body, head.size()); }
-  // The peer counts what cannot be: it is broken.
+  // Returns true if the peer's count is impossible: the ring is broken.
   bool corrupt() const { return corrupt_; }
   // Asks the consumer to ring the bell when it has made room. False: there is some already.
   bool WaitForRoom() {
@@ -108,7 +109,7 @@ class RingProducer {
   std::uint64_t bytes_ = 0;
   RingWords* words_ = nullptr;
   std::uint64_t position_ = 0;
-  std::uint64_t consumed_ = 0;  // As last seen.
+  std::uint64_t consumed_ = 0;  // Last value seen.
   bool corrupt_ = false;
 };
 
@@ -119,8 +120,9 @@ class RingConsumer {
   RingConsumer(std::byte* data, std::uint64_t bytes, RingWords* words)
       : data_(data), bytes_(bytes), words_(words) {}
 
-  // The next frame, if there is one: valid until Pop, and as much as the producer is trusted, who
-  // can still write there. `head_bytes`: of its first part; 0: it has only one.
+  // Returns the next frame, if any: valid until Pop. The producer can still write there, so the
+  // bytes are only as good as the producer. `head_bytes`: size of its first part; 0: no second
+  // part.
   bool Peek(Bytes* frame, std::size_t* head_bytes) {
     std::byte* const at = data_ + (position_ & (bytes_ - 1));
     const std::uint64_t word = ring::WordAt(at).load(std::memory_order_acquire);
@@ -159,8 +161,8 @@ class RingConsumer {
   bool corrupt_ = false;
 };
 
-// Whether a consumer sleeps: odd while it does, or is about to. Another number each time, so that
-// the bell is rung once for each sleep.
+// State of a consumer's sleep: odd while it sleeps, or is about to sleep. The number changes each
+// time, so each sleep rings the bell once.
 class RingSleep {
  public:
   // Sets out to sleep. The caller looks at its rings afterwards, and only sleeps if all are empty.

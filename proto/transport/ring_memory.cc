@@ -145,7 +145,7 @@ Result<std::unique_ptr<SharedWords>> SharedWords::Create(UniqueFd* descriptor) {
   void* const page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
   if (page == MAP_FAILED) return KernelRefuses("no mapping for a core's words");
   std::unique_ptr<SharedWords> words(new SharedWords(page));
-  // From now on nobody else can map it for writing.
+  // From now on no other process can map it for writing.
   if (fcntl(fd->get(), F_ADD_SEALS,
             F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     return KernelRefuses("a core's words cannot be sealed");

@@ -19,11 +19,11 @@ inline constexpr std::uint64_t kRingBytes = 256 * 1024;
 inline constexpr std::uint64_t kRingBytesMin = 128 * 1024;
 static_assert(IsRingSize(kRingBytes) && IsRingSize(kRingBytesMin));
 
-// One connection's rings. The side that accepts makes it, so that it decides how large it is and
-// nobody can take it away; the other one maps it.
+// Rings of a connection. The accepting side makes them, so it decides their size and no peer can
+// take them away; the connecting side maps them.
 class RingMemory {
  public:
-  // Of two rings of `ring_bytes` each. Pages come as they are used.
+  // Makes two rings of `ring_bytes` each. Pages come as they are used.
   // Errors: kResourceExhausted (descriptors, address space).
   static Result<std::unique_ptr<RingMemory>> Create(std::uint64_t ring_bytes, UniqueFd* descriptor);
   // Errors: kInvalidArgument (not such memory), kResourceExhausted.
@@ -32,7 +32,7 @@ class RingMemory {
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;
 
-  // From the connecting side to the accepting one, and back.
+  // From the connecting side to the accepting side, and back.
   RingWords* request_words() const;
   RingWords* answer_words() const;
   RingProducer RequestProducer() const;
@@ -50,7 +50,7 @@ class RingMemory {
   std::uint64_t ring_bytes_;
 };
 
-// One page with words that one process writes and others, who have its descriptor, can only read.
+// A page with words that its process writes, and that holders of its descriptor can only read.
 class SharedWords {
  public:
   // Errors: kResourceExhausted.
@@ -68,7 +68,7 @@ class SharedWords {
   void* page_;
 };
 
-// Memory of one writing process. Processes that have its descriptor can only read it.
+// Memory of a single writing process. Processes that have its descriptor can only read it.
 class WorkerMemory {
  public:
   // Zeroed. Errors: kResourceExhausted.

@@ -24,10 +24,10 @@ namespace {
 
 constexpr std::uint32_t kRingMagic = 0x31525054;  // "TPR1"
 constexpr std::string_view kPrefix = "ring-";
-// Before it listens a socket has another name; one that kept it was left by a daemon that died.
+// Before it listens a socket has another name; a socket that kept it is left of a dead daemon.
 constexpr std::string_view kHiddenPrefix = ".ring-";
 constexpr std::time_t kHiddenSeconds = 60;
-// A job's ranks come all at once; those for whom there is no room go by UCX for ever.
+// A job's ranks come all at once; ranks without room here use UCX for ever.
 constexpr int kBacklog = SOMAXCONN;
 
 enum class Type : std::uint16_t { kHello = 1, kWelcome = 2, kMemoryRequest = 3, kMemory = 4 };
@@ -37,7 +37,7 @@ struct Message {
   Type type;
   std::uint16_t code;  // StatusCode of a Welcome.
   std::uint64_t ring_bytes;
-  std::uint64_t begin;  // Of a request: where.
+  std::uint64_t begin;  // In a request: its place.
   std::uint64_t bytes;
   std::uint64_t ready_bytes;
   std::uint64_t range_bytes;
@@ -77,7 +77,7 @@ bool Starts(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-// Nobody accepts there any more: its daemon was killed.
+// Returns true if no process accepts there any more: its daemon was killed.
 bool IsDead(const std::string& path, std::string_view name) {
   if (Starts(name, kHiddenPrefix)) {
     struct stat info {};
@@ -263,7 +263,7 @@ RingMessage DecodeRingMessage(Bytes bytes) {
 }
 
 RingMessage ReceiveRingMessage(int socket) {
-  std::byte bytes[sizeof(Message) + 1];  // A longer one shows as one that is too long.
+  std::byte bytes[sizeof(Message) + 1];  // A longer message shows as too long.
   iovec part{bytes, sizeof bytes};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
   msghdr header{};
@@ -274,7 +274,7 @@ RingMessage ReceiveRingMessage(int socket) {
   const ssize_t received = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   RingMessage message;
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return message;
-  // Whatever was sent along is owned, and closed unless it is what it should be.
+  // Owns all received descriptors, and closes any unexpected descriptor.
   std::array<UniqueFd, 2> descriptors;
   const cmsghdr* const rights = received >= 0 ? CMSG_FIRSTHDR(&header) : nullptr;
   if (rights != nullptr && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS) {

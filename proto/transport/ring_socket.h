@@ -1,5 +1,5 @@
-// The unix socket of a same-node connection: how the two sides meet, who the other one is, the
-// descriptors of what they share, and the doorbell. Internal to proto/transport.
+// The unix socket of a same-node connection: the meeting of the two sides, the identity of the
+// peer, the descriptors of shared memory, and the doorbell. Internal to proto/transport.
 //
 //   connecting side                          accepting side (one socket per core)
 //   Hello {id, secret}          ->           checks user, secret and memory
@@ -22,16 +22,16 @@
 
 namespace tidepool::transport {
 
-// What a connecting side says first.
+// First message of a connecting side.
 struct RingHello {
-  std::string id;      // Of its worker, kRingIdBytes, and the connection's tag, kRingTagBytes.
-  std::string secret;  // Of the worker that listens; kRingIdBytes.
+  std::string id;      // Id of its worker, kRingIdBytes, and the connection's tag, kRingTagBytes.
+  std::string secret;  // Secret of the worker that listens; kRingIdBytes.
 };
 inline constexpr std::size_t kRingIdBytes = 32;
 inline constexpr std::size_t kRingTagBytes = 16;
 inline constexpr std::size_t kRingPeerBytes = kRingIdBytes + kRingTagBytes;
 
-// What it is answered: rings of so many bytes each, or why it gets none.
+// The reply: the size of each ring, or why the peer gets no rings.
 struct RingWelcome {
   StatusCode code = StatusCode::kOk;
   std::uint64_t ring_bytes = 0;
@@ -39,22 +39,22 @@ struct RingWelcome {
   UniqueFd words;
 };
 
-// What nobody else has or can guess: a worker's name, or its secret.
+// Returns a unique random id that cannot be guessed: a worker's name, or its secret.
 std::string MakeRingId();
 
 // Removes the sockets in `folder` of daemons that were killed.
 void RemoveDeadRings(const std::string& folder);
 
-// Makes `folder`/ring-ID, removes those of daemons that are gone, and listens; nobody sees the
-// socket before it can be connected to. Errors: kInvalidArgument (the path is too long for a
+// Makes `folder`/ring-ID, removes the sockets of dead daemons, and listens. The socket becomes
+// visible only when it accepts connections. Errors: kInvalidArgument (the path is too long for a
 // socket), kUnavailable.
 Result<UniqueFd> ListenForRings(const std::string& folder, const std::string& id,
                                 std::string* path);
-// Returns at once. Errors: kUnavailable (nobody listens there, it is another user's, no
+// Returns at once. Errors: kUnavailable (no listener, it is another user's, no
 // descriptor).
 Result<UniqueFd> ConnectToRings(const std::string& path);
-// The next that has connected, of this user. Errors: kNotFound (nobody), kPermissionDenied (another
-// user), kResourceExhausted (descriptors).
+// Accepts the next connection of this user. Errors: kNotFound (no connection), kPermissionDenied
+// (another user), kResourceExhausted (descriptors).
 Result<UniqueFd> AcceptRings(int listener);
 
 // `memory`: descriptor of memory that the connecting side shows, or -1.
@@ -65,7 +65,7 @@ Status SendWelcome(int socket, const RingWelcome& welcome);
 Status SendMemoryRequest(int socket, std::uint64_t offset);
 Status SendMemory(int socket, const NodeMemory& memory);
 
-// One message, if there is one.
+// A message, if any.
 struct RingMessage {
   enum class What : std::uint8_t {
     kNothing,
@@ -81,7 +81,7 @@ struct RingMessage {
   RingHello hello;
   UniqueFd hello_memory;  // Empty if the peer shows no memory.
   RingWelcome welcome;
-  std::uint64_t offset = 0;  // Of a request.
+  std::uint64_t offset = 0;  // In a request.
   NodeMemory memory;         // Its descriptor is memory_descriptor's.
   UniqueFd memory_descriptor;
 };
@@ -89,7 +89,7 @@ RingMessage ReceiveRingMessage(int socket);
 // Total: any bytes.
 RingMessage DecodeRingMessage(Bytes bytes);
 
-// Wakes the peer. One that does not empty its socket is awake or beyond help.
+// Wakes the peer. A peer that does not empty its socket is awake or beyond help.
 void RingBell(int socket);
 
 }  // namespace tidepool::transport

@@ -1,7 +1,7 @@
-// The same-node implementation of the transport: a pair of rings in shared memory per connection.
+// Same-node implementation of the transport: a pair of rings in shared memory per connection.
 //
-// Why not UCX's shared memory: one client that is killed in mid-write wedges its receive queue for
-// every other client. Here nothing is shared between two clients.
+// Why not UCX's shared memory: a client that is killed in mid-write wedges its receive queue for
+// every other client. Here two clients share nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@
 namespace tidepool::transport {
 
 struct RingSettings {
-  // Where workers listen: a folder of the user's, closed to others. Empty: they only connect.
+  // Folder where workers listen, the user's, closed to other users. Empty: they only connect.
   std::string folder;
-  // What the rings of one listening worker may take. Those that connect when it is used up are
-  // refused, and use another transport.
+  // Limit of the rings of a listening worker. Later connections are refused, and use another
+  // transport.
   std::uint64_t memory_bytes = 64ull << 20;
   // See UcxSettings.
   bool workers_move_between_threads = false;
 };
 
-// A connection carries frames both ways, so what connects cannot be connected to: to answer a peer,
-// Connect to the address of its worker finds the connection that it has made. That of a worker that
-// listens is a path, of use wherever it leads to the same file, and a secret, which who connects
-// must know: whoever was given the address.
+// A connection carries frames both ways, so a connecting worker does not listen: Connect to the
+// address of a peer that has connected finds that connection. The address of a listening worker is
+// a path, valid wherever it leads to this file, and a secret. A connecting worker must know the
+// secret, which comes with the address.
 //
-// A worker that connects several times to one says each time under which tag (TagRingAddress, of
-// both addresses): so the other side knows which of the connections is meant.
+// A worker that connects several times to a peer gives each connection a tag (TagRingAddress, of
+// both addresses): the other side then knows which connection is meant.
 //
-// Beyond Worker::Connect's errors: kUnavailable where a path leads nowhere, or no connection of
-// that worker is there.
+// Beyond Worker::Connect's errors: kUnavailable if a path leads nowhere, or if no connection of
+// that worker exists.
 
-// Of either side's address, which has the tag 0. What is no such address stays as it is.
+// Sets the tag in either side's address, which has the tag 0. Returns other addresses unchanged.
 std::string TagRingAddress(std::string_view address, std::uint64_t tag);
 
 }  // namespace tidepool::transport

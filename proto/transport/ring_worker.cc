@@ -15,13 +15,14 @@
 namespace tidepool::transport {
 namespace {
 
-// A look at the sockets is a system call, of 0.2 to 1.1 us: who connects or dies while the thread
-// spins waits for so many rounds, 30 to 100 us; who is about to be welcomed for fewer.
+// A look at the sockets is a system call, of 0.2 to 1.1 us. A connect or a death while the thread
+// spins waits for this number of rounds, 30 to 100 us; an expected welcome waits for fewer.
 constexpr unsigned kRoundsPerPoll = 2'048;
 constexpr unsigned kRoundsPerPollGreeting = 16;
-// Of one peer in one round, so that none keeps the others waiting.
+// Limit per peer and round, so no peer delays the rest.
 constexpr unsigned kFramesPerRound = 16;
-// With hundreds of peers a round looks at so many of them in turn: each look may miss the cache.
+// With hundreds of peers a round looks at this number of them in turn: each look may miss the
+// cache.
 constexpr std::size_t kEndpointsPerRound = 64;
 
 constexpr std::string_view kListensMagic = "TPRING1l";
@@ -32,7 +33,7 @@ const std::string kNoTag(kRingTagBytes, '0');
 
 }  // namespace
 
-// Both have the tag behind what is as long in either.
+// Both formats have the tag behind a prefix of equal length.
 std::string TagRingAddress(std::string_view address, std::uint64_t tag) {
   std::string tagged(address);
   const bool has_tag =
@@ -103,7 +104,7 @@ Result<Endpoint*> RingWorker::Connect(std::string_view address) {
   const std::string_view rest = address.substr(std::min(address.size(), kMagicBytes));
   if (address.substr(0, kMagicBytes) == kConnectsMagic) {
     const auto found = by_peer_.find(std::string(rest));
-    // One connection answers one peer's connection.
+    // A connection answers a single connection of a peer.
     if (found == by_peer_.end() || found->second->state_ != RingEndpoint::State::kOpen ||
         found->second->claimed_) {
       return Status(StatusCode::kUnavailable, "no same-node connection of that peer");
@@ -256,9 +257,9 @@ unsigned RingWorker::Receive(RingEndpoint* endpoint, unsigned frames_max) {
 
 void RingWorker::OnReceived(RingEndpoint* endpoint, Bytes frame, std::size_t head_bytes) {
   if (receiver_ == nullptr) return;
-  // What this process has connected to is trusted to change nothing.
+  // A process that this worker has connected to is trusted to change nothing.
   if (!endpoint->accepted_) return receiver_->OnFrame(frame);
-  // Decoders look twice at some bytes, and only at what cannot change meanwhile.
+  // Decoders look twice at some bytes, but only at bytes that cannot change meanwhile.
   const std::size_t copied = head_bytes == 0 ? frame.size() : head_bytes;
   std::memcpy(frame_.get(), frame.data(), copied);
   const Bytes head(frame_.get(), copied);

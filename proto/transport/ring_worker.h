@@ -1,4 +1,4 @@
-// One thread's same-node connections: who has connected, frames in and out, sleeping and waking.
+// Same-node connections of a thread: peers, frames in and out, sleeping and waking.
 // Internal to proto/transport.
 #pragma once
 
@@ -24,13 +24,13 @@ namespace tidepool::transport {
 
 class RingEndpoint final : public Endpoint {
  public:
-  // kGreeting: the peer has not said who it is, or whether it takes us. kLeaving: closed by its
-  // owner, and still has frames to send. kClosed: about to be freed.
+  // kGreeting: the peer has not sent its name, or has not accepted this side. kLeaving: closed by
+  // its owner, and still has frames to send. kClosed: about to be freed.
   enum class State : std::uint8_t { kGreeting, kOpen, kLost, kLeaving, kClosed };
 
   bool alive() const override { return state_ == State::kGreeting || state_ == State::kOpen; }
   std::size_t bytes_in_flight() const override { return queue_.bytes(); }
-  // As many parts as its ring holds. Before there is one: what the smallest holds.
+  // Parts that fit its ring. Before it exists: parts that fit the smallest ring.
   std::size_t window_bytes() const override {
     const std::uint64_t ring_bytes = memory_ == nullptr ? kRingBytesMin : memory_->ring_bytes();
     return std::min<std::size_t>(ring_bytes / limits::kFrameBytesMax * limits::kStreamPartBytesMax,
@@ -45,14 +45,15 @@ class RingEndpoint final : public Endpoint {
   friend class RingWorker;
   State state_ = State::kGreeting;
   bool accepted_ = false;  // The peer has connected to here.
-  bool claimed_ = false;   // Somebody here has connected to the peer, too, and must be told.
+  bool claimed_ = false;   // A caller here has connected to the peer, too, and must learn of its
+                           // end.
   bool in_backlog_ = false;
-  bool told_ = false;  // That it is lost.
-  std::string peer_;   // Of an accepted one: id and tag.
+  bool told_ = false;  // Its loss was reported.
+  std::string peer_;   // Accepted endpoints: id and tag.
   UniqueFd socket_;
   std::unique_ptr<RingMemory> memory_;
-  std::unique_ptr<SharedWords> peer_words_;    // Of one that was not accepted here.
-  std::unique_ptr<WorkerMemory> peer_memory_;  // Shown by the peer of an accepted one.
+  std::unique_ptr<SharedWords> peer_words_;    // Endpoints not accepted here.
+  std::unique_ptr<WorkerMemory> peer_memory_;  // Shown by an accepted peer.
   RingProducer out_;
   RingConsumer in_;
   std::atomic<std::uint32_t>* peer_sleeps_ = nullptr;
@@ -63,7 +64,7 @@ class RingEndpoint final : public Endpoint {
 
 // Invariants:
 // (1) An endpoint is in endpoints_ from its making until Sweep, which runs outside of callbacks.
-// (2) Frames leave in order: nothing is pushed while the queue has something.
+// (2) Frames leave in order: no push while the queue has a frame.
 // (3) An endpoint with frames in its queue and a ring is in the backlog.
 // (4) While sleeping_, no ring had a frame when the words said so, and each peer rings.
 class RingWorker final : public Worker {
@@ -88,7 +89,7 @@ class RingWorker final : public Worker {
   std::size_t sends_in_flight() const override { return queued_; }
   std::string Describe(Endpoint* endpoint) const override;
 
-  // Arm was called and somebody does not sleep after all.
+  // Undoes Arm, for a caller that does not sleep after all.
   void Disarm();
   // Called with the address of each peer that has connected, as its worker has it: from now on
   // Connect to it succeeds.
@@ -99,9 +100,9 @@ class RingWorker final : public Worker {
   static bool Listens(std::string_view address);
   // The peer has taken no frame: it gave no rings, or had gone before it could.
   bool WasRefused(const Endpoint* endpoint) const;
-  // Of such an endpoint: what was to be sent, to be sent another way. Else nothing.
+  // Returns unsent frames of a refused endpoint, for another transport. Otherwise empty.
   FrameQueue TakeUnsent(Endpoint* endpoint);
-  // What the rings of those that have connected take.
+  // Memory of the rings of connected peers.
   std::uint64_t memory_bytes() const override { return memory_bytes_; }
   std::uint64_t memory_bytes_max() const override { return settings_.memory_bytes; }
 
@@ -142,13 +143,13 @@ class RingWorker final : public Worker {
   UniqueFd listener_;
   UniqueFd events_;  // An epoll set of all sockets and wake_.
   UniqueFd wake_;
-  std::unique_ptr<SharedWords> words_;  // Of a worker that listens.
+  std::unique_ptr<SharedWords> words_;  // Only of a worker that listens.
   UniqueFd words_descriptor_;
   std::unique_ptr<WorkerMemory>
-      own_memory_;  // That is shown to those whom this worker connects to.
+      own_memory_;  // Memory shown to the peers that this worker connects to.
   UniqueFd own_memory_descriptor_;
   std::vector<std::unique_ptr<RingEndpoint>> endpoints_;
-  std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Of accepted ones, by id and tag.
+  std::unordered_map<std::string, RingEndpoint*> by_peer_;  // Accepted endpoints, by id and tag.
   std::vector<RingEndpoint*> backlog_;
   std::unique_ptr<std::byte[]> frame_;  // A peer that has connected can still write to its ring.
   const NodeMemorySource* memory_source_ = nullptr;

@@ -13,7 +13,7 @@
 namespace tidepool::transport {
 namespace {
 
-// So many may have connected and not have said a word; a greeting comes with the connection.
+// Limit of connections without a word yet; a greeting comes with the connection.
 constexpr std::size_t kGreetingMax = 64;
 constexpr int kAcceptsPerRound = 16;
 // No ring has more.
@@ -57,7 +57,7 @@ void RingWorker::Accept() {
     if (accepted.code() == StatusCode::kNotFound) return;
     if (!accepted.ok()) {
       refused_.Warn("same-node connection refused: " + accepted.status().ToString());
-      // Without a descriptor the next one fails, too; it waits in the listener's queue.
+      // Without a descriptor the next accept fails, too; it waits in the listener's queue.
       if (accepted.code() == StatusCode::kResourceExhausted) return;
       continue;
     }
@@ -92,7 +92,7 @@ void RingWorker::OnSocket(RingEndpoint* endpoint) {
     } else if (message.what == What::kMemory && !endpoint->accepted_ && !greets) {
       if (receiver_ != nullptr) receiver_->OnNodeMemory(endpoint, message.memory);
     } else if (message.what == What::kEnd) {
-      // What it had sent before counts.
+      // Frames that it had sent before count.
       if (endpoint->state_ == RingEndpoint::State::kOpen) Receive(endpoint, kFramesAtEndMax);
       MarkLost(endpoint, Status(StatusCode::kUnavailable, "the peer on this node has gone"));
     } else {
@@ -158,7 +158,7 @@ MutableBytes RingWorker::MakeSharedMemory(std::size_t bytes) {
 void RingWorker::OnMemoryRequest(RingEndpoint* endpoint, std::uint64_t offset) {
   NodeMemory memory;
   if (memory_source_ == nullptr || !memory_source_->Find(offset, &memory)) return;
-  // One that does not read what it has asked for does without.
+  // A peer that does not read the memory it has asked for does without.
   (void)SendMemory(endpoint->socket_.get(), memory);
 }
 
@@ -190,7 +190,7 @@ void RingWorker::OnWelcome(RingEndpoint* endpoint, RingWelcome welcome) {
   endpoint->peer_sleeps_ = &endpoint->peer_words_->sleeps();
   endpoint->state_ = RingEndpoint::State::kOpen;
   --greeting_;
-  // What was sent meanwhile.
+  // Frames that were sent meanwhile.
   if (!endpoint->queue_.empty() && !std::exchange(endpoint->in_backlog_, true)) {
     backlog_.push_back(endpoint);
   }

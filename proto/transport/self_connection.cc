@@ -21,7 +21,7 @@ Address AddressAs(const void* from) {
   return address;
 }
 
-// A connection to "any" goes to loopback, and so comes from loopback.
+// Returns whether both are equal. A connection to "any" goes to loopback, and comes from loopback.
 bool IsSameV4(const sockaddr_in& own, const sockaddr_in& peer) {
   return own.sin_port == peer.sin_port &&
          (own.sin_addr.s_addr == peer.sin_addr.s_addr || peer.sin_addr.s_addr == htonl(INADDR_ANY));

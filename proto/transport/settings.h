@@ -20,7 +20,7 @@ struct UcxSetting {
   bool of_tcp = false;  // A setting of the transport TCP; see UcxSettingName.
 };
 
-// Every setting that is put over whatever the environment says, for one version of UCX.
+// Returns the settings that override the environment, for a version of UCX.
 std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings,
                                          const UcxVersion& version = RunningUcx());
 
@@ -31,8 +31,8 @@ std::string NameOf(const UcxSetting& setting);
 // address ("eth0"), and ports of RDMA devices ("mlx5_0:1").
 std::vector<std::string> UsableNetworkDevices();
 
-// Errors: kInvalidArgument (empty list or element), kUnavailable (a device that is not there or is
-// down; the message lists those that are usable).
+// Errors: kInvalidArgument (empty list or element), kUnavailable (a device that is absent or down;
+// the message lists the usable devices).
 Status CheckDevices(const UcxSettings& settings);
 
 }  // namespace tidepool::transport

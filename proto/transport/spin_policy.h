@@ -1,7 +1,7 @@
 // When to spin and when to block: success-driven. Spins up to 50 us while spinning pays, and stops
-// spinning for a while when it does not. Measured against always spinning, always blocking and a
-// fixed spin: best or near best in all of them, and the only one that never collapses when there
-// are more runnable threads than CPUs (busy polling then loses by 100 to 1000 times in the median).
+// spinning for a while otherwise. Measured against always spinning, always blocking and a fixed
+// spin: best or near best everywhere. It alone never collapses with more runnable threads than CPUs
+// (busy polling then loses by 100 to 1000 times in the median).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace tidepool::transport {
 
-// One per thread that waits. Call Found() after a round that found work, ShouldBlock() after one
-// that did not; block when it says so.
+// Each waiting thread has its own. Call Found() after a round that found work, and ShouldBlock()
+// after an idle round; block if it returns true.
 class SpinPolicy {
  public:
   enum class Mode : std::uint8_t { kAuto, kPoll, kBlock };
@@ -52,8 +52,8 @@ class SpinPolicy {
   }
 
  private:
-  // About what it costs to wake a thread here (50 to 80 us where a halted virtual CPU must be
-  // woken): who spins as long as that pays at most twice. With 20 us, over rings, both sides of a
+  // About the cost of waking a thread here (50 to 80 us if a halted virtual CPU must be woken): a
+  // spin of this length costs at most twice the best. With 20 us, over rings, both sides of a
   // client that puts batches of 64 waited for just as long and slept in every second round: 9 to 18
   // thousand calls per second instead of 35 to 41, and with two CPU hogs beside them no fewer.
   static constexpr std::uint64_t kSpinNs = 50'000;

@@ -1,4 +1,4 @@
-// The pool of frame buffers: session/core take one, fill it and hand it to Worker::Send.
+// The pool of frame buffers: session/core take a buffer, fill it and hand it to Worker::Send.
 #include "proto/transport/transport.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tidepool::transport {
 
-// In pages of 4 KiB, and the header's: what the kernel gives.
+// Counts whole pages of 4 KiB, with the header's: the kernel's unit.
 void FrameBuffer::Touch() {
   const std::size_t now = AlignUp(size_, 4096);
   pool_->touched_bytes_ += now - touched_;
@@ -28,7 +28,7 @@ void FrameBufferReturner::operator()(FrameBuffer* buffer) const {
 FrameBufferPtr BufferPool::Take() {
   FrameBuffer* buffer = free_;
   if (buffer == nullptr) {
-    buffer = new FrameBuffer;  // Its 60 KiB stay untouched, so no page of them exists yet.
+    buffer = new FrameBuffer;  // Its 60 KiB stay untouched: no page of them exists yet.
     buffer->pool_ = this;
     ++made_;
   } else {

@@ -1,10 +1,10 @@
-// How frames travel: connect, send, receive, learn that the peer is lost. Shows no type of any
-// network library, so that UCX today and another one tomorrow look the same from above.
+// Transport of frames: connect, send, receive, learn that the peer is lost. Shows no type of any
+// network library, so UCX can be replaced without a change above.
 //
 //   client/link/core_link, daemon/core/core -> [transport] -> network
 //
-// Two implementations, UCX (ucx_transport.h) and the rings of one node (ring_transport.h), and the
-// one that chooses between them for each connection (node_transport.h).
+// Two implementations, UCX (ucx_transport.h) and the rings of a node (ring_transport.h), and a
+// third that chooses between them for each connection (node_transport.h).
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ class BufferPool;
 class FrameQueue;
 struct FrameBufferReturner;
 
-// A frame to send: up to kFrameBytesMax bytes of pooled memory. Whoever holds a FrameBuffer owns
-// it; Send takes it over and the transport returns it to its pool when it no longer touches it, so
-// a caller can never free memory that the network still reads.
+// A frame to send: up to kFrameBytesMax bytes of pooled memory. The holder of a FrameBuffer owns
+// it. Send takes it over, and the transport returns it to its pool after its last access. A caller
+// therefore can never free memory that the network still reads.
 class FrameBuffer {
  public:
   static constexpr std::size_t kCapacity = limits::kFrameBytesMax;
@@ -49,7 +49,7 @@ class FrameBuffer {
   BufferPool* pool_ = nullptr;
   FrameBuffer* next_ = nullptr;  // In its pool's free list, or in a queue of the transport.
   std::size_t size_ = 0;
-  std::size_t touched_ = 0;  // At least what of it has been written so far.
+  std::size_t touched_ = 0;  // Bytes written so far, at least.
   alignas(64) std::byte data_[kCapacity];
 };
 
@@ -58,8 +58,8 @@ struct FrameBufferReturner {
 };
 using FrameBufferPtr = std::unique_ptr<FrameBuffer, FrameBufferReturner>;
 
-// One thread's free list of buffers; grows on demand, never fails. Must outlive every buffer taken
-// from it and every worker that still sends one.
+// Free list of buffers of a single thread; grows on demand, never fails. Must outlive every buffer
+// taken from it and every worker that still sends such a buffer.
 class BufferPool {
  public:
   BufferPool() = default;
@@ -68,10 +68,10 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
 
   FrameBufferPtr Take();
-  // Gives back half of the buffers that nobody has needed since the last call. Now and then.
+  // Frees half of the buffers that stayed unused since the last call. Call it now and then.
   void Trim();
   std::size_t made() const { return made_; }
-  // Memory behind them: of a buffer what has ever been written, as the rest has no page.
+  // Returns the memory behind them: of each buffer the bytes ever written; the rest has no page.
   std::size_t bytes() const { return touched_bytes_; }
   // Buffers that are not in anybody's hands; made() when nothing is outstanding.
   std::size_t free_count() const { return free_count_; }
@@ -87,54 +87,54 @@ class BufferPool {
   std::size_t touched_bytes_ = 0;
 };
 
-// One connection to one peer worker, for frames to it; those from it come over another one. Owned
-// by the Worker that made it until Worker::Close.
+// A connection to a peer worker, for frames to it; frames from the peer use another connection.
+// Owned by the Worker that made it until Worker::Close.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
   // False from the moment that the peer is known to be lost; sends then fail with kUnavailable.
   virtual bool alive() const = 0;
-  // Of frames that were sent and that the network still holds because the peer does not take them:
-  // what a peer that never reads costs. 0 where a transport holds nothing.
+  // Returns the bytes of sent frames that the network still holds because the peer does not take
+  // them: the cost of a peer that never reads. 0 if a transport holds nothing.
   virtual std::size_t bytes_in_flight() const { return 0; }
-  // What of a large value should be under way at most: where a transport says less than a sender
-  // would like, more is only copied once more.
+  // Returns the useful maximum of bytes under way of a large value: if it is less than a sender
+  // would like, further bytes are only copied once more.
   virtual std::size_t window_bytes() const { return limits::kStreamWindowBytes; }
   // Whether a frame is a copy in memory, and no system call.
   virtual bool shares_memory() const { return false; }
-  // Memory that the peer shows (Worker::MakeSharedMemory) and may change at any time; valid until
-  // the endpoint is closed. Empty: the peer shows none.
+  // Returns memory that the peer shows (Worker::MakeSharedMemory) and may change at any time; valid
+  // until the endpoint is closed. Empty: the peer shows no memory.
   virtual Bytes peer_memory() const { return {}; }
   // The caller's own mark, for example its session; not touched by the transport.
   void* user = nullptr;
 };
 
-// A piece of memory that a process shows to others of its node, which can only read it. All pieces
-// lie in one range of offsets.
+// A piece of memory that a process shows to the processes of its node, which can only read it. All
+// pieces lie in a common range of offsets.
 struct NodeMemory {
   int descriptor = -1;  // The shower's, or the reader's own copy until the return.
   std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;        // Of the whole piece: never changes.
+  std::uint64_t bytes = 0;        // Size of the whole piece: never changes.
   std::uint64_t ready_bytes = 0;  // From `begin` on; only these may be touched. Grows.
   std::uint64_t range_bytes = 0;  // Offsets are below.
   std::uint32_t block_shift = 0;  // Pieces begin and end at multiples of so many bits.
 };
 
-// Who has such memory. Called on the worker's thread.
+// Owner of such memory. Called on the worker's thread.
 class NodeMemorySource {
  public:
   virtual ~NodeMemorySource() = default;
-  // The piece that holds `offset`. False: none, or not yet.
+  // Finds the piece that holds `offset`. False: it does not exist, or not yet.
   virtual bool Find(std::uint64_t offset, NodeMemory* memory) const = 0;
 };
 
-// What happens to a worker's owner. Called inside Progress(), on the owner's thread; may send and
-// may Close endpoints, may not call Progress().
+// Events for a worker's owner. Called inside Progress(), on the owner's thread. May send and may
+// Close endpoints, may not call Progress().
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  // Any bytes of 0..kFrameBytesMax, from anybody who reaches the port: decode with care. `frame` is
-  // valid until the return and may be unaligned.
+  // Receives 0..kFrameBytesMax arbitrary bytes, from any sender that reaches the port: decode with
+  // care. `frame` is valid until the return and may be unaligned.
   virtual void OnFrame(Bytes frame) = 0;
   // A frame that was sent in two parts (SendParts), by a peer of this node that can still write to
   // `body`: to be copied once and not to be looked at before. By itself puts them together.
@@ -145,13 +145,13 @@ class Receiver {
   virtual void OnNodeMemory(Endpoint*, const NodeMemory&) {}
 };
 
-// One thread's end of the network. Every method but Wake is for the owner's thread only.
+// A thread's end of the network. Only the owner's thread may call methods, except Wake.
 class Worker {
  public:
-  // Closes all endpoints by force and waits, at most a second, for what is in flight.
+  // Closes all endpoints by force and waits, at most a second, for frames in flight.
   virtual ~Worker() = default;
 
-  // What a peer needs to connect to this worker; opaque bytes, carried by Attach.
+  // Returns the address that a peer needs to connect; opaque bytes, carried by Attach.
   virtual std::string Address() const = 0;
 
   // Returns at once; a peer that cannot be reached shows as OnPeerLost.
@@ -160,22 +160,22 @@ class Worker {
   virtual Result<Endpoint*> Connect(std::string_view address) = 0;
 
   // Closes by force: frames not yet on the wire are dropped, no callback follows. `endpoint` is
-  // dead after the call. Allowed inside the Receiver's callbacks. The peer is not told: an endpoint
-  // carries frames one way, and the peer's own one to here is another connection. Progress
-  // afterwards (Arm insists on it): the connection is torn down there.
+  // dead after the call. Allowed inside the Receiver's callbacks. The peer is not notified: an
+  // endpoint carries frames in a single direction, and the peer's endpoint to here is another
+  // connection. Call Progress afterwards (Arm insists on it): the connection is torn down there.
   virtual void Close(Endpoint* endpoint) = 0;
 
-  // As Close, but what was sent before still goes out, unless the peer is lost: so one can say
+  // Closes like Close, but sends earlier frames first, unless the peer is lost: a caller can say
   // good-bye.
   virtual void CloseWhenSent(Endpoint* endpoint) = 0;
 
-  // Sends one frame of buffer->size() bytes, in order per endpoint, and never blocks. There is no
-  // back-pressure here: credits above bound what is outstanding.
+  // Sends a frame of buffer->size() bytes, in order per endpoint, and never blocks. This interface
+  // has no back-pressure: credits above bound the outstanding bytes.
   // Errors: kUnavailable (peer lost; the frame is dropped).
   virtual Status Send(Endpoint* endpoint, FrameBufferPtr buffer) = 0;
 
-  // As Send of a frame that is `head` and `body` in a row, which stay the caller's. To a peer on
-  // this node the body is copied only once, where there is room; else both go through a buffer of
+  // Sends a frame that is `head` and `body` in a row; both stay the caller's. To a peer on this
+  // node the body is copied only once, if the ring has room; otherwise both go through a buffer of
   // `pool`.
   virtual Status SendParts(Endpoint* endpoint, Bytes head, Bytes body, BufferPool* pool);
 

@@ -10,8 +10,8 @@ thread_local constinit bool UcxRuns::on_this_thread = false;
 
 namespace {
 
-// One of the two, by chance: in some states of a connection UCX does nothing on one of them, which
-// then stays due for ever and would hold the other back.
+// Chooses one of two, by chance. In some states of a connection UCX does nothing on one of them,
+// which then stays due for ever and would hold the other back.
 [[maybe_unused]] std::uint32_t AnyOf(std::uint32_t a, std::uint32_t b) {
   static thread_local std::uint64_t random = 1;
   random = random * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;  // Knuth's MMIX.

@@ -16,7 +16,7 @@
 namespace tidepool::transport {
 namespace {
 
-// By file, as UCX's levels do not tell them apart.
+// By file: UCX's levels do not distinguish them.
 constexpr std::array<std::string_view, 4> kConnectionFiles = {"tcp_cm.c", "tcp_ep.c", "tcp_iface.c",
                                                               "sock.c"};
 
@@ -49,7 +49,7 @@ ucs_log_func_rc_t Handle(const char* file, unsigned line, const char* /*function
   if (!to_log && !g_ucx_log_route.others_to_stderr) return UCS_LOG_FUNC_RC_CONTINUE;
   if (to_log && log::GetLevel() > log::Level::kDebug) return UCS_LOG_FUNC_RC_STOP;
   char text[1024];
-  va_list again;  // Those given belong to the next handler.
+  va_list again;  // The caller's list belongs to the next handler.
   va_copy(again, arguments);
   std::vsnprintf(text, sizeof text, format, again);
   va_end(again);

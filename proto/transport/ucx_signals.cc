@@ -18,7 +18,7 @@ constexpr TakenSignal kTakenSignals[] = {
     {SIGFPE, "UCX_HANDLE_ERRORS"},  {SIGHUP, "UCX_DEBUG_SIGNO"},
 };
 
-// The start in memory of the library or program that holds `function`; null if there is none.
+// Returns the start of the library or program that holds `function`; null if not found.
 const void* HolderOf(const void* function) {
   Dl_info found{};
   return dladdr(function, &found) != 0 ? found.dli_fbase : nullptr;
@@ -51,8 +51,8 @@ int GiveBackSignals() {
 
 namespace {
 
-// Before main(), so that a handler which the program installs there meets the state of a program
-// without UCX. Libraries run their constructors before those that depend on them.
+// Before main(): a handler that the program installs there then meets the state of a program
+// without UCX. Libraries run their constructors before the constructors of their users.
 [[gnu::constructor]] void GiveBackSignalsAtLoad() { GiveBackSignals(); }
 
 }  // namespace

@@ -43,7 +43,7 @@ Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings) {
                   "look for a malformed UCX_* variable in the environment");
   }
   for (const UcxSetting& row : UcxSettingsTable(settings)) {
-    // Not in the environment: an MPI in the same process reads that too. Answers success to
+    // Not in the environment: an MPI in this process reads that too. UCX answers success to
     // anything, so the version is known, and Connect proves the size of frames by its effect.
     const std::string name = NameOf(row);
     status = ucp_config_modify(config, name.c_str(), row.value.c_str());

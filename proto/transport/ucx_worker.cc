@@ -22,23 +22,24 @@
 namespace tidepool::transport {
 namespace {
 
-// 0, since UCX 1.13.1 leaves the slots of its handler table below the id unset, and a message for
-// one of them jumps anywhere (seen). Larger ids are refused, but only after a read behind the
-// table: one more reason to keep its ports from strangers.
+// 0, because UCX 1.13.1 leaves the slots of its handler table below the id unset. A message for
+// such a slot jumps anywhere (seen). Larger ids are refused, but only after a read behind the
+// table: another reason to keep its ports from strangers.
 constexpr unsigned kFrameMessageId = 0;
-// Polling `out_` costs a system call, and what it finds is never urgent.
+// Polling `out_` costs a system call, and its events are never urgent.
 constexpr unsigned kRoundsPerPollOfOut = 8;
-// So that hundreds of peers that do not read their frames cost a round next to nothing.
+// Bounds the cost per round of hundreds of peers that do not read their frames.
 constexpr std::size_t kBacklogPerRound = 8;
 constexpr std::uint64_t kDestroyWaitMs = 1'000;
 constexpr rlim_t kDescriptorsReservedMin = 64;
 
-// What travels as an address: magic, hash of the rest, UCX's worker address. UCX unpacks an address
-// without any check, so bytes that are not one (a truncated field, a wrong one) must stop here. The
-// hash guards against accidents, not against a peer that has the job token and means harm.
+// Format of an address: magic, hash of the rest, UCX's worker address. UCX unpacks an address
+// without any check, so bytes that are not an address (a truncated or wrong field) must stop here.
+// The hash guards against accidents, not against a peer that has the job token and means harm.
 constexpr std::string_view kAddressMagic = "TPUCX01\n";
 constexpr std::size_t kAddressPrefixBytes = kAddressMagic.size() + sizeof(std::uint64_t);
-constexpr std::size_t kAddressBytesMax = 16 * 1024;  // 108 B for one TCP device, 215 B for two.
+constexpr std::size_t kAddressBytesMax = 16 * 1024;  // 108 B for a single TCP device, 215 B for
+                                                     // two.
 
 std::string WrapAddress(std::string_view raw) {
   const std::uint64_t hash = KeyHash(AsBytes(raw));
@@ -47,9 +48,9 @@ std::string WrapAddress(std::string_view raw) {
   return text.append(raw);
 }
 
-// UCX 1.13.1 closes a worker's listening port for good when accept() finds no descriptor: nobody
-// could connect any more, and nothing would tell. So the last descriptors are never given away
-// here. Returns: kOk, kResourceExhausted.
+// Keeps the last descriptors free. UCX 1.13.1 closes a worker's listening port for good when
+// accept() finds no descriptor: no peer could connect any more, without any message. Returns: kOk,
+// kResourceExhausted.
 Status CheckDescriptors(const char* what) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -65,8 +66,8 @@ Status CheckDescriptors(const char* what) {
 }
 
 struct EndpointInfo {
-  std::string lanes;  // "tcp/lo,rc_mlx5/mlx5_0:1": what the endpoint goes over.
-  std::string sizes;  // By which protocol which sizes leave: see CheckFrameSize.
+  std::string lanes;  // "tcp/lo,rc_mlx5/mlx5_0:1": lanes of the endpoint.
+  std::string sizes;  // Protocol by message size: see CheckFrameSize.
 };
 
 // From a text of lines, as "# lane[0]:  1:tcp/lo.0 md[1] -> ...".
@@ -168,7 +169,7 @@ Status UcxWorker::Start() {
 Status UcxWorker::StartOne(ucp_worker_h* handle) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  // Neither mode locks; the second tells UCX's transports that the thread may change.
+  // Neither mode locks; the second informs UCX's transports that the thread may change.
   params.thread_mode =
       context_->workers_move() ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE;
   ucs_status_t status = ucp_worker_create(context_->get(), &params, handle);
@@ -203,7 +204,7 @@ UcxWorker::~UcxWorker() {
   const Deadline deadline = Deadline::AfterMs(kDestroyWaitMs);
   while ((sends_in_flight_ != 0 || closes_in_flight_ != 0) && !deadline.Passed()) Progress();
   if (event_fd_ >= 0) close(event_fd_);
-  if (out_ != nullptr) ucp_worker_destroy(out_);  // Completes what is left with an error.
+  if (out_ != nullptr) ucp_worker_destroy(out_);  // Completes the rest with an error.
   if (in_ != nullptr) ucp_worker_destroy(in_);
   if (sends_in_flight_ != 0) {
     log::Warn("transport: " + std::to_string(sends_in_flight_) +
@@ -253,7 +254,7 @@ Result<Endpoint*> UcxWorker::Connect(std::string_view address) {
                      has_ended ? "the peer has ended" : "cannot connect to a peer", status);
   }
   const EndpointInfo info = InfoOf(endpoint->handle_);
-  // Any lane that is not TCP's: what UCX sends at once has its bounds there.
+  // Any lane that is not TCP's: UCX bounds immediate sends there.
   endpoint->by_requests_ = !AllOverTcp(info.lanes);
   polls_out_always_ |= endpoint->by_requests_;
   const Status size = endpoint->by_requests_ ? OkStatus() : CheckFrameSize(info.sizes);
@@ -288,12 +289,12 @@ Status UcxWorker::Send(Endpoint* to, FrameBufferPtr buffer) {
     }
   }
   if (status == UCS_OK) return OkStatus();
-  // A frame that is missing breaks the order that was promised, so the connection is over.
+  // A missing frame breaks the promised order, so the connection is over.
   MarkLost(endpoint, status);
   return UcxStatus(StatusCode::kUnavailable, "the peer is lost", endpoint->why_);
 }
 
-// UCS_ERR_NO_RESOURCE: not now, and an event tells when (TCP: writable, or connected).
+// UCS_ERR_NO_RESOURCE: not now; an event follows (TCP: writable, or connected).
 ucs_status_t UcxWorker::Post(UcxEndpoint* endpoint, const FrameBuffer& buffer) {
   ucp_request_param_t param{};
   param.op_attr_mask =
@@ -318,7 +319,7 @@ ucs_status_t UcxWorker::SendByRequest(UcxEndpoint* endpoint, FrameBufferPtr buff
                                                    buffer->data(), buffer->size(), &param);
   if (!UCS_PTR_IS_PTR(request)) return UCS_PTR_STATUS(request);
   // The buffer waits in the request's own space (see request_size): no allocation per send. UCX
-  // runs callbacks in its progress and close calls only, so this is in time.
+  // runs callbacks in its progress and close calls only, so the store is in time.
   endpoint->bytes_in_requests_ += buffer->size();
   *static_cast<FrameBuffer**>(request) = buffer.release();
   ++sends_in_flight_;
@@ -362,7 +363,7 @@ unsigned UcxWorker::SendBacklog(std::size_t endpoints_max) {
 }
 
 void UcxWorker::OnSent(void* request, ucs_status_t, void* arg) {
-  // A failed send means a failed endpoint, of which OnError tells.
+  // A failed send means a failed endpoint, which OnError reports.
   auto* endpoint = static_cast<UcxEndpoint*>(arg);
   UcxWorker* worker = endpoint->worker_;
   auto* buffer = *static_cast<FrameBuffer**>(request);
@@ -406,7 +407,7 @@ void UcxWorker::MarkLost(UcxEndpoint* endpoint, ucs_status_t why) {
 
 unsigned UcxWorker::TellLost() {
   unsigned told = 0;
-  // By index: a callback may lose further endpoints or close those that wait here.
+  // By index: a callback may lose further endpoints or close endpoints that wait here.
   for (std::size_t i = 0; i < lost_.size(); ++i) {
     UcxEndpoint* endpoint = std::exchange(lost_[i], nullptr);
     if (endpoint == nullptr || receiver_ == nullptr) continue;
@@ -484,7 +485,7 @@ unsigned UcxWorker::Progress() {
   TP_CHECK(!in_progress_);  // Called from a callback.
   in_progress_ = true;
   must_progress_ = false;
-  // Of `out_` nothing is awaited but that a connection is made, takes frames again, or is lost.
+  // `out_` has no further events than: a connection is made, takes frames again, or is lost.
   unsigned events = 0;
   {
     const UcxRuns runs;
@@ -510,7 +511,7 @@ bool UcxWorker::Arm() {
     in_progress_ = false;
   }
   events += SendBacklog(backlog_.size());
-  // A failed Send outside Progress leaves a peer to be told of, and no event of UCX's.
+  // A failed Send outside Progress leaves an unreported peer, and no event of UCX's.
   if (events > 0 || must_progress_ || !lost_.empty() || !closing_.empty()) return false;
   for (const ucp_worker_h worker : {in_, out_}) {
     const ucs_status_t status = ucp_worker_arm(worker);

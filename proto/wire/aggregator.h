@@ -1,10 +1,10 @@
-// Node aggregation: operations that clients gave to a daemon of their machine to be sent on,
-// together with those of its other clients.
+// Node aggregation: a daemon forwards operations for the clients of its machine, and combines
+// operations of several clients into common groups.
 //
 //   daemon/core/dispatcher -> [Aggregator] (client/link/node_aggregator) => the owners' cores
 //
-// The daemon's cores know the interface only: what sends is a client's engine, which the daemon's
-// program puts in.
+// The daemon's cores know only the interface. The sender is a client's engine, which the daemon's
+// program installs.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ struct ForwardedGroup {
 
 // The forwarded groups of one frame.
 struct ForwardedFrame {
-  CoreId core;               // Who wants the outcome,
-  std::uint64_t ticket = 0;  // and what it calls it.
-  SessionId session;         // Whose it is.
-  Epoch epoch;               // Of the map that its client had.
+  CoreId core;               // Core that waits for the outcome,
+  std::uint64_t ticket = 0;  // and its number for the frame.
+  SessionId session;         // The client's session.
+  Epoch epoch;               // Epoch of the client's map.
   std::uint64_t deadline_ns = 0;
   std::vector<ForwardedGroup> groups;                   // In the order of `first`.
-  std::shared_ptr<const std::vector<std::byte>> bytes;  // What the bodies are views of.
+  std::shared_ptr<const std::vector<std::byte>> bytes;  // Memory behind the bodies.
 };
 
 // Some neighbouring operations of the frame did not take effect, or perhaps did not (kUnknown).
@@ -52,20 +52,20 @@ struct ForwardedFailure {
 
 struct ForwardedOutcome {
   std::uint64_t ticket = 0;
-  // How many sessions' operations have lately travelled together, this one's included.
+  // Number of sessions whose operations have lately travelled together, with this session.
   std::uint32_t companions = 1;
-  // Ascending and disjoint. All others took effect.
+  // Ascending and disjoint. All other operations took effect.
   std::vector<ForwardedFailure> failures;
 };
 
 class Aggregator {
  public:
   virtual ~Aggregator() = default;
-  // Any thread; does not block. Each frame gets one outcome, at its deadline at the latest.
-  // Operations of one session on one key take effect in the order of their frames.
+  // Forwards a frame. Any thread; does not block. Each frame gets an outcome, at its deadline at
+  // the latest. Operations of a session on a key take effect in the order of their frames.
   virtual void Forward(ForwardedFrame frame) = 0;
-  // Lets what is under way end, for a second at most, and delivers its outcomes. Frames that come
-  // later get none.
+  // Waits at most a second until forwarded frames end, and delivers their outcomes. Later frames
+  // get no outcome.
   virtual void Stop() = 0;
 };
 
@@ -73,12 +73,12 @@ class Aggregator {
 struct AggregatorTarget {
   std::vector<std::string> addresses;  // Control addresses, the node's own first.
   std::string token;
-  std::string devices;  // Of the data path.
+  std::string devices;  // Devices of the data path.
   ChannelSecurity security;
 };
 
 struct AggregatorOptions {
-  // How long operations may wait for those of other clients.
+  // Longest wait of operations for operations of other clients.
   std::uint32_t flush_delay_us = 200;
   // Asked when the first frame has come. Any thread.
   std::function<AggregatorTarget()> target;

@@ -24,8 +24,8 @@ Status MalformedAnswer(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed answer frame: ") + what);
 }
 
-// What the scope and the flags of an entry imply; the writer keeps to it and the reader insists, so
-// that nobody above must ask again whether an index or a count makes sense.
+// Checks an entry against its scope and flags. The writer obeys and the reader enforces this, so
+// callers need not check again whether an index or a count makes sense.
 bool FieldsFit(const Answer& answer, std::size_t value_bytes) {
   if (answer.index >= limits::kFrameOperationsMax) return false;
   if (answer.scope == Answer::Scope::kRun) {

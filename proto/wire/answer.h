@@ -1,7 +1,7 @@
-// The body of an answer frame: entries that name operations of one request by their index.
+// Body of an answer frame: entries that name operations of a request by their index.
 //
-// A request may be answered in pieces, in any order, so that one slow operation holds back nobody's
-// answer; each operation is answered exactly once per sending of its frame.
+// A request may be answered in pieces, in any order, so a slow operation does not delay other
+// answers. Each operation is answered exactly once per sending of its frame.
 //
 //   daemon/core/dispatcher --AnswerWriter--> frame --AnswerReader--> client/link/core_link_answers
 #pragma once
@@ -31,13 +31,13 @@ struct Answer {
   bool has_version = false;
   bool has_number = false;
   // The value stays at the daemon and follows as stream parts; `number` is its size. `value` is
-  // empty, or says what the operation's kind of answer says of it (queue_ops.h: which item).
+  // empty, or has what the operation's answer adds (queue_ops.h: the item).
   bool streamed = false;
   Lsn version;
-  // FetchX: the value before, as i64 or f64 bits. Append: bytes of the value. Ttl: ms left, all
-  // ones for ever. Length: records. Iterate: next cursor, 0 at the end. Of ranges, filters and
-  // queues: see ordered_ops.h, bloom_ops.h, queue_ops.h. kRun: count. A refusal with
-  // kWrongEpoch: the epoch of the owner's map. Streamed: bytes.
+  // FetchX: the value before, as i64 or f64 bits. Append: bytes of the value. Ttl: ms left; all
+  // bits set: for ever. Length: records. Iterate: next cursor, 0 at the end. Ranges, filters and
+  // queues: see ordered_ops.h, bloom_ops.h, queue_ops.h. kRun: count. A refusal with kWrongEpoch:
+  // the epoch of the owner's map. Streamed: bytes.
   std::uint64_t number = 0;
   // The value; or, for a code other than kOk and kNotFound, a text for people; or Iterate's records
   // (record_list.h). A view of the frame.
@@ -57,8 +57,8 @@ class AnswerWriter {
 
   // False if it does not fit (nothing changed).
   bool Add(const Answer& answer);
-  // Writes the header of an answer whose value of `value_bytes` the caller then writes to the
-  // returned memory, to spare a copy. Null if it does not fit (nothing changed).
+  // Writes the header of an answer and returns the memory for its value of `value_bytes`, which the
+  // caller then fills without a copy. Null if the answer does not fit (no change).
   std::byte* AddInPlace(const Answer& answer, std::size_t value_bytes);
   // Takes `header` over with type, counts and bytes filled in. Returns the frame's bytes.
   std::size_t Finish(FrameHeader header);
@@ -73,7 +73,7 @@ class AnswerWriter {
   std::uint32_t entry_count_ = 0;
 };
 
-// Reads the entries of an answer frame one by one.
+// Reads the entries of an answer frame in sequence.
 class AnswerReader {
  public:
   // Decodes the header. Returns: kOk, kInvalidArgument.

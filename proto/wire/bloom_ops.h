@@ -1,4 +1,4 @@
-// What answers to operations on filters carry.
+// Contents of answers to operations on filters.
 //
 //   daemon/ops/bloom_ops => BloomDescribe's value => client/api/bytes_bloom
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace tidepool::wire {
 
-// Of one partition's filter.
+// Summary of a partition's filter.
 struct FilterSummary {
   FilterShape shape;
   std::uint64_t bits_set = 0;

@@ -1,5 +1,6 @@
-// A chain: several operations on keys of one partition that nobody sees half of. Each may depend on
-// the result of an earlier one and take its value. It travels as the value of one operation.
+// A chain: several operations on keys of a partition that take effect together. A step may depend
+// on the result of an earlier step and take its value. A chain travels as the value of an
+// operation.
 //
 //   client/api/chain --ChainWriter--> Operation kChain => daemon/ops/chain_ops (ChainReader)
 //   daemon/ops/chain_ops --ChainResultWriter--> answer's value => client/api/chain
@@ -19,7 +20,7 @@ namespace tidepool::wire {
 inline constexpr std::size_t kChainStepsMax = 64;
 inline constexpr std::uint8_t kNoStep = 0xff;
 
-// What a step asks of an earlier one.
+// A step's test of an earlier step.
 enum class ChainTest : std::uint8_t {
   kNone = 0,
   kOk = 1,
@@ -30,18 +31,19 @@ enum class ChainTest : std::uint8_t {
 struct ChainStep {
   Operation operation;
   ChainTest test = ChainTest::kNone;
-  std::uint8_t tested = kNoStep;  // The step that `test` is about.
-  bool required = false;  // The chain ends where the test fails; else this step is left out.
-  bool may_fail = false;  // The chain goes on behind a failure.
-  std::uint8_t fed_by = kNoStep;  // The step whose result is this one's value or operand.
+  std::uint8_t tested = kNoStep;  // The earlier step that is tested.
+  bool required = false;  // If the test fails, the chain ends; otherwise only this step is left
+                          // out.
+  bool may_fail = false;  // The chain continues after a failure of this step.
+  std::uint8_t fed_by = kNoStep;  // The step whose result becomes this step's value or operand.
   Bytes expected;
 };
 
 // {test:1, tested:1, flags:1, fed by:1, expected:4}, expected bytes, the operation as in a group.
 inline constexpr std::size_t kChainStepBytes = 8;
 
-// Whether steps may be of this kind: on one key, answered at once, and with a value that travels
-// along.
+// Returns whether a step may have this opcode: an operation on a key, answered at once, with a
+// value in the frame.
 bool MayBeStep(Opcode opcode);
 // Whether a value, or an operand, can come from an earlier step.
 bool TakesFedValue(Opcode opcode);
@@ -49,11 +51,11 @@ bool TakesFedOperand(Opcode opcode);
 
 // Appends to `to`.
 void EncodeChainStep(const ChainStep& step, std::string* to);
-// Any bytes give 1 to kChainStepsMax steps that refer to earlier ones only, or kInvalidArgument.
-// The steps are views of `from`; `steps` is overwritten.
+// Decodes 1 to kChainStepsMax steps that refer only to earlier steps. Any other bytes give
+// kInvalidArgument. The steps are views of `from`; `steps` is overwritten.
 Status DecodeChain(Bytes from, std::vector<ChainStep>* steps);
 
-// What became of a step.
+// Outcome of a step.
 struct ChainOutcome {
   StatusCode code = StatusCode::kOk;  // kCancelled: it was not run.
   ValueKind value_kind = ValueKind::kBytes;
@@ -62,14 +64,14 @@ struct ChainOutcome {
   bool omitted = false;  // The value had no room in the answer; its size is in `number`.
   Lsn version;
   std::uint64_t number = 0;
-  Bytes value;  // Of a failure: its text.
+  Bytes value;  // After a failure: its text.
 };
 
 // {code:1, kind:1, flags:2, value bytes:4, version:8, number:8}, value.
 inline constexpr std::size_t kChainOutcomeBytes = 24;
 
-// Writes outcomes one after the other into memory of its caller. Each step has room for its fixed
-// part; values are left out from the one on that does not fit.
+// Writes outcomes in sequence into memory of its caller. Each step has room for its fixed part.
+// From the first value that does not fit, values are left out.
 class ChainOutcomeWriter {
  public:
   // REQUIRES: at least kChainOutcomeBytes times `steps` in `to`.

@@ -12,9 +12,10 @@
 namespace tidepool::wire {
 
 // Layout of the memory that a client shares, zeroed at its start. The client's lock guards new
-// entries. Each count has one writer at a time: the thread that holds the slot. Counts only grow.
+// entries. Each count has a single writer at a time: the thread that holds the slot. Counts only
+// grow.
 //
-// A daemon reads only, and trusts no number: an entry counts if its session and core are the
+// A daemon only reads, and trusts no number: an entry counts only if its session and core are the
 // reader's own.
 struct DirectCounts {
   static constexpr std::size_t kSlots = 16;

@@ -5,7 +5,7 @@
 namespace tidepool::wire {
 namespace {
 
-// What a CheckpointStamp has for the age of the checkpoint: 17 minutes. The rest tells the time
+// Bits for the age of the checkpoint in a CheckpointStamp: 17 minutes. The rest holds the time
 // until 2527.
 constexpr int kCheckpointAgeBits = 20;
 constexpr std::uint64_t kCheckpointAgeMax = (1u << kCheckpointAgeBits) - 1;

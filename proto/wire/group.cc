@@ -29,7 +29,7 @@ Status MalformedGroup(const char* what) {
   return Status(StatusCode::kInvalidArgument, std::string("malformed request frame: ") + what);
 }
 
-// What an operation's header says by itself: whether opcode, arguments and sizes fit each other.
+// Checks an operation's header alone: whether opcode, arguments and sizes fit each other.
 Status CheckHeader(const OperationHeader& header) {
   const OpcodeInfo* info = FindOpcode(header.opcode);
   if (info == nullptr) return MalformedGroup("unknown opcode");
@@ -93,8 +93,8 @@ Status DecodeOperation(Bytes* rest, Operation* operation) {
 
 namespace {
 
-// A quiet group has changes of single keys, which neither wait nor come in parts; or kLength in the
-// place of those that were given up before their frame was sent again.
+// Checks an operation of a quiet group: a change of a single key that neither waits nor comes in
+// parts. kLength stands for an operation that was given up before its frame was sent again.
 Status CheckQuiet(const OperationHeader& header, std::uint8_t flags) {
   if ((flags & kGroupForwarded) != 0 && __builtin_popcount(header.arguments) > 1) {
     return MalformedGroup("arguments that a forwarded group cannot have");
@@ -233,8 +233,8 @@ void RequestWriter::CloseGroup() {
 }
 
 bool RequestWriter::BeginGroup(PartitionId partition, Term term, bool atomic) {
-  // An empty group before this one gives its place to it. Decided before anything changes: after a
-  // refusal the caller may still add to the group that it has.
+  // A preceding empty group gives its place to this group. This is decided before any change: after
+  // a refusal the caller may still add to its group.
   const bool replaces = group_at_ != 0 && group_operations_ == 0;
   if ((replaces ? group_at_ : used_) + sizeof(GroupHeader) > frame_.size()) return false;
   if (group_count_ - (replaces ? 1u : 0u) >= limits::kFrameGroupsMax) return false;

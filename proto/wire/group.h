@@ -1,4 +1,4 @@
-// The body of a request frame: groups of operations on one partition each.
+// Body of a request frame: groups of operations, each group on a single partition.
 //
 // The group is the unit of refusal and of atomicity: its owner checks that it holds the partition
 // under the group's term and otherwise refuses the whole group, final for that {partition, term}.
@@ -26,11 +26,11 @@ enum class PutCondition : std::uint8_t {
   kIfVersion = 3
 };
 
-// What a value is, beside its bytes. Counters print as numbers and may be added to.
+// Type of a value beside its bytes. Counters print as numbers and accept additions.
 enum class ValueKind : std::uint8_t { kBytes = 0, kI64 = 1, kF64 = 2 };
 
-// One operation, decoded or to be encoded. Key and value are views: of the frame for the receiver,
-// of the caller's memory for the sender; neither is owned.
+// An operation, decoded or to be encoded. Key and value are views: of the frame for the receiver,
+// of the caller's memory for the sender. Neither is owned.
 struct Operation {
   Opcode opcode = Opcode::kNone;
   PutCondition condition = PutCondition::kAlways;
@@ -53,7 +53,7 @@ struct Operation {
   }
 };
 
-// What an operation begins with on the wire, and what the operations of a uniform group share.
+// Header of an operation on the wire; the operations of a uniform group share one header.
 // 8 bytes. An inline value is at most kFrameBytesMax, so 16 bits hold its size.
 struct OperationHeader {
   std::uint8_t opcode = 0;
@@ -63,7 +63,7 @@ struct OperationHeader {
   std::uint16_t key_bytes = 0;
   std::uint16_t value_bytes = 0;
 
-  // Of an operation with this header.
+  // Size of an operation with this header.
   std::size_t bytes() const {
     return sizeof(OperationHeader) + 8 * static_cast<std::size_t>(__builtin_popcount(arguments)) +
            key_bytes + value_bytes;
@@ -72,20 +72,20 @@ struct OperationHeader {
 static_assert(sizeof(OperationHeader) == limits::kOperationHeaderBytes);
 OperationHeader HeaderOf(const Operation& operation);
 
-// Quiet groups are what buffered handles send: changes of single keys whose success is not told, so
-// that a run of them is answered by a count. To find there what was to be inserted (kAlreadyExists)
-// is success too. A quiet group costs one operation of credit, however many it has: nothing is kept
-// of those that succeed.
+// Quiet groups come from buffered handles: changes of single keys whose success is not reported
+// singly, so a run of them is answered by a count. An insert whose key exists (kAlreadyExists)
+// counts as success, too. A quiet group costs one operation of credit, whatever its size: the reply
+// cache keeps no entry of successful operations.
 //
-// A forwarded group is a quiet one for somebody else: the core gives it to its node's aggregator
-// (aggregator.h), which sends it on together with those of the node's other clients. Its term means
-// nothing, and each of its operations has one argument at most.
+// A forwarded group is a quiet group for another owner: the core gives it to its node's aggregator
+// (aggregator.h), which combines it with groups of the node's other clients. Its term has no
+// meaning, and each of its operations has at most one argument.
 struct Group {
   PartitionId partition;
   Term term;
   bool atomic = false;
   bool quiet = false;
-  bool uniform = false;               // Came with one header for all; means nothing else.
+  bool uniform = false;               // Came with a common header; without further meaning.
   bool forwarded = false;             // For another core to run.
   std::uint32_t first_operation = 0;  // Index of its first operation in the frame.
   std::uint32_t operation_count = 0;
@@ -103,7 +103,7 @@ struct Request {
   std::vector<Operation> operations;
 };
 
-// One operation as it lies in a group. Decoding moves its bytes out of `rest` and checks them as
+// An operation as it lies in a group. Decoding moves its bytes out of `rest` and checks them as
 // DecodeRequest does. REQUIRES for encoding: operation.bytes() at `to`.
 Status DecodeOperation(Bytes* rest, Operation* operation);
 void EncodeOperation(const Operation& operation, std::byte* to);
@@ -125,10 +125,10 @@ class RequestWriter {
   bool BeginGroup(PartitionId partition, Term term, bool atomic);
   // Appends to the group begun last. False if it does not fit (nothing changed).
   bool Add(const Operation& operation);
-  // Adds a whole group that was encoded before (pack.h). `uniform`: `body` is one OperationHeader
-  // and then, for each operation, its arguments, key and value; else it is operations. Only a quiet
-  // one may be forwarded. False if it does not fit (nothing changed, but the group begun last is
-  // closed).
+  // Adds a whole group that was encoded before (pack.h). `uniform`: `body` is an OperationHeader
+  // and then, for each operation, its arguments, key and value. Otherwise it is operations. Only a
+  // quiet group may be forwarded. False if it does not fit (no change, except that the group begun
+  // last is closed).
   bool AddEncodedGroup(PartitionId partition, Term term, bool quiet, std::uint32_t operation_count,
                        bool uniform, Bytes body, bool forwarded = false);
   // Completes header (counts and bytes are filled in) and groups. Returns the frame's bytes.

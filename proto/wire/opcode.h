@@ -1,5 +1,5 @@
-// The operations that a frame may carry, as one table: what each is called, what it takes, whether
-// it changes the store. Codec, dispatcher, client and tools all read it; adding an operation starts
+// Table of the operations that a frame may carry: name, arguments, and whether it
+// changes the store. Codec, dispatcher, client and tools read it. A new operation starts
 // here.
 #pragma once
 
@@ -34,35 +34,35 @@ enum class Opcode : std::uint8_t {
   kExpire = 14,
   kTtl = 15,
   kIterate = 16,
-  kLength = 17,  // Of every kind: records, items.
+  kLength = 17,  // Every kind: records, items.
   // As get, as soon as the key is there or, with kVersion, has another version than that (0: it is
   // absent); kDeadlineExceeded after kWaitMs.
   kWait = 18,
-  kPrefilterDescribe = 19,  // What the partition's prefilter is and holds, see prefilter_ops.h.
+  kPrefilterDescribe = 19,  // Prefilter of a partition, see prefilter_ops.h.
   kPrefilterRead = 20,      // The bytes of an absent filter from an offset on.
-  // Operations on keys that share a partition, as one: see chain.h. Its key is one of theirs.
-  // Where the partition is in the memory of its node, for clients there: storage::DirectView.
-  // kNotFound: it is not shown now.
+  // kShow: place of a partition in its node's memory, for clients there: storage::DirectView.
+  // kNotFound: not shown now. kChain: operations on keys of a partition, with atomic effect: see
+  // chain.h. Its key is the key of a step.
   kShow = 22,
   kChain = 30,
-  kApply = 21,  // A function of the daemon's decides what becomes of the value.
+  kApply = 21,  // A function of the daemon computes the new value.
   // ordered: 32..47. Key and value are the bounds of a range, see ordered_ops.h.
   kScan = 32,        // Records in the order of their keys.
-  kCountRange = 33,  // How many there are,
-  kEraseRange = 34,  // and were: some per operation.
+  kCountRange = 33,  // Number of records in a range.
+  kEraseRange = 34,  // Erases the range, some records per operation.
   // queue and priority: 48..63, see queue_ops.h.
   kPush = 48,         // kResourceExhausted: at capacity, or no memory.
-  kPushMany = 49,     // The same of as many as fit.
-  kPop = 50,          // Some items: removed, or, with kTtlMs, leased. kNotFound: none.
-  kPeek = 51,         // The same, and they stay.
+  kPushMany = 49,     // As kPush, for as many as fit.
+  kPop = 50,          // Some items: removed, or, with kTtlMs, leased. kNotFound: empty.
+  kPeek = 51,         // As kPop, but the items stay.
   kAck = 52,          // Removes a leased item,
   kNack = 53,         // or makes it ready again. kFailedPrecondition: the lease has ended.
   kQueueLength = 54,  // Ready and leased items.
   // bloom: 64..79. The value is the key of its operation.
-  kBloomInsert = 64,    // kOk: it is new; kAlreadyExists: it was there, or the filter errs.
+  kBloomInsert = 64,    // kOk: new; kAlreadyExists: present, or the filter errs.
   kBloomContains = 65,  // kOk, kNotFound.
-  kBloomUnion = 66,     // Takes the bits of another namespace's partition over, some per operation.
-  kBloomDescribe = 67,  // What the filter is and holds: FilterSummary of bloom_ops.h.
+  kBloomUnion = 66,     // Adds the bits of another namespace's partition, some per operation.
+  kBloomDescribe = 67,  // Shape and contents of the filter: FilterSummary of bloom_ops.h.
   kBloomRead = 68,      // The filter's bytes from an offset on.
   // Process groups: 80..95. The key is the group's name, the value as in process_group_ops.h. They
   // change no record, and come again as often as they like.
@@ -77,18 +77,18 @@ inline constexpr int kOpcodeEnd = 96;  // No number is as large.
 enum class Argument : std::uint8_t {
   kVersion = 0,  // Put, Delete, Wait: the condition; an Lsn.
   kTtlMs = 1,    // Put, Expire, Push: time to live in ms; 0 is for ever. Absent: the namespace's
-                 // default. Pop: how long it leases items for, above 0. Absent: it removes them.
-  kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: the number of records at most, 0 is all;
+                 // default. Pop: length of the lease, above 0. Absent: the items are removed.
+  kOperand = 2,  // FetchX: an i64 or f64; Iterate, Scan: maximum number of records, 0 is all;
                  // BloomUnion: the namespace whose bits are taken; PrefilterRead: the generation;
                  // Push: the priority; Pop, Peek: items at most, above 0; Ack, Nack: the item;
-                 // Show: gets that the client has made by RDMA since it last said how many.
-  kExpectedBytes = 3,  // CompareAndSwap, Apply: how much of the value is the expected one, or the
-                       // function's name; it comes first.
-  kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: where to go on; 0 starts. Ack, Nack:
-                       // the delivery that the lease is of.
+                 // Show: gets by RDMA since the client's last report.
+  kExpectedBytes = 3,  // CompareAndSwap, Apply: size of the expected value or of the function's
+                       // name, which precedes the value.
+  kCursor = 4,         // Iterate, BloomUnion, BloomRead, ...: place to continue; 0 starts. Ack,
+                       // Nack: the delivery that the lease belongs to.
   kUpload = 5,         // Put, Push: the value was streamed before and has this number.
-  kOptions = 6,        // Iterate: kIterateKeysOnly or 0; of ranges: bits of ordered_ops.h; Show:
-                       // as kOperand, reads without a value.
+  kOptions = 6,        // Iterate: kIterateKeysOnly or 0; ranges: bits of ordered_ops.h; Show: as
+                       // kOperand, reads without a value.
   kWaitMs = 7,  // How long the operation may wait in the daemon; at most what its deadline leaves.
 };
 inline constexpr int kArgumentCount = 8;
@@ -104,12 +104,12 @@ inline constexpr KindMask kAllKinds = kRecordKinds | kItemKinds | MaskOf(Kind::k
 
 struct OpcodeInfo {
   Opcode opcode = Opcode::kNone;
-  std::string_view name;      // As in messages and statistics.
-  KindMask kinds = 0;         // Namespaces that take it.
+  std::string_view name;      // Name in messages and statistics.
+  KindMask kinds = 0;         // Kinds of namespaces that accept it.
   bool keyed = false;         // Its key decides the partition.
   bool mutates = false;       // Its answer is kept until the client has it (exactly once).
-  std::uint8_t required = 0;  // Mask of arguments that must be there.
-  std::uint8_t optional = 0;  // Mask of arguments that may be there.
+  std::uint8_t required = 0;  // Mask of required arguments.
+  std::uint8_t optional = 0;  // Mask of optional arguments.
   bool takes_value = false;
   bool ranged = false;  // Key and value are where a range of keys begins and ends.
 };
@@ -183,8 +183,8 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeInfo>({
      MaskOf(Argument::kCursor), 0, false},
 });
 
-// No operation takes more words than the proofs of limits.h count with, and none takes an argument
-// both ways.
+// No operation takes more words than the proofs of limits.h assume. No operation has an argument as
+// both required and optional.
 static_assert(std::ranges::all_of(kOpcodes, [](const OpcodeInfo& info) {
   return std::popcount(static_cast<unsigned>(info.required | info.optional)) <=
              static_cast<int>(limits::kOperationArgumentsMax) &&
@@ -192,7 +192,7 @@ static_assert(std::ranges::all_of(kOpcodes, [](const OpcodeInfo& info) {
 }));
 static_assert(kArgumentCount <= 8, "the mask of arguments is one byte");
 
-// By number; what is no operation has no name.
+// Table by number. An unused number has no name.
 inline constexpr auto kOpcodesByNumber = [] {
   std::array<OpcodeInfo, kOpcodeEnd> by_number{};
   for (const OpcodeInfo& info : kOpcodes) by_number[static_cast<std::size_t>(info.opcode)] = info;

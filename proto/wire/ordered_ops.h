@@ -1,12 +1,12 @@
-// What operations on ranges of keys ask for, and how their answers say where to go on.
+// Requests and answers of operations on ranges of keys, with the place to continue.
 //
 //   client/api/bytes_ordered_map => Scan, CountRange, EraseRange => daemon/ops/ordered_ops
 //
-// A range is the operation's key up to but without its value; the option bits say what of it holds.
-// It goes to the partition that has its first keys (of a reverse scan: its last ones); what is
-// beyond that partition's own range is left to others. An answer is bounded, by its room and by the
-// work of one operation, and ends with the rest of the range: nothing if it is through, else where
-// the next operation begins.
+// A range begins at the operation's key and ends before its value; the option bits say which bounds
+// hold. It goes to the partition that has its first keys (a reverse scan: its last keys). Keys
+// beyond that partition's own range are left to other partitions. An answer is bounded, by its room
+// and by the work of an operation, and ends with the rest of the range: empty at the end, otherwise
+// the begin of the next operation.
 //   Scan                     value: {record list}{rest}; number: bytes of the rest
 //   CountRange, EraseRange   value: {rest}; number: records counted or erased
 #pragma once
@@ -21,12 +21,12 @@
 namespace tidepool::wire {
 
 // Bits of Argument::kOptions.
-inline constexpr std::uint64_t kScanKeysOnly = 1;     // No value is read; a record is its key.
+inline constexpr std::uint64_t kScanKeysOnly = 1;     // Reads no value; a record is its key.
 inline constexpr std::uint64_t kScanReverse = 2;      // From the end downwards.
-inline constexpr std::uint64_t kRangeAfterBegin = 4;  // Without the key that the range begins with.
-inline constexpr std::uint64_t kRangeHasEnd = 8;      // Else it has none, and the value is empty.
-// CountRange: of a partition's whole range what is stored, expired records that were not yet
-// removed included: no key is looked at.
+inline constexpr std::uint64_t kRangeAfterBegin = 4;  // Excludes the key at the begin.
+inline constexpr std::uint64_t kRangeHasEnd = 8;      // Otherwise the value is empty.
+// CountRange: counts the stored records of a partition's whole range. Includes expired records that
+// were not yet removed: no key is read.
 inline constexpr std::uint64_t kCountStored = 16;
 inline constexpr std::uint64_t kRangeOptionsErase = kRangeAfterBegin | kRangeHasEnd;
 inline constexpr std::uint64_t kRangeOptionsCount = kRangeOptionsErase | kCountStored;

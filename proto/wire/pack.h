@@ -1,4 +1,4 @@
-// Operations of one partition that are encoded as they come, to travel together as a quiet group.
+// Operations of a partition, encoded on arrival, that travel together as a quiet group.
 //
 //   client/buffers/key_buffer -> [Pack] -> RequestWriter::AddEncodedGroup => daemon/core/dispatcher
 #pragma once
@@ -15,15 +15,15 @@ namespace tidepool::wire {
 
 // Not thread-safe. Grows as needed and keeps its memory when cleared; its user bounds it.
 //
-// As long as all operations have one header it is written once, and 8 bytes less travel for each;
-// the daemon then checks it once. At the first one that differs the pack is written anew with a
-// header for each, and from then on, cleared or not, it is written so.
+// While all operations have equal headers, the header is written once, which saves 8 bytes for each
+// operation. The daemon then checks it once. The first different header makes the pack write a
+// header for each operation, from then on, whether cleared or not.
 class Pack {
  public:
   // `header.arguments` has at most one bit set; `word` is that argument. Sizes are those of key and
   // value.
   void Add(const OperationHeader& header, std::uint64_t word, Bytes key, Bytes value);
-  // What another pack wrote; of each operation at most one argument, as there.
+  // Adds the contents of another pack; each operation has at most one argument, as there.
   void AddEncoded(Bytes bytes, bool uniform, std::uint32_t count);
   void Clear() { used_ = count_ = 0; }
 
@@ -40,10 +40,10 @@ class Pack {
   std::size_t used_ = 0;
   std::uint32_t count_ = 0;
   bool mixed_ = false;
-  OperationHeader header_;  // Of all of them, unless mixed.
+  OperationHeader header_;  // Common header, unless mixed.
 };
 
-// The key of operation `index` < count of what a pack wrote.
+// Returns the key of operation `index` < count in the bytes of a pack.
 Bytes KeyInPack(Bytes bytes, bool uniform, std::uint32_t index);
 
 // Calls `visit` with each of the `count` operations, in their order; `word` is 0 where there is no

@@ -1,10 +1,10 @@
-// What answers to operations on prefilters carry.
+// Contents of answers to operations on prefilters.
 //
 //   daemon/ops/prefilter_ops => PrefilterDescribe's value => client/cache/absent_copy, services
 //
-// A download is one PrefilterDescribe and PrefilterReads with its generation: while that is the
-// partition's, bits are only set, so the pieces fit each other. Another one is answered with
-// kAborted: begin again.
+// A download is a PrefilterDescribe and PrefilterReads with its generation. While the partition has
+// this generation, bits are only set, so the pieces fit each other. A read with another generation
+// is answered with kAborted: begin again.
 #pragma once
 
 #include <bit>
@@ -16,11 +16,11 @@
 
 namespace tidepool::wire {
 
-// Of one partition's prefilter.
+// Summary of a partition's prefilter.
 struct PrefilterSummary {
-  std::uint64_t generation = 0;  // Of no other filter of this partition, restarts included.
-  FilterShape shape;             // Of the filter to download; none: there is none.
-  std::uint64_t bytes = 0;       // Of memory, with a filter that is being made or freed.
+  std::uint64_t generation = 0;  // Unique for each filter of this partition, across restarts.
+  FilterShape shape;             // Filter to download; empty shape: no filter.
+  std::uint64_t bytes = 0;       // Memory, with a filter that is being made or freed.
   std::uint64_t bits_set = 0;
   std::uint64_t keys = 0;  // Estimated.
   double false_positive_rate = 0;

@@ -15,7 +15,7 @@ Status MalformedMember(std::string_view what) {
   return Status(StatusCode::kInvalidArgument, "malformed " + std::string(what) + " of a group");
 }
 
-// What follows the header is as long as the call says.
+// Returns whether the contribution behind the header has the size that the call requires.
 bool HasRightBytes(const CollectiveCall& call, std::uint32_t rank, std::size_t bytes) {
   switch (call.collective) {
     case Collective::kBarrier:

@@ -1,5 +1,5 @@
-// What operations of process groups carry: joining, meeting in a collective call, leaving. Their
-// key is the process group's name, which decides the core that it lives on.
+// Requests and answers of process groups: joining, meeting in a collective call, leaving. Their key
+// is the process group's name, which selects the core of the group.
 //
 //   client/api/group => JoinRequest, MeetRequest, LeaveRequest => daemon/ops/process_group_ops
 #pragma once
@@ -20,14 +20,14 @@ inline constexpr std::size_t kContributionBytesMax = 16 * 1024;
 struct JoinRequest {
   std::uint64_t member = 0;  // A random number of the member's own, not 0; the same each time.
   std::uint32_t size = 0;
-  std::int32_t rank = -1;  // -1: whichever is free.
-  std::string_view label;  // For messages: who it is.
+  std::int32_t rank = -1;  // -1: any free rank.
+  std::string_view label;  // Name of the member in messages.
 };
 inline constexpr std::size_t kJoinHeaderBytes = 16;
 
 // {instance:8, rank:4, size:4}
 struct JoinReply {
-  std::uint64_t instance = 0;  // Of all groups of this name, also those of earlier programs.
+  std::uint64_t instance = 0;  // Unique among all groups of this name, also of earlier programs.
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
 };
@@ -38,13 +38,13 @@ enum class Reduction : std::uint8_t { kSum = 0, kMin = 1, kMax = 2 };
 enum class ElementType : std::uint8_t { kI64 = 0, kU64 = 1, kF64 = 2 };
 inline constexpr std::size_t kElementBytes = 8;
 
-// What all members must say alike.
+// Parameters that must be equal at all members.
 struct CollectiveCall {
   Collective collective = Collective::kBarrier;
   Reduction reduction = Reduction::kSum;
   ElementType type = ElementType::kI64;
   std::uint32_t root = 0;   // Broadcast and reduce.
-  std::uint32_t bytes = 0;  // Of each contribution to a reduction, else 0.
+  std::uint32_t bytes = 0;  // Size of each contribution to a reduction, otherwise 0.
 
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
@@ -61,7 +61,7 @@ inline constexpr std::size_t kMeetHeaderBytes = 32;
 
 // {instance:8, member:8}
 struct LeaveRequest {
-  std::uint64_t instance = 0;  // 0: one that has not formed.
+  std::uint64_t instance = 0;  // 0: a group that has not formed.
   std::uint64_t member = 0;
 };
 inline constexpr std::size_t kLeaveBytes = 16;

@@ -1,18 +1,18 @@
-// What operations on queues carry: items on their way in and on their way out.
+// Requests and answers of queues: items on their way in and on their way out.
 //
 //   client/api/bytes_queue => Push, PushMany, Pop, Peek => daemon/ops/queue_ops
 //
 //   Push      value (or upload): the item; operand: its priority
-//             answer: number: its id. kResourceExhausted: with a number, the capacity, it is full,
-//             else there is no memory.
-//   PushMany  value: pushed items, one behind the other
-//             answer: number: how many were taken, from the front; value: PushManyRest
+//             answer: number: its id. kResourceExhausted: with a number, the queue is full: its
+//             capacity; without a number, memory is full.
+//   PushMany  value: pushed items in sequence
+//             answer: number: count of accepted items, from the front; value: PushManyRest
 //   Pop,Peek  operand: items at most; Pop with visibility: they are leased, not removed
-//             answer: value: items, one behind the other; number: 1 if it ended for its own bounds
-//             and there may be more. One whose value does not fit is alone in its answer: its value
+//             answer: value: items in sequence; number: 1 if it ended at its own bounds and more
+//             items may follow. An item whose value does not fit is alone in its answer: its value
 //             is streamed (the number is that value's size then).
-//             kNotFound: there is none.
-//   An operation that could wait, and did so in vain, ends with kDeadlineExceeded.
+//             kNotFound: the queue is empty.
+//   An operation that waits in vain ends with kDeadlineExceeded.
 //   Ack,Nack  operand: the item's id; cursor: the count of its delivery
 //   QueueLength  answer: value: QueueLengths
 #pragma once
@@ -31,7 +31,7 @@ inline Status MalformedItems() {
   return Status(StatusCode::kInvalidArgument, "malformed list of items");
 }
 
-// One of PushMany.
+// An item of PushMany.
 struct PushedItem {
   std::uint64_t priority = 0;  // Least first; without meaning to kind queue.
   Bytes value;
@@ -39,7 +39,7 @@ struct PushedItem {
 
 // {priority:8, value bytes:4} before each value.
 inline constexpr std::size_t kPushedItemHeaderBytes = 12;
-// Of one PushMany: some 200 us of work at most.
+// Items of a PushMany: some 200 us of work at most.
 inline constexpr std::size_t kPushedItemsMax = 1'024;
 
 // `to` has room for kPushedItemHeaderBytes and the value. Returns the end.
@@ -61,7 +61,7 @@ inline Status TakePushedItem(Bytes* rest, PushedItem* item) {
   return OkStatus();
 }
 
-// Of a PushMany that took some or all of its items, whose ids are consecutive.
+// Answer of a PushMany that took some or all of its items, whose ids are consecutive.
 struct PushManyRest {
   std::uint64_t first_id = 0;
   bool at_capacity = false;  // Why the rest was refused: else for memory.
@@ -87,7 +87,7 @@ struct DeliveredItem {
   // Under a lease, this time included; 0: never. An ack names it.
   std::uint32_t deliveries = 0;
   bool streamed = false;          // Its value follows in parts, and is not in the list.
-  std::uint32_t value_bytes = 0;  // Of the whole value.
+  std::uint32_t value_bytes = 0;  // Size of the whole value.
   Bytes value;
 
   std::size_t bytes() const;
@@ -133,7 +133,7 @@ inline Status TakeDeliveredItem(Bytes* rest, DeliveredItem* item) {
   return OkStatus();
 }
 
-// Items of a queue now; expired ones that nobody has come across yet are among the ready ones.
+// Number of items of a queue now. Ready items include expired items that were not met yet.
 struct QueueLengths {
   std::uint64_t ready = 0;
   std::uint64_t leased = 0;

@@ -5,7 +5,7 @@
 namespace tidepool::wire {
 namespace {
 
-// Of a core without a checkpoint it is endless.
+// Returns the age of a core's checkpoint; endless without a checkpoint.
 std::uint64_t CheckpointAgeMs(const CheckpointStamp& checkpoint) {
   return checkpoint.durable_at_ms == 0 ? ~std::uint64_t{0}
                                        : checkpoint.at_ms - checkpoint.durable_at_ms;

@@ -1,4 +1,4 @@
-// How safe the changes of a call are, of which each answer tells its own.
+// Safety of the changes of a call, from the stamp of each answer.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace tidepool::wire {
 
-// In the order of what they outlive, as tidepool::Receipt and tidepool.v1.Receipt have them.
+// Ordered by what they survive, as in tidepool::Receipt and tidepool.v1.Receipt.
 enum class ReceiptLevel : std::uint8_t { kNone = 0, kMemory = 1, kNextCheckpoint = 2, kDevice = 3 };
 
 struct Receipt {
   ReceiptLevel level = ReceiptLevel::kNone;
   CheckpointStamp checkpoint;
 
-  // Another change: the least level counts, and the times of the core whose checkpoint is oldest.
+  // Adds another change: keeps the least level, and the times of the core with the oldest
+  // checkpoint.
   void Add(const Receipt& other);
 };
 

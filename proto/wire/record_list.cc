@@ -10,7 +10,7 @@ namespace {
 struct RecordHeader {
   std::uint64_t version;
   std::uint64_t expiry_ms;
-  std::uint32_t value_bytes;  // Of an entry kUnreadable their number.
+  std::uint32_t value_bytes;  // Entry kUnreadable: number of records.
   std::uint16_t key_bytes;
   std::uint8_t value_kind;
   std::uint8_t value_omitted;  // 0, 1, or kUnreadable.

@@ -1,4 +1,4 @@
-// What an Iterate or Scan answer carries as its value: records, one behind the other.
+// Value of an Iterate or Scan answer: records in sequence.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace tidepool::wire {
 
-// Of an entry that tells how many cannot be read, as of every entry without key and value.
+// Size of an entry with the number of unreadable records, and of any entry without key and value.
 inline constexpr std::size_t kUnreadableEntryBytes = 24;
 
 struct ListedRecord {
   Bytes key;
   Bytes value;                    // Empty when `value_omitted`.
-  std::uint32_t value_bytes = 0;  // Of the whole value.
+  std::uint32_t value_bytes = 0;  // Size of the whole value.
   bool value_omitted =
       false;  // Too large for the list, or only keys were asked for: get it by key.
   ValueKind value_kind = ValueKind::kBytes;
   Lsn version;
-  std::uint64_t expiry_ms = 0;  // Wall clock; 0 is never.
-  // Above 0: no record, but so many that were met and cannot be read. Nothing else is set.
+  std::uint64_t expiry_ms = 0;  // Wall clock; 0: never.
+  // Above 0: no record, but this number of unreadable records. All other fields are unset.
   std::uint32_t unreadable = 0;
 
   std::size_t bytes() const;

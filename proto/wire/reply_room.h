@@ -1,6 +1,6 @@
-// What the answer of an operation may need beside its fixed entry, whatever it finds: the client
-// sets it aside, and the daemon keeps it free of the values of operations before it in the same
-// frame.
+// Room that the answer of an operation may need beside its fixed entry, whatever it finds. The
+// client sets it aside, and the daemon keeps it free of the values of earlier operations in the
+// same frame.
 //
 //   client/link/core_link [ReplyRoomOf] => daemon/core/dispatcher
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tidepool::wire {
 
-// What an answer takes beside its value: entry header, version and number.
+// Bytes of an answer beside its value: entry header, version and number.
 inline constexpr std::uint32_t kReplyEntryBytes =
     limits::kAnswerHeaderBytes + 8 * limits::kAnswerArgumentsMax;
 // A page of records: the largest answer frame that there is.
@@ -40,11 +40,11 @@ constexpr std::array<std::uint32_t, static_cast<std::size_t>(kOpcodeEnd)> MakeRe
   set(Opcode::kCountRange, kRangeRestBytesMax);
   set(Opcode::kEraseRange, kRangeRestBytesMax);
   set(Opcode::kPushMany, kPushManyRestBytes);
-  set(Opcode::kPop, kDeliveredItemHeaderBytes);  // Of one item, whose value is streamed.
+  set(Opcode::kPop, kDeliveredItemHeaderBytes);  // An item, whose value is streamed.
   set(Opcode::kPeek, kDeliveredItemHeaderBytes);
   set(Opcode::kQueueLength, kQueueLengthsBytes);
-  set(Opcode::kGroupJoin, kContributionBytesMax);  // Who is missing.
-  set(Opcode::kGroupMeet, kContributionBytesMax);  // The result, or who is missing.
+  set(Opcode::kGroupJoin, kContributionBytesMax);  // Missing members.
+  set(Opcode::kGroupMeet, kContributionBytesMax);  // The result, or the missing members.
   set(Opcode::kChain, limits::kUnstreamedValueBytesMax);
   set(Opcode::kApply, limits::kFunctionResultBytesMax);
   set(Opcode::kBloomDescribe, kFilterSummaryBytes);
@@ -57,7 +57,7 @@ inline constexpr auto kReplyRooms = MakeReplyRooms();
 
 }  // namespace internal
 
-// 0 for those that return numbers, and for those whose value is streamed where it finds no room.
+// Returns 0 for operations that return numbers, and where a value without room is streamed.
 constexpr std::uint32_t ReplyRoomOf(Opcode opcode) {
   return internal::kReplyRooms[static_cast<std::size_t>(opcode)];
 }

@@ -1,5 +1,5 @@
-// What Show answers a client of another node, behind the view of the partition: the piece of memory
-// that it has asked for, and how long the owner may serve.
+// Answer of Show to a client of another node, behind the view of the partition: the requested piece
+// of memory, and how long the owner may serve.
 //
 //   daemon/ops/show_ops => Show's value => client/engine/engine_direct
 #pragma once
@@ -22,7 +22,7 @@ struct ShownMemory {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;  // 0: not shown, or not yet.
   std::uint64_t address = 0;
-  Bytes key;  // Of the network card; opaque.
+  Bytes key;  // Key of the network card; opaque.
 };
 
 // {lease:8, begin:8, bytes:8, address:8}, then the key.
@@ -55,7 +55,7 @@ inline Result<ShownMemory> LoadShownMemory(Bytes from) {
   shown.bytes = LoadUnaligned<std::uint64_t>(from.data() + 16);
   shown.address = LoadUnaligned<std::uint64_t>(from.data() + 24);
   shown.key = from.subspan(kShownMemoryHeaderBytes);
-  // An end of a range, here or there, that wraps around is none.
+  // A range whose end wraps around, here or there, is malformed.
   if (shown.begin + shown.bytes < shown.begin || shown.address + shown.bytes < shown.address) {
     return malformed;
   }

@@ -1,4 +1,5 @@
-// Values above kUnstreamedValueBytesMax travel as ordered parts, both ways, with one state machine.
+// Values above kUnstreamedValueBytesMax travel as ordered parts, both ways, by a common state
+// machine.
 //
 // Put: the client numbers an upload and sends its parts; the daemon collects them in unpublished
 // memory and acknowledges; when all bytes are acknowledged the client sends an ordinary Put that
@@ -26,7 +27,7 @@ struct StreamHeader {
   std::uint64_t stream = 0;
   // Part: where its data belongs. Ack: bytes received without a gap.
   std::uint64_t offset = 0;
-  // Of the whole value.
+  // Size of the whole value.
   std::uint32_t total_bytes = 0;
   StatusCode code =
       StatusCode::kOk;  // Other than kOk: the sender of this frame gave the stream up.
@@ -47,12 +48,12 @@ struct StreamFrame {
 // Decodes a kStreamPart or kStreamAck frame; checks that the part lies inside the value.
 // Returns: kOk, kInvalidArgument.
 Status DecodeStream(Bytes frame, StreamFrame* out);
-// The same of a frame in two parts, of which the second one is data that is not looked at. Returns
-// kInvalidArgument also where the first one has data, too.
+// Decodes a frame in two parts. The second part is data, which is not read. Returns
+// kInvalidArgument also if the first part contains data, too.
 Status DecodeStreamParts(Bytes head, Bytes body, StreamFrame* out);
 
-// Writes what comes before the data of a part (type kStreamPart), or an ack (type kStreamAck,
-// without data), to `head`. Fills in bytes.
+// Writes the head of a part (type kStreamPart; its data follows) or of an ack (type kStreamAck,
+// without data) to `head`. Fills in bytes.
 inline constexpr std::size_t kStreamHeadBytes = limits::kFrameHeaderBytes + sizeof(StreamHeader);
 void EncodeStreamHead(FrameHeader header, const StreamHeader& stream, std::size_t data_bytes,
                       std::array<std::byte, kStreamHeadBytes>* head);

@@ -52,6 +52,9 @@ enum class PutCondition : std::uint8_t {
 };
 
 struct PutOptions {
+  // What it stores
+  // ---------------------------------------------------------------------------------
+
   PutCondition condition = PutCondition::kAlways;
   Version if_version = 0;  // For kIfVersion.
   // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
@@ -59,8 +62,12 @@ struct PutOptions {
   std::optional<std::chrono::milliseconds> ttl;
   // kI64 and kF64 need a value of 8 bytes.
   ValueKind kind = ValueKind::kBytes;
-  std::chrono::milliseconds timeout{0};
-  Promise promise = Promise::kNone;  // Beside those of the handle.
+
+  // How it travels
+  // ---------------------------------------------------------------------------------
+
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout.
+  Promise promise = Promise::kNone;      // Beside those of the handle.
   Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
@@ -113,12 +120,6 @@ struct Record {
 class TIDEPOOL_API Page {
  public:
   Page() = default;
-  Page(internal::CallRef call, std::vector<Record> records, Cursor next,
-       std::uint64_t unreadable = 0)
-      : call_(std::move(call)),
-        records_(std::move(records)),
-        next_(next),
-        unreadable_(unreadable) {}
   Page(Page&&) noexcept = default;
   Page& operator=(Page&&) noexcept = default;
 
@@ -130,6 +131,15 @@ class TIDEPOOL_API Page {
   std::uint64_t unreadable() const { return unreadable_; }
 
  private:
+  friend struct internal::Access;
+  friend class Iterator;
+  Page(internal::CallRef call, std::vector<Record> records, Cursor next,
+       std::uint64_t unreadable = 0)
+      : call_(std::move(call)),
+        records_(std::move(records)),
+        next_(std::move(next)),
+        unreadable_(unreadable) {}
+
   internal::CallRef call_;
   std::vector<Record> records_;
   Cursor next_;

@@ -206,9 +206,6 @@ class TIDEPOOL_API ChainResult {
     std::chrono::milliseconds ttl{0};
   };
 
-  // For the library: of a chain of `steps`, from the answer's bytes.
-  static Result<ChainResult> From(internal::CallRef call);
-
   // kOk, or why the chain ended: the status of the step that failed, with its number.
   const Status& status() const { return status_; }
   std::size_t size() const { return steps_.size(); }
@@ -217,6 +214,9 @@ class TIDEPOOL_API ChainResult {
   const Step& operator[](const ChainStep& step) const { return (*this)[step.index()]; }
 
  private:
+  friend struct internal::Access;
+  static Result<ChainResult> From(internal::CallRef call);
+
   Status status_;
   std::vector<Step> steps_;
 };

@@ -48,8 +48,11 @@ struct ConnectOptions {
   // The cluster's connection file. Empty: TIDEPOOL_CLUSTER, else the job's file inside a Slurm job,
   // else ./tidepool-cluster.json, else the user's own default service.
   std::string cluster_file;
+  // Of calls that say nothing else.
+  std::chrono::milliseconds call_timeout{10'000};
   // For people, in the daemons' logs and status. Empty: program, host and process id.
   std::string client_name;
+
   // This client's operations are not among users' operations in status and metrics: for tools that
   // look after a cluster.
   bool uncounted = false;
@@ -59,8 +62,6 @@ struct ConnectOptions {
   // kFailedPrecondition. Where daemons ask for a certificate it is that of TIDEPOOL_TLS_CERT and
   // TIDEPOOL_TLS_KEY, files of PEM.
   bool insecure = false;
-  // Of calls that say nothing else.
-  std::chrono::milliseconds call_timeout{10'000};
   // Of Connect itself.
   std::chrono::milliseconds connect_timeout{10'000};
 

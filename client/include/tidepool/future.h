@@ -13,6 +13,7 @@ namespace tidepool {
 namespace internal {
 
 class Call;
+struct Access;
 
 // One reference to a call under way. Not for programs: see Future.
 class TIDEPOOL_API CallRef {
@@ -68,12 +69,9 @@ template <typename T>
 class Future {
  public:
   using Outcome = typename internal::OutcomeOf<T>::Type;
-  using Take = Outcome (*)(internal::CallRef);
 
   // An empty future: valid() is false and nothing else may be called.
   Future() = default;
-  // For the library: `take` makes the result of a call that is done.
-  Future(internal::CallRef call, Take take) : call_(std::move(call)), take_(take) {}
 
   // False for an empty future, and once the result was taken.
   bool valid() const { return call_.get() != nullptr; }
@@ -103,10 +101,6 @@ class Future {
     return Wait(now + std::chrono::duration_cast<std::chrono::nanoseconds>(timeout));
   }
 
-  // For the library: the call, to be waited for with another `take`. The future is empty
-  // afterwards.
-  internal::CallRef Release() && { return std::move(call_); }
-
   // Calls `next` with the result, once, on whichever thread makes progress at that time and outside
   // of all locks of the library, so `next` may start and wait for other operations. If the result
   // is there already, `next` runs at once on this thread. The future is empty afterwards.
@@ -117,6 +111,11 @@ class Future {
   }
 
  private:
+  friend struct internal::Access;
+  // Makes the result of a call that is done.
+  using Take = Outcome (*)(internal::CallRef);
+  Future(internal::CallRef call, Take take) : call_(std::move(call)), take_(take) {}
+
   internal::CallRef call_;
   Take take_ = nullptr;
 };

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tidepool/access.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
@@ -62,7 +63,8 @@ class TypedMap {
     return DecodeValue<V>(bytes_.Get(Encoded(key).bytes, options));
   }
   Future<V> GetAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &TakeDecoded<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.GetAsync(Encoded(key).bytes, options)),
+                            &TakeDecoded<V>);
   }
   // The value's elements, in memory of the caller's, from its front on (BytesMap::GetInto).
   // Returns: the part of `to` that is the value.
@@ -83,14 +85,16 @@ class TypedMap {
     return DecodeVersioned<V>(bytes_.Get(Encoded(key).bytes, options));
   }
   Future<Versioned<V>> GetVersionedAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &TakeVersioned<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.GetAsync(Encoded(key).bytes, options)),
+                            &TakeVersioned<V>);
   }
 
   Result<Versioned<V>> WaitForKey(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeVersioned<V>(bytes_.WaitForKey(Encoded(key).bytes, options));
   }
   Future<Versioned<V>> WaitForKeyAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.WaitForKeyAsync(Encoded(key).bytes, options).Release(), &TakeVersioned<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.WaitForKeyAsync(Encoded(key).bytes, options)),
+                            &TakeVersioned<V>);
   }
   Result<Versioned<V>> WaitForChange(KeyArgument key, Version known,
                                      const CallOptions& options = {}) const {
@@ -98,15 +102,17 @@ class TypedMap {
   }
   Future<Versioned<V>> WaitForChangeAsync(KeyArgument key, Version known,
                                           const CallOptions& options = {}) const {
-    return {bytes_.WaitForChangeAsync(Encoded(key).bytes, known, options).Release(),
-            &TakeVersioned<V>};
+    return Access::FutureOf(
+        Access::CallOf(bytes_.WaitForChangeAsync(Encoded(key).bytes, known, options)),
+        &TakeVersioned<V>);
   }
 
   Result<V> Take(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeValue<V>(bytes_.Take(Encoded(key).bytes, options));
   }
   Future<V> TakeAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.TakeAsync(Encoded(key).bytes, options).Release(), &TakeDecoded<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.TakeAsync(Encoded(key).bytes, options)),
+                            &TakeDecoded<V>);
   }
 
   // PutOptions::kind follows from V and is not looked at.
@@ -291,7 +297,8 @@ class TypedMap {
   template <KeysOf<K> Keys>
   Future<ValueBatch<V>> MultiGetAsync(const Keys& keys, const CallOptions& options = {}) const {
     const KeyList<KeyCodec> list(keys);
-    return {bytes_.MultiGetAsync(list.views, options).Release(), &TakeBatch<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.MultiGetAsync(list.views, options)),
+                            &TakeBatch<V>);
   }
   template <RecordsOf<K, V> Records>
   BatchResult MultiPut(const Records& records, const PutOptions& options = {}) const {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tidepool/access.h"
 #include "tidepool/batch_result.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
@@ -133,7 +134,7 @@ Result<Versioned<V>> TakeVersioned(CallRef call) {
 }
 template <typename V>
 Result<ValueBatch<V>> TakeBatch(CallRef call) {
-  return ValueBatch<V>(BatchResult(std::move(call)));
+  return ValueBatch<V>(Access::Make<BatchResult>(std::move(call)));
 }
 
 // What `Container` holds can be named by reference, so that views of its elements outlive a call.

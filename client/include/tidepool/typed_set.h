@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "tidepool/access.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
@@ -53,7 +54,8 @@ class TypedSet {
     return put.status();
   }
   Future<bool> InsertAsync(KeyArgument key, const InsertOptions& options = {}) const {
-    return {map_.PutAsync(key, Unit{}, IfAbsent(options)).Release(), &TakeInserted};
+    return Access::FutureOf(Access::CallOf(map_.PutAsync(key, Unit{}, IfAbsent(options))),
+                            &TakeInserted);
   }
 
   // Returns: whether `key` was there.
@@ -61,7 +63,8 @@ class TypedSet {
     return EraseAsync(key, options).Wait();
   }
   Future<bool> EraseAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {map_.DeleteAsync(key, {.timeout = options.timeout}).Release(), &TakeFound};
+    return Access::FutureOf(Access::CallOf(map_.DeleteAsync(key, {.timeout = options.timeout})),
+                            &TakeFound);
   }
 
   Result<bool> Contains(KeyArgument key, const CallOptions& options = {}) const {
