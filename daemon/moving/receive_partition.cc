@@ -13,6 +13,7 @@
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/moving/move_deadlines.h"
 #include "daemon/moving/piece_hash.h"
+#include "proto/base/check.h"
 #include "proto/base/log.h"
 #include "storage/partition_image.h"
 
@@ -58,7 +59,8 @@ class Receiver {
   const PartitionId id_;
   const CoreId core_;
   bool is_open_ = false;
-  bool is_kept_ = false;  // It is the map's now.
+  bool is_whole_ = false;  // The last piece has arrived.
+  bool is_kept_ = false;   // It is the map's now.
   std::uint64_t hash_ = 0;
   std::shared_ptr<storage::ImageReader> reader_;
 };
@@ -116,6 +118,7 @@ Status Receiver::Open() {
 }
 
 Status Receiver::Take(const v1::PartitionPiece& piece) {
+  TP_CHECK(is_open_ && reader_ != nullptr && !is_whole_);
   hash_ = HashOfPiece(hash_, AsBytes(piece.piece()));
   if (hash_ != piece.hash()) {
     return Status(StatusCode::kDataLoss, "a piece of the partition arrived damaged");
@@ -138,6 +141,7 @@ Status Receiver::Take(const v1::PartitionPiece& piece) {
   if (piece.last() && !*complete) {
     return Status(StatusCode::kDataLoss, "not all of the partition has arrived");
   }
+  is_whole_ = piece.last();
   return OkStatus();
 }
 
@@ -150,6 +154,8 @@ void Receiver::WaitInstalled(Epoch epoch) {
 }
 
 Result<v1::ReceiveAnswer> Receiver::Ask(const std::function<void(const v1::ReceiveAnswer&)>& tell) {
+  // A grant is asked for once, and only for a partition that is here as a whole.
+  TP_CHECK(is_open_ && is_whole_ && !is_kept_);
   v1::GrantPartitionRequest request;
   request.set_namespace_id(start_.namespace_id());
   request.set_partition(start_.partition());

@@ -12,6 +12,7 @@
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/moving/move_deadlines.h"
 #include "daemon/moving/piece_hash.h"
+#include "proto/base/check.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 #include "proto/convert/grpc_status.h"
@@ -182,6 +183,7 @@ void Sender::Thaw() {
 
 // Empty: that was all.
 Status Sender::NextPiece(std::string* piece) {
+  TP_CHECK(reading_ != nullptr);  // Nothing is sent that could still change: Freeze comes first.
   auto ok = std::make_shared<bool>(false);
   auto bytes = std::make_shared<std::string>();
   auto done = std::make_shared<std::pair<std::uint64_t, std::uint64_t>>();
@@ -243,6 +245,7 @@ Status Sender::SendImage() {
 
 // The image is sent: what has the target made of it?
 Result<Epoch> Sender::Learn() {
+  TP_CHECK(reading_ != nullptr && !finished_);
   ReportProgress(true);
   v1::ReceiveAnswer answer;
   if (!stream_->Read(&answer)) return Reclaim(Broken());

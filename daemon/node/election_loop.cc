@@ -11,7 +11,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kAskMs = 1000;
+constexpr std::uint64_t kResignMs = 1000;
 constexpr std::uint64_t kFormingMs = 10;
 // Longer than calls take. A call may still use a younger former tenure.
 constexpr std::uint64_t kFormerTenureMs = 3'600'000;
@@ -171,7 +171,7 @@ void ElectionLoop::LeadOrFollow() {
   const Status become = BecomeCoordinator(election);
   if (become.ok()) return;
   log::Error("this node is elected and cannot be the coordinator: " + become.ToString());
-  election_.session->Resign(Deadline::AfterMs(kAskMs));
+  election_.session->Resign(Deadline::AfterMs(kResignMs));
 }
 
 Status ElectionLoop::BecomeCoordinator(std::int64_t election) {
