@@ -1,7 +1,7 @@
 // Answers that wait until the changes that they report are durable: of namespaces with durability
 // `sync`.
 //
-//   daemon/core/dispatcher -> [commit_waiters] -> daemon/core/dispatcher, which sends them
+//   daemon/core/responder -> [commit_waiters] -> daemon/core/responder, which sends them
 #pragma once
 
 #include <absl/functional/function_ref.h>
@@ -26,7 +26,7 @@ struct CommitWaiter {
   std::uint32_t connection = 0;
   std::uint64_t frame_id = 0;
   std::uint64_t bytes = 0;  // Of `frames`; counted in Session::awaiting_commit_bytes.
-  // For the metrics: of its first operation. Opcode kNone: not counted.
+  // First operation of the frame, for the metrics. Opcode kNone: not counted.
   std::uint64_t received_ns = 0;
   NamespaceId space;
   wire::Opcode opcode = wire::Opcode::kNone;

@@ -66,7 +66,7 @@ class Forwarder {
   wire::Aggregator* aggregator_ = nullptr;
   std::unordered_map<std::uint64_t, ForwardedGroups> forwarded_;  // By ticket.
   std::uint64_t next_ticket_ = 1;
-  // Of the frame at hand: what goes to the aggregator, and what is remembered of it.
+  // Groups of the frame at hand, for the aggregator and for the outcome.
   wire::ForwardedFrame to_send_;
   ForwardedGroups next_;
 };

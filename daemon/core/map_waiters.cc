@@ -24,6 +24,7 @@ std::uint64_t MapWaiters::NextDeadlineNs() const {
 
 void MapWaiters::Retry(absl::FunctionRef<bool(const MapWaiter&)> attempt) {
   TP_CHECK(!retrying_);
+  if (waiters_.empty()) return;  // An empty deque allocates, and each timer comes here.
   retrying_ = true;
   // Apart from the list, to which an attempt may add.
   std::deque<MapWaiter> tried;

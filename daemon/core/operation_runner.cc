@@ -85,8 +85,8 @@ WaitFor OperationRunner::Run(const Planned& planned, std::size_t reserved_bytes,
   return WaitFor::kNothing;
 }
 
-// What the operation that has just run has to wait for, if it has met something that is not in
-// DRAM: then it has changed nothing.
+// Returns what the operation that has just run has to wait for. An operation that waits has met
+// something that is not in DRAM, and has changed nothing.
 WaitFor OperationRunner::WaitsOnStore(Reply* reply) {
   if (store_.blocked()) {
     const StatusCode lost = store_.TakeLost();

@@ -31,7 +31,7 @@ struct Planned {
 // A request, decoded. The dispatcher reuses one, so decoding allocates nothing once it is warm.
 struct RequestAtHand {
   wire::Request request;
-  std::vector<Planned> plan;  // Its operations that run now; views of `request`.
+  std::vector<Planned> plan;  // Operations of `request` that run now.
   // A copy of its frame, made when the first of its groups must wait; and what the copy takes of
   // the session's credit.
   std::shared_ptr<const std::vector<std::byte>> copy;

@@ -189,7 +189,7 @@ void Responder::SendCommitted(CommitWaiter* waiter, bool is_durable) {
   meter_.CountCommitted(*waiter);
 }
 
-// Of a group that ran before the device failed: whether it outlives the daemon is not known.
+// The group ran before the device failed, so it is not known if its changes outlive the daemon.
 bool Responder::EndUnknown(std::uint16_t g, Reception& to) {
   if (to.kept->commit_position <= store_.durable_position() ||
       store_.commit_failed() == StatusCode::kOk) {
