@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client/engine/fork_guard.h"
 #include "client/engine/grpc_control.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -134,6 +135,8 @@ Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string toke
 }
 
 Result<std::shared_ptr<Engine>> ConnectEngine(const ConnectOptions& options) {
+  TP_RETURN_IF_ERROR(CheckMayConnect());
+  const LiveClient live;  // Calls begin before there is an engine.
   const Deadline deadline = Deadline::AfterMs(
       static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.connect_timeout.count())));
   auto found = cluster_file::Find(options.cluster_file);

@@ -119,7 +119,8 @@ Engine::~Engine() {
 Status Engine::Usable() const {
   if (fork_generation_ != ForkGeneration()) {
     return Status(StatusCode::kFailedPrecondition,
-                  "this process is a fork of the one that connected", "connect again after fork()");
+                  "this process is a fork of the one that connected",
+                  "connect in the parent only, or start the child as a program");
   }
   if (closed_.load(std::memory_order_acquire)) {
     return Status(StatusCode::kCancelled, "the client is closed");

@@ -22,6 +22,7 @@
 #include "client/direct/read_counts.h"
 #include "client/direct/unanswered_keys.h"
 #include "client/engine/control_plane.h"
+#include "client/engine/fork_guard.h"
 #include "client/engine/partition_queue.h"
 #include "client/link/core_link.h"
 #include "client/link/node_session.h"
@@ -307,6 +308,7 @@ class Engine final : public transport::Receiver {
   const EngineOptions options_;
   const std::string host_;
   const std::uint64_t fork_generation_;
+  const LiveClient live_;
   std::weak_ptr<Engine> shared_;
   std::unique_ptr<ControlPlane> control_;
 

@@ -4,10 +4,26 @@
 
 #include <cstdint>
 
+#include "proto/base/status.h"
+
 namespace tidepool::internal {
 
 // How many forks lie between this process and the first one that asked. One load once registered;
 // getpid() would be a system call per operation.
 std::uint64_t ForkGeneration();
+
+// Counts as a client of this process while it lives. Thread-safe.
+class LiveClient {
+ public:
+  LiveClient();
+  ~LiveClient();
+  LiveClient(const LiveClient&) = delete;
+  LiveClient& operator=(const LiveClient&) = delete;
+};
+
+// kFailedPrecondition in a process that was forked, at any remove, while its parent had a client.
+// Threads of gRPC and UCX end with the fork, and their locks and connections stay: a second client
+// would wait for these threads for ever.
+Status CheckMayConnect();
 
 }  // namespace tidepool::internal

@@ -6,6 +6,11 @@
 #include "proto/base/limits.h"
 
 namespace tidepool::daemon {
+namespace {
+
+constexpr std::uint64_t kEarlyMs = 200;
+
+}  // namespace
 
 Deadline DeadlineOf(const grpc::ServerContextBase& call) {
   using std::chrono::milliseconds;
@@ -24,11 +29,14 @@ Deadline StepDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
 Deadline RoomDeadline() { return Deadline::AfterMs(limits::kRoomTimeoutMs); }
 
-Deadline RoomDeadlineOf(const grpc::ServerContextBase& call) {
-  constexpr std::uint64_t kEarlyMs = 50;
-  if (call.deadline() == std::chrono::system_clock::time_point::max()) return RoomDeadline();
+Deadline WriteDeadlineOf(const grpc::ServerContextBase& call) {
   const std::uint64_t left_ms = DeadlineOf(call).LeftNs() / 1'000'000;
-  return Deadline::AfterMs(left_ms - std::min(kEarlyMs, left_ms / 8));
+  return Deadline::AfterMs(left_ms - std::min(kEarlyMs, left_ms / 10));
+}
+
+Deadline RoomDeadlineOf(const grpc::ServerContextBase& call) {
+  if (call.deadline() == std::chrono::system_clock::time_point::max()) return RoomDeadline();
+  return WriteDeadlineOf(call);
 }
 
 }  // namespace tidepool::daemon

@@ -135,8 +135,9 @@ struct ClientStats {
 //
 // Threads: any number may use one client at the same time; they share its connections. One client
 // per process is the rule. Handles made by a client (maps, futures) keep it connected: it goes when
-// the last of them goes. After fork() the child's calls end with kFailedPrecondition: connect again
-// there.
+// the last of them goes. After fork() the child's calls and its Connect end with
+// kFailedPrecondition, since the network libraries do not survive a fork: fork first, or start the
+// child as a program (exec).
 //
 // The library starts no threads of its own for data (but see background_progress; gRPC and UCX have
 // theirs), installs no signal handlers, does not touch the environment and writes nothing to
@@ -151,7 +152,7 @@ class TIDEPOOL_API Client {
   // cluster's), kInvalidArgument (the file is damaged), kPermissionDenied (the file cannot be
   // read), kFailedPrecondition (a node beyond loopback without TLS, and not
   // ConnectOptions::insecure; no certificate where one is asked for; a version of UCX with which
-  // the library was not proved),
+  // the library was not proved; the parent had a client when it forked this process),
   // kDeadlineExceeded.
   static Result<Client> Connect(const ConnectOptions& options = {});
 

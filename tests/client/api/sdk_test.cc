@@ -1,5 +1,7 @@
 // The SDK against real daemons: every operation, values of all sizes, batches, iteration, threads.
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -381,6 +383,27 @@ TEST_CASE("Connecting fails with a reason", "[sdk]") {
   REQUIRE(cluster_file::WriteTokenFile(file.token_file, cluster_file::MakeToken()).ok());
   std::ofstream(options.cluster_file) << cluster_file::Serialize(file, options.cluster_file);
   CHECK(Client::Connect(options).code() == StatusCode::kUnauthenticated);
+}
+
+TEST_CASE("A fork of a process that has a client is refused and does not hang", "[sdk]") {
+  ConnectOptions options;
+  options.cluster_file = Cluster().file();
+  options.transport = GENERATE(Transport::kUcx, Transport::kRing);
+  Client client = ConnectTo(Cluster(), options);
+  RequireOk(Open<BytesMap>(client, "forked").Put("k", "v").status());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const auto again = Client::Connect(options);
+    const bool refused = again.code() == StatusCode::kFailedPrecondition &&
+                         again.status().remedy().find("fork") != std::string_view::npos;
+    _exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  RequireOk(Open<BytesMap>(client, "forked").Put("k", "w").status());
 }
 
 TEST_CASE("ACounterThatAFunctionChangesStaysACounter") {

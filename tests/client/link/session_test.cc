@@ -376,6 +376,27 @@ TEST_CASE_METHOD(Fixture, "In a fork every call ends with kFailedPrecondition",
   CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "A fork of a process that has a client cannot connect",
+                 "[client][session]") {
+  const auto code_in_a_child = [] {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);  // Ends a child that hangs.
+      const ConnectOptions nowhere{.cluster_file = "/nowhere/cluster.json"};
+      _exit(static_cast<int>(Client::Connect(nowhere).code()));
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    return static_cast<StatusCode>(WEXITSTATUS(status));
+  };
+  CHECK(code_in_a_child() == StatusCode::kFailedPrecondition);
+  // Once the client is gone, a child may try.
+  engine.reset();
+  map = BytesMap(Namespace(nullptr));
+  CHECK(code_in_a_child() == StatusCode::kNotFound);
+}
+
 TEST_CASE_METHOD(Fixture, "Answers that an older frame makes the daemon keep are bounded",
                  "[client][session]") {
   auto slow = map.GetAsync(cluster.KeyIn(0, 1));

@@ -49,7 +49,7 @@ class GreedyReader {
       const ssize_t got = read(connection, bytes.data(), bytes.size());
       if (got < 0 && errno == EAGAIN) continue;
       if (got <= 0) break;
-      (void)!write(connection, bytes.data(), 1);
+      (void)send(connection, bytes.data(), 1, MSG_NOSIGNAL);
     }
   }
 };
