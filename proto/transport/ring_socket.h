@@ -60,7 +60,7 @@ Result<OwnedFd> AcceptRings(int listener);
 Status SendHello(int socket, const RingHello& hello, int memory = -1);
 Status SendWelcome(int socket, const RingWelcome& welcome);
 
-// The piece that holds `offset` is asked for, and given; `memory.descriptor` is sent along.
+// Requests the piece that holds `offset`, and sends it, with `memory.descriptor`.
 Status SendMemoryRequest(int socket, std::uint64_t offset);
 Status SendMemory(int socket, const NodeMemory& memory);
 
@@ -85,7 +85,7 @@ struct RingMessage {
   OwnedFd memory_descriptor;
 };
 RingMessage ReceiveRingMessage(int socket);
-// Total: any bytes.
+// Decodes any bytes.
 RingMessage DecodeRingMessage(Bytes bytes);
 
 // Wakes the peer. A peer that does not empty its socket is awake or beyond help.
