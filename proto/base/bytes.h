@@ -37,7 +37,7 @@ template <typename T>
 requires std::is_trivially_copyable_v<T>
 void StoreUnaligned(std::byte* to, const T& value) { std::memcpy(to, &value, sizeof value); }
 
-// `value` rounded up to a multiple of `to`, a power of two.
+// Returns `value` rounded up to a multiple of `to`, a power of two.
 constexpr std::uint64_t AlignUp(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) & ~(to - 1);
 }

@@ -16,7 +16,7 @@ class Clock {
   // Milliseconds since 1970-01-01 UTC. May jump when the machine's clock is set.
   virtual std::uint64_t WallMs() const = 0;
 
-  // The machine's clock. Lives for ever.
+  // Returns the machine's clock, which lives for ever.
   static const Clock& Real();
 };
 
@@ -46,7 +46,7 @@ class Deadline {
 
   std::uint64_t at_ns() const { return at_ns_; }
   bool Passed(const Clock& clock = Clock::Real()) const { return clock.MonotonicNs() >= at_ns_; }
-  // 0 when it has passed.
+  // Returns 0 when it has passed.
   std::uint64_t LeftNs(const Clock& clock = Clock::Real()) const {
     const std::uint64_t now_ns = clock.MonotonicNs();
     return now_ns >= at_ns_ ? 0 : at_ns_ - now_ns;

@@ -28,7 +28,7 @@ struct FilterShape {
   friend constexpr bool operator==(const FilterShape&, const FilterShape&) = default;
 };
 
-// The rate at `load` >= 0 values per split block. Good to 1e-14.
+// Returns the rate at `load` >= 0 values per split block. Good to 1e-14.
 double FalsePositiveRateAt(double load);
 
 // Returns the smallest shape whose rate is at most `false_positive_rate` after `expected_items`
@@ -50,10 +50,10 @@ bool IsFilterBytes(std::uint64_t bytes);
 // bits set counts like a filter with all but one. Needs `bits_set` <= shape.bits().
 double EstimatedItems(FilterShape shape, std::uint64_t bits_set);
 
-// Inverse of EstimatedItems: the expected number of bits that `items` distinct values set.
+// Returns the expected number of bits that `items` distinct values set: inverse of EstimatedItems.
 std::uint64_t BitsSetBy(FilterShape shape, double items);
 
-// After how many values a filter of this shape errs at this rate.
+// Returns the number of values after which a filter of this shape errs at this rate.
 double ItemsAtRate(FilterShape shape, double false_positive_rate);
 
 // Returns the present false-positive rate of a filter with this number of set bits.

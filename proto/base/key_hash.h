@@ -21,9 +21,9 @@ inline constexpr std::string_view kManifestKeyPrefix("\0manifest\0", 10);
 // partition; a key and its manifest record also share it.
 Bytes PlacementTag(Bytes key);
 
-// KeyHash of PlacementTag.
+// Returns KeyHash of PlacementTag.
 std::uint64_t PlacementHash(Bytes key);
-// Like PlacementHash(key), for callers that already have KeyHash(key): few keys have a tag.
+// Returns PlacementHash(key) for callers that already have KeyHash(key): few keys have a tag.
 inline std::uint64_t PlacementHash(Bytes key, std::uint64_t key_hash) {
   const Bytes tag = PlacementTag(key);
   return tag.data() == key.data() && tag.size() == key.size() ? key_hash : KeyHash(tag);

@@ -45,20 +45,20 @@ class LatencyBuckets {
   }
   std::uint64_t count(std::size_t bucket) const { return counts_[bucket]; }
   std::uint64_t sum_ns() const { return sum_ns_; }
-  // From the outside; of more numbers than there are buckets the rest is left out.
+  // Sets a count from the outside; ignores buckets beyond the last.
   void Set(std::size_t bucket, std::uint64_t count) {
     if (bucket < kBuckets) counts_[bucket] = count;
   }
   void SetSumNs(std::uint64_t ns) { sum_ns_ = ns; }
 
-  // Upper bound of values in this bucket and earlier buckets; UINT64_MAX for the last bucket.
+  // Returns the upper bound of values in this and earlier buckets; UINT64_MAX for the last bucket.
   static constexpr std::uint64_t BoundNs(std::size_t bucket) {
     if (bucket + 1 >= kBuckets) return UINT64_MAX;
     const std::uint64_t whole = 1ull << (kLeastLog2 + bucket / 2);
     return bucket % 2 == 0 ? whole : whole + whole / 2;
   }
 
-  // Between the bounds of its bucket by rank; 0 if there is nothing.
+  // Interpolates between the bounds of its bucket by rank; 0 without values.
   std::uint64_t QuantileNs(double quantile) const {
     const std::uint64_t all = count();
     if (all == 0) return 0;

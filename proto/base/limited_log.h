@@ -25,7 +25,7 @@ class Limited {
     log::Warn(std::string(message) + more);
   }
 
-  // True: a line is due, and `left_out` messages have passed without a line.
+  // Returns true if a line is due; `left_out` messages have then passed without a line.
   bool Take(std::uint64_t* left_out, const Clock& clock = Clock::Real()) {
     const std::uint64_t now_ns = clock.MonotonicNs();
     std::uint64_t next_ns = next_ns_.load(std::memory_order_relaxed);

@@ -14,7 +14,7 @@ namespace tidepool::log {
 
 enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 
-// "info" -> kInfo. Returns: kOk, kInvalidArgument naming the accepted words (level unchanged).
+// Parses "info" to kInfo. Returns: kOk, kInvalidArgument naming the accepted words (no change).
 Status ParseLevel(std::string_view text, Level* level);
 std::string_view LevelName(Level level);
 

@@ -43,8 +43,8 @@ constexpr std::uint32_t SplitBlockBit(std::uint64_t hash, int lane) {
   return std::uint32_t{1} << (product >> 27);
 }
 
-// Whether all bits of the value are set in the split block at `split_block` (32 bytes, lanes
-// little-endian, not necessarily aligned).
+// Returns whether all bits of the value are set in the split block at `split_block` (32 bytes,
+// lanes little-endian, not necessarily aligned).
 inline bool SplitBlockContains(const std::byte* split_block, std::uint64_t hash) {
   std::uint32_t missing = 0;
   for (int lane = 0; lane < kSplitBlockLanes; ++lane) {

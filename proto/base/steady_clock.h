@@ -36,7 +36,7 @@ class SteadyClock final : public Clock {
   // compared with a clock there. Differs after a jump only. 0 (never) stays 0.
   std::uint64_t ToMachineMs(std::uint64_t at_ms) const;
 
-  // Over Clock::Real, for all cores of the process. Lives for ever.
+  // Returns the clock over Clock::Real, for all cores of the process. Lives for ever.
   static const SteadyClock& Real();
 
  private:

@@ -8,9 +8,9 @@
 
 namespace tidepool {
 
-// kInvalidArgument: "namespace 'jobs' is of kind queue; get needs hash or ordered", and which verbs
-// of kvctl namespaces of kind `is` have. `doing` is a verb, or "this" where it may have several
-// names; `needs`: its kinds.
+// Returns kInvalidArgument: "namespace 'jobs' is of kind queue; get needs hash or ordered", and the
+// verbs of kvctl for namespaces of kind `is`. `doing` is a verb, or "this" where it may have
+// several names; `needs`: its kinds.
 Status WrongKind(std::string_view space, Kind is, std::string_view doing, KindMask needs);
 
 }  // namespace tidepool

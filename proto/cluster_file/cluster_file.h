@@ -58,7 +58,7 @@ struct ClusterFile {
 
 // `path` is where the text is to stand or stood: for the token's path and for messages.
 std::string Serialize(const ClusterFile& file, const std::string& path);
-// Any text gives a value or kInvalidArgument (damaged), kUnimplemented (a newer format).
+// Parses any text: a value or kInvalidArgument (damaged), kUnimplemented (a newer format).
 Result<ClusterFile> Parse(std::string_view text, const std::string& path);
 
 // Reads and checks that only this user (or root) can have written it: whoever writes it decides

@@ -22,7 +22,8 @@ Status FileReadError(std::string_view doing, std::string_view path, int error);
 // Returns the folder part of `path` ("." without a folder).
 std::string FolderOf(std::string_view path);
 
-// kOk if the folder part of `path` is there; else as FileError, "cannot <doing> '<path>': ...".
+// Returns kOk if the folder part of `path` exists; otherwise like FileError, "cannot <doing>
+// '<path>': ...".
 Status CheckFolderOf(const std::string& path, std::string_view doing);
 
 // Returns the contents of a regular file of at most `bytes_max`.
@@ -48,7 +49,7 @@ Status SyncFolder(const std::string& folder);
 // the old content.
 Status ReplaceFile(const std::string& path, std::string_view content);
 
-// `path` and its missing parents, with mode 0700; an existing folder is left as it is.
+// Makes `path` and its missing parents, with mode 0700; an existing folder is left as it is.
 Status MakeFolders(const std::string& path);
 
 // Takes a lock that ends with the process, whatever ends it. Creates `path` if it is absent;

@@ -12,7 +12,7 @@ namespace tidepool::cluster_file {
 
 // Looks up an environment variable; an empty variable counts as absent.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-// That of this process.
+// Returns the environment of this process.
 Environment ProcessEnvironment();
 
 // Returns $XDG_RUNTIME_DIR/tidepool/cluster.json, otherwise tidepool-<uid>/cluster.json below the
@@ -21,13 +21,13 @@ Environment ProcessEnvironment();
 // FileError.
 Result<std::string> UserServicePath(const Environment& environment, bool make_folder);
 
-// $SLURM_SUBMIT_DIR/tidepool-$SLURM_JOB_ID.json, or nothing outside a Slurm job.
+// Returns $SLURM_SUBMIT_DIR/tidepool-$SLURM_JOB_ID.json, or nothing outside a Slurm job.
 std::optional<std::string> JobPath(const Environment& environment);
-// $SLURM_JOB_ID, or "".
+// Returns $SLURM_JOB_ID, or "".
 std::string JobId(const Environment& environment);
 
-// Where a daemon writes or looks for the file: `flag` (--cluster), TIDEPOOL_CLUSTER, the job's, the
-// user's own default service.
+// Returns the path where a daemon writes or looks for the file: `flag` (--cluster),
+// TIDEPOOL_CLUSTER, the job's, the user's own default service.
 Result<std::string> PathForDaemon(const std::string& flag, const Environment& environment);
 
 struct Found {
@@ -42,8 +42,8 @@ struct Found {
 // the message lists the places and a remedy), as Read.
 Result<Found> Find(const std::string& flag, const Environment& environment = ProcessEnvironment());
 
-// True if TIDEPOOL_INSECURE is true, 1, yes or on: the user agrees that the job token goes over a
-// plain connection to another machine. The connection file cannot agree for the user.
+// Returns true if TIDEPOOL_INSECURE is true, 1, yes or on: the user agrees that the job token goes
+// over a plain connection to another machine. The connection file cannot agree for the user.
 bool InsecureAllowed(const Environment& environment = ProcessEnvironment());
 
 }  // namespace tidepool::cluster_file

@@ -8,7 +8,7 @@
 
 namespace tidepool::cluster_file {
 
-// 256 random bits as 64 hexadecimal digits.
+// Returns 256 random bits as 64 hexadecimal digits.
 std::string MakeToken();
 bool IsToken(std::string_view text);
 

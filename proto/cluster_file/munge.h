@@ -17,9 +17,9 @@
 
 namespace tidepool::cluster_file {
 
-// For the daemon that serves at `control_address`. `socket`: of munged; empty: the site's. Blocks
-// for as long as munged takes, 0.3 ms as a rule. Errors: kUnavailable (munged does not answer, or
-// refuses).
+// Makes a credential for the daemon that serves at `control_address`. `socket`: munged's; empty:
+// the site's. Blocks for as long as munged takes, 0.3 ms as a rule. Errors: kUnavailable (munged
+// does not answer, or refuses).
 Result<std::string> MakeCredential(const std::string& control_address, const std::string& socket);
 
 // Checks that this user made `credential` for the daemon at `control_address`. Errors:
@@ -28,7 +28,7 @@ Result<std::string> MakeCredential(const std::string& control_address, const std
 Status ReadCredential(const std::string& credential, const std::string& control_address,
                       const std::string& socket);
 
-// TIDEPOOL_MUNGE_SOCKET, or "".
+// Returns TIDEPOOL_MUNGE_SOCKET, or "".
 std::string MungeSocket(const Environment& environment = ProcessEnvironment());
 
 }  // namespace tidepool::cluster_file

@@ -39,7 +39,7 @@ Result<TlsIdentity> ReadTlsFile(const std::string& path);
 Result<TlsIdentity> ReadOwnCertificates(const std::string& cert_path, const std::string& key_path,
                                         const std::string& ca_path, const std::string& name);
 
-// Where the TLS file of a new cluster goes, as TokenPathFor.
+// Returns the path of a new cluster's TLS file, like TokenPathFor.
 std::string TlsPathFor(const std::string& path, const std::string& cluster_uuid);
 
 // Returns the security of a program's connections to the daemons of `file`. If they ask for a

@@ -19,7 +19,7 @@ namespace tidepool::convert {
 // fits.
 inline constexpr int kMessageBytesMax = 64 << 20;
 
-// True for 127.0.0.0/8, [::1] and "localhost", with or without a port.
+// Returns true for 127.0.0.0/8, [::1] and "localhost", with or without a port.
 bool IsLoopback(std::string_view address);
 
 // Connects at the first call. Ignores http_proxy, which many sites set and which would be handed

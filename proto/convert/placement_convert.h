@@ -12,7 +12,7 @@ void ToProto(const placement::Node& from, v1::Node* to);
 void ToProto(const placement::Namespace& from, v1::NamespaceMap* to);
 void ToProto(const placement::PlacementDelta& from, v1::PlacementMap* to);
 
-// Empty strings and zeros become the defaults. Any message gives a value or kInvalidArgument.
+// Converts any message to a value or kInvalidArgument. Empty strings and zeros become the defaults.
 Result<placement::NamespaceOptions> FromProto(const v1::NamespaceOptions& from);
 Result<placement::Namespace> FromProto(const v1::NamespaceMap& from);
 Result<placement::PlacementDelta> FromProto(const v1::PlacementMap& from);

@@ -11,8 +11,8 @@ namespace tidepool::convert {
 // Returns the name of a node's cluster in gRPC's health service.
 std::string HealthNameOf(const std::string& cluster_uuid);
 
-// Whether a node of the cluster of `file` answers at `control_address`, within a second. True also
-// if its daemons ask for a certificate that this program was not given: it cannot know.
+// Returns whether a node of the cluster of `file` answers at `control_address`, within a second.
+// True also if its daemons ask for a certificate that this program was not given: it cannot know.
 bool ProbeCluster(const cluster_file::ClusterFile& file, const std::string& control_address);
 
 }  // namespace tidepool::convert

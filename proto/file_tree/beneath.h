@@ -23,7 +23,7 @@ inline constexpr std::string_view kOwnNamePrefix = ".tidepool-stage-";
 // kInvalidArgument.
 Status CheckPath(std::string_view path);
 
-// The directory of a path ("" for a name alone) and its last component.
+// Returns the directory of a path ("" for a name alone) and its last component.
 std::string_view ParentOf(std::string_view path);
 std::string_view NameOf(std::string_view path);
 

@@ -13,7 +13,7 @@ namespace tidepool::file_tree {
 // gives to every client. Without the inode's number. Empty: the file system has neither.
 std::string DirectoryIdentity(int directory_fd);
 
-// True if a piece of the same kind is equal in both identities.
+// Returns true if a piece of the same kind is equal in both identities.
 bool IsSameIdentity(std::string_view a, std::string_view b);
 
 }  // namespace tidepool::file_tree

@@ -34,7 +34,7 @@ struct Attributes {
 // Remembers the directory opened last: files come in the order of their paths. One thread.
 class ParentCache {
  public:
-  // The directory that holds `path`, valid until the next call.
+  // Returns the directory that holds `path`, valid until the next call.
   Result<int> ParentFd(int root_fd, std::string_view path);
 
  private:

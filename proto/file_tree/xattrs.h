@@ -18,7 +18,7 @@ using Xattrs = std::vector<std::pair<std::string, std::string>>;
 
 // Empty where the file system has no attributes. Errors: as StatusOfErrno.
 Status ReadXattrs(int fd, std::string_view path, Xattrs* xattrs);
-// True if the file has an attribute that ReadXattrs reads.
+// Returns true if the file has an attribute that ReadXattrs reads.
 bool HasXattrs(int fd);
 // Replaces the attributes of the file: sets each attribute that differs and removes the rest.
 // Errors: as StatusOfErrno; kUnimplemented (the file system keeps no attributes).

@@ -11,7 +11,7 @@ namespace tidepool::machine {
 
 inline constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
-// CPUs on which this process may run, in order. Empty if the kernel does not say.
+// Returns the CPUs on which this process may run, in order. Empty if the kernel gives no answer.
 std::vector<int> AllowedCpus();
 
 // Returns the least memory limit of this process's control group and its ancestors, version 1 or 2.

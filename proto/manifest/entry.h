@@ -63,7 +63,7 @@ std::string EncodeEntry(const Entry& entry);
 // Checks everything. Errors: kInvalidArgument.
 Result<Entry> DecodeEntry(Bytes bytes);
 
-// The hash of a file in parts.
+// Returns the hash of a file in parts.
 Hash128 HashOfParts(const std::vector<Hash128>& parts);
 
 // Totals over any set of entries, in any order: owners make theirs and the job adds them up.
@@ -77,7 +77,7 @@ struct Summary {
   Hash128 sum;              // Sum of the entries' hashes, modulo 2^128.
 
   std::uint64_t entries() const { return files + directories + symlinks; }
-  // Internal records of a namespace with this manifest: entries, parts and their entries, the mark.
+  // Returns the number of internal records: entries, parts and their entries, the mark.
   std::uint64_t internal_records() const { return entries() + 2 * parts + 1; }
   // Returns the hash of the tree, equal in all clusters and namespaces: only path, type, size,
   // mode, mtime, link target and content count.

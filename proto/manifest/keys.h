@@ -33,7 +33,7 @@ inline std::string_view AboutOf(std::string_view manifest_key) {
 // Returns the revision of a large file's content. Equal size and mtime give equal parts, so an
 // interrupted stage-in continues with the existing parts.
 std::uint64_t RevisionOf(std::uint64_t size, FileTime mtime);
-// How many parts a file of this size has; 0: it is stored whole, under its path.
+// Returns the number of parts of a file of this size; 0: stored whole, under its path.
 std::uint32_t PartCountOf(std::uint64_t size);
 
 }  // namespace tidepool::manifest

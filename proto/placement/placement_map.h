@@ -115,7 +115,7 @@ struct Namespace {
   std::shared_ptr<const Ranges> ranges;
   std::vector<PartitionLoss> losses;  // In the order of partitions, each at most once.
 
-  // The partition that `key` belongs to.
+  // Returns the partition that `key` belongs to.
   std::uint32_t IndexOf(Bytes key) const {
     return ranges != nullptr ? ranges->IndexOf(key)
                              : PartitionIndexOf(key, static_cast<std::uint32_t>(partitions.size()));
@@ -154,8 +154,8 @@ struct PlacementDelta {
   PlacementMap changes;
 };
 
-// A delta that brings a holder of epoch `since` up to `map`. Complete (its `since` is 0) when `map`
-// no longer knows all that was dropped since then.
+// Makes a delta that brings a holder of epoch `since` up to `map`. Complete (its `since` is 0) when
+// `map` no longer knows all drops since then.
 PlacementDelta DeltaSince(const PlacementMap& map, Epoch since);
 
 // Returns `base` (null: no map) with the delta applied. Returns null if the delta starts behind

@@ -25,15 +25,15 @@ class Ranges {
   static Result<Ranges> Create(std::vector<std::string> begins);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(begins_.size()); }
-  // The partition that has `key`.
+  // Returns the partition that has `key`.
   std::uint32_t IndexOf(Bytes key) const { return order_[RankOf(key)]; }
   // Returns the partition with the highest keys below `end`, or of all keys without `end`.
   std::uint32_t IndexBelow(std::optional<Bytes> end) const;
 
   const std::string& BeginOf(std::uint32_t index) const { return begins_[index]; }
-  // Where the next range begins. Null: it has the highest keys.
+  // Returns the begin of the next range. Null: this range has the highest keys.
   const std::string* EndOf(std::uint32_t index) const;
-  // The partitions in the order of their keys.
+  // Returns the partitions in the order of their keys.
   const std::vector<std::uint32_t>& order() const { return order_; }
 
  private:

@@ -56,10 +56,10 @@ class Cluster {
   virtual Status CheckNothingLost() const = 0;
 
   virtual NodeId OwnerOf(std::string_view key) const = 0;
-  // The nodes that own a partition, in order. Errors: kUnavailable and kDataLoss, naming the first
-  // that cannot serve.
+  // Returns the nodes that own a partition, in order. Errors: kUnavailable and kDataLoss, naming
+  // the first that cannot serve.
   Result<std::vector<placement::Node>> Owners() const;
-  // Which parts can be had as far as the map knows: a node that has just died may still count.
+  // Returns the available parts as far as the map knows: a node that has just died may still count.
   virtual Survey TakeSurvey() const = 0;
   virtual std::uint32_t PartitionOf(std::string_view key) const = 0;
 

@@ -88,7 +88,7 @@ Status RunJob(const JobContext& context);
 // StageOut::List.
 Result<manifest::Mark> BeginMark(const JobContext& context, bool stage_in, bool* existed);
 
-// A name for a job: 16 hexadecimal digits.
+// Makes a name for a job: 16 hexadecimal digits.
 std::string RandomJobId();
 
 }  // namespace tidepool::stage

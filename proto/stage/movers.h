@@ -39,10 +39,10 @@ class Movers {
   // Opens a link to each mover. Errors: kNotFound and kPermissionDenied (directory).
   Status Open(const std::vector<placement::Node>& owners);
 
-  // False when the job cannot go on: a link has failed, or it was cancelled.
+  // Returns false when the job cannot continue: a link has failed, or it was cancelled.
   bool Send(const std::string& path, const manifest::Entry& entry, bool fresh = false);
   bool SendLarge(LargeFile file);
-  // In: removes a file that the source does not have; see StageItem.remove.
+  // Removes, for In, a file that the source does not have; see StageItem.remove.
   bool SendRemoval(const std::string& path, const manifest::Entry& entry);
   bool Flush();
   bool broken() const;
@@ -56,7 +56,7 @@ class Movers {
 
   // After Finish.
   std::uint64_t OwnChangesOf(NodeId node) const;
-  // In: files that were moved without their extended attributes.
+  // Returns, for In, the number of files that were moved without their extended attributes.
   std::uint64_t files_with_xattrs() const;
   // In: entries of files that are no longer large.
   std::vector<v1::StageItem> TakeReplaced();

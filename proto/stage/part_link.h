@@ -26,7 +26,7 @@ class PartLink {
   virtual Status Wait() = 0;
 };
 
-// A part in this process. Errors: as Part::Start.
+// Makes a link to a part in this process. Errors: as Part::Start.
 Result<std::unique_ptr<PartLink>> OpenLocalPart(const v1::RunPartStart& start,
                                                 std::unique_ptr<Store> store,
                                                 PartLink::Report report);

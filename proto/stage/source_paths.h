@@ -17,7 +17,7 @@ class SourcePaths {
   void Add(std::string_view path, bool directory);
 
   bool Has(std::string_view path);
-  // True if a directory on the way to `path` is a file or a link in the source.
+  // Returns true if a directory on the way to `path` is a file or a link in the source.
   bool IsBelowFile(std::string_view path);
 
  private:

@@ -41,7 +41,7 @@ struct StagedRecord {
   bool delete_entry = false;  // After the data. Data of another version: kFailedPrecondition.
 };
 
-// How long the record is if the entry describes it.
+// Returns the record's length if the entry describes it.
 inline std::uint64_t StoredBytes(const StagedRecord& record) {
   return record.entry.size - (record.part ? manifest::HoleBytes(record.entry) : 0);
 }

@@ -41,7 +41,7 @@ class Survey {
   // Returns the reason for the first missing part. Precondition: a part is missing.
   const Status& first_reason() const { return missing_.front().why; }
 
-  // An owner that failed when it was asked: its partitions are missing from now on.
+  // Drops an owner that failed when asked: its partitions are missing from now on.
   void Drop(NodeId node, const Status& why);
 
  private:

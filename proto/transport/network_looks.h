@@ -13,7 +13,7 @@ class NetworkLooks {
   // A frame that came by ring lasts about as long as this number of idle rounds.
   static constexpr unsigned kRoundsPerFrame = 16;
 
-  // `ring_frames`: how many this round has taken.
+  // Returns whether to poll now. `ring_frames`: number of frames taken in this round.
   bool Due(unsigned ring_frames) {
     waited_ += 1 + kRoundsPerFrame * ring_frames;
     if (waited_ < pause_) return false;
@@ -35,7 +35,7 @@ class NetworkLooks {
 
   // Requests a poll in each round after a frame was sent or came, because more is likely to come.
   void Expect() { ExpectSoon(kLooksAfterFrame); }
-  // The thread is about to sleep, and whatever comes may end that.
+  // Prepares for sleep: whatever comes may end it.
   void ExpectAtWake() { ExpectSoon(kLooksAfterSleep); }
 
  private:

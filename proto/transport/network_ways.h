@@ -15,10 +15,10 @@ struct NetworkWay {
 // Opens each device, some milliseconds for RDMA devices. Empty if UCX finds no transport.
 std::vector<NetworkWay> NetworkWays();
 
-// Whether a transport of this name is the work of an RDMA device.
+// Returns whether a transport of this name is the work of an RDMA device.
 bool IsRdmaTransport(const std::string& transport);
 
-// "UCX 1.13.1", as it was loaded.
+// Returns "UCX 1.13.1", as it was loaded.
 std::string NetworkLibrary();
 
 }  // namespace tidepool::transport

@@ -19,7 +19,7 @@ enum class TransportUse : std::uint8_t {
   kUcx,   // Never a ring.
   kRing,  // Only rings: no other peer is reachable.
 };
-// "auto", "ucx", "ring".
+// Parses "auto", "ucx", "ring".
 std::optional<TransportUse> TransportUseOf(std::string_view name);
 
 struct NodeTransportSettings {

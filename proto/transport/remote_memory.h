@@ -58,12 +58,13 @@ class MemoryExporter {
     std::uint64_t refused = 0;      // Registrations that the system refused.
   };
 
-  // `source` must outlive it. Errors: kUnavailable (no such device, or the address is not on it).
+  // Starts an exporter. `source` must outlive it. Errors: kUnavailable (no such device, or not at
+  // the address).
   static Result<std::unique_ptr<MemoryExporter>> Start(const Options& options,
                                                        const NodeMemorySource* source);
   virtual ~MemoryExporter() = default;
 
-  // For MemoryImporter::Start.
+  // Returns the address for MemoryImporter::Start.
   virtual const std::string& address() const = 0;
   // Returns the piece that holds `offset`. Empty: it is not registered yet; this call requests it,
   // so repeat the call later. Does not block.

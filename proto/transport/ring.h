@@ -36,7 +36,7 @@ struct RingWords {
 static_assert(sizeof(RingWords) == 2 * kRingLineBytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// A power of two, and room for two frames of any size.
+// Returns true for a power of two with room for two frames of any size.
 constexpr bool IsRingSize(std::uint64_t bytes) {
   return bytes >= 2 * limits::kFrameBytesMax && (bytes & (bytes - 1)) == 0 && bytes <= 1ull << 30;
 }
@@ -62,7 +62,7 @@ class RingProducer {
   RingProducer(std::byte* data, std::uint64_t bytes, RingWords* words)
       : data_(data), bytes_(bytes), words_(words) {}
 
-  // False: no room now, or ever (corrupt).
+  // Returns false if the ring has no room now, or ever (corrupt).
   bool TryPush(Bytes frame) { return TryPush(frame, {}, 0); }
   // Pushes a frame of two parts. REQUIRES: head is not empty.
   bool TryPushParts(Bytes head, Bytes body) { return TryPush(head, body, head.size()); }

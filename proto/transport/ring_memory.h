@@ -32,7 +32,7 @@ class RingMemory {
   RingMemory(const RingMemory&) = delete;
   RingMemory& operator=(const RingMemory&) = delete;
 
-  // From the connecting side to the accepting side, and back.
+  // Returns the words from the connecting side to the accepting side, and back.
   RingWords* request_words() const;
   RingWords* answer_words() const;
   RingProducer RequestProducer() const;
@@ -55,7 +55,7 @@ class SharedWords {
  public:
   // Errors: kResourceExhausted.
   static Result<std::unique_ptr<SharedWords>> Create(UniqueFd* descriptor);
-  // Read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
+  // Maps it read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
   static Result<std::unique_ptr<SharedWords>> Map(int descriptor);
   ~SharedWords();
   SharedWords(const SharedWords&) = delete;
@@ -71,9 +71,9 @@ class SharedWords {
 // Memory of a single writing process. Processes that have its descriptor can only read it.
 class WorkerMemory {
  public:
-  // Zeroed. Errors: kResourceExhausted.
+  // Makes zeroed memory. Errors: kResourceExhausted.
   static Result<std::unique_ptr<WorkerMemory>> Create(std::size_t bytes, UniqueFd* descriptor);
-  // Read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
+  // Maps it read-only: a store ends the process. Errors: kInvalidArgument, kResourceExhausted.
   static Result<std::unique_ptr<WorkerMemory>> Map(int descriptor);
   ~WorkerMemory();
   WorkerMemory(const WorkerMemory&) = delete;

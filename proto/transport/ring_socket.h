@@ -61,7 +61,7 @@ Result<UniqueFd> AcceptRings(int listener);
 Status SendHello(int socket, const RingHello& hello, int memory = -1);
 Status SendWelcome(int socket, const RingWelcome& welcome);
 
-// The piece that holds `offset` is asked for, and given; `memory.descriptor` is sent along.
+// Requests the piece that holds `offset`, and sends it, with `memory.descriptor`.
 Status SendMemoryRequest(int socket, std::uint64_t offset);
 Status SendMemory(int socket, const NodeMemory& memory);
 
@@ -86,7 +86,7 @@ struct RingMessage {
   UniqueFd memory_descriptor;
 };
 RingMessage ReceiveRingMessage(int socket);
-// Total: any bytes.
+// Decodes any bytes.
 RingMessage DecodeRingMessage(Bytes bytes);
 
 // Wakes the peer. A peer that does not empty its socket is awake or beyond help.

@@ -91,18 +91,18 @@ class RingWorker final : public Worker {
 
   // Undoes Arm, for a caller that does not sleep after all.
   void Disarm();
-  // Called with the address of each peer that has connected, as its worker has it: from now on
-  // Connect to it succeeds.
+  // Sets a callback for the address of each peer that has connected: from then on Connect to this
+  // address succeeds.
   void set_on_arrival(std::function<void(const std::string& address)> on_arrival) {
     on_arrival_ = std::move(on_arrival);
   }
-  // True for the address of a worker that listens.
+  // Returns true for the address of a worker that listens.
   static bool Listens(std::string_view address);
-  // The peer has taken no frame: it gave no rings, or had gone before it could.
+  // Returns true if the peer has taken no frame: it gave no rings, or had gone before it could.
   bool WasRefused(const Endpoint* endpoint) const;
   // Returns unsent frames of a refused endpoint, for another transport. Otherwise empty.
   FrameQueue TakeUnsent(Endpoint* endpoint);
-  // Memory of the rings of connected peers.
+  // Returns the memory of the rings of connected peers.
   std::uint64_t memory_bytes() const override { return memory_bytes_; }
   std::uint64_t memory_bytes_max() const override { return settings_.memory_bytes; }
 

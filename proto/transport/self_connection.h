@@ -21,7 +21,7 @@
 
 namespace tidepool::transport {
 
-// True if the TCP socket was given `peer` to connect to, and has that address itself.
+// Returns true if the TCP socket was given `peer` to connect to, and has that address itself.
 bool IsSelfConnection(int socket, const sockaddr* peer, socklen_t peer_bytes);
 
 // Returns the number of connections refused in this process. Thread-safe.

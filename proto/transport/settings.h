@@ -24,7 +24,7 @@ struct UcxSetting {
 std::vector<UcxSetting> UcxSettingsTable(const UcxSettings& settings,
                                          const UcxVersion& version = RunningUcx());
 
-// The name by which the UCX that runs knows a setting of the table.
+// Returns the name of a setting of the table in the running UCX.
 std::string NameOf(const UcxSetting& setting);
 
 // Devices that can carry data now, by UCX's names: network interfaces that are up and have an

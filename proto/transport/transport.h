@@ -92,7 +92,7 @@ class BufferPool {
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
-  // False from the moment that the peer is known to be lost; sends then fail with kUnavailable.
+  // Returns false once the peer is known to be lost; sends then fail with kUnavailable.
   virtual bool alive() const = 0;
   // Returns the bytes of sent frames that the network still holds because the peer does not take
   // them: the cost of a peer that never reads. 0 if a transport holds nothing.
@@ -100,7 +100,7 @@ class Endpoint {
   // Returns the useful maximum of bytes under way of a large value: if it is less than a sender
   // would like, further bytes are only copied once more.
   virtual std::size_t window_bytes() const { return limits::kStreamWindowBytes; }
-  // Whether a frame is a copy in memory, and no system call.
+  // Returns whether a frame is a copy in memory, without a system call.
   virtual bool shares_memory() const { return false; }
   // Returns memory that the peer shows (Worker::MakeSharedMemory) and may change at any time; valid
   // until the endpoint is closed. Empty: the peer shows no memory.
@@ -115,9 +115,9 @@ struct NodeMemory {
   int descriptor = -1;  // The shower's, or the reader's own copy until the return.
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;        // Size of the whole piece: never changes.
-  std::uint64_t ready_bytes = 0;  // From `begin` on; only these may be touched. Grows.
+  std::uint64_t ready_bytes = 0;  // From `begin` on; only these bytes may be touched. Grows.
   std::uint64_t range_bytes = 0;  // Offsets are below.
-  std::uint32_t block_shift = 0;  // Pieces begin and end at multiples of so many bits.
+  std::uint32_t block_shift = 0;  // Pieces begin and end at multiples of 2^block_shift.
 };
 
 // Owner of such memory. Called on the worker's thread.
@@ -136,12 +136,12 @@ class Receiver {
   // Receives 0..kFrameBytesMax arbitrary bytes, from any sender that reaches the port: decode with
   // care. `frame` is valid until the return and may be unaligned.
   virtual void OnFrame(Bytes frame) = 0;
-  // A frame that was sent in two parts (SendParts), by a peer of this node that can still write to
-  // `body`: to be copied once and not to be looked at before. By itself puts them together.
+  // Receives a frame that was sent in two parts (SendParts), by a peer of this node that can still
+  // write to `body`: copy it once and do not read it before. The default puts them together.
   virtual void OnFrameParts(Bytes head, Bytes body);
-  // Once per endpoint, when the peer is lost. The endpoint stays valid until it is closed.
+  // Called once per endpoint, when the peer is lost. The endpoint stays valid until it is closed.
   virtual void OnPeerLost(Endpoint* endpoint, const Status& why) = 0;
-  // The peer's memory that AskForMemory asked for.
+  // Receives the peer's memory that AskForMemory requested.
   virtual void OnNodeMemory(Endpoint*, const NodeMemory&) {}
 };
 
@@ -181,43 +181,43 @@ class Worker {
 
   // Peers on this node that ask for memory get it from here, which must outlive the worker.
   virtual void ShareMemory(const NodeMemorySource*) {}
-  // Asks for the piece of the peer's memory that holds `offset`; OnNodeMemory brings it, if there
-  // is one. Errors: kUnimplemented (the peer is not reached so that it could), kUnavailable.
+  // Requests the piece of the peer's memory that holds `offset`; OnNodeMemory brings an existing
+  // piece. Errors: kUnimplemented (the peer's transport cannot), kUnavailable.
   virtual Status AskForMemory(Endpoint*, std::uint64_t) {
     return Status(StatusCode::kUnimplemented, "this transport shows no memory");
   }
 
-  // Returns zeroed memory that peers on this node can read and nobody else can write, for as long
-  // as the worker lives. Once, before the first Connect. Empty: there is none.
+  // Returns zeroed memory that peers on this node can read and only this process can write, for as
+  // long as the worker lives. Once, before the first Connect. Empty: not available.
   virtual MutableBytes MakeSharedMemory(std::size_t) { return {}; }
 
-  // Handles what has arrived and completed. Returns the number of events, 0 when there was nothing.
+  // Handles arrivals and completions. Returns the number of events, 0 if nothing happened.
   virtual unsigned Progress() = 0;
 
-  // To sleep: call Progress until it returns 0, then Arm; if Arm returns true, poll event_fd for
-  // reading; if false something has happened meanwhile, so Progress again.
+  // Descriptor to sleep on: call Progress until it returns 0, then Arm. If Arm returns true, poll
+  // event_fd for reading. If false, an event came meanwhile: call Progress again.
   virtual int event_fd() const = 0;
   virtual bool Arm() = 0;
 
-  // Thread-safe: makes event_fd readable.
+  // Makes event_fd readable. Thread-safe.
   virtual void Wake() = 0;
 
-  // Shared memory that was made for peers. 0 where a transport makes none.
+  // Returns the size of shared memory made for peers. 0 if a transport makes no such memory.
   virtual std::uint64_t memory_bytes() const { return 0; }
   virtual std::uint64_t memory_bytes_max() const { return 0; }
 
   // Frames handed to the network that it still holds.
   virtual std::size_t sends_in_flight() const = 0;
 
-  // For people: how `endpoint` is reached, for example "ring" or "ucx tcp/lo".
+  // Describes for people how `endpoint` is reached, for example "ring" or "ucx tcp/lo".
   virtual std::string Describe(Endpoint* endpoint) const = 0;
 };
 
-// One per process; makes workers. Thread-safe.
+// Makes workers. A process has a single context. Thread-safe.
 class Context {
  public:
   virtual ~Context() = default;
-  // `receiver` must outlive the worker. Errors: kUnavailable (no network device),
+  // Makes a worker. `receiver` must outlive it. Errors: kUnavailable (no network device),
   // kResourceExhausted.
   virtual Result<std::unique_ptr<Worker>> MakeWorker(Receiver* receiver) = 0;
   virtual std::string_view name() const = 0;

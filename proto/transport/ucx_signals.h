@@ -5,11 +5,11 @@
 
 namespace tidepool::transport {
 
-// Loading libucs installs handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGHUP. UCX's handler of
-// SIGHUP does not end the process, so a closed terminal would not end a program. Restores the
-// action that each signal had before UCX was loaded, where the present handler is UCX's own: a
-// handler of the program, or of another library, stays. A user who has set UCX_HANDLE_ERRORS keeps
-// UCX's handlers of errors, a user who has set UCX_DEBUG_SIGNO keeps UCX's handler of that signal.
+// Restores the action that each signal had before UCX was loaded. Loading libucs installs handlers
+// for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGHUP. UCX's handler of SIGHUP does not end the process:
+// a closed terminal would not end a program. Restores only where the present handler is UCX's own:
+// a handler of the program, or of another library, stays. With UCX_HANDLE_ERRORS set, UCX's
+// handlers of errors stay; with UCX_DEBUG_SIGNO set, its handler of that signal.
 // Runs once by itself when this code is loaded, before main(); later calls find nothing to do.
 // Returns the number of signals that were given back.
 int GiveBackSignals();

@@ -9,8 +9,8 @@
 namespace tidepool::transport {
 
 struct UcxSettings {
-  // Network devices that may carry data, as UCX names them ("lo", "eth0", "mlx5_0:1"); comma
-  // separated. Never empty: with all devices UCX opens a second lane over a slow one.
+  // Network devices that may carry data, by UCX's names ("lo", "eth0", "mlx5_0:1"); comma
+  // separated. Never empty: with all devices UCX opens a second lane over a slow device.
   std::string devices = "lo";
   // Clients that are expected; UCX sizes its endpoints' resources by it.
   std::size_t endpoints_expected = 64;
@@ -21,14 +21,15 @@ struct UcxSettings {
   bool proves_frames = false;
 };
 
-// Workers keep what they need of the context alive, so the two may be destroyed in any order. The
-// user's UCX_* variables apply where UcxSettingsTable (settings.h) says nothing.
-// Errors: kUnavailable (UCX could not start, or no such device: the message lists those there are;
+// Makes a context of UCX. Workers keep the necessary parts of the context alive, in any order of
+// destruction. The user's UCX_* variables apply except where UcxSettingsTable (settings.h) has a
+// value.
+// Errors: kUnavailable (UCX could not start; no such device: the message lists the present devices;
 // or frames do not go), kInvalidArgument (an empty device name), kFailedPrecondition (a version of
 // UCX with which Tidepool was not proved).
 Result<std::unique_ptr<Context>> MakeUcxContext(const UcxSettings& settings);
 
-// The settings in force, as "NAME=VALUE" lines, for `kvd --print-config` and bug reports.
+// Returns the settings in force, as "NAME=VALUE" lines, for `kvd --print-config` and bug reports.
 std::string DescribeUcxSettings(const UcxSettings& settings);
 
 }  // namespace tidepool::transport

@@ -1,4 +1,4 @@
-// One UCX worker: endpoints, frames as active messages, and what to do when a peer dies.
+// A UCX worker: endpoints, frames as active messages, and actions at the death of a peer.
 // Internal to proto/transport: the only folder that includes UCX.
 #pragma once
 
@@ -35,8 +35,8 @@ class UcxContextHandle {
 
 class UcxWorker;
 
-// Lives in its worker's pool: never freed before the worker, so that a late callback of UCX meets
-// memory that is still an endpoint.
+// Lives in its worker's pool: never freed before the worker, because a late callback of UCX must
+// meet memory that is still an endpoint.
 class UcxEndpoint final : public Endpoint {
  public:
   // kLeaving: closed by its owner, and still has frames to send.
@@ -58,16 +58,16 @@ class UcxEndpoint final : public Endpoint {
 };
 
 // Two workers of UCX: `in_`, whose address is given to peers and which makes no endpoint, and
-// `out_`, which makes all endpoints and whose address nobody learns. So each TCP connection of UCX
-// carries frames one way, and what UCX does when both sides connect to each other, which does not
-// survive connections that are cut, never happens (README.md). For the same reason frames
-// that UCX cannot take at once wait here: before UCX itself queues one it makes itself known to the
+// `out_`, which makes all endpoints and whose address stays secret. Each TCP connection of UCX
+// therefore carries frames in a single direction. UCX's merge of mutual connections, which does not
+// survive connections that are cut, never happens (README.md). For this reason frames that UCX
+// cannot take at once wait here: before UCX itself queues a frame, it makes itself known to the
 // peer, which then connects back.
 //
 // Threads: see Worker. Invariants:
 // (1) UCX is never asked to close an endpoint from inside one of its callbacks: Close puts it on
 //     closing_, Progress does it after UCX has returned.
-// (2) An endpoint is on lost_ at most once, and only while it is kLost and its owner was not told.
+// (2) An endpoint is on lost_ at most once, and only while it is kLost and not reported yet.
 // (3) A frame is either in its FrameBufferPtr or counted by sends_in_flight_, never both.
 // (4) An endpoint with frames in its queue is in the backlog, once.
 class UcxWorker final : public Worker {
@@ -76,7 +76,7 @@ class UcxWorker final : public Worker {
                                                 Receiver* receiver);
   ~UcxWorker() override;
 
-  // Taken when the worker was made, so any thread may ask.
+  // Returns the address taken at the making of the worker. Any thread.
   std::string Address() const override { return address_; }
   Result<Endpoint*> Connect(std::string_view address) override;
   void Close(Endpoint* endpoint) override;
@@ -110,7 +110,7 @@ class UcxWorker final : public Worker {
   static void OnClosed(void* request, ucs_status_t status, void* endpoint);
 
   std::shared_ptr<UcxContextHandle> context_;
-  Receiver* receiver_;  // Null once the destructor runs: nobody is told any more.
+  Receiver* receiver_;  // Null once the destructor runs: no further callbacks.
   ucp_worker_h in_ = nullptr;
   ucp_worker_h out_ = nullptr;
   int event_fd_ = -1;  // An epoll set of the two workers' descriptors.
@@ -123,18 +123,18 @@ class UcxWorker final : public Worker {
   bool must_progress_ = false;                           // UCX has work that no event announces.
   std::vector<std::unique_ptr<UcxEndpoint>> endpoints_;  // All ever made.
   std::vector<UcxEndpoint*> unused_;
-  std::vector<UcxEndpoint*> lost_;     // To be told; an entry closed meanwhile is null.
+  std::vector<UcxEndpoint*> lost_;     // To be reported; an entry closed meanwhile is null.
   std::vector<UcxEndpoint*> closing_;  // To be closed when UCX has returned.
   std::vector<UcxEndpoint*> backlog_;
   std::size_t next_in_backlog_ = 0;
   mutable OwnerCheck owner_;
 };
 
-// The UCX worker address inside what Worker::Address() gives; a view into `text`.
+// Extracts the UCX worker address from a Worker::Address(); a view into `text`.
 // Returns: kOk, kInvalidArgument.
 Status UnwrapAddress(std::string_view text, std::string_view* raw);
 
-// "what: UCX's words", with the code that callers act on.
+// Returns "what: UCX's words", with the code that callers act on.
 Status UcxStatus(StatusCode code, const std::string& what, ucs_status_t status);
 
 }  // namespace tidepool::transport

@@ -55,7 +55,7 @@ class AnswerWriter {
   // `frame` holds at most kFrameBytesMax bytes and outlives the writer.
   explicit AnswerWriter(MutableBytes frame);
 
-  // False if it does not fit (nothing changed).
+  // Returns false if it does not fit (no change).
   bool Add(const Answer& answer);
   // Writes the header of an answer and returns the memory for its value of `value_bytes`, which the
   // caller then fills without a copy. Null if the answer does not fit (no change).

@@ -45,7 +45,7 @@ inline constexpr std::size_t kChainStepBytes = 8;
 // Returns whether a step may have this opcode: an operation on a key, answered at once, with a
 // value in the frame.
 bool MayBeStep(Opcode opcode);
-// Whether a value, or an operand, can come from an earlier step.
+// Returns whether a value, or an operand, can come from an earlier step.
 bool TakesFedValue(Opcode opcode);
 bool TakesFedOperand(Opcode opcode);
 
@@ -77,7 +77,7 @@ class ChainOutcomeWriter {
   // REQUIRES: at least kChainOutcomeBytes times `steps` in `to`.
   ChainOutcomeWriter(MutableBytes to, std::size_t steps) : to_(to), left_(steps) {}
 
-  // The largest value that the next outcome may have without being left out.
+  // Returns the largest value of the next outcome that is not left out.
   std::size_t ValueRoom() const { return to_.size() - used_ - kChainOutcomeBytes * left_; }
   // Returns the value where it lies now: valid as long as the memory.
   Bytes Add(ChainOutcome outcome);
@@ -89,7 +89,7 @@ class ChainOutcomeWriter {
   std::size_t used_ = 0;
 };
 
-// The outcomes, or kInvalidArgument. Views of `from`.
+// Returns the outcomes, or kInvalidArgument. Views of `from`.
 Result<std::vector<ChainOutcome>> DecodeChainOutcomes(Bytes from);
 
 }  // namespace tidepool::wire

@@ -46,7 +46,7 @@ struct Operation {
     arguments |= MaskOf(argument);
     words[static_cast<std::size_t>(argument)] = word;
   }
-  // Encoded size.
+  // Returns the encoded size.
   std::size_t bytes() const {
     return limits::kOperationHeaderBytes +
            8 * static_cast<std::size_t>(__builtin_popcount(arguments)) + key.size() + value.size();
@@ -63,7 +63,7 @@ struct OperationHeader {
   std::uint16_t key_bytes = 0;
   std::uint16_t value_bytes = 0;
 
-  // Size of an operation with this header.
+  // Returns the size of an operation with this header.
   std::size_t bytes() const {
     return sizeof(OperationHeader) + 8 * static_cast<std::size_t>(__builtin_popcount(arguments)) +
            key_bytes + value_bytes;

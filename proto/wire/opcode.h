@@ -199,7 +199,7 @@ inline constexpr auto kOpcodesByNumber = [] {
   return by_number;
 }();
 
-// Null for a number that is no operation.
+// Returns null for a number that is no operation.
 constexpr const OpcodeInfo* FindOpcode(std::uint8_t number) {
   if (number >= kOpcodeEnd || kOpcodesByNumber[number].name.empty()) return nullptr;
   return &kOpcodesByNumber[number];

@@ -78,7 +78,7 @@ Result<JoinReply> LoadJoinReply(Bytes from);
 Result<MeetRequest> LoadMeet(Bytes from);
 Result<LeaveRequest> LoadLeave(Bytes from);
 
-// For messages: "barrier", "reduce (sum of 2 x f64 at rank 0)".
+// Describes a call for messages: "barrier", "reduce (sum of 2 x f64 at rank 0)".
 std::string Describe(const CollectiveCall& call);
 
 }  // namespace tidepool::wire

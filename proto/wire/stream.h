@@ -2,9 +2,9 @@
 // machine.
 //
 // Put: the client numbers an upload and sends its parts; the daemon collects them in unpublished
-// memory and acknowledges; when all bytes are acknowledged the client sends an ordinary Put that
+// memory and acknowledges. When all bytes are acknowledged, the client sends an ordinary Put that
 // names the upload, which is published as a whole. Nothing of a value is visible before that, and
-// the Put itself is small, so exactly-once needs no rule of its own for streams.
+// the Put itself is small: exactly-once needs no extra rule for streams.
 // Get: an answer entry says `streamed`; the daemon pins the value and sends parts under
 // {frame_id, operation index}; the client acknowledges.
 //
@@ -57,7 +57,7 @@ Status DecodeStreamParts(Bytes head, Bytes body, StreamFrame* out);
 inline constexpr std::size_t kStreamHeadBytes = limits::kFrameHeaderBytes + sizeof(StreamHeader);
 void EncodeStreamHead(FrameHeader header, const StreamHeader& stream, std::size_t data_bytes,
                       std::array<std::byte, kStreamHeadBytes>* head);
-// Both in a row, to `frame`, which has room for it. Returns the frame's bytes.
+// Encodes both in a row to `frame`, which has room for it. Returns the frame's bytes.
 std::size_t EncodeStream(const FrameHeader& header, const StreamHeader& stream, Bytes data,
                          MutableBytes frame);
 
