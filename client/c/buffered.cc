@@ -32,7 +32,7 @@ Status AddToMap(tidepool_buffered* buffered, const void* key, std::size_t key_by
   return {};
 }
 
-// The same with a value: `add(map, key, value, options)`.
+// Adds an operation with a value: `add(map, key, value, options)`.
 template <typename AddTo>
 Status AddValueToMap(tidepool_buffered* buffered, const void* key, std::size_t key_bytes,
                      const void* value, std::size_t value_bytes, std::uint64_t ttl_ms,

@@ -24,7 +24,7 @@ struct tidepool_chain_result {
 namespace tidepool::c_api {
 namespace {
 
-// Checks that a step is one before the next one.
+// Checks that the chain has the step already.
 Status CheckStep(const tidepool_chain& chain, int step, const char* name) {
   if (step >= 0 && static_cast<std::size_t>(step) < chain.chain.size()) return {};
   return BadArgument(name, "is no step of the chain so far");
@@ -46,7 +46,7 @@ Status Add(tidepool_chain* chain, const void* key, std::size_t key_bytes, int* s
   return {};
 }
 
-// The same of a step that takes what step `from` returns: `append(chain, key, step)`.
+// Appends a step whose argument is the result of step `from`: `append(chain, key, step)`.
 template <typename Append>
 Status AddFrom(tidepool_chain* chain, const void* key, std::size_t key_bytes, int from, int* step,
                Append append) {

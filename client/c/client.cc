@@ -10,7 +10,7 @@
 
 #include "client/c/handles.h"
 
-// What tidepool_client_describe and tidepool_client_ping found.
+// The result of tidepool_client_describe and tidepool_client_ping.
 struct tidepool_nodes {
   static constexpr auto kTag = tidepool::c_api::Tag::kNodes;
   static constexpr const char* kName = "list of nodes";

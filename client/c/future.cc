@@ -28,7 +28,7 @@ Status TakeBatch(tidepool_future* future, tidepool_batch** out) {
   return Give(*std::move(call->result()), call->strict(), out);
 }
 
-// The failure of operation `index` as the SDK's batches tell the first one.
+// Adds the number of the operation to its failure, as FirstFailure of the SDK does.
 Status Numbered(std::size_t index, std::size_t size, const Status& why) {
   return Status(why.code(),
                 "key " + std::to_string(index) + " of " + std::to_string(size) + ": " +

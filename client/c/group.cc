@@ -93,7 +93,7 @@ tidepool_code tidepool_group_fence(tidepool_group* group, tidepool_buffered* con
             std::visit([](auto& handle) { return handle.Flush(); }, buffered[i]->handle);
         if (first.ok()) first = std::move(flushed);
       }
-      // The other members wait for this one whatever became of its operations.
+      // The barrier is met after a failure, too: all other members wait for this member.
       Status fenced = group->group.Fence(loaded);
       return first.ok() ? fenced : first;
     });

@@ -23,8 +23,8 @@ namespace tidepool::c_api {
 tidepool_code Returned(const Status& status) noexcept;
 
 // Runs the body of a C function, which returns a Status. An exception becomes a code: the standard
-// library's out of memory is kResourceExhausted, another one kInternal. The unwinding of a thread
-// that pthread_cancel ends goes on.
+// library's out of memory is kResourceExhausted, another exception kInternal. The unwinding of a
+// thread that pthread_cancel ends goes on.
 template <typename Body>
 tidepool_code Guarded(Body&& body) {
   try {
@@ -42,7 +42,7 @@ tidepool_code Guarded(Body&& body) {
   }
 }
 
-// The same for a function that cannot say a code: destructors.
+// Runs the body of a function that returns no code, for example a destructor.
 template <typename Body>
 void GuardedEnd(Body&& body) {
   (void)Guarded([&] {

@@ -1,5 +1,5 @@
-// The handles that C programs hold. Each begins with a tag, so that a handle of another type is
-// told from the right one.
+// The handles that C programs hold. Each begins with a tag, which the functions check before
+// they use a handle.
 #pragma once
 
 #include <chrono>
@@ -68,7 +68,7 @@ Status Check(const Handle* handle) {
                 "pass the handle that the function's comment names");
 }
 
-// Frees a handle. A pointer that is no such handle is left alone.
+// Frees a handle. A pointer to another object is left alone.
 template <typename Handle>
 void Free(Handle* handle) {
   if (handle == nullptr) return;
@@ -77,7 +77,7 @@ void Free(Handle* handle) {
   });
 }
 
-// Frees what a failure must not leave behind, and stores NULL first.
+// Stores NULL, which the caller finds after a failure.
 template <typename Handle>
 Status Clear(Handle** out, const char* name) {
   TP_RETURN_IF_ERROR(CheckOut(out, name));
@@ -85,7 +85,7 @@ Status Clear(Handle** out, const char* name) {
   return {};
 }
 
-// What a future has to offer whatever its type.
+// The interface of a future, without the type of its result.
 class AnyFuture {
  public:
   explicit AnyFuture(tidepool_receipt* receipt) : receipt_to_(receipt) {}
@@ -113,7 +113,7 @@ class AnyFuture {
   tidepool_receipt* receipt_to_;
 };
 
-// How a result of many operations counts as one: by default a result is a success.
+// Sums up the operations of a result. A single operation that has a result succeeded.
 template <typename T>
 Status StatusOf(const T& /*result*/, bool /*strict*/) {
   return {};
@@ -229,7 +229,7 @@ struct tidepool_items {
 
 namespace tidepool::c_api {
 
-// Checks that a handle is a namespace of one of the kinds.
+// Check that a handle is a namespace of the right kind.
 Status CheckKind(const tidepool_namespace* space, NamespaceKind kind);
 Status CheckMap(const tidepool_namespace* space);
 Status CheckQueue(const tidepool_namespace* space);
@@ -251,8 +251,8 @@ Status Give(Results results, bool strict, tidepool_batch** out) {
 }
 void Describe(const Value& value, tidepool_value_info* info);
 
-// Starts an asynchronous call: `start(options)` returns its Future<T>. Memory for the handle is
-// taken first, so that no call is started that nobody could wait for.
+// Starts an asynchronous call: `start(options)` returns its Future<T>. The handle is
+// allocated first, so that every call that starts has a handle.
 template <typename T, typename Options, typename COptions, typename Start>
 Status Begin(const COptions* given, tidepool_future** out, Start start, bool strict = false) {
   TP_RETURN_IF_ERROR(Clear(out, "future"));

@@ -1,4 +1,4 @@
-// Maps: each function calls one of BytesMap.
+// Maps: each function calls a function of BytesMap.
 #include "tidepool/c/map.h"
 
 #include <cstddef>
@@ -23,7 +23,7 @@ Status OnKey(const tidepool_namespace* space, const void* key, std::size_t key_b
   return Run<Options>(options, [&](const Options& loaded) { return call(map, text, loaded); });
 }
 
-// The same for a call whose result is a value that the library holds for the program.
+// Makes a call on one key whose result becomes a handle of a value.
 template <typename Call>
 Status ValueOnKey(const tidepool_namespace* space, const void* key, std::size_t key_bytes,
                   const tidepool_call_options* options, tidepool_value** value, Call call) {
@@ -35,7 +35,7 @@ Status ValueOnKey(const tidepool_namespace* space, const void* key, std::size_t 
                });
 }
 
-// The same for a call whose result is a number; `out` may be null.
+// Makes a call on one key whose result is a number; `out` may be null.
 template <typename Options = CallOptions, typename COptions, typename Number, typename Call>
 Status NumberOnKey(const tidepool_namespace* space, const void* key, std::size_t key_bytes,
                    const COptions* options, Number* out, Call call) {
@@ -80,8 +80,8 @@ Status LoadRecords(const tidepool_bytes* keys, const tidepool_bytes* values, std
   return {};
 }
 
-// Finds how large a value is that had no room. A chain tells the size without the value, unless
-// that is small; one that fits by now is taken.
+// Finds the size of a value that did not fit. A chain returns the size of a large value without
+// the value. A value that fits by now is copied.
 Status GetSize(const BytesMap& map, std::string_view key, std::span<std::byte> buffer,
                const CallOptions& options, tidepool_value_info* value) {
   Chain chain;

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What the numbers of an enum mean to the SDK, from 0 on.
+// Names of the SDK for the numbers of an enum, from 0 on.
 constexpr std::string_view kDurability[] = {"volatile", "async", "sync"};
 constexpr std::string_view kOnLoss[] = {"error", "empty"};
 constexpr std::string_view kMedium[] = {"any", "file", "dax"};
@@ -71,11 +71,11 @@ Status LoadName(unsigned from, const std::string_view (&names)[kSize], const cha
 template <typename To, std::size_t kSize>
 To StoreName(const std::string_view (&names)[kSize], std::string_view name) {
   const auto* const found = std::find(std::begin(names), std::end(names), name);
-  // A newer daemon may have others; they are no number of this version.
+  // A name of a newer daemon becomes a number that this version has not.
   return static_cast<To>(found - std::begin(names));
 }
 
-// Of a change: absent, for ever, or a time.
+// Converts a time to live: the namespace's, for ever, or a time.
 std::optional<std::uint64_t> Ttl(std::uint64_t ms) {
   if (ms == 0) return std::nullopt;
   return ms == TIDEPOOL_FOR_EVER ? 0 : ms;

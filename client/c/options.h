@@ -1,7 +1,7 @@
-// Options of C programs to those of the SDK and back: the one place that knows both.
+// Converts options of C programs to options of the SDK and back.
 //
-// A struct begins with its size. A program that is older than the library has shorter structs,
-// whose missing fields are 0; fields that the library does not know must be 0.
+// A struct begins with its size. The structs of an older program are shorter: missing
+// fields are 0. Fields that the library does not know must be 0.
 #pragma once
 
 #include <chrono>
@@ -15,11 +15,11 @@
 
 namespace tidepool::c_api {
 
-// Each sets `to` from what a program gave, NULL being all defaults. Returns kInvalidArgument (a
+// Set `to` from the program's options, NULL being all defaults. Returns kInvalidArgument (a
 // struct without its size, a value of no enum), kUnimplemented (a field of a newer version).
 Status Load(const tidepool_connect_options* from, ConnectOptions* to);
 Status Load(const tidepool_namespace_options* from, NamespaceOptions* to);
-// `receipt`: where the program wants one; null: nowhere.
+// `receipt`: the program's receipt, or null.
 Status Load(const tidepool_call_options* from, CallOptions* to, tidepool_receipt** receipt);
 Status Load(const tidepool_put_options* from, PutOptions* to, tidepool_receipt** receipt);
 Status Load(const tidepool_delete_options* from, DeleteOptions* to, tidepool_receipt** receipt);
@@ -34,11 +34,11 @@ Status Load(const tidepool_join_options* from, JoinOptions* to);
 Status LoadBufferedPut(std::uint64_t ttl_ms, tidepool_value_kind kind, BufferedPutOptions* to);
 Status LoadBufferedPush(std::uint64_t ttl_ms, BufferedPushOptions* to);
 
-// A time to wait; what is too long counts as kWaitForEver.
+// Returns a time to wait, at most kWaitForEver.
 std::chrono::milliseconds Duration(std::uint64_t ms);
-// A point in time; TIDEPOOL_FOR_EVER and what would overflow is the last one.
+// Returns the end of a wait that begins now. Saturates at the clock's last time.
 std::chrono::steady_clock::time_point Until(std::uint64_t timeout_ms);
-// A time to live from now, for Expire; and what Ttl returned.
+// Convert a time to live for Expire, and the result of Ttl.
 using TtlResult = std::uint64_t;
 TtlResult LoadTtl(std::uint64_t ttl_ms);
 std::uint64_t StoreTtl(TtlResult ttl);
@@ -53,12 +53,12 @@ inline tidepool_namespace_kind ToC(NamespaceKind kind) {
   return static_cast<tidepool_namespace_kind>(kind);
 }
 
-// What the cluster says about a namespace. Texts and split keys point into `from`; `split_keys` has
-// the room for those.
+// Converts the options of a namespace. Texts point into `from`, the array of split keys into
+// `split_keys`.
 void Store(const NamespaceOptions& from, std::vector<tidepool_bytes>* split_keys,
            tidepool_namespace_options* to);
 
-// A cursor as bytes, which another process may continue from: partition, position, end, key.
+// Encodes a cursor as bytes, for any process: partition, position, end, key.
 std::string EncodeCursor(const Cursor& cursor);
 
 }  // namespace tidepool::c_api

@@ -12,7 +12,7 @@ struct tidepool_iterator {
   static constexpr const char* kName = "iterator";
   tidepool::c_api::Tagged tag{kTag};
   std::variant<tidepool::Iterator, tidepool::ScanIterator> walk;
-  tidepool::Status failure;  // Of the border itself, which ends the walk.
+  tidepool::Status failure;  // A failure of this API, which ends the walk.
 };
 
 namespace tidepool::c_api {
@@ -113,7 +113,7 @@ int tidepool_iterator_next(tidepool_iterator* iterator, tidepool_record* record)
         },
         iterator->walk);
   });
-  // What was thrown ends the walk, too: its place is not known any more.
+  // An exception ends the walk, too: its place is not known any more.
   if (code != TIDEPOOL_OK && Check(iterator).ok() && iterator->failure.ok() &&
       std::visit([](auto& walk) { return walk.status().ok(); }, iterator->walk)) {
     iterator->failure = Status(StatusCode::kResourceExhausted, "no memory in this process");

@@ -11,7 +11,7 @@
 namespace tidepool::c_api {
 namespace {
 
-// What both kinds of queues have in common: the way out.
+// Returns the operations that queues of both kinds have.
 const BytesItems& ItemsOf(const tidepool_namespace& space) {
   if (space.kind == NamespaceKind::kPriority) return space.priority_queue;
   return space.queue;
@@ -50,7 +50,7 @@ Status CheckPriority(const tidepool_namespace& space, std::uint64_t priority) {
   return BadArgument("priority", "is not 0, and the namespace is of kind queue");
 }
 
-// What a batch pushes into a queue of either kind.
+// The items of a batch; the kind of the queue decides which list is used.
 struct Pushes {
   std::vector<std::string_view> values;
   std::vector<PrioritizedValue> prioritized;

@@ -98,7 +98,7 @@ const char* tidepool_error_remedy(void) { return Last().remedy.c_str(); }
 int tidepool_report(tidepool_code code) {
   if (code == TIDEPOOL_OK) return 0;
   const LastError& last = Last();
-  if (ToC(last.code) != code) {  // Of another thread, or made by the program.
+  if (ToC(last.code) != code) {  // Another thread's code, or a made-up code.
     std::fprintf(stderr, "tidepool: %s\n", tidepool_code_name(code));
   } else if (last.remedy.empty()) {
     std::fprintf(stderr, "tidepool: %s: %s\n", tidepool_code_name(code), last.what.c_str());

@@ -128,10 +128,10 @@ enum {
 
 /* What a change outlives. */
 typedef enum tidepool_receipt_level {
-  TIDEPOOL_RECEIPT_NONE = 0,      /* No change has succeeded. */
-  TIDEPOOL_RECEIPT_MEMORY = 1,    /* The change ends with its daemon. */
-  TIDEPOOL_RECEIPT_NEXT_MARK = 2, /* The change is lost if the daemon dies within about a second. */
-  TIDEPOOL_RECEIPT_DEVICE = 3     /* The change outlives a crash of the daemon and of its node. */
+  TIDEPOOL_RECEIPT_NONE = 0,            /* No change has succeeded. */
+  TIDEPOOL_RECEIPT_MEMORY = 1,          /* The change ends with its daemon. */
+  TIDEPOOL_RECEIPT_NEXT_CHECKPOINT = 2, /* Lost if the daemon dies before its next checkpoint. */
+  TIDEPOOL_RECEIPT_DEVICE = 3 /* The change outlives a crash of the daemon and of its node. */
 } tidepool_receipt_level;
 
 /* Written when a call that asked for it by its options returns. An asynchronous call writes it when
