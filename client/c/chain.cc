@@ -397,6 +397,7 @@ tidepool_code tidepool_chain_result_get(const tidepool_chain_result* result, int
     outcome->kind = ToC(from.value.kind);
     outcome->number = from.number;
     outcome->number_f64 = from.number_f64;
+    outcome->ttl_ms = StoreTtl(from.ttl);
     return {};
   });
 }

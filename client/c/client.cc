@@ -24,7 +24,7 @@ struct tidepool_namespace_list {
   static constexpr const char* kName = "list of namespaces";
   tidepool::c_api::Tagged tag{kTag};
   std::vector<tidepool::NamespaceInfo> namespaces;
-  std::vector<std::vector<tidepool_bytes>> split_keys;  // Of each.
+  std::vector<tidepool::c_api::OptionTexts> texts;  // Of each.
   std::vector<tidepool_namespace_options> options;
 };
 
@@ -208,7 +208,7 @@ tidepool_code tidepool_nodes_get(const tidepool_nodes* nodes, size_t index, tide
     for (const PingResult& ping : nodes->pings) {
       if (ping.node != from.id) continue;
       node->ping = ToC(ping.status.code());
-      node->round_trip_ns = ping.round_trip_ns;
+      node->round_trip_ns = static_cast<std::uint64_t>(ping.round_trip.count());
     }
     return {};
   });
@@ -342,7 +342,10 @@ tidepool_code tidepool_client_migrate(tidepool_client* client, const char* name,
     std::string_view text, to;
     TP_RETURN_IF_ERROR(Text(name, "name", &text));
     TP_RETURN_IF_ERROR(Text(node, "node", &to));
-    return client->client.Migrate(text, to, Duration(hold_ms));
+    const Result<Home> home = ParseHome(to);
+    TP_RETURN_IF_ERROR(home.status());
+    if (home->is_anywhere()) return BadArgument("node", "is empty");
+    return client->client.Migrate(text, *home, Duration(hold_ms));
   });
 }
 
@@ -354,10 +357,10 @@ tidepool_code tidepool_client_list(tidepool_client* client, tidepool_namespace_l
     TP_RETURN_IF_ERROR(listed.status());
     auto handle = std::make_unique<tidepool_namespace_list>();
     handle->namespaces = *std::move(listed);
-    handle->split_keys.resize(handle->namespaces.size());
+    handle->texts.resize(handle->namespaces.size());
     handle->options.resize(handle->namespaces.size());
     for (std::size_t i = 0; i < handle->namespaces.size(); ++i) {
-      Store(handle->namespaces[i].options, &handle->split_keys[i], &handle->options[i]);
+      Store(handle->namespaces[i].options, &handle->texts[i], &handle->options[i]);
     }
     *list = handle.release();
     return {};

@@ -1,12 +1,15 @@
 // Futures and batches.
 #include "tidepool/c/future.h"
 
+#include <chrono>
 #include <type_traits>
 
 #include "client/c/handles.h"
 
 namespace tidepool::c_api {
 namespace {
+
+using Milliseconds = std::chrono::milliseconds;
 
 // Gives a number of a result, which may be taken again.
 template <typename T, typename Number>
@@ -128,7 +131,18 @@ tidepool_code tidepool_future_value(tidepool_future* future, tidepool_value** va
 }
 
 tidepool_code tidepool_future_u64(tidepool_future* future, uint64_t* number) {
-  return Guarded([&] { return TakeNumber<std::uint64_t>(future, number); });
+  return Guarded([&]() -> Status {
+    TP_RETURN_IF_ERROR(Check(future));
+    if (dynamic_cast<FutureOf<Milliseconds>*>(future->call.get()) == nullptr) {
+      return TakeNumber<std::uint64_t>(future, number);
+    }
+    FutureOf<Milliseconds>* ttl = nullptr;
+    TP_RETURN_IF_ERROR(CheckOut(number, "number"));
+    TP_RETURN_IF_ERROR(Ended(future, &ttl));
+    TP_RETURN_IF_ERROR(ttl->result().status());
+    *number = StoreTtl(*ttl->result());
+    return {};
+  });
 }
 tidepool_code tidepool_future_i64(tidepool_future* future, int64_t* number) {
   return Guarded([&] { return TakeNumber<std::int64_t>(future, number); });

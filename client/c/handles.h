@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -128,41 +129,48 @@ Status StatusOf(const std::vector<Status>& results, bool strict);
 template <typename T>
 class FutureOf : public AnyFuture {
  public:
+  // A Result<T>, or a Status where the call has no result.
+  using Outcome = typename Future<T>::Outcome;
+
   FutureOf(tidepool_receipt* receipt, bool strict) : AnyFuture(receipt), strict_(strict) {}
   void Begin(Future<T> call) { call_ = std::move(call); }
 
   bool Ready() const override { return result_.has_value() || (call_.valid() && call_.Ready()); }
   bool Wait(std::chrono::steady_clock::time_point until) override {
     if (result_.has_value()) return true;
-    Result<T> result = call_.Wait(until);
+    Outcome outcome = call_.Wait(until);
     if (call_.valid()) return false;
-    End(std::move(result));
+    End(std::move(outcome));
     return true;
   }
   void Then(std::function<void()> next) override {
     if (result_.has_value()) return next();
-    call_.Then([this, next = std::move(next)](Result<T> result) {
-      End(std::move(result));
+    call_.Then([this, next = std::move(next)](Outcome outcome) {
+      End(std::move(outcome));
       next();
     });
   }
   Status status() const override {
-    return result_->ok() ? StatusOf(**result_, strict_) : result_->status();
+    if constexpr (std::is_void_v<T>) {
+      return *result_;
+    } else {
+      return result_->ok() ? StatusOf(**result_, strict_) : result_->status();
+    }
   }
   bool has_result() const override { return result_.has_value(); }
   // REQUIRES: has_result().
-  Result<T>& result() { return *result_; }
+  Outcome& result() { return *result_; }
   bool strict() const { return strict_; }
 
  private:
-  void End(Result<T> result) {
-    result_.emplace(std::move(result));
+  void End(Outcome outcome) {
+    result_.emplace(std::move(outcome));
     DeliverReceipt();
   }
 
   const bool strict_;
   Future<T> call_;
-  std::optional<Result<T>> result_;
+  std::optional<Outcome> result_;
 };
 
 }  // namespace tidepool::c_api

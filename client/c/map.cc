@@ -1,6 +1,7 @@
 // Maps: each function calls a function of BytesMap.
 #include "tidepool/c/map.h"
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -283,7 +284,7 @@ tidepool_code tidepool_map_delete_async(const tidepool_namespace* map, const voi
                                         size_t key_bytes, const tidepool_delete_options* options,
                                         tidepool_future** future) {
   return Guarded([&] {
-    return BeginOnKey<Version, DeleteOptions>(
+    return BeginOnKey<void, DeleteOptions>(
         map, key, key_bytes, options, future,
         [](const BytesMap& bytes, string_view text, const DeleteOptions& loaded) {
           return bytes.DeleteAsync(text, loaded);
@@ -548,7 +549,7 @@ tidepool_code tidepool_map_expire_async(const tidepool_namespace* map, const voi
                                         const tidepool_call_options* options,
                                         tidepool_future** future) {
   return Guarded([&] {
-    return BeginOnKey<Version>(
+    return BeginOnKey<void>(
         map, key, key_bytes, options, future,
         [&](const BytesMap& bytes, string_view text, const CallOptions& loaded) {
           return bytes.ExpireAsync(text, LoadTtl(ttl_ms), loaded);
@@ -573,7 +574,7 @@ tidepool_code tidepool_map_ttl_async(const tidepool_namespace* map, const void* 
                                      size_t key_bytes, const tidepool_call_options* options,
                                      tidepool_future** future) {
   return Guarded([&] {
-    return BeginOnKey<TtlResult>(
+    return BeginOnKey<std::chrono::milliseconds>(
         map, key, key_bytes, options, future,
         [](const BytesMap& bytes, string_view text, const CallOptions& loaded) {
           return bytes.TtlAsync(text, loaded);

@@ -12,12 +12,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Names of the SDK for the numbers of an enum, from 0 on.
-constexpr std::string_view kDurability[] = {"volatile", "async", "sync"};
-constexpr std::string_view kOnLoss[] = {"error", "empty"};
-constexpr std::string_view kMedium[] = {"any", "file", "dax"};
-constexpr std::string_view kPrefilter[] = {"none", "absent", "admit"};
-constexpr std::string_view kSplit[] = {"auto", "manual"};
+// Enums keep their numbers on the way between C and the SDK.
+static_assert(static_cast<int>(Durability::kSync) == TIDEPOOL_SYNC);
+static_assert(static_cast<int>(OnLoss::kEmpty) == TIDEPOOL_ON_LOSS_EMPTY);
+static_assert(static_cast<int>(Medium::kDax) == TIDEPOOL_MEDIUM_DAX);
+static_assert(static_cast<int>(Prefilter::kAdmit) == TIDEPOOL_PREFILTER_ADMIT);
+static_assert(static_cast<int>(SplitMode::kManual) == TIDEPOOL_SPLIT_MANUAL);
 
 // Copies a struct of a program of any version.
 template <typename COptions>
@@ -60,25 +60,11 @@ Status LoadEnum(From from, unsigned last, const char* field, To* to) {
   return {};
 }
 
-template <std::size_t kSize>
-Status LoadName(unsigned from, const std::string_view (&names)[kSize], const char* field,
-                std::string* to) {
-  if (from >= kSize) return BadEnum(field);
-  *to = names[from];
-  return {};
-}
-
-template <typename To, std::size_t kSize>
-To StoreName(const std::string_view (&names)[kSize], std::string_view name) {
-  const auto* const found = std::find(std::begin(names), std::end(names), name);
-  // A name of a newer daemon becomes a number that this version has not.
-  return static_cast<To>(found - std::begin(names));
-}
-
 // Converts a time to live: the namespace's, for ever, or a time.
-std::optional<std::uint64_t> Ttl(std::uint64_t ms) {
+std::optional<milliseconds> Ttl(std::uint64_t ms) {
   if (ms == 0) return std::nullopt;
-  return ms == TIDEPOOL_FOR_EVER ? 0 : ms;
+  if (ms >= static_cast<std::uint64_t>(kForEver.count())) return kForEver;
+  return milliseconds(ms);
 }
 
 void LoadText(const char* from, std::string* to) { *to = from == nullptr ? "" : from; }
@@ -105,10 +91,14 @@ std::chrono::steady_clock::time_point Until(std::uint64_t timeout_ms) {
   return now + milliseconds(timeout_ms);
 }
 
-TtlResult LoadTtl(std::uint64_t ttl_ms) { return Ttl(ttl_ms).value_or(0); }
+milliseconds LoadTtl(std::uint64_t ttl_ms) { return Ttl(ttl_ms).value_or(kForEver); }
 
-std::uint64_t StoreTtl(TtlResult ttl) {
-  return ttl == BytesMap::kForEver ? TIDEPOOL_FOR_EVER : ttl;
+std::uint64_t StoreTtl(milliseconds ttl) {
+  return ttl == kForEver ? TIDEPOOL_FOR_EVER : static_cast<std::uint64_t>(ttl.count());
+}
+
+std::uint64_t StoreTime(const std::optional<WallTime>& time) {
+  return time.has_value() ? static_cast<std::uint64_t>(time->time_since_epoch().count()) : 0;
 }
 
 Status LoadPromises(std::uint32_t from, Promise* to) {
@@ -147,7 +137,8 @@ Status Load(const tidepool_connect_options* given, ConnectOptions* to) {
 Status Load(const tidepool_namespace_options* given, NamespaceOptions* to) {
   tidepool_namespace_options from;
   TP_RETURN_IF_ERROR(Read(given, &from));
-  to->ttl_ms = from.ttl_ms == TIDEPOOL_FOR_EVER ? 0 : from.ttl_ms;
+  const milliseconds ttl = LoadTtl(from.ttl_ms);
+  to->ttl = ttl == kForEver ? milliseconds(0) : ttl;
   to->expected_items = from.expected_items;
   to->capacity = from.capacity;
   if (from.false_positive_rate != 0) to->false_positive_rate = from.false_positive_rate;
@@ -155,12 +146,17 @@ Status Load(const tidepool_namespace_options* given, NamespaceOptions* to) {
   if (from.replicas != 0) to->replicas = from.replicas;
   to->memory_share_percent = from.memory_share_percent;
   to->lanes = from.lanes;
-  TP_RETURN_IF_ERROR(LoadName(from.durability, kDurability, "durability", &to->durability));
-  TP_RETURN_IF_ERROR(LoadName(from.on_loss, kOnLoss, "on_loss", &to->on_loss));
-  TP_RETURN_IF_ERROR(LoadName(from.medium, kMedium, "medium", &to->medium));
-  TP_RETURN_IF_ERROR(LoadName(from.prefilter, kPrefilter, "prefilter", &to->prefilter));
-  TP_RETURN_IF_ERROR(LoadName(from.split, kSplit, "split", &to->split));
-  LoadText(from.home, &to->home);
+  TP_RETURN_IF_ERROR(LoadEnum(from.durability, TIDEPOOL_SYNC, "durability", &to->durability));
+  TP_RETURN_IF_ERROR(LoadEnum(from.on_loss, TIDEPOOL_ON_LOSS_EMPTY, "on_loss", &to->on_loss));
+  TP_RETURN_IF_ERROR(LoadEnum(from.medium, TIDEPOOL_MEDIUM_DAX, "medium", &to->medium));
+  TP_RETURN_IF_ERROR(
+      LoadEnum(from.prefilter, TIDEPOOL_PREFILTER_ADMIT, "prefilter", &to->prefilter));
+  TP_RETURN_IF_ERROR(LoadEnum(from.split, TIDEPOOL_SPLIT_MANUAL, "split", &to->split));
+  if (from.home != nullptr) {
+    const Result<Home> home = ParseHome(from.home);
+    TP_RETURN_IF_ERROR(home.status());
+    to->home = *home;
+  }
   LoadText(from.key_type, &to->key_type);
   LoadText(from.value_type, &to->value_type);
   if (from.split_keys == nullptr && from.split_key_count > 0) {
@@ -174,10 +170,9 @@ Status Load(const tidepool_namespace_options* given, NamespaceOptions* to) {
   return {};
 }
 
-void Store(const NamespaceOptions& from, std::vector<tidepool_bytes>* split_keys,
-           tidepool_namespace_options* to) {
+void Store(const NamespaceOptions& from, OptionTexts* texts, tidepool_namespace_options* to) {
   *to = TIDEPOOL_NAMESPACE_OPTIONS_INIT;
-  to->ttl_ms = from.ttl_ms;
+  to->ttl_ms = static_cast<std::uint64_t>(from.ttl.count());
   to->expected_items = from.expected_items;
   to->capacity = from.capacity;
   to->false_positive_rate = from.false_positive_rate;
@@ -185,18 +180,21 @@ void Store(const NamespaceOptions& from, std::vector<tidepool_bytes>* split_keys
   to->replicas = from.replicas;
   to->memory_share_percent = from.memory_share_percent;
   to->lanes = from.lanes;
-  to->durability = StoreName<tidepool_durability>(kDurability, from.durability);
-  to->on_loss = StoreName<tidepool_on_loss>(kOnLoss, from.on_loss);
-  to->medium = StoreName<tidepool_medium>(kMedium, from.medium);
-  to->prefilter = StoreName<tidepool_prefilter>(kPrefilter, from.prefilter);
-  to->split = StoreName<tidepool_split>(kSplit, from.split);
-  to->home = from.home.c_str();
+  to->durability = static_cast<tidepool_durability>(from.durability);
+  to->on_loss = static_cast<tidepool_on_loss>(from.on_loss);
+  to->medium = static_cast<tidepool_medium>(from.medium);
+  to->prefilter = static_cast<tidepool_prefilter>(from.prefilter);
+  to->split = static_cast<tidepool_split>(from.split);
+  texts->home = ToString(from.home);
+  to->home = texts->home.c_str();
   to->key_type = from.key_type.c_str();
   to->value_type = from.value_type.c_str();
-  split_keys->clear();
-  for (const std::string& key : from.split_keys) split_keys->push_back(ToC(std::string_view(key)));
-  to->split_keys = split_keys->data();
-  to->split_key_count = split_keys->size();
+  texts->split_keys.clear();
+  for (const std::string& key : from.split_keys) {
+    texts->split_keys.push_back(ToC(std::string_view(key)));
+  }
+  to->split_keys = texts->split_keys.data();
+  to->split_key_count = texts->split_keys.size();
 }
 
 Status Load(const tidepool_call_options* given, CallOptions* to, tidepool_receipt** receipt) {
@@ -208,7 +206,7 @@ Status Load(const tidepool_call_options* given, CallOptions* to, tidepool_receip
 Status Load(const tidepool_put_options* given, PutOptions* to, tidepool_receipt** receipt) {
   tidepool_put_options from;
   TP_RETURN_IF_ERROR(Read(given, &from));
-  to->ttl_ms = Ttl(from.ttl_ms);
+  to->ttl = Ttl(from.ttl_ms);
   to->if_version = from.if_version;
   TP_RETURN_IF_ERROR(
       LoadEnum(from.condition, TIDEPOOL_PUT_IF_VERSION, "condition", &to->condition));
@@ -228,7 +226,7 @@ Status Load(const tidepool_delete_options* given, DeleteOptions* to, tidepool_re
 Status Load(const tidepool_push_options* given, PushOptions* to, tidepool_receipt** receipt) {
   tidepool_push_options from;
   TP_RETURN_IF_ERROR(Read(given, &from));
-  to->ttl_ms = Ttl(from.ttl_ms);
+  to->ttl = Ttl(from.ttl_ms);
   to->wait = Duration(from.wait_ms);
   return LoadPromised(from, to, receipt);
 }
@@ -309,20 +307,20 @@ Status Load(const tidepool_join_options* given, JoinOptions* to) {
 
 Status LoadBufferedPut(std::uint64_t ttl_ms, tidepool_value_kind kind, BufferedPutOptions* to) {
   if (!InRange(kind, 0, TIDEPOOL_VALUE_F64)) return BadEnum("kind");
-  to->ttl_ms = Ttl(ttl_ms);
+  to->ttl = Ttl(ttl_ms);
   to->counter_i64 = kind == TIDEPOOL_VALUE_I64;
   to->counter_f64 = kind == TIDEPOOL_VALUE_F64;
   return {};
 }
 
 Status LoadBufferedPush(std::uint64_t ttl_ms, BufferedPushOptions* to) {
-  to->ttl_ms = Ttl(ttl_ms);
+  to->ttl = Ttl(ttl_ms);
   return {};
 }
 
 tidepool_receipt ToC(const Receipt& receipt) {
-  return {static_cast<tidepool_receipt_level>(receipt.level), receipt.answered_at_ms,
-          receipt.durable_at_ms};
+  return {static_cast<tidepool_receipt_level>(receipt.level), StoreTime(receipt.answered_at),
+          StoreTime(receipt.durable_at)};
 }
 
 namespace {

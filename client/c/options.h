@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,10 @@ std::chrono::milliseconds Duration(std::uint64_t ms);
 // Returns the end of a wait that begins now. Saturates at the clock's last time.
 std::chrono::steady_clock::time_point Until(std::uint64_t timeout_ms);
 // Convert a time to live for Expire, and the result of Ttl.
-using TtlResult = std::uint64_t;
-TtlResult LoadTtl(std::uint64_t ttl_ms);
-std::uint64_t StoreTtl(TtlResult ttl);
+std::chrono::milliseconds LoadTtl(std::uint64_t ttl_ms);
+std::uint64_t StoreTtl(std::chrono::milliseconds ttl);
+// Converts a time of the wall clock to milliseconds since 1970; 0: none.
+std::uint64_t StoreTime(const std::optional<WallTime>& time);
 
 Status LoadPromises(std::uint32_t from, Promise* to);
 Status LoadPrefilterUse(std::uint64_t age_max_ms, std::uint64_t timeout_ms, PrefilterUse* to);
@@ -53,10 +55,13 @@ inline tidepool_namespace_kind ToC(NamespaceKind kind) {
   return static_cast<tidepool_namespace_kind>(kind);
 }
 
-// Converts the options of a namespace. Texts point into `from`, the array of split keys into
-// `split_keys`.
-void Store(const NamespaceOptions& from, std::vector<tidepool_bytes>* split_keys,
-           tidepool_namespace_options* to);
+// The texts of namespace options that NamespaceOptions itself does not hold.
+struct OptionTexts {
+  std::string home;
+  std::vector<tidepool_bytes> split_keys;
+};
+// Converts the options of a namespace. The result points into `from` and `texts`.
+void Store(const NamespaceOptions& from, OptionTexts* texts, tidepool_namespace_options* to);
 
 // Encodes a cursor as bytes, for any process: partition, position, end, key.
 std::string EncodeCursor(const Cursor& cursor);

@@ -19,8 +19,13 @@ namespace tidepool::c_api {
 namespace {
 
 void Store(const Record& from, tidepool_record* to) {
-  *to = {ToC(from.key),      ToC(from.value), from.value_bytes,          from.version,
-         from.expires_at_ms, ToC(from.kind),  from.value_omitted ? 1 : 0};
+  *to = {ToC(from.key),
+         ToC(from.value),
+         from.value_bytes,
+         from.version,
+         StoreTime(from.expires_at),
+         ToC(from.kind),
+         from.value_omitted ? 1 : 0};
 }
 
 template <typename Find>

@@ -295,7 +295,7 @@ tidepool_code tidepool_queue_ack_async(const tidepool_namespace* queue, const ti
     TP_RETURN_IF_ERROR(CheckQueue(queue));
     ItemLease of;
     TP_RETURN_IF_ERROR(LoadLease(lease, &of));
-    return Begin<bool, CallOptions>(options, future, [&](const CallOptions& loaded) {
+    return Begin<void, CallOptions>(options, future, [&](const CallOptions& loaded) {
       return ItemsOf(*queue).AckAsync(of, loaded);
     });
   });

@@ -64,7 +64,7 @@ static void Numbers(tidepool_namespace* map) {
   OK(tidepool_chain_result_get(result, f64, &outcome));
   CHECK(outcome.number_f64 == 1.5);
   OK(tidepool_chain_result_get(result, ttl, &outcome));
-  CHECK(outcome.number == -1);
+  CHECK(outcome.ttl_ms == TIDEPOOL_FOR_EVER);
   OK(tidepool_chain_result_get(result, step, &outcome));
   CHECK(outcome.code == TIDEPOOL_NOT_FOUND);
   tidepool_chain_result_free(result);

@@ -103,8 +103,9 @@ typedef struct tidepool_chain_outcome {
   uint64_t version;
   tidepool_value_kind kind;
   int reserved;
-  int64_t number;    /* Of fetch: the number before. Of ttl: ms, -1 without an end. */
+  int64_t number;    /* Of fetch: the number before. */
   double number_f64; /* Of fetch_f64: the number before. */
+  uint64_t ttl_ms;   /* Of ttl; TIDEPOOL_FOR_EVER without an end. */
 } tidepool_chain_outcome;
 /* Runs the steps as one operation. Returns the status of the step that ended the chain, or
  * TIDEPOOL_INVALID_ARGUMENT (no step, too long, keys of several partitions),
