@@ -1,4 +1,8 @@
 /* Bad arguments: NULL, handles of other types, options of other versions. Each is a status. */
+#define _POSIX_C_SOURCE 200809L
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/client/c/check.h"
 
 static void BadHandles(tidepool_client* client, tidepool_namespace* map) {
@@ -131,6 +135,28 @@ static void BadOptions(tidepool_client* client, tidepool_namespace* map) {
   IS(TIDEPOOL_INVALID_ARGUMENT, tidepool_connect(&connect, &other));
 }
 
+/* Calls of a child end; a client of its own works. */
+static void Fork(tidepool_namespace* map) {
+  fflush(NULL);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    tidepool_value_info info;
+    IS(TIDEPOOL_FAILED_PRECONDITION, tidepool_map_get(map, S("k"), NULL, 0, NULL, &info));
+    tidepool_client* client = Connect();
+    tidepool_namespace* own = Open(client, "arguments", TIDEPOOL_HASH, NULL);
+    OK(tidepool_map_put(own, S("child"), S("x"), NULL, NULL));
+    tidepool_namespace_free(own);
+    tidepool_client_free(client);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  int present = 0;
+  OK(tidepool_map_contains(map, S("child"), NULL, &present));
+  CHECK(present == 1);
+}
+
 static void Codes(void) {
   CHECK(strcmp(tidepool_code_name(TIDEPOOL_DEVICE_ERROR), "DEVICE_ERROR") == 0);
   CHECK(strcmp(tidepool_code_name((tidepool_code)20), "INVALID_CODE") == 0);
@@ -149,6 +175,7 @@ int main(void) {
   BadHandles(client, map);
   FreedHandles(map);
   BadOptions(client, map);
+  Fork(map);
   Codes();
   tidepool_namespace_free(map);
   tidepool_client_free(client);

@@ -5,8 +5,10 @@
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "integration"))
@@ -20,9 +22,12 @@ class CApi(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
+        # On the build's disk: /tmp may be memory without direct I/O.
+        device = tempfile.mkdtemp(prefix="c_api.", dir=os.getcwd())
+        cls.addClassCleanup(shutil.rmtree, device, ignore_errors=True)
         cls.cluster = Cluster(cls.build)
         cls.addClassCleanup(cls.cluster.close)
-        cls.cluster.start(1, 512)
+        cls.cluster.start(1, 512, more=("--nvm-dir", device, "--nvm-size", "256MiB"))
 
     def start(self, program, *arguments):
         return subprocess.Popen([os.path.join(self.build, "bin", "c_api_" + program), *map(str, arguments)],
@@ -51,6 +56,9 @@ class CApi(unittest.TestCase):
 
     def test_filters_and_buffered_handles(self):
         self.check(self.start("filters"))
+
+    def test_durable_namespaces(self):
+        self.check(self.start("durable"))
 
     def test_chains(self):
         self.check(self.start("chains"))
