@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PROGRAMS = ["bin/kvd", "bin/kvctl", "lib/libtidepool.so"]
+PROGRAMS = ["bin/kvd", "bin/kvctl", "lib/libtidepool.so", "lib/libtidepool_c.so"]
 # In every Debian that has a shell.
 BASE = {"libc6"}
 

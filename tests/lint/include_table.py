@@ -73,6 +73,8 @@ TABLE = [
     row("client", CLIENT + " client/direct", "protobuf grpc"),
     row("client/buffers", CLIENT + " client", "protobuf grpc"),
     row("client/api", CLIENT + " client client/direct client/buffers", "protobuf grpc"),
+    # The C API is a program on the SDK: it knows the public headers alone.
+    row("client/c", "client/include"),
     # Also what any program may do with the published messages.
     row("client/examples", "client/include messages", "grpc nlohmann openssl", True),
     row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert proto/machine "
