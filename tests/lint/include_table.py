@@ -73,6 +73,8 @@ TABLE = [
     row("client", CLIENT + " client/direct", "protobuf grpc"),
     row("client/buffers", CLIENT + " client", "protobuf grpc"),
     row("client/api", CLIENT + " client client/direct client/buffers", "protobuf grpc"),
+    # Python's extension is a program on the installed headers.
+    row("client/python/native", "client/include", "python"),
     # Also what any program may do with the published messages.
     row("client/examples", "client/include messages", "grpc nlohmann openssl", True),
     row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert proto/machine "
@@ -117,6 +119,7 @@ LIBRARIES = [
     ("lmdb", r"lmdb\.h"),
     ("prometheus", r"prometheus/.*"),
     ("munge", r"munge\.h"),
+    ("python", r"Python\.h"),
     ("lz4", r"lz4.*\.h"),
     ("zstd", r"zstd.*\.h"),
     ("catch2", r"catch2/.*"),

@@ -299,6 +299,8 @@ class ClientTest(Case):
             self.t.create("other", no_such_option=1)
 
     def test_calls_that_one_program_leaves_open_keep_no_other_out(self):
+        if python_support.TRANSPORT != "grpc":
+            self.skipTest("of streams of gRPC")
         m = self.make()
         # More than lies on its way to a program that does not read.
         m.put_many({f"k{i}": bytes(500_000) for i in range(20)})
@@ -384,7 +386,8 @@ class ClientTest(Case):
         copy.chmod(0o600)
         for token in cluster.parent.glob("*.token"):
             (copy.parent / token.name).write_text("0" * 64)
-        with tidepool.connect(copy) as t, self.assertRaises(tidepool.Unauthenticated):
+            (copy.parent / token.name).chmod(0o600)
+        with self.assertRaises(tidepool.Unauthenticated), tidepool.connect(copy) as t:
             t["default"]  # pylint: disable=pointless-statement
 
     def test_the_token_goes_to_no_other_machine_in_plain_text(self):
@@ -393,8 +396,8 @@ class ClientTest(Case):
         copy.chmod(0o600)
         with self.assertRaises(tidepool.FailedPrecondition):
             tidepool.connect(copy)
-        with tidepool.connect(copy, insecure=True, timeout=0.3) as t, self.assertRaises(
-                (tidepool.Unavailable, tidepool.DeadlineExceeded)):
+        with self.assertRaises((tidepool.Unavailable, tidepool.DeadlineExceeded)), tidepool.connect(
+                copy, insecure=True, timeout=0.3) as t:
             t["default"]  # pylint: disable=pointless-statement
 
 
@@ -408,10 +411,11 @@ class ZFailureTest(Case):
                                                    check=True).stdout.split()]
         self.assertEqual(len(pids), NODES)
         # Nobody knows of it yet: its keys wait for the deadline. What was sent may have been done.
+        impatient = tidepool.connect(cluster, timeout=0.5)
         for pid in pids[1:]:
             os.kill(pid, signal.SIGSTOP)
         try:
-            with tidepool.connect(cluster, timeout=0.5) as t:
+            with impatient as t:
                 ends = set()
                 for i in range(60):
                     try:

@@ -55,7 +55,7 @@ class Map(MutableMapping[Key, Value]):
         self.kind = kind  # "hash" or "ordered".
 
     def __repr__(self) -> str:
-        return f"<tidepool {self.kind} namespace {self.name!r}>"
+        return f"<tidepool {self.kind} namespace {self.name!r}, grpc>"
 
     # ---- One key.
 

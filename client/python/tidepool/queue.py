@@ -71,7 +71,7 @@ class Queue:
         self.kind = kind  # "queue" or "priority".
 
     def __repr__(self) -> str:
-        return f"<tidepool {self.kind} namespace {self.name!r}>"
+        return f"<tidepool {self.kind} namespace {self.name!r}, grpc>"
 
     def push(self, value: Any, priority: int = 0, timeout: float | None = None) -> int:
         """Returns the item's id. ResourceExhausted: the queue is at its capacity, or there is no memory."""
