@@ -73,8 +73,7 @@ PyObject* Create(PyObject* self, PyObject* args) {
   if (!kind) return FailArgument("there is no kind '" + std::string(kind_name) + "'");
   NamespaceOptions options;
   if (!ToNamespaceOptions(options_object, &options)) return nullptr;
-  return Opened(
-      RunUnlocked([&] { return client->OpenOrCreateNamespace(name, *kind, options); }));
+  return Opened(RunUnlocked([&] { return client->OpenOrCreateNamespace(name, *kind, options); }));
 }
 
 PyObject* Drop(PyObject* self, PyObject* args) {
@@ -103,8 +102,8 @@ PyObject* Names(PyObject* self, PyObject*) {
   Ref names(PyList_New(0));
   if (!names) return nullptr;
   for (const NamespaceInfo& info : *all) {
-    const Ref name(PyUnicode_FromStringAndSize(info.name.data(),
-                                               static_cast<Py_ssize_t>(info.name.size())));
+    const Ref name(
+        PyUnicode_FromStringAndSize(info.name.data(), static_cast<Py_ssize_t>(info.name.size())));
     if (!name || PyList_Append(names.get(), name.get()) != 0) return nullptr;
   }
   return names.Release();

@@ -42,8 +42,8 @@ PyObject* Ask(PyObject* self, PyObject* args) {
     if (PyList_Append(answers.get(), batch[i] ? Py_True : Py_False) != 0) return nullptr;
     const Status status = batch.status(i);
     if (status.ok()) continue;
-    const Ref error(ErrorOf(status, "value " + ShownKey(values[i]) + " of namespace '" +
-                                        filter->space().name() + "'"));
+    const Ref error(ErrorOf(
+        status, "value " + ShownKey(values[i]) + " of namespace '" + filter->space().name() + "'"));
     const Ref value(ToBytes(values[i]));
     const Ref pair(error && value ? PyTuple_Pack(2, value.get(), error.get()) : nullptr);
     if (!pair || PyList_Append(failures.get(), pair.get()) != 0) return nullptr;

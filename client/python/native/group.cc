@@ -29,7 +29,8 @@ auto InSlices(milliseconds timeout, Call call) -> std::optional<decltype(call(ti
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     const bool last = left <= kSlice;
-    auto result = RunUnlocked([&] { return call(last ? std::max(left, milliseconds(1)) : kSlice); });
+    auto result =
+        RunUnlocked([&] { return call(last ? std::max(left, milliseconds(1)) : kSlice); });
     if (last || StatusOf(result).code() != StatusCode::kDeadlineExceeded) return result;
     if (PyErr_CheckSignals() != 0) return std::nullopt;
   }
@@ -41,8 +42,8 @@ PyObject* Join(PyObject* self, PyObject* args) {
   const char *name = nullptr, *label = nullptr;
   unsigned int size = 0;
   int rank = 0;
-  if (PyArg_ParseTuple(args, "OsIisO", &connection, &name, &size, &rank, &label,
-                       &timeout_object) == 0) {
+  if (PyArg_ParseTuple(args, "OsIisO", &connection, &name, &size, &rank, &label, &timeout_object) ==
+      0) {
     return nullptr;
   }
   Client* client = ClientOf(connection);
@@ -133,7 +134,8 @@ PyObject* Leave(PyObject* self, PyObject*) {
 
 bool AddGroup(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"join", Join, METH_VARARGS, "(connection, name, size, rank, label, timeout) -> (rank, size)"},
+      {"join", Join, METH_VARARGS,
+       "(connection, name, size, rank, label, timeout) -> (rank, size)"},
       {"barrier", Barrier, METH_O, "(timeout)"},
       {"broadcast", Broadcast, METH_VARARGS, "(value, root, timeout) -> bytes"},
       {"all_reduce", AllReduce, METH_VARARGS, "(numbers, type, reduction, timeout) -> bytes"},

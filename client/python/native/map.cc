@@ -38,8 +38,7 @@ PyObject* Absent(const MapHandle& handle, std::string_view key, PyObject* fallba
 PyObject* ReadLarge(MapHandle& handle, std::string_view key, PyObject* fallback,
                     milliseconds timeout) {
   const BytesMap map = handle.map;
-  PyObject* bytes =
-      PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(handle.large_bytes));
+  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(handle.large_bytes));
   if (bytes == nullptr) return nullptr;
   std::span<std::byte> to{reinterpret_cast<std::byte*>(PyBytes_AsString(bytes)),
                           handle.large_bytes};
@@ -272,10 +271,10 @@ struct Operands {
     PyObject *key_object = nullptr, *timeout_object = nullptr;
     const std::string_view kind(format);
     const bool parsed =
-        kind == "OO"    ? PyArg_ParseTuple(args, format, &key_object, &timeout_object) != 0
-        : kind == "OOO" ? PyArg_ParseTuple(args, format, &key_object, &first, &timeout_object) != 0
-                        : PyArg_ParseTuple(args, format, &key_object, &first, &second,
-                                           &timeout_object) != 0;
+        kind == "OO" ? PyArg_ParseTuple(args, format, &key_object, &timeout_object) != 0
+        : kind == "OOO"
+            ? PyArg_ParseTuple(args, format, &key_object, &first, &timeout_object) != 0
+            : PyArg_ParseTuple(args, format, &key_object, &first, &second, &timeout_object) != 0;
     handle = parsed ? HandleOf<MapObject>(self) : nullptr;
     return handle != nullptr && KeyOf(key_object, &key) &&
            MillisOf(timeout_object, "timeout", &timeout);
@@ -326,7 +325,7 @@ PyObject* CompareAndSwap(PyObject* self, PyObject* args) {
   }
   return NumberOf(*in.handle, in.key,
                   in.handle->map.CompareAndSwapAsync(in.key, expected.view(), desired.view(),
-                                                       ToCall(in.timeout)));
+                                                     ToCall(in.timeout)));
 }
 
 PyObject* Append(PyObject* self, PyObject* args) {
@@ -358,9 +357,8 @@ PyObject* WaitFor(PyObject* self, PyObject* args) {
   std::uint64_t known = 0;
   const bool any = in.first == Py_None;
   if (!any && !UnsignedOf(in.first, "version", &known)) return nullptr;
-  Future<Value> future =
-      any ? in.handle->map.WaitForKeyAsync(in.key, ToCall(in.timeout))
-          : in.handle->map.WaitForChangeAsync(in.key, known, ToCall(in.timeout));
+  Future<Value> future = any ? in.handle->map.WaitForKeyAsync(in.key, ToCall(in.timeout))
+                             : in.handle->map.WaitForChangeAsync(in.key, known, ToCall(in.timeout));
   const auto value = Await(future);
   if (!value) return nullptr;
   if (!value->ok()) return FailKey(*in.handle, in.key, value->status());
@@ -380,7 +378,8 @@ bool AddMap(PyObject* module) {
   static PyMethodDef methods[] = {
       {"_bind", Attach, METH_O, "(space)"},
       {"get", AsFunction(Get), METH_FASTCALL | METH_KEYWORDS,
-       "get(key, default=None, *, out=None, timeout=None)\n--\n\nReturns the value, or default. With "
+       "get(key, default=None, *, out=None, timeout=None)\n--\n\nReturns the value, or default. "
+       "With "
        "out, a writable buffer, the value is copied to its front, and its size is returned."},
       {"put", AsFunction(Put), METH_FASTCALL | METH_KEYWORDS,
        "put(key, value, *, ttl=None, if_absent=False, if_present=False, if_version=None, "
@@ -404,15 +403,14 @@ bool AddMap(PyObject* module) {
       {"_start_put", StartPut, METH_VARARGS, "(port, done, key, timeout, value, ttl)"},
       {"_start_delete", StartDelete, METH_VARARGS, "(port, done, key, timeout)"},
       {nullptr, nullptr, 0, nullptr}};
-  static PyType_Slot slots[] = {
-      {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<MapObject>)},
-      {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
-      {Py_tp_methods, methods},
-      {Py_mp_subscript, reinterpret_cast<void*>(Subscript)},
-      {Py_mp_ass_subscript, reinterpret_cast<void*>(Assign)},
-      {Py_mp_length, reinterpret_cast<void*>(Length)},
-      {Py_sq_contains, reinterpret_cast<void*>(Contains)},
-      {0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<MapObject>)},
+                                {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+                                {Py_tp_methods, methods},
+                                {Py_mp_subscript, reinterpret_cast<void*>(Subscript)},
+                                {Py_mp_ass_subscript, reinterpret_cast<void*>(Assign)},
+                                {Py_mp_length, reinterpret_cast<void*>(Length)},
+                                {Py_sq_contains, reinterpret_cast<void*>(Contains)},
+                                {0, nullptr}};
   static PyType_Spec spec = {"tidepool.native._native.Map", sizeof(MapObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
   return AddType(module, &spec, "Map");

@@ -55,8 +55,7 @@ PyObject* StartPut(PyObject* self, PyObject* args) {
       !OptionalMillisOf(ttl, "ttl", &ttl_ms)) {
     return nullptr;
   }
-  const PutOptions options =
-      ToPut(PutCondition::kAlways, 0, ttl_ms, content.kind(), in.timeout);
+  const PutOptions options = ToPut(PutCondition::kAlways, 0, ttl_ms, content.kind(), in.timeout);
   return Deliver(in.port, in.done, in.handle->map.PutAsync(in.key, content.view(), options),
                  SubjectOf(*in.handle, in.key),
                  [](Version version) { return PyLong_FromUnsignedLongLong(version); });

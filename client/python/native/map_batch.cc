@@ -28,9 +28,7 @@ class Keys {
     if (has_buffer_) PyBuffer_Release(&buffer_);
   }
 
-  bool Set(PyObject* object) {
-    return PyList_Check(object) ? SetList(object) : SetBuffer(object);
-  }
+  bool Set(PyObject* object) { return PyList_Check(object) ? SetList(object) : SetBuffer(object); }
   const std::vector<std::string_view>& views() const { return views_; }
   std::size_t size() const { return views_.size(); }
 
@@ -126,7 +124,8 @@ struct Group {
 bool PutGroup(PyObject* failures, const MapHandle& handle, const Group& group,
               const PutOptions& options) {
   if (group.records.empty()) return true;
-  const BatchResult result = RunUnlocked([&] { return handle.map.MultiPut(group.records, options); });
+  const BatchResult result =
+      RunUnlocked([&] { return handle.map.MultiPut(group.records, options); });
   return AddFailures(failures, handle, result, group.keys, true);
 }
 
@@ -227,7 +226,8 @@ PyObject* PutMany(PyObject* self, PyObject* args) {
   Keys keys;
   milliseconds timeout;
   std::optional<std::uint64_t> ttl_ms;
-  if (handle == nullptr || !keys.Set(keys_object) || !OptionalMillisOf(ttl_object, "ttl", &ttl_ms) ||
+  if (handle == nullptr || !keys.Set(keys_object) ||
+      !OptionalMillisOf(ttl_object, "ttl", &ttl_ms) ||
       !MillisOf(timeout_object, "timeout", &timeout)) {
     return nullptr;
   }
@@ -235,7 +235,7 @@ PyObject* PutMany(PyObject* self, PyObject* args) {
   if (!values) return nullptr;
   if (static_cast<std::size_t>(PyList_Size(values.get())) != keys.size()) {
     return FailArgument("there are " + std::to_string(keys.size()) + " keys and " +
-                            std::to_string(PyList_Size(values.get())) + " values");
+                        std::to_string(PyList_Size(values.get())) + " values");
   }
   std::vector<std::unique_ptr<Content>> contents;
   Group groups[3];
@@ -282,8 +282,7 @@ PyObject* PutRows(PyObject* self, PyObject* args) {
     group.keys.push_back(keys.views()[i]);
   }
   const Ref failures(PyList_New(0));
-  const PutOptions options =
-      ToPut(PutCondition::kAlways, 0, ttl_ms, ValueKind::kBytes, timeout);
+  const PutOptions options = ToPut(PutCondition::kAlways, 0, ttl_ms, ValueKind::kBytes, timeout);
   if (!failures || !PutGroup(failures.get(), *handle, group, options)) return nullptr;
   return Py_NewRef(failures.get());
 }

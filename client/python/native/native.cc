@@ -1,5 +1,7 @@
 #include "client/python/native/native.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -14,6 +16,16 @@ std::string spare;
 }  // namespace
 
 Hooks hooks;
+
+// CPython ends such a thread by pthread_exit, whose unwinding would run destructors that touch
+// Python objects. The handler must not be left: glibc ends a process that swallows the unwinding.
+void Unlocked::Restore() noexcept {
+  try {
+    PyEval_RestoreThread(state_);
+  } catch (...) {
+    for (;;) pause();
+  }
+}
 
 PyObject* ErrorOf(const Status& status, const std::string& subject) {
   if (hooks.error == nullptr) {
@@ -40,8 +52,7 @@ PyObject* FailArgument(const std::string& what, const std::string& remedy) {
 
 std::string ShownKey(std::string_view key) {
   constexpr std::size_t kShownMax = 200;
-  Ref object(
-      PyUnicode_DecodeUTF8(key.data(), static_cast<Py_ssize_t>(key.size()), "strict"));
+  Ref object(PyUnicode_DecodeUTF8(key.data(), static_cast<Py_ssize_t>(key.size()), "strict"));
   if (!object) {
     PyErr_Clear();
     object = Ref(PyBytes_FromStringAndSize(key.data(), static_cast<Py_ssize_t>(key.size())));

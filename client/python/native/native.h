@@ -59,15 +59,18 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Gives the GIL up for its lifetime.
+// Gives the GIL up for its lifetime. A thread that comes back when the interpreter has ended waits
+// for the end of the process.
 class Unlocked {
  public:
   Unlocked() : state_(PyEval_SaveThread()) {}
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
-  ~Unlocked() { PyEval_RestoreThread(state_); }
+  ~Unlocked() { Restore(); }
 
  private:
+  void Restore() noexcept;
+
   PyThreadState* state_;
 };
 

@@ -13,7 +13,9 @@ constexpr milliseconds kHandBackTimeout{10'000};
 // Both kinds of queue.
 struct QueueHandle {
   explicit QueueHandle(const Namespace& space)
-      : items(space), fifo(space), by_priority(space),
+      : items(space),
+        fifo(space),
+        by_priority(space),
         is_fifo(space.kind() == NamespaceKind::kQueue) {}
 
   Future<ItemId> Push(Priority priority, std::string_view value, milliseconds timeout) const {
@@ -125,7 +127,6 @@ void HandBack(const QueueHandle& queue, Result<ItemBatch> result) {
   }
 }
 
-
 // Waits in slices where lanes allow no asynchronous pop.
 std::optional<Result<ItemBatch>> PopFromLanes(const QueueHandle& queue, std::size_t most,
                                               milliseconds lease, milliseconds wait) {
@@ -133,8 +134,8 @@ std::optional<Result<ItemBatch>> PopFromLanes(const QueueHandle& queue, std::siz
     const milliseconds slice = std::min(wait, kLanesPeriod);
     auto batch = RunUnlocked([&] { return queue.items.PopMany(most, ToPop(lease, slice)); });
     wait -= slice;
-    const bool none = batch.ok() ? batch->empty()
-                                 : batch.status().code() == StatusCode::kDeadlineExceeded;
+    const bool none =
+        batch.ok() ? batch->empty() : batch.status().code() == StatusCode::kDeadlineExceeded;
     if (!none || wait.count() <= 0) return batch;
     if (PyErr_CheckSignals() != 0) return std::nullopt;
   }
@@ -176,7 +177,8 @@ PyObject* Pop(PyObject* self, PyObject* args) {
   const auto first = PopFirst(*handle, most, lease, wait);
   if (!list || !first) return nullptr;
   const StatusCode code = first->status().code();
-  if (code == StatusCode::kNotFound || (code == StatusCode::kDeadlineExceeded && wait.count() > 0)) {
+  if (code == StatusCode::kNotFound ||
+      (code == StatusCode::kDeadlineExceeded && wait.count() > 0)) {
     return Py_NewRef(list.get());
   }
   if (!first->ok()) return Fail(first->status(), SubjectOf(*handle));
@@ -210,8 +212,8 @@ PyObject* EndLease(PyObject* self, PyObject* args) {
   QueueHandle* handle = HandleOf<QueueObject>(self);
   if (handle == nullptr) return nullptr;
   const ItemLease lease{id, deliveries};
-  const Status status = RunUnlocked(
-      [&] { return done != 0 ? handle->items.Ack(lease) : handle->items.Nack(lease); });
+  const Status status =
+      RunUnlocked([&] { return done != 0 ? handle->items.Ack(lease) : handle->items.Nack(lease); });
   return status.ok() ? Py_NewRef(Py_None) : Fail(status, SubjectOf(*handle, id));
 }
 
@@ -237,10 +239,9 @@ PyObject* StartPop(PyObject* self, PyObject* args) {
       !MillisOf(wait_object, "wait", &wait)) {
     return nullptr;
   }
-  return Deliver(port, done, handle->items.PopAsync(ToPop(lease, wait)), SubjectOf(*handle),
-                 [](const Item& item) {
-                   return ToItem(item.value, item.id, item.priority, item.deliveries);
-                 });
+  return Deliver(
+      port, done, handle->items.PopAsync(ToPop(lease, wait)), SubjectOf(*handle),
+      [](const Item& item) { return ToItem(item.value, item.id, item.priority, item.deliveries); });
 }
 
 PyObject* StartPush(PyObject* self, PyObject* args) {

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import errors, values
 from .calls import Calls
+from .fallback import QueueFallback
 from .v1 import data_pb2
 
 # Between two looks at an empty queue: gRPC has no pop that waits in the daemon.
@@ -61,7 +62,7 @@ class Item:
             pass  # The exception matters more, and the lease ends by itself.
 
 
-class Queue:
+class Queue(QueueFallback):
     """Items are handed out once, in the order in which they came, or the least priority first. Thread-safe. Errors:
     errors.Error; UnknownOutcome of a pop: an item may be gone, unless it was under a lease."""
 

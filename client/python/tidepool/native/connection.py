@@ -6,8 +6,8 @@ import os
 import threading
 from typing import Any
 
-from .. import errors, values
-from . import _native, arrays
+from .. import arrays, errors, values
+from . import _native
 
 # Texts of the library that name no key.
 _GENERIC = ("no such key in namespace", "the key exists already in namespace", "the record has another version",

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from .. import errors, values
+from .. import arrays, errors, values
 from .. import map as grpc_map
 from ..client import reopen_space
 from ..map import Record
 from ..values import Key, Value
-from . import _native, aio, arrays
+from . import _native, aio
 from .connection import Connection
 
 _PAGE_RECORDS = 1000
@@ -133,13 +133,7 @@ class Map(_native.Map, grpc_map.Map):
         """Returns the value as a numpy array: as one was put; or, with `dtype`, as a row of such numbers. With `out`
         the numbers are copied to this array of the same type and shape, which is returned."""
         array = arrays.decode(self._buffer(key, None), dtype)
-        if out is None:
-            return array
-        if out.dtype != array.dtype or out.shape != array.shape or not out.flags.writeable:
-            raise errors.InvalidArgument(f"the array has type {array.dtype} and shape {array.shape}",
-                                         "give a writable one of the same type and shape as out")
-        out[...] = array
-        return out
+        return array if out is None else arrays.copied(array, out)
 
     # ---- Many keys.
 

@@ -8,7 +8,7 @@ import struct
 import sys
 from typing import Any
 
-from .. import errors, values
+from . import errors, values
 
 _MAGIC = b"\x93NUMPY"
 _HEADER_MAX = 4096
@@ -75,6 +75,15 @@ def decode(content: Any, dtype: Any) -> Any:
         raise errors.InvalidArgument(f"not such an array: {error}", "what C++ wrote has no shape: give its dtype") from None
 
 
+def copied(array: Any, out: Any) -> Any:
+    """Copies an array to `out`, which has the same type and shape, and returns it."""
+    if out.dtype != array.dtype or out.shape != array.shape or not out.flags.writeable:
+        raise errors.InvalidArgument(f"the array has type {array.dtype} and shape {array.shape}",
+                                     "give a writable one of the same type and shape as out")
+    out[...] = array
+    return out
+
+
 def keys_of(keys: Any) -> Any:
     """Returns a list of keys, or an array of them with the bytes of each: little-endian, one behind the other."""
     numpy = sys.modules.get("numpy")
@@ -86,6 +95,16 @@ def keys_of(keys: Any) -> Any:
     if keys.dtype.kind in "iu":
         return numpy.ascontiguousarray(keys, keys.dtype.newbyteorder("<"))
     return numpy.ascontiguousarray(keys)
+
+
+def key_list(keys: Any) -> list[bytes]:
+    """Returns the bytes of each key of a list, or of an array as `keys_of` returns it."""
+    if isinstance(keys, list):
+        return [values.key_bytes(key) for key in keys]
+    if keys.dtype.kind == "S":
+        return keys.tolist()
+    content, size = keys.tobytes(), keys.dtype.itemsize
+    return [content[at:at + size] for at in range(0, len(content), size)]
 
 
 def rows_of(rows: Any, count: int) -> Any:
