@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proto/base/limits.h"
+#include "proto/base/thread.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "proto/convert/login.h"
@@ -62,7 +63,10 @@ Status AsOtherCluster(const Status& failure) {
 }
 
 StallGuard::StallGuard(grpc::ClientContext* context, std::uint64_t timeout_ms)
-    : context_(context), timeout_ms_(timeout_ms), thread_([this] { Watch(); }) {}
+    : context_(context), timeout_ms_(timeout_ms) {
+  begun_ = StartThread("a call to a daemon", &thread_, [this] { Watch(); });
+  if (!begun_.ok()) context_->TryCancel();
+}
 
 StallGuard::~StallGuard() {
   {
@@ -70,7 +74,7 @@ StallGuard::~StallGuard() {
     ended_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void StallGuard::Progress() {
@@ -188,6 +192,7 @@ void Channel::PrepareStream(grpc::ClientContext* context) const {
 }
 
 Status Channel::StreamEnd(const grpc::Status& status, const StallGuard& guard) const {
+  if (!status.ok() && !guard.begun().ok()) return guard.begun();
   if (!status.ok() && guard.stalled()) {
     return Status(StatusCode::kDeadlineExceeded,
                   address_ + " made no progress for " + std::to_string(options_.timeout_ms) + " ms",

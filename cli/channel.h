@@ -39,7 +39,8 @@ Status AsOtherCluster(const Status& failure);
 // whole, but nothing may wait for ever. Thread-safe.
 class StallGuard {
  public:
-  // Waiting from the start. `context` outlives the guard.
+  // Waiting from the start. `context` outlives the guard. Without a thread for the guard the call
+  // is cancelled: see begun().
   StallGuard(grpc::ClientContext* context, std::uint64_t timeout_ms);
   ~StallGuard();
   StallGuard(const StallGuard&) = delete;
@@ -52,6 +53,8 @@ class StallGuard {
   void SetWaiting(bool waiting);
   // True if this has cancelled the call.
   bool stalled() const;
+  // kResourceExhausted if no thread could be started. Channel::StreamEnd returns it.
+  const Status& begun() const { return begun_; }
 
  private:
   void Watch();
@@ -64,6 +67,7 @@ class StallGuard {
   bool waiting_ = true;
   bool ended_ = false;
   bool stalled_ = false;
+  Status begun_;
   std::thread thread_;
 };
 

@@ -20,7 +20,7 @@ bool BloomStore::InsertAndTell(std::uint64_t hash) {
   if (!is_new) return false;
   partition_.CountChange();
   if (pieces_ != nullptr) pieces_->NoteChanged(filter_->OffsetOf(hash));
-  for (Sink* sink : sinks_) sink->OnInsert(hash);
+  for (Observer* observer : observers_) observer->OnInsert(hash);
   return true;
 }
 
@@ -30,7 +30,7 @@ bool BloomStore::UnionBlock(std::uint64_t block, Bytes bits) {
   if (filter_->bits_set() == bits_before) return false;
   partition_.CountChange();
   NoteBlockChanged(block);
-  for (Sink* sink : sinks_) sink->OnUnion(block);
+  for (Observer* observer : observers_) observer->OnUnion(block);
   return true;
 }
 
@@ -47,9 +47,9 @@ void BloomStore::ImportBlock(std::uint64_t block, Bytes bits) {
   NoteBlockChanged(block);
 }
 
-MarkSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
+CheckpointSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
   while (const std::optional<std::uint32_t> piece = pieces_->NextTaken()) {
-    if (done()) return MarkSource::Save::kMore;
+    if (done()) return CheckpointSource::Save::kMore;
     const FilterPieces::Key key = FilterPieces::KeyOf(*piece);
     LogRecord change;
     change.partition = partition_.id();
@@ -59,7 +59,7 @@ MarkSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint
     const std::uint64_t record_bytes = log_.BytesFor(change);
     // The reserve is for deletes and compaction, which make room.
     const Room room = log_.MakeRoom(Stream::kDurable, record_bytes, MemoryClass::kUser);
-    if (room == Room::kNone) return MarkSource::Save::kNoRoom;
+    if (room == Room::kNone) return CheckpointSource::Save::kNoRoom;
     pieces_->BeginSave(*piece);
     partition_.Stamp(change);
     const std::uint64_t saved = log_.Append(Stream::kDurable, change, RecordType::kPut, change.lsn);
@@ -68,7 +68,7 @@ MarkSource::Save BloomStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint
     location = saved;
     *bytes += record_bytes;
   }
-  return MarkSource::Save::kDone;
+  return CheckpointSource::Save::kDone;
 }
 
 bool BloomStore::Adopt(Bytes key, std::uint64_t location, Bytes bits) {
@@ -102,7 +102,7 @@ IndexUsage BloomStore::index_usage() const {
   return {.used_bytes = filter_->allocated_bytes(), .allocated_bytes = filter_->allocated_bytes()};
 }
 
-// Nothing that a sink hears of happens to a filter: values do not expire, and filters have no
+// Nothing that a observer hears of happens to a filter: values do not expire, and filters have no
 // replicas.
 Lsn BloomStore::Apply(const LogRecord& /*record*/) {
   TP_CHECK(false);

@@ -9,7 +9,7 @@
 
 #include "proto/base/filter_shape.h"
 #include "storage/block_filter.h"
-#include "storage/durable/mark_source.h"
+#include "storage/durable/checkpoint_source.h"
 #include "storage/filter_pieces.h"
 #include "storage/store.h"
 
@@ -18,16 +18,16 @@ namespace tidepool::storage {
 class Partition;
 
 // The filter lies outside of the log and is changed in place, so the memory that it has at creation
-// is all that it ever takes, but for what a durable one copies into the log for each mark
+// is all that it ever takes, but for what a durable one copies into the log for each checkpoint
 // (filter_pieces.h).
 //
 // Owner core only.
 class BloomStore final : public Store {
  public:
   // Hears of each change, after it. Inside the operation: it must not touch the store.
-  class Sink {
+  class Observer {
    public:
-    virtual ~Sink() = default;
+    virtual ~Observer() = default;
     // A value that was new.
     virtual void OnInsert(std::uint64_t hash) = 0;
     // Any bits of a block.
@@ -57,17 +57,17 @@ class BloomStore final : public Store {
 
   // ---- Of a durable one.
   bool has_unsaved() const { return pieces_ != nullptr && pieces_->has_changed(); }
-  // What has changed so far is to be in the log before a mark.
+  // What has changed so far is to be in the log before a checkpoint.
   void BeginSave() { pieces_->Take(); }
-  // As MarkSource::SaveSlice.
-  MarkSource::Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes);
+  // As CheckpointSource::SaveSlice.
+  CheckpointSource::Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes);
   // Recovery: into an empty filter, of a record that counts its key and value, or no value if it
   // cannot be read. False: it is none of this filter.
   bool Adopt(Bytes key, std::uint64_t location, Bytes bits);
 
   // Not owned; must outlive the partition or be removed.
-  void AddSink(Sink* sink) { sinks_.push_back(sink); }
-  void RemoveSink(Sink* sink) { std::erase(sinks_, sink); }
+  void AddObserver(Observer* observer) { observers_.push_back(observer); }
+  void RemoveObserver(Observer* observer) { std::erase(observers_, observer); }
 
   // ---- Store
   bool valid() const override { return filter_ != nullptr; }
@@ -92,7 +92,7 @@ class BloomStore final : public Store {
   Partition& partition_;
   std::unique_ptr<BlockFilter> filter_;
   std::unique_ptr<FilterPieces> pieces_;  // Of a durable one.
-  std::vector<Sink*> sinks_;
+  std::vector<Observer*> observers_;
 };
 
 }  // namespace tidepool::storage

@@ -54,7 +54,7 @@ Result<std::unique_ptr<CoreStore>> CoreStore::Create(const CoreStoreOptions& opt
   if (core->spiller_ != nullptr) {
     TP_RETURN_IF_ERROR(core->spiller_->Open());
     TP_RETURN_IF_ERROR(core->ring_->Open());
-    TP_RETURN_IF_ERROR(core->marker_->Open());
+    TP_RETURN_IF_ERROR(core->checkpointer_->Open());
   }
   if (core->memory_.reserve_promised()) core->root_ = core->AllocateRoot();
   if (core->root_ == nullptr) {
@@ -78,10 +78,11 @@ CoreStore::CoreStore(const CoreStoreOptions& options, ArenaPool* pool, const Clo
   if (options.volume == nullptr) return;
   PartitionFinder& finder = *this;
   ring_ = std::make_unique<CommitRing>(*options.volume, options.core);
-  marker_ = std::make_unique<Marker>(log_, *options.volume, *ring_, static_cast<MarkSource&>(*this),
-                                     options.core, options.mark_interval_ms);
-  log_.set_durable_target(marker_.get());
-  spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume, *marker_);
+  checkpointer_ = std::make_unique<Checkpointer>(log_, *options.volume, *ring_,
+                                                 static_cast<CheckpointSource&>(*this),
+                                                 options.core, options.checkpoint_interval_ms);
+  log_.set_durable_target(checkpointer_.get());
+  spiller_ = std::make_unique<Spiller>(log_, compactor_, finder, *options.volume, *checkpointer_);
   log_.set_spill_target(spiller_.get());
   room_core_ = pool->AddCore();
   spiller_->set_room_core(room_core_);
@@ -97,7 +98,7 @@ CoreStore::~CoreStore() {
   incoming_.clear();
   partitions_.clear();
   spiller_.reset();
-  marker_.reset();
+  checkpointer_.reset();
   ring_.reset();
   for (const std::uint64_t chunk : root_chunks_) memory_.FreeChunk(chunk, kChunkBytesMin);
 }
@@ -134,7 +135,7 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
   if (options.durability != Durability::kVolatile) {
     if (options.kind == Kind::kBloom && options.durability == Durability::kSync) {
       return Status(StatusCode::kInvalidArgument,
-                    "a filter is durable with a mark and not before, and partition " +
+                    "a filter is durable with a checkpoint and not before, and partition " +
                         std::to_string(id.value()) + " is one",
                     "make the namespace async");
     }
@@ -200,7 +201,7 @@ Result<Partition*> CoreStore::AddFilled(const RecoverablePartition& wanted, std:
 }
 
 Result<RecoveryReport> CoreStore::Recover(std::span<const RecoverablePartition> partitions) {
-  TP_CHECK(marker_ != nullptr);
+  TP_CHECK(checkpointer_ != nullptr);
   TP_CHECK(partitions_.empty() && incoming_.empty());
   recovered_ = true;
   return Recovery(*this, clock_).Run(partitions);
@@ -224,7 +225,7 @@ void CoreStore::NoteDropsAgain() {
 unsigned CoreStore::PollRing() {
   int error = 0;
   const unsigned done = ring_->Poll(&error);
-  if (error != 0) marker_->Fail(error, "write a commit");
+  if (error != 0) checkpointer_->Fail(error, "write a commit");
   return done;
 }
 
@@ -237,7 +238,7 @@ void CoreStore::BeginSave() {
   for (BloomStore* filter : durable_filters_) filter->BeginSave();
 }
 
-MarkSource::Save CoreStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
+CheckpointSource::Save CoreStore::SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) {
   for (BloomStore* filter : durable_filters_) {
     const Save saved = filter->SaveSlice(done, bytes);
     if (saved != Save::kDone) return saved;
@@ -359,7 +360,7 @@ std::vector<int> CoreStore::device_descriptors() const {
     if (descriptor >= 0) descriptors.push_back(descriptor);
   };
   for (const auto& queue : spiller_->queues()) add(queue->descriptor());
-  for (const auto& queue : marker_->queues()) add(queue->descriptor());
+  for (const auto& queue : checkpointer_->queues()) add(queue->descriptor());
   add(ring_->descriptor());
   return descriptors;
 }
@@ -398,7 +399,7 @@ bool CoreStore::BackgroundSlice(std::uint64_t budget_ns) {
   // In the order of what hurts most when it is late: memory that puts wait for comes first.
   if (FreeDroppedSlice(done)) return true;
   if (!unnoted_drops_.empty()) NoteDropsAgain();
-  if (marker_ != nullptr && marker_->Slice(NowMs(), done)) return true;
+  if (checkpointer_ != nullptr && checkpointer_->Slice(NowMs(), done)) return true;
   if (spiller_ != nullptr && spiller_->Slice(NowMs(), done)) return true;
   if (compactor_.Slice(done)) return true;
   if (compactor_.SweepSlice(clock_, done)) return true;
@@ -467,7 +468,7 @@ StoreCounters CoreStore::counters() const {
   counters.expired_records = compactor_.counters().expired_records;
   counters.refused_for_memory = refused_before_;
   if (spiller_ != nullptr) counters.spill = spiller_->counters();
-  if (marker_ != nullptr) counters.mark = marker_->counters();
+  if (checkpointer_ != nullptr) counters.checkpoint = checkpointer_->counters();
   if (ring_ != nullptr) counters.commit = ring_->counters();
   counters.durable_bytes = log_.durable_bytes();
   counters.rebuilt_buckets = rebuilt_before_;

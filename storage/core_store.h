@@ -20,8 +20,8 @@
 #include "storage/arena.h"
 #include "storage/compactor.h"
 #include "storage/core_memory.h"
+#include "storage/durable/checkpointer.h"
 #include "storage/durable/commit_ring.h"
-#include "storage/durable/marker.h"
 #include "storage/durable/recovery.h"
 #include "storage/log.h"
 #include "storage/partition.h"
@@ -42,8 +42,9 @@ struct CoreStoreOptions {
   // Segments looked at per choice of what to compact, at least 1: bounds a step to some 10 us
   // however large the store is. Tests only: fewer.
   std::uint32_t victim_sample_segments = 4096;
-  // Of durable partitions: how much time may pass between a change and the mark that covers it.
-  std::uint64_t mark_interval_ms = 1000;
+  // Of durable partitions: how much time may pass between a change and the checkpoint that covers
+  // it.
+  std::uint64_t checkpoint_interval_ms = 1000;
   // Tests only: smaller pages make deep trees of few keys.
   std::uint32_t tree_page_bytes = kPageBytes;
   // Tests only: fewer hash bits make keys collide.
@@ -74,14 +75,14 @@ struct StoreCounters {
   std::uint64_t refused_for_memory = 0;
   std::uint64_t durable_bytes = 0;  // Of changes of durable partitions, each once.
   SpillCounters spill;
-  MarkCounters mark;
+  CheckpointCounters checkpoint;
   CommitCounters commit;
 };
 
 // Owner core only, except Create and the destructor, which may run on another thread before and
 // after the core's life. The pool and the clock must outlive it; ValueReaders and ValueWriters must
 // not.
-class CoreStore final : private PartitionFinder, private MarkSource {
+class CoreStore final : private PartitionFinder, private CheckpointSource {
  public:
   // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument, and what
   // Device::OpenQueue returns.
@@ -181,14 +182,14 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   bool room_waits() const { return spiller_ != nullptr && memory_.pool().room_waits(); }
   // Moves on what devices do. Returns how much was done. Ends the validity of views.
   unsigned Poll() {
-    return spiller_ == nullptr ? 0 : PollRing() + spiller_->Poll() + marker_->Poll();
+    return spiller_ == nullptr ? 0 : PollRing() + spiller_->Poll() + checkpointer_->Poll();
   }
   // Before the core sleeps: what Poll would hand to the devices in turns goes now. False: Poll has
   // something to do at once.
   bool SubmitToDevices() {
     if (spiller_ == nullptr) return true;
     ring_->Submit();
-    const bool nothing = marker_->Submit();
+    const bool nothing = checkpointer_->Submit();
     return spiller_->Submit() && nothing;
   }
   // Readable while there is something for Poll.
@@ -199,19 +200,20 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   // adopts, each under a term above the one given here, or drops. To be called once, before the
   // first partition, of a volume that keeps its slots, also if there is no partition to recover.
   // What it has filled is durable when it returns. Waits for the devices. Errors: kDeviceError,
-  // kDataLoss (no sound mark, though there should be one), kResourceExhausted (the indexes need
-  // more memory); then the store must not be used.
+  // kDataLoss (no sound checkpoint, though there should be one), kResourceExhausted (the indexes
+  // need more memory); then the store must not be used.
   Result<RecoveryReport> Recover(std::span<const RecoverablePartition> partitions);
-  // Forces a mark. `done` is called from Poll: all that was applied before this call outlives a
-  // crash; or kDeviceError, see commit_failed. With a volume only. `is_last`: as Marker::Persist.
+  // Forces a checkpoint. `done` is called from Poll: all that was applied before this call outlives
+  // a crash; or kDeviceError, see commit_failed. With a volume only. `is_last`: as
+  // Checkpointer::Persist.
   void Persist(std::function<void(Status)> done, bool is_last = false) {
-    marker_->Persist(std::move(done), is_last);
+    checkpointer_->Persist(std::move(done), is_last);
   }
   // It has devices, and so may have durable partitions.
-  bool marks() const { return marker_ != nullptr; }
-  // Wall time of the last mark, 0: there is none.
+  bool checkpoints() const { return checkpointer_ != nullptr; }
+  // Wall time of the last checkpoint, 0: there is none.
   std::uint64_t last_durable_at_ms() const {
-    return marker_ == nullptr ? 0 : marker_->last_durable_at_ms();
+    return checkpointer_ == nullptr ? 0 : checkpointer_->last_durable_at_ms();
   }
   // After an operation on this partition: the position that must be durable before anybody hears of
   // its outcome; 0: none. One compare, but for Durability::kSync. A read waits for all that was
@@ -229,7 +231,7 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   // Other than kOk: the device has failed (kDeviceError). Nothing becomes durable any more, writes
   // to durable partitions are to be refused, reads go on.
   StatusCode commit_failed() const {
-    return marker_ == nullptr ? StatusCode::kOk : marker_->failed();
+    return checkpointer_ == nullptr ? StatusCode::kOk : checkpointer_->failed();
   }
 
   // Wall time in ms that never goes back; what operations take as now_ms.
@@ -289,7 +291,7 @@ class CoreStore final : private PartitionFinder, private MarkSource {
     return found != nullptr ? found : FindIncoming(id);
   }
 
-  // MarkSource: durable filters.
+  // CheckpointSource: durable filters.
   bool HasUnsaved() const override;
   void BeginSave() override;
   Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) override;
@@ -300,9 +302,9 @@ class CoreStore final : private PartitionFinder, private MarkSource {
   CoreMemory memory_;
   Log log_;
   Compactor compactor_;
-  std::unique_ptr<CommitRing> ring_;  // Null: there is no volume.
-  std::unique_ptr<Marker> marker_;    // The same.
-  std::unique_ptr<Spiller> spiller_;  // Null: nothing leaves DRAM.
+  std::unique_ptr<CommitRing> ring_;            // Null: there is no volume.
+  std::unique_ptr<Checkpointer> checkpointer_;  // The same.
+  std::unique_ptr<Spiller> spiller_;            // Null: nothing leaves DRAM.
   bool recovered_ = false;
   std::vector<PartitionId> unnoted_drops_;
   bool fetching_index_ = false;  // Work on an index waits for records.

@@ -82,7 +82,7 @@ void CoreStore::CheckInvariants() {
   std::uint64_t resident = 0;
   std::uint64_t spilled_live_bytes = 0;
   std::uint64_t unpublished = 0;
-  std::uint64_t slots = marker_ == nullptr ? 0 : marker_->slots_released();
+  std::uint64_t slots = checkpointer_ == nullptr ? 0 : checkpointer_->slots_released();
   for (std::uint32_t index = 1; index < log_.segments().end(); ++index) {
     const Segment& segment = log_.segments()[index];
     if (segment.state == SegmentState::kFree) continue;

@@ -37,7 +37,7 @@ std::optional<DirectView> CoreStore::ViewOf(const Partition& partition) const {
   DirectView view{};
   view.core_root = memory_.OffsetOf(root_);
   view.root = memory_.OffsetOf(partition.root_);
-  view.opening = OpeningOf(guard);
+  view.serving_epoch = ServingEpochOf(guard);
   if (partition.kind() == Kind::kBloom) view.split_blocks = partition.options().filter.split_blocks;
   view.hash_mask = options_.hash_mask;
   view.partition = partition.id().value();

@@ -12,10 +12,10 @@
 
 namespace tidepool::storage {
 
-// A filter lies outside of the log and is changed in place. For a mark each piece that has changed
-// is copied into the log, as a record whose key is the number of the piece; of these the newest
-// counts. Pieces of 4 KiB: where values are few and anywhere, pieces of a whole block
-// would write 16 times as much for each.
+// A filter lies outside of the log and is changed in place. For a checkpoint each piece that has
+// changed is copied into the log, as a record whose key is the number of the piece; of these the
+// newest counts. Pieces of 4 KiB: where values are few and anywhere, pieces of a whole block would
+// write 16 times as much for each.
 //
 // Owner core only. Memory beside --memory: 8 bytes for each piece, 12 once it has changed, 0.3 % of
 // the filter.

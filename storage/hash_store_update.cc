@@ -102,7 +102,6 @@ HashOutcome HashStore::FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kin
     change.value_bytes = sizeof after;
     change.value_flags = flag;
     change.expiry_ms = ExpiryAt(kTtlKeep, found, now_ms);
-    change.result = after;
     return true;
   });
 }

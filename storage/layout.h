@@ -312,7 +312,7 @@ struct BucketPlaces {
   std::uint64_t small_pieces;
 };
 
-// ---- What direct readers begin with (the life of a direct read, ARCHITECTURE.md).
+// ---- What direct readers begin with (client/direct/README.md).
 
 // A list of node offsets, shown by one word: [room for so many entries:24 | its node offset /
 // 8:40]. An entry of 0 is none; an entry that is set never changes. When the list outgrows its room
@@ -375,27 +375,29 @@ struct alignas(64) SharedRoot {
 static_assert(sizeof(SharedRoot) == 256);
 inline constexpr std::uint64_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED.
 
-// ---- Guard words: one per partition, [opening:40 | batches:23 | busy:1]. Changed for good before
-// a move, drop or close. An opening is a number that each guard gets when it begins to serve under
-// a term, and no two of a process are alike: so a reader that holds on to a root which serves
-// another partition by now, or the same one again, finds it changed. The batches make two states of
-// rest with a batch between them differ.
+// ---- Guard words: one per partition, [serving_epoch:40 | batches:23 | busy:1]. Changed for good
+// before a move, drop or close. An serving_epoch is a number that each guard gets when it begins to
+// serve under a term, and no two of a process are alike: so a reader that holds on to a root which
+// serves another partition by now, or the same one again, finds it changed. The batches make two
+// states of rest with a batch between them differ.
 inline constexpr std::uint64_t kGuardBusy = 1;
 inline constexpr std::uint64_t kGuardGone = ~0ull;
 inline constexpr int kGuardBatchBits = 24;  // With busy.
-inline constexpr std::uint64_t kOpeningMax = (1ull << (64 - kGuardBatchBits)) - 2;
-constexpr std::uint64_t MakeGuard(std::uint64_t opening) { return opening << kGuardBatchBits; }
-constexpr std::uint64_t OpeningOf(std::uint64_t guard) { return guard >> kGuardBatchBits; }
+inline constexpr std::uint64_t kServingEpochMax = (1ull << (64 - kGuardBatchBits)) - 2;
+constexpr std::uint64_t MakeGuard(std::uint64_t serving_epoch) {
+  return serving_epoch << kGuardBatchBits;
+}
+constexpr std::uint64_t ServingEpochOf(std::uint64_t guard) { return guard >> kGuardBatchBits; }
 
 // What a reader needs to know of a partition, as its owner gives it out: good until the guard has
-// another opening.
+// another serving_epoch.
 struct DirectView {
   static constexpr std::uint8_t kMayLeave = 1;  // Its records may leave DRAM: see DirectReader.
   static constexpr std::uint8_t kInPlace = 2;   // Small values are overwritten where they are.
 
   std::uint64_t core_root;  // Node offsets.
   std::uint64_t root;
-  std::uint64_t opening;
+  std::uint64_t serving_epoch;
   std::uint64_t split_blocks;  // Of a filter; 0: it has records.
   std::uint64_t hash_mask;     // Bits of a hash that its index uses: all but in tests.
   std::uint32_t partition;

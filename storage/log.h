@@ -64,7 +64,7 @@ class SpillTarget {
   virtual void ReleaseSlot(std::uint32_t slot) = 0;
 };
 
-// What makes segments of durable streams durable: the marker.
+// What makes segments of durable streams durable: the checkpointer.
 class DurableTarget {
  public:
   virtual ~DurableTarget() = default;
@@ -323,7 +323,7 @@ class Log {
   bool LeaveUnwritten(std::uint32_t index);
   // It has been read back into `frame`, and is sealed again; an extent's may leave again.
   void ReturnToMemory(std::uint32_t index, std::uint64_t frame);
-  // ---- Becoming durable, as the marker does it.
+  // ---- Becoming durable, as the checkpointer does it.
   struct OpenEnd {
     std::uint32_t index = 0;  // 0: the stream has no open segment.
     std::uint32_t end = 0;    // Whole blocks, or no more than the header.

@@ -1,5 +1,5 @@
-// What durable streams need of the log: where a mark cuts them, and how an earlier incarnation's
-// records come into its accounts.
+// What durable streams need of the log: where a checkpoint cuts them, and how an earlier
+// incarnation's records come into its accounts.
 #include <algorithm>
 #include <cstring>
 

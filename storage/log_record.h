@@ -1,6 +1,6 @@
 // A change of a partition as data: what the owner decided, and what everybody else obeys.
 //
-// operations -> [LogRecord] -> Partition::Apply -> index and log, then the sinks. Clients'
+// operations -> [LogRecord] -> Partition::Apply -> index and log, then the observers. Clients'
 // operations, expiry, and later recovery, restore, migration and replicas all come through the same
 // door.
 #pragma once
@@ -40,7 +40,7 @@ constexpr RecordType RecordTypeOf(LogRecordType type) {
   return RecordType::kLease;
 }
 
-// Self-contained. The views must live until Apply returns; a sink that needs more copies them.
+// Self-contained. The views must live until Apply returns; a observer that needs more copies them.
 struct LogRecord {
   PartitionId partition;
   Lsn lsn;  // 0: the partition gives it its next one.
@@ -56,17 +56,16 @@ struct LogRecord {
   std::span<const std::uint32_t> extent_segments;
   std::uint64_t value_bytes = 0;  // Of all of it.
   std::uint64_t expiry_ms = 0;    // Absolute wall time; 0 is never.
-  // Whose operation it was and what it was answered: 0 where nobody's.
+  // Whose operation it was: 0 where nobody's.
   SessionId session;
   std::uint64_t session_sequence = 0;
-  std::uint64_t result = 0;
 };
 
 // Sees every change of a partition in LSN order, after it was applied. On the owner core, inside
 // the operation: it must not block, and must not touch the store.
-class LogSink {
+class LogObserver {
  public:
-  virtual ~LogSink() = default;
+  virtual ~LogObserver() = default;
   virtual void OnRecord(const LogRecord& record) = 0;
 };
 

@@ -46,9 +46,9 @@ Partition::Partition(PartitionId id, Term term, const PartitionOptions& options,
 void Partition::OpenGuard() {
   // Of the process, so that no two guards are alike, whichever core and whichever root.
   static std::atomic<std::uint64_t> openings{0};
-  const std::uint64_t opening = openings.fetch_add(1, std::memory_order_relaxed) + 1;
-  TP_CHECK(opening <= kOpeningMax);
-  std::atomic_ref(root_->word).store(MakeGuard(opening), std::memory_order_release);
+  const std::uint64_t serving_epoch = openings.fetch_add(1, std::memory_order_relaxed) + 1;
+  TP_CHECK(serving_epoch <= kServingEpochMax);
+  std::atomic_ref(root_->word).store(MakeGuard(serving_epoch), std::memory_order_release);
   // Before what another core does with that which this one has under the earlier term only.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -82,7 +82,7 @@ void Partition::SetBusy(bool busy) {
   // What ends busy counts the batch: to who has read before and after it alone, the guard would be
   // as it was, and what it has read between a state that there never was.
   const std::uint64_t next = word + 1;
-  if (OpeningOf(next) != OpeningOf(word)) return OpenGuard();
+  if (ServingEpochOf(next) != ServingEpochOf(word)) return OpenGuard();
   guard.store(next, std::memory_order_release);
   if (busy) std::atomic_thread_fence(std::memory_order_release);
 }
@@ -109,8 +109,8 @@ void Partition::DropTombstonesBelow(Lsn floor) {
   log_.NoteTombstoneFloor();
 }
 
-void Partition::AddSink(LogSink* sink) { sinks_.push_back(sink); }
+void Partition::AddObserver(LogObserver* observer) { observers_.push_back(observer); }
 
-void Partition::RemoveSink(LogSink* sink) { std::erase(sinks_, sink); }
+void Partition::RemoveObserver(LogObserver* observer) { std::erase(observers_, observer); }
 
 }  // namespace tidepool::storage

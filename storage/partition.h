@@ -36,8 +36,8 @@ inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPrio
 // What of a partition outlives the end of its daemon, however that comes about.
 enum class Durability : std::uint8_t {
   kVolatile = 0,  // Nothing.
-  kAsync = 1,     // All of it as it was at one moment, the last mark: some windows ago at most.
-  kSync = 2,      // Whatever was answered.
+  kAsync = 1,  // All of it as it was at one moment, the last checkpoint: some windows ago at most.
+  kSync = 2,   // Whatever was answered.
 };
 
 struct PartitionOptions {
@@ -72,7 +72,7 @@ struct KeyBounds {
 // Owner core only. Made and destroyed by CoreStore.
 //
 // Invariants: LSNs grow strictly; every change passes Apply; the guard is open only while the
-// partition serves, and each time under another opening.
+// partition serves, and each time under another serving_epoch.
 class Partition {
  public:
   Partition(const Partition&) = delete;
@@ -109,11 +109,11 @@ class Partition {
   void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
   // Records beyond its bounds, which have left it by a split and are not removed yet: about so
   // many. Nothing but a count of the whole store ever meets them.
-  bool has_leavings() const { return leavings_.has_value(); }
-  void SetLeavings(std::optional<std::uint64_t> records) { leavings_ = records; }
+  bool has_moved_out() const { return moved_out_.has_value(); }
+  void SetMovedOut(std::optional<std::uint64_t> records) { moved_out_ = records; }
   // Records within its bounds; expired ones that were not yet removed included.
   std::uint64_t records() const {
-    return store_->size() - std::min(leavings_.value_or(0), store_->size());
+    return store_->size() - std::min(moved_out_.value_or(0), store_->size());
   }
   // Operations so far, for who looks how busy it is.
   std::uint64_t operations() const { return operations_; }
@@ -136,7 +136,7 @@ class Partition {
   void Thaw() { SetTerm(term_); }
   bool frozen() const { return serving_ == kNoTerm; }
   // The guard is changed for good: direct readers fail from now on. Before a move, a drop, or the
-  // renewal of a lease that had run out. SetTerm opens it again, under another opening.
+  // renewal of a lease that had run out. SetTerm opens it again, under another serving_epoch.
   void CloseGuard();
   // Direct readers wait while an atomic batch is applied. Nothing happens while the guard is gone.
   void SetBusy(bool busy);
@@ -149,7 +149,7 @@ class Partition {
 
   // The one door of every change. Gives the change its version unless it has one, which must then
   // be greater than the last. Returns its version, or 0 when memory is used up and nothing changed
-  // (a delete without tombstones never needs any). Sinks have seen it when this returns.
+  // (a delete without tombstones never needs any). Observers have seen it when this returns.
   Lsn Apply(const LogRecord& record);
 
   // ---- For the store, around each change: its version, and who is to hear of it.
@@ -162,7 +162,7 @@ class Partition {
     change.keyed = kind() != Kind::kHash;
   }
   void Publish(const LogRecord& change) {
-    for (LogSink* sink : sinks_) sink->OnRecord(change);
+    for (LogObserver* observer : observers_) observer->OnRecord(change);
     if (ring_ != nullptr) [[unlikely]]
       Commit(change);
   }
@@ -180,10 +180,10 @@ class Partition {
     log_.NoteRefused();
   }
 
-  // Sinks see the changes after the present one, in the order of their addition. Not owned; must
-  // outlive the partition or be removed.
-  void AddSink(LogSink* sink);
-  void RemoveSink(LogSink* sink);
+  // Observers see the changes after the present one, in the order of their addition. Not owned;
+  // must outlive the partition or be removed.
+  void AddObserver(LogObserver* observer);
+  void RemoveObserver(LogObserver* observer);
 
   // Tombstones below this version are needed by nobody any more and may be dropped by compaction.
   void DropTombstonesBelow(Lsn floor);
@@ -212,14 +212,14 @@ class Partition {
   Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
   Lsn last_lsn_;
   KeyBounds bounds_;
-  std::optional<std::uint64_t> leavings_;
+  std::optional<std::uint64_t> moved_out_;
   std::uint64_t operations_ = 0;
   std::uint64_t reads_ = 0;
   std::uint64_t device_reads_ = 0;
   const PartitionOptions options_;
   SharedRoot* const root_;
   Lsn tombstone_floor_;
-  std::vector<LogSink*> sinks_;
+  std::vector<LogObserver*> observers_;
   CommitRing* ring_ = nullptr;
   std::uint64_t commit_position_ = 0;
   std::uint64_t refused_for_memory_ = 0;

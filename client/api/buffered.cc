@@ -5,6 +5,7 @@
 
 #include "client/buffers/item_buffer.h"
 #include "client/buffers/key_buffer.h"
+#include "client/calls/durations.h"
 
 namespace tidepool {
 namespace {
@@ -34,8 +35,13 @@ OperationHeader PutHeader(wire::PutCondition condition, const BufferedPutOptions
   OperationHeader header;
   header.opcode = static_cast<std::uint8_t>(Opcode::kPut);
   header.flags = FlagsOf(condition, kind);
-  header.arguments = options.ttl_ms.has_value() ? wire::MaskOf(Argument::kTtlMs) : std::uint8_t{0};
+  header.arguments = options.ttl.has_value() ? wire::MaskOf(Argument::kTtlMs) : std::uint8_t{0};
   return header;
+}
+
+// For the argument that PutHeader names; otherwise it does not travel.
+std::uint64_t TtlOf(const BufferedPutOptions& options) {
+  return internal::ToTtlMs(options.ttl.value_or(kForEver));
 }
 
 // Each handle knows which of the two its buffer is: it has made it.
@@ -63,14 +69,13 @@ BufferedBytesMap::BufferedBytesMap(const Namespace& space, const BufferedOptions
 void BufferedBytesMap::Put(std::string_view key, std::string_view value,
                            const BufferedPutOptions& options) {
   Keys(buffer_.get())
-      .Add(PutHeader(wire::PutCondition::kAlways, options), options.ttl_ms.value_or(0), key, value);
+      .Add(PutHeader(wire::PutCondition::kAlways, options), TtlOf(options), key, value);
 }
 
 void BufferedBytesMap::Insert(std::string_view key, std::string_view value,
                               const BufferedPutOptions& options) {
   Keys(buffer_.get())
-      .Add(PutHeader(wire::PutCondition::kIfAbsent, options), options.ttl_ms.value_or(0), key,
-           value);
+      .Add(PutHeader(wire::PutCondition::kIfAbsent, options), TtlOf(options), key, value);
 }
 
 void BufferedBytesMap::Add(std::string_view key, std::int64_t by) {
@@ -106,7 +111,9 @@ BufferedItems::BufferedItems(const Namespace& space, const BufferedOptions& opti
 
 void BufferedItems::Add(std::uint64_t priority, std::string_view value,
                         const BufferedPushOptions& options) {
-  static_cast<internal::ItemBuffer*>(buffer_.get())->Add(priority, options.ttl_ms, value);
+  std::optional<std::uint64_t> ttl_ms;
+  if (options.ttl.has_value()) ttl_ms = internal::ToTtlMs(*options.ttl);
+  static_cast<internal::ItemBuffer*>(buffer_.get())->Add(priority, ttl_ms, value);
 }
 
 }  // namespace tidepool

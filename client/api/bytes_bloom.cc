@@ -38,7 +38,9 @@ Result<bool> TakeAnswer(CallRef call) {
   return operation.code == StatusCode::kOk;
 }
 
-Result<BloomBatch> TakeBloomBatch(CallRef call) { return BloomBatch(std::move(call)); }
+Result<BloomBatch> TakeBloomBatch(CallRef call) {
+  return internal::Access::Make<BloomBatch>(std::move(call));
+}
 
 CallRef StartOne(const Namespace& space, Opcode opcode, std::string_view value, Mode mode,
                  const CallOptions& options) {
@@ -157,7 +159,8 @@ Result<bool> BytesBloom::Insert(std::string_view value, const CallOptions& optio
   return TakeAnswer(StartOne(space_, Opcode::kBloomInsert, value, Mode::kSync, options));
 }
 Future<bool> BytesBloom::InsertAsync(std::string_view value, const CallOptions& options) const {
-  return {StartOne(space_, Opcode::kBloomInsert, value, Mode::kAsync, options), &TakeAnswer};
+  return internal::Access::FutureOf(
+      StartOne(space_, Opcode::kBloomInsert, value, Mode::kAsync, options), &TakeAnswer);
 }
 
 Result<bool> BytesBloom::Contains(std::string_view value, const CallOptions& options) const {
@@ -165,30 +168,32 @@ Result<bool> BytesBloom::Contains(std::string_view value, const CallOptions& opt
   return TakeAnswer(StartOne(space_, Opcode::kBloomContains, value, Mode::kSync, options));
 }
 Future<bool> BytesBloom::ContainsAsync(std::string_view value, const CallOptions& options) const {
-  return {StartOne(space_, Opcode::kBloomContains, value, Mode::kAsync, options), &TakeAnswer};
+  return internal::Access::FutureOf(
+      StartOne(space_, Opcode::kBloomContains, value, Mode::kAsync, options), &TakeAnswer);
 }
 
 BloomBatch BytesBloom::MultiInsert(std::span<const std::string_view> values,
                                    const CallOptions& options) const {
-  return BloomBatch(
+  return internal::Access::Make<BloomBatch>(
       internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kSync, options));
 }
 Future<BloomBatch> BytesBloom::MultiInsertAsync(std::span<const std::string_view> values,
                                                 const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kAsync, options),
-          &TakeBloomBatch};
+  return internal::Access::FutureOf(
+      internal::StartKeys(*space_.space(), Opcode::kBloomInsert, values, Mode::kAsync, options),
+      &TakeBloomBatch);
 }
 
 BloomBatch BytesBloom::MultiContains(std::span<const std::string_view> values,
                                      const CallOptions& options) const {
-  return BloomBatch(
+  return internal::Access::Make<BloomBatch>(
       internal::StartKeys(*space_.space(), Opcode::kBloomContains, values, Mode::kSync, options));
 }
 Future<BloomBatch> BytesBloom::MultiContainsAsync(std::span<const std::string_view> values,
                                                   const CallOptions& options) const {
-  return {
+  return internal::Access::FutureOf(
       internal::StartKeys(*space_.space(), Opcode::kBloomContains, values, Mode::kAsync, options),
-      &TakeBloomBatch};
+      &TakeBloomBatch);
 }
 
 Status BytesBloom::Union(const BytesBloom& other, const CallOptions& options) const {
@@ -209,7 +214,7 @@ Result<BloomEstimate> BytesBloom::Estimate(const CallOptions& options) const {
   return TakeEstimate(StartDescribe(space_, Mode::kSync, options));
 }
 Future<BloomEstimate> BytesBloom::EstimateAsync(const CallOptions& options) const {
-  return {StartDescribe(space_, Mode::kAsync, options), &TakeEstimate};
+  return internal::Access::FutureOf(StartDescribe(space_, Mode::kAsync, options), &TakeEstimate);
 }
 
 Result<BloomCopy> BytesBloom::Download(const CallOptions& options) const {

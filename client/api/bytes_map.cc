@@ -9,6 +9,7 @@
 
 #include "client/calls/calls.h"
 #include "client/calls/direct_calls.h"
+#include "client/calls/durations.h"
 #include "client/calls/range_calls.h"
 
 namespace tidepool {
@@ -32,6 +33,12 @@ Result<std::uint64_t> TakeNumber(CallRef call) {
   const Operation& operation = Only(call);
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
   return std::uint64_t{operation.number};
+}
+
+Result<std::chrono::milliseconds> TakeTtl(CallRef call) {
+  const Operation& operation = Only(call);
+  if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
+  return internal::FromTtlMs(operation.number);
 }
 
 Result<std::int64_t> TakeI64(CallRef call) {
@@ -77,7 +84,7 @@ OperationSpec PutSpec(std::string_view key, std::string_view value, const PutOpt
   if (options.condition == PutCondition::kIfVersion) {
     spec.Add(Argument::kVersion, options.if_version);
   }
-  if (options.ttl_ms.has_value()) spec.Add(Argument::kTtlMs, *options.ttl_ms);
+  if (options.ttl.has_value()) spec.Add(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
   return spec;
 }
 static_assert(static_cast<int>(PutCondition::kIfVersion) ==
@@ -138,9 +145,10 @@ OperationSpec AppendSpec(std::string_view key, std::string_view suffix,
   return spec;
 }
 
-OperationSpec ExpireSpec(std::string_view key, std::uint64_t ttl_ms, const CallOptions& options) {
+OperationSpec ExpireSpec(std::string_view key, std::chrono::milliseconds ttl,
+                         const CallOptions& options) {
   OperationSpec spec = Spec(Opcode::kExpire, key, options);
-  spec.Add(Argument::kTtlMs, ttl_ms);
+  spec.Add(Argument::kTtlMs, internal::ToTtlMs(ttl));
   return spec;
 }
 
@@ -159,7 +167,7 @@ CallRef Sync(const Namespace& space, const OperationSpec& spec) {
 
 template <typename T>
 Future<T> Async(const Namespace& space, const OperationSpec& spec, Result<T> (*take)(CallRef)) {
-  return Future<T>(internal::StartOne(*space.space(), spec, Mode::kAsync), take);
+  return internal::Access::FutureOf(internal::StartOne(*space.space(), spec, Mode::kAsync), take);
 }
 
 CallRef StartLength(const Namespace& space, Mode mode, const CallOptions& options) {
@@ -279,8 +287,9 @@ Future<Version> BytesMap::PutAsync(std::string_view key, std::string_view value,
 Status BytesMap::Delete(std::string_view key, const DeleteOptions& options) const {
   return StatusOf(Sync(space_, DeleteSpec(key, options)));
 }
-Future<Version> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions& options) const {
-  return Async(space_, DeleteSpec(key, options), &TakeVersion);
+Future<void> BytesMap::DeleteAsync(std::string_view key, const DeleteOptions& options) const {
+  return internal::Access::FutureOf(
+      internal::StartOne(*space_.space(), DeleteSpec(key, options), Mode::kAsync), &StatusOf);
 }
 
 Result<bool> BytesMap::Contains(std::string_view key, const CallOptions& options) const {
@@ -295,7 +304,7 @@ Result<std::uint64_t> BytesMap::Length(const CallOptions& options) const {
   return TakeSum(StartLength(space_, Mode::kSync, options));
 }
 Future<std::uint64_t> BytesMap::LengthAsync(const CallOptions& options) const {
-  return Future<std::uint64_t>(StartLength(space_, Mode::kAsync, options), &TakeSum);
+  return internal::Access::FutureOf(StartLength(space_, Mode::kAsync, options), &TakeSum);
 }
 
 // The counters differ in opcode and number only.
@@ -367,20 +376,23 @@ Future<std::uint64_t> BytesMap::AppendAsync(std::string_view key, std::string_vi
   return Async(space_, AppendSpec(key, suffix, options), &TakeNumber);
 }
 
-Status BytesMap::Expire(std::string_view key, std::uint64_t ttl_ms,
+Status BytesMap::Expire(std::string_view key, std::chrono::milliseconds ttl,
                         const CallOptions& options) const {
-  return StatusOf(Sync(space_, ExpireSpec(key, ttl_ms, options)));
+  return StatusOf(Sync(space_, ExpireSpec(key, ttl, options)));
 }
-Future<Version> BytesMap::ExpireAsync(std::string_view key, std::uint64_t ttl_ms,
-                                      const CallOptions& options) const {
-  return Async(space_, ExpireSpec(key, ttl_ms, options), &TakeVersion);
+Future<void> BytesMap::ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
+                                   const CallOptions& options) const {
+  return internal::Access::FutureOf(
+      internal::StartOne(*space_.space(), ExpireSpec(key, ttl, options), Mode::kAsync), &StatusOf);
 }
 
-Result<std::uint64_t> BytesMap::Ttl(std::string_view key, const CallOptions& options) const {
-  return TakeNumber(Sync(space_, Spec(Opcode::kTtl, key, options)));
+Result<std::chrono::milliseconds> BytesMap::Ttl(std::string_view key,
+                                                const CallOptions& options) const {
+  return TakeTtl(Sync(space_, Spec(Opcode::kTtl, key, options)));
 }
-Future<std::uint64_t> BytesMap::TtlAsync(std::string_view key, const CallOptions& options) const {
-  return Async(space_, Spec(Opcode::kTtl, key, options), &TakeNumber);
+Future<std::chrono::milliseconds> BytesMap::TtlAsync(std::string_view key,
+                                                     const CallOptions& options) const {
+  return Async(space_, Spec(Opcode::kTtl, key, options), &TakeTtl);
 }
 
 }  // namespace tidepool

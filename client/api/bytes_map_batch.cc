@@ -3,6 +3,7 @@
 
 #include "client/buffers/quiet_puts.h"
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "proto/base/limits.h"
 #include "tidepool/bytes_map.h"
 
@@ -16,7 +17,9 @@ using internal::Operation;
 using wire::Argument;
 using wire::Opcode;
 
-Result<BatchResult> TakeBatch(CallRef call) { return BatchResult(std::move(call)); }
+Result<BatchResult> TakeBatch(CallRef call) {
+  return internal::Access::Make<BatchResult>(std::move(call));
+}
 
 CallRef StartEachPut(const internal::Space& space, std::span<const KeyValue> records, Mode mode,
                      const PutOptions& options) {
@@ -45,7 +48,9 @@ CallRef StartEachPut(const internal::Space& space, std::span<const KeyValue> rec
     if (options.condition == PutCondition::kIfVersion) {
       operation.AddArgument(Argument::kVersion, options.if_version);
     }
-    if (options.ttl_ms.has_value()) operation.AddArgument(Argument::kTtlMs, *options.ttl_ms);
+    if (options.ttl.has_value()) {
+      operation.AddArgument(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
+    }
   }
   return internal::StartCall(space, call, mode, options.timeout, bytes);
 }
@@ -74,32 +79,33 @@ CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mo
 
 BatchResult BytesMap::MultiGet(std::span<const std::string_view> keys,
                                const CallOptions& options) const {
-  return BatchResult(
+  return internal::Access::Make<BatchResult>(
       internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kSync, options));
 }
 Future<BatchResult> BytesMap::MultiGetAsync(std::span<const std::string_view> keys,
                                             const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kAsync, options),
-          &TakeBatch};
+  return internal::Access::FutureOf(
+      internal::StartKeys(*space_.space(), Opcode::kGet, keys, Mode::kAsync, options), &TakeBatch);
 }
 
 BatchResult BytesMap::MultiPut(std::span<const KeyValue> records, const PutOptions& options) const {
-  return BatchResult(StartPuts(space_, records, Mode::kSync, options));
+  return internal::Access::Make<BatchResult>(StartPuts(space_, records, Mode::kSync, options));
 }
 Future<BatchResult> BytesMap::MultiPutAsync(std::span<const KeyValue> records,
                                             const PutOptions& options) const {
-  return {StartPuts(space_, records, Mode::kAsync, options), &TakeBatch};
+  return internal::Access::FutureOf(StartPuts(space_, records, Mode::kAsync, options), &TakeBatch);
 }
 
 BatchResult BytesMap::MultiDelete(std::span<const std::string_view> keys,
                                   const CallOptions& options) const {
-  return BatchResult(
+  return internal::Access::Make<BatchResult>(
       internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kSync, options));
 }
 Future<BatchResult> BytesMap::MultiDeleteAsync(std::span<const std::string_view> keys,
                                                const CallOptions& options) const {
-  return {internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kAsync, options),
-          &TakeBatch};
+  return internal::Access::FutureOf(
+      internal::StartKeys(*space_.space(), Opcode::kDelete, keys, Mode::kAsync, options),
+      &TakeBatch);
 }
 
 }  // namespace tidepool

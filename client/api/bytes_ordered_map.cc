@@ -6,6 +6,7 @@
 
 #include "client/api/omitted_value.h"
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "client/calls/range_calls.h"
 #include "proto/wire/ordered_ops.h"
 #include "proto/wire/record_list.h"
@@ -42,13 +43,14 @@ Result<ScanPage> TakeScanPage(CallRef call) {
     if (listed.unreadable > 0) continue;
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
-                       listed.version.value(), listed.expiry_ms});
+                       listed.version.value(), internal::FromWallMs(listed.expiry_ms)});
   }
   std::optional<std::string_view> last;
   if (!records.empty()) last = records.back().key;
   auto left = internal::RestOf(operation, answer.last(operation.number), last);
   if (!left.ok()) return left.status();
-  return ScanPage(std::move(call), std::move(records), *std::move(left), unreadable);
+  return internal::Access::Make<ScanPage>(std::move(call), std::move(records), *std::move(left),
+                                          unreadable);
 }
 
 Result<Entry> OneOf(const BytesOrderedMap& map, const KeyRange& range, bool reverse,
@@ -92,7 +94,8 @@ Result<ScanPage> BytesOrderedMap::Scan(const KeyRange& range, const ScanOptions&
 }
 Future<ScanPage> BytesOrderedMap::ScanAsync(const KeyRange& range,
                                             const ScanOptions& options) const {
-  return {StartScan(space(), range, options, Mode::kAsync), &TakeScanPage};
+  return internal::Access::FutureOf(StartScan(space(), range, options, Mode::kAsync),
+                                    &TakeScanPage);
 }
 ScanIterator BytesOrderedMap::NewScan(const KeyRange& range, const ScanOptions& options) const {
   return ScanIterator(*this, range, options);

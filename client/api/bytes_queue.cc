@@ -67,11 +67,7 @@ Status LeaseStatus(const CallRef& call, const Operation& operation) {
                                            "': it is gone, or was never popped under a lease");
 }
 
-Result<bool> TakeAcked(CallRef call) {
-  const Status status = LeaseStatus(call, Only(call));
-  if (!status.ok()) return status;
-  return true;
-}
+Status TakeAcked(CallRef call) { return LeaseStatus(call, Only(call)); }
 
 // An answer without an item that is no refusal: the daemon passed thousands of expired ones.
 bool PassedExpired(const CallRef& call) {
@@ -117,7 +113,7 @@ Result<Item> TakeItem(CallRef call) {
 Result<ItemBatch> TakeItems(CallRef call) {
   ItemBatch batch;
   bool more = false;
-  const Status status = batch.Add(std::move(call), &more);
+  const Status status = internal::Access::Add(&batch, std::move(call), &more);
   if (!status.ok()) return status;
   return batch;
 }
@@ -185,9 +181,9 @@ Result<Item> BytesItems::Pop(const PopOptions& options) const {
 }
 
 Future<Item> BytesItems::PopAsync(const PopOptions& options) const {
-  if (HasLanes(space_)) return {NoLane(space_), &internal::TakeItem};
-  return {StartPop(space_, 0, 1, options, MayWait(space_, options), Mode::kAsync),
-          &internal::TakeItem};
+  if (HasLanes(space_)) return internal::Access::FutureOf(NoLane(space_), &internal::TakeItem);
+  return internal::Access::FutureOf(
+      StartPop(space_, 0, 1, options, MayWait(space_, options), Mode::kAsync), &internal::TakeItem);
 }
 
 Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& options) const {
@@ -198,11 +194,12 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
   bool more = true;
   bool waits = false;
   while (more && batch.size() < items_max) {
-    const Status status = batch.Add(
-        StartPop(space_, 0, items_max - batch.size(), options, waits, Mode::kSync), &more);
+    const Status status = internal::Access::Add(
+        &batch, StartPop(space_, 0, items_max - batch.size(), options, waits, Mode::kSync), &more);
     if (!status.ok()) {
       if (batch.empty()) return status;
-      batch.EndEarly(status);  // What was taken must not be lost with the failure.
+      // The items that were taken must not be lost with the failure.
+      internal::Access::EndEarly(&batch, status);
       break;
     }
     waits = batch.empty() && !more && may_wait;
@@ -212,9 +209,10 @@ Result<ItemBatch> BytesItems::PopMany(std::size_t items_max, const PopOptions& o
 }
 
 Future<ItemBatch> BytesItems::PopManyAsync(std::size_t items_max, const PopOptions& options) const {
-  if (HasLanes(space_)) return {NoLane(space_), &internal::TakeItems};
-  return {StartPop(space_, 0, items_max, options, MayWait(space_, options), Mode::kAsync),
-          &internal::TakeItems};
+  if (HasLanes(space_)) return internal::Access::FutureOf(NoLane(space_), &internal::TakeItems);
+  return internal::Access::FutureOf(
+      StartPop(space_, 0, items_max, options, MayWait(space_, options), Mode::kAsync),
+      &internal::TakeItems);
 }
 
 Result<Item> BytesItems::Peek(const CallOptions& options) const {
@@ -240,8 +238,9 @@ Status BytesItems::Ack(const ItemLease& lease, const CallOptions& options) const
   return LeaseStatus(call, Only(call));
 }
 
-Future<bool> BytesItems::AckAsync(const ItemLease& lease, const CallOptions& options) const {
-  return {StartLeaseEnd(space_, Opcode::kAck, lease, Mode::kAsync, options), &TakeAcked};
+Future<void> BytesItems::AckAsync(const ItemLease& lease, const CallOptions& options) const {
+  return internal::Access::FutureOf(
+      StartLeaseEnd(space_, Opcode::kAck, lease, Mode::kAsync, options), &TakeAcked);
 }
 
 Status BytesItems::Nack(const ItemLease& lease, const CallOptions& options) const {
@@ -302,8 +301,8 @@ Result<std::uint64_t> BytesItems::DrainLocal(
       is_any_here = true;
       ItemBatch batch;
       const auto wanted = static_cast<std::size_t>(options.items_max - taken);
-      const Status popped =
-          batch.Add(StartPop(space_, lane, wanted, under_lease, false, Mode::kSync), &more);
+      const Status popped = internal::Access::Add(
+          &batch, StartPop(space_, lane, wanted, under_lease, false, Mode::kSync), &more);
       if (!popped.ok()) {
         if (taken == 0) return popped;
         return taken;

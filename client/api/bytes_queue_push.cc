@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/durations.h"
 #include "client/calls/queue_calls.h"
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
@@ -35,7 +36,7 @@ OperationSpec PushSpec(const Namespace& space, const PrioritizedValue& item,
   spec.opcode = Opcode::kPush;
   spec.receipt = options.receipt;
   spec.value = item.value;
-  if (options.ttl_ms.has_value()) spec.Add(Argument::kTtlMs, *options.ttl_ms);
+  if (options.ttl.has_value()) spec.Add(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
   if (item.priority != 0) spec.Add(Argument::kOperand, item.priority);
   spec.waits = waits;
   spec.timeout = waits ? std::min(options.wait, kWaitForEver) : options.timeout;
@@ -54,10 +55,10 @@ CallRef PushOne(const Namespace& space, const PrioritizedValue& item, const Push
 Future<ItemId> PushOneAsync(const Namespace& space, const PrioritizedValue& item,
                             const PushOptions& options) {
   const internal::PushNotice notice(space);
-  return {
+  return internal::Access::FutureOf(
       internal::StartOne(*space.space(), PushSpec(space, item, options, options.wait.count() > 0),
                          Mode::kAsync),
-      &TakeId};
+      &TakeId);
 }
 
 // ---- Batches.
@@ -105,7 +106,9 @@ void SetPiece(const Piece& piece, std::span<const PrioritizedValue> items,
               const PushOptions& options, Mode mode, Call* call, Operation* operation) {
   const PrioritizedValue& first = items[piece.first];
   operation->opcode = piece.alone ? Opcode::kPush : Opcode::kPushMany;
-  if (options.ttl_ms.has_value()) operation->AddArgument(Argument::kTtlMs, *options.ttl_ms);
+  if (options.ttl.has_value()) {
+    operation->AddArgument(Argument::kTtlMs, internal::ToTtlMs(*options.ttl));
+  }
   if (!piece.alone) {
     std::byte* const list = call->Reserve(piece.bytes);
     std::byte* to = list;
@@ -154,8 +157,8 @@ std::size_t AddOutcome(const CallRef& call, const Operation& operation, std::siz
                        PushBatch* batch, bool* at_capacity) {
   const internal::PushedItems pushed = internal::PushedBy(call, operation, count);
   *at_capacity = pushed.at_capacity;
-  batch->AddPushed(pushed.first_id, pushed.taken, pushed.step);
-  if (pushed.taken < count) batch->AddFailed(count - pushed.taken, pushed.why);
+  internal::Access::AddPushed(batch, pushed.first_id, pushed.taken, pushed.step);
+  if (pushed.taken < count) internal::Access::AddFailed(batch, count - pushed.taken, pushed.why);
   return pushed.taken;
 }
 
@@ -192,8 +195,10 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     PushBatch outcome;
     const std::size_t taken = AddOutcome(call, Only(call), items.size(), &outcome, &at_capacity);
     // The first one is told that the queue is full, and only who has waited that it stayed so.
-    if (!at_capacity || (waits && until.Passed())) return batch->Append(std::move(outcome));
-    if (taken > 0) batch->AddPushed(outcome.id(0), taken, space.partitions());
+    if (!at_capacity || (waits && until.Passed())) {
+      return internal::Access::Append(batch, std::move(outcome));
+    }
+    if (taken > 0) internal::Access::AddPushed(batch, outcome.id(0), taken, space.partitions());
     items = items.subspan(taken);
   }
 }
@@ -282,7 +287,8 @@ PushBatch BytesQueue::MultiPush(std::span<const std::string_view> values,
 }
 Future<PushBatch> BytesQueue::MultiPushAsync(std::span<const std::string_view> values,
                                              const PushOptions& options) const {
-  return {StartPieces(space(), WithoutPriority(values), options, Mode::kAsync), &TakePushed};
+  return internal::Access::FutureOf(
+      StartPieces(space(), WithoutPriority(values), options, Mode::kAsync), &TakePushed);
 }
 
 Result<ItemId> BytesPriorityQueue::Push(Priority priority, std::string_view value,
@@ -299,7 +305,8 @@ PushBatch BytesPriorityQueue::MultiPush(std::span<const PrioritizedValue> items,
 }
 Future<PushBatch> BytesPriorityQueue::MultiPushAsync(std::span<const PrioritizedValue> items,
                                                      const PushOptions& options) const {
-  return {StartPieces(space(), items, options, Mode::kAsync), &TakePushed};
+  return internal::Access::FutureOf(StartPieces(space(), items, options, Mode::kAsync),
+                                    &TakePushed);
 }
 
 }  // namespace tidepool

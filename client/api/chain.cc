@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "proto/base/check.h"
 #include "proto/wire/chain.h"
 
@@ -180,8 +181,8 @@ ChainStep Chain::Put(std::string_view key, const ChainValue& value, const PutOpt
   if (options.condition == PutCondition::kIfVersion) {
     step.words.emplace_back(Number(wire::Argument::kVersion), options.if_version);
   }
-  if (options.ttl_ms.has_value()) {
-    step.words.emplace_back(Number(wire::Argument::kTtlMs), *options.ttl_ms);
+  if (options.ttl.has_value()) {
+    step.words.emplace_back(Number(wire::Argument::kTtlMs), internal::ToTtlMs(*options.ttl));
   }
   return Add(Number(wire::Opcode::kPut), key, std::move(step));
 }
@@ -240,9 +241,9 @@ ChainStep Chain::FetchMaxF64(std::string_view key, const ChainNumberF64& with) {
 
 ChainStep Chain::Ttl(std::string_view key) { return Add(Number(wire::Opcode::kTtl), key, {}); }
 
-ChainStep Chain::Expire(std::string_view key, std::uint64_t ttl_ms) {
+ChainStep Chain::Expire(std::string_view key, std::chrono::milliseconds ttl) {
   Step step;
-  step.words.emplace_back(Number(wire::Argument::kTtlMs), ttl_ms);
+  step.words.emplace_back(Number(wire::Argument::kTtlMs), internal::ToTtlMs(ttl));
   return Add(Number(wire::Opcode::kExpire), key, std::move(step));
 }
 
@@ -268,6 +269,7 @@ Result<ChainResult> ChainResult::From(internal::CallRef call) {
         step.number_f64 = std::bit_cast<double>(outcome.number);
       } else {
         step.number = static_cast<std::int64_t>(outcome.number);
+        step.ttl = internal::FromTtlMs(outcome.number);
       }
     }
   }
@@ -286,12 +288,13 @@ const ChainResult::Step& ChainResult::operator[](std::size_t i) const {
 }
 
 Result<ChainResult> BytesMap::Execute(const Chain& chain, const CallOptions& options) const {
-  return ChainResult::From(
+  return internal::Access::From<ChainResult>(
       internal::ChainCodec::Start(space_, chain, internal::Mode::kSync, options));
 }
 Future<ChainResult> BytesMap::ExecuteAsync(const Chain& chain, const CallOptions& options) const {
-  return {internal::ChainCodec::Start(space_, chain, internal::Mode::kAsync, options),
-          &ChainResult::From};
+  return internal::Access::FutureOf(
+      internal::ChainCodec::Start(space_, chain, internal::Mode::kAsync, options),
+      &internal::Access::From<ChainResult>);
 }
 
 }  // namespace tidepool

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "client/engine/connector.h"
 #include "client/engine/engine.h"
 #include "client/engine/space.h"
@@ -28,48 +29,66 @@ Deadline ControlDeadline(const Engine& engine) {
 placement::NamespaceOptions ToPlacement(const NamespaceOptions& from) {
   placement::NamespaceOptions to;
   to.partitions = from.lanes != 0 ? from.lanes : from.partitions;
-  to.durability = from.durability;
+  to.durability = ToString(from.durability);
   to.replicas = from.replicas;
-  to.on_loss = from.on_loss;
-  to.medium = from.medium;
-  to.ttl_ms = from.ttl_ms;
+  to.on_loss = ToString(from.on_loss);
+  to.medium = ToString(from.medium);
+  to.ttl_ms = internal::ToTtlMs(from.ttl);
   to.memory_share_percent = from.memory_share_percent;
-  to.prefilter = from.prefilter;
+  to.prefilter = ToString(from.prefilter);
   to.expected_items = from.expected_items;
   to.false_positive_rate = from.false_positive_rate;
   to.capacity = from.capacity;
-  to.home = from.home;
+  to.home = ToString(from.home);
   to.split_keys = from.split_keys;
-  to.split = from.split;
+  to.split = ToString(from.split);
   to.key_type = from.key_type;
   to.value_type = from.value_type;
   return to;
 }
 
-NamespaceInfo ToInfo(const placement::Namespace& from, const placement::PlacementMap& map) {
+// kUnimplemented: a daemon of a newer version has an option that this library does not know.
+Status SetChoices(const placement::NamespaceOptions& from, NamespaceOptions* to) {
+  const auto durability = ParseDurability(from.durability);
+  const auto on_loss = ParseOnLoss(from.on_loss);
+  const auto medium = ParseMedium(from.medium);
+  const auto prefilter = ParsePrefilter(from.prefilter);
+  const auto split = ParseSplitMode(from.split);
+  const auto home = ParseHome(from.home);
+  for (const Status& status : {durability.status(), on_loss.status(), medium.status(),
+                               prefilter.status(), split.status(), home.status()}) {
+    if (status.ok()) continue;
+    return Status(
+        StatusCode::kUnimplemented,
+        "the cluster has an option that this library does not know: " + std::string(status.what()),
+        "use the library of the cluster's version");
+  }
+  to->durability = *durability;
+  to->on_loss = *on_loss;
+  to->medium = *medium;
+  to->prefilter = *prefilter;
+  to->split = *split;
+  to->home = *home;
+  return {};
+}
+
+Result<NamespaceInfo> ToInfo(const placement::Namespace& from, const placement::PlacementMap& map) {
   NamespaceInfo info;
   info.name = from.name;
   info.kind = static_cast<NamespaceKind>(from.kind);
   info.id = from.id.value();
-  info.options = {static_cast<std::uint32_t>(from.partitions.size()),
-                  from.options.durability,
-                  from.options.replicas,
-                  from.options.on_loss,
-                  from.options.medium,
-                  from.options.ttl_ms,
-                  from.options.memory_share_percent,
-                  from.options.prefilter,
-                  from.options.key_type,
-                  from.options.value_type,
-                  from.options.expected_items,
-                  from.options.false_positive_rate,
-                  from.options.capacity,
-                  from.options.home,
-                  {},
-                  from.options.split,
-                  from.kind == placement::Kind::kQueue
-                      ? static_cast<std::uint32_t>(from.partitions.size())
-                      : 0};
+  NamespaceOptions& options = info.options;
+  TP_RETURN_IF_ERROR(SetChoices(from.options, &options));
+  options.ttl = internal::FromTtlMs(from.options.ttl_ms);
+  options.expected_items = from.options.expected_items;
+  options.false_positive_rate = from.options.false_positive_rate;
+  options.capacity = from.options.capacity;
+  options.memory_share_percent = from.options.memory_share_percent;
+  options.key_type = from.options.key_type;
+  options.value_type = from.options.value_type;
+  options.partitions = static_cast<std::uint32_t>(from.partitions.size());
+  if (from.kind == placement::Kind::kQueue) options.lanes = options.partitions;
+  options.replicas = from.options.replicas;
   if (from.ranges != nullptr) {
     for (const std::uint32_t index : from.ranges->order()) {
       const std::string& begin = from.ranges->BeginOf(index);
@@ -142,6 +161,11 @@ Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::stri
                                 bool must_create) {
   TP_RETURN_IF_ERROR(engine->Usable());
   TP_RETURN_IF_ERROR(placement::CheckNamespaceName(name));
+  if (options.ttl.count() < 0) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the ttl of a namespace cannot be " + std::to_string(options.ttl.count()) + " ms",
+                  "give one above 0, or 0 for ever");
+  }
   if (options.lanes != 0 && kind != NamespaceKind::kQueue) {
     return Status(StatusCode::kInvalidArgument,
                   "only namespaces of kind 'queue' have lanes, not of kind '" +
@@ -257,10 +281,9 @@ Status Client::Persist(std::string_view name) {
   });
 }
 
-Status Client::Migrate(std::string_view name, std::string_view node,
-                       std::chrono::milliseconds hold) {
+Status Client::Migrate(std::string_view name, const Home& to, std::chrono::milliseconds hold) {
   TP_RETURN_IF_ERROR(engine_->Usable());
-  std::string number(node);
+  std::string number = ToString(to);
   TP_RETURN_IF_ERROR(ResolveHome(*engine_, &number));
   // What it takes depends on what is there; the daemons bound each step of it.
   const Deadline deadline = Deadline::AfterMs(kMigrateMsMax);
@@ -278,7 +301,11 @@ Result<std::vector<NamespaceInfo>> Client::List() {
   TP_RETURN_IF_ERROR(engine_->RefreshMap(Epoch(), ControlDeadline(*engine_)));
   const placement::PlacementMapPtr map = engine_->map();
   std::vector<NamespaceInfo> infos;
-  for (const auto& [id, space] : map->namespaces) infos.push_back(ToInfo(*space, *map));
+  for (const auto& [id, space] : map->namespaces) {
+    auto info = ToInfo(*space, *map);
+    if (!info.ok()) return info.status();
+    infos.push_back(*std::move(info));
+  }
   std::sort(infos.begin(), infos.end(),
             [](const NamespaceInfo& a, const NamespaceInfo& b) { return a.name < b.name; });
   return infos;
@@ -312,7 +339,7 @@ std::vector<PingResult> Client::Ping() {
     result.node = node.id.value();
     result.host = node.host;
     auto measured = MeasureNode(engine_, node.id);
-    if (measured.ok()) result.round_trip_ns = *measured;
+    if (measured.ok()) result.round_trip = std::chrono::nanoseconds(*measured);
     result.status = measured.status();
     result.data_path = engine_->DataPath(node.id);
     results.push_back(std::move(result));

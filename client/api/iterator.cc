@@ -7,6 +7,7 @@
 
 #include "client/api/omitted_value.h"
 #include "client/calls/calls.h"
+#include "client/calls/durations.h"
 #include "client/calls/range_calls.h"
 #include "proto/wire/record_list.h"
 #include "tidepool/bytes_map.h"
@@ -70,7 +71,9 @@ Cursor After(const Operation& operation) {
 Result<Page> TakePage(CallRef call) {
   const Operation& operation = call.get()->operations()[0];
   if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-  if (operation.queue == nullptr) return Page({}, {}, {0, 0, true, {}});  // Behind the end.
+  if (operation.queue == nullptr) {  // Behind the end.
+    return internal::Access::Make<Page>(CallRef(), std::vector<Record>(), Cursor{0, 0, true, {}});
+  }
   std::vector<Record> records;
   Bytes rest = AsBytes(operation.result);
   const bool ordered = operation.opcode == wire::Opcode::kScan;
@@ -86,17 +89,18 @@ Result<Page> TakePage(CallRef call) {
     if (listed.unreadable > 0) continue;
     records.push_back({AsText(listed.key), AsText(listed.value), listed.value_bytes,
                        listed.value_omitted, static_cast<ValueKind>(listed.value_kind),
-                       listed.version.value(), listed.expiry_ms});
+                       listed.version.value(), internal::FromWallMs(listed.expiry_ms)});
   }
   if (ordered) {
     std::optional<std::string_view> last;
     if (!records.empty()) last = records.back().key;
     auto next = AfterOrdered(operation, last);
     if (!next.ok()) return next.status();
-    return Page(std::move(call), std::move(records), *std::move(next), unreadable);
+    return internal::Access::Make<Page>(std::move(call), std::move(records), *std::move(next),
+                                        unreadable);
   }
   const Cursor next = After(operation);
-  return Page(std::move(call), std::move(records), next, unreadable);
+  return internal::Access::Make<Page>(std::move(call), std::move(records), next, unreadable);
 }
 
 CallRef StartPage(const Namespace& handle, const Cursor& from, const IterateOptions& options,
@@ -145,7 +149,7 @@ Result<Page> BytesMap::Iterate(const Cursor& from, const IterateOptions& options
 }
 
 Future<Page> BytesMap::IterateAsync(const Cursor& from, const IterateOptions& options) const {
-  return {StartPage(space_, from, options, Mode::kAsync), &TakePage};
+  return internal::Access::FutureOf(StartPage(space_, from, options, Mode::kAsync), &TakePage);
 }
 
 Iterator BytesMap::NewIterator(const IterateOptions& options, const Cursor& from) const {

@@ -22,7 +22,7 @@ std::uint32_t Namespace::OwnerOf(std::string_view key) const {
 
 Result<Namespace> Namespace::WithPrefilter(const PrefilterUse& use) const {
   const internal::SpaceState* state = space_->state();
-  if (state->options.prefilter != "absent") {
+  if (state->options.prefilter != ToString(Prefilter::kAbsent)) {
     return Status(
         StatusCode::kFailedPrecondition,
         "namespace '" + state->name + "' has prefilter '" + state->options.prefilter + "'",

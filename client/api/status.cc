@@ -37,8 +37,8 @@ std::string_view LevelName(Receipt::Level level) {
       return "none";
     case Receipt::Level::kMemory:
       return "memory";
-    case Receipt::Level::kNextMark:
-      return "next-mark";
+    case Receipt::Level::kNextCheckpoint:
+      return "next-checkpoint";
     case Receipt::Level::kDevice:
       return "device";
   }

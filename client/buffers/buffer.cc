@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "client/calls/durations.h"
 #include "proto/base/log.h"
 
 namespace tidepool::internal {
@@ -18,7 +19,7 @@ BufferedOptions Bounded(BufferedOptions options, std::uint32_t bytes_max) {
                                                      std::uint32_t{limits::kFrameOperationsMax});
   options.bytes_max = std::clamp<std::uint32_t>(options.bytes_max, 1024, bytes_max);
   options.buffers_in_flight = std::clamp<std::uint32_t>(options.buffers_in_flight, 1, 64);
-  options.age_max = std::max(options.age_max, std::chrono::milliseconds(0));
+  options.age_max = std::clamp(options.age_max, std::chrono::milliseconds(0), kTimeoutMax);
   return options;
 }
 

@@ -67,8 +67,9 @@ std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::m
 Status TakeFromLane(const Namespace& space, std::uint32_t lane, std::size_t items_max,
                     const PopOptions& options, ItemBatch* batch) {
   for (bool more = true; more && batch->size() < items_max;) {
-    TP_RETURN_IF_ERROR(batch->Add(
-        StartPop(space, lane, items_max - batch->size(), options, false, Mode::kSync), &more));
+    TP_RETURN_IF_ERROR(Access::Add(
+        batch, StartPop(space, lane, items_max - batch->size(), options, false, Mode::kSync),
+        &more));
   }
   return {};
 }
@@ -135,7 +136,7 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
       }
     }
     if (!batch.empty()) {
-      batch.EndEarly(std::move(failure));  // What was taken must not be lost with it.
+      Access::EndEarly(&batch, std::move(failure));  // What was taken must not be lost with it.
       return batch;
     }
     if (!failure.ok()) return failure;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/durations.h"
 #include "proto/base/limits.h"
 #include "proto/wire/pack.h"
 
@@ -23,7 +24,7 @@ OperationHeader HeaderOf(const PutOptions& options) {
   header.opcode = static_cast<std::uint8_t>(wire::Opcode::kPut);
   header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(wire::PutCondition::kAlways) |
                                            static_cast<unsigned>(options.kind) << 2);
-  header.arguments = options.ttl_ms.has_value() ? wire::MaskOf(Argument::kTtlMs) : std::uint8_t{0};
+  header.arguments = options.ttl.has_value() ? wire::MaskOf(Argument::kTtlMs) : std::uint8_t{0};
   return header;
 }
 
@@ -39,7 +40,9 @@ struct Planned {
 class Plan {
  public:
   Plan(const Space& space, const PutOptions& options)
-      : space_(space), header_(HeaderOf(options)), ttl_ms_(options.ttl_ms.value_or(0)) {
+      : space_(space),
+        header_(HeaderOf(options)),
+        ttl_ms_(ToTtlMs(options.ttl.value_or(kForEver))) {
     if (space.state()->kind == placement::Kind::kOrdered) {
       ranges_ = space.engine()->RangesOf(*space.state());
     }
@@ -103,7 +106,7 @@ class Plan {
         operation.key_bytes = static_cast<std::uint32_t>(planned.alone->key.size());
         operation.value_kind = static_cast<wire::ValueKind>(options.kind);
         operation.streamed = true;
-        if (options.ttl_ms.has_value()) operation.AddArgument(Argument::kTtlMs, ttl_ms_);
+        if (options.ttl.has_value()) operation.AddArgument(Argument::kTtlMs, ttl_ms_);
       } else {
         operation.FillPack(operation.queue, planned.pack, keep(AsText(planned.pack.bytes())));
       }

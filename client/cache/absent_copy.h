@@ -3,6 +3,7 @@
 //   calls -> [AbsentCopy] (=> PrefilterDescribe, PrefilterRead => daemon/ops/prefilter_ops)
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client/calls/durations.h"
 #include "proto/placement/ranges.h"
 #include "proto/wire/opcode.h"
 #include "tidepool/namespace.h"
@@ -31,7 +33,9 @@ class Space;
 // streamed value arrives later, and what is called meanwhile as well. So both are noted.
 class AbsentCopy {
  public:
-  explicit AbsentCopy(const PrefilterUse& use) : use_(use) {}
+  // Longer times than kTimeoutMax mean that one.
+  explicit AbsentCopy(const PrefilterUse& use)
+      : use_{std::min(use.age_max, kTimeoutMax), std::min(use.timeout, kTimeoutMax)} {}
   AbsentCopy(const AbsentCopy&) = delete;
   AbsentCopy& operator=(const AbsentCopy&) = delete;
 

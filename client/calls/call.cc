@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "client/calls/durations.h"
 #include "client/engine/pack_pieces.h"
 #include "client/engine/partition_queue.h"
 #include "proto/base/check.h"
@@ -103,21 +104,21 @@ std::byte* Call::Reserve(std::size_t bytes) {
   return copy_at_ - bytes;
 }
 
-void Call::NoteReceipt(const Operation& operation, const wire::MarkStamp& mark) {
+void Call::RecordReceipt(const Operation& operation, const wire::CheckpointStamp& checkpoint) {
   if (!operation.mutates()) return;
   using Level = wire::ReceiptLevel;
   const std::string& durability = operation.queue->space->options.durability;
   const Level level = durability == "sync"    ? Level::kDevice
-                      : durability == "async" ? Level::kNextMark
+                      : durability == "async" ? Level::kNextCheckpoint
                                               : Level::kMemory;
-  receipt_.Add({level, mark});
+  receipt_.Add({level, checkpoint});
 }
 
 void Call::TellReceipt() const {
   if (!wants_receipt()) return;
   receipt_to_->level = static_cast<Receipt::Level>(receipt_.level);
-  receipt_to_->answered_at_ms = receipt_.mark.at_ms;
-  receipt_to_->durable_at_ms = receipt_.mark.durable_at_ms;
+  receipt_to_->answered_at = FromWallMs(receipt_.checkpoint.at_ms);
+  receipt_to_->durable_at = FromWallMs(receipt_.checkpoint.durable_at_ms);
 }
 static_assert(static_cast<int>(Receipt::Level::kDevice) ==
               static_cast<int>(wire::ReceiptLevel::kDevice));

@@ -197,8 +197,8 @@ class Call {
   // Where the program wants to be told how safe its changes are; null: nowhere.
   void set_receipt(Receipt* to) { receipt_to_ = to; }
   bool wants_receipt() const { return receipt_to_ != nullptr; }
-  // A change of this call has succeeded; the answer's frame had `mark`.
-  void NoteReceipt(const Operation& operation, const wire::MarkStamp& mark);
+  // A change of this call has succeeded; the answer's frame had `checkpoint`.
+  void RecordReceipt(const Operation& operation, const wire::CheckpointStamp& checkpoint);
   // In the program's own thread, once the call is done.
   void TellReceipt() const;
 

@@ -1,6 +1,7 @@
 #include "client/calls/calls.h"
 
 #include "client/calls/direct_calls.h"
+#include "client/calls/durations.h"
 
 #include <string>
 
@@ -50,7 +51,9 @@ struct LocalAnswers {
     using std::chrono::milliseconds;
     if (timeout == nullptr) return absent->SurelyAbsent(space, key, {});
     const milliseconds left =
-        timeout->count() > 0 ? *timeout : space.engine()->options().connect.call_timeout;
+        timeout->count() > 0
+            ? *timeout
+            : std::min(space.engine()->options().connect.call_timeout, kTimeoutMax);
     // A node that does not answer must leave time to ask the one that owns the key.
     const milliseconds patience = left / 4;
     const auto begun = std::chrono::steady_clock::now();
@@ -133,7 +136,7 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     return FailedCall(space, status);
   }
   const LocalAnswers local(space, spec.opcode, spec.promise);
-  std::chrono::milliseconds timeout = spec.timeout;
+  std::chrono::milliseconds timeout = std::min(spec.timeout, kTimeoutMax);
   const WriteNotice notice(space, spec.opcode, spec.key, value_bytes);
   SpaceState* state = space.state();
   if (spec.waits) {
@@ -173,8 +176,9 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     operation.AddArgument(spec.words[i].argument, spec.words[i].word);
   }
   if (!spec.waits) return StartCall(space, call, mode, timeout, value_bytes);
-  const std::chrono::milliseconds wait =
-      spec.timeout.count() > 0 ? spec.timeout : space.engine()->options().connect.call_timeout;
+  const std::chrono::milliseconds wait = std::min(
+      spec.timeout.count() > 0 ? spec.timeout : space.engine()->options().connect.call_timeout,
+      kTimeoutMax);
   const bool needs_answer = operation.mutates() || spec.opcode >= wire::Opcode::kGroupJoin;
   operation.AddArgument(wire::Argument::kWaitMs, 0);  // Set when it is sent.
   call->wait_until_ns = DeadlineFor(*space.engine(), wait, 0);
@@ -212,7 +216,7 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
   Call* call = Call::Make(keys.size(), mode == Mode::kAsync ? bytes : 0);
   const std::span<Operation> operations = call->operations();
   call->set_receipt(options.receipt);
-  std::chrono::milliseconds timeout = options.timeout;
+  std::chrono::milliseconds timeout = std::min(options.timeout, kTimeoutMax);
   const LocalAnswers local(space, opcode, options.promise);
   local.Remember(call);
   // As one WriteNotice for each key.

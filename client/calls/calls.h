@@ -12,6 +12,7 @@
 #include "proto/base/key_hash.h"
 #include "proto/base/result.h"
 #include "proto/placement/owner.h"
+#include "tidepool/access.h"
 #include "tidepool/future.h"
 #include "tidepool/namespace.h"
 #include "tidepool/receipt.h"

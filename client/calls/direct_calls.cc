@@ -28,10 +28,11 @@ ValueKind KindOf(std::uint8_t flags) {
   return (flags & storage::kRecordF64) != 0 ? ValueKind::kF64 : ValueKind::kBytes;
 }
 
-void Grant(const Space& space, std::uint32_t partition, const DirectSpace::Wish& wish) {
-  if (wish.view) space.engine()->AskToShow(space.state(), partition);
-  if (wish.missing != 0) {
-    space.engine()->AskForMemory(space.state(), partition, wish.missing);
+void Grant(const Space& space, std::uint32_t partition,
+           const DirectSpace::ViewRequest& view_request) {
+  if (view_request.view) space.engine()->AskToShow(space.state(), partition);
+  if (view_request.missing != 0) {
+    space.engine()->AskForMemory(space.state(), partition, view_request.missing);
   }
 }
 
@@ -49,9 +50,9 @@ template <typename Read>
 DirectRead Look(const Space& space, std::string_view key, const CallOptions& options, Read&& read) {
   if (!MayReadDirectly(space, options) || !IsKey(key)) return {};
   const Place at(space, key);
-  DirectSpace::Wish wish;
-  const DirectRead answer = read(*space.state()->direct, at, &wish);
-  Grant(space, at.partition, wish);
+  DirectSpace::ViewRequest view_request;
+  const DirectRead answer = read(*space.state()->direct, at, &view_request);
+  Grant(space, at.partition, view_request);
   return answer;
 }
 
@@ -61,9 +62,10 @@ std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view k
                                           const CallOptions& options) {
   Value value;
   const DirectRead read =
-      Look(space, key, options, [&](DirectSpace& by, const Place& at, DirectSpace::Wish* wish) {
-        return by.Get(at.partition, AsBytes(key), at.hash, &value.bytes, wish);
-      });
+      Look(space, key, options,
+           [&](DirectSpace& by, const Place& at, DirectSpace::ViewRequest* view_request) {
+             return by.Get(at.partition, AsBytes(key), at.hash, &value.bytes, view_request);
+           });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   if (read.outcome == DirectRead::Outcome::kNotFound) return NoSuchKey(space.state()->name);
   value.kind = KindOf(read.value_flags);
@@ -74,9 +76,10 @@ std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view k
 std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::string_view key,
                                                   MutableBytes to, const CallOptions& options) {
   const DirectRead read =
-      Look(space, key, options, [&](DirectSpace& by, const Place& at, DirectSpace::Wish* wish) {
-        return by.GetInto(at.partition, AsBytes(key), at.hash, to, wish);
-      });
+      Look(space, key, options,
+           [&](DirectSpace& by, const Place& at, DirectSpace::ViewRequest* view_request) {
+             return by.GetInto(at.partition, AsBytes(key), at.hash, to, view_request);
+           });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   if (read.outcome == DirectRead::Outcome::kNotFound) return NoSuchKey(space.state()->name);
   return ValueView{to.first(read.value_bytes), KindOf(read.value_flags), read.version};
@@ -85,9 +88,10 @@ std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::strin
 std::optional<bool> FindDirectly(const Space& space, std::string_view key,
                                  const CallOptions& options) {
   const DirectRead read =
-      Look(space, key, options, [&](DirectSpace& by, const Place& at, DirectSpace::Wish* wish) {
-        return by.Contains(at.partition, AsBytes(key), at.hash, wish);
-      });
+      Look(space, key, options,
+           [&](DirectSpace& by, const Place& at, DirectSpace::ViewRequest* view_request) {
+             return by.Contains(at.partition, AsBytes(key), at.hash, view_request);
+           });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   return read.outcome == DirectRead::Outcome::kFound;
 }
@@ -137,7 +141,7 @@ void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys
     space.state()->direct->GetMany(std::span(items).first(count));
     for (std::size_t k = 0; k < count; ++k) {
       end(operations[which[k]], items[k]);
-      Grant(space, items[k].partition, items[k].wish);
+      Grant(space, items[k].partition, items[k].view_request);
     }
     count = 0;
   }

@@ -1,5 +1,4 @@
-// The steps of a direct read. Their numbers are those of "The life of a direct read" in
-// ARCHITECTURE.md.
+// The steps of a direct read. Their numbers are those of client/direct/README.md.
 #include "client/direct/direct_reader.h"
 
 #include <algorithm>
@@ -135,7 +134,7 @@ DirectReader::Progress DirectReader::Begin(Attempt& attempt) const {
   attempt.lease_ns = racing::Acquire(attempt.partition.core_->word);
   TIDEPOOL_STEP(2);
   attempt.guard = racing::Acquire(attempt.partition.root_->word);
-  if (storage::OpeningOf(attempt.guard) != attempt.partition.view_.opening) {
+  if (storage::ServingEpochOf(attempt.guard) != attempt.partition.view_.serving_epoch) {
     return Refuse(DirectRefusal::kClosed, attempt);
   }
   if ((attempt.guard & storage::kGuardBusy) != 0) {
@@ -455,10 +454,6 @@ DirectRead DirectReader::Contains(const DirectPartition& partition, Bytes key, s
   const DirectRead read = Run(partition, key, hash, nullptr, &lease_ns);
   TIDEPOOL_STEP(10);
   return Finish(partition, read, lease_ns, clock_.MonotonicNs());
-}
-
-DirectRead DirectReader::BloomContains(const DirectPartition& partition, std::uint64_t hash) {
-  return Contains(partition, {}, hash);
 }
 
 }  // namespace tidepool::internal

@@ -2,7 +2,7 @@
 //
 //   calls -> [DirectReader] -> ArenaMap => arenas, which the owner cores write (storage/layout.h)
 //
-// The steps, and why what they find holds: "The life of a direct read" in ARCHITECTURE.md.
+// The steps and their proof are in client/direct/README.md.
 #pragma once
 
 #include <array>
@@ -88,10 +88,9 @@ class DirectReader {
   // `hash` is KeyHash(key). The value goes to the front of `to`, which may have been written to
   // whatever the outcome.
   DirectRead Get(const DirectPartition& partition, Bytes key, std::uint64_t hash, MutableBytes to);
-  // As Get, without the value.
+  // As Get, without the value. Of a filter, which takes no key: kFound means probably inserted, as
+  // its owner would say, and kNotFound surely not.
   DirectRead Contains(const DirectPartition& partition, Bytes key, std::uint64_t hash);
-  // kFound: probably inserted, as the filter's owner would say; kNotFound: surely not.
-  DirectRead BloomContains(const DirectPartition& partition, std::uint64_t hash);
 
   struct Item {
     const DirectPartition* partition = nullptr;

@@ -41,14 +41,14 @@ bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t a
 }
 
 template <typename Read>
-DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, bool is_get, Wish* wish,
-                            Read&& read) {
+DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, bool is_get,
+                            ViewRequest* view_request, Read&& read) {
   DirectRead result;
   if (partition >= partitions_) return result;
   Slot& slot = slots_[partition];
   const Place* const place = slot.place.load(std::memory_order_acquire);
   if (place == nullptr) {
-    wish->view = CountDown(slot.asks_in, kReadsPerQuestion);
+    view_request->view = CountDown(slot.asks_in, kReadsPerQuestion);
     return result;
   }
   if (unanswered_.MayHold(id_.value(), hash) || place->node != nullptr) return result;
@@ -57,7 +57,7 @@ DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, bool is
   result = read(*reader.get(), place->partition);
   if (IsOwnersTurn(*place, result)) [[unlikely]]
     return {};
-  Note(slot, place, result, {reader.slot(), is_get}, wish);
+  Note(slot, place, result, {reader.slot(), is_get}, view_request);
   return result;
 }
 
@@ -68,7 +68,7 @@ bool DirectSpace::IsOwnersTurn(const Place& place, const DirectRead& read) {
 
 // What a read has ended with, and what is to be asked for therefore.
 void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Way way,
-                       Wish* wish) {
+                       ViewRequest* view_request) {
   if (read.outcome != DirectRead::Outcome::kAskOwner) {
     Counter& counter = reads_[way.reader_slot];
     counter.value.store(counter.value.load(std::memory_order_relaxed) + 1,
@@ -79,10 +79,10 @@ void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, W
     // Without a lease the daemon may be another one by now, or has just been stopped for a while.
     slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
     slot.asks_in.store(kReadsPerQuestion, std::memory_order_relaxed);
-    wish->view = true;
+    view_request->view = true;
   } else if (read.refusal == DirectRefusal::kNotMapped &&
              CountDown(memory_asks_in_, kMissesPerQuestion, 1 + read.value_bytes / kMissBytes)) {
-    wish->missing = read.missing;
+    view_request->missing = read.missing;
   }
 }
 
@@ -93,7 +93,7 @@ const DirectSpace::Place* DirectSpace::PlaceOf(Item& item) {
   Slot& slot = slots_[item.partition];
   const Place* const place = slot.place.load(std::memory_order_acquire);
   if (place == nullptr) {
-    item.wish.view = CountDown(slot.asks_in, kReadsPerQuestion);
+    item.view_request.view = CountDown(slot.asks_in, kReadsPerQuestion);
     return nullptr;
   }
   return unanswered_.MayHold(id_.value(), item.hash) ? nullptr : place;
@@ -133,7 +133,7 @@ void DirectSpace::GetMany(std::span<Item> items) {
       continue;
     item.read = reads[i].read;
     Note(slots_[item.partition], places[i], item.read, {reader.slot(), item.value_wanted},
-         &item.wish);
+         &item.view_request);
   }
 }
 
@@ -187,48 +187,48 @@ void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_
 void DirectSpace::NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns,
                              Item* item) {
   Slot& slot = slots_[item->partition];
-  Wish* const wish = &item->wish;
+  ViewRequest* const view_request = &item->view_request;
   const bool is_lost = place->node->state() == RemoteNode::State::kFailed;
   if (read.outcome != DirectRead::Outcome::kAskOwner) {
     remote_reads_.fetch_add(1, std::memory_order_relaxed);
     (item->value_wanted ? place->count->remote_gets : place->count->remote_looks)
         .fetch_add(1, std::memory_order_relaxed);
     if (now_ns >= place->renew_ns.load(std::memory_order_relaxed)) {
-      wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
+      view_request->view = CountDown(slot.asks_in, kReadsPerRenewal);
     }
   } else if (read.refusal == DirectRefusal::kClosed || is_lost) {
     slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
     slot.asks_in.store(is_lost ? kReadsPerQuestion : 0, std::memory_order_relaxed);
-    wish->view = !is_lost;
+    view_request->view = !is_lost;
   } else if (read.refusal == DirectRefusal::kNoLease) {
-    wish->view = CountDown(slot.asks_in, kReadsPerRenewal);
+    view_request->view = CountDown(slot.asks_in, kReadsPerRenewal);
   } else if (read.refusal == DirectRefusal::kNotMapped &&
              CountDown(memory_asks_in_, kReadsUntilMemory)) {
-    wish->missing = read.missing;
+    view_request->missing = read.missing;
   }
 }
 
 DirectRead DirectSpace::GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash,
-                                MutableBytes to, Wish* wish) {
+                                MutableBytes to, ViewRequest* view_request) {
   if (IsRemote(partition)) {
     Item item{partition, key, hash, to, /*value_wanted=*/true, {}, {}};
     GetMany({&item, 1});
-    *wish = item.wish;
+    *view_request = item.view_request;
     return item.read;
   }
-  return Try(partition, hash, true, wish, [&](DirectReader& by, const DirectPartition& from) {
-    return by.Get(from, key, hash, to);
-  });
+  return Try(
+      partition, hash, true, view_request,
+      [&](DirectReader& by, const DirectPartition& from) { return by.Get(from, key, hash, to); });
 }
 
 DirectRead DirectSpace::Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
-                            Wish* wish) {
+                            ViewRequest* view_request) {
   std::array<std::byte, kStackBytes> stack;
-  DirectRead read = GetInto(partition, key, hash, stack, wish);
+  DirectRead read = GetInto(partition, key, hash, stack, view_request);
   if (read.refusal == DirectRefusal::kNoRoom) {
     to->resize(read.value_bytes);
-    read =
-        GetInto(partition, key, hash, {reinterpret_cast<std::byte*>(to->data()), to->size()}, wish);
+    read = GetInto(partition, key, hash, {reinterpret_cast<std::byte*>(to->data()), to->size()},
+                   view_request);
     // It may have shrunk between the two reads.
     if (read.outcome == DirectRead::Outcome::kFound) to->resize(read.value_bytes);
   } else if (read.outcome == DirectRead::Outcome::kFound) {
@@ -238,16 +238,16 @@ DirectRead DirectSpace::Get(std::uint32_t partition, Bytes key, std::uint64_t ha
 }
 
 DirectRead DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
-                                 Wish* wish) {
+                                 ViewRequest* view_request) {
   if (IsRemote(partition)) {
     Item item{partition, key, hash, {}, /*value_wanted=*/false, {}, {}};
     GetMany({&item, 1});
-    *wish = item.wish;
+    *view_request = item.view_request;
     return item.read;
   }
-  return Try(partition, hash, false, wish, [&](DirectReader& by, const DirectPartition& from) {
-    return by.Contains(from, key, hash);
-  });
+  return Try(
+      partition, hash, false, view_request,
+      [&](DirectReader& by, const DirectPartition& from) { return by.Contains(from, key, hash); });
 }
 
 bool DirectSpace::IsRemote(std::uint32_t partition) const {
@@ -256,25 +256,26 @@ bool DirectSpace::IsRemote(std::uint32_t partition) const {
   return place != nullptr && place->node != nullptr;
 }
 
-DirectSpace::Wish DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,
-                                    const std::shared_ptr<MappedArenas>& arenas, ReadCount* count) {
-  Wish wish;
-  if (partition >= partitions_) return wish;
+DirectSpace::ViewRequest DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,
+                                           const std::shared_ptr<MappedArenas>& arenas,
+                                           ReadCount* count) {
+  ViewRequest view_request;
+  if (partition >= partitions_) return view_request;
   const MappedArenas::ReaderLease reader(*arenas);
-  if (reader.get() == nullptr) return wish;
+  if (reader.get() == nullptr) return view_request;
   auto place = std::make_unique<Place>();
   place->arenas = arenas;
   place->count = count;
-  const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &wish.missing);
+  const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &view_request.missing);
   if (refusal == DirectRefusal::kNotMapped) {
     ExpectMemory(partition);
   } else {
-    wish.missing = 0;
+    view_request.missing = 0;
   }
-  if (refusal != DirectRefusal::kNone) return wish;
+  if (refusal != DirectRefusal::kNone) return view_request;
   places_.push_back(std::move(place));
   slots_[partition].place.store(places_.back().get(), std::memory_order_release);
-  return wish;
+  return view_request;
 }
 
 void DirectSpace::Place::Lease(std::uint64_t from_ns, std::uint64_t lease_ns) {
@@ -292,7 +293,9 @@ void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectVie
   for (const auto& known : places_) {
     if (known.get() != slot.place.load(std::memory_order_relaxed) || known->node != node) continue;
     const storage::DirectView& before = known->remote->view();
-    if (before.opening != view.opening || before.root != view.root || known->count != count) break;
+    if (before.serving_epoch != view.serving_epoch || before.root != view.root ||
+        known->count != count)
+      break;
     known->Lease(from_ns, lease_ns);
     return slot.asks_in.store(0, std::memory_order_relaxed);
   }

@@ -33,19 +33,20 @@ class DirectSpace {
   DirectSpace& operator=(const DirectSpace&) = delete;
 
   // What has become of a partition's view, or of the memory behind it.
-  struct Wish {
+  struct ViewRequest {
     bool view = false;          // The owner is to be asked for a view (opcode kShow).
     std::uint64_t missing = 0;  // Memory to be asked for; 0: none.
   };
 
   // The value goes to the front of `to`; of one that does not fit only the length is told.
-  // kAskOwner: `wish` says what else is to be asked for, which is seldom anything.
+  // kAskOwner: `view_request` says what else is to be asked for, which is seldom anything.
   DirectRead GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash, MutableBytes to,
-                     Wish* wish);
+                     ViewRequest* view_request);
   // The same into a string, which is as long as the value then.
   DirectRead Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
-                 Wish* wish);
-  DirectRead Contains(std::uint32_t partition, Bytes key, std::uint64_t hash, Wish* wish);
+                 ViewRequest* view_request);
+  DirectRead Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
+                      ViewRequest* view_request);
 
   // As Get of each, with their cache misses beside each other.
   struct Item {
@@ -54,7 +55,7 @@ class DirectSpace {
     std::uint64_t hash = 0;
     MutableBytes to;  // The value goes to its front; one that does not fit is the owner's.
     bool value_wanted = true;
-    Wish wish;
+    ViewRequest view_request;
     DirectRead read;  // kAskOwner unless it was answered.
   };
   static constexpr std::size_t kItemsMax = DirectReader::kStage;
@@ -62,8 +63,8 @@ class DirectSpace {
   void GetMany(std::span<Item> items);
 
   // Needs the client's lock: a view has come, of a partition in this memory. `count`: of its reads.
-  Wish Show(std::uint32_t partition, const storage::DirectView& view,
-            const std::shared_ptr<MappedArenas>& arenas, ReadCount* count);
+  ViewRequest Show(std::uint32_t partition, const storage::DirectView& view,
+                   const std::shared_ptr<MappedArenas>& arenas, ReadCount* count);
   // The same of another node's, which may be read for so long from then on.
   void ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
                     const std::shared_ptr<RemoteNode>& node, ReadCount* count,
@@ -107,10 +108,12 @@ class DirectSpace {
     std::size_t reader_slot = 0;
     bool is_get = true;
   };
-  void Note(Slot& slot, const Place* place, const DirectRead& read, Way way, Wish* wish);
+  void Note(Slot& slot, const Place* place, const DirectRead& read, Way way,
+            ViewRequest* view_request);
   static bool IsOwnersTurn(const Place& place, const DirectRead& read);
   template <typename Read>
-  DirectRead Try(std::uint32_t partition, std::uint64_t hash, bool is_get, Wish* wish, Read&& read);
+  DirectRead Try(std::uint32_t partition, std::uint64_t hash, bool is_get,
+                 ViewRequest* view_request, Read&& read);
   void ReadRemotely(std::span<Item> items, std::span<const std::size_t> which);
   void NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns, Item* item);
   const Place* PlaceOf(Item& item);

@@ -1,7 +1,7 @@
 // How often this client has read by itself, by namespace and core: in memory that daemons of this
 // machine can read. Reads by RDMA travel with the next question for a view.
 //
-//   engine -> [read counts] <- direct space;  => daemon/core/dispatcher_direct
+//   engine -> [read counts] <- direct space;  => daemon/core/operation_meter
 #pragma once
 
 #include <atomic>

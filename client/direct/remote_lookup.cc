@@ -1,5 +1,4 @@
-// The rounds of a remote read. Their letters are those of "The life of a remote read" in
-// ARCHITECTURE.md.
+// The rounds of a remote read. Their letters are those of client/direct/README.md.
 #include "client/direct/remote_lookup.h"
 
 #include <algorithm>
@@ -165,7 +164,8 @@ RemoteLookup::Next RemoteLookup::Begin() {
 
 RemoteLookup::Next RemoteLookup::OnRoot() {
   guard_ = fixed_.root.word;
-  if (storage::OpeningOf(guard_) != partition_.view_.opening) return Refuse(DirectRefusal::kClosed);
+  if (storage::ServingEpochOf(guard_) != partition_.view_.serving_epoch)
+    return Refuse(DirectRefusal::kClosed);
   if ((guard_ & storage::kGuardBusy) != 0) return Again(DirectRefusal::kBusy);
   const bool as_known =
       fixed_.root.growth == partition_.growth_ && fixed_.root.directory == partition_.directory_;

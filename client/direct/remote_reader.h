@@ -3,8 +3,8 @@
 //   remote memory -> [RemoteReader] -> transport/remote_memory => arenas, which the owner cores
 //   write (storage/layout.h)
 //
-// What DirectReader does by loads, with round trips for the order between them: "The life of a
-// remote read" in ARCHITECTURE.md says which, and why what they find holds.
+// Does what DirectReader does by loads, with round trips for the order between them. The rounds and
+// their proof are in client/direct/README.md, "Remote reads".
 #pragma once
 
 #include <array>

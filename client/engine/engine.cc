@@ -64,11 +64,12 @@ std::size_t BytesOf(Call* call) {
 std::uint64_t DeadlineFor(const Engine& engine, std::chrono::milliseconds timeout,
                           std::size_t bytes) {
   const std::uint64_t now_ns = engine.Now();
-  if (timeout.count() > 0) {
-    return now_ns + static_cast<std::uint64_t>(timeout.count()) * 1'000'000;
-  }
-  const auto base_ms = std::max<std::int64_t>(1, engine.options().connect.call_timeout.count());
-  return now_ns + static_cast<std::uint64_t>(base_ms) * 1'000'000 +
+  const auto to_ns = [](std::chrono::milliseconds time) {
+    const auto ms = static_cast<std::uint64_t>(std::max<std::int64_t>(1, time.count()));
+    return std::min(ms, Deadline::kMsMax) * 1'000'000;
+  };
+  if (timeout.count() > 0) return now_ns + to_ns(timeout);
+  return now_ns + to_ns(engine.options().connect.call_timeout) +
          bytes * 1'000 / (limits::kTimeoutBytesPerSecond / 1'000'000);
 }
 
@@ -138,10 +139,10 @@ void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) 
   Lock lock(*this);
   if (!HasRoom()) {
     Waiter waiter;
-    Wish wish;
-    wish.room = true;
-    wish.until_ns = call->deadline_ns;
-    Run(lock, wish, &waiter);
+    WaitCondition condition;
+    condition.room = true;
+    condition.until_ns = call->deadline_ns;
+    Run(lock, condition, &waiter);
   }
   if (closed_.load(std::memory_order_relaxed)) return EndUnstarted(call, Usable());
   call->AddReference();
@@ -203,11 +204,11 @@ bool Engine::Wait(Call* call, std::uint64_t until_ns) {
   }
   Lock lock(*this);
   Waiter waiter;
-  Wish wish;
-  wish.call = call;
-  wish.until_ns = until_ns;
+  WaitCondition condition;
+  condition.call = call;
+  condition.until_ns = until_ns;
   call->waiter = &waiter;
-  const bool done = Run(lock, wish, &waiter);
+  const bool done = Run(lock, condition, &waiter);
   call->waiter = nullptr;
   return done;
 }
@@ -217,10 +218,10 @@ Status Engine::WaitForAll(std::chrono::milliseconds timeout) {
   const std::uint64_t until_ns = DeadlineFor(*this, timeout, 0);
   Lock lock(*this);
   Waiter waiter;
-  Wish wish;
-  wish.all_up_to = std::max<std::uint64_t>(1, sequence_);
-  wish.until_ns = until_ns;
-  if (Run(lock, wish, &waiter)) return {};
+  WaitCondition condition;
+  condition.all_up_to = std::max<std::uint64_t>(1, sequence_);
+  condition.until_ns = until_ns;
+  if (Run(lock, condition, &waiter)) return {};
   return Status(StatusCode::kDeadlineExceeded, "operations of this client are still under way");
 }
 
@@ -518,9 +519,9 @@ void Engine::Close() {
 void Engine::RunBackground(std::shared_ptr<Engine> self) {
   Lock lock(*self);
   Waiter waiter;
-  Wish wish;
-  wish.background = true;
-  self->Run(lock, wish, &waiter);
+  WaitCondition condition;
+  condition.background = true;
+  self->Run(lock, condition, &waiter);
 }
 
 }  // namespace tidepool::internal

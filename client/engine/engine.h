@@ -44,7 +44,7 @@ struct EngineOptions {
 };
 
 // What wakes a thread that moves its engine on, from outside.
-struct Bell {
+struct Notifier {
   std::atomic<bool> rung{false};
   std::atomic<bool> awaited{false};  // Somebody sleeps until it rings.
 };
@@ -89,10 +89,10 @@ class Engine final : public transport::Receiver {
   void Submit(Call* call, bool waits, const placement::Ranges* packed_by = nullptr);
   // Moves everything on until the call is done. False if `until_ns` passed first.
   bool Wait(Call* call, std::uint64_t until_ns);
-  // Moves everything on until the bell is rung or `until_ns` has passed; continuations run.
-  void WaitForBell(Bell& bell, std::uint64_t until_ns);
+  // Moves everything on until the notifier is rung or `until_ns` has passed; continuations run.
+  void WaitForNotifier(Notifier& notifier, std::uint64_t until_ns);
   // Any thread, without the lock: wakes who waits for it.
-  void Ring(Bell& bell);
+  void Ring(Notifier& notifier);
   // Moves everything on until all that was started before has ended, aside from what waits for
   // others. Returns: kOk, kDeadlineExceeded, as Usable.
   Status WaitForAll(std::chrono::milliseconds timeout);
@@ -166,8 +166,8 @@ class Engine final : public transport::Receiver {
   void set_companions(std::uint32_t count) { companions_.store(count, std::memory_order_relaxed); }
   // An operation of an ordered namespace that is to be sent again, to whom its key belongs now.
   void RequeueByRange(Operation* operation);
-  // The queue has heirs and nothing outstanding any more: they may send.
-  void WakeHeirs(const SpaceState& space);
+  // The queue has successors and nothing outstanding any more: they may send.
+  void WakeSuccessors(const SpaceState& space);
   // The link has something to send.
   void MarkDirty(CoreLink* link);
   void WantMap(Epoch at_least);
@@ -202,11 +202,11 @@ class Engine final : public transport::Receiver {
   };
   // What a thread waits for: a call, room for another call, the end of all calls up to one, or
   // (background thread) the client's end.
-  struct Wish {
+  struct WaitCondition {
     const Call* call = nullptr;
     std::span<const CallRef> any;  // One of these.
     bool room = false;
-    Bell* bell = nullptr;
+    Notifier* notifier = nullptr;
     std::uint64_t all_up_to = 0;  // 0: not that.
     bool background = false;
     std::uint64_t until_ns = ~0ull;
@@ -217,11 +217,11 @@ class Engine final : public transport::Receiver {
   static void RunBackground(std::shared_ptr<Engine> self);
 
   // engine_progress.cc
-  bool Run(Lock& lock, const Wish& wish, Waiter* waiter);
-  bool Fulfilled(const Wish& wish) const;
+  bool Run(Lock& lock, const WaitCondition& condition, Waiter* waiter);
+  bool Fulfilled(const WaitCondition& condition) const;
   bool EndedUpTo(std::uint64_t sequence) const;
-  void Lead(Lock& lock, const Wish& wish);
-  void Block(Lock& lock, const Wish& wish);
+  void Lead(Lock& lock, const WaitCondition& condition);
+  void Block(Lock& lock, const WaitCondition& condition);
   void Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns);
   void Appoint();
   void WakeLeader();
@@ -231,11 +231,11 @@ class Engine final : public transport::Receiver {
   void RunReady(Lock& lock);
   void Expire(std::uint64_t now_ns);
 
-  // engine_duties.cc
-  void ScheduleDuties();
-  bool RunDuty(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns);
-  void RunMapDuty(Lock& lock, std::uint64_t until_ns);
-  void RunAttachDuty(Lock& lock, NodeSession* session, std::uint64_t until_ns);
+  // engine_maintenance.cc
+  void ScheduleMaintenance();
+  bool RunMaintenance(Lock& lock, std::uint64_t now_ns, std::uint64_t until_ns);
+  void RunMapMaintenance(Lock& lock, std::uint64_t until_ns);
+  void RunAttachMaintenance(Lock& lock, NodeSession* session, std::uint64_t until_ns);
   void ApplyMap(const placement::PlacementDelta& delta);
   void UpdateSpace(SpaceState* space);
   void UpdateForwarded(SpaceState* space);
@@ -274,9 +274,9 @@ class Engine final : public transport::Receiver {
   void EndPiece(Operation* piece);
   bool AbandonPieces(Operation* pack);
   void UpdateRanges(SpaceState* space, const placement::Namespace& now);
-  void MoveStrays(PartitionQueue* queue);
+  void MoveMisrouted(PartitionQueue* queue);
 
-  // engine_duties.cc, too.
+  // engine_maintenance.cc, too.
   void FailDown();
   void FailQueue(PartitionQueue* queue, StatusCode code, std::string_view text);
   bool IsDown(const PartitionQueue& queue) const;
@@ -356,7 +356,7 @@ class Engine final : public transport::Receiver {
   bool map_running_ = false;
   Epoch map_at_least_;
   std::uint64_t map_not_before_ns_ = 0;
-  std::uint64_t next_duty_ns_ = ~0ull;
+  std::uint64_t next_maintenance_ns_ = ~0ull;
   UnansweredKeys unanswered_;
   std::uint64_t attaches_ = 0;  // Begun, to any node.
   bool down_waiting_ = false;   // Operations wait in queues whose node is down.

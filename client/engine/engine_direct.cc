@@ -80,8 +80,9 @@ void Engine::OnShown(SpaceState* space, std::uint32_t partition,
   // It may be another daemon by now, whose numbers mean other things.
   if (link.session().arenas != asked_of || link.endpoint() == nullptr) return;
   ReadCount& count = read_counts_->Of(link, space->id, Now());
-  const DirectSpace::Wish wish = space->direct->Show(partition, view, asked_of, &count);
-  if (wish.missing != 0) (void)worker_->AskForMemory(link.endpoint(), wish.missing);
+  const DirectSpace::ViewRequest view_request =
+      space->direct->Show(partition, view, asked_of, &count);
+  if (view_request.missing != 0) (void)worker_->AskForMemory(link.endpoint(), view_request.missing);
 }
 
 void Engine::AskForMemory(SpaceState* space, std::uint32_t partition, std::uint64_t offset) {

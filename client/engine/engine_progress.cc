@@ -53,15 +53,16 @@ void Engine::Lock::LetOthersIn() {
   Acquire();
 }
 
-bool Engine::Fulfilled(const Wish& wish) const {
-  if (wish.call != nullptr) return wish.call->done();
-  if (!wish.any.empty()) {
-    return std::any_of(wish.any.begin(), wish.any.end(),
+bool Engine::Fulfilled(const WaitCondition& condition) const {
+  if (condition.call != nullptr) return condition.call->done();
+  if (!condition.any.empty()) {
+    return std::any_of(condition.any.begin(), condition.any.end(),
                        [](const CallRef& call) { return call.get()->done(); });
   }
-  if (wish.bell != nullptr) return wish.bell->rung.load(std::memory_order_relaxed);
-  if (wish.all_up_to > 0) return EndedUpTo(wish.all_up_to);
-  return wish.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
+  if (condition.notifier != nullptr)
+    return condition.notifier->rung.load(std::memory_order_relaxed);
+  if (condition.all_up_to > 0) return EndedUpTo(condition.all_up_to);
+  return condition.room ? HasRoom() : closed_.load(std::memory_order_relaxed);
 }
 
 bool Engine::EndedUpTo(std::uint64_t sequence) const {
@@ -80,11 +81,11 @@ bool Engine::WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns) 
   }
   Lock lock(*this);
   Waiter waiter;
-  Wish wish;
-  wish.any = calls;
-  wish.until_ns = until_ns;
+  WaitCondition condition;
+  condition.any = calls;
+  condition.until_ns = until_ns;
   for (const CallRef& call : calls) call.get()->waiter = &waiter;
-  const bool done = Run(lock, wish, &waiter);
+  const bool done = Run(lock, condition, &waiter);
   for (const CallRef& call : calls) {
     call.get()->waiter = nullptr;
     if (call.get()->done()) continue;
@@ -97,25 +98,25 @@ bool Engine::WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns) 
   return done;
 }
 
-void Engine::WaitForBell(Bell& bell, std::uint64_t until_ns) {
+void Engine::WaitForNotifier(Notifier& notifier, std::uint64_t until_ns) {
   Lock lock(*this);
   Waiter waiter;
-  Wish wish;
-  wish.bell = &bell;
-  wish.until_ns = until_ns;
-  Run(lock, wish, &waiter);
+  WaitCondition condition;
+  condition.notifier = &notifier;
+  condition.until_ns = until_ns;
+  Run(lock, condition, &waiter);
 }
 
-void Engine::Ring(Bell& bell) {
+void Engine::Ring(Notifier& notifier) {
   // Either who waits sees the ring before it sleeps, or this sees that it is about to.
-  if (bell.rung.exchange(true)) return;
-  if (bell.awaited.load()) worker_->Wake();
+  if (notifier.rung.exchange(true)) return;
+  if (notifier.awaited.load()) worker_->Wake();
 }
 
-bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
+bool Engine::Run(Lock& lock, const WaitCondition& condition, Waiter* waiter) {
   bool fulfilled = false;
   bool tried = false;  // A wait of no time moves things on once.
-  while (!(fulfilled = Fulfilled(wish))) {
+  while (!(fulfilled = Fulfilled(condition))) {
     const std::uint64_t now_ns = Now();
     if (now_ns >= next_expiry_ns_) {
       Expire(now_ns);
@@ -125,23 +126,23 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
       RunReady(lock);
       continue;
     }
-    if (now_ns >= wish.until_ns && tried) break;
+    if (now_ns >= condition.until_ns && tried) break;
     tried = true;
     if (!dirty_.empty()) FlushDirty(now_ns);
-    if (now_ns >= next_duty_ns_ && now_ns < wish.until_ns &&
-        RunDuty(lock, now_ns, std::min(wish.until_ns, next_expiry_ns_))) {
+    if (now_ns >= next_maintenance_ns_ && now_ns < condition.until_ns &&
+        RunMaintenance(lock, now_ns, std::min(condition.until_ns, next_expiry_ns_))) {
       continue;
     }
-    if (!leading_ && wish.background && followers_ != nullptr) {
+    if (!leading_ && condition.background && followers_ != nullptr) {
       // A thread that waits for an answer leads better than one that waits for nothing.
       Appoint();
       Follow(lock, waiter, kNever);
     } else if (!leading_) {
-      Lead(lock, wish);
+      Lead(lock, condition);
     } else {
       Follow(lock, waiter,
-             std::min({wish.until_ns, next_expiry_ns_,
-                       wish.room || wish.all_up_to > 0 ? now_ns + kRoomPollNs : kNever}));
+             std::min({condition.until_ns, next_expiry_ns_,
+                       condition.room || condition.all_up_to > 0 ? now_ns + kRoomPollNs : kNever}));
     }
   }
   // The round that brought the answer may have ended calls of others, whose continuations nobody
@@ -151,24 +152,24 @@ bool Engine::Run(Lock& lock, const Wish& wish, Waiter* waiter) {
   return fulfilled;
 }
 
-void Engine::Lead(Lock& lock, const Wish& wish) {
+void Engine::Lead(Lock& lock, const WaitCondition& condition) {
   leading_ = true;
   unsigned rounds = 0;
   for (;;) {
     const unsigned events = worker_->Progress();
     // Before anything else: the round that brings the answer awaited is the one that paid.
     if (events != 0) spin_.Found();
-    if (Fulfilled(wish) || !ready_.empty() || next_duty_ns_ == 0) break;
+    if (Fulfilled(condition) || !ready_.empty() || next_maintenance_ns_ == 0) break;
     if (!dirty_.empty()) FlushDirty(Now());
-    if (wish.background && followers_ != nullptr) break;
+    if (condition.background && followers_ != nullptr) break;
     if (events != 0) {
       rounds = 0;
     } else if (spin_.ShouldBlock()) {
-      Block(lock, wish);
-      if (!leading_ || wish.background) return;
+      Block(lock, condition);
+      if (!leading_ || condition.background) return;
       break;  // To look at deadlines and duties.
     } else if (++rounds % kRoundsPerClock == 0) {
-      if (Now() >= std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_})) break;
+      if (Now() >= std::min({condition.until_ns, next_expiry_ns_, next_maintenance_ns_})) break;
     }
     lock.LetOthersIn();
   }
@@ -176,29 +177,31 @@ void Engine::Lead(Lock& lock, const Wish& wish) {
 }
 
 // Sleeps until something arrives. The lock is free meanwhile.
-void Engine::Block(Lock& lock, const Wish& wish) {
+void Engine::Block(Lock& lock, const WaitCondition& condition) {
   if (!worker_->Arm()) {
-    if (wish.background) leading_ = false;
+    if (condition.background) leading_ = false;
     return;
   }
-  const std::uint64_t until_ns = std::min({wish.until_ns, next_expiry_ns_, next_duty_ns_});
+  const std::uint64_t until_ns =
+      std::min({condition.until_ns, next_expiry_ns_, next_maintenance_ns_});
   const std::uint64_t now_ns = Now();
   const std::uint64_t left_ns =
       std::min<std::uint64_t>(until_ns > now_ns ? until_ns - now_ns : 0, 3'600'000'000'000);
   const timespec timeout{static_cast<time_t>(left_ns / 1'000'000'000),
                          static_cast<long>(left_ns % 1'000'000'000)};
   // The background thread leaves the lead to whoever comes, since it has nothing to hurry for.
-  (wish.background ? background_sleeps_ : leader_sleeps_) = true;
-  if (wish.background) leading_ = false;
-  (wish.background ? background_until_ns_ : leader_until_ns_) = until_ns;
+  (condition.background ? background_sleeps_ : leader_sleeps_) = true;
+  if (condition.background) leading_ = false;
+  (condition.background ? background_until_ns_ : leader_until_ns_) = until_ns;
   ++stats_.sleeps;
   pollfd waited{worker_->event_fd(), POLLIN, 0};
-  if (wish.bell != nullptr) wish.bell->awaited.store(true);
+  if (condition.notifier != nullptr) condition.notifier->awaited.store(true);
   lock.Release();
-  if (wish.bell == nullptr || !wish.bell->rung.load()) ppoll(&waited, 1, &timeout, nullptr);
+  if (condition.notifier == nullptr || !condition.notifier->rung.load())
+    ppoll(&waited, 1, &timeout, nullptr);
   lock.Acquire();
-  if (wish.bell != nullptr) wish.bell->awaited.store(false);
-  (wish.background ? background_sleeps_ : leader_sleeps_) = false;
+  if (condition.notifier != nullptr) condition.notifier->awaited.store(false);
+  (condition.background ? background_sleeps_ : leader_sleeps_) = false;
 }
 
 void Engine::Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns) {

@@ -125,26 +125,26 @@ void Engine::UpdateRanges(SpaceState* space, const placement::Namespace& now) {
       queue.space = space;
       queue.parent = &space->queues[parent];
       queue.parent_term = now.partitions[parent].term;
-      queue.parent->has_heirs = queue.parent->is_split = true;
+      queue.parent->has_successors = queue.parent->is_split = true;
     }
   }
   space->ranges = now.ranges;
 }
 
 // What waits in a queue for keys that are another partition's now goes there, in its order.
-void Engine::MoveStrays(PartitionQueue* queue) {
-  std::vector<Operation*> strays;
+void Engine::MoveMisrouted(PartitionQueue* queue) {
+  std::vector<Operation*> misrouted;
   for (Operation* operation = queue->waiting.front(); operation != nullptr;
        operation = operation->next) {
-    if (operation->is_pack() || RouteOf(*operation) != queue) strays.push_back(operation);
+    if (operation->is_pack() || RouteOf(*operation) != queue) misrouted.push_back(operation);
   }
-  for (Operation* operation : strays) {
+  for (Operation* operation : misrouted) {
     queue->link->Unqueue(operation);
     RequeueByRange(operation);
   }
 }
 
-void Engine::WakeHeirs(const SpaceState& space) {
+void Engine::WakeSuccessors(const SpaceState& space) {
   bool some_wait = false;
   for (PartitionQueue& queue : space.queues) {
     if (queue.parent == nullptr) continue;
@@ -156,7 +156,7 @@ void Engine::WakeHeirs(const SpaceState& space) {
   }
   if (some_wait) return;
   // Until the next split nobody needs to be looked for.
-  for (PartitionQueue& queue : space.queues) queue.has_heirs = false;
+  for (PartitionQueue& queue : space.queues) queue.has_successors = false;
 }
 
 std::shared_ptr<const placement::Ranges> Engine::RangesOf(const SpaceState& space) const {

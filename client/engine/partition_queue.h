@@ -69,8 +69,8 @@ struct PartitionQueue {
   // before the split has come back, and the term that the other one has got by the split.
   PartitionQueue* parent = nullptr;
   Term parent_term;
-  bool has_heirs = false;  // Others have got parts of its range,
-  bool is_split = false;   // and what waits here has not been looked through since.
+  bool has_successors = false;  // Others have got parts of its range,
+  bool is_split = false;        // and what waits here has not been looked through since.
 
   // Whether a group may be sent now.
   bool MaySend() {
@@ -123,7 +123,7 @@ class QueueTable {
 };
 
 // Operations that wait in the daemon have sessions of their own. A frame that is not answered holds
-// back `finished_below`, and so, 1,024 frames later, all others of its session and core.
+// back `ack_watermark`, and so, 1,024 frames later, all others of its session and core.
 //
 // What is forwarded goes to the aggregator of a node of this machine, whoever owns its keys. It is
 // answered when the last of its owners has answered.

@@ -174,8 +174,8 @@ void CoreLink::OperationLeft(PartitionQueue* queue) {
   TP_DCHECK(queue->outstanding > 0);
   --queue->outstanding;
   if (!queue->waiting.empty() && !queue->listed) queue->link->MakeReady(queue);
-  if (queue->has_heirs && queue->outstanding == 0) [[unlikely]]
-    engine_.WakeHeirs(*queue->space);
+  if (queue->has_successors && queue->outstanding == 0) [[unlikely]]
+    engine_.WakeSuccessors(*queue->space);
 }
 
 SentFrame* CoreLink::FindFrame(std::uint64_t id) const {
@@ -195,18 +195,18 @@ SentFrame* CoreLink::TakeFrame() {
 }
 
 void CoreLink::AdvanceFinished() {
-  while (finished_below_ < next_frame_id_) {
-    const SentFrame* frame = frames_[finished_below_ & kRingMask];
-    if (finished_below_ >= base_ && frame != nullptr && frame->live > 0) return;
-    kept_bytes_ -= std::exchange(kept_bytes_of_[finished_below_ & kRingMask], 0);
-    ++finished_below_;
+  while (ack_watermark_ < next_frame_id_) {
+    const SentFrame* frame = frames_[ack_watermark_ & kRingMask];
+    if (ack_watermark_ >= base_ && frame != nullptr && frame->live > 0) return;
+    cached_bytes_ -= std::exchange(cached_bytes_of_[ack_watermark_ & kRingMask], 0);
+    ++ack_watermark_;
   }
 }
 
-void CoreLink::NoteKept(const SentFrame& frame, std::size_t bytes) {
-  if (frame.id < finished_below_) return;
-  kept_bytes_of_[frame.id & kRingMask] += static_cast<std::uint32_t>(bytes);
-  kept_bytes_ += bytes;
+void CoreLink::RecordCached(const SentFrame& frame, std::size_t bytes) {
+  if (frame.id < ack_watermark_) return;
+  cached_bytes_of_[frame.id & kRingMask] += static_cast<std::uint32_t>(bytes);
+  cached_bytes_ += bytes;
 }
 
 void CoreLink::RetireIfAnswered(SentFrame* frame) {
@@ -367,7 +367,7 @@ std::uint32_t CoreLink::FlushOperations() const {
 }
 
 bool CoreLink::SendFrame(std::uint64_t now_ns) {
-  if (next_frame_id_ - std::min(base_, finished_below_) >= limits::kFramesUnfinishedMax) {
+  if (next_frame_id_ - std::min(base_, ack_watermark_) >= limits::kFramesUnfinishedMax) {
     const SentFrame* oldest = FindFrame(base_);
     if (oldest != nullptr && oldest->live == 0) {
       // The daemon never answered what nobody waits for any more, and without a new frame it cannot
@@ -378,7 +378,7 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
     }
     return false;
   }
-  if (kept_bytes_ >= limits::kKeptAnswerBytesMax / 2) return false;
+  if (cached_bytes_ >= limits::kCachedReplyBytesMax / 2) return false;
   // Answers in pieces give credits back in pieces; frames are not to become as small. Half the
   // grant keeps two frames under way, so that the daemon works on one while the other travels.
   const std::uint32_t half = std::max(1u, granted_operations_ / 2);
@@ -425,12 +425,12 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
   operations_left_ -= draft.credit;
   reply_bytes_left_ -= frame->reply_bytes;
   AdvanceFinished();
-  frame->finished_below = finished_below_;
+  frame->ack_watermark = ack_watermark_;
 
   wire::FrameHeader header = Header(wire::FrameType::kRequest);
   header.frame_id = frame->id;
   header.map_epoch = engine_.epoch().value();
-  header.finished_below = frame->finished_below;
+  header.ack_watermark = frame->ack_watermark;
   header.time_left_us = TimeLeftUs(draft.deadline_ns, now_ns);
   header.reply_bytes_max = frame->reply_bytes;
   buffer->set_size(draft.writer.Finish(header));

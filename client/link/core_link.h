@@ -54,7 +54,7 @@ struct Download {
 struct SentFrame {
   CoreLink* link = nullptr;
   std::uint64_t id = 0;
-  std::uint64_t finished_below = 0;  // What it told the daemon.
+  std::uint64_t ack_watermark = 0;  // What it told the daemon.
   std::uint32_t request_bytes = 0;
   std::uint32_t reply_bytes = 0;
   std::uint32_t credit = 0;  // In operations, that has not come back.
@@ -74,10 +74,10 @@ struct SentFrame {
 //     frame is answered), bytes of whole frames, and the answers' allowances, each on its own. A
 //     given-up operation counts until it is answered, until the daemon has shown that it knows of
 //     the giving up, or until a new connection.
-// (2) At most kFramesUnfinishedMax frames are at or above finished_below.
-// (3) finished_below passes only frames with live == 0.
+// (2) At most kFramesUnfinishedMax frames are at or above ack_watermark.
+// (3) ack_watermark passes only frames with live == 0.
 // (4) Values of answers that the daemon keeps for frames not finished stay below
-//     kKeptAnswerBytesMax: at half of it no frame is sent until an older one is finished.
+//     kCachedReplyBytesMax: at half of it no frame is sent until an older one is finished.
 // (5) Frames go out in the order of their ids on one connection.
 // (6) A read is not asked again behind a change of the same key that was called later and sent: the
 //     change may be done, and the read would see it. The read ends with kUnavailable instead.
@@ -172,7 +172,7 @@ class CoreLink {
   SentFrame* TakeFrame();
   SentFrame* FindFrame(std::uint64_t id) const;
   void AdvanceFinished();
-  void NoteKept(const SentFrame& frame, std::size_t bytes);
+  void RecordCached(const SentFrame& frame, std::size_t bytes);
   void LeaveFrame(SentFrame* frame);
 
   // Answers (core_link_answers.cc).
@@ -231,12 +231,12 @@ class CoreLink {
   // Frames by id modulo the window, which spans base_ .. next_frame_id_ - 1.
   std::array<SentFrame*, limits::kFramesUnfinishedMax> frames_{};
   std::uint64_t base_ = 1;  // The lowest that is not completely answered.
-  std::uint64_t finished_below_ = 1;
+  std::uint64_t ack_watermark_ = 1;
   std::uint64_t next_frame_id_ = 1;
   std::uint32_t frames_unanswered_ = 0;
-  // Bytes that the daemon keeps, of all frames from finished_below_ on and of each.
-  std::uint64_t kept_bytes_ = 0;
-  std::array<std::uint32_t, limits::kFramesUnfinishedMax> kept_bytes_of_{};
+  // Bytes that the daemon keeps, of all frames from ack_watermark_ on and of each.
+  std::uint64_t cached_bytes_ = 0;
+  std::array<std::uint32_t, limits::kFramesUnfinishedMax> cached_bytes_of_{};
   std::vector<std::unique_ptr<SentFrame>> all_frames_;
   std::vector<SentFrame*> spare_frames_;
 
@@ -252,7 +252,7 @@ class CoreLink {
   };
   std::deque<Cancelled> cancelled_;
   SentChanges sent_changes_;
-  wire::MarkStamp mark_;  // Of the frame of answers at hand.
+  wire::CheckpointStamp checkpoint_;  // Of the frame of answers at hand.
 
   Upload upload_;
   std::uint64_t next_upload_ = 1;

@@ -23,10 +23,10 @@ void CoreLink::OnAnswer(Bytes bytes) {
   // Late answers to frames that were given up, or of an older numbering, find nothing.
   SentFrame* frame = FindFrame(reader.header().frame_id);
   if (frame == nullptr) return;
-  const std::uint64_t finished_below = frame->finished_below;
+  const std::uint64_t ack_watermark = frame->ack_watermark;
   // Of forwarded groups only.
   if (reader.header().group_count > 0) engine_.set_companions(reader.header().group_count);
-  mark_ = wire::MarkStamp::Unpack(reader.header().mark);
+  checkpoint_ = wire::CheckpointStamp::Unpack(reader.header().checkpoint);
   wire::Answer answer;
   while (!reader.Done()) {
     // What was readable counts; the operations behind it end at their deadlines.
@@ -34,7 +34,7 @@ void CoreLink::OnAnswer(Bytes bytes) {
     OnEntry(frame, answer);
   }
   RetireIfAnswered(frame);
-  RetireGhosts(finished_below);
+  RetireGhosts(ack_watermark);
   if (waiting_operations_ > 0) engine_.MarkDirty(this);
 }
 
@@ -92,7 +92,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   Operation* operation = TakeAnswered(frame, index);
   // Of one that was given up nobody knows any more whether it changed something.
   if (given_up || (operation != nullptr && operation->mutates())) {
-    NoteKept(*frame, answer.value.size());
+    RecordCached(*frame, answer.value.size());
   }
   if (operation == nullptr) return;
   PartitionQueue* queue = operation->queue;
@@ -127,7 +127,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
     return engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
   }
   if (answer.code == StatusCode::kOk) {
-    if (operation->call->wants_receipt()) operation->call->NoteReceipt(*operation, mark_);
+    if (operation->call->wants_receipt()) operation->call->RecordReceipt(*operation, checkpoint_);
     operation->call->SetResult(*operation, answer.value);
     if (operation->opcode == wire::Opcode::kGet ||
         (operation->opcode == wire::Opcode::kPop &&

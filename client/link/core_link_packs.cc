@@ -35,7 +35,7 @@ std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::u
   const std::uint32_t count = at - begin;
   frame->unanswered -= count;
   if (answer.code != StatusCode::kOk) {
-    NoteKept(*frame, answer.value.size() + limits::kKeptFailureBytes);
+    RecordCached(*frame, answer.value.size() + limits::kCachedFailureBytes);
   }
   if (pack == GivenUpPack()) return at;
   frame->live -= count;
@@ -44,7 +44,7 @@ std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::u
                                engine_.Explain(*pack, answer.code, AsText(answer.value)));
   }
   if (answer.code == StatusCode::kOk && pack->call->wants_receipt()) {
-    pack->call->NoteReceipt(*pack, mark_);
+    pack->call->RecordReceipt(*pack, checkpoint_);
   }
   pack->pack_left = static_cast<std::uint16_t>(pack->pack_left - count);
   if (pack->pack_left == 0) {

@@ -160,9 +160,9 @@ void CoreLink::OnAttached(const std::string& address, std::uint32_t credit_opera
 
 void CoreLink::ForgetNumbering() {
   EndSent(Status(StatusCode::kUnavailable, "the connection to " + session_.Describe() + " broke"));
-  base_ = finished_below_ = next_frame_id_ = 1;
-  kept_bytes_ = 0;
-  kept_bytes_of_.fill(0);
+  base_ = ack_watermark_ = next_frame_id_ = 1;
+  cached_bytes_ = 0;
+  cached_bytes_of_.fill(0);
   next_upload_ = 1;
 }
 
@@ -183,7 +183,7 @@ void CoreLink::NoteSentChange(const Operation& operation) {
 }
 
 // False for a read of one key behind which a change of that key was sent. A daemon that has kept
-// the session answers the change from its kept answers and executes the read anew. A daemon that
+// the session answers the change from its cached replies and executes the read anew. A daemon that
 // has restarted may have read the change back.
 bool CoreLink::MayAskAgain(const Operation& operation) const {
   if (operation.mutates() || operation.is_pack() || !wire::InfoOf(operation.opcode).keyed) {
@@ -251,11 +251,11 @@ void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
     TP_CHECK(fits);  // It fitted when it was sent first, and a place holder is the smallest one.
   }
   AdvanceFinished();
-  frame->finished_below = finished_below_;
+  frame->ack_watermark = ack_watermark_;
   wire::FrameHeader header = Header(wire::FrameType::kRequest);
   header.frame_id = frame->id;
   header.map_epoch = engine_.epoch().value();
-  header.finished_below = frame->finished_below;
+  header.ack_watermark = frame->ack_watermark;
   header.time_left_us = TimeLeftUs(deadline_ns, now_ns);
   header.reply_bytes_max = frame->reply_bytes;
   buffer->set_size(writer.Finish(header));

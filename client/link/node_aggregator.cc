@@ -25,7 +25,7 @@ void NodeAggregator::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    if (to_ring_ != nullptr) to_ring_->Ring(bell_);
+    if (to_ring_ != nullptr) to_ring_->Ring(notifier_);
     arrived_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
@@ -35,7 +35,7 @@ void NodeAggregator::Forward(wire::ForwardedFrame frame) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return;
   inbox_.push_back(std::move(frame));
-  if (to_ring_ != nullptr) return to_ring_->Ring(bell_);
+  if (to_ring_ != nullptr) return to_ring_->Ring(notifier_);
   arrived_.notify_one();
   if (thread_.joinable()) return;
   const Status begun = StartThread("operations of other nodes", &thread_, [this] { Run(); });
@@ -71,8 +71,8 @@ void NodeAggregator::Run() {
     Deliver();
     const std::uint64_t until_ns =
         merger_->empty() ? kNever : round_since_ns_ + options_.flush_delay_us * 1'000ull;
-    engine_->WaitForBell(bell_, until_ns);
-    bell_.rung.store(false);  // What is brought from here on rings again.
+    engine_->WaitForNotifier(notifier_, until_ns);
+    notifier_.rung.store(false);  // What is brought from here on rings again.
   }
   const Status why(StatusCode::kUnavailable, "the daemon is stopping");
   for (const wire::ForwardedFrame& frame : frames) Refuse(frame, why);
@@ -84,8 +84,8 @@ void NodeAggregator::EndAll() {
   merger_->Send();
   const std::uint64_t until_ns = engine_->Now() + kStopNs;
   while (merger_->requests() > 0 && engine_->Now() < until_ns) {
-    engine_->WaitForBell(bell_, until_ns);
-    bell_.rung.store(false);
+    engine_->WaitForNotifier(notifier_, until_ns);
+    notifier_.rung.store(false);
   }
   engine_->Close();
 }
@@ -110,7 +110,7 @@ Status NodeAggregator::Connect() {
     outcomes_[request->core].push_back(
         {request->ticket, static_cast<std::uint32_t>(std::max<std::size_t>(1, companions_.size())),
          std::move(request->failures)});
-    bell_.rung.store(true);  // It is this thread that waits, and delivers when it wakes.
+    notifier_.rung.store(true);  // It is this thread that waits, and delivers when it wakes.
   });
   const std::lock_guard lock(mutex_);
   to_ring_ = engine_.get();

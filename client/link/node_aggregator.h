@@ -62,7 +62,7 @@ class NodeAggregator final : public wire::Aggregator {
   std::thread thread_;
 
   // The thread's own.
-  Bell bell_;
+  Notifier notifier_;
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<PackMerger> merger_;
   std::unordered_map<SessionId, Companion> companions_;

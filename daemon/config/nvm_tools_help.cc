@@ -8,7 +8,8 @@ std::string NvmToolsHelp() {
          "                       daemon may use meanwhile; say what is damaged, what of each\n"
          "                       durable partition a start would bring back, and whether a start\n"
          "                       would be refused. Changes nothing.\n"
-         "  kvd inspect DIR...   the same, and superblocks, catalog, marks and segments; with\n"
+         "  kvd inspect DIR...   the same, and superblocks, catalog, checkpoints and segments; "
+         "with\n"
          "                       --records each record, with --segment NUMBER those of one\n";
 }
 

@@ -31,29 +31,29 @@ struct Marks {
 }  // namespace
 
 Result<std::uint64_t> PersistNode(CoreGroup* cores, Deadline deadline, bool is_last) {
-  auto marks = std::make_shared<Marks>();
-  marks->left = cores->size();
+  auto checkpoints = std::make_shared<Marks>();
+  checkpoints->left = cores->size();
   for (std::uint32_t i = 0; i < cores->size(); ++i) {
     const bool posted =
-        cores->Post(CoreId(static_cast<std::uint16_t>(i)), [marks, is_last](Core& core) {
+        cores->Post(CoreId(static_cast<std::uint16_t>(i)), [checkpoints, is_last](Core& core) {
           core.store().Persist(
-              [marks, &core](const Status& status) {
-                marks->Done(status, core.store().last_durable_at_ms());
+              [checkpoints, &core](const Status& status) {
+                checkpoints->Done(status, core.store().last_durable_at_ms());
               },
               is_last);
         });
     if (!posted) return Status(StatusCode::kUnavailable, "the daemon is stopping");
   }
-  std::unique_lock lock(marks->mutex);
-  const bool done = marks->ended.wait_for(lock, std::chrono::nanoseconds(deadline.LeftNs()),
-                                          [&] { return marks->left == 0; });
+  std::unique_lock lock(checkpoints->mutex);
+  const bool done = checkpoints->ended.wait_for(lock, std::chrono::nanoseconds(deadline.LeftNs()),
+                                                [&] { return checkpoints->left == 0; });
   if (!done) {
     return Status(StatusCode::kDeadlineExceeded,
                   "the devices have not taken in time what was to be made durable",
                   "ask again with a longer --timeout");
   }
-  TP_RETURN_IF_ERROR(marks->status);
-  return marks->oldest_ms;
+  TP_RETURN_IF_ERROR(checkpoints->status);
+  return checkpoints->oldest_ms;
 }
 
 NodeDurability DurabilityOf(CoreGroup* cores, Deadline deadline) {

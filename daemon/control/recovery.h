@@ -25,7 +25,8 @@ struct RecoverySummary {
   std::uint64_t records = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t duration_ms = 0;
-  std::uint64_t durable_at_ms = 0;  // Wall time of the oldest mark that a core went by; 0: none.
+  std::uint64_t durable_at_ms =
+      0;  // Wall time of the oldest checkpoint that a core went by; 0: none.
 
   std::uint32_t lost() const;
 };

@@ -90,11 +90,12 @@ void AnswerSink::Begin() {
   writer_ = wire::AnswerWriter(WholeOf(*buffer_));
 }
 
-// The time is the one that the frame's operations, and marks, have last looked at: no clock is read
-// here. A mark that begins later than a change has another, or the change is in it.
+// The time is the one that the frame's operations, and checkpoints, have last looked at: no clock
+// is read here. A checkpoint that begins later than a change has another, or the change is in it.
 void AnswerSink::Finish() {
-  if (store_.marks()) {
-    header_.mark = wire::MarkStamp{store_.LastNowMs(), store_.last_durable_at_ms()}.Pack();
+  if (store_.checkpoints()) {
+    header_.checkpoint =
+        wire::CheckpointStamp{store_.LastNowMs(), store_.last_durable_at_ms()}.Pack();
   }
   buffer_->set_size(writer_.Finish(header_));
 }
@@ -106,7 +107,7 @@ void AnswerSink::Close() {
 
 void AnswerSink::Flush() {
   CloseRun();
-  // A lost peer is reported by the transport; its client gets the kept answers when it is back.
+  // A lost peer is reported by the transport; its client gets the cached replies when it is back.
   const auto post = [&](transport::FrameBufferPtr frame) {
     if (session_.endpoint != nullptr) (void)worker_.Send(session_.endpoint, std::move(frame));
   };

@@ -103,9 +103,9 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
   dispatcher_ =
       std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_, options_.slow_ns);
-  dispatcher_->set_functions(options_.functions);
+  dispatcher_->runner().set_functions(options_.functions);
   dispatcher_->set_aggregator(options_.aggregator);
-  dispatcher_->set_exporter(options_.exporter);
+  dispatcher_->runner().set_exporter(options_.exporter);
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);
@@ -142,7 +142,7 @@ void Core::Run() {
   }
 }
 
-// On the core's own thread, which its parts belong to; also after half an opening.
+// On the core's own thread, which its parts belong to; also after half an serving_epoch.
 void Core::Close() {
   if (dispatcher_ != nullptr) dispatcher_->Stop();
   worker_.reset();
@@ -174,7 +174,7 @@ unsigned Core::PollOnce() {
 // The clock takes 25 ns and waits for every load before it, half of a round that finds nothing.
 bool Core::MayIgnoreTheClock() {
   return ++rounds_without_clock_ % kRoundsPerClock != 0 && next_idle_slice_ns_ != 0 &&
-         !dispatcher_->range_moves().active() && !dispatcher_->waits_for_room() &&
+         !dispatcher_->range_moves().active() && !dispatcher_->waiting().waits_for_room() &&
          !store_->room_waits();
 }
 
@@ -201,7 +201,8 @@ unsigned Core::MoveRanges(std::uint64_t now_ns, unsigned events) {
 // True if there is more to do at once, so that an idle core does not sleep on it.
 bool Core::WorkInBackground(std::uint64_t now_ns, unsigned events) {
   const std::uint64_t next_ns = events > 0 ? next_slice_ns_ : next_idle_slice_ns_;
-  if (now_ns < next_ns && !dispatcher_->waits_for_room() && !store_->room_waits()) return false;
+  if (now_ns < next_ns && !dispatcher_->waiting().waits_for_room() && !store_->room_waits())
+    return false;
   const bool more = store_->BackgroundSlice(kSliceNs);
   next_slice_ns_ = now_ns + kSliceIntervalNs;
   next_idle_slice_ns_ = more ? 0 : now_ns + kIdleSliceIntervalNs;

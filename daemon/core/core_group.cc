@@ -71,11 +71,11 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
   }
   if (storage::Refusal refusal = store.TakeRefused(); store.MayWait(refusal)) {
     completion->set_waits_for_room(true);
-    return core.dispatcher().WhenRoom(std::move(refusal), again);
+    return core.dispatcher().waiting().WhenRoom(std::move(refusal), again);
   }
   const std::uint64_t position = core.dispatcher().TakeTaskWait();
   if (position <= store.durable_position()) return completion->Done(OkStatus());
-  core.dispatcher().WhenDurable(position, [completion](bool durable) {
+  core.dispatcher().responder().WhenDurable(position, [completion](bool durable) {
     completion->Done(durable ? OkStatus()
                              : Status(StatusCode::kUnknown,
                                       "a device of the node has failed; what was changed may or "
@@ -106,19 +106,19 @@ SpaceStats StatsOf(NamespaceId space, const SpaceCounters& counters) {
 CoreStats StatsOf(Core& at) {
   CoreStats entry;
   at.dispatcher().CountDirectReads();
-  const Dispatcher& dispatcher = at.dispatcher();
+  Dispatcher& dispatcher = at.dispatcher();
   const storage::MemoryUsage usage = at.store().usage();
   entry.answered = true;
   entry.sessions = at.dispatcher().sessions().size();
   entry.partitions = at.store().partition_count();
-  entry.operations = dispatcher.counters().operations;
-  entry.direct_reads = dispatcher.counters().direct_reads;
-  entry.frames = dispatcher.counters().frames;
-  entry.malformed_frames = dispatcher.counters().malformed_frames;
+  entry.operations = dispatcher.meter().counters().operations;
+  entry.direct_reads = dispatcher.meter().counters().direct_reads;
+  entry.frames = dispatcher.meter().counters().frames;
+  entry.malformed_frames = dispatcher.meter().counters().malformed_frames;
   entry.loops = at.progress();
   entry.sleeps = at.sleeps();
-  entry.p50_ns = dispatcher.latency_ns().Quantile(0.5);
-  entry.p99_ns = dispatcher.latency_ns().Quantile(0.99);
+  entry.p50_ns = dispatcher.meter().latency_ns().Quantile(0.5);
+  entry.p99_ns = dispatcher.meter().latency_ns().Quantile(0.99);
   entry.ring_bytes = at.worker().memory_bytes();
   entry.ring_bytes_max = at.worker().memory_bytes_max();
   at.store().ForEachPartition(
@@ -130,23 +130,23 @@ CoreStats StatsOf(Core& at) {
   entry.spilled_live_bytes = usage.spilled_live_bytes;
   const storage::StoreCounters counters = at.store().counters();
   entry.spill = counters.spill;
-  entry.durable_written_bytes = counters.mark.written_bytes + counters.commit.written_bytes;
+  entry.durable_written_bytes = counters.checkpoint.written_bytes + counters.commit.written_bytes;
   entry.durable_bytes = counters.durable_bytes;
   entry.refused_for_memory = counters.refused_for_memory;
   entry.expired_records = counters.expired_records;
   entry.compacted_segments = counters.compacted_segments;
-  entry.slow_frames = at.dispatcher().metrics().slow_log().total();
+  entry.slow_frames = at.dispatcher().meter().metrics().slow_log().total();
   at.dispatcher().sessions().ForEach([&entry](const Session& session) {
     entry.credit_operations += session.credit_operations;
     entry.credit_bytes += session.credit_bytes;
     entry.credit_operations_held += session.waiting_operations;
   });
-  entry.kept_answer_bytes = at.dispatcher().sessions().kept_bytes();
-  entry.held_groups = dispatcher.held_groups();
-  entry.pending_operations = dispatcher.pending_operations();
-  entry.suspended_operations = dispatcher.suspended_operations();
-  entry.held_answers = dispatcher.held_answers();
-  dispatcher.metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
+  entry.reply_cache_bytes = at.dispatcher().sessions().cached_bytes();
+  entry.map_waiters = dispatcher.map_waiters();
+  entry.io_waiters = dispatcher.waiting().io_waiters();
+  entry.event_waiters = dispatcher.waiting().event_waiters();
+  entry.replies_awaiting_commit = dispatcher.responder().commit_waiters().size();
+  dispatcher.meter().metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));
   });
   return entry;
@@ -384,7 +384,7 @@ std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
 }
 
 void CoreGroup::ResetStats() {
-  for (auto& core : cores_) core->Post([](Core& at) { at.dispatcher().ResetLatency(); });
+  for (auto& core : cores_) core->Post([](Core& at) { at.dispatcher().meter().ResetLatency(); });
 }
 
 std::vector<std::uint64_t> CoreGroup::Progress() const {

@@ -58,7 +58,6 @@ struct CoreGroupOptions {
 struct AttachRequest {
   std::string worker_address;  // Of the client.
   SessionId session;  // 0: a new one. The service has checked that the incarnation is ours.
-  bool daemon = false;
   std::string client_name;
   bool uncounted = false;  // A tool's.
 };
@@ -115,11 +114,11 @@ struct CoreStats {
   std::uint64_t credit_operations = 0;  // Granted to its sessions,
   std::uint64_t credit_bytes = 0;
   std::uint64_t credit_operations_held = 0;  // and of these, taken by what waits here.
-  std::uint64_t kept_answer_bytes = 0;
-  std::uint64_t held_groups = 0;  // See Dispatcher.
-  std::uint64_t pending_operations = 0;
-  std::uint64_t suspended_operations = 0;
-  std::uint64_t held_answers = 0;
+  std::uint64_t reply_cache_bytes = 0;
+  std::uint64_t map_waiters = 0;  // See Dispatcher.
+  std::uint64_t io_waiters = 0;
+  std::uint64_t event_waiters = 0;
+  std::uint64_t replies_awaiting_commit = 0;
   std::vector<SpaceStats> spaces;
 };
 struct PartitionStats {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/base/check.h"
-#include "proto/placement/owner.h"
+#include "proto/base/key_hash.h"
 #include "proto/wire/reply_room.h"
 #include "proto/wire/stream.h"
 
@@ -21,40 +21,20 @@ constexpr std::size_t kStageOperations = 16;
 constexpr std::size_t kUnreadBytesMax =
     limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
 
-bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t hash) {
-  if (partition.kind() == Kind::kOrdered) return partition.bounds().Holds(key);
-  return placement::PartitionIndexOf(PlacementHash(key, hash),
-                                     partition.options().partition_count) == partition.id().index();
-}
-
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
-}  // namespace
-
-// For people, where the code alone does not say it. The client adds namespace and node.
-std::string_view Dispatcher::TextFor(StatusCode code) {
-  switch (code) {
-    case StatusCode::kUnavailable:
-      return "this node's lease has run out; it serves again once it is renewed";
-    case StatusCode::kInvalidArgument:
-      return "no such partition in this namespace";
-    case StatusCode::kNotFound:
-      return "the namespace was dropped";
-    case StatusCode::kResourceExhausted:
-      return "no memory to open the partition";
-    case StatusCode::kDeviceError:
-      return "the node's devices did not take what it needs to serve this durably; see its log";
-    case StatusCode::kUnimplemented:
-      return "groups are not atomic; what belongs together is sent as a chain";
-    case StatusCode::kFailedPrecondition:
-      return "this daemon sends nothing on for clients";
-    case StatusCode::kDeadlineExceeded:
-      return "this part of the namespace was not served in time: it is being moved, or the node's "
-             "map is old";
-    default:
-      return {};
+// Returns what the request takes of the credit: a group that came before is counted while it waits,
+// and costs nothing once it has run.
+std::size_t CreditToRun(const wire::Request& request, const CachedReply* kept) {
+  std::size_t credit = 0;
+  for (std::size_t g = 0; g < request.groups.size(); ++g) {
+    if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen)
+      credit += request.groups[g].credit();
   }
+  return credit;
 }
+
+}  // namespace
 
 Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
                        const Clock& clock, std::uint64_t slow_ns)
@@ -64,10 +44,11 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       lease_(lease),
       clock_(clock),
       ownership_(core, store),
-      range_moves_(std::make_unique<RangeMoves>(*this, store)),
-      room_waiters_(store),
-      scratch_(limits::kFrameBytesMax),
-      metrics_(slow_ns) {}
+      meter_(core, store, ownership_, clock, slow_ns),
+      responder_(store, lease, clock, ownership_, meter_),
+      runner_(store, ownership_, responder_, meter_),
+      waiting_(store, lease, clock, ownership_, meter_, responder_, runner_),
+      range_moves_(std::make_unique<RangeMoves>(*this, store)) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
@@ -76,29 +57,32 @@ void Dispatcher::Start(transport::Worker* worker) {
   streams_ = std::make_unique<Streams>(
       *worker, pool_, store_, core_,
       [this](SessionId id, std::uint64_t number, storage::Refusal refusal) {
-        WhenRoom(std::move(refusal), [this, id, number] {
+        waiting_.WhenRoom(std::move(refusal), [this, id, number] {
           if (Session* session = sessions_->Find(id)) streams_->TakeParked(*session, number);
         });
       });
   sessions_ = std::make_unique<Sessions>(
-      *worker, *streams_, clock_, heap_, pool_, KeptBytesMax(store_.usage().limit_bytes),
-      [this](SessionId ended) { groups_.Suspect(ended, clock_.MonotonicNs()); });
-  sessions_->set_on_leave([this](Session& session) { CountDirectReads(session); });
+      *worker, *streams_, clock_, heap_, pool_, ReplyCacheBytesMax(store_.usage().limit_bytes),
+      [this](SessionId ended) { runner_.groups().Suspect(ended, clock_.MonotonicNs()); });
+  runner_.Start(streams_.get(), sessions_.get());
+  waiting_.Start(streams_.get(), sessions_.get());
+  responder_.Start(core_, worker, &pool_, streams_.get(), sessions_.get());
+  sessions_->set_on_leave([this](Session& session) { meter_.CountDirectReads(session); });
 }
 
 void Dispatcher::Stop() {
-  pending_ = {};
-  room_waiters_.Clear();
-  held_answers_.clear();
-  waiting_.clear();
-  forwarded_.clear();
+  waiting_.Stop();
+  runner_.Stop();
+  map_waiters_.Clear();
+  forwarder_.Clear();
+  responder_.Stop();
   sessions_.reset();
   streams_.reset();
 }
 
 void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/) {
   if (Session* session = sessions_->FindByEndpoint(endpoint); session != nullptr) {
-    groups_.Suspect(session->id, clock_.MonotonicNs());
+    runner_.groups().Suspect(session->id, clock_.MonotonicNs());
     sessions_->Disconnect(*session);
   }
 }
@@ -116,7 +100,7 @@ void Dispatcher::OnFrame(Bytes frame) {
     case wire::FrameType::kStreamAck:
       return HandleStream(*session, wire::DecodeStream(frame, &stream), stream);
     case wire::FrameType::kDetach:
-      groups_.Suspect(session->id, received_ns);
+      runner_.groups().Suspect(session->id, received_ns);
       return sessions_->End(*session, {});
     case wire::FrameType::kAnswer:
       return sessions_->End(*session, "an answer frame from a client");
@@ -136,13 +120,13 @@ void Dispatcher::OnFrameParts(Bytes head, Bytes body) {
 Session* Dispatcher::SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
                               wire::FrameHeader* header) {
   if (!wire::DecodeHeader(head, frame_bytes, header).ok() || header->core != core_.value()) {
-    ++counters_.malformed_frames;
+    ++meter_.counters().malformed_frames;
     return nullptr;
   }
   Session* const session = sessions_->Find(header->session, header->connection);
   if (session == nullptr) return nullptr;
   sessions_->Heard(*session, received_ns);
-  ++counters_.frames;
+  ++meter_.counters().frames;
   return session;
 }
 
@@ -153,95 +137,69 @@ void Dispatcher::HandleStream(Session& session, const Status& decoded,
   streams_->OnPart(session, frame);
 }
 
-AnswerSink Dispatcher::SinkFor(const Session& session, std::uint64_t frame_id,
-                               std::uint32_t reply_bytes_max) {
-  return AnswerSink(*worker_, pool_, store_, session, core_.value(), frame_id,
-                    ownership_.epoch().value(), std::min(reply_bytes_max, session.credit_bytes));
-}
-
 void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns) {
-  if (!wire::DecodeRequest(frame, &request_).ok()) {
+  if (!wire::DecodeRequest(frame, &at_hand_.request).ok()) {
     return sessions_->End(session, "malformed request frame");
   }
-  const wire::FrameHeader& header = request_.header;
-  request_copy_.reset();
-  request_held_.reset();
-  ReleaseBelow(session, header.finished_below);
-  KeptFrame* kept = session.kept.Find(header.frame_id);
-  if (kept != nullptr && kept->fates.size() != request_.groups.size()) {
+  const wire::FrameHeader& header = at_hand_.request.header;
+  at_hand_.copy.reset();
+  at_hand_.held.reset();
+  ReleaseBelow(session, header.ack_watermark);
+  CachedReply* kept = session.kept.Find(header.frame_id);
+  if (kept != nullptr && kept->fates.size() != at_hand_.request.groups.size()) {
     return sessions_->End(session, "a frame sent again with other contents");
   }
   if (!AdmitRequest(session, kept, frame.size())) return;
-  if (kept == nullptr &&
-      std::any_of(request_.operations.begin(), request_.operations.end(), Mutates)) {
-    kept = KeepFrame(session);
+  if (kept == nullptr && std::any_of(at_hand_.request.operations.begin(),
+                                     at_hand_.request.operations.end(), Mutates)) {
+    kept = KeepFrame(session, at_hand_.request);
   }
-  AnswerSink sink = SinkFor(session, header.frame_id, header.reply_bytes_max);
+  AnswerSink sink = responder_.SinkFor(session, header.frame_id, header.reply_bytes_max);
   Reception to{session, header.frame_id, received_ns, kept, sink};
-  plan_.clear();
-  metrics_.BeginFrame();
-  for (std::uint16_t g = 0; g < request_.groups.size(); ++g) DispatchGroup(g, frame, to);
-  if (!to_forward_.groups.empty()) ForwardPlanned(to);
+  at_hand_.plan.clear();
+  meter_.metrics().BeginFrame();
+  for (std::uint16_t g = 0; g < at_hand_.request.groups.size(); ++g) DispatchGroup(g, frame, to);
+  if (forwarder_.has_planned()) {
+    forwarder_.Send(core_, session.id, at_hand_, DeadlineNs(at_hand_.request, received_ns));
+  }
   RunPlan(to);
   PostAnswers(to);
-  WakePlanned();
+  waiting_.WakeAfterPlan(at_hand_.plan);
 }
 
-// What the client has finished is forgotten: kept answers, values under way, groups that wait.
-void Dispatcher::ReleaseBelow(Session& session, std::uint64_t finished_below) {
-  if (finished_below <= session.kept.finished_below()) return;
-  session.kept.ReleaseBelow(finished_below);
-  streams_->DropDownloadsBelow(session, finished_below);
-  if (session.suspended_operations > 0) {
-    suspended_.DropBelow(session.id, finished_below, [&](const SuspendedOperation& waiter) {
-      ForgetSuspended(session, waiter);
-    });
-  }
-  if (!pending_.empty()) DropPendingBelow(session, finished_below);
+// What the client has finished is forgotten: cached replies, values under way, groups that wait.
+void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
+  if (ack_watermark <= session.kept.ack_watermark()) return;
+  session.kept.ReleaseBelow(ack_watermark);
+  streams_->DropDownloadsBelow(session, ack_watermark);
+  waiting_.DropBelow(session, ack_watermark);
   if (session.waiting_operations == 0) return;
-  for (auto& [ticket, forwarded] : forwarded_) {
-    if (forwarded.session != session.id || forwarded.frame_id >= finished_below) continue;
-    session.waiting_operations -= std::exchange(forwarded.credit, 0);
-    forwarded.held.reset();
-  }
-  std::erase_if(waiting_, [&](const Waiting& entry) {
-    if (entry.session != session.id || entry.frame_id >= finished_below) return false;
-    session.waiting_operations -= entry.credit;
-    return true;
+  session.waiting_operations -= forwarder_.ReleaseBelow(session.id, ack_watermark);
+  map_waiters_.DropBelow(session.id, ack_watermark, [&session](const MapWaiter& waiter) {
+    session.waiting_operations -= waiter.credit;
   });
 }
 
-// What the request takes of the credit: a group that came before is counted while it waits, and
-// costs nothing once it has run.
-std::size_t Dispatcher::CreditToRun(const KeptFrame* kept) const {
-  std::size_t credit = 0;
-  for (std::size_t g = 0; g < request_.groups.size(); ++g) {
-    if (kept == nullptr || kept->fates[g] == GroupFate::kUnseen) {
-      credit += request_.groups[g].credit();
-    }
-  }
-  return credit;
-}
-
 // False if the frame is not to be looked at any further; the session may be gone.
-bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes) {
-  const wire::FrameHeader& header = request_.header;
-  const std::uint64_t finished_below = session.kept.finished_below();
-  if (header.frame_id < finished_below) return false;  // Late: the client has given it up.
-  if (header.frame_id >= finished_below + limits::kFramesUnfinishedMax) {
+bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes) {
+  const wire::FrameHeader& header = at_hand_.request.header;
+  const std::uint64_t ack_watermark = session.kept.ack_watermark();
+  if (header.frame_id < ack_watermark) return false;  // Late: the client has given it up.
+  if (header.frame_id >= ack_watermark + limits::kFramesUnfinishedMax) {
     sessions_->End(session, "more unfinished frames than allowed");
     return false;
   }
-  if (session.kept.value_bytes() > limits::kKeptAnswerBytesMax) {
+  if (session.kept.value_bytes() > limits::kCachedReplyBytesMax) {
     sessions_->End(session, "it leaves frames unfinished whose answers are kept for it");
     return false;
   }
-  if (session.endpoint->bytes_in_flight() + session.held_answer_bytes >
+  if (session.endpoint->bytes_in_flight() + session.awaiting_commit_bytes >
       session.credit_bytes + kUnreadBytesMax) {
     sessions_->End(session, "it does not read its answers");
     return false;
   }
-  if (session.waiting_operations + CreditToRun(kept) > session.credit_operations) {
+  if (session.waiting_operations + CreditToRun(at_hand_.request, kept) >
+      session.credit_operations) {
     sessions_->End(session, "more operations outstanding than granted");
     return false;
   }
@@ -253,12 +211,8 @@ bool Dispatcher::AdmitRequest(Session& session, const KeptFrame* kept, std::size
   return true;
 }
 
-KeptFrame* Dispatcher::KeepFrame(Session& session) {
-  return &session.kept.Make(request_.header.frame_id, request_.groups.size());
-}
-
 void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
   if (fate == GroupFate::kWaiting) return;  // Its answer will come.
   if (fate == GroupFate::kDone) return ReplayGroup(g, to);
@@ -273,24 +227,20 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
     return PlanOperations(g, verdict.partition, to.session);
   }
   HoldGroup(g, frame, to);
-  waiting_.push_back({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
-                      DeadlineNs(to.received_ns), request_copy_, request_held_});
+  map_waiters_.Add({to.session.id, to.frame_id, g, group.partition, group.term, group.credit(),
+                    DeadlineNs(at_hand_.request, to.received_ns), at_hand_.copy, at_hand_.held});
 }
 
 // It will be answered later: it keeps its credit and a copy of its frame.
 void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
   // Reads are kept too while they wait, so that a copy sent again does not wait twice.
-  if (to.kept == nullptr) to.kept = KeepFrame(to.session);
+  if (to.kept == nullptr) to.kept = KeepFrame(to.session, at_hand_.request);
   to.kept->fates[g] = GroupFate::kWaiting;
-  to.session.waiting_operations += request_.groups[g].credit();
-  if (request_copy_ == nullptr) {
-    request_copy_ = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
-    request_held_ = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
+  to.session.waiting_operations += at_hand_.request.groups[g].credit();
+  if (at_hand_.copy == nullptr) {
+    at_hand_.copy = std::make_shared<const std::vector<std::byte>>(frame.begin(), frame.end());
+    at_hand_.held = std::make_shared<const HeldBytes>(to.session.held_bytes, frame.size());
   }
-}
-
-std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
-  return received_ns + std::uint64_t{request_.header.time_left_us} * 1'000;
 }
 
 // The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
@@ -298,27 +248,27 @@ std::uint64_t Dispatcher::DeadlineNs(std::uint64_t received_ns) const {
 // connection. What still waits will be answered.
 void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   if (to.kept->commit_position > 0) [[unlikely]] {
-    if (EndedUnknown(g, to)) return;
-    NoteCommitWait(to.kept->commit_position, to);
+    if (responder_.EndUnknown(g, to)) return;
+    Responder::RequireCommit(to.kept->commit_position, to);
   }
-  if (request_.groups[g].quiet) return ReplayQuiet(g, to);
-  for (const KeptFrame::Entry& entry : to.kept->entries) {
+  if (at_hand_.request.groups[g].quiet) return ReplayQuiet(g, to);
+  for (const CachedReply::Entry& entry : to.kept->entries) {
     if (entry.group != g) continue;
     const wire::Answer answer = to.kept->AnswerOf(entry);
     to.sink.Add(answer);
     if (answer.scope == wire::Answer::Scope::kGroup) return;
     if (entry.taken != nullptr) {
-      Stream(to, answer.index, entry.taken);
+      responder_.Stream(to, answer.index, entry.taken);
     }
   }
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   storage::Partition* partition = store_.Find(group.partition);
   // Under another term it may have lost the keys that are read.
   const bool has_moved = partition == nullptr || partition->term() != group.term;
   if (!has_moved && lease_.ValidAt(to.received_ns)) return PlanReadsAgain(g, partition);
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    if (Mutates(request_.operations[index])) continue;
+    if (Mutates(at_hand_.request.operations[index])) continue;
     wire::Answer answer;
     answer.index = static_cast<std::uint16_t>(index);
     // The client takes kWrongEpoch for the end of the term: it asks under this one no more.
@@ -330,33 +280,25 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
 
 void Dispatcher::PlanOperations(std::uint16_t g, storage::Partition* partition,
                                 const Session& session) {
-  const wire::Group& group = request_.groups[g];
-  SpaceCounters& counters = metrics_.Of(group.partition.space());
-  std::uint32_t users = 0;
-  std::uint32_t reads = 0;
+  const wire::Group& group = at_hand_.request.groups[g];
+  OperationMeter::GroupCounts counts = meter_.BeginGroup(group.partition.space(), session);
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const std::uint32_t index = group.first_operation + i;
-    const wire::Opcode opcode = request_.operations[index].opcode;
-    const std::uint32_t counts = IsUsers(opcode) && !session.uncounted ? 1 : 0;
-    users += counts;
-    reads += ReadsRecords(opcode) ? counts : 0;
-    counters.operations[static_cast<std::size_t>(opcode)] += counts;
-    plan_.push_back({partition, &request_.operations[index], 0, static_cast<std::uint16_t>(index),
-                     g, group.quiet});
+    const wire::Operation& operation = at_hand_.request.operations[index];
+    counts.Add(operation.opcode);
+    at_hand_.plan.push_back(
+        {partition, &operation, 0, static_cast<std::uint16_t>(index), g, group.quiet});
   }
-  if (users > 0) metrics_.AddToFrame(&counters);
-  counters_.operations += users;
-  partition->CountOperations(group.operation_count);
-  partition->CountReads(reads);
+  meter_.EndGroup(counts, group.operation_count, *partition);
 }
 
 void Dispatcher::PlanReadsAgain(std::uint16_t g, storage::Partition* partition) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
     const auto index = static_cast<std::uint16_t>(group.first_operation + i);
-    const wire::Operation& operation = request_.operations[index];
+    const wire::Operation& operation = at_hand_.request.operations[index];
     if (Mutates(operation)) continue;
-    plan_.push_back({partition, &operation, 0, index, g});
+    at_hand_.plan.push_back({partition, &operation, 0, index, g});
   }
 }
 
@@ -377,208 +319,59 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
     to.session.kept.Add(to.kept, answer, g, nullptr);
   }
   to.sink.Add(answer);
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   for (std::uint32_t i = 0; i < group.operation_count; ++i) {
-    const wire::Operation& operation = request_.operations[group.first_operation + i];
+    const wire::Operation& operation = at_hand_.request.operations[group.first_operation + i];
     if (!operation.has(wire::Argument::kUpload)) continue;
     streams_->EndUpload(to.session, operation.get(wire::Argument::kUpload));
   }
 }
 
 void Dispatcher::RunPlan(Reception& to) {
-  const std::uint64_t now_ms = plan_.empty() ? 0 : store_.NowMs();
+  const std::uint64_t now_ms = at_hand_.plan.empty() ? 0 : store_.NowMs();
   // Of the answers that are still to come.
-  rooms_behind_ = 0;
-  for (const Planned& planned : plan_) {
-    rooms_behind_ += wire::ReplyRoomOf(planned.operation->opcode);
+  to.rooms_behind = 0;
+  for (const Planned& planned : at_hand_.plan) {
+    to.rooms_behind += wire::ReplyRoomOf(planned.operation->opcode);
   }
-  for (std::size_t begin = 0; begin < plan_.size(); begin += kStageOperations) {
-    const std::size_t end = std::min(begin + kStageOperations, plan_.size());
+  for (std::size_t begin = 0; begin < at_hand_.plan.size(); begin += kStageOperations) {
+    const std::size_t end = std::min(begin + kStageOperations, at_hand_.plan.size());
     for (std::size_t i = begin; i < end; ++i) {
-      plan_[i].hash = KeyHash(plan_[i].operation->key);
-      plan_[i].partition->PrefetchIndex(plan_[i].hash);
+      at_hand_.plan[i].hash = KeyHash(at_hand_.plan[i].operation->key);
+      at_hand_.plan[i].partition->PrefetchIndex(at_hand_.plan[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
-      plan_[i].partition->PrefetchRecord(plan_[i].hash);
+      at_hand_.plan[i].partition->PrefetchRecord(at_hand_.plan[i].hash);
     }
     for (std::size_t i = begin; i < end; ++i) {
       // Most frames hold nothing that needs room, and are not asked a second time.
-      if (rooms_behind_ > 0) rooms_behind_ -= wire::ReplyRoomOf(plan_[i].operation->opcode);
-      const std::size_t entries_bytes = (plan_.size() - i - 1) * wire::kReplyEntryBytes;
-      RunOne(plan_[i], rooms_behind_ + entries_bytes, now_ms, to);
+      if (to.rooms_behind > 0)
+        to.rooms_behind -= wire::ReplyRoomOf(at_hand_.plan[i].operation->opcode);
+      const std::size_t entries_bytes = (at_hand_.plan.size() - i - 1) * wire::kReplyEntryBytes;
+      RunOne(at_hand_.plan[i], to.rooms_behind + entries_bytes, now_ms, to);
     }
   }
-  CountPlan(to.session);
-}
-
-std::size_t Dispatcher::ReplyBytesOf(const Planned& planned) {
-  return wire::kReplyEntryBytes + wire::ReplyRoomOf(planned.operation->opcode);
+  meter_.SamplePlan(at_hand_.plan, to.session);
 }
 
 void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
                         Reception& to) {
-  // One that came again over a new connection, and still waits: it will be answered.
-  if (planned.operation->has(wire::Argument::kWaitMs) && !suspended_.empty() &&
-      suspended_.Holds(to.session.id, to.frame_id, planned.index)) {
+  if (waiting_.WaitsAlready(planned, at_hand_, to)) [[unlikely]]
     return;
-  }
-  if (!pending_.empty() && PendBehind(planned, to)) [[unlikely]]
-    return;
-  const bool may_wait = MaySuspend(to.session, *planned.operation);
-  const WaitFor wait_for = RunAndAnswer(planned, reserved_bytes, now_ms, may_wait, to);
+  const bool may_wait = waiting_.MayWait(to.session, *planned.operation);
+  const WaitFor wait_for = runner_.Run(planned, reserved_bytes, now_ms, may_wait, to);
   if (wait_for == WaitFor::kNothing) [[likely]]
     return;
-  if (wait_for == WaitFor::kDevice || wait_for == WaitFor::kMemory) {
-    Pend(planned, wait_for, to);
-  } else {
-    Suspend(planned, wait_for, to);
-  }
-}
-
-// Answers the operation, or says what it waits for, and then nothing has happened.
-WaitFor Dispatcher::RunAndAnswer(const Planned& planned, std::size_t reserved_bytes,
-                                 std::uint64_t now_ms, bool may_wait, Reception& to) {
-  const wire::Operation& operation = *planned.operation;
-  const std::size_t room = to.sink.ValueRoom(reserved_bytes);
-  storage::ValueWriter* upload = nullptr;
-  if (planned.upload != nullptr) {
-    upload = &planned.upload->writer;
-  } else if (operation.has(wire::Argument::kUpload)) {
-    upload = streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload));
-  }
-  Reply reply;
-  TP_DCHECK(!store_.blocked());  // Else what this one does would be taken for not done.
-  store_.BeginRun();
-  Execute({.partition = *planned.partition,
-           .operation = operation,
-           .hash = planned.hash,
-           .now_ms = now_ms,
-           .upload = upload,
-           .scratch = MutableBytes(scratch_.data(), std::min(room, scratch_.size())),
-           .store = store_,
-           .may_wait = may_wait,
-           .session = to.session.id,
-           .groups = &groups_,
-           .functions = functions_,
-           .executor = this,
-           .exporter = exporter_},
-          &reply);
-  if (store_.blocked() || reply.answer.code == StatusCode::kResourceExhausted) [[unlikely]] {
-    if (const WaitFor wait_for = WaitsOnStore(&reply); wait_for != WaitFor::kNothing) {
-      return wait_for;
-    }
-  }
-  if (planned.partition->options().durability == storage::Durability::kSync) [[unlikely]] {
-    if (const std::uint64_t wait = CommitWaitOf(*planned.partition); wait != 0)
-      NoteCommitWait(wait, to);
-  }
-  // The room of answers behind this one that need it is not for the text of a failure.
-  Bytes& text = reply.answer.value;
-  if (reply.answer.code != StatusCode::kOk && rooms_behind_ > 0) {
-    text = text.first(std::min(text.size(), room));
-  }
-  if (reply.wakes) groups_to_wake_.push_back({planned.partition->id(), planned.hash});
-  if (reply.wait_for != WaitFor::kNothing) return reply.wait_for;
-  if (planned.quiet) {
-    ConcludeQuiet(planned, reply, room, to);
-  } else {
-    Conclude(planned, reply, room, to);
-  }
-  return WaitFor::kNothing;
-}
-
-// What a durable partition does not take.
-bool Dispatcher::RefusesDurable(const OperationContext& context, Reply* reply) const {
-  if (store_.commit_failed() != StatusCode::kOk) {
-    reply->answer.code = StatusCode::kDeviceError;
-    reply->answer.value = AsBytes(std::string_view(
-        "a device of the node has failed: nothing of a durable namespace can be changed; what is "
-        "there can be read, and staged out"));
-    return true;
-  }
-  if (context.partition.kind() == Kind::kOrdered && wire::InfoOf(context.operation.opcode).keyed &&
-      context.operation.key.size() > limits::kDurableOrderedKeyBytesMax) {
-    static_assert(limits::kDurableOrderedKeyBytesMax == 400);
-    reply->answer.code = StatusCode::kInvalidArgument;
-    reply->answer.value = AsBytes(
-        std::string_view("keys of a durable namespace of kind ordered have at most 400 bytes"));
-    return true;
-  }
-  return false;
-}
-
-// The checks that every operation passes, whoever asks for it, and its handler.
-void Dispatcher::Execute(const OperationContext& context, Reply* reply) {
-  const wire::Operation& operation = context.operation;
-  const storage::Partition& partition = context.partition;
-  const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
-  const Handler handler = FindHandler(operation.opcode);
-  if (handler == nullptr) {
-    reply->answer.code = StatusCode::kUnimplemented;
-  } else if (!partition.IsOneOf(info.kinds)) {
-    reply->answer.code = StatusCode::kInvalidArgument;
-    reply->answer.value = AsBytes(kWrongKind);
-  } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
-    reply->answer.code = StatusCode::kInvalidArgument;
-    reply->answer.value = AsBytes("the key does not belong to the addressed partition");
-  } else if (partition.is_durable() && info.mutates && RefusesDurable(context, reply)) {
-    return;
-  } else {
-    ownership_.shares().Run(handler, context, reply);
-  }
-}
-
-// Places the value, keeps the answer of a change, hands it to the sink, and lets go of the upload.
-void Dispatcher::Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to) {
-  wire::Answer& answer = reply.answer;
-  const storage::StoredValue& stored = reply.stored;
-  answer.index = planned.index;
-  std::shared_ptr<const storage::ValueReader> pinned;
-  if (stored.extent == nullptr && (answer.value.empty() || stored.location == 0) &&
-      stored.value_bytes <= std::min(room, limits::kUnstreamedValueBytesMax)) {
-    if (stored.value_bytes > 0) answer.value = stored.value;
-  } else {
-    answer.streamed = true;
-    answer.has_number = true;
-    answer.number = stored.value_bytes;
-    pinned = std::make_shared<const storage::ValueReader>(
-        storage::ValueReader::Pin(planned.partition->store(), stored));
-  }
-  if (to.kept != nullptr && Mutates(*planned.operation)) {
-    to.session.kept.Add(to.kept, answer, planned.group, pinned);
-  }
-  to.sink.Add(answer);
-  if (pinned != nullptr) Stream(to, planned.index, std::move(pinned));
-  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
-  // client lives.
-  if (planned.operation->has(wire::Argument::kUpload)) {
-    streams_->EndUpload(to.session, planned.operation->get(wire::Argument::kUpload));
-  }
+  waiting_.Add(planned, wait_for, at_hand_, to);
 }
 
 void Dispatcher::PostAnswers(Reception& to) {
-  if (plan_.empty() && to.commit_wait == 0) {
+  if (at_hand_.plan.empty() && to.commit_wait == 0) {
     to.sink.Flush();
   } else {
-    PostApplied(to);
+    responder_.PostApplied(to);
   }
-  CountFrame(to);
-}
-
-void Dispatcher::PostApplied(Reception& to) {
-  // Read again: a daemon that was stopped in the middle must not answer after another has taken
-  // over. The connection goes with the answers, as its frames would stay open for ever: the client
-  // comes back, asks again, and gets what is kept or a refusal.
-  if (!lease_.ValidAt(clock_.MonotonicNs())) {
-    to.sink.Discard();
-    return sessions_->Disconnect(to.session);
-  }
-  if (to.commit_wait > 0) [[unlikely]] {
-    if (to.commit_wait > store_.durable_position()) return HoldAnswers(to);
-    to.sink.Flush();
-    return StartDownloads(to.session, to.frame_id, &to.downloads);
-  }
-  to.sink.Flush();
+  meter_.CountFrame(to, at_hand_.plan, to.held ? &responder_.commit_waiters().newest() : nullptr);
 }
 
 }  // namespace tidepool::daemon

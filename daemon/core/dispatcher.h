@@ -1,6 +1,10 @@
 // From frame to answer: session, credit, term and owner are checked, operations run in stages.
 //
-//   proto/transport -> [daemon/core/dispatcher] -> daemon/ops/hash_ops -> storage
+//   proto/transport -> [daemon/core/dispatcher] -> operation_runner -> daemon/ops -> storage
+//                                               -> responder -> proto/transport
+//
+// Groups and operations that cannot run yet are kept by map_waiters, forwarder and
+// waiting_operations; answers whose commit is under way by responder.
 //
 // The order of HandleRequest is the protocol: what was answered before is recognised before the
 // term is looked at; the lease is read before anything is applied and again before anything is
@@ -9,29 +13,23 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "daemon/core/answer_sink.h"
+#include "daemon/core/forwarder.h"
 #include "daemon/core/lease.h"
+#include "daemon/core/map_waiters.h"
+#include "daemon/core/operation_meter.h"
+#include "daemon/core/operation_runner.h"
 #include "daemon/core/ownership.h"
-#include "daemon/core/pending_operations.h"
 #include "daemon/core/range_moves.h"
-#include "daemon/core/room_waiters.h"
+#include "daemon/core/reception.h"
+#include "daemon/core/responder.h"
 #include "daemon/core/sessions.h"
 #include "daemon/core/streams.h"
-#include "daemon/core/suspended_operations.h"
-#include "daemon/metrics/core_metrics.h"
-#include "daemon/ops/operation.h"
-#include "daemon/ops/process_groups.h"
+#include "daemon/core/waiting_operations.h"
 #include "proto/base/clock.h"
-#include "proto/base/histogram.h"
-#include "proto/transport/remote_memory.h"
 #include "proto/transport/transport.h"
 #include "proto/wire/aggregator.h"
 #include "proto/wire/group.h"
@@ -39,30 +37,16 @@
 
 namespace tidepool::daemon {
 
-struct DispatcherCounters {
-  // Users' operations, each once, however often it waits or comes again.
-  std::uint64_t operations = 0;
-  std::uint64_t direct_reads = 0;  // Beside them: made by clients in this core's memory.
-  std::uint64_t frames = 0;
-  std::uint64_t malformed_frames = 0;  // From nobody we know: dropped.
-};
-
 // Owner core only.
-class Dispatcher : public transport::Receiver, public Executor {
+class Dispatcher : public transport::Receiver {
  public:
   // All must outlive the dispatcher. `slow_ns`: see CoreMetrics.
   Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
              const Clock& clock, std::uint64_t slow_ns = 0);
   ~Dispatcher() override;
-  // What Apply finds; before the first frame. Must outlive the dispatcher.
-  void set_functions(const Functions* functions) { functions_ = functions; }
-  const Functions* functions() const { return functions_; }
   // Where forwarded groups go; before the first frame. Must outlive the dispatcher. Null: they are
   // refused.
-  void set_aggregator(wire::Aggregator* aggregator) { aggregator_ = aggregator; }
-  // What shows memory to other nodes; before the first frame. Must outlive the dispatcher. May be
-  // null.
-  void set_exporter(transport::MemoryExporter* exporter) { exporter_ = exporter; }
+  void set_aggregator(wire::Aggregator* aggregator) { forwarder_.set_aggregator(aggregator); }
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -94,22 +78,15 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   // Moves on what devices do, and the operations that wait for it. Returns how much was done.
   unsigned PollDevices();
-  // Calls `run` when a refused operation has room, or will get none (RoomWaiters).
-  void WhenRoom(storage::Refusal refusal, std::function<void()> run) {
-    room_waiters_.Add(std::move(refusal), std::move(run));
-  }
-  // The position that must be durable before anybody hears of an operation on the partition that
-  // has just ended; 0: none.
-  bool RefusesDurable(const OperationContext& context, Reply* reply) const;
-  std::uint64_t CommitWaitOf(const storage::Partition& partition) const;
-  // The same for a task of CoreGroup::Run, which ends when all that it has noted is durable.
+  // Notes that a task of CoreGroup::Run has changed the partition: the task ends when all that it
+  // has noted is durable.
   void NoteTaskWait(const storage::Partition& partition) {
-    task_wait_ = std::max(task_wait_, CommitWaitOf(partition));
+    task_wait_ = std::max(task_wait_, responder_.CommitWaitOf(partition));
   }
   std::uint64_t TakeTaskWait() { return std::exchange(task_wait_, 0); }
-  // Calls `run` when the position is durable (true), or never will be (false).
-  void WhenDurable(std::uint64_t position, std::function<void(bool durable)> run);
-  bool waits_for_room() const { return !room_waiters_.empty(); }
+  Responder& responder() { return responder_; }
+  OperationRunner& runner() { return runner_; }
+  WaitingOperations& waiting() { return waiting_; }
 
   // Sends what the streams may send; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
@@ -123,205 +100,37 @@ class Dispatcher : public transport::Receiver, public Executor {
 
   Sessions& sessions() { return *sessions_; }
   Ownership& ownership() { return ownership_; }
-  const DispatcherCounters& counters() const { return counters_; }
-  // The checks that every operation passes, whoever asks for it, and its handler. The lease and the
-  // partition's term are the caller's to check.
-  void Execute(const OperationContext& context, Reply* reply) override;
-  // After changes that did not come by frame: serves at once what waits on the partition, which the
-  // timer does too, some milliseconds later.
-  void Wake(PartitionId partition);
-  void OnDirectReads(SessionId session, const storage::Partition& partition,
-                     const DirectReads& reads) override;
+  OperationMeter& meter() { return meter_; }
   // Adds the direct reads since the last call. Needed before counters are copied.
   void CountDirectReads();
-  // Counts a user's operation that came through the mailbox and has run.
-  void CountLocal(const storage::Partition& partition, const wire::Operation& operation);
-  void CountLocalDeviceRead(const storage::Partition& partition) {
-    ++metrics_.Of(partition.id().space()).device_reads;
-  }
-  // Frame received to answer posted.
-  const Histogram& latency_ns() const { return latency_ns_; }
-  void ResetLatency() { latency_ns_.Clear(); }
   // On the heap, for clients: see heap_cover.h.
-  std::size_t heap_bytes() const { return pool_.bytes() + sessions_->kept_bytes(); }
-  CoreMetrics& metrics() { return metrics_; }
-  const CoreMetrics& metrics() const { return metrics_; }
+  std::size_t heap_bytes() const { return pool_.bytes() + sessions_->cached_bytes(); }
   // Groups that wait for a map or the end of a freeze.
-  std::size_t held_groups() const { return waiting_.size(); }
-  // Operations that wait for a device, memory, or those before them on their key;
-  std::size_t pending_operations() const { return pending_.size(); }
-  // for an item, room or a change;
-  std::size_t suspended_operations() const { return suspended_.size(); }
-  // and frames of answers that wait for a commit.
-  std::size_t held_answers() const { return held_answers_.size(); }
+  std::size_t map_waiters() const { return map_waiters_.size(); }
 
  private:
-  // One operation of the request at hand that will run.
-  struct Planned {
-    storage::Partition* partition;
-    const wire::Operation* operation;
-    std::uint64_t hash;
-    std::uint16_t index;
-    std::uint16_t group;
-    bool quiet = false;
-    Upload* upload = nullptr;  // Of one that waited; else its session has it.
-  };
-
-  // A group whose term is newer than our map, or whose partition is frozen. `frame` is a copy of
-  // its whole request, which the groups of a request share.
-  struct Waiting {
-    SessionId session;
-    std::uint64_t frame_id;
-    std::uint16_t group;
-    PartitionId partition;
-    Term term;
-    std::uint32_t credit;
-    std::uint64_t deadline_ns;
-    std::shared_ptr<const std::vector<std::byte>> frame;
-    std::shared_ptr<const HeldBytes> held;
-  };
-
-  // The groups of a frame that the aggregator has.
-  struct Forwarded {
-    SessionId session;
-    std::uint64_t frame_id = 0;
-    std::uint32_t credit = 0;               // 0: its client has given the frame up.
-    std::shared_ptr<const HeldBytes> held;  // Null then too.
-    std::uint32_t reply_bytes_max = 0;
-    struct Group {
-      std::uint16_t number;
-      std::uint16_t first;
-      std::uint16_t count;
-    };
-    std::vector<Group> groups;
-  };
-
-  // A value that is streamed once its answer is out.
-  struct HeldDownload {
-    std::uint16_t index;
-    std::shared_ptr<const storage::ValueReader> value;
-  };
-
-  // Whom the operations at hand belong to, and where their answers go.
-  struct Reception {
-    Session& session;
-    std::uint64_t frame_id;
-    std::uint64_t received_ns;
-    KeptFrame* kept;  // Null while nothing of the frame needs to be kept.
-    AnswerSink& sink;
-    std::uint64_t commit_wait =
-        0;  // The position that must be durable before they go out; 0: none.
-    std::vector<HeldDownload> downloads;  // With it.
-    bool held = false;                    // They have not gone out: they wait for it.
-  };
-
-  // Answers that wait for a commit; or somebody of this node who does.
-  struct HeldAnswers {
-    std::uint64_t position = 0;
-    SessionId session;
-    std::uint32_t connection = 0;
-    std::uint64_t frame_id = 0;
-    std::uint64_t bytes = 0;  // Of frames.
-    // For the metrics: of its first operation. opcode kNone: not counted.
-    std::uint64_t received_ns = 0;
-    NamespaceId space;
-    wire::Opcode opcode = wire::Opcode::kNone;
-    std::uint32_t operations = 0;
-    std::vector<transport::FrameBufferPtr> frames;
-    std::vector<HeldDownload> downloads;
-    std::function<void(bool durable)> run;
-  };
-
   Session* SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
                     wire::FrameHeader* header);
   void HandleStream(Session& session, const Status& decoded, const wire::StreamFrame& frame);
   void HandleRequest(Session& session, Bytes frame, std::uint64_t received_ns);
-  std::uint64_t DeadlineNs(std::uint64_t received_ns) const;  // Of the request at hand.
-  bool AdmitRequest(Session& session, const KeptFrame* kept, std::size_t frame_bytes);
-  KeptFrame* KeepFrame(Session& session);
+  bool AdmitRequest(Session& session, const CachedReply* kept, std::size_t frame_bytes);
   void ReplayGroup(std::uint16_t g, Reception& to);
   void ReplayQuiet(std::uint16_t g, Reception& to);
   void DispatchGroup(std::uint16_t g, Bytes frame, Reception& to);
   void HoldGroup(std::uint16_t g, Bytes frame, Reception& to);
   void ForwardGroup(std::uint16_t g, Bytes frame, Reception& to);
-  void ForwardPlanned(Reception& to);
-  void AnswerForwarded(const Forwarded& forwarded, const wire::ForwardedOutcome& outcome,
-                       Reception& to);
   void PlanOperations(std::uint16_t g, storage::Partition* partition, const Session& session);
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
   void RunPlan(Reception& to);
-  // What the answer takes at most, but for a value that can be streamed.
-  static std::size_t ReplyBytesOf(const Planned& planned);
   // `reserved_bytes`: of the answers behind this one.
   void RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
               Reception& to);
-  WaitFor RunAndAnswer(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
-                       bool may_wait, Reception& to);
-  void Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to);
-  void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
-  SuspendedOperation MakeSuspended(const Planned& planned, Reception& to);
-  static SuspendedOperation CopyOf(const SuspendedOperation& waiter);
-  void WakeAfter(const Planned& planned, const storage::Partition* last);
-  // dispatcher_pending.cc
-  WaitFor WaitsOnStore(Reply* reply);
-  static std::vector<std::uint64_t> HashesOf(const wire::Operation& operation, std::uint64_t hash);
-  bool PendBehind(const Planned& planned, Reception& to);
-  void Pend(const Planned& planned, WaitFor wait_for, Reception& to);
-  void AddPending(std::unique_ptr<PendingOperation> pending, WaitFor wait_for, Session& session);
-  void WaitForStore(std::uint64_t id, WaitFor wait_for);
-  void CountDeviceRead(PendingOperation* pending);
-  void RunPending(std::uint64_t id);
-  void RemovePending(std::uint64_t id, std::vector<std::uint64_t>* next);
-  WaitFor AttemptPending(PendingOperation& pending);
-  void SuspendPending(SuspendedOperation* waiter, WaitFor wait_for, Session& session);
-  void PendSuspended(SuspendedOperation& waiter, WaitFor wait_for, Session& session);
-  void EndPending(PendingOperation& pending, StatusCode code, std::string_view why);
-  void ExpirePending(std::uint64_t now_ns);
-  void DropPending(std::uint64_t id);
-  void DropPendingBelow(const Session& session, std::uint64_t frame_id);
-  void RecheckPending();
-  bool MaySuspend(const Session& session, const wire::Operation& operation) const;
-  void Suspend(const Planned& planned, WaitFor wait_for, Reception& to);
-  std::uint32_t ReplyShareOf(const Planned& planned) const;  // Of the request at hand.
-  static void ForgetSuspended(Session& session, const SuspendedOperation& waiter);
-  SuspendedOperations::Outcome Attempt(SuspendedOperation& waiter, bool last);
-  void WakePlanned();
-  void WakeGroups();
-  void RecheckSuspended();
-  void ResumeWaiting();
-  // For people, where the code alone does not say it. The client adds namespace and node.
-  static std::string_view TextFor(StatusCode code);
-  auto Attempts() {
-    return [this](SuspendedOperation& waiter, bool last) { return Attempt(waiter, last); };
-  }
-  // dispatcher_commits.cc
-  static void NoteCommitWait(std::uint64_t position, Reception& to);
-  void Stream(Reception& to, std::uint16_t index,
-              std::shared_ptr<const storage::ValueReader> value);
-  void StartDownloads(Session& session, std::uint64_t frame_id,
-                      std::vector<HeldDownload>* downloads);
-  void HoldAnswers(Reception& to);
-  unsigned ReleaseDurable();
-  void SendHeld(HeldAnswers* held, bool is_durable);
-  bool EndedUnknown(std::uint16_t g, Reception& to);
+  void RetryMapWaiters();
   void PostAnswers(Reception& to);
-  void CountPlan(const Session& session);
-  void CountFrame(const Reception& to);
-  // dispatcher_direct.cc
-  void CountDirectReads(Session& session);
-  void CountDirect(const Session& session, NamespaceId space, const DirectReads& reads);
-  void NoteSlow(NamespaceId space, wire::Opcode opcode, std::size_t operations, Bytes key,
-                SlowReason reason, std::uint64_t duration_ns);
-  void CountPending(const PendingOperation& pending);
-  void NoteHeld(std::uint64_t received_ns);
-  void CountHeld(const HeldAnswers& held);
-  void PostApplied(Reception& to);
-  void ReleaseBelow(Session& session, std::uint64_t finished_below);
-  std::size_t CreditToRun(const KeptFrame* kept) const;
-  AnswerSink SinkFor(const Session& session, std::uint64_t frame_id, std::uint32_t reply_bytes_max);
+  void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
   // Runs (kOk) or ends a group that waited.
-  void Resume(const Waiting& waiting, StatusCode code);
+  void Resume(const MapWaiter& waiter, StatusCode code);
 
   const CoreId core_;
   storage::CoreStore& store_;
@@ -329,39 +138,21 @@ class Dispatcher : public transport::Receiver, public Executor {
   const Lease& lease_;
   const Clock& clock_;
   Ownership ownership_;
+  OperationMeter meter_;
+  Responder responder_;
+  OperationRunner runner_;
+  WaitingOperations waiting_;
   transport::BufferPool pool_;
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<RangeMoves> range_moves_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
-  std::deque<Waiting> waiting_;  // In the order of arrival; bounded by the sessions' credits.
-  wire::Aggregator* aggregator_ = nullptr;
-  transport::MemoryExporter* exporter_ = nullptr;
-  std::unordered_map<std::uint64_t, Forwarded> forwarded_;  // By ticket; bounded in the same way.
-  std::uint64_t next_ticket_ = 1;
-  // Of the request at hand: what is to be forwarded, and what is to be remembered of that.
-  wire::ForwardedFrame to_forward_;
-  Forwarded forwarding_;
-  SuspendedOperations suspended_;
-  PendingOperations pending_;
-  RoomWaiters room_waiters_;
-  storage::Refusal refusal_;  // Of the operation that has just ended with WaitFor::kMemory.
+  MapWaiters map_waiters_;
+  Forwarder forwarder_;
   std::uint64_t task_wait_ = 0;
-  std::deque<HeldAnswers> held_answers_;  // Bounded by the sessions' credits.
-  ProcessGroups groups_;
-  const Functions* functions_ = nullptr;
-  std::vector<ProcessGroups::Name> groups_to_wake_;
   std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
 
-  wire::Request request_;  // Reused: decoding allocates nothing once it is warm.
-  std::shared_ptr<const std::vector<std::byte>> request_copy_;  // Once one of its groups must wait.
-  std::shared_ptr<const HeldBytes> request_held_;               // With it.
-  std::size_t rooms_behind_ = 0;  // What answers behind the present one need beside their entries.
-  std::vector<Planned> plan_;
-  std::vector<std::byte> scratch_;
-  DispatcherCounters counters_;
-  CoreMetrics metrics_;
-  Histogram latency_ns_;
+  RequestAtHand at_hand_;
 };
 
 }  // namespace tidepool::daemon

@@ -1,4 +1,4 @@
-// Quiet groups: only what failed is told and kept, everything else is a count.
+// Quiet groups that come again: only failures were kept, everything else is a count.
 #include <algorithm>
 #include <vector>
 
@@ -6,37 +6,21 @@
 
 namespace tidepool::daemon {
 
-void Dispatcher::ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room,
-                               Reception& to) {
-  // An insert that finds its key has what it wanted, and so has a change "if present" of none.
-  const StatusCode code = reply.answer.code;
-  const bool has_its_wish = code == StatusCode::kAlreadyExists ||
-                            (code == StatusCode::kNotFound &&
-                             planned.operation->condition == wire::PutCondition::kIfPresent);
-  if (code == StatusCode::kOk || has_its_wish) return to.sink.AddSuccess(planned.index);
-  wire::Answer answer;
-  answer.index = planned.index;
-  answer.code = reply.answer.code;
-  if (reply.answer.value.size() <= room) answer.value = reply.answer.value;
-  if (to.kept != nullptr) to.session.kept.AddFailure(to.kept, answer, planned.group);
-  to.sink.Add(answer);
-}
-
 // What has no kept failure succeeded when the group ran.
 void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
-  const wire::Group& group = request_.groups[g];
+  const wire::Group& group = at_hand_.request.groups[g];
   std::uint32_t next = group.first_operation;
   const auto succeed_up_to = [&](std::uint32_t end) {
     for (; next < end; ++next) {
       const auto index = static_cast<std::uint16_t>(next);
       // One that has not run yet will be answered.
-      if (!pending_.empty() && pending_.Holds(to.session.id, to.frame_id, index)) continue;
+      if (waiting_.HoldsIo(to.session.id, to.frame_id, index)) continue;
       to.sink.AddSuccess(index);
     }
   };
   // Those that had to wait for a device were kept when they ended.
   std::vector<wire::Answer> answers;
-  for (const KeptFrame::Entry& entry : to.kept->entries) {
+  for (const CachedReply::Entry& entry : to.kept->entries) {
     if (entry.group == g) answers.push_back(to.kept->AnswerOf(entry));
   }
   std::sort(answers.begin(), answers.end(),

@@ -10,7 +10,7 @@
 
 namespace tidepool::daemon {
 
-// Kept answers and frame buffers lie on the heap, and rings beside the arenas, since most of the
+// Cached replies and frame buffers lie on the heap, and rings beside the arenas, since most of the
 // time there are few. So that a daemon keeps to --memory all the same, blocks of its arenas stay
 // unused for them, as many as are needed now: records get what clients leave. Rejected: a fixed
 // part of --memory for the worst case (a sixteenth for each core), which would be empty in all

@@ -72,7 +72,7 @@ wire::ReceiptLevel LevelOf(storage::Durability durability) {
     case storage::Durability::kVolatile:
       return wire::ReceiptLevel::kMemory;
     case storage::Durability::kAsync:
-      return wire::ReceiptLevel::kNextMark;
+      return wire::ReceiptLevel::kNextCheckpoint;
     case storage::Durability::kSync:
       return wire::ReceiptLevel::kDevice;  // Who asked hears of it when it is there.
   }
@@ -114,7 +114,7 @@ void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
   slice->counted = at + 1;
   if (!IsUsersRead(*slice, slice->operations[at])) return;
   partition.CountDeviceRead();
-  core.dispatcher().CountLocalDeviceRead(partition);
+  core.dispatcher().meter().CountDeviceRead(partition);
 }
 
 void RunSlice(Core& core, Slice& slice) {
@@ -136,7 +136,7 @@ void RunSlice(Core& core, Slice& slice) {
     if (operation.has(wire::Argument::kUpload)) {
       reply.answer.code = StatusCode::kUnimplemented;
     } else {
-      core.dispatcher().Execute(
+      core.dispatcher().runner().Execute(
           {.partition = **partition,
            .operation = operation,
            .hash = KeyHash(operation.key),
@@ -145,8 +145,8 @@ void RunSlice(Core& core, Slice& slice) {
            .store = core.store(),
            .may_stream = false,
            .taken_bytes_max = std::min(slice.value_bytes_max, left),
-           .functions = core.dispatcher().functions(),
-           .executor = &core.dispatcher()},
+           .functions = core.dispatcher().runner().functions(),
+           .executor = &core.dispatcher().runner()},
           &reply);
     }
     const bool refused =
@@ -161,7 +161,7 @@ void RunSlice(Core& core, Slice& slice) {
       Refuse(&reply, lost, "the record cannot be read from the device");
     }
     if (reply.answer.code == StatusCode::kResourceExhausted && core.store().TakeRefused() &&
-        core.store().marks() && reply.answer.value.empty()) {
+        core.store().checkpoints() && reply.answer.value.empty()) {
       reply.answer.value = AsBytes(kMemoryAndDevicesFull);
     }
     changes = changes || wire::InfoOf(operation.opcode).mutates;
@@ -169,7 +169,7 @@ void RunSlice(Core& core, Slice& slice) {
     // A value that is left out is asked for again, by a call that counts.
     if (slice.is_users && IsUsers(operation) && !slice.outcomes.back().value_omitted) {
       (*partition)->CountReads(ReadsRecords(operation.opcode) ? 1 : 0);
-      core.dispatcher().CountLocal(**partition, operation);
+      core.dispatcher().meter().CountLocal(**partition, operation);
     }
     if (wire::InfoOf(operation.opcode).mutates && reply.answer.code == StatusCode::kOk) {
       slice.outcomes.back().receipt = ReceiptOf(core.store(), **partition);
@@ -179,7 +179,7 @@ void RunSlice(Core& core, Slice& slice) {
     if (answered_bytes >= kSliceBytes) break;
   }
   core.dispatcher().NoteTaskWait(**partition);
-  if (changes) core.dispatcher().Wake(slice.partition);
+  if (changes) core.dispatcher().waiting().Wake(slice.partition);
   if (!core.lease().ValidAt(Clock::Real().MonotonicNs())) {
     slice.status = Status(StatusCode::kUnknown, "this node's lease ran out meanwhile");
   }
@@ -247,7 +247,7 @@ bool IsUsers(const wire::Operation& operation) {
 wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition) {
   wire::Receipt receipt;
   receipt.level = LevelOf(partition.options().durability);
-  if (store.marks()) receipt.mark = {store.LastNowMs(), store.last_durable_at_ms()};
+  if (store.checkpoints()) receipt.checkpoint = {store.LastNowMs(), store.last_durable_at_ms()};
   return receipt;
 }
 

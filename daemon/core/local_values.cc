@@ -52,6 +52,22 @@ void BeginOn(Core& at, CoreGroup& cores, std::uint64_t value_bytes, Beginning* m
   }
 }
 
+// Asks the memory share, then calls the handler.
+void RunWithinShare(Core& at, storage::Partition& partition, const wire::Operation& operation,
+                    storage::ValueWriter* upload, Reply* reply) {
+  const OperationContext context = {.partition = partition,
+                                    .operation = operation,
+                                    .hash = KeyHash(operation.key),
+                                    .now_ms = at.store().NowMs(),
+                                    .upload = upload,
+                                    .store = at.store()};
+  MemoryShares& shares = at.dispatcher().ownership().shares();
+  const MemoryShares::Admission admission = shares.Admit(context, reply);
+  if (admission.refused) return;
+  FindHandler(operation.opcode)(context, reply);
+  shares.Settle(context, admission);
+}
+
 }  // namespace
 
 Result<LocalValueWriter> LocalValueWriter::Begin(CoreGroup& cores, CoreId core,
@@ -132,22 +148,15 @@ Result<OperationOutcome> LocalValueWriter::Put(PartitionId partition, Term term,
           return;
         }
         Reply reply;
-        at.dispatcher().ownership().shares().Run(FindHandler(operation.opcode),
-                                                 {.partition = **held,
-                                                  .operation = operation,
-                                                  .hash = KeyHash(operation.key),
-                                                  .now_ms = at.store().NowMs(),
-                                                  .upload = writer.get(),
-                                                  .store = at.store()},
-                                                 &reply);
+        RunWithinShare(at, **held, operation, writer.get(), &reply);
         done->outcome.code = reply.answer.code;
         done->outcome.version = reply.answer.version;
         done->outcome.receipt = ReceiptOf(at.store(), **held);
         done->outcome.value.assign(AsText(reply.answer.value));
         if (IsUsers(operation) && !std::exchange(done->counted, true)) {
-          at.dispatcher().CountLocal(**held, operation);
+          at.dispatcher().meter().CountLocal(**held, operation);
         }
-        if (done->outcome.code == StatusCode::kResourceExhausted && at.store().marks() &&
+        if (done->outcome.code == StatusCode::kResourceExhausted && at.store().checkpoints() &&
             done->outcome.value.empty()) {
           done->outcome.value = kMemoryAndDevicesFull;
         }
@@ -195,7 +204,7 @@ Result<LocalValueReader> LocalValueReader::Open(CoreGroup& cores, CoreId core,
         if (at.store().blocked()) return;  // CoreGroup::Run comes back.
         if (IsUsers(get) && !std::exchange(opened->counted, true)) {
           (*held)->CountReads(1);
-          at.dispatcher().CountLocal(**held, get);
+          at.dispatcher().meter().CountLocal(**held, get);
         }
         at.dispatcher().NoteTaskWait(**held);
         opened->outcome.code = reply.answer.code;

@@ -125,11 +125,12 @@ const std::string* MemoryShares::Refusal(PartitionId partition, std::uint64_t gr
   return share.bytes + growth_bytes > share.bytes_max ? &share.refusal : nullptr;
 }
 
-void MemoryShares::RunLimited(Handler handler, const OperationContext& context, Reply* reply) {
-  const auto found = shares_.find(context.partition.id().space().value());
-  if (found == shares_.end()) return handler(context, reply);
-  // Its steps come here one by one.
-  if (context.operation.opcode == Opcode::kChain) return handler(context, reply);
+MemoryShares::Admission MemoryShares::AdmitLimited(const OperationContext& context, Reply* reply) {
+  const std::uint32_t space = context.partition.id().space().value();
+  const auto found = shares_.find(space);
+  if (found == shares_.end()) return {};
+  // The steps of a chain are admitted one by one.
+  if (context.operation.opcode == Opcode::kChain) return {};
   Share& share = found->second;
   const std::uint64_t at_most = GrowthAtMost(context);
   if (at_most > 0 && share.bytes + at_most > share.bytes_max) {
@@ -138,13 +139,17 @@ void MemoryShares::RunLimited(Handler handler, const OperationContext& context, 
     if (growth > 0 && share.bytes + growth > share.bytes_max) {
       reply->answer.code = StatusCode::kResourceExhausted;
       reply->answer.value = AsBytes(share.refusal);
-      return;
+      return {.refused = true};
     }
   }
-  const storage::Store& store = context.partition.store();
-  const std::uint64_t before = BytesOf(store);
-  handler(context, reply);
-  share.bytes += BytesOf(store) - before;  // Modulo 2^64: a change may shrink it.
+  return {.share = space, .bytes_before = BytesOf(context.partition.store())};
+}
+
+void MemoryShares::SettleLimited(const OperationContext& context, const Admission& admission) {
+  const auto found = shares_.find(admission.share);
+  TP_CHECK(found != shares_.end());  // No handler installs a map.
+  // Modulo 2^64: a change may shrink the store.
+  found->second.bytes += BytesOf(context.partition.store()) - admission.bytes_before;
 }
 
 }  // namespace tidepool::daemon

@@ -1,7 +1,7 @@
 // What a namespace with a memory share may store on this core, and the refusal of what exceeds it.
 //
 //   daemon/core/dispatcher, daemon/core/local_operations, daemon/core/local_values ->
-//   [memory_shares] -> daemon/ops/hash_ops -> storage
+//   [memory_shares] -> storage
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/ops/operation.h"
+#include "proto/base/check.h"
 #include "proto/placement/placement_map.h"
 #include "storage/core_store.h"
 
@@ -37,14 +38,27 @@ class MemoryShares {
   // Takes the shares from `map`. After the store holds what the map gives to it.
   void Install(const placement::PlacementMap& map, NodeId self, CoreId core);
 
-  // Runs the handler, or refuses a change that would store more than the share with
-  // kResourceExhausted and a text that lives until the next Install. Deletes, reads, and changes
-  // that store no more than before always run.
-  void Run(Handler handler, const OperationContext& context, Reply* reply) {
+  // Answer of Admit. `share` is set if Settle has to count what the operation stored.
+  struct Admission {
+    static constexpr std::uint32_t kUncounted = UINT32_MAX;
+    bool refused = false;
+    std::uint32_t share = kUncounted;  // A NamespaceId.
+    std::uint64_t bytes_before = 0;    // In the operation's store.
+  };
+  // Decides before the handler runs. Refuses a change that would store more than the share with
+  // kResourceExhausted and a text that lives until the next Install. Admits deletes, reads, and
+  // changes that store no more than before.
+  Admission Admit(const OperationContext& context, Reply* reply) {
     if (shares_.empty()) [[likely]] {
-      return handler(context, reply);
+      return {};
     }
-    RunLimited(handler, context, reply);
+    return AdmitLimited(context, reply);
+  }
+  // Counts what an admitted operation has stored. Call it once, after the handler.
+  void Settle(const OperationContext& context, const Admission& admission) {
+    TP_DCHECK(!admission.refused);
+    if (admission.share != Admission::kUncounted) [[unlikely]]
+      SettleLimited(context, admission);
   }
 
   // For changes that are made without a handler: why `growth_bytes` more do not fit, or null.
@@ -60,7 +74,8 @@ class MemoryShares {
     std::vector<PartitionId> partitions;
     std::string refusal;
   };
-  void RunLimited(Handler handler, const OperationContext& context, Reply* reply);
+  Admission AdmitLimited(const OperationContext& context, Reply* reply);
+  void SettleLimited(const OperationContext& context, const Admission& admission);
   void Count(Share* share) const;
 
   storage::CoreStore& store_;

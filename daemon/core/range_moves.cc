@@ -18,7 +18,7 @@ namespace {
 // Between two looks at the clock.
 constexpr int kItemsPerLook = 16;
 // Some 40 us.
-constexpr std::uint64_t kLeavingsPerStep = 64;
+constexpr std::uint64_t kMovedOutPerStep = 64;
 
 }  // namespace
 
@@ -184,7 +184,7 @@ Status RangeMoves::StartSource(const RangeMovePtr& move) {
     return Status(StatusCode::kFailedPrecondition,
                   "the range is not served here under this term any more", "try again");
   }
-  if (held->has_leavings()) {
+  if (held->has_moved_out()) {
     return Status(StatusCode::kFailedPrecondition,
                   "what left the range by its last split is still being removed", "try again soon");
   }
@@ -213,8 +213,8 @@ void RangeMoves::OnMap() {
   for (const auto& source : sources_) {
     if (!source->OnMap()) continue;
     const RangeMove& move = source->move();
-    store_.Find(move.from)->SetLeavings(0);  // The target will tell how many.
-    leavings_.push_back({move.from, move.key, move.key, 0, std::nullopt});
+    store_.Find(move.from)->SetMovedOut(0);  // The target will tell how many.
+    moved_out_.push_back({move.from, move.key, move.key, 0, std::nullopt});
   }
 }
 
@@ -292,7 +292,7 @@ bool RangeMoves::Work(std::uint64_t end_ns) {
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     if (sources_[i]->over()) RemoveSource(i--);
   }
-  return RemoveLeavings(end_ns) || more;
+  return RemoveMovedOut(end_ns) || more;
 }
 
 void RangeMoves::Receive(PartitionId to, std::shared_ptr<const std::vector<std::byte>> parcel) {
@@ -302,12 +302,12 @@ void RangeMoves::Receive(PartitionId to, std::shared_ptr<const std::vector<std::
 }
 
 void RangeMoves::Left(PartitionId from, std::uint64_t records) {
-  for (Leavings& leavings : leavings_) {
-    if (leavings.partition != from) continue;
-    leavings.records += static_cast<std::int64_t>(records);
+  for (MovedOutRecords& moved_out : moved_out_) {
+    if (moved_out.partition != from) continue;
+    moved_out.records += static_cast<std::int64_t>(records);
     storage::Partition* held = store_.Find(from);
     if (held != nullptr) {
-      held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
+      held->SetMovedOut(static_cast<std::uint64_t>(std::max<std::int64_t>(0, moved_out.records)));
     }
   }
 }
@@ -319,40 +319,40 @@ const RangeSource* RangeMoves::SourceOf(PartitionId partition) const {
   return nullptr;
 }
 
-bool RangeMoves::RemoveLeavings(std::uint64_t end_ns) {
-  while (!leavings_.empty()) {
-    Leavings& leavings = leavings_.front();
-    storage::Partition* held = store_.Find(leavings.partition);
+bool RangeMoves::RemoveMovedOut(std::uint64_t end_ns) {
+  while (!moved_out_.empty()) {
+    MovedOutRecords& moved_out = moved_out_.front();
+    storage::Partition* held = store_.Find(moved_out.partition);
     if (held == nullptr) {
-      leavings_.erase(leavings_.begin());
+      moved_out_.erase(moved_out_.begin());
       continue;
     }
-    const RangeSource* source = SourceOf(leavings.partition);
+    const RangeSource* source = SourceOf(moved_out.partition);
     const std::size_t large_left = source == nullptr ? 0 : source->large_left();
-    if (leavings.next.empty()) {
+    if (moved_out.next.empty()) {
       // At the end, with some passed over: again when there are fewer of them.
-      if (large_left == leavings.passed_over) return false;
-      leavings.next = leavings.key;
-      leavings.passed_over.reset();
+      if (large_left == moved_out.passed_over) return false;
+      moved_out.next = moved_out.key;
+      moved_out.passed_over.reset();
     }
-    const std::string* large = source == nullptr ? nullptr : source->LargeFrom(leavings.next);
+    const std::string* large = source == nullptr ? nullptr : source->LargeFrom(moved_out.next);
     storage::KeyRange range;
-    range.begin = AsBytes(leavings.next);
+    range.begin = AsBytes(moved_out.next);
     if (large != nullptr) range.end = AsBytes(*large);
     StatusCode code = StatusCode::kOk;
     const storage::RangeProgress progress =
-        held->ordered().EraseRange(range, kLeavingsPerStep, store_.NowMs(), &code);
+        held->ordered().EraseRange(range, kMovedOutPerStep, store_.NowMs(), &code);
     if (store_.blocked()) return false;
-    leavings.records -= static_cast<std::int64_t>(progress.records);
-    held->SetLeavings(static_cast<std::uint64_t>(std::max<std::int64_t>(0, leavings.records)));
+    moved_out.records -= static_cast<std::int64_t>(progress.records);
+    held->SetMovedOut(static_cast<std::uint64_t>(std::max<std::int64_t>(0, moved_out.records)));
     if (progress.done && large != nullptr) {
-      leavings.next = *large + '\0';
-      leavings.passed_over = large_left;
-    } else if (progress.done && leavings.passed_over.has_value()) {
-      leavings.next.clear();
+      moved_out.next = *large + '\0';
+      moved_out.passed_over = large_left;
+    } else if (progress.done && moved_out.passed_over.has_value()) {
+      moved_out.next.clear();
     } else if (progress.done && source == nullptr) {
-      held->SetLeavings(std::nullopt);
-      leavings_.erase(leavings_.begin());
+      held->SetMovedOut(std::nullopt);
+      moved_out_.erase(moved_out_.begin());
       continue;
     } else if (progress.done) {
       // Nothing is left but the source's last parcels.

@@ -5,8 +5,8 @@
 //       -> parcels, by mailbox -> [RangeMoves of the target core]
 //
 // 1. The source copies the records in key order, a slice per poll, and behind them every change of
-//    these keys (it is a sink of the partition's log): one stream, so the target is at each moment
-//    as the source was a little before.
+//    these keys (it is a observer of the partition's log): one stream, so the target is at each
+//    moment as the source was a little before.
 // 2. When the copy is through, the splitter has the coordinator make the new map. Until then
 // nothing
 //    has happened: the source serves, and the copy can be dropped.
@@ -97,7 +97,7 @@ class RangeMoves {
   bool Slice(std::uint64_t budget_ns);
   // What the changes of this poll have made; each poll.
   void Flush();
-  bool active() const { return !sources_.empty() || !targets_.empty() || !leavings_.empty(); }
+  bool active() const { return !sources_.empty() || !targets_.empty() || !moved_out_.empty(); }
   // A target whose range is this node's by the map, so that clients wait for it; or that is so far
   // behind that the copy waits.
   bool urgent() const;
@@ -108,7 +108,7 @@ class RangeMoves {
 
  private:
   // Keys to be removed from a partition that they have left.
-  struct Leavings {
+  struct MovedOutRecords {
     PartitionId partition;
     std::string key;
     std::string next;          // Where to go on.
@@ -117,7 +117,7 @@ class RangeMoves {
     std::optional<std::size_t> passed_over;
   };
   bool Work(std::uint64_t end_ns);
-  bool RemoveLeavings(std::uint64_t end_ns);
+  bool RemoveMovedOut(std::uint64_t end_ns);
   const RangeSource* SourceOf(PartitionId partition) const;
   // Begins or ends holding changes back.
   void BoundUnapplied(RangeSource& source);
@@ -128,7 +128,7 @@ class RangeMoves {
   storage::CoreStore& store_;
   std::vector<std::unique_ptr<RangeSource>> sources_;
   std::vector<std::unique_ptr<RangeTarget>> targets_;
-  std::vector<Leavings> leavings_;
+  std::vector<MovedOutRecords> moved_out_;
   bool fetching_ = false;  // What a slice has met on a device.
 };
 

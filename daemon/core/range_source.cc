@@ -20,13 +20,13 @@ constexpr std::size_t kParcelBytes = 32 * 1024;
 
 RangeSource::RangeSource(RangeMovePtr move, storage::CoreStore& store)
     : move_(std::move(move)), store_(store), copied_up_to_(move_->key) {
-  store_.Find(move_->from)->AddSink(this);
+  store_.Find(move_->from)->AddObserver(this);
   attached_ = true;
 }
 
 RangeSource::~RangeSource() {
   storage::Partition* held = store_.Find(move_->from);
-  if (attached_ && held != nullptr) held->RemoveSink(this);
+  if (attached_ && held != nullptr) held->RemoveObserver(this);
 }
 
 // Null once it is gone, or goes on under a term that the move does not know.
@@ -100,7 +100,7 @@ bool RangeSource::OnMap() {
     return false;
   }
   if (held->term() == move_->term) return false;
-  held->RemoveSink(this);
+  held->RemoveObserver(this);
   attached_ = false;
   // Another grant than the one that was asked for.
   if (held->bounds().end != move_->key || copied_up_to_.has_value()) {

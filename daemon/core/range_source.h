@@ -15,7 +15,7 @@
 namespace tidepool::daemon {
 
 // Owner core of the source only.
-class RangeSource final : public storage::LogSink {
+class RangeSource final : public storage::LogObserver {
  public:
   RangeSource(RangeMovePtr move, storage::CoreStore& store);
   ~RangeSource() override;
@@ -25,7 +25,7 @@ class RangeSource final : public storage::LogSink {
   const RangeMove& move() const { return *move_; }
   // A change of a key that moves goes into the stream; a large value is sent later, in pieces.
   void OnRecord(const storage::LogRecord& record) override;
-  // True: it has been cut, and what is removed from here on is the leavings.
+  // True: it has been cut, and what is removed from here on is the moved_out.
   bool OnMap();
   // Copies, or sends large values. True: there is more to do at once.
   bool Slice(std::uint64_t end_ns);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/core/kept_answers.h"
+#include "daemon/core/reply_cache.h"
 #include "daemon/ops/operation.h"
 #include "proto/base/ids.h"
 #include "proto/transport/transport.h"
@@ -56,13 +56,12 @@ class HeldBytes {
 
 // Owner core only. Invariant: `endpoint` is null or open; at most one upload at a time.
 struct Session {
-  // `kept_bytes`: what all sessions of the core keep of answers.
-  explicit Session(std::uint64_t* kept_bytes) : kept(kept_bytes) {}
+  // `cached_bytes`: what all sessions of the core keep of answers.
+  explicit Session(std::uint64_t* cached_bytes) : kept(cached_bytes) {}
 
   SessionId id;
   std::uint32_t connection = 0;  // Counts attaches; frames of an older connection are dropped.
-  bool daemon = false;
-  bool uncounted = false;  // A tool's: its operations are not among users' operations.
+  bool uncounted = false;        // A tool's: its operations are not among users' operations.
   std::string client_name;
   std::string worker_address;               // Of the client.
   transport::Endpoint* endpoint = nullptr;  // Null while the client is not connected.
@@ -75,10 +74,10 @@ struct Session {
   std::uint32_t waiting_operations = 0;  // In groups that wait for a newer map.
   // The bytes of the frames of these groups; the sum of what HeldBytes hold.
   std::shared_ptr<std::uint64_t> held_bytes = std::make_shared<std::uint64_t>(0);
-  std::uint32_t suspended_operations = 0;  // That wait in their partition,
-  std::uint64_t suspended_bytes = 0;       // and their keys and values.
-  std::uint64_t held_answer_bytes = 0;     // Of answers that wait for a commit.
-  KeptAnswers kept;
+  std::uint32_t event_waiters = 0;          // That wait in their partition,
+  std::uint64_t event_waiter_bytes = 0;     // and their keys and values.
+  std::uint64_t awaiting_commit_bytes = 0;  // Of answers that wait for a commit.
+  ReplyCache kept;
   std::unique_ptr<Upload> upload;
   std::uint64_t uploads_ended = 0;  // Parts of uploads up to this number are late and mean nothing.
   std::vector<Download> downloads;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kHeapStepBytes = 4ull << 20;
 }  // namespace
 
 Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clock, HeapCover& heap,
-                   const transport::BufferPool& buffers, std::uint64_t kept_bytes_max,
+                   const transport::BufferPool& buffers, std::uint64_t cached_bytes_max,
                    std::function<void(SessionId)> on_shed)
     : worker_(worker),
       streams_(streams),
@@ -28,7 +28,7 @@ Sessions::Sessions(transport::Worker& worker, Streams& streams, const Clock& clo
       on_shed_(std::move(on_shed)),
       heap_(heap),
       buffers_(buffers),
-      kept_bytes_max_(kept_bytes_max) {
+      cached_bytes_max_(cached_bytes_max) {
   FitHeap(0);
 }
 
@@ -53,9 +53,8 @@ Status Sessions::Attach(const SessionGrant& grant, const AttachRequest& request)
   auto endpoint = worker_.Connect(request.worker_address);
   if (!endpoint.ok()) return endpoint.status();
   if (session == nullptr) {
-    auto made = std::make_unique<Session>(&kept_bytes_);
+    auto made = std::make_unique<Session>(&cached_bytes_);
     made->id = grant.id;
-    made->daemon = request.daemon;
     made->uncounted = request.uncounted;
     made->client_name = request.client_name;
     made->credit_operations = grant.credit_operations;
@@ -153,29 +152,29 @@ void Sessions::End(Session& session, std::string_view why) {
 
 bool Sessions::Waits(const Session& session) {
   return session.waiting_operations > 0 ||
-         (session.suspended_operations > 0 && session.endpoint != nullptr);
+         (session.event_waiters > 0 && session.endpoint != nullptr);
 }
 
 // Has memory set aside for so much, or as much of it as there is.
-void Sessions::FitHeap(std::uint64_t kept_bytes) {
+void Sessions::FitHeap(std::uint64_t cached_bytes) {
   const std::uint64_t other_bytes = buffers_.bytes() + worker_.memory_bytes();
-  heap_.Fit(kept_bytes + other_bytes);
+  heap_.Fit(cached_bytes + other_bytes);
   const std::uint64_t covered = heap_.bytes() - std::min(heap_.bytes(), other_bytes);
   // Little enough not to count: one session that has all it may have is never too much.
-  kept_bytes_limit_ =
-      std::min(std::max<std::uint64_t>(covered, limits::kKeptAnswerBytesMax), kept_bytes_max_);
+  cached_bytes_limit_ =
+      std::min(std::max<std::uint64_t>(covered, limits::kCachedReplyBytesMax), cached_bytes_max_);
 }
 
 void Sessions::KeepMore(const Session& but) {
-  FitHeap(kept_bytes_ + kHeapStepBytes);
-  if (kept_bytes_ > kept_bytes_limit_) ShedKept(but);
+  FitHeap(cached_bytes_ + kHeapStepBytes);
+  if (cached_bytes_ > cached_bytes_limit_) ShedCached(but);
 }
 
 // An eighth less than there may be, so that the next frame does not look again.
-void Sessions::ShedKept(const Session& but) {
+void Sessions::ShedCached(const Session& but) {
   struct Holder {
-    // Who waits, or is a daemon that sends for others, loses most: last of all. Then those of
-    // little, as ever so many of them make no room. Then who was silent longest, on all cores.
+    // A session that waits loses most: last of all. Then those of little, as ever so many of them
+    // make no room. Then who was silent longest, on all cores.
     bool busy;
     bool small;
     std::uint64_t heard_ns;  // Read once: other cores write it.
@@ -184,23 +183,23 @@ void Sessions::ShedKept(const Session& but) {
   std::vector<Holder> holders;
   for (const auto& [id, session] : sessions_) {
     if (session.get() == &but || session->kept.held_bytes() == 0) continue;
-    holders.push_back({Waits(*session) || session->daemon, false,
-                       session->heard_ns->load(std::memory_order_relaxed), session.get()});
+    holders.push_back({Waits(*session), false, session->heard_ns->load(std::memory_order_relaxed),
+                       session.get()});
   }
   if (holders.empty()) return;
-  const std::uint64_t large_bytes = kept_bytes_limit_ / 2 / holders.size();
+  const std::uint64_t large_bytes = cached_bytes_limit_ / 2 / holders.size();
   for (Holder& holder : holders) holder.small = holder.session->kept.held_bytes() <= large_bytes;
   std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
     return std::tie(a.busy, a.small, a.heard_ns) < std::tie(b.busy, b.small, b.heard_ns);
   });
   std::size_t ended = 0;
-  while (ended < holders.size() && kept_bytes_ > kept_bytes_limit_ / 8 * 7) {
+  while (ended < holders.size() && cached_bytes_ > cached_bytes_limit_ / 8 * 7) {
     Session& session = *holders[ended++].session;
     on_shed_(session.id);
     End(session, {});
   }
   if (ended == 0) return;
-  log::Warn("more than " + std::to_string(kept_bytes_limit_ >> 20) +
+  log::Warn("more than " + std::to_string(cached_bytes_limit_ >> 20) +
             " MiB of answers were kept for clients that do not go on; closed the sessions that "
             "held much and were silent longest: " +
             std::to_string(ended));
@@ -209,7 +208,7 @@ void Sessions::ShedKept(const Session& but) {
 void Sessions::OnTimer(std::uint64_t now_ns) {
   ExpireSilent(now_ns);
   TellAgain(now_ns);
-  FitHeap(kept_bytes_);
+  FitHeap(cached_bytes_);
 }
 
 void Sessions::ExpireSilent(std::uint64_t now_ns) {

@@ -34,18 +34,19 @@ struct SessionGrant {
 // What the answers that a core keeps may take of the heap at most, and less while records leave no
 // memory for it (heap_cover.h): of a node with `memory_bytes` a 16th for each core, 32 to 256 MiB.
 // The upper bound is what the credits of all sessions allow to be under way at once.
-constexpr std::uint64_t KeptBytesMax(std::uint64_t memory_bytes) {
-  return std::clamp<std::uint64_t>(memory_bytes / 16, 4 * limits::kKeptAnswerBytesMax,
+constexpr std::uint64_t ReplyCacheBytesMax(std::uint64_t memory_bytes) {
+  return std::clamp<std::uint64_t>(memory_bytes / 16, 4 * limits::kCachedReplyBytesMax,
                                    limits::kCreditBytesBudget);
 }
 
 // Owner core only.
 class Sessions {
  public:
-  // All must outlive it; `buffers` are the core's. `kept_bytes_max`: see KeptBytesMax. `on_shed` is
-  // told of each session that ends since too much is kept: to others its client is lost then.
+  // All must outlive it; `buffers` are the core's. `cached_bytes_max`: see ReplyCacheBytesMax.
+  // `on_shed` is told of each session that ends since too much is kept: to others its client is
+  // lost then.
   Sessions(transport::Worker& worker, Streams& streams, const Clock& clock, HeapCover& heap,
-           const transport::BufferPool& buffers, std::uint64_t kept_bytes_max,
+           const transport::BufferPool& buffers, std::uint64_t cached_bytes_max,
            std::function<void(SessionId)> on_shed);
   ~Sessions();
   Sessions(const Sessions&) = delete;
@@ -73,7 +74,7 @@ class Sessions {
   // stopped, has under way on any of them ends with kUnknown.
   void Heard(Session& session, std::uint64_t now_ns) {
     Touch(session, now_ns);
-    if (kept_bytes_ > kept_bytes_limit_) [[unlikely]]
+    if (cached_bytes_ > cached_bytes_limit_) [[unlikely]]
       KeepMore(session);
   }
 
@@ -94,15 +95,15 @@ class Sessions {
   void ForEach(See see) const {
     for (const auto& [id, session] : sessions_) see(*session);
   }
-  std::uint64_t kept_bytes() const { return kept_bytes_; }
+  std::uint64_t cached_bytes() const { return cached_bytes_; }
 
  private:
   static void Touch(Session& session, std::uint64_t now_ns);
   // For an answer that it will get, however long that takes.
   static bool Waits(const Session& session);
-  void FitHeap(std::uint64_t kept_bytes);
+  void FitHeap(std::uint64_t cached_bytes);
   void KeepMore(const Session& but);
-  void ShedKept(const Session& but);
+  void ShedCached(const Session& but);
   void Close(Session& session);
   void Tell(Session& session);
   void TellAgain(std::uint64_t now_ns);
@@ -123,10 +124,10 @@ class Sessions {
   std::function<void(Session&)> on_leave_;
   HeapCover& heap_;
   const transport::BufferPool& buffers_;
-  const std::uint64_t kept_bytes_max_;
-  std::uint64_t kept_bytes_limit_ = 0;  // The same or less: what is covered now.
+  const std::uint64_t cached_bytes_max_;
+  std::uint64_t cached_bytes_limit_ = 0;  // The same or less: what is covered now.
   std::vector<Untold> untold_;
-  std::uint64_t kept_bytes_ = 0;  // Of all kept answers: values and entries.
+  std::uint64_t cached_bytes_ = 0;  // Of all cached replies: values and entries.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
 };
 

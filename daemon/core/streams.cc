@@ -66,7 +66,7 @@ bool Streams::BeginUpload(Session& session, const wire::StreamHeader& part) {
   if (!writer.ok()) {
     // Where it can never fit: what would.
     const std::uint64_t fits =
-        store_.marks() ? storage::ValueWriter::BytesMax(store_) : std::uint64_t{0};
+        store_.checkpoints() ? storage::ValueWriter::BytesMax(store_) : std::uint64_t{0};
     Acknowledge(session, part, std::min<std::uint64_t>(fits, part.total_bytes), writer.code());
     session.uploads_ended = part.stream;
     return false;
@@ -192,8 +192,8 @@ void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
       frame.stream.code != StatusCode::kOk || found->acked_bytes == found->reader->value_bytes();
   if (!ended) return;
   // Nobody asks for it again, and the client's next value may wait for this memory.
-  if (KeptFrame* const kept = session.kept.Find(found->frame_id); kept != nullptr) {
-    for (KeptFrame::Entry& entry : kept->entries) {
+  if (CachedReply* const kept = session.kept.Find(found->frame_id); kept != nullptr) {
+    for (CachedReply::Entry& entry : kept->entries) {
       if (entry.taken == found->reader) entry.taken = nullptr;
     }
   }

@@ -124,9 +124,10 @@ void AddDevices(const v1::NodeStatusResponse& status, Families* to) {
               "Of records that left memory or became durable, each once: what was written by this "
               "is the write amplification.",
               {}, spill.record_bytes());
-  to->Gauge("last_durable_at_seconds",
-            "Wall time of the oldest core's mark: what was changed before is durable. 0: none.", {},
-            static_cast<double>(status.last_durable_at_ms()) / 1000);
+  to->Gauge(
+      "last_durable_at_seconds",
+      "Wall time of the oldest core's checkpoint: what was changed before is durable. 0: none.", {},
+      static_cast<double>(status.last_durable_at_ms()) / 1000);
   to->Gauge("devices_failed", "1: nothing becomes durable any more.", {},
             status.devices_failed() ? 1.0 : 0.0);
 }
@@ -164,8 +165,8 @@ void AddCores(const v1::NodeStatusResponse& status, Families* to) {
     to->Gauge("core_partitions", "That it owns.", labels, core.partitions());
     to->Gauge("core_ring_bytes", "Shared memory of this machine's connections.", labels,
               core.ring_bytes());
-    to->Gauge("core_kept_answer_bytes", "For clients that may ask again.", labels,
-              core.kept_answer_bytes());
+    to->Gauge("core_reply_cache_bytes", "For clients that may ask again.", labels,
+              core.reply_cache_bytes());
     to->Gauge("core_credit_operations", "Credit that its sessions have been granted.", labels,
               core.credit_operations());
     to->Gauge("core_credit_operations_held", "Of it: taken by operations that wait here.", labels,
@@ -173,10 +174,10 @@ void AddCores(const v1::NodeStatusResponse& status, Families* to) {
     to->Gauge("core_credit_bytes", "Credit in bytes that its sessions have been granted.", labels,
               core.credit_bytes());
     const std::pair<const char*, std::uint64_t> waiting[] = {
-        {"map", core.held_groups()},
-        {"store", core.pending_operations()},
-        {"change", core.suspended_operations()},
-        {"commit", core.held_answers()}};
+        {"map", core.map_waiters()},
+        {"store", core.io_waiters()},
+        {"change", core.event_waiters()},
+        {"commit", core.replies_awaiting_commit()}};
     for (const auto& [what, count] : waiting) {
       to->Gauge(
           "core_waiting",

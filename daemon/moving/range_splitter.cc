@@ -120,7 +120,7 @@ Result<std::string> RangeSplitter::ChooseKey(const placement::Namespace& space,
         space.partitions[partition].core,
         [middle, id = PartitionId(space.id, partition)](Core& core) {
           storage::Partition* held = core.store().Find(id);
-          if (held == nullptr || held->has_leavings()) return;
+          if (held == nullptr || held->has_moved_out()) return;
           if (const auto found = held->ordered().SplitKey(); found.has_value()) {
             *middle = std::string(AsText(*found));
           }

@@ -50,8 +50,9 @@ enum class WaitFor : std::uint8_t {
   kChange = 3,  // Of the operation's key.
   kGroup = 4,   // The other members of the process group that is its key.
   // ---- No handler says these: it has met what is not there, and has changed nothing.
-  kDevice = 5,  // A record that must be read.
-  kMemory = 6,  // Room for one, which will come.
+  kDevice = 5,     // A record that must be read.
+  kMemory = 6,     // Room for one, which will come.
+  kPartition = 7,  // Its partition, which is not served for the moment.
 };
 
 // What a handler needs to know. Views only; valid during the call.

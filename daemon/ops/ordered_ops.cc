@@ -219,7 +219,7 @@ void HandleCountRange(const OperationContext& context, Reply* reply) {
   storage::OrderedStore& store = context.partition.ordered();
   const bool stored = (context.operation.get(Argument::kOptions) & wire::kCountStored) != 0;
   RangeProgress progress;
-  const bool counted = !context.partition.has_leavings();
+  const bool counted = !context.partition.has_moved_out();
   if (stored && counted && IsWhole(part.range, context.partition)) {
     progress.records = store.size();
     progress.done = true;

@@ -290,8 +290,8 @@ OperationOutcome FromProto(const v1::OperationResult& from, wire::Opcode opcode)
 
 void ToProto(const wire::Receipt& from, v1::Receipt* to) {
   to->set_level(static_cast<v1::ReceiptLevel>(from.level));
-  to->set_answered_at_ms(from.mark.at_ms);
-  to->set_durable_at_ms(from.mark.durable_at_ms);
+  to->set_answered_at_ms(from.checkpoint.at_ms);
+  to->set_durable_at_ms(from.checkpoint.durable_at_ms);
 }
 
 wire::Receipt FromProto(const v1::Receipt& from) {
@@ -299,8 +299,8 @@ wire::Receipt FromProto(const v1::Receipt& from) {
   if (v1::ReceiptLevel_IsValid(from.level())) {
     to.level = static_cast<wire::ReceiptLevel>(from.level());
   }
-  to.mark.at_ms = from.answered_at_ms();
-  to.mark.durable_at_ms = std::min<std::uint64_t>(from.durable_at_ms(), to.mark.at_ms);
+  to.checkpoint.at_ms = from.answered_at_ms();
+  to.checkpoint.durable_at_ms = std::min<std::uint64_t>(from.durable_at_ms(), to.checkpoint.at_ms);
   return to;
 }
 

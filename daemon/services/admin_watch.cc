@@ -45,7 +45,7 @@ grpc::Status AdminService::SlowLog(grpc::ServerContext* call, const v1::SlowLogR
     const Status status = node_.cores->Run(
         CoreAt(i),
         [found, clear](Core& at) {
-          daemon::SlowLog& slow_log = at.dispatcher().metrics().slow_log();
+          daemon::SlowLog& slow_log = at.dispatcher().meter().metrics().slow_log();
           *found = {slow_log.List(), slow_log.total()};
           if (clear) slow_log.Clear();
         },
@@ -85,7 +85,7 @@ grpc::Status AdminService::HotKeys(grpc::ServerContext* call, const v1::HotKeysR
     const Status status = node_.cores->Run(
         CoreAt(i),
         [found](Core& at) {
-          const daemon::HotKeys& hot_keys = at.dispatcher().metrics().hot_keys();
+          const daemon::HotKeys& hot_keys = at.dispatcher().meter().metrics().hot_keys();
           *found = {hot_keys.List(), hot_keys.samples()};
         },
         DeadlineOf(*call));

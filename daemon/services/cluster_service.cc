@@ -122,7 +122,6 @@ grpc::Status ClusterService::Attach(grpc::ServerContext* call, const v1::AttachR
   // A session of an earlier process is unknown here: the client gets a new one and learns by
   // `resumed` that what it had not heard of ended unknown.
   if (request->incarnation() == node_.incarnation) attach.session = SessionId(request->session());
-  attach.daemon = request->daemon();
   attach.uncounted = request->uncounted();
   attach.client_name = CleanName(request->client_name());
   auto attached = node_.cores->Attach(attach, DeadlineOf(*call));

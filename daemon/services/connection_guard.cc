@@ -120,7 +120,11 @@ Result<std::unique_ptr<ConnectionGuard>> ConnectionGuard::Start(Descriptor liste
                                                                 Handler handler) {
   std::unique_ptr<ConnectionGuard> guard(new ConnectionGuard());
   guard->listener_ = std::move(listener);
-  guard->handler_ = std::move(handler);
+  auto handover =
+      ConnectionHandover::Start([handler = std::move(handler), from = guard->listener_.get()](
+                                    int connection) { handler(from, connection); });
+  if (!handover.ok()) return handover.status();
+  guard->handover_ = *std::move(handover);
   const std::size_t descriptors = GuardedDescriptors();
   guard->strangers_max_ = std::clamp<std::size_t>(descriptors / 8, 16, 512);
   guard->connections_max_ = std::clamp<std::size_t>(descriptors / 2, 32, 16'384);
@@ -139,6 +143,9 @@ Result<std::unique_ptr<ConnectionGuard>> ConnectionGuard::Start(Descriptor liste
 ConnectionGuard::~ConnectionGuard() { Close(); }
 
 void ConnectionGuard::Close() {
+  // The guard's thread ends floods until nothing is handed over any more.
+  accepts_ = false;
+  if (handover_ != nullptr) handover_->Close();
   stopping_ = true;
   const std::uint64_t one = 1;
   if (wake_.is_open()) (void)!write(wake_.get(), &one, sizeof one);
@@ -238,6 +245,7 @@ bool ConnectionGuard::LookAt(std::uint64_t now_ns, bool may_be_large, Connection
 }
 
 bool ConnectionGuard::HasRoom(std::uint64_t now_ns) {
+  if (!accepts_ || !handover_->HasRoom()) return false;
   if (strangers_.size() + known_.size() >= std::min(connections_max_, forget_at_)) ForgetClosed();
   const bool has_room =
       strangers_.size() < strangers_max_ && strangers_.size() + known_.size() < connections_max_;
@@ -270,7 +278,7 @@ void ConnectionGuard::End(const Connection& connection) {
   }
   {
     const Descriptor same(copy);
-    if (copy >= 0 && InodeOf(copy) == connection.inode) (void)shutdown(copy, SHUT_RDWR);
+    if (copy >= 0 && InodeOf(copy) == connection.inode) ResetConnection(copy);
   }
   if (took_reserve) reserve_ = OpenReserve();
   ended_.Warn("a connection from " + connection.peer +
@@ -294,7 +302,7 @@ ConnectionGuard::Accepted ConnectionGuard::Accept(std::uint64_t now_ns) {
     strangers_.push_back(std::move(connection));
     stranger_count_ = strangers_.size();
   }
-  handler_(listener_.get(), descriptor);
+  handover_->Add(descriptor);
   return Accepted::kOne;
 }
 

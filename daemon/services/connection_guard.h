@@ -1,10 +1,10 @@
 // The accepting side of the node's gRPC port, with bounds on connections that have shown no token.
 //
-//   daemon/services/service_host -> [services/connection_guard] => gRPC
+//   daemon/services/service_host -> [services/connection_guard] -> connection_handover => gRPC
 //
 // gRPC 1.51 accepts without a bound, and its listener ends for ever with the first accept that
 // fails: one moment without a free descriptor made a node unreachable. So this class accepts, and
-// gRPC takes the connections over.
+// gRPC takes the connections over, on another thread (connection_handover).
 #pragma once
 
 #include <sys/types.h>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "daemon/services/auth.h"
+#include "daemon/services/connection_handover.h"
 #include "proto/base/limited_log.h"
 #include "proto/base/result.h"
 #include "proto/cluster_file/file_io.h"
@@ -35,10 +36,13 @@ namespace tidepool::daemon {
 // KiB, or, while a first call with the token is arriving somewhere, strangers together one message
 // of the largest size. A connection without a place waits in the listener's queue.
 //
+// A stranger that is ended is reset, so that the kernel frees its buffers at once.
+//
 // Thread-safe. One thread of its own, which sleeps while there are no strangers and no arrivals.
 class ConnectionGuard final : public TokenObserver {
  public:
-  // Takes a connection over, which is not blocking; called on the guard's thread.
+  // Takes a connection over; called on the thread of the handover. May read it for as long as bytes
+  // come.
   using Handler = std::function<void(int listener, int connection)>;
 
   // Accepts at `listener`, which listens already, until the end.
@@ -46,7 +50,8 @@ class ConnectionGuard final : public TokenObserver {
   static Result<std::unique_ptr<ConnectionGuard>> Start(cluster_file::Descriptor listener,
                                                         Handler handler);
   ~ConnectionGuard() override;
-  // Ends the thread and closes the listener. Connections go on, and may still show the token.
+  // Ends the threads and closes the listener. Connections go on, and may still show the token;
+  // those that are not handed over yet are closed.
   void Close();
 
   bool has_strangers() const override {
@@ -88,7 +93,7 @@ class ConnectionGuard final : public TokenObserver {
   cluster_file::Descriptor listener_;
   cluster_file::Descriptor wake_;     // An eventfd.
   cluster_file::Descriptor reserve_;  // Given up for a moment when no other descriptor is free.
-  Handler handler_;
+  std::unique_ptr<ConnectionHandover> handover_;
   std::size_t strangers_max_ = 0;
   std::size_t connections_max_ = 0;
 
@@ -100,6 +105,7 @@ class ConnectionGuard final : public TokenObserver {
   std::deque<std::uint64_t> arriving_;  // When headers came whose call no gate has seen yet.
   std::atomic<std::size_t> stranger_count_{0};
   std::atomic<std::uint64_t> flood_ns_{0};
+  std::atomic<bool> accepts_{true};
   std::atomic<bool> stopping_{false};
   log::Limited ended_;
   log::Limited refused_;

@@ -34,7 +34,7 @@ Result<std::uint64_t> NamespacesService::PersistAt(const placement::Node& node,
   if (node.state != placement::NodeState::kUp) {
     return Status(StatusCode::kUnavailable,
                   NodeText(node) + " is " + std::string(placement::NodeStateName(node.state)),
-                  "start it again: what it held is as it was at its last mark");
+                  "start it again: what it held is as it was at its last checkpoint");
   }
   grpc::ClientContext context;
   node_.peers.Prepare(&context, deadline);

@@ -56,11 +56,11 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_credit_operations(core.credit_operations);
     to->set_credit_bytes(core.credit_bytes);
     to->set_credit_operations_held(core.credit_operations_held);
-    to->set_kept_answer_bytes(core.kept_answer_bytes);
-    to->set_held_groups(core.held_groups);
-    to->set_pending_operations(core.pending_operations);
-    to->set_suspended_operations(core.suspended_operations);
-    to->set_held_answers(core.held_answers);
+    to->set_reply_cache_bytes(core.reply_cache_bytes);
+    to->set_map_waiters(core.map_waiters);
+    to->set_io_waiters(core.io_waiters);
+    to->set_event_waiters(core.event_waiters);
+    to->set_replies_awaiting_commit(core.replies_awaiting_commit);
     if (!core.answered) continue;
     memory.set_limit_bytes(core.limit_bytes);  // Of the node: its cores share it.
     memory.set_used_bytes(memory.used_bytes() + core.used_bytes);

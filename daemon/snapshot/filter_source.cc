@@ -21,11 +21,11 @@ bool HasBits(Bytes block) {
 
 FilterSource::FilterSource(storage::CoreStore& store, PartitionId partition)
     : PartitionSource(store, partition), blocks_(Find()->bloom().filter().block_count()) {
-  Find()->bloom().AddSink(this);
+  Find()->bloom().AddObserver(this);
 }
 
 FilterSource::~FilterSource() {
-  if (storage::Partition* held = Find(); held != nullptr) held->bloom().RemoveSink(this);
+  if (storage::Partition* held = Find(); held != nullptr) held->bloom().RemoveObserver(this);
 }
 
 bool FilterSource::HasSentAll() const { return next_ == blocks_ && again_.empty(); }

@@ -1,6 +1,6 @@
 // A partition of kind bloom as a stream of items.
 //
-//   partition_source -> [filter_source] -> storage/bloom_store, as its sink
+//   partition_source -> [filter_source] -> storage/bloom_store, as its observer
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tidepool::daemon::snapshot {
 
 // The blocks that have bits, and the inserts behind the walk that have set one. Bits are only ever
 // set, so a block that a union has changed is sent again as it is then; holds which.
-class FilterSource final : public PartitionSource, private storage::BloomStore::Sink {
+class FilterSource final : public PartitionSource, private storage::BloomStore::Observer {
  public:
   FilterSource(storage::CoreStore& store, PartitionId partition);
   ~FilterSource() override;
@@ -23,7 +23,7 @@ class FilterSource final : public PartitionSource, private storage::BloomStore::
   void OnUnion(std::uint64_t block) override;
   void Walk(storage::Partition& partition) override;
   bool HasSentAll() const override;
-  void Detach(storage::Partition& partition) override { partition.bloom().RemoveSink(this); }
+  void Detach(storage::Partition& partition) override { partition.bloom().RemoveObserver(this); }
   void Forget() override { again_.clear(); }
 
   std::uint64_t Next();

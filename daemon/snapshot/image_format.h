@@ -1,4 +1,4 @@
-// The bytes of a partition's image in a file: storage/README.md has them one by one.
+// The bytes of a partition's image in a file: storage/FORMAT.md has them one by one.
 //
 //   partition_source -> [AppendItem] -> file => [ImageDecoder] -> load_images
 //

@@ -32,11 +32,11 @@ ItemSource::ItemSource(storage::CoreStore& store, PartitionId partition)
       by_priority_(Find()->kind() == Kind::kPriority),
       first_new_id_(Find()->queue().next_id()),
       new_bytes_left_(NewBytesMax(Find()->queue())) {
-  Find()->AddSink(this);
+  Find()->AddObserver(this);
 }
 
 ItemSource::~ItemSource() {
-  if (storage::Partition* held = Find(); held != nullptr) held->RemoveSink(this);
+  if (storage::Partition* held = Find(); held != nullptr) held->RemoveObserver(this);
 }
 
 void ItemSource::Forget() {

@@ -1,6 +1,6 @@
 // A partition of kind queue or priority as a stream of items.
 //
-//   partition_source -> [item_source] -> storage/queue_store, as a sink of storage/partition
+//   partition_source -> [item_source] -> storage/queue_store, as a observer of storage/partition
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace tidepool::daemon::snapshot {
 //
 // Beside the items it holds some 50 bytes for each item that waits. Those that were delivered are
 // few, as the queue keeps them on the heap too; of others it bears what kUntakenBytesMax allows.
-class ItemSource final : public PartitionSource, private storage::LogSink {
+class ItemSource final : public PartitionSource, private storage::LogObserver {
  public:
   ItemSource(storage::CoreStore& store, PartitionId partition);
   ~ItemSource() override;
@@ -45,7 +45,7 @@ class ItemSource final : public PartitionSource, private storage::LogSink {
   void OnRecord(const storage::LogRecord& record) override;
   void Walk(storage::Partition& partition) override;
   bool HasSentAll() const override { return walked_; }
-  void Detach(storage::Partition& partition) override { partition.RemoveSink(this); }
+  void Detach(storage::Partition& partition) override { partition.RemoveObserver(this); }
   void Forget() override;
 
   void OnRemoval(Place place, const storage::LogRecord& record);

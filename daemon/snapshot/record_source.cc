@@ -18,11 +18,11 @@ constexpr std::uint64_t kAgainTimes = 4;
 
 RecordSource::RecordSource(storage::CoreStore& store, PartitionId partition)
     : PartitionSource(store, partition) {
-  Find()->AddSink(this);
+  Find()->AddObserver(this);
 }
 
 RecordSource::~RecordSource() {
-  if (storage::Partition* held = Find(); held != nullptr) held->RemoveSink(this);
+  if (storage::Partition* held = Find(); held != nullptr) held->RemoveObserver(this);
 }
 
 void RecordSource::Forget() {

@@ -1,6 +1,6 @@
 // A partition of kind hash or ordered as a stream of items.
 //
-//   partition_source -> [record_source] -> storage/hash_store, as a sink of storage/partition
+//   partition_source -> [record_source] -> storage/hash_store, as a observer of storage/partition
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace tidepool::daemon::snapshot {
 
 // Holds the keys of values above 1 MiB. What the walk has passed is noted with its new value.
-class RecordSource final : public PartitionSource, private storage::LogSink {
+class RecordSource final : public PartitionSource, private storage::LogObserver {
  public:
   RecordSource(storage::CoreStore& store, PartitionId partition);
   ~RecordSource() override;
@@ -31,7 +31,7 @@ class RecordSource final : public PartitionSource, private storage::LogSink {
   void OnRecord(const storage::LogRecord& record) override;
   void Walk(storage::Partition& partition) override;
   bool HasSentAll() const override { return walked_ && large_.empty() && !sending_.has_value(); }
-  void Detach(storage::Partition& partition) override { partition.RemoveSink(this); }
+  void Detach(storage::Partition& partition) override { partition.RemoveObserver(this); }
   void Forget() override;
 
   bool Holds(storage::Partition& partition, Bytes key) const;

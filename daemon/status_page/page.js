@@ -168,7 +168,7 @@ function showCards(status, all, operations) {
   const card = (name, main, ...more) => make('div', 'card', make('div', 'name', name), value(main), ...more);
   const note = (text) => make('div', 'more', text);
   const waiting = sum(nodes, (node) => sum(node.cores, (core) =>
-      core.held_groups + core.pending_operations + core.suspended_operations + core.held_answers));
+      core.map_waiters + core.io_waiters + core.event_waiters + core.replies_awaiting_commit));
   document.getElementById('cards').replaceChildren(
       card('Operations per second', count(operations), note(count(all.reads) + ' reads'), note(count(all.changes) + ' changes')),
       card('Latency, median', time(quantile(all.frames, 0.5)), note('p99 ' + time(quantile(all.frames, 0.99))), note('of frames, in the daemons')),
@@ -248,7 +248,7 @@ function showNodes(status, rates) {
         : own.last_durable_at_ms > 0 ? span(Math.max(0, own.at_ms - own.last_durable_at_ms)) + ' ago' : '–';
     return [...start, span(own.uptime_ms), rate ? count(rate.operations) : '–',
             Math.max(0, ...own.cores.map((core) => core.sessions)),
-            count(sum(own.cores, (core) => core.held_groups + core.pending_operations + core.suspended_operations + core.held_answers)),
+            count(sum(own.cores, (core) => core.map_waiters + core.io_waiters + core.event_waiters + core.replies_awaiting_commit)),
             measure('dram', own.memory.used_bytes, own.memory.limit_bytes),
             deviceBytes > 0 ? measure('nvm', deviceUsed, deviceBytes) : '–', durable];
   });

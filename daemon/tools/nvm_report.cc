@@ -10,7 +10,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr const char* kStandings[] = {"free", "counts", "beyond the mark"};
+constexpr const char* kStandings[] = {"free", "counts", "beyond the checkpoint"};
 
 std::string Counted(std::uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -55,39 +55,41 @@ void PrintDevice(const storage::Volume& volume, const NvmReport& report, std::si
   }
 }
 
-void PrintMark(const storage::Mark& mark, std::ostream& out) {
-  out << "  mark " << mark.sequence << ": segments " << mark.first << " to below " << mark.next;
-  for (const storage::Mark::Open& open : mark.open) {
+void PrintMark(const storage::Checkpoint& checkpoint, std::ostream& out) {
+  out << "  checkpoint " << checkpoint.sequence << ": segments " << checkpoint.first << " to below "
+      << checkpoint.next;
+  for (const storage::Checkpoint::Open& open : checkpoint.open) {
     if (open.number != 0) out << ", " << open.number << " up to byte " << open.end;
   }
-  out << "; commit " << mark.ring.commit << " at byte " << mark.ring.offset << "\n";
+  out << "; commit " << checkpoint.ring.commit << " at byte " << checkpoint.ring.offset << "\n";
 }
 
 void PrintCore(const storage::CoreCheck& core, std::size_t index, bool inspect, std::ostream& out) {
   std::uint64_t counted = 0;
   std::uint64_t records = 0;
   for (const storage::CheckedSegment& each : core.segments) {
-    counted += each.standing == storage::Mark::Standing::kCounts ? 1 : 0;
+    counted += each.standing == storage::Checkpoint::Standing::kCounts ? 1 : 0;
     records += each.records;
   }
   out << "core " << index << ": ";
-  if (core.marks.newest.has_value()) {
-    out << "durable up to " << TimeText(core.marks.newest->at_ms) << " (start "
-        << core.marks.newest->incarnation << "): " << Counted(counted, "segment") << " with "
+  if (core.checkpoints.newest.has_value()) {
+    out << "durable up to " << TimeText(core.checkpoints.newest->at_ms) << " (start "
+        << core.checkpoints.newest->incarnation << "): " << Counted(counted, "segment") << " with "
         << Counted(records, "record") << "; behind it " << Counted(core.commits, "commit")
         << " with " << Counted(core.changes, "change") << "\n";
-    if (inspect) PrintMark(*core.marks.newest, out);
+    if (inspect) PrintMark(*core.checkpoints.newest, out);
   } else {
-    out << (core.marks.unsound == 0 ? "nothing was made durable yet\n" : "no sound mark\n");
+    out << (core.checkpoints.unsound == 0 ? "nothing was made durable yet\n"
+                                          : "no sound checkpoint\n");
   }
-  if (core.marks.unsound > 0) {
-    out << "  " << core.marks.unsound << " of its marks "
-        << (core.marks.unsound == 1 ? "is" : "are") << " damaged"
-        << (core.marks.newest.has_value() ? ": the state may be older than the last one" : "")
+  if (core.checkpoints.unsound > 0) {
+    out << "  " << core.checkpoints.unsound << " of its checkpoints "
+        << (core.checkpoints.unsound == 1 ? "is" : "are") << " damaged"
+        << (core.checkpoints.newest.has_value() ? ": the state may be older than the last one" : "")
         << "\n";
   }
   if (!core.has_all_segments) {
-    out << "  its last mark counts " << core.marks.newest->segments.count
+    out << "  its last checkpoint counts " << core.checkpoints.newest->segments.count
         << " segments of records; what the missing ones had is lost\n";
   }
   for (const storage::CheckedSegment& each : core.segments) {
@@ -96,7 +98,7 @@ void PrintCore(const storage::CoreCheck& core, std::size_t index, bool inspect, 
         << unsigned{each.found.stream} << ": ";
     if (!each.status.ok()) {
       out << each.status.what() << "\n";
-    } else if (each.standing == storage::Mark::Standing::kCounts) {
+    } else if (each.standing == storage::Checkpoint::Standing::kCounts) {
       out << each.records << " records, " << each.used << " bytes\n";
     } else {
       out << kStandings[static_cast<std::size_t>(each.standing)] << "\n";

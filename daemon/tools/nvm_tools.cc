@@ -95,7 +95,7 @@ bool NvmReport::is_sound() const {
     const bool has_bad_segment =
         std::any_of(core.segments.begin(), core.segments.end(),
                     [](const storage::CheckedSegment& each) { return !each.status.ok(); });
-    if (core.marks.unsound > 0 || core.damaged_commit != 0 || has_bad_segment ||
+    if (core.checkpoints.unsound > 0 || core.damaged_commit != 0 || has_bad_segment ||
         !core.has_all_segments) {
       return false;
     }

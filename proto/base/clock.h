@@ -36,8 +36,11 @@ class ManualClock : public Clock {
 // up.
 class Deadline {
  public:
+  // A year. Longer ones mean this one: a sum with the clock does not overflow.
+  static constexpr std::uint64_t kMsMax = 365ull * 86'400'000;
+
   static Deadline AfterMs(std::uint64_t ms, const Clock& clock = Clock::Real()) {
-    return Deadline(clock.MonotonicNs() + ms * 1'000'000);
+    return Deadline(clock.MonotonicNs() + (ms < kMsMax ? ms : kMsMax) * 1'000'000);
   }
   explicit Deadline(std::uint64_t at_ns) : at_ns_(at_ns) {}
 

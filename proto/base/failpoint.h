@@ -20,15 +20,15 @@ inline constexpr std::array<std::string_view, 14> kNames = {
     "commit.started",   // A commit is on its way to the ring.
     "commit.durable",   // It is there, and nobody was told.
     "compact.moved",    // All of a segment that lives was copied, and its place is not given back.
-    "mark.written",     // All that a mark says is written, and not flushed.
-    "mark.flushed",     // It is, and the mark itself is not written.
-    "mark.durable",     // It is, and nothing of what it allows was done.
-    "recovery.filled",  // Indexes are made, and what lies beyond the mark is still there.
-    "recovery.wiped",   // It is gone, and the mark that ends recovery is not written.
-    "slot.wiped",       // A dead segment has lost its header.
-    "spill.frozen",     // A segment that leaves memory has its place.
-    "spill.written",    // It is there.
-    "spill.returned",   // It was read back to be compacted.
+    "checkpoint.written",  // All that a checkpoint says is written, and not flushed.
+    "checkpoint.flushed",  // It is, and the checkpoint itself is not written.
+    "checkpoint.durable",  // It is, and nothing of what it allows was done.
+    "recovery.filled",     // Indexes are made, and what lies beyond the checkpoint is still there.
+    "recovery.wiped",      // It is gone, and the checkpoint that ends recovery is not written.
+    "slot.wiped",          // A dead segment has lost its header.
+    "spill.frozen",        // A segment that leaves memory has its place.
+    "spill.written",       // It is there.
+    "spill.returned",      // It was read back to be compacted.
 };
 
 consteval std::string_view Known(std::string_view name) {

@@ -79,25 +79,25 @@ inline constexpr std::uint32_t kCreditBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kCreditOperationsBudget =
     1u << 19;  // Per core, split over its sessions.
 inline constexpr std::uint64_t kCreditBytesBudget = 256ull << 20;
-// A client has at most this many request frames at or above its finished_below: one slow operation
+// A client has at most this many request frames at or above its ack_watermark: one slow operation
 // may not make the daemon keep the answers of ever more frames behind it.
 inline constexpr std::uint64_t kFramesUnfinishedMax = 1'024;
 // Operations of one session and core that wait for an item, for room or for a change. More are
 // answered at once, as if they had not been allowed to wait.
-inline constexpr std::uint32_t kSuspendedPerSessionMax = 1'024;
+inline constexpr std::uint32_t kEventWaitersPerSessionMax = 1'024;
 // Values of answers to changes (Take) that a core keeps for one session because an older frame of
 // it is not finished. A client stops sending at half of it, so that what is under way still fits.
-inline constexpr std::uint64_t kKeptAnswerBytesMax = 8ull << 20;
+inline constexpr std::uint64_t kCachedReplyBytesMax = 8ull << 20;
 // What a failed operation of a quiet group counts for in this, beside its text.
-inline constexpr std::uint32_t kKeptFailureBytes = 128;
+inline constexpr std::uint32_t kCachedFailureBytes = 128;
 // What a client sets aside of its answer credit for each operation of a quiet group. This bounds
 // how many of them are under way, and may all fail.
 inline constexpr std::uint32_t kQuietReplyBytes = 32;
-static_assert(std::uint64_t{kCreditBytesMax} / kQuietReplyBytes * kKeptFailureBytes <=
-              kKeptAnswerBytesMax / 2);
+static_assert(std::uint64_t{kCreditBytesMax} / kQuietReplyBytes * kCachedFailureBytes <=
+              kCachedReplyBytesMax / 2);
 static_assert(kFrameOperationsMax * kQuietReplyBytes <= kCreditBytesMin,
               "a session can always have a full quiet frame in flight");
-static_assert(kKeptAnswerBytesMax / 2 >= 2 * kCreditBytesMax);
+static_assert(kCachedReplyBytesMax / 2 >= 2 * kCreditBytesMax);
 static_assert(kCreditBytesMin >= 2 * kFrameBytesMax, "a session can always have a frame in flight");
 static_assert(kStreamWindowBytes <= kCreditBytesMax);
 static_assert(kCreditOperationsMin > 0 && kCreditOperationsMin <= kCreditOperationsMax);
@@ -146,7 +146,7 @@ static_assert(std::uint64_t{kSessionsPerCoreMax} * kCreditOperationsMin <= kCred
 inline constexpr std::uint32_t kSessionUnconnectedSeconds = 60;
 // Values of answers to changes in one frame, to which the memory stays with the session for the
 // next.
-inline constexpr std::size_t kKeptAnswerWarmBytes = 1'024;
+inline constexpr std::size_t kReplyCacheWarmBytes = 1'024;
 
 // Deadlines.
 inline constexpr std::uint32_t kCallTimeoutMs = 10'000;

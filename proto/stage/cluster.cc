@@ -29,8 +29,8 @@ Result<v1::ClaimStageResponse> AskClaimKeeper(const placement::Namespace& space,
   const std::uint32_t mark = space.IndexOf(AsBytes(manifest::MarkKey()));
   const NodeId owner = space.partitions[mark].node;
   const bool is_out = request.request().direction() == v1::StartStageRequest::DIRECTION_OUT;
-  // A renewal goes elsewhere only if the claim was granted elsewhere: the owner may have granted
-  // the claim to another job meanwhile.
+  // A renewal leaves an owner that the map calls up only if the claim was granted elsewhere: an
+  // owner that is merely slow still keeps it.
   const bool may_give_up_owner = is_out && (!request.renew() || request.mark_is_missing());
   request.set_mark_is_missing(false);
   if (survey.Has(mark)) {

@@ -46,7 +46,7 @@ Status JobClaim::Take() {
     holder_ = answer->holder();
     return ClaimedBy(holder_);
   }
-  granted_ns_ = sent_ns;
+  granted_ns_ = taken_ns_ = sent_ns;
   mark_is_missing_ = answer->mark_is_missing();
   Status kept = StartThread("the claim of a staging job", &keeper_, [this] { Keep(); });
   if (!kept.ok()) give_back();
@@ -74,6 +74,9 @@ void JobClaim::Keep() {
     const std::uint64_t sent_ns = clock_.MonotonicNs();
     const std::uint64_t left_ms = LeftMs();
     renewal.set_mark_is_missing(mark_is_missing_);
+    // No keeper has granted a claim to another job before this one lapses, except a keeper that
+    // finds its own grant in this time.
+    renewal.set_held_ms(left_ms > 0 ? (sent_ns - taken_ns_) / 1'000'000 + 1 : 0);
     lock.unlock();
     // Also behind its end, as this process stood still: it is granted if nobody has had it.
     const auto answer = Ask(renewal, left_ms > 0 ? std::min(left_ms, kClaimCallMs) : kClaimCallMs);
@@ -88,8 +91,9 @@ void JobClaim::Keep() {
     if (answer.ok()) {
       const bool running = !answer->holder().job().empty();
       return Lose(
-          "this job stood still, or the node that knows of it has restarted or given its part of "
-          "the namespace away" +
+          (left_ms > 0 ? std::string("another node keeps the claims of the namespace now")
+                       : "this job stood still for longer than the " +
+                             std::to_string(kClaimMs / 1'000) + " s of its claim") +
           (running ? "; meanwhile another began: " + std::string(ClaimedBy(answer->holder()).what())
                    : std::string()));
     }

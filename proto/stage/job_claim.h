@@ -5,7 +5,8 @@
 //
 // Who owns the mark remembers the claim, in memory and not as a record: renewals would count as
 // changes, and stopping would be refused for what is staged out. While the owner of the mark is
-// dead a stage-out gets its claim from the lowest node that serves; a stage-in gets none.
+// dead a stage-out gets its claim from the lowest node that serves; a stage-in gets none. A renewal
+// says for how long the job has had the claim, so that a new keeper goes on with it.
 #pragma once
 
 #include <condition_variable>
@@ -83,6 +84,7 @@ class JobClaim {
   mutable std::condition_variable changed_;
   // When the last request was sent that was granted: the owner's time began no earlier.
   std::uint64_t granted_ns_ = 0;
+  std::uint64_t taken_ns_ = 0;    // Of the first grant.
   bool mark_is_missing_ = false;  // As the last grant said.
   bool released_ = false;
   Status lost_;

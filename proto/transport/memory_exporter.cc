@@ -22,7 +22,7 @@
 namespace tidepool::transport {
 namespace {
 
-constexpr std::size_t kWishesMax = 64;
+constexpr std::size_t kMemoryRequestsMax = 64;
 constexpr std::size_t kConnectionsMax = 16 * 1024;
 
 // Threads: everything of UCX belongs to thread_, but for ucp_worker_signal.
@@ -59,8 +59,8 @@ class UcxMemoryExporter final : public MemoryExporter {
     for (const RemotePiece& piece : pieces_) {
       if (offset >= piece.begin && offset - piece.begin < piece.bytes) return piece;
     }
-    if (wishes_.size() < kWishesMax) {
-      wishes_.push_back(offset);
+    if (memory_requests_.size() < kMemoryRequestsMax) {
+      memory_requests_.push_back(offset);
       ucp_worker_signal(signalled_.load());
     }
     return std::nullopt;
@@ -185,13 +185,13 @@ class UcxMemoryExporter final : public MemoryExporter {
 
   // What was asked for: all of its arena that is ready and not registered yet.
   unsigned Register() {
-    std::vector<std::uint64_t> wishes;
+    std::vector<std::uint64_t> memory_requests;
     {
       const std::lock_guard lock(mutex_);
-      wishes.swap(wishes_);
+      memory_requests.swap(memory_requests_);
     }
-    for (const std::uint64_t offset : wishes) RegisterOne(offset);
-    return static_cast<unsigned>(wishes.size());
+    for (const std::uint64_t offset : memory_requests) RegisterOne(offset);
+    return static_cast<unsigned>(memory_requests.size());
   }
 
   void RegisterOne(std::uint64_t offset) {
@@ -250,9 +250,10 @@ class UcxMemoryExporter final : public MemoryExporter {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<ucp_mem_h> memory_;
 
-  mutable std::mutex mutex_;  // Guards the next three, which thread_ alone changes but for wishes_.
+  mutable std::mutex
+      mutex_;  // Guards the next three, which thread_ alone changes but for memory_requests_.
   std::vector<RemotePiece> pieces_;
-  std::vector<std::uint64_t> wishes_;
+  std::vector<std::uint64_t> memory_requests_;
   Usage usage_;
 
   std::atomic<ucp_worker_h> signalled_{nullptr};

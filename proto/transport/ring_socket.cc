@@ -30,14 +30,14 @@ constexpr std::time_t kHiddenSeconds = 60;
 // A job's ranks come all at once; those for whom there is no room go by UCX for ever.
 constexpr int kBacklog = SOMAXCONN;
 
-enum class Type : std::uint16_t { kHello = 1, kWelcome = 2, kMemoryWish = 3, kMemory = 4 };
+enum class Type : std::uint16_t { kHello = 1, kWelcome = 2, kMemoryRequest = 3, kMemory = 4 };
 
 struct Message {
   std::uint32_t magic;
   Type type;
   std::uint16_t code;  // StatusCode of a Welcome.
   std::uint64_t ring_bytes;
-  std::uint64_t begin;  // Of a wish: where.
+  std::uint64_t begin;  // Of a request: where.
   std::uint64_t bytes;
   std::uint64_t ready_bytes;
   std::uint64_t range_bytes;
@@ -212,8 +212,8 @@ Status SendWelcome(int socket, const RingWelcome& welcome) {
   return SendMessage(socket, message, {welcome.rings.get(), welcome.words.get()});
 }
 
-Status SendMemoryWish(int socket, std::uint64_t offset) {
-  Message message = MakeMessage(Type::kMemoryWish);
+Status SendMemoryRequest(int socket, std::uint64_t offset) {
+  Message message = MakeMessage(Type::kMemoryRequest);
   message.begin = offset;
   return SendMessage(socket, message, {});
 }
@@ -247,8 +247,8 @@ RingMessage DecodeRingMessage(Bytes bytes) {
     result.what = RingMessage::What::kWelcome;
     result.welcome.code = static_cast<StatusCode>(message.code);
     result.welcome.ring_bytes = message.ring_bytes;
-  } else if (message.type == Type::kMemoryWish) {
-    result.what = RingMessage::What::kMemoryWish;
+  } else if (message.type == Type::kMemoryRequest) {
+    result.what = RingMessage::What::kMemoryRequest;
     result.offset = message.begin;
   } else if (message.type == Type::kMemory && IsPlausible(message)) {
     result.what = RingMessage::What::kMemory;

@@ -61,7 +61,7 @@ Status SendHello(int socket, const RingHello& hello, int memory = -1);
 Status SendWelcome(int socket, const RingWelcome& welcome);
 
 // The piece that holds `offset` is asked for, and given; `memory.descriptor` is sent along.
-Status SendMemoryWish(int socket, std::uint64_t offset);
+Status SendMemoryRequest(int socket, std::uint64_t offset);
 Status SendMemory(int socket, const NodeMemory& memory);
 
 // One message, if there is one.
@@ -71,7 +71,7 @@ struct RingMessage {
     kBell,
     kHello,
     kWelcome,
-    kMemoryWish,
+    kMemoryRequest,
     kMemory,
     kEnd,
     kBroken
@@ -80,7 +80,7 @@ struct RingMessage {
   RingHello hello;
   OwnedFd hello_memory;  // Empty if the peer shows no memory.
   RingWelcome welcome;
-  std::uint64_t offset = 0;  // Of a wish.
+  std::uint64_t offset = 0;  // Of a request.
   NodeMemory memory;         // Its descriptor is memory_descriptor's.
   OwnedFd memory_descriptor;
 };

@@ -130,7 +130,7 @@ class RingWorker final : public Worker {
   void OnSocket(RingEndpoint* endpoint);
   void OnHello(RingEndpoint* endpoint, const RingHello& hello, int shown);
   void OnWelcome(RingEndpoint* endpoint, RingWelcome welcome);
-  void OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset);
+  void OnMemoryRequest(RingEndpoint* endpoint, std::uint64_t offset);
   std::uint64_t RingBytesLeft() const;
 
   const RingSettings settings_;

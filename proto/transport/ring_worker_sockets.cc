@@ -87,8 +87,8 @@ void RingWorker::OnSocket(RingEndpoint* endpoint) {
       OnHello(endpoint, message.hello, message.hello_memory.get());
     } else if (message.what == What::kWelcome && !endpoint->accepted_ && greets) {
       OnWelcome(endpoint, std::move(message.welcome));
-    } else if (message.what == What::kMemoryWish && endpoint->accepted_ && !greets) {
-      OnMemoryWish(endpoint, message.offset);
+    } else if (message.what == What::kMemoryRequest && endpoint->accepted_ && !greets) {
+      OnMemoryRequest(endpoint, message.offset);
     } else if (message.what == What::kMemory && !endpoint->accepted_ && !greets) {
       if (receiver_ != nullptr) receiver_->OnNodeMemory(endpoint, message.memory);
     } else if (message.what == What::kEnd) {
@@ -155,7 +155,7 @@ MutableBytes RingWorker::MakeSharedMemory(std::size_t bytes) {
   return own_memory_->bytes();
 }
 
-void RingWorker::OnMemoryWish(RingEndpoint* endpoint, std::uint64_t offset) {
+void RingWorker::OnMemoryRequest(RingEndpoint* endpoint, std::uint64_t offset) {
   NodeMemory memory;
   if (memory_source_ == nullptr || !memory_source_->Find(offset, &memory)) return;
   // One that does not read what it has asked for does without.
@@ -168,7 +168,7 @@ Status RingWorker::AskForMemory(Endpoint* which, std::uint64_t offset) {
   if (endpoint->state_ != RingEndpoint::State::kOpen) {
     return Status(StatusCode::kUnavailable, "the peer on this node is not there");
   }
-  return SendMemoryWish(endpoint->socket_.get(), offset);
+  return SendMemoryRequest(endpoint->socket_.get(), offset);
 }
 
 void RingWorker::OnWelcome(RingEndpoint* endpoint, RingWelcome welcome) {

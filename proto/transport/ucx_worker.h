@@ -60,7 +60,7 @@ class UcxEndpoint final : public Endpoint {
 // Two workers of UCX: `in_`, whose address is given to peers and which makes no endpoint, and
 // `out_`, which makes all endpoints and whose address nobody learns. So each TCP connection of UCX
 // carries frames one way, and what UCX does when both sides connect to each other, which does not
-// survive connections that are cut, never happens (see ARCHITECTURE.md). For the same reason frames
+// survive connections that are cut, never happens (README.md). For the same reason frames
 // that UCX cannot take at once wait here: before UCX itself queues one it makes itself known to the
 // peer, which then connects back.
 //

@@ -1,7 +1,7 @@
 // Counts of the reads that a client makes in a daemon's memory by itself. The client counts in
 // memory that daemons of its machine can read.
 //
-//   client/direct/direct_space => [direct_counts] => daemon/core/dispatcher_direct
+//   client/direct/direct_space => [direct_counts] => daemon/core/operation_meter
 #pragma once
 
 #include <array>

@@ -5,22 +5,24 @@
 namespace tidepool::wire {
 namespace {
 
-// What a MarkStamp has for the age of the mark: 17 minutes. The rest tells the time until 2527.
-constexpr int kMarkAgeBits = 20;
-constexpr std::uint64_t kMarkAgeMax = (1u << kMarkAgeBits) - 1;
+// What a CheckpointStamp has for the age of the checkpoint: 17 minutes. The rest tells the time
+// until 2527.
+constexpr int kCheckpointAgeBits = 20;
+constexpr std::uint64_t kCheckpointAgeMax = (1u << kCheckpointAgeBits) - 1;
 
 }  // namespace
 
-std::uint64_t MarkStamp::Pack() const {
-  const std::uint64_t age_ms = durable_at_ms == 0 ? kMarkAgeMax : at_ms - durable_at_ms;
-  return at_ms << kMarkAgeBits | std::min(age_ms, kMarkAgeMax);
+std::uint64_t CheckpointStamp::Pack() const {
+  const std::uint64_t age_ms = durable_at_ms == 0 ? kCheckpointAgeMax : at_ms - durable_at_ms;
+  return at_ms << kCheckpointAgeBits | std::min(age_ms, kCheckpointAgeMax);
 }
 
-MarkStamp MarkStamp::Unpack(std::uint64_t packed) {
-  MarkStamp stamp;
-  stamp.at_ms = packed >> kMarkAgeBits;
-  const std::uint64_t age_ms = packed & kMarkAgeMax;
-  if (age_ms < kMarkAgeMax && age_ms <= stamp.at_ms) stamp.durable_at_ms = stamp.at_ms - age_ms;
+CheckpointStamp CheckpointStamp::Unpack(std::uint64_t packed) {
+  CheckpointStamp stamp;
+  stamp.at_ms = packed >> kCheckpointAgeBits;
+  const std::uint64_t age_ms = packed & kCheckpointAgeMax;
+  if (age_ms < kCheckpointAgeMax && age_ms <= stamp.at_ms)
+    stamp.durable_at_ms = stamp.at_ms - age_ms;
   return stamp;
 }
 

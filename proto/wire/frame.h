@@ -44,28 +44,28 @@ struct FrameHeader {
   // Numbers the requests of one session and core from 1; an answer carries its request's.
   std::uint64_t frame_id = 0;
   std::uint64_t map_epoch = 0;  // Information only: ownership decides.
-  // All requests of this session and core below it are answered or given up: kept answers may go.
-  std::uint64_t finished_below = 0;
+  // All requests of this session and core below it are answered or given up: cached replies may go.
+  std::uint64_t ack_watermark = 0;
   std::uint32_t time_left_us = 0;     // Request: clocks differ, so a duration. At most 71 minutes.
   std::uint32_t reply_bytes_max = 0;  // Request: what its answers may take of the answer credit.
   std::uint32_t operation_count = 0;  // Request: of all groups. Answer: entries.
   // Request. Answer of forwarded groups: how many sessions' operations have lately travelled
   // together, this one's included.
   std::uint32_t group_count = 0;
-  std::uint64_t mark = 0;  // Answer: a MarkStamp.
+  std::uint64_t checkpoint = 0;  // Answer: a CheckpointStamp.
 };
 static_assert(sizeof(FrameHeader) == limits::kFrameHeaderBytes);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
 
 // How safe an answer's changes are, on its core's own clock, in ms since 1970: what was answered at
 // a time before the `durable_at_ms` of any answer of the same core is on its devices.
-struct MarkStamp {
+struct CheckpointStamp {
   std::uint64_t at_ms = 0;  // When it was answered. 0: the node has no devices.
-  // Of the core's last mark. 0: it has none, or none of the last 17 minutes.
+  // Of the core's last checkpoint. 0: it has none, or none of the last 17 minutes.
   std::uint64_t durable_at_ms = 0;
 
   std::uint64_t Pack() const;
-  static MarkStamp Unpack(std::uint64_t packed);
+  static CheckpointStamp Unpack(std::uint64_t packed);
 };
 
 // Writes `header` at `to`, which has room for kFrameHeaderBytes.

@@ -8,13 +8,13 @@
 namespace tidepool::wire {
 
 // In the order of what they outlive, as tidepool::Receipt and tidepool.v1.Receipt have them.
-enum class ReceiptLevel : std::uint8_t { kNone = 0, kMemory = 1, kNextMark = 2, kDevice = 3 };
+enum class ReceiptLevel : std::uint8_t { kNone = 0, kMemory = 1, kNextCheckpoint = 2, kDevice = 3 };
 
 struct Receipt {
   ReceiptLevel level = ReceiptLevel::kNone;
-  MarkStamp mark;
+  CheckpointStamp checkpoint;
 
-  // Another change: the least level counts, and the times of the core whose mark is oldest.
+  // Another change: the least level counts, and the times of the core whose checkpoint is oldest.
   void Add(const Receipt& other);
 };
 

@@ -76,7 +76,7 @@ std::uint64_t CommitRing::Add(const LogRecord& change) {
   const RecordType type = RecordTypeOf(change.type);
   const std::uint64_t bytes = Log::EncodedBytes(change, type);
   if (!change.extent_segments.empty() || bytes > std::min(kRecordBytesMax, ring_bytes_ / 4)) {
-    for_marks_.push_back(position_);
+    for_checkpoints_.push_back(position_);
     return position_;
   }
   std::byte* const at = TakeSpace(bytes);
@@ -151,14 +151,15 @@ unsigned CommitRing::Poll(int* error) {
 }
 
 void CommitRing::UpdateDurable() {
-  while (!for_marks_.empty() && for_marks_.front() <= marked_) for_marks_.pop_front();
+  while (!for_checkpoints_.empty() && for_checkpoints_.front() <= marked_)
+    for_checkpoints_.pop_front();
   std::uint64_t durable = committed_;
-  if (!for_marks_.empty()) durable = std::min(durable, for_marks_.front() - 1);
+  if (!for_checkpoints_.empty()) durable = std::min(durable, for_checkpoints_.front() - 1);
   durable_ = std::max({durable_, durable, marked_});
 }
 
-bool CommitRing::WantsMark() const {
-  return !stopped_ && (is_full_ || !for_marks_.empty() || head_ - tail_ > ring_bytes_ / 2);
+bool CommitRing::WantsCheckpoint() const {
+  return !stopped_ && (is_full_ || !for_checkpoints_.empty() || head_ - tail_ > ring_bytes_ / 2);
 }
 
 RingPosition CommitRing::Cut() {

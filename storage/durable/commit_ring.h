@@ -1,6 +1,6 @@
 // The commit ring of `sync`: what was changed is on the device before anybody hears of it.
 //
-//   Partition::Publish -> [CommitRing] -> DeviceQueue; Marker gives its room back
+//   Partition::Publish -> [CommitRing] -> DeviceQueue; Checkpointer gives its room back
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "proto/base/result.h"
 #include "storage/device/device_io.h"
-#include "storage/durable/mark.h"
+#include "storage/durable/checkpoint.h"
 #include "storage/log_record.h"
 #include "storage/nvm/volume.h"
 
@@ -26,9 +26,9 @@ struct CommitCounters {
 //
 // Changes have positions, from 1. One commit is under way at a time; what is changed meanwhile is
 // the next one, so that many changes share a write. A change of more than a quarter of the ring or
-// 64 KiB does not go here: it waits for a mark, which then is made at once.
+// 64 KiB does not go here: it waits for a checkpoint, which then is made at once.
 //
-// 1. No block is written again before a mark covers what it holds.
+// 1. No block is written again before a checkpoint covers what it holds.
 // 2. After a write that failed there are no further ones, and durable_position() stays.
 class CommitRing {
  public:
@@ -48,7 +48,7 @@ class CommitRing {
   // The partition is gone: what the ring has of it so far does not count, nor what segments with
   // numbers below `below` have. Takes a position.
   void AddDrop(PartitionId id, std::uint64_t below);
-  // Some partition's changes come here. Until then drops are left out: marks tell them.
+  // Some partition's changes come here. Until then drops are left out: checkpoints tell them.
   void Use() { in_use_ = true; }
   std::uint64_t last_position() const { return position_; }
   // All changes up to this one are durable.
@@ -59,12 +59,12 @@ class CommitRing {
   void Submit();
   int descriptor() const { return queue_->descriptor(); }
 
-  // ---- Marks.
-  // A mark is needed: half of the ring is used, or a change waits for one.
-  bool WantsMark() const;
-  // A mark covers what was changed so far: where the ring goes on behind it.
+  // ---- Checkpoints.
+  // A checkpoint is needed: half of the ring is used, or a change waits for one.
+  bool WantsCheckpoint() const;
+  // A checkpoint covers what was changed so far: where the ring goes on behind it.
   RingPosition Cut();
-  // That mark is durable.
+  // That checkpoint is durable.
   void FinishCut();
   // Nothing is written any more.
   void Stop() { stopped_ = true; }
@@ -94,7 +94,7 @@ class CommitRing {
   bool in_use_ = false;
   bool writing_ = false;
   bool stopped_ = false;
-  bool is_full_ = false;  // The next commit waits for a mark.
+  bool is_full_ = false;  // The next commit waits for a checkpoint.
 
   // Offsets that only grow; where they lie is PhysicalOf. What lies from tail_ on is needed.
   std::uint64_t head_ = 0;
@@ -106,7 +106,7 @@ class CommitRing {
   std::uint64_t committed_ = 0;
   std::uint64_t marked_ = 0;
   std::uint64_t durable_ = 0;
-  std::deque<std::uint64_t> for_marks_;  // Positions that are not in the ring.
+  std::deque<std::uint64_t> for_checkpoints_;  // Positions that are not in the ring.
   struct {
     std::uint64_t head = 0;
     std::uint64_t position = 0;

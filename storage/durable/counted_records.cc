@@ -38,11 +38,11 @@ void CountedRecords::Visit(const ReplayedRecord& record, std::uint64_t number,
 void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t at,
                                     absl::FunctionRef<std::uint64_t(std::uint64_t)> number_of) {
   OfPartition& of = partitions_[record.header.partition];
-  // Of the others only what a mark covers counts, drops included.
+  // Of the others only what a checkpoint covers counts, drops included.
   if (!of.IsSync()) return;
   if (record.header.type == RecordType::kDrop) {
     of.newest.Drop([&](std::uint64_t location) { return number_of(location) < record.header.lsn; });
-    // Else the mark has covered it.
+    // Else the checkpoint has covered it.
     of.dropped_in_ring = of.dropped_in_ring || of.floor < record.header.lsn;
     of.floor_in_ring = std::max(of.floor_in_ring, record.header.lsn);
     return;

@@ -1,7 +1,7 @@
 // What a sealed durable segment says of its records at its end, so that recovery need not read
 // them.
 //
-//   marker writes it, recovery and log_check read it -> [footer] -> replay
+//   checkpointer writes it, recovery and log_check read it -> [footer] -> replay
 #pragma once
 
 #include <cstddef>

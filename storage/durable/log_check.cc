@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "storage/device/device_io.h"
+#include "storage/durable/checkpoint_traces.h"
 #include "storage/durable/footer.h"
-#include "storage/durable/mark_traces.h"
 #include "storage/durable/ring_replay.h"
 #include "storage/durable/segment_reader.h"
 #include "storage/nvm/record_check.h"
@@ -44,10 +44,10 @@ class CoreChecker {
     queues_ = *std::move(queues);
     // Whoever has used it last gave no greater ones.
     const std::uint64_t next_max = (volume_.found(0).incarnation + 1) << 32;
-    auto marks =
-        ReadMarks(queues_[0].get(), volume_.layout(0), core_, volume_.found(0).volume, next_max);
-    if (!marks.ok()) return marks.status();
-    check_.marks = *std::move(marks);
+    auto checkpoints = ReadCheckpoints(queues_[0].get(), volume_.layout(0), core_,
+                                       volume_.found(0).volume, next_max);
+    if (!checkpoints.ok()) return checkpoints.status();
+    check_.checkpoints = *std::move(checkpoints);
     TP_RETURN_IF_ERROR(CheckSegments());
     TP_RETURN_IF_ERROR(CheckRing());
     NoteLosses();
@@ -59,7 +59,8 @@ class CoreChecker {
               [](const auto& a, const auto& b) { return a.found.number < b.found.number; });
     for (const RecoverablePartition& partition : wanted) {
       const CountedRecords::OfPartition& of = records_.Of(partition.id);
-      const bool is_unknown = !check_.marks.newest.has_value() && check_.marks.unsound > 0;
+      const bool is_unknown =
+          !check_.checkpoints.newest.has_value() && check_.checkpoints.unsound > 0;
       const std::uint64_t lost_values = LostValues(of.newest);
       // A filter without some of its bits errs where it must not.
       const bool is_useless = partition.options.kind == Kind::kBloom && lost_values > 0;
@@ -72,14 +73,14 @@ class CoreChecker {
 
  private:
   Status CheckSegments() {
-    const std::optional<Mark>& mark = check_.marks.newest;
+    const std::optional<Checkpoint>& checkpoint = check_.checkpoints.newest;
     std::vector<FoundSegment> counted;
     for (const FoundSegment& found : volume_.TakeFoundSegments(core_)) {
-      const auto standing =
-          mark.has_value() ? mark->StandingOf(found.number) : Mark::Standing::kBefore;
-      if (standing == Mark::Standing::kCounts && found.kind == SegmentKind::kExtent) {
+      const auto standing = checkpoint.has_value() ? checkpoint->StandingOf(found.number)
+                                                   : Checkpoint::Standing::kBefore;
+      if (standing == Checkpoint::Standing::kCounts && found.kind == SegmentKind::kExtent) {
         extents_.emplace(found.number, Extent{found, 0, false});
-      } else if (standing == Mark::Standing::kCounts) {
+      } else if (standing == Checkpoint::Standing::kCounts) {
         counted.push_back(found);
       } else {
         check_.segments.push_back({found, standing, 0, 0, OkStatus()});
@@ -97,19 +98,19 @@ class CoreChecker {
   }
 
   Status FindLosses(std::span<const FoundSegment> counted) {
-    const std::optional<Mark>& mark = check_.marks.newest;
-    if (!mark.has_value()) return OkStatus();
-    check_.has_all_segments = mark->HasAll(counted);
-    check_.lost_below = check_.has_all_segments ? mark->lost_below : mark->next;
-    if (check_.marks.unsound == 0 || volume_.device(0).medium() == DeviceMedium::kDax) {
+    const std::optional<Checkpoint>& checkpoint = check_.checkpoints.newest;
+    if (!checkpoint.has_value()) return OkStatus();
+    check_.has_all_segments = checkpoint->HasAll(counted);
+    check_.lost_below = check_.has_all_segments ? checkpoint->lost_below : checkpoint->next;
+    if (check_.checkpoints.unsound == 0 || volume_.device(0).medium() == DeviceMedium::kDax) {
       return OkStatus();
     }
-    const auto behind = HasRecordsBehind(volume_, queues_, *mark, counted);
+    const auto behind = HasRecordsBehind(volume_, queues_, *checkpoint, counted);
     if (!behind.ok()) return behind.status();
-    const bool has_beyond =
-        std::any_of(check_.segments.begin(), check_.segments.end(),
-                    [](const auto& each) { return each.standing == Mark::Standing::kBeyond; });
-    if (has_beyond || *behind) check_.lost_below = mark->next;
+    const bool has_beyond = std::any_of(
+        check_.segments.begin(), check_.segments.end(),
+        [](const auto& each) { return each.standing == Checkpoint::Standing::kBeyond; });
+    if (has_beyond || *behind) check_.lost_below = checkpoint->next;
     return OkStatus();
   }
 
@@ -125,9 +126,9 @@ class CoreChecker {
   }
 
   CheckedSegment CheckSegment(const FoundSegment& found, const Status& read, Bytes image) {
-    CheckedSegment checked{found, Mark::Standing::kCounts, 0, 0, read};
+    CheckedSegment checked{found, Checkpoint::Standing::kCounts, 0, 0, read};
     check_.bytes_read += image.size();
-    const std::uint32_t end = check_.marks.newest->EndOf(found.number);
+    const std::uint32_t end = check_.checkpoints.newest->EndOf(found.number);
     std::optional<Footer> footer;
     if (read.ok()) {
       if (end == 0) footer = Footer::Open(image, found.number);
@@ -166,7 +167,7 @@ class CoreChecker {
     return checked;
   }
 
-  // One that recovery has cut at a mark has none.
+  // One that recovery has cut at a checkpoint has none.
   static bool HasDamagedFooter(Bytes image, std::uint64_t number) {
     const Bytes trailer = image.last(kFooterTrailerBytes);
     return !std::all_of(trailer.begin(), trailer.end(), [](std::byte each) {
@@ -206,14 +207,14 @@ class CoreChecker {
   }
 
   Status CheckRing() {
-    if (!check_.marks.newest.has_value() || !records_.WantsSync()) return OkStatus();
+    if (!check_.checkpoints.newest.has_value() || !records_.WantsSync()) return OkStatus();
     const DeviceLayout& layout = volume_.layout(0);
     BlockBuffer ring(layout.ring_bytes);
     TP_RETURN_IF_ERROR(
         ReadBlocks(queues_[0].get(), layout.RingOffset(core_.value()), ring.bytes()));
     check_.bytes_read += ring.size();
     const RingReplay replay = ReplayRing(
-        std::as_const(ring).bytes(), *check_.marks.newest,
+        std::as_const(ring).bytes(), *check_.checkpoints.newest,
         [&](const ReplayedRecord& record, std::uint64_t at) {
           ++check_.changes;
           visit_(nullptr, record);
@@ -258,7 +259,7 @@ class CoreChecker {
       if (extent.used != 0) {
         linked.push_back(extent.found);
       } else {  // Of a value that was not marked any more, or is gone.
-        check_.segments.push_back({extent.found, Mark::Standing::kBefore, 0, 0, OkStatus()});
+        check_.segments.push_back({extent.found, Checkpoint::Standing::kBefore, 0, 0, OkStatus()});
       }
     }
     SegmentReader reader(volume_, queues_, linked);
@@ -269,7 +270,8 @@ class CoreChecker {
       Extent& extent = extents_.at(found.number);
       extent.is_sound = read.ok() && IsSoundExtent(image.data(), found.number, extent.used);
       if (read.ok() && !extent.is_sound) read = Status(StatusCode::kDataLoss, "it is damaged");
-      check_.segments.push_back({found, Mark::Standing::kCounts, extent.used, 0, std::move(read)});
+      check_.segments.push_back(
+          {found, Checkpoint::Standing::kCounts, extent.used, 0, std::move(read)});
     }
   }
 

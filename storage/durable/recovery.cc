@@ -10,8 +10,8 @@
 #include "proto/base/failpoint.h"
 #include "proto/base/log.h"
 #include "storage/core_store.h"
+#include "storage/durable/checkpoint_traces.h"
 #include "storage/durable/footer.h"
-#include "storage/durable/mark_traces.h"
 #include "storage/nvm/record_check.h"
 
 namespace tidepool::storage {
@@ -30,7 +30,7 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
   auto queues = core_.options_.volume->OpenQueues(SegmentReader::kAhead);
   if (!queues.ok()) return queues.status();
   queues_ = *std::move(queues);
-  TP_RETURN_IF_ERROR(ReadMarks());
+  TP_RETURN_IF_ERROR(ReadCheckpoints());
   SortSegments();
   TP_RETURN_IF_ERROR(FindLosses());
   TP_RETURN_IF_ERROR(ReplayAll());
@@ -44,33 +44,33 @@ Result<RecoveryReport> Recovery::Run(std::span<const RecoverablePartition> parti
   return std::move(report_);
 }
 
-Status Recovery::ReadMarks() {
+Status Recovery::ReadCheckpoints() {
   const Volume& volume = *core_.options_.volume;
-  const auto marks =
-      storage::ReadMarks(queues_[0].get(), volume.layout(0), core_.core(), volume.found(0).volume,
-                         core_.log_.segments().first_number());
-  if (!marks.ok()) return marks.status();
+  const auto checkpoints =
+      storage::ReadCheckpoints(queues_[0].get(), volume.layout(0), core_.core(),
+                               volume.found(0).volume, core_.log_.segments().first_number());
+  if (!checkpoints.ok()) return checkpoints.status();
   // Slots that were not kept are written again as it comes.
   if (!volume.keeps_slots()) return OkStatus();
-  mark_ = marks->newest;
-  mark_block_ = marks->block;
-  other_mark_is_damaged_ = marks->unsound > 0;
-  if (mark_.has_value() || marks->unsound == 0) return OkStatus();
+  checkpoint_ = checkpoints->newest;
+  checkpoint_block_ = checkpoints->block;
+  other_checkpoint_is_damaged_ = checkpoints->unsound > 0;
+  if (checkpoint_.has_value() || checkpoints->unsound == 0) return OkStatus();
   return Status(StatusCode::kDataLoss,
                 "core " + std::to_string(core_.core().value()) +
-                    " finds no sound mark: it is not known what of its segments counts",
+                    " finds no sound checkpoint: it is not known what of its segments counts",
                 "start without this device's content: remove the file of each --nvm-dir");
 }
 
 void Recovery::SortSegments() {
   Volume& volume = *core_.options_.volume;
   for (const FoundSegment& found : volume.TakeFoundSegments(core_.core())) {
-    // Without a mark nothing counts; the next one begins behind all that is there.
-    const auto standing =
-        mark_.has_value() ? mark_->StandingOf(found.number) : Mark::Standing::kBefore;
-    if (standing == Mark::Standing::kBefore) volume.FreeSlot(found.slot);
-    if (standing == Mark::Standing::kBeyond) beyond_.push_back(found);
-    if (standing != Mark::Standing::kCounts) continue;
+    // Without a checkpoint nothing counts; the next one begins behind all that is there.
+    const auto standing = checkpoint_.has_value() ? checkpoint_->StandingOf(found.number)
+                                                  : Checkpoint::Standing::kBefore;
+    if (standing == Checkpoint::Standing::kBefore) volume.FreeSlot(found.slot);
+    if (standing == Checkpoint::Standing::kBeyond) beyond_.push_back(found);
+    if (standing != Checkpoint::Standing::kCounts) continue;
     if (found.kind == SegmentKind::kExtent) {
       extents_.emplace(found.number, found);
     } else {
@@ -82,23 +82,26 @@ void Recovery::SortSegments() {
 }
 
 Status Recovery::FindLosses() {
-  if (!mark_.has_value()) return OkStatus();
+  if (!checkpoint_.has_value()) return OkStatus();
   const Volume& volume = *core_.options_.volume;
   const std::string core = std::to_string(core_.core().value());
-  core_.log_.NoteLoss(mark_->lost_below);
-  if (!mark_->HasAll(counted_)) {
+  core_.log_.NoteLoss(checkpoint_->lost_below);
+  if (!checkpoint_->HasAll(counted_)) {
     log::Error("core " + core + " does not find its segments: " + std::to_string(counted_.size()) +
-               " are there, and its last mark counts " + std::to_string(mark_->segments.count) +
-               "; what the missing ones had is lost");
-    core_.log_.NoteLoss(mark_->next);
+               " are there, and its last checkpoint counts " +
+               std::to_string(checkpoint_->segments.count) + "; what the missing ones had is lost");
+    core_.log_.NoteLoss(checkpoint_->next);
   }
-  // Of a mapping that was cut off in the middle of a mark the one before is all that there was.
-  if (!other_mark_is_damaged_ || volume.device(0).medium() == DeviceMedium::kDax) return OkStatus();
-  const auto behind = HasRecordsBehind(volume, queues_, *mark_, counted_);
+  // Of a mapping that was cut off in the middle of a checkpoint the one before is all that there
+  // was.
+  if (!other_checkpoint_is_damaged_ || volume.device(0).medium() == DeviceMedium::kDax)
+    return OkStatus();
+  const auto behind = HasRecordsBehind(volume, queues_, *checkpoint_, counted_);
   if (!behind.ok()) return behind.status();
   if (beyond_.empty() && !*behind) return OkStatus();
-  log::Error("a mark of core " + core + " is damaged, and the other one may not be the last one");
-  core_.log_.NoteLoss(mark_->next);
+  log::Error("a checkpoint of core " + core +
+             " is damaged, and the other one may not be the last one");
+  core_.log_.NoteLoss(checkpoint_->next);
   return OkStatus();
 }
 
@@ -117,9 +120,9 @@ Status Recovery::ReplayAll() {
       return Status(StatusCode::kResourceExhausted, "no memory for the table of segments",
                     "start with more --memory");
     }
-    const std::uint32_t end = mark_->EndOf(found.number);
+    const std::uint32_t end = checkpoint_->EndOf(found.number);
     std::uint32_t used = 0;
-    // What is behind a mark in an open one, its footer may have too.
+    // What is behind a checkpoint in an open one, its footer may have too.
     if (read.ok() && end == 0) used = ReplayByFooter(found, segment, &reader, image);
     if (used == 0) {
       if (image.size() < slot_bytes) {
@@ -198,8 +201,8 @@ void Recovery::Adopt(const ReplayedRecord& record, std::uint64_t location) {
   core_.log_.AdoptRecord({location, 0, record.bytes, true});
 }
 
-// What lies beyond the mark must not count for the next recovery: segments lose their headers, and
-// those that were open end where the mark says.
+// What lies beyond the checkpoint must not count for the next recovery: segments lose their
+// headers, and those that were open end where the checkpoint says.
 Status Recovery::WipeBeyond() {
   const Volume& volume = *core_.options_.volume;
   for (const auto& [number, found] : extents_) beyond_.push_back(found);
@@ -210,7 +213,7 @@ Status Recovery::WipeBeyond() {
   };
   for (const FoundSegment& found : beyond_) TP_RETURN_IF_ERROR(write(found.slot, 0));
   for (const FoundSegment& found : counted_) {
-    const std::uint32_t end = mark_->EndOf(found.number);
+    const std::uint32_t end = checkpoint_->EndOf(found.number);
     const std::uint64_t last_block = volume.slot_bytes() - kDeviceBlockBytes;
     if (end == 0 || end > last_block) continue;
     std::memset(block.data(), 0, block.size());
@@ -226,21 +229,22 @@ Status Recovery::WipeBeyond() {
 Status Recovery::End() {
   Volume& volume = *core_.options_.volume;
   for (const FoundSegment& found : beyond_) volume.FreeSlot(found.slot);
-  if (mark_.has_value()) {
-    report_.durable_at_ms = mark_->at_ms;
+  if (checkpoint_.has_value()) {
+    report_.durable_at_ms = checkpoint_->at_ms;
     std::vector<std::uint64_t> numbers;
     for (const FoundSegment& found : counted_) numbers.push_back(found.number);
-    core_.marker_->GoOn(*mark_, mark_block_, numbers);
+    core_.checkpointer_->GoOn(*checkpoint_, checkpoint_block_, numbers);
   }
   for (const std::uint32_t segment : segments_) core_.log_.DropIfDead(segment);
   core_.log_.FreeDead();
   for (const auto& [id, of] : records_.partitions()) {
     if (of.unwanted_found) core_.NoteDrop(PartitionId(id));
   }
-  // Nothing is left that would tell of a loss if the next mark were damaged too, as on one bad
-  // block: it is told by both.
-  if (other_mark_is_damaged_) TP_RETURN_IF_ERROR(core_.marker_->FinishMark(core_.NowMs()));
-  return core_.marker_->FinishMark(core_.NowMs());
+  // Nothing is left that would tell of a loss if the next checkpoint were damaged too, as on one
+  // bad block: it is told by both.
+  if (other_checkpoint_is_damaged_)
+    TP_RETURN_IF_ERROR(core_.checkpointer_->FinishCheckpoint(core_.NowMs()));
+  return core_.checkpointer_->FinishCheckpoint(core_.NowMs());
 }
 
 }  // namespace tidepool::storage

@@ -1,4 +1,4 @@
-// Brings back the durable partitions of one core as they were at its last mark.
+// Brings back the durable partitions of one core as they were at its last checkpoint.
 //
 //   CoreStore::Recover -> [Recovery] -> Volume, replay, CoreStore
 #pragma once
@@ -15,8 +15,8 @@
 #include "proto/base/ids.h"
 #include "proto/base/result.h"
 #include "storage/device/device_io.h"
+#include "storage/durable/checkpoint.h"
 #include "storage/durable/counted_records.h"
-#include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
 #include "storage/durable/segment_reader.h"
 #include "storage/nvm/slot_scan.h"
@@ -40,7 +40,7 @@ struct RecoveryReport {
   std::uint64_t segments = 0;      // Of records.
   std::uint64_t from_footers = 0;  // Of these, those of which only the footer was read.
   std::uint64_t duration_ns = 0;
-  std::uint64_t durable_at_ms = 0;  // Wall time of the mark that was found. 0: none was.
+  std::uint64_t durable_at_ms = 0;  // Wall time of the checkpoint that was found. 0: none was.
 };
 
 // Owner core only, used once. Waits for the devices.
@@ -48,9 +48,10 @@ struct RecoveryReport {
 // Segments are replayed from the one that was begun last backwards, so that a partition's drop is
 // known before what it has dropped; of a sealed one its footer says what is needed, unless keys or
 // extents are. Nothing of them stays in DRAM; the index is made of what was read. What lay beyond
-// the mark, and extents that no record names which counts, are made unreadable before the next
-// mark, which ends recovery: a crash at any moment of it leaves the old mark and all that it needs.
-// Extents themselves are not read: one is whole if a record that counts names it.
+// the checkpoint, and extents that no record names which counts, are made unreadable before the
+// next checkpoint, which ends recovery: a crash at any moment of it leaves the old checkpoint and
+// all that it needs. Extents themselves are not read: one is whole if a record that counts names
+// it.
 class Recovery {
  public:
   Recovery(CoreStore& core, const Clock& clock) : core_(core), clock_(clock) {}
@@ -63,7 +64,7 @@ class Recovery {
     StatusCode code;
   };
 
-  Status ReadMarks();
+  Status ReadCheckpoints();
   void SortSegments();
   Status FindLosses();
   Status ReplayAll();
@@ -90,10 +91,10 @@ class Recovery {
   CoreStore& core_;
   const Clock& clock_;
   DeviceQueues queues_;
-  std::optional<Mark> mark_;
-  std::uint64_t mark_block_ = 0;
-  bool other_mark_is_damaged_ = false;
-  std::vector<FoundSegment> counted_;  // Below the mark, the youngest first.
+  std::optional<Checkpoint> checkpoint_;
+  std::uint64_t checkpoint_block_ = 0;
+  bool other_checkpoint_is_damaged_ = false;
+  std::vector<FoundSegment> counted_;  // Below the checkpoint, the youngest first.
   std::vector<FoundSegment> beyond_;
   // Those of extents that may count, by number, and in the end those that do not.
   absl::flat_hash_map<std::uint64_t, FoundSegment> extents_;

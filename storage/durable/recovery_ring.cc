@@ -1,4 +1,4 @@
-// Recovery: what the commit ring has beyond the mark.
+// Recovery: what the commit ring has beyond the checkpoint.
 #include <string>
 #include <utility>
 
@@ -10,19 +10,20 @@
 namespace tidepool::storage {
 
 Status Recovery::ReplayRing() {
-  if (!mark_.has_value() || !records_.WantsSync()) return OkStatus();
+  if (!checkpoint_.has_value() || !records_.WantsSync()) return OkStatus();
   const DeviceLayout& layout = core_.options_.volume->layout(0);
   ring_ = BlockBuffer(layout.ring_bytes);
   TP_RETURN_IF_ERROR(
       ReadBlocks(queues_[0].get(), layout.RingOffset(core_.core().value()), ring_.bytes()));
   report_.bytes_read += ring_.size();
   const SegmentTable& segments = core_.log_.segments();
-  const RingReplay replay = storage::ReplayRing(
-      std::as_const(ring_).bytes(), *mark_, [&](const ReplayedRecord& record, std::uint64_t at) {
-        records_.VisitCommitted(record, at, [&](std::uint64_t location) {
-          return segments[segments.IndexOf(location)].number;
-        });
-      });
+  const RingReplay replay =
+      storage::ReplayRing(std::as_const(ring_).bytes(), *checkpoint_,
+                          [&](const ReplayedRecord& record, std::uint64_t at) {
+                            records_.VisitCommitted(record, at, [&](std::uint64_t location) {
+                              return segments[segments.IndexOf(location)].number;
+                            });
+                          });
   core_.ring_->GoOn(replay.end);
   if (!replay.is_damaged) return OkStatus();
   log::Error("commit " + std::to_string(replay.end.commit) + " of core " +
@@ -32,8 +33,8 @@ Status Recovery::ReplayRing() {
   return OkStatus();
 }
 
-// What only the ring has goes to the log again, so that the mark at the end covers it. Returns
-// where; 0: no memory.
+// What only the ring has goes to the log again, so that the checkpoint at the end covers it.
+// Returns where; 0: no memory.
 std::uint64_t Recovery::AppendCommitted(PartitionId id, const NewestRecords::Entry& entry) {
   const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data() + entry.location);
   LogRecord change;

@@ -18,7 +18,7 @@ namespace tidepool::storage {
 struct SegmentImage {
   Bytes bytes;
   std::uint64_t number = 0;
-  // Where its records end, if a mark says so; 0: at the record that ends it.
+  // Where its records end, if a checkpoint says so; 0: at the record that ends it.
   std::uint32_t end = 0;
 };
 

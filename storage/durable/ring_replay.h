@@ -1,4 +1,4 @@
-// What the commit ring has beyond a mark.
+// What the commit ring has beyond a checkpoint.
 //
 //   recovery, log_check -> [ring_replay] -> commit, replay
 #pragma once
@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "proto/base/bytes.h"
-#include "storage/durable/mark.h"
+#include "storage/durable/checkpoint.h"
 #include "storage/durable/replay.h"
 
 namespace tidepool::storage {
@@ -21,9 +21,9 @@ struct RingReplay {
   bool is_damaged = false;
 };
 
-// Calls `visit` for each change that `mark` does not cover, in their order, with where it lies in
-// `ring`, the content of the ring of the mark's core, aligned to 8.
-RingReplay ReplayRing(Bytes ring, const Mark& mark,
+// Calls `visit` for each change that `checkpoint` does not cover, in their order, with where it
+// lies in `ring`, the content of the ring of the checkpoint's core, aligned to 8.
+RingReplay ReplayRing(Bytes ring, const Checkpoint& checkpoint,
                       absl::FunctionRef<void(const ReplayedRecord&, std::uint64_t at)> visit);
 
 }  // namespace tidepool::storage

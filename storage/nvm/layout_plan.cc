@@ -38,8 +38,8 @@ DeviceLayout Arrange(std::uint64_t device_bytes, std::uint64_t share_of,
   layout.slot_bytes = options.slot_bytes;
   layout.catalog_begin = kSuperblockSlots * kDeviceBlockBytes;
   layout.catalog_area_bytes = CatalogAreaBytes(share_of, options);
-  layout.marks_begin = layout.CatalogOffset(kCatalogAreas);
-  layout.rings_begin = layout.MarkOffset(options.cores, 0);
+  layout.checkpoints_begin = layout.CatalogOffset(kCatalogAreas);
+  layout.rings_begin = layout.CheckpointOffset(options.cores, 0);
   layout.ring_bytes = RingBytes(share_of, options);
   layout.slots_begin = AlignUp(layout.RingOffset(options.cores), options.slot_bytes);
   if (layout.slots_begin < layout.device_bytes) {
@@ -83,7 +83,7 @@ bool IsSound(const DeviceLayout& layout) {
   };
   const bool in_range = layout.cores >= 1 && layout.cores <= limits::kCoresPerNodeMax &&
                         is_whole(layout.device_bytes) && is_whole(layout.slots_begin) &&
-                        is_whole(layout.marks_begin) && is_whole(layout.rings_begin) &&
+                        is_whole(layout.checkpoints_begin) && is_whole(layout.rings_begin) &&
                         is_whole(layout.ring_bytes) && is_whole(layout.catalog_begin) &&
                         is_whole(layout.catalog_area_bytes) &&
                         std::has_single_bit(layout.slot_bytes) && is_whole(layout.slot_bytes) &&
@@ -91,8 +91,8 @@ bool IsSound(const DeviceLayout& layout) {
   // All are below 2^50 and cores below 2^7: no sum overflows.
   return in_range && layout.ring_bytes > 0 && layout.catalog_area_bytes > 0 &&
          layout.slot_count > 0 && layout.catalog_begin >= kSuperblockSlots * kDeviceBlockBytes &&
-         layout.marks_begin >= layout.CatalogOffset(kCatalogAreas) &&
-         layout.rings_begin >= layout.MarkOffset(layout.cores, 0) &&
+         layout.checkpoints_begin >= layout.CatalogOffset(kCatalogAreas) &&
+         layout.rings_begin >= layout.CheckpointOffset(layout.cores, 0) &&
          layout.slots_begin >= layout.RingOffset(layout.cores) &&
          layout.device_bytes >= layout.SlotOffset(layout.slot_count);
 }

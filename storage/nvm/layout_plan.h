@@ -1,4 +1,4 @@
-// Where on a device what lies: superblock, catalog, marks, commit rings, segment slots.
+// Where on a device what lies: superblock, catalog, checkpoints, commit rings, segment slots.
 //
 //   nvm/volume -> [layout_plan] -> nvm/superblock, which records it
 #pragma once
@@ -13,18 +13,19 @@ namespace tidepool::storage {
 
 inline constexpr std::uint64_t kSuperblockSlots = 2;
 inline constexpr std::uint64_t kCatalogAreas = 2;
-inline constexpr std::uint64_t kMarkSlotsPerCore = 2;  // Of one block each, written in turns.
+inline constexpr std::uint64_t kCheckpointSlotsPerCore = 2;  // Of one block each, written in turns.
 
 // All offsets and sizes in bytes and whole blocks. In this order on the device:
 //
-//   superblock 0, superblock 1, catalog area 0, catalog area 1, marks of core 0 (2 blocks), of core
-//   1, ..., ring of core 0, of core 1, ..., room up to a multiple of a slot, slot 0, slot 1, ...
+//   superblock 0, superblock 1, catalog area 0, catalog area 1, checkpoints of core 0 (2 blocks),
+//   of core 1, ..., ring of core 0, of core 1, ..., room up to a multiple of a slot, slot 0, slot
+//   1, ...
 struct DeviceLayout {
   std::uint64_t device_bytes = 0;
   std::uint64_t slot_bytes = 0;
   std::uint64_t slot_count = 0;
   std::uint64_t slots_begin = 0;
-  std::uint64_t marks_begin = 0;
+  std::uint64_t checkpoints_begin = 0;
   std::uint64_t rings_begin = 0;
   std::uint64_t ring_bytes = 0;  // Of one core.
   std::uint64_t catalog_begin = 0;
@@ -32,8 +33,8 @@ struct DeviceLayout {
   std::uint32_t cores = 0;
 
   std::uint64_t SlotOffset(std::uint64_t index) const { return slots_begin + index * slot_bytes; }
-  std::uint64_t MarkOffset(std::uint32_t core, std::uint64_t which) const {
-    return marks_begin + (core * kMarkSlotsPerCore + which) * kDeviceBlockBytes;
+  std::uint64_t CheckpointOffset(std::uint32_t core, std::uint64_t which) const {
+    return checkpoints_begin + (core * kCheckpointSlotsPerCore + which) * kDeviceBlockBytes;
   }
   std::uint64_t RingOffset(std::uint32_t core) const { return rings_begin + core * ring_bytes; }
   std::uint64_t CatalogOffset(std::uint64_t area) const {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kSuperblockMagic[8] = {'T', 'I', 'D', 'E', 'N', 'V', 'M', '\n'};
 
-// The block as it is stored. storage/README.md tells it byte by byte.
+// The block as it is stored. storage/FORMAT.md has it byte by byte.
 struct Stored {
   char magic[8];
   std::uint32_t format;
@@ -37,7 +37,7 @@ struct Stored {
   std::uint64_t slot_bytes;
   std::uint64_t slot_count;
   std::uint64_t slots_begin;
-  std::uint64_t marks_begin;
+  std::uint64_t checkpoints_begin;
   std::uint64_t rings_begin;
   std::uint64_t ring_bytes;
   std::uint64_t catalog_begin;
@@ -78,7 +78,7 @@ void SetLayout(const DeviceLayout& layout, Stored* stored) {
   stored->slot_bytes = layout.slot_bytes;
   stored->slot_count = layout.slot_count;
   stored->slots_begin = layout.slots_begin;
-  stored->marks_begin = layout.marks_begin;
+  stored->checkpoints_begin = layout.checkpoints_begin;
   stored->rings_begin = layout.rings_begin;
   stored->ring_bytes = layout.ring_bytes;
   stored->catalog_begin = layout.catalog_begin;
@@ -92,7 +92,7 @@ DeviceLayout LayoutOf(const Stored& stored) {
   layout.slot_bytes = stored.slot_bytes;
   layout.slot_count = stored.slot_count;
   layout.slots_begin = stored.slots_begin;
-  layout.marks_begin = stored.marks_begin;
+  layout.checkpoints_begin = stored.checkpoints_begin;
   layout.rings_begin = stored.rings_begin;
   layout.ring_bytes = stored.ring_bytes;
   layout.catalog_begin = stored.catalog_begin;

@@ -153,7 +153,7 @@ class Bench {
     constexpr std::uint64_t kLooked = 1'000'000;
     const std::uint64_t keys = settings_.values / 20;
     NamespaceOptions options;
-    options.prefilter = "absent";
+    options.prefilter = Prefilter::kAbsent;
     options.expected_items = keys;
     const auto map = Require(client_.Create<BytesMap>("absent", options), "create");
     std::vector<std::uint64_t> numbers(kBatch);

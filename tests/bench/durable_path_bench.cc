@@ -84,7 +84,7 @@ class Daemon {
   BenchProcess process_;
 };
 
-BytesMap MakeMap(Client& client, const char* name, const char* durability) {
+BytesMap MakeMap(Client& client, const char* name, Durability durability) {
   NamespaceOptions options;
   options.durability = durability;
   return Require(client.Create<BytesMap>(name, options), "create");
@@ -216,9 +216,9 @@ class Bench {
     if (!Wanted(sync) && !Wanted(sync + ".device") && !Wanted(async)) return;
     Daemon daemon(folder_.Sub("kvd"), 1ull << 30);
     Client client = daemon.Connect();
-    const BytesMap synced = MakeMap(client, "sync", "sync");
-    const BytesMap marked = MakeMap(client, "async", "async");
-    const BytesMap lost = MakeMap(client, "volatile", "volatile");
+    const BytesMap synced = MakeMap(client, "sync", Durability::kSync);
+    const BytesMap marked = MakeMap(client, "async", Durability::kAsync);
+    const BytesMap lost = MakeMap(client, "volatile", Durability::kVolatile);
     const std::string redis_folder = folder_.Sub("redis");
     const RedisServer redis({"--appendonly", "yes", "--appendfsync", "always", "--dir",
                              redis_folder, "--auto-aof-rewrite-percentage", "0"});
@@ -289,7 +289,7 @@ class Bench {
     const std::uint64_t records = bytes / log_bytes_each / (superseded ? 2 : 1);
     {
       Client client = daemon.Connect();
-      const BytesMap map = MakeMap(client, "kept", "async");
+      const BytesMap map = MakeMap(client, "kept", Durability::kAsync);
       Load(map, records, value_bytes, false);
       RequireOk(client.Persist("kept"), "persist");  // So that nothing is updated in place.
       if (superseded) Load(map, records, value_bytes, true);

@@ -61,7 +61,8 @@ class Bench {
         scans_(static_cast<std::uint64_t>(static_cast<double>(kScans) * options_.scale)),
         daemon_(StartKvd(folder, "3GiB")),
         client_(ConnectWhenReady(folder + "/cluster.json")),
-        map_(Require(client_.Create<BytesOrderedMap>("scans", {.split = "manual"}), "create")) {}
+        map_(Require(client_.Create<BytesOrderedMap>("scans", {.split = SplitMode::kManual}),
+                     "create")) {}
 
   void Run() {
     const bool against_redis = Wanted("ordered_path.scan100_redis");

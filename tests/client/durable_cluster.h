@@ -82,7 +82,7 @@ class DurableCluster {
   std::unique_ptr<TestCluster> cluster_;
 };
 
-inline NamespaceOptions Durable(const std::string& durability = "async") {
+inline NamespaceOptions Durable(Durability durability = Durability::kAsync) {
   NamespaceOptions options;
   options.durability = durability;
   return options;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMomentKeys = 64;
 constexpr std::size_t kMomentMarks = 2;
 
 NamespaceOptions OfOneMoment() {
-  NamespaceOptions options = Durable("async");
+  NamespaceOptions options = Durable(Durability::kAsync);
   options.partitions = 1;
   return options;
 }
@@ -35,15 +35,15 @@ class CountingWriter {
         map_(Open<BytesMap>(client_, "moment", OfOneMoment())),
         number_(first) {}
   void Run() {
-    std::uint64_t last_mark_ms = 0;
+    std::optional<WallTime> last_checkpoint;
     for (;;) {
       ++number_;
       Receipt receipt;
       PutOptions options;
       options.receipt = &receipt;
       if (!map_.Put(MomentKey(number_), std::to_string(number_), options).ok()) return;
-      if (receipt.durable_at_ms != last_mark_ms) ++marks;
-      last_mark_ms = receipt.durable_at_ms;
+      if (receipt.durable_at != last_checkpoint) ++marks;
+      last_checkpoint = receipt.durable_at;
     }
   }
   // From another thread.

@@ -147,7 +147,7 @@ TEST_CASE("NothingIsLostDoubledOrOvertakenWhileRangesAreSplit", "[kinds]") {
   TestCluster cluster({.cores = 3, .memory = "256MiB"});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesOrderedMap>(client, "load", {.split = "manual"});
+  const auto map = Open<BytesOrderedMap>(client, "load", {.split = SplitMode::kManual});
   for (std::uint64_t i = 0; i < kCounters; ++i) RequireOk(map.Put(Fixed(i), "stays").status());
   Load load{cluster};
   std::vector<std::map<std::string, std::int64_t>> added(3);
@@ -192,7 +192,7 @@ TEST_CASE("ClientsKilledDuringSplitsCostNobodyElseAnything", "[kinds]") {
   TestCluster cluster({.cores = 2, .memory = "384MiB"});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesOrderedMap>(client, "traffic", {.split = "manual"});
+  const auto map = Open<BytesOrderedMap>(client, "traffic", {.split = SplitMode::kManual});
   RequireOk(map.Put("large", std::string(3'000'000, 'z')).status());
   constexpr int kClients = 12;
   std::vector<std::size_t> answered(kClients);

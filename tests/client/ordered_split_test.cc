@@ -19,7 +19,7 @@ struct Fixture {
   explicit Fixture(TestClusterOptions options = {.cores = 3, .memory = "192MiB"})
       : cluster(std::move(options)),
         client((cluster.WaitReady(), ConnectTo(cluster))),
-        map(Open<BytesOrderedMap>(client, "split", {.split = "manual"})) {}
+        map(Open<BytesOrderedMap>(client, "split", {.split = SplitMode::kManual})) {}
   TestCluster cluster;
   Client client;
   BytesOrderedMap map;
@@ -133,12 +133,14 @@ TEST_CASE("RecordsThatExpireDoSoAfterASplit", "[kinds]") {
   Fixture fixture;
   for (int i = 0; i < 200; ++i) {
     const bool stays = i % 2 == 0;
-    REQUIRE(fixture.map.Put(Key(i), "v", {.ttl_ms = stays ? 600'000 : 1'500}).ok());
+    REQUIRE(
+        fixture.map.Put(Key(i), "v", {.ttl = std::chrono::milliseconds(stays ? 600'000 : 1'500)})
+            .ok());
   }
   REQUIRE(Split(fixture.cluster, "split", Key(100)).ok());
   CHECK(WaitUntil([&] { return fixture.map.CountRange({}).value() == 100; }));
   for (auto scan = fixture.map.NewScan(); scan.Next();) {
-    CHECK(scan.record().expires_at_ms > 0);
+    CHECK(scan.record().expires_at.has_value());
   }
   CHECK(fixture.map.Get(Key(150)).ok());
   CHECK(fixture.map.Get(Key(151)).code() == StatusCode::kNotFound);
@@ -202,7 +204,8 @@ TEST_CASE("WhatCannotBeSplitIsRefused", "[kinds]") {
         StatusCode::kInvalidArgument);
   REQUIRE(Split(fixture.cluster, "split", Key(5)).ok());
   CHECK(Split(fixture.cluster, "split", Key(5)).code() == StatusCode::kFailedPrecondition);
-  const auto admits = Open<BytesOrderedMap>(fixture.client, "admits", {.prefilter = "admit"});
+  const auto admits =
+      Open<BytesOrderedMap>(fixture.client, "admits", {.prefilter = Prefilter::kAdmit});
   REQUIRE(admits.Put("k", "v").ok());
   CHECK(Split(fixture.cluster, "admits", "j").code() == StatusCode::kFailedPrecondition);
   CHECK(RangesOf(fixture.cluster, "split") == 2);
@@ -245,9 +248,9 @@ TEST_CASE("ARangeThatKeepsItsCoreBusyIsSplit", "[kinds]") {
 
 TEST_CASE("ACopyOfAPrefilterOutlivesSplits", "[kinds]") {
   Fixture fixture;
-  const auto plain =
-      Open<BytesOrderedMap>(fixture.client, "filtered",
-                            {.prefilter = "absent", .expected_items = 5'000, .split = "manual"});
+  const auto plain = Open<BytesOrderedMap>(
+      fixture.client, "filtered",
+      {.expected_items = 5'000, .prefilter = Prefilter::kAbsent, .split = SplitMode::kManual});
   const Model model = Many(1'000);
   PutAll(plain, model);
   const auto copied = WithPrefilter(plain);
@@ -292,7 +295,8 @@ TEST_CASE("RangesOfTwoNodesAreSplitAtTheSameTime", "[kinds]") {
   TestCluster cluster({.nodes = 2, .cores = 2, .memory = "256MiB"});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesOrderedMap>(client, "both", {.split_keys = {"m"}, .split = "manual"});
+  const auto map =
+      Open<BytesOrderedMap>(client, "both", {.split_keys = {"m"}, .split = SplitMode::kManual});
   REQUIRE(Described(cluster, "both").namespace_().partitions(0).node_id() !=
           Described(cluster, "both").namespace_().partitions(1).node_id());
   const std::string value(4'000, 'v');
@@ -317,8 +321,8 @@ TEST_CASE("ASplitIsAskedForOnAnyNodeAndSurvivesItsCoordinatorsSilence", "[kinds]
   Fixture fixture({.nodes = 2, .cores = 2, .memory = "96MiB"});
   const Model model = Many(1'000);
   // On both nodes, so that one of them is not the coordinator's.
-  const auto map =
-      Open<BytesOrderedMap>(fixture.client, "two", {.split_keys = {Key(500)}, .split = "manual"});
+  const auto map = Open<BytesOrderedMap>(fixture.client, "two",
+                                         {.split_keys = {Key(500)}, .split = SplitMode::kManual});
   PutAll(map, model);
   for (std::size_t asked = 0; asked < 2; ++asked) {
     for (const int at : {250, 750}) {

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What users get: the installed SDK. package_test.py BUILD_FOLDER COMPILER
 
-1. The shared library's dynamic symbols are tidepool:: and nothing else.
+1. The shared library's dynamic symbols are tidepool::, tidepool_* and nothing else.
 2. Each installed header compiles alone, and includes only the standard library and its own.
 3. The C file that tidepool/function.h shows compiles against it, as installed.
 4. A program builds against the installed copy, by find_package and by pkg-config, without any of the
@@ -54,7 +54,7 @@ def foreign_symbols(symbols):
         name = symbol
         for kind in kinds:
             name = name.removeprefix(kind)
-        if not name.startswith("tidepool::"):
+        if not name.startswith(("tidepool::", "tidepool_")):
             found.append(symbol)
     return found
 
@@ -63,8 +63,8 @@ def check_symbols(library):
     symbols = defined_symbols(library)
     assert any("tidepool::Client::Connect" in symbol for symbol in symbols), symbols[:5]
     found = foreign_symbols(symbols)
-    assert not found, f"{library} shows {len(found)} symbols that are not tidepool::, e.g. {found[:5]}"
-    assert foreign_symbols(["std::foo()", "vtable for grpc::X", "tidepool::Y()"]) == \
+    assert not found, f"{library} shows {len(found)} symbols that are not tidepool's, e.g. {found[:5]}"
+    assert foreign_symbols(["std::foo()", "vtable for grpc::X", "tidepool::Y()", "tidepool_z"]) == \
         ["std::foo()", "vtable for grpc::X"]
 
 

@@ -33,8 +33,6 @@ struct Fixture {
   Client client;
 };
 
-std::string NodeName(std::uint32_t node) { return std::to_string(node); }
-
 std::vector<std::string> ValuesOf(const BytesItems& queue, std::size_t items_max) {
   auto batch = queue.PopMany(items_max);
   RequireOk(batch.status());
@@ -77,7 +75,7 @@ class Threads {
 
 TEST_CASE("A moved queue has its items, leases and numbers", "[kinds]") {
   Fixture fixture;
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.home = "0"});
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.home = Home::Node(0)});
   for (int i = 1; i <= 2000; ++i) RequireOk(queue.Push(std::to_string(i)).status());
   const auto kept = queue.Pop({.lease = 1h});
   const auto given_back = queue.Pop({.lease = 1h});
@@ -86,7 +84,7 @@ TEST_CASE("A moved queue has its items, leases and numbers", "[kinds]") {
   const std::string large(3 << 20, 'L');
   RequireOk(queue.Push(large).status());
   for (const std::uint32_t node : {1u, 2u, 2u, 0u, 1u}) {
-    RequireOk(fixture.client.Migrate("q", NodeName(node)));
+    RequireOk(fixture.client.Migrate("q", Home::Node(node)));
     CHECK(fixture.HomeOf(queue) == node);
     CHECK(queue.Length()->ready == 2000);
     CHECK(queue.Length()->leased == 1);
@@ -108,11 +106,12 @@ TEST_CASE("A moved queue has its items, leases and numbers", "[kinds]") {
 
 TEST_CASE("A moved priority queue keeps its order and its capacity", "[kinds]") {
   Fixture fixture;
-  const auto queue = Open<BytesPriorityQueue>(fixture.client, "p", {.capacity = 100, .home = "0"});
+  const auto queue =
+      Open<BytesPriorityQueue>(fixture.client, "p", {.capacity = 100, .home = Home::Node(0)});
   for (std::uint64_t i = 0; i < 100; ++i) {
     RequireOk(queue.Push(i * 37 % 10, std::to_string(i)).status());
   }
-  RequireOk(fixture.client.Migrate("p", "2"));
+  RequireOk(fixture.client.Migrate("p", Home::Node(2)));
   CHECK(queue.Push(0, "too much").code() == StatusCode::kResourceExhausted);
   const auto batch = queue.PopMany(100);
   RequireOk(batch.status());
@@ -145,7 +144,7 @@ TEST_CASE("A moved filter knows what it knew, and inserters are told once", "[ki
     });
   }
   for (const std::uint32_t node : {1u, 0u, 2u}) {
-    RequireOk(fixture.client.Migrate("b", NodeName(node)));
+    RequireOk(fixture.client.Migrate("b", Home::Node(node)));
   }
   stop = true;
   CHECK(threads.Join() == "");
@@ -161,33 +160,34 @@ TEST_CASE("What cannot move is refused with the reason", "[kinds]") {
   Fixture fixture;
   Open<BytesMap>(fixture.client, "hash");
   Open<BytesOrderedMap>(fixture.client, "ordered");
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.home = "1"});
+  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.home = Home::Node(1)});
   for (const char* name : {"hash", "ordered"}) {
-    const Status refused = fixture.client.Migrate(name, "1");
+    const Status refused = fixture.client.Migrate(name, Home::Node(1));
     CHECK(refused.code() == StatusCode::kUnimplemented);
     CHECK(refused.ToString().find("queues") != std::string::npos);
   }
-  CHECK(fixture.client.Migrate("none", "1").code() == StatusCode::kNotFound);
-  CHECK(fixture.client.Migrate("q", "7").code() == StatusCode::kInvalidArgument);
-  CHECK(fixture.client.Migrate("q", "").code() == StatusCode::kInvalidArgument);
-  CHECK(fixture.client.Migrate("q", "1").ok());
+  CHECK(fixture.client.Migrate("none", Home::Node(1)).code() == StatusCode::kNotFound);
+  CHECK(fixture.client.Migrate("q", Home::Node(7)).code() == StatusCode::kInvalidArgument);
+  CHECK(fixture.client.Migrate("q", Home()).code() == StatusCode::kInvalidArgument);
+  CHECK(fixture.client.Migrate("q", Home::Node(1)).ok());
   CHECK(fixture.HomeOf(queue) == 1);
 }
 
 TEST_CASE("Pops and pushes that wait go on waiting at the new home", "[kinds]") {
   Fixture fixture;
-  const BytesQueue queue = Open<BytesQueue>(fixture.client, "q", {.capacity = 2, .home = "0"});
+  const BytesQueue queue =
+      Open<BytesQueue>(fixture.client, "q", {.capacity = 2, .home = Home::Node(0)});
   Future<Item> first = queue.PopAsync({.wait = kWait});
   CHECK(first.Wait(50ms).code() == StatusCode::kDeadlineExceeded);
-  RequireOk(fixture.client.Migrate("q", "1"));
-  RequireOk(fixture.client.Migrate("q", "2"));
+  RequireOk(fixture.client.Migrate("q", Home::Node(1)));
+  RequireOk(fixture.client.Migrate("q", Home::Node(2)));
   RequireOk(queue.Push("a").status());
   CHECK(first.Wait()->value == "a");
   RequireOk(queue.Push("b").status());
   RequireOk(queue.Push("c").status());
   Future<ItemId> push = queue.PushAsync("d", {.wait = kWait});
   CHECK(push.Wait(50ms).code() == StatusCode::kDeadlineExceeded);
-  RequireOk(fixture.client.Migrate("q", "0"));
+  RequireOk(fixture.client.Migrate("q", Home::Node(0)));
   CHECK(queue.Pop()->value == "b");
   RequireOk(push.Wait().status());
   CHECK(ValuesOf(queue, 9) == std::vector<std::string>{"c", "d"});
@@ -304,12 +304,12 @@ struct Traffic {
 TEMPLATE_TEST_CASE("Nothing is lost, doubled or overtaken while a queue moves under load",
                    "[kinds]", BytesQueue, BytesPriorityQueue) {
   Fixture fixture;
-  Open<TestType>(fixture.client, "q", {.home = "0"});
+  Open<TestType>(fixture.client, "q", {.home = Home::Node(0)});
   const bool by_lease = GENERATE(false, true);
   Traffic<TestType> traffic(&fixture, 3, 2, by_lease);
   for (std::uint32_t move = 1; move <= 30; ++move) {
     const std::uint64_t before = traffic.pushes;
-    RequireOk(fixture.client.Migrate("q", NodeName(move % 3)));
+    RequireOk(fixture.client.Migrate("q", Home::Node(move % 3)));
     // Some work at each place.
     REQUIRE(WaitUntil([&] { return traffic.pushes > before + 20 || traffic.threads.failed; }));
     if (traffic.threads.failed) break;

@@ -303,7 +303,7 @@ TEST_CASE("A full device refuses large values in words", "[spill][room]") {
 TEST_CASE("Large values on the device move with their range", "[spill][room]") {
   SpillingCluster spilling("1GiB", {.cores = 2, .memory = "128MiB"});
   Client client = ConnectTo(*spilling, {.call_timeout = seconds(120)});
-  const auto map = Open<BytesOrderedMap>(client, "ranges", {.split = "manual"});
+  const auto map = Open<BytesOrderedMap>(client, "ranges", {.split = SplitMode::kManual});
   const auto key_of = [](int i) { return "k" + std::to_string(1'000 + i); };
   for (int i = 0; i < 60; ++i) RequireOk(map.Put(key_of(i), ValueOf(5 * kMiB, i)).status());
   // What came last pushes all else out.

@@ -91,9 +91,9 @@ TEST_CASE("Records on the device that expire are not counted", "[spill]") {
   Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(1)});
   const BytesOrderedMap map = Open<BytesOrderedMap>(client, "expiring");
   PutOptions options;
-  options.ttl_ms = 3'600'000;
+  options.ttl = std::chrono::hours(1);
   for (int i = 0; i < 5'000; ++i) RequireOk(map.Put("a" + KeyOf(i), ValueOf(i), options).status());
-  options.ttl_ms = 1;
+  options.ttl = std::chrono::milliseconds(1);
   for (int i = 0; i < 5'000; ++i) RequireOk(map.Put("b" + KeyOf(i), ValueOf(i), options).status());
   PutAll(map);
   CHECK(map.CountRange({.begin = "a", .end = "c"}).value() == 5'000);

@@ -162,7 +162,7 @@ wire::FrameHeader RawClient::NextHeader() {
   header.session = attached_.session.value();
   header.connection = attached_.connection;
   header.frame_id = next_frame_++;
-  header.finished_below = finished_below;
+  header.ack_watermark = ack_watermark;
   header.time_left_us = time_left_us;
   header.reply_bytes_max = reply_bytes_max;
   return header;

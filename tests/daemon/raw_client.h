@@ -137,7 +137,7 @@ class RawClient : public transport::Receiver {
   // Entries that answered several operations; WaitAnswer takes them apart.
   int runs() const { return runs_; }
 
-  std::uint64_t finished_below = 1;
+  std::uint64_t ack_watermark = 1;
   std::uint32_t reply_bytes_max = 60 * 1024;
   std::uint32_t time_left_us = 10'000'000;
   bool uncounted = false;  // Of the session that the next Attach makes.

@@ -80,8 +80,8 @@ class Items:
     @staticmethod
     def between(one, another, numbers):
         """True if a batch that was under way turns `one` into `another`. Of its pops the first ones may have been; of its
-        pushes any: each has a commit of its own, and a large one does not go by the ring (ARCHITECTURE.md, Life of
-        a crash, 3)."""
+        pushes any: each has a commit of its own, and a large one does not go by the ring (storage/README.md,
+        Durability)."""
         kept = [number for number in numbers if number in one]
         new = [number for number in numbers if number not in one]
         return (numbers == kept + new and new == [number for number in another if number in new] and

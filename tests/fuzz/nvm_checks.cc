@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "proto/base/check.h"
+#include "storage/durable/checkpoint.h"
 #include "storage/durable/commit.h"
 #include "storage/durable/footer.h"
-#include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
 #include "storage/nvm/crc32c.h"
@@ -65,7 +65,7 @@ bool CheckMark(Bytes input) {
   std::memcpy(block.data(), input.data(), std::min(input.size(), block.size()));
   StoreUnaligned(block.data() + kCrcAt, std::uint32_t{0});
   StoreUnaligned(block.data() + kCrcAt, storage::Crc32c(block));
-  const auto decoded = storage::DecodeMark(block);
+  const auto decoded = storage::DecodeCheckpoint(block);
   if (!decoded.ok()) {
     TP_CHECK(decoded.code() == StatusCode::kDataLoss);
     return false;

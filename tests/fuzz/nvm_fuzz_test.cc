@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "storage/durable/checkpoint.h"
 #include "storage/durable/footer.h"
-#include "storage/durable/mark.h"
 #include "storage/durable/replay.h"
 #include "storage/nvm/catalog.h"
 #include "storage/nvm/superblock.h"
@@ -40,25 +40,26 @@ Block SampleCatalog(Random& random) {
   return storage::EncodeCatalog(storage::test::RandomCatalog(random));
 }
 
-Block SampleMark(Random& random) {
-  storage::Mark mark;
-  mark.core = static_cast<std::uint32_t>(random() % 64);
-  mark.sequence = 1 + random();
-  mark.incarnation = random();
-  mark.at_ms = random();
-  mark.next = random();
-  mark.first = mark.next - random() % 1'000;
-  if (mark.first > mark.next) mark.first = mark.next;
-  for (auto& open : mark.open) {
+Block SampleCheckpoint(Random& random) {
+  storage::Checkpoint checkpoint;
+  checkpoint.core = static_cast<std::uint32_t>(random() % 64);
+  checkpoint.sequence = 1 + random();
+  checkpoint.incarnation = random();
+  checkpoint.at_ms = random();
+  checkpoint.next = random();
+  checkpoint.first = checkpoint.next - random() % 1'000;
+  if (checkpoint.first > checkpoint.next) checkpoint.first = checkpoint.next;
+  for (auto& open : checkpoint.open) {
     if (OneIn(random, 2)) open = {random(), random() % 512 * storage::kDeviceBlockBytes};
   }
-  mark.ring = {1 + random(), random() % 512 * storage::kDeviceBlockBytes,
-               static_cast<std::uint32_t>(random()), random()};
-  for (std::uint64_t left = random() % 10; left > 0; --left) mark.segments.Add(random());
-  for (std::size_t i = 0; i < random() % mark.leaving.size(); ++i) mark.leaving[i] = random();
-  if (OneIn(random, 2)) mark.lost_below = random();
+  checkpoint.ring = {1 + random(), random() % 512 * storage::kDeviceBlockBytes,
+                     static_cast<std::uint32_t>(random()), random()};
+  for (std::uint64_t left = random() % 10; left > 0; --left) checkpoint.segments.Add(random());
+  for (std::size_t i = 0; i < random() % checkpoint.leaving.size(); ++i)
+    checkpoint.leaving[i] = random();
+  if (OneIn(random, 2)) checkpoint.lost_below = random();
   Block block(storage::kDeviceBlockBytes);
-  storage::EncodeMark(mark, block);
+  storage::EncodeCheckpoint(checkpoint, block);
   return block;
 }
 
@@ -175,7 +176,7 @@ TEST_CASE("AnySignedBlockGivesASuperblockOrAStatus") {
   Fuzz(CheckSuperblock, SampleSuperblock, 600);
 }
 TEST_CASE("AnyBytesGiveACatalogOrAStatus") { Fuzz(CheckCatalog, SampleCatalog, SIZE_MAX); }
-TEST_CASE("AnySignedBlockGivesAMarkOrAStatus") { Fuzz(CheckMark, SampleMark, 512); }
+TEST_CASE("AnySignedBlockGivesAMarkOrAStatus") { Fuzz(CheckMark, SampleCheckpoint, 512); }
 TEST_CASE("AnyCommitGivesItsRecordsOrIsRefused") { Fuzz(CheckCommit, SampleCommit, SIZE_MAX); }
 TEST_CASE("AnySegmentGivesItsRecordsOrIsRefused") { Fuzz(CheckSegment, SampleSegment, SIZE_MAX); }
 TEST_CASE("AnyFooterGivesItsEntriesOrIsRefused") { Fuzz(CheckFooter, SampleFooter, SIZE_MAX); }
@@ -202,7 +203,7 @@ TEST_CASE("TheSeedCorpusOfStoredBlocksIsAcceptedOrRefusedAsItsNamesSay") {
 // files then show as refused.
 TEST_CASE("WriteTheSeedCorpusOfStoredBlocks", "[.][write_corpus]") {
   Random random(1);
-  Block (*const samples[])(Random&) = {SampleSuperblock, SampleCatalog, SampleMark,
+  Block (*const samples[])(Random&) = {SampleSuperblock, SampleCatalog, SampleCheckpoint,
                                        SampleCommit,     SampleSegment, SampleFooter};
   for (std::size_t i = 0; i < std::size(kNvmChecks); ++i) {
     const auto folder = std::filesystem::path(TIDEPOOL_CORPUS) / kNvmChecks[i].name;

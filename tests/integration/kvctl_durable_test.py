@@ -81,7 +81,7 @@ class Durable(kvctl_support.KvctlTest):
         with open(large, "wb") as file:
             file.write(b"x" * (2 << 20))
         levels = {"volatile": ("memory", b"goes with its daemon"),
-                  "async": ("next-mark", b"from the next mark on"),
+                  "async": ("next-checkpoint", b"from the next checkpoint on"),
                   "sync": ("device", b"on the device")}
         for durability, (level, text) in levels.items():
             self.good("namespace", "create", durability, "--durability", durability)

@@ -142,6 +142,8 @@ void KillInTheMiddle(StagingCluster& staging,
   const v1::StageProgress end = staging.Watch(job, asked);
   INFO(Failures(end) << end.message());
   REQUIRE(end.code() != 0);
+  // The job loses a node, and never the claim that this node kept.
+  CHECK(end.code() != static_cast<std::uint32_t>(StatusCode::kAborted));
   CHECK((Failures(end) + end.message()).find(name) != std::string::npos);
 }
 
@@ -287,14 +289,17 @@ TEST_CASE("AFileThatCannotBeReadFailsByNameAndTheOthersGoOn") {
   chmod((source / "closed").c_str(), 0700);
 }
 
-// Asks each node until the owner of the namespace's mark answers.
-v1::ClaimStageResponse Claim(StagingCluster& staging, const v1::ClaimStageRequest& request) {
+// Asks each node until the owner of the namespace's mark answers. `keeper`: the node that did.
+v1::ClaimStageResponse Claim(StagingCluster& staging, const v1::ClaimStageRequest& request,
+                             std::size_t* keeper = nullptr) {
   for (std::size_t node = 0; node < staging.cluster().size(); ++node) {
     grpc::ClientContext call;
     staging.cluster().Prepare(&call);
     v1::ClaimStageResponse response;
     const auto stub = v1::Staging::NewStub(staging.cluster().channel(node));
-    if (stub->Claim(&call, request, &response).ok()) return response;
+    if (!stub->Claim(&call, request, &response).ok()) continue;
+    if (keeper != nullptr) *keeper = node;
+    return response;
   }
   FAIL("nobody owns the mark");
   return {};
@@ -334,6 +339,7 @@ TEST_CASE("ARunnerThatFallsSilentIsForgottenAndUntilThenNamed") {
   CHECK(waited_ms > 5'000);
   // It has lost the claim for good, though nobody has it now.
   claim.set_renew(true);
+  claim.set_held_ms(kPatienceMs);
   CHECK_FALSE(Claim(staging, claim).granted());
   // The claim was no record, and no change that stopping would lose.
   CHECK(staging.Length("tree") == 1);
@@ -341,6 +347,30 @@ TEST_CASE("ARunnerThatFallsSilentIsForgottenAndUntilThenNamed") {
   for (const std::string& key : staging.Keys("tree", true)) {
     CHECK(key.find("00aa") == std::string::npos);
   }
+}
+
+TEST_CASE("AStageOutKeepsItsClaimWhenTheNodeDiesThatKeptIt") {
+  StagingCluster staging(ThreeNodes());
+  staging.CreateNamespace("tree");
+  v1::ClaimStageRequest claim;
+  claim.set_job("00000000000000aa");
+  claim.mutable_request()->set_namespace_("tree");
+  claim.mutable_request()->set_direction(kOut);
+  claim.set_host("elsewhere");
+  std::size_t keeper = 0;
+  REQUIRE(Claim(staging, claim, &keeper).granted());
+  staging.cluster().Kill(keeper);
+  // A node that becomes the keeper instead is told so, and for how long the job has run.
+  claim.set_renew(true);
+  claim.set_mark_is_missing(true);
+  claim.set_held_ms(5'000);
+  REQUIRE(Claim(staging, claim).granted());
+  v1::ClaimStageRequest other = claim;
+  other.set_job("00000000000000bb");
+  other.set_renew(false);
+  const v1::ClaimStageResponse refused = Claim(staging, other);
+  CHECK_FALSE(refused.granted());
+  CHECK(refused.holder().job() == "00000000000000aa");
 }
 
 TEST_CASE("AJobIsFoundFromEveryNodeAndAnotherIsRefused") {

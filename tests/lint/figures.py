@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tests/bench/figures.md has a section for each figure that tests/bench/figures knows; each row has two numbers and
+"""tests/bench/results/figures has a page for each figure that tests/bench/figures knows; each row has two numbers and
 their ratio, and, where ours loses, a reason; what was measured with small sizes says that it is preliminary."""
 
 import os
@@ -9,7 +9,7 @@ import sys
 
 import tree
 
-RESULTS = "tests/bench/figures.md"
+RESULTS = "tests/bench/results/figures"
 
 
 def titles():
@@ -32,34 +32,35 @@ def row_problem(line):
     return "" if ratio >= 1 or cells[4] else "says not why ours loses"
 
 
-def problems_of(text, wanted):
-    sections = {part.split("\n", 1)[0]: part for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]}
+def problems_of(name, title, page):
+    """`page` is the text of the figure's page, empty if there is none."""
+    rows = re.findall(r"^\|(?! what |-).*", page, re.MULTILINE)
     found = []
-    for name, title in wanted.items():
-        section = sections.get(title, "")
-        rows = re.findall(r"^\|(?! what |-).*", section, re.MULTILINE)
-        if not rows:
-            found.append(f"{RESULTS}: no row of {name}")
-        if "--quick`" in section and "**Preliminary" not in section:
-            found.append(f"{RESULTS}: {title}: measured with --quick, and does not say in bold that it is preliminary")
-        found += [f"{RESULTS}: {title}: {row} {row_problem(row)}" for row in rows if row_problem(row)]
-    return found
+    if not rows or not page.startswith(f"# {title}\n"):
+        found.append(f"{RESULTS}: no row of {name}")
+    if "--quick`" in page and "**Preliminary" not in page:
+        found.append(f"{RESULTS}: {title}: measured with --quick, and does not say in bold that it is preliminary")
+    return found + [f"{RESULTS}: {title}: {row} {row_problem(row)}" for row in rows if row_problem(row)]
 
 
 def check():
-    return problems_of(tree.read(RESULTS), titles())
+    found = []
+    for name, title in titles().items():
+        path = f"{RESULTS}/{name}.md"
+        found += problems_of(name, title, tree.read(path) if os.path.exists(os.path.join(tree.ROOT, path)) else "")
+    return found
 
 
 def self_test():
     row = "| put | 2 us | 4 us | 2 |  |\n"
-    head = "## One\n\n`tests/bench/figures one`\n\n| what | ours |\n|---|---|\n"
+    head = "# One\n\n`tests/bench/figures one`\n\n| what | ours |\n|---|---|\n"
     for good in (row, "| put | 2 GB/s | 4 GB/s | 0.5 | because |\n", "| sent | 137  | 17,999  | 131 |  |\n"):
-        assert not problems_of(head + good, {"one": "One"}), good
+        assert not problems_of("one", "One", head + good), good
     for bad in ("", "| put | 2 us |  | 2 |  |\n", "| put | 2 us | 4 us | 3 |  |\n", "| put | 4 us | 2 us | 0.5 |  |\n",
                 "| put | 2 us | 4 us |\n", "| put | 0 us | 4 us | 2 |  |\n"):
-        assert len(problems_of(head + bad, {"one": "One"})) == 1, bad
-    assert len(problems_of(head.replace("one`", "one --quick`") + row, {"one": "One"})) == 1
-    assert len(problems_of(head + row, {"one": "One", "two": "Two"})) == 1
+        assert len(problems_of("one", "One", head + bad)) == 1, bad
+    assert len(problems_of("one", "One", head.replace("one`", "one --quick`") + row)) == 1
+    assert len(problems_of("two", "Two", "")) == len(problems_of("two", "Two", head + row)) == 1
 
 
 if __name__ == "__main__":

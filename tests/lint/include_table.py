@@ -75,6 +75,8 @@ TABLE = [
     row("client/api", CLIENT + " client client/direct client/buffers", "protobuf grpc"),
     # Python's extension is a program on the installed headers.
     row("client/python/native", "client/include", "python"),
+    # The C API is a program on the SDK: it knows the public headers alone.
+    row("client/c", "client/include"),
     # Also what any program may do with the published messages.
     row("client/examples", "client/include messages", "grpc nlohmann openssl", True),
     row("cli", "client/include proto/base proto/cluster_file proto/placement proto/convert proto/machine "

@@ -2,7 +2,7 @@
 """Finds threads that are started without StartThread (proto/base/thread.h).
 
 std::thread throws when the process is at its limit of threads or of memory, and ends a daemon. StartThread
-returns a Status. The SDK and all that runs in a daemon start threads with it.
+returns a Status. The SDK, kvctl and all that runs in a daemon start threads with it.
 """
 
 import re
@@ -10,7 +10,7 @@ import sys
 
 import tree
 
-FOLDERS = ("client/", "daemon/", "proto/", "storage/")
+FOLDERS = ("cli/", "client/", "daemon/", "proto/", "storage/")
 # Programs to read, with threads of their own.
 LEFT_OUT = ("client/examples/", "proto/base/thread.h")
 START = re.compile(r"std::j?thread\s*[({](?!\s*[)}])|std::j?thread\s+\w+\s*[({]\s*[\[&\w]|"

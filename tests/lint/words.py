@@ -12,9 +12,16 @@ import tree
 
 # Word -> what to say instead. In no identifier of the product.
 INSTEAD = {
-    "shard": "core or partition", "shards": "core or partition", "reactor": "core",
-    "master": "coordinator", "packet": "frame or group", "packets": "frame or group",
-    "evict": "spill", "eviction": "spill", "evicted": "spill", "gc": "reclaim or compact",
+    "reactor": "core", "master": "coordinator", "packet": "frame or group", "packets": "frame or group",
+    "wish": "wait condition or request", "wishes": "wait conditions or requests",
+    "duty": "maintenance", "duties": "maintenance", "heir": "successor", "heirs": "successors",
+    "leavings": "moved-out records", "stray": "misrouted", "strays": "misrouted operations",
+}
+# Phrases that the field has a word for, also in comments.
+PHRASES = {
+    r"kept answers?": "reply cache", r"held answers?": "replies awaiting commit",
+    r"suspended operations?": "event waiters", r"pending operations?": "I/O waiters",
+    r"finished_below": "ack_watermark", r"log sinks?": "log observer",
 }
 # In no name of a file, and of no type of the product. (A test may have its own small Server.)
 INSTEAD_IN_TYPES = {
@@ -41,6 +48,10 @@ def problems_of(path, text):
             found.append(f"{path}: the file's name says '{word}'; say {INSTEAD_IN_TYPES[word]}")
     if not path.endswith(tree.CXX):
         return found
+    for number, line in enumerate(text.splitlines(), 1):
+        for phrase, better in PHRASES.items():
+            if re.search(rf"\b{phrase}\b", line, re.IGNORECASE):
+                found.append(f"{path}:{number}: '{phrase}'; say {better}")
     code = re.sub(r"^[ \t]*#[ \t]*include.*$", "", tree.code_only(text), flags=re.MULTILINE)
     for number, line in enumerate(code.splitlines(), 1):
         types = set(TYPE.findall(line))
@@ -61,17 +72,18 @@ def check():
 
 
 def self_test():
-    refused = ["class CoreManager {};", "int shard_count;", "void EvictRecord();", "auto masterNode = 1;",
-               "struct GcState {};", "int packets;", "enum class ServerKind : int { kA };",
-               "using Timestamp = long;"]
+    refused = ["class CoreManager {};", "int heirs;", "void RunDuty();", "auto masterNode = 1;",
+               "struct WishState {};", "int packets;", "enum class ServerKind : int { kA };",
+               "using Timestamp = long;", "// drops the kept answers", "// Held answers leave first."]
     for text in refused:
         assert len(problems_of("daemon/x.cc", text)) == 1, text
     accepted = ["// a manager would\n", 'Log("server");', "grpc::ServerBuilder builder;",
-                "std::unique_ptr<grpc::Server> services;", "int remastered;", "class Server;"]
+                "std::unique_ptr<grpc::Server> services;", "int remastered;", "class Server;",
+                "int shard_count;", "void EvictRecord();"]
     for text in accepted:
         assert not problems_of("daemon/x.cc", text), (text, problems_of("daemon/x.cc", text))
     assert len(problems_of("daemon/core_manager.cc", "")) == 1
-    assert len(problems_of("tests/x.cc", "struct Packet { int shard; };")) == 1
+    assert len(problems_of("tests/x.cc", "struct Packet { int wish; };")) == 1
     assert not problems_of("tests/x.cc", "struct Server {};")
     assert words("HTTPServer_x2") == ["http", "server", "x2"], words("HTTPServer_x2")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""README.md's "In a Slurm job", executed as a reader would on a login node: what it shows is what happens."""
+"""deploy/README.md's "Slurm", executed as a reader would on a login node: what it shows is what happens."""
 
 import os
 import sys
@@ -7,13 +7,13 @@ import sys
 import slurm_support
 
 sys.path.insert(0, os.path.join(slurm_support.ROOT, "tests", "docs"))
+import pages  # noqa: E402
 import tour  # noqa: E402
 
 
 class Readme(slurm_support.SlurmTest):
     def test_in_a_slurm_job(self):
-        with open(os.path.join(slurm_support.ROOT, "README.md"), encoding="utf-8") as file:
-            script = tour.script_of(tour.section_of(file.read(), "In a Slurm job"))
+        script = tour.script_of(tour.section_of(pages.text_of("deploy/README.md"), "Slurm"))
         os.makedirs(self.path("build"))
         os.symlink(self.slurm.machines.build, self.path("build", "install"))
         os.symlink(os.path.join(self.slurm.machines.build, "bin"), self.path("examples"))

@@ -167,7 +167,7 @@ TEST_CASE("CoreThatEndsShutsItsGuardsAndTakesItsLeaseBack") {
   const DirectView view = fixture.core->ViewOf(*fixture.partition).value();
   const auto* root = reinterpret_cast<const SharedRoot*>(fixture.pool->base() + view.root);
   const auto* core = reinterpret_cast<const SharedRoot*>(fixture.pool->base() + view.core_root);
-  REQUIRE(OpeningOf(root->word) == view.opening);
+  REQUIRE(ServingEpochOf(root->word) == view.serving_epoch);
   fixture.core.reset();
   REQUIRE(root->word == kGuardGone);
   REQUIRE(core->word == 0);
@@ -176,15 +176,15 @@ TEST_CASE("CoreThatEndsShutsItsGuardsAndTakesItsLeaseBack") {
 // Under a term that somebody may have read it under before.
 TEST_CASE("IncomingPartitionIsShutFromItsFirstMoment") {
   StoreFixture fixture;
-  const std::uint64_t opening = OpeningOf(fixture.partition->guard());
+  const std::uint64_t serving_epoch = ServingEpochOf(fixture.partition->guard());
   const PartitionId id(NamespaceId(1), 9);
   Partition* const incoming = fixture.core->AddIncoming(id, Term(1), {}).value();
   REQUIRE(incoming->guard() == kGuardGone);
   REQUIRE(!fixture.core->ViewOf(*incoming).has_value());
   fixture.partition->SetTerm(Term(2));
-  REQUIRE(OpeningOf(fixture.partition->guard()) == opening + 1);  // None between.
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) == serving_epoch + 1);  // None between.
   Partition* const adopted = fixture.core->Adopt(id, Term(2));
-  REQUIRE(fixture.core->ViewOf(*adopted).value().opening == OpeningOf(adopted->guard()));
+  REQUIRE(fixture.core->ViewOf(*adopted).value().serving_epoch == ServingEpochOf(adopted->guard()));
 }
 
 TEST_CASE("TimeNeverGoesBack") {

@@ -63,12 +63,12 @@ TEST_CASE("LargestRecordFitsASegment") {
           limits::kSegmentBytes - sizeof(SegmentHeader));
 }
 
-TEST_CASE("GuardsOfTwoOpeningsAndAfterABatchDiffer") {
+TEST_CASE("GuardsOfTwoServingEpochsAndAfterABatchDiffer") {
   REQUIRE(MakeGuard(5) != MakeGuard(6));
-  REQUIRE((MakeGuard(kOpeningMax) & kGuardBusy) == 0);
-  REQUIRE(MakeGuard(kOpeningMax) < kGuardGone);
-  REQUIRE(OpeningOf(MakeGuard(7) + 2) == 7);
-  REQUIRE(OpeningOf(kGuardGone) > kOpeningMax);
+  REQUIRE((MakeGuard(kServingEpochMax) & kGuardBusy) == 0);
+  REQUIRE(MakeGuard(kServingEpochMax) < kGuardGone);
+  REQUIRE(ServingEpochOf(MakeGuard(7) + 2) == 7);
+  REQUIRE(ServingEpochOf(kGuardGone) > kServingEpochMax);
 }
 
 TEST_CASE("DirectoryWordGivesBackWhatItWasMadeOf") {

@@ -1,4 +1,4 @@
-// The one door, terms, the guard word, and sinks.
+// The one door, terms, the guard word, and observers.
 #include "storage/partition.h"
 
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@ namespace tidepool::storage {
 namespace {
 
 // What a replica would be: applies what it hears, and nothing else.
-class Follower : public LogSink {
+class Follower : public LogObserver {
  public:
   explicit Follower(Partition& partition) : partition_(partition) {}
   void OnRecord(const LogRecord& record) override {
@@ -28,11 +28,11 @@ class Follower : public LogSink {
   int records_ = 0;
 };
 
-TEST_CASE("FollowerOfTheSinkHoldsTheSameRecordsAndVersions") {
+TEST_CASE("FollowerOfTheObserverHoldsTheSameRecordsAndVersions") {
   StoreFixture leader;
   StoreFixture follower;
-  Follower sink(*follower.partition);
-  leader.partition->AddSink(&sink);
+  Follower observer(*follower.partition);
+  leader.partition->AddObserver(&observer);
   leader.Put("a", "1");
   leader.Put("a", "2");
   leader.Put("b", "other");
@@ -48,7 +48,7 @@ TEST_CASE("FollowerOfTheSinkHoldsTheSameRecordsAndVersions") {
   leader.Put("soon", "gone", soon);
   leader.AdvanceMs(5);
   REQUIRE(leader.Get("soon").code == StatusCode::kNotFound);  // Its removal is a record too.
-  REQUIRE(sink.records() == 12);
+  REQUIRE(observer.records() == 12);
   REQUIRE(follower.store->size() == leader.store->size());
   for (const char* key : {"a", "b", "n", "log", "soon"}) {
     REQUIRE(follower.Text(key) == leader.Text(key));
@@ -58,20 +58,20 @@ TEST_CASE("FollowerOfTheSinkHoldsTheSameRecordsAndVersions") {
   REQUIRE(follower.partition->last_lsn() == leader.partition->last_lsn());
 }
 
-TEST_CASE("RefusedOperationsAreNotSeenBySinks") {
+TEST_CASE("RefusedOperationsAreNotSeenByObservers") {
   StoreFixture fixture;
   StoreFixture other;
-  Follower sink(*other.partition);
-  fixture.partition->AddSink(&sink);
+  Follower observer(*other.partition);
+  fixture.partition->AddObserver(&observer);
   PutOptions options;
   options.condition = PutCondition::kIfPresent;
   fixture.Put("a", "1", options);
   fixture.Delete("a");
   fixture.Get("a");
-  REQUIRE(sink.records() == 0);
-  fixture.partition->RemoveSink(&sink);
+  REQUIRE(observer.records() == 0);
+  fixture.partition->RemoveObserver(&observer);
   fixture.Put("a", "1");
-  REQUIRE(sink.records() == 0);
+  REQUIRE(observer.records() == 0);
 }
 
 TEST_CASE("SetTermMakesGreaterVersions") {
@@ -84,21 +84,21 @@ TEST_CASE("SetTermMakesGreaterVersions") {
   REQUIRE(after.counter() == 1);
 }
 
-TEST_CASE("GuardShowsEachOpeningBusyAndGone") {
+TEST_CASE("GuardShowsEachServingEpochBusyAndGone") {
   StoreFixture fixture;
   const std::uint64_t first = fixture.partition->guard();
   REQUIRE((first & kGuardBusy) == 0);
   fixture.partition->SetTerm(Term(2));
   const std::uint64_t second = fixture.partition->guard();
-  REQUIRE(OpeningOf(second) != OpeningOf(first));
+  REQUIRE(ServingEpochOf(second) != ServingEpochOf(first));
   fixture.partition->CloseGuard();
   REQUIRE(fixture.partition->guard() == kGuardGone);
   fixture.partition->SetBusy(true);  // A chain of a partition whose lease is in doubt.
   fixture.partition->SetBusy(false);
   REQUIRE(fixture.partition->guard() == kGuardGone);
   fixture.partition->SetTerm(Term(2));
-  REQUIRE(OpeningOf(fixture.partition->guard()) != OpeningOf(first));
-  REQUIRE(OpeningOf(fixture.partition->guard()) != OpeningOf(second));
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) != ServingEpochOf(first));
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) != ServingEpochOf(second));
 }
 
 // A reader that looks at the guard before and after a batch only has read in the middle of it.
@@ -110,7 +110,7 @@ TEST_CASE("GuardIsNeverAgainWhatItWasBeforeABatch") {
   fixture.partition->SetBusy(false);
   REQUIRE(fixture.partition->guard() != before);
   REQUIRE((fixture.partition->guard() & kGuardBusy) == 0);
-  REQUIRE(OpeningOf(fixture.partition->guard()) == OpeningOf(before));
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) == ServingEpochOf(before));
 }
 
 TEST_CASE("ApplyOnAFullStoreReturnsNoVersionAndChangesNothing") {

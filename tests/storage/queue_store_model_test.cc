@@ -24,7 +24,7 @@ struct Expected {
 };
 
 // Applies what the first queue does to another core's, renumbered to its partition.
-class Follower final : public LogSink {
+class Follower final : public LogObserver {
  public:
   explicit Follower(Partition* to) : to_(to) {}
   void OnRecord(const LogRecord& record) override {
@@ -357,7 +357,7 @@ TEST_CASE("QueueThatObeysEveryPublishedChangeIsTheSameQueue") {
   Follower follower(second.partition);
   Model model(Small(kind, 4 << 20), 40, &random);
   QueueFixture& first = model.fixture();
-  first.partition->AddSink(&follower);
+  first.partition->AddObserver(&follower);
   for (int round = 0; round < 20; ++round) {
     model.Run(500, 500);
     first.queue->ReleaseOverdue(first.core->NowMs());
@@ -369,7 +369,7 @@ TEST_CASE("QueueThatObeysEveryPublishedChangeIsTheSameQueue") {
   }
   REQUIRE(follower.records() > 1000);
   // The new owner goes on where the old one was.
-  first.partition->RemoveSink(&follower);
+  first.partition->RemoveObserver(&follower);
   REQUIRE(second.Push("next").id == first.Push("next").id);
 }
 

@@ -150,10 +150,10 @@ Json ToJson(const v1::StatusResponse::NodeEntry& entry) {
                      {"credit_operations", core.credit_operations()},
                      {"credit_operations_held", core.credit_operations_held()},
                      {"waiting",
-                      {{"map", core.held_groups()},
-                       {"store", core.pending_operations()},
-                       {"change", core.suspended_operations()},
-                       {"commit", core.held_answers()}}}});
+                      {{"map", core.map_waiters()},
+                       {"store", core.io_waiters()},
+                       {"change", core.event_waiters()},
+                       {"commit", core.replies_awaiting_commit()}}}});
   }
   json["core_list"] = std::move(cores);
   return json;

@@ -25,7 +25,7 @@ Status Ping(Invocation& run) {
     const std::vector<PingResult> results = client->Ping();
     best.resize(results.size());
     for (std::size_t n = 0; n < results.size(); ++n) {
-      const bool better = results[n].round_trip_ns < best[n].round_trip_ns || i == 0;
+      const bool better = results[n].round_trip < best[n].round_trip || i == 0;
       if (better || !results[n].status.ok()) best[n] = results[n];
     }
   }
@@ -38,11 +38,12 @@ Status Ping(Invocation& run) {
     if (!ok) ++failed;
     if (!ok && failure.ok()) failure = node.status;
     table.Add({std::to_string(node.node), node.host, node.data_path.empty() ? "-" : node.data_path,
-               ok ? FormatNs(node.round_trip_ns) : std::string(node.status.what())});
+               ok ? FormatNs(static_cast<std::uint64_t>(node.round_trip.count()))
+                  : std::string(node.status.what())});
     nodes.push_back({{"node_id", node.node},
                      {"host", node.host},
                      {"data_path", node.data_path},
-                     {"round_trip_ns", ok ? Json(node.round_trip_ns) : Json(nullptr)},
+                     {"round_trip_ns", ok ? Json(node.round_trip.count()) : Json(nullptr)},
                      {"error", ok ? Json(nullptr) : Json(node.status.ToString())}});
   }
   run.out.Result({{"nodes", std::move(nodes)}}, table.ToString());

@@ -97,8 +97,8 @@ std::map<std::uint32_t, Resident> ResidentBySpace(const v1::StatusResponse& stat
 std::uint64_t WaitingOn(const v1::NodeStatusResponse& status) {
   std::uint64_t waiting = 0;
   for (const v1::CoreStatus& core : status.cores()) {
-    waiting += core.held_groups() + core.pending_operations() + core.suspended_operations() +
-               core.held_answers();
+    waiting += core.map_waiters() + core.io_waiters() + core.event_waiters() +
+               core.replies_awaiting_commit();
   }
   return waiting;
 }

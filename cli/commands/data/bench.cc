@@ -18,6 +18,7 @@
 #include "cli/zipf.h"
 #include "proto/base/histogram.h"
 #include "proto/base/limits.h"
+#include "proto/base/thread.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -205,8 +206,9 @@ std::uint64_t WaitMs(SteadyClock::time_point until) {
   return static_cast<std::uint64_t>(std::clamp<std::int64_t>(left.count(), 1, kWorkersEveryMs));
 }
 
-Tally RunWorkers(const BytesMap& map, const BenchOptions& options, std::string_view value,
-                 HeldSignals* signals) {
+// Errors: kResourceExhausted (not all workers have a thread).
+Result<Tally> RunWorkers(const BytesMap& map, const BenchOptions& options, std::string_view value,
+                         HeldSignals* signals) {
   const Zipf zipf(options.keys, options.zipf);
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint64_t i = 0; i < options.clients; ++i) {
@@ -215,17 +217,21 @@ Tally RunWorkers(const BytesMap& map, const BenchOptions& options, std::string_v
   const auto until = SteadyClock::now() + std::chrono::milliseconds(options.duration_ms);
   std::atomic<bool> stopped = false;
   std::atomic<std::uint64_t> running = workers.size();
-  std::vector<std::thread> threads;
-  for (const auto& worker : workers) {
-    threads.emplace_back([&] {
-      worker->Run(until, stopped);
+  std::vector<std::thread> threads(workers.size());
+  Status started;
+  for (std::size_t i = 0; i < workers.size() && started.ok(); ++i) {
+    started = StartThread("a worker of --clients", &threads[i], [&, i] {
+      workers[i]->Run(until, stopped);
       running.fetch_sub(1);
     });
   }
-  while (running.load() > 0 && !signals->EndAsked(WaitMs(until))) {
+  while (started.ok() && running.load() > 0 && !signals->EndAsked(WaitMs(until))) {
   }
   stopped = true;
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
+  TP_RETURN_IF_ERROR(started);
   Tally all;
   for (const auto& worker : workers) {
     all.get_ns.Merge(worker->tally.get_ns);
@@ -356,14 +362,15 @@ Status Bench(Invocation& run) {
   const std::string value = MakeValue(*options);
   if (!run.args.Has("--no-fill")) TP_RETURN_IF_ERROR(Fill(*map, *options, value, &signals));
   const auto start = SteadyClock::now();
-  const Tally tally = RunWorkers(*map, *options, value, &signals);
+  const Result<Tally> tally = RunWorkers(*map, *options, value, &signals);
   const std::chrono::duration<double> took = SteadyClock::now() - start;
   if (signals.EndAsked()) {
     signals.Release();  // A second one ends the process while it drops the namespace.
     run.out.EndWith(HeldSignals::ExitCode());
     return Status(StatusCode::kCancelled, "interrupted");
   }
-  return Report(run, *options, tally, took.count());
+  if (!tally.ok()) return tally.status();
+  return Report(run, *options, *tally, took.count());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "cli/commands/data/large_value.h"
 #include "cli/commands/data/record_call.h"
 #include "cli/commands/retry.h"
+#include "proto/base/thread.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
 
 namespace tidepool::cli {
@@ -22,21 +23,25 @@ constexpr std::size_t kBatchesUnacknowledged = 8;
 }  // namespace
 
 // One call of Bulk.Load. A thread takes the answers: whoever only writes while the daemon waits to
-// get rid of an answer would wait for ever.
+// get rid of an answer would wait for ever. Without a thread the call is cancelled, and Finish says
+// why.
 class Loader::Stream {
  public:
   explicit Stream(Channel& channel)
       : channel_(channel),
         guard_((channel.PrepareStream(&context_), &context_), channel.stall_ms()),
         stub_(v1::Bulk::NewStub(channel.grpc_channel())),
-        stream_(stub_->Load(&context_)),
-        reader_([this] { ReadAnswers(); }) {
+        stream_(stub_->Load(&context_)) {
     guard_.SetWaiting(false);
+    begun_ = StartThread("the answers of a load", &reader_, [this] { ReadAnswers(); });
+    if (begun_.ok()) return;
+    context_.TryCancel();
+    ended_ = true;
   }
 
   ~Stream() {
     if (!finished_) context_.TryCancel();
-    reader_.join();
+    if (reader_.joinable()) reader_.join();
     if (!finished_) (void)stream_->Finish();
   }
 
@@ -70,7 +75,8 @@ class Loader::Stream {
       changed_.wait(lock, [&] { return ended_; });
     }
     finished_ = true;
-    return channel_.StreamEnd(stream_->Finish(), guard_);
+    const Status end = channel_.StreamEnd(stream_->Finish(), guard_);
+    return begun_.ok() ? end : begun_;
   }
 
  private:
@@ -99,6 +105,7 @@ class Loader::Stream {
   std::int64_t unanswered_ = 0;
   bool ended_ = false;
   bool finished_ = false;
+  Status begun_;
   std::thread reader_;
 };
 

@@ -13,6 +13,7 @@
 #include "proto/base/kind.h"
 #include "proto/base/limits.h"
 #include "proto/base/nearest.h"
+#include "tidepool/namespace_options.h"
 #include "tidepool/v1/cluster.grpc.pb.h"
 #include "tidepool/v1/namespaces.grpc.pb.h"
 
@@ -125,6 +126,20 @@ Status AskForOneMoment(const Arguments& args, v1::NamespaceOptions* options) {
                 "--split-keys");
 }
 
+// The SDK's words: a typing error needs no daemon to be found.
+Status CheckWords(const Arguments& args) {
+  for (const Status& status :
+       {ParseDurability(args.Text("--durability")).status(),
+        ParseOnLoss(args.Text("--on-loss")).status(), ParseMedium(args.Text("--medium")).status(),
+        ParsePrefilter(args.Text("--prefilter")).status(),
+        ParseSplitMode(args.Text("--split")).status(), ParseHome(args.Text("--home")).status()}) {
+    if (status.ok()) continue;
+    return Status(status.code(), WithOptionNames(std::string(status.what())),
+                  std::string(status.remedy()));
+  }
+  return OkStatus();
+}
+
 Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
   v1::NamespaceOptions options;
   const auto partitions = args.Number("--partitions", 0);
@@ -172,6 +187,7 @@ Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
   }
   if (*lanes != 0) options.set_partitions(static_cast<std::uint32_t>(*lanes));
   TP_RETURN_IF_ERROR(AskForOneMoment(args, &options));
+  TP_RETURN_IF_ERROR(CheckWords(args));
   options.set_home(args.Text("--home"));
   options.set_split(args.Text("--split"));
   if (args.Has("--split-keys")) {

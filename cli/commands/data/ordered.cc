@@ -65,8 +65,9 @@ v1::Record ToProto(const Record& from, std::uint64_t now_ms) {
   to.set_value_kind(static_cast<v1::ValueKind>(from.kind));
   to.set_version(from.version);
   // What expires at this moment must not look as if it never did.
-  if (from.expires_at_ms != 0) {
-    to.set_ttl_ms(from.expires_at_ms > now_ms ? from.expires_at_ms - now_ms : 1);
+  if (from.expires_at.has_value()) {
+    const auto at_ms = static_cast<std::uint64_t>(from.expires_at->time_since_epoch().count());
+    to.set_ttl_ms(at_ms > now_ms ? at_ms - now_ms : 1);
   }
   return to;
 }

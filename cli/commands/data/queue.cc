@@ -156,7 +156,7 @@ Status Push(Invocation& run) {
                   "leave out --priority, or create a namespace of kind priority");
   }
   Pusher pusher{*queue, *priority, {}, {}};
-  if (run.args.Has("--ttl")) pusher.options.ttl_ms = *ttl_ms;
+  if (run.args.Has("--ttl")) pusher.options.ttl = std::chrono::milliseconds(*ttl_ms);
   pusher.options.wait = *wait;
   Receipt receipt;
   pusher.options.receipt = &receipt;

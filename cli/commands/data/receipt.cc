@@ -1,6 +1,8 @@
 #include "cli/commands/data/receipt.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/text.h"
@@ -14,32 +16,43 @@ std::string TextOf(const Receipt& receipt) {
       return "nothing was changed";
     case Receipt::Level::kMemory:
       return "in memory: the change goes with its daemon";
-    case Receipt::Level::kNextMark:
+    case Receipt::Level::kNextCheckpoint:
       break;
     case Receipt::Level::kDevice:
       return "on the device: the change outlives its daemon";
   }
-  const std::string text = "in memory: the change outlives its daemon from the next mark on";
-  if (receipt.durable_at_ms == 0) return text;
+  const std::string text = "in memory: the change outlives its daemon from the next checkpoint on";
+  if (!receipt.answered_at.has_value() || !receipt.durable_at.has_value()) return text;
+  const auto ago = *receipt.answered_at - *receipt.durable_at;
   return text + " (the last one was " +
-         FormatDurationMs(receipt.answered_at_ms - receipt.durable_at_ms) + " ago)";
+         FormatDurationMs(static_cast<std::uint64_t>(std::max<std::int64_t>(ago.count(), 0))) +
+         " ago)";
 }
 
-Json TimeOrNull(std::uint64_t ms) { return ms == 0 ? Json(nullptr) : Json(ms); }
+// Milliseconds since 1970.
+Json TimeOrNull(const std::optional<WallTime>& time) {
+  return time.has_value() ? Json(time->time_since_epoch().count()) : Json(nullptr);
+}
+
+std::optional<WallTime> FromMs(std::uint64_t ms) {
+  if (ms == 0) return std::nullopt;
+  return WallTime(std::chrono::milliseconds(ms));
+}
 
 }  // namespace
 
 Option ReceiptOption() {
-  return {"--receipt", "",
-          "say how safe the change is: on a device, there with the next mark, or in memory only"};
+  return {
+      "--receipt", "",
+      "say how safe the change is: on a device, there with the next checkpoint, or in memory only"};
 }
 
 void TellReceipt(Invocation& run, const Receipt& receipt) {
   if (!WantsReceipt(run.args)) return;
   run.out.Beside("receipt",
                  {{"level", LevelName(receipt.level)},
-                  {"answered_at_ms", TimeOrNull(receipt.answered_at_ms)},
-                  {"durable_at_ms", TimeOrNull(receipt.durable_at_ms)}},
+                  {"answered_at_ms", TimeOrNull(receipt.answered_at)},
+                  {"durable_at_ms", TimeOrNull(receipt.durable_at)}},
                  TextOf(receipt));
 }
 
@@ -48,8 +61,8 @@ void TellReceipt(Invocation& run, const v1::Receipt& receipt) {
   if (v1::ReceiptLevel_IsValid(receipt.level())) {
     told.level = static_cast<Receipt::Level>(receipt.level());
   }
-  told.answered_at_ms = receipt.answered_at_ms();
-  told.durable_at_ms = receipt.durable_at_ms();
+  told.answered_at = FromMs(receipt.answered_at_ms());
+  told.durable_at = FromMs(receipt.durable_at_ms());
   TellReceipt(run, told);
 }
 

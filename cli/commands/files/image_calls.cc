@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/base/thread.h"
 #include "proto/stage/survey.h"
 
 namespace tidepool::cli {
@@ -28,11 +29,12 @@ void ImageCalls::Start(std::uint32_t node, std::unique_ptr<Channel> channel, Ope
   part->channel->PrepareStream(&part->context);
   Part* const begun = part.get();
   parts_.push_back(std::move(part));
-  begun->thread = std::thread([this, begun] { Run(begun); });
+  const Status started = StartThread("the stream of a node's image", &begun->thread,
+                                     [this, begun] { OnEnd(begun, Read(begun)); });
+  if (!started.ok()) OnEnd(begun, started);
 }
 
-void ImageCalls::Run(Part* part) {
-  const Status status = Read(part);
+void ImageCalls::OnEnd(Part* part, const Status& status) {
   const std::lock_guard lock(mutex_);
   part->over = true;
   if (on_failure_ == NodeFailure::kGoOn && stage::IsOfNode(status.code())) {

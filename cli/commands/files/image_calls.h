@@ -33,7 +33,7 @@ class ImageCalls {
   ImageCalls(const ImageCalls&) = delete;
   ImageCalls& operator=(const ImageCalls&) = delete;
 
-  // Begins the part of node `node`.
+  // Begins the part of node `node`. Without a thread for it the part fails: Wait says so.
   void Start(std::uint32_t node, std::unique_ptr<Channel> channel, Open open);
   // Shows progress until all parts have ended. Returns the first failure, with its node.
   Status Wait(const std::string& phase, std::uint64_t bytes_total, std::size_t files_total);
@@ -54,8 +54,8 @@ class ImageCalls {
     bool over = false;
   };
 
-  void Run(Part* part);
   Status Read(Part* part);
+  void OnEnd(Part* part, const Status& status);
   void CancelAll();
 
   ProgressBar bar_;

@@ -8,6 +8,7 @@
 
 #include "cli/commands/cluster/client_cluster.h"
 #include "cli/commands/files/stage_report.h"
+#include "proto/base/thread.h"
 #include "proto/cluster_file/host_name.h"
 #include "proto/stage/job.h"
 
@@ -62,7 +63,10 @@ Status StageThroughClient(Invocation& run, const v1::StartStageRequest& request,
   TP_RETURN_IF_ERROR(claim.Take());
   {
     const InterruptFlag flag;
-    std::thread work([&] { (void)stage::RunJob({job, request, cluster->get(), &state, &claim}); });
+    std::thread work;
+    TP_RETURN_IF_ERROR(StartThread("a staging job", &work, [&] {
+      (void)stage::RunJob({job, request, cluster->get(), &state, &claim});
+    }));
     ProgressBar bar(run.out);
     while (!state.WaitDone(kShowIntervalMs)) {
       if (interrupted != 0) state.Cancel();

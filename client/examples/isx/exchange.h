@@ -33,7 +33,7 @@ class Exchange {
       local = local || (node.local && node.state == "up");
     }
     tidepool::NamespaceOptions options;
-    if (local) options.home = "local";
+    if (local) options.home = tidepool::Home::Local();
     const auto name = [&](int rank) { return team->NameOf("bucket-" + std::to_string(rank)); };
     auto own = client.Create<Queue>(name(team->rank()), options);
     if (!own.ok()) return own.status();

@@ -98,7 +98,7 @@ Status RunTyped(const Options& options, tidepool::Client& client, Team* team) {
   }
   if (team->rank() == 0) {
     tidepool::NamespaceOptions table;
-    if (options.admit) table.prefilter = "admit";
+    if (options.admit) table.prefilter = tidepool::Prefilter::kAdmit;
     const auto made = client.Create<CountMap<Word>>(table_name, table);
     if (made.code() == tidepool::StatusCode::kAlreadyExists) {
       return Status(made.code(),

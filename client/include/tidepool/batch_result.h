@@ -21,8 +21,6 @@ class TIDEPOOL_API BatchResult {
  public:
   // Of no key.
   BatchResult() = default;
-  // For the library: the call is done.
-  explicit BatchResult(internal::CallRef call);
   BatchResult(BatchResult&&) noexcept = default;
   BatchResult& operator=(BatchResult&&) noexcept = default;
 
@@ -44,6 +42,9 @@ class TIDEPOOL_API BatchResult {
   Version version(std::size_t i) const;
 
  private:
+  friend struct internal::Access;
+  explicit BatchResult(internal::CallRef call);
+
   internal::CallRef call_;
   std::size_t size_ = 0;
 };

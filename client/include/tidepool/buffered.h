@@ -127,8 +127,9 @@ class TIDEPOOL_API BufferedHandle {
 };
 
 struct BufferedPutOptions {
-  // Time to live in ms; 0: for ever. Absent: what the namespace says.
-  std::optional<std::uint64_t> ttl_ms;
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
+  // passed: the record expires at once.
+  std::optional<std::chrono::milliseconds> ttl;
   bool counter_i64 = false;  // The value is a counter, and has 8 bytes.
   bool counter_f64 = false;
 };
@@ -159,9 +160,9 @@ class TIDEPOOL_API BufferedBytesBloom : public BufferedHandle {
 };
 
 struct BufferedPushOptions {
-  // Time to live in ms; 0: for ever. Absent: what the namespace says. One that differs from the
-  // push before begins a list of its own in the message, so many changes cost some speed.
-  std::optional<std::uint64_t> ttl_ms;
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. One that differs from
+  // the push before begins a list of its own in the message, so many changes cost some speed.
+  std::optional<std::chrono::milliseconds> ttl;
 };
 
 // What the buffered handles of queues share.

@@ -34,8 +34,6 @@ class TIDEPOOL_API BloomBatch {
  public:
   // Of no value.
   BloomBatch() = default;
-  // For the library: the call is done.
-  explicit BloomBatch(internal::CallRef call);
   BloomBatch(BloomBatch&&) noexcept = default;
   BloomBatch& operator=(BloomBatch&&) noexcept = default;
 
@@ -51,6 +49,9 @@ class TIDEPOOL_API BloomBatch {
   Status FirstFailure() const;
 
  private:
+  friend struct internal::Access;
+  explicit BloomBatch(internal::CallRef call);
+
   internal::CallRef call_;
   std::size_t size_ = 0;
 };

@@ -20,6 +20,7 @@
 #include "tidepool/promise.h"
 #include "tidepool/receipt.h"
 #include "tidepool/status.h"
+#include "tidepool/time.h"
 #include "tidepool/value.h"
 
 namespace tidepool {
@@ -51,14 +52,22 @@ enum class PutCondition : std::uint8_t {
 };
 
 struct PutOptions {
+  // What it stores
+  // ---------------------------------------------------------------------------------
+
   PutCondition condition = PutCondition::kAlways;
   Version if_version = 0;  // For kIfVersion.
-  // Time to live in ms; 0: for ever. Absent: what the namespace says.
-  std::optional<std::uint64_t> ttl_ms;
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
+  // passed: the record expires at once.
+  std::optional<std::chrono::milliseconds> ttl;
   // kI64 and kF64 need a value of 8 bytes.
   ValueKind kind = ValueKind::kBytes;
-  std::chrono::milliseconds timeout{0};
-  Promise promise = Promise::kNone;  // Beside those of the handle.
+
+  // How it travels
+  // ---------------------------------------------------------------------------------
+
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout.
+  Promise promise = Promise::kNone;      // Beside those of the handle.
   Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
 
@@ -104,19 +113,13 @@ struct Record {
   bool value_omitted = false;     // Keys only, or larger than 32 KiB: Get it by its key.
   ValueKind kind = ValueKind::kBytes;
   Version version = 0;
-  std::uint64_t expires_at_ms = 0;  // Milliseconds since 1970; 0: never.
+  std::optional<WallTime> expires_at;  // Nothing: never.
 };
 
 // Some records of an iteration, and where it goes on. Owns what its records point at.
 class TIDEPOOL_API Page {
  public:
   Page() = default;
-  Page(internal::CallRef call, std::vector<Record> records, Cursor next,
-       std::uint64_t unreadable = 0)
-      : call_(std::move(call)),
-        records_(std::move(records)),
-        next_(next),
-        unreadable_(unreadable) {}
   Page(Page&&) noexcept = default;
   Page& operator=(Page&&) noexcept = default;
 
@@ -128,6 +131,15 @@ class TIDEPOOL_API Page {
   std::uint64_t unreadable() const { return unreadable_; }
 
  private:
+  friend struct internal::Access;
+  friend class Iterator;
+  Page(internal::CallRef call, std::vector<Record> records, Cursor next,
+       std::uint64_t unreadable = 0)
+      : call_(std::move(call)),
+        records_(std::move(records)),
+        next_(std::move(next)),
+        unreadable_(unreadable) {}
+
   internal::CallRef call_;
   std::vector<Record> records_;
   Cursor next_;
@@ -171,7 +183,6 @@ class ChainResult;
 class TIDEPOOL_API BytesMap {
  public:
   static constexpr NamespaceKind kKind = NamespaceKind::kHash;
-  static constexpr std::uint64_t kForEver = ~std::uint64_t{0};
 
   explicit BytesMap(Namespace space) : space_(std::move(space)) {}
   const Namespace& space() const { return space_; }
@@ -218,7 +229,7 @@ class TIDEPOOL_API BytesMap {
 
   // Returns: kOk, kNotFound, kFailedPrecondition (another version).
   Status Delete(std::string_view key, const DeleteOptions& options = {}) const;
-  Future<Version> DeleteAsync(std::string_view key, const DeleteOptions& options = {}) const;
+  Future<void> DeleteAsync(std::string_view key, const DeleteOptions& options = {}) const;
 
   Result<bool> Contains(std::string_view key, const CallOptions& options = {}) const;
   Future<bool> ContainsAsync(std::string_view key, const CallOptions& options = {}) const;
@@ -317,14 +328,17 @@ class TIDEPOOL_API BytesMap {
   Future<std::uint64_t> AppendAsync(std::string_view key, std::string_view suffix,
                                     const CallOptions& options = {}) const;
 
-  // Lets the record expire `ttl_ms` from now; 0: never. Returns: kOk, kNotFound,
+  // Lets the record expire `ttl` from now; 0 or kForEver: never. Returns: kOk, kNotFound,
   // kResourceExhausted.
-  Status Expire(std::string_view key, std::uint64_t ttl_ms, const CallOptions& options = {}) const;
-  Future<Version> ExpireAsync(std::string_view key, std::uint64_t ttl_ms,
-                              const CallOptions& options = {}) const;
-  // Returns: milliseconds that the record still has, kForEver if it does not expire; kNotFound.
-  Result<std::uint64_t> Ttl(std::string_view key, const CallOptions& options = {}) const;
-  Future<std::uint64_t> TtlAsync(std::string_view key, const CallOptions& options = {}) const;
+  Status Expire(std::string_view key, std::chrono::milliseconds ttl,
+                const CallOptions& options = {}) const;
+  Future<void> ExpireAsync(std::string_view key, std::chrono::milliseconds ttl,
+                           const CallOptions& options = {}) const;
+  // Returns: the time that the record still has, kForEver if it does not expire; kNotFound.
+  Result<std::chrono::milliseconds> Ttl(std::string_view key,
+                                        const CallOptions& options = {}) const;
+  Future<std::chrono::milliseconds> TtlAsync(std::string_view key,
+                                             const CallOptions& options = {}) const;
 
   // Batches: a status for each key, and far cheaper per key than single calls. Empty batches are
   // fine.

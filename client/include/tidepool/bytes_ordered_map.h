@@ -51,12 +51,6 @@ struct ScanOptions {
 class TIDEPOOL_API ScanPage {
  public:
   ScanPage() = default;
-  ScanPage(internal::CallRef call, std::vector<Record> records, std::optional<KeyRange> rest,
-           std::uint64_t unreadable = 0)
-      : call_(std::move(call)),
-        records_(std::move(records)),
-        rest_(std::move(rest)),
-        unreadable_(unreadable) {}
   ScanPage(ScanPage&&) noexcept = default;
   ScanPage& operator=(ScanPage&&) noexcept = default;
 
@@ -67,6 +61,15 @@ class TIDEPOOL_API ScanPage {
   std::uint64_t unreadable() const { return unreadable_; }  // As Page::unreadable.
 
  private:
+  friend struct internal::Access;
+  friend class ScanIterator;
+  ScanPage(internal::CallRef call, std::vector<Record> records, std::optional<KeyRange> rest,
+           std::uint64_t unreadable = 0)
+      : call_(std::move(call)),
+        records_(std::move(records)),
+        rest_(std::move(rest)),
+        unreadable_(unreadable) {}
+
   internal::CallRef call_;
   std::vector<Record> records_;
   std::optional<KeyRange> rest_;

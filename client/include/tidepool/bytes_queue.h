@@ -33,13 +33,13 @@ using Priority = std::uint64_t;
 inline constexpr std::chrono::milliseconds kWaitForEver{30ll * 86'400'000};
 
 struct PushOptions {
-  // Time to live in ms; 0: for ever. Absent: what the namespace says. Expired items are never
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. Expired items are never
   // delivered.
-  std::optional<std::uint64_t> ttl_ms;
+  std::optional<std::chrono::milliseconds> ttl;
   // How long to wait while the queue holds as many items as its capacity.
   std::chrono::milliseconds wait{0};
   std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
-  // Beside those of the handle: kPushOnly. It buys nothing, see promise.h.
+  // Beside those of the handle. Has no effect yet.
   Promise promise = Promise::kNone;
   Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
 };
@@ -102,11 +102,11 @@ class TIDEPOOL_API ItemBatch {
   // kUnknown: perhaps others as well.
   const Status& status() const { return status_; }
 
-  // For the library: appends the items of a call that is done. `more`: it ended for its own bounds.
+ private:
+  friend struct internal::Access;
   Status Add(internal::CallRef call, bool* more);
   void EndEarly(Status why) { status_ = std::move(why); }
 
- private:
   std::vector<internal::CallRef> calls_;
   std::vector<View> items_;
   Status status_;
@@ -133,12 +133,12 @@ class TIDEPOOL_API PushBatch {
   // kOk, or the first of those that are not, with the item's number.
   Status FirstFailure() const;
 
-  // For the library: outcomes are added in the order of the items.
-  void AddPushed(ItemId first, std::size_t count, std::uint64_t step = 1);
+ private:
+  friend struct internal::Access;
+  void AddPushed(ItemId first, std::size_t count, std::uint64_t step);
   void AddFailed(std::size_t count, const Status& why);
   void Append(PushBatch other);
 
- private:
   struct Failure {
     std::size_t first;
     std::size_t count;
@@ -199,7 +199,7 @@ class TIDEPOOL_API BytesItems {
   // The item is done with, and gone. Returns: kOk, kNotFound (it is gone, or was never leased),
   // kFailedPrecondition (this lease has ended; somebody else has the item, had it, or will).
   Status Ack(const ItemLease& lease, const CallOptions& options = {}) const;
-  Future<bool> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
+  Future<void> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
   // The item is ready again at once, at its old place. Returns as Ack.
   Status Nack(const ItemLease& lease, const CallOptions& options = {}) const;
   // A status for each lease.

@@ -9,6 +9,7 @@
 // [Chain] -> map.Execute => the core that owns the keys, which runs it without anything between
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -154,7 +155,7 @@ class TIDEPOOL_API Chain {
   ChainStep FetchAddF64(std::string_view key, const ChainNumberF64& by);
   ChainStep FetchMinF64(std::string_view key, const ChainNumberF64& with);
   ChainStep FetchMaxF64(std::string_view key, const ChainNumberF64& with);
-  ChainStep Expire(std::string_view key, std::uint64_t ttl_ms);
+  ChainStep Expire(std::string_view key, std::chrono::milliseconds ttl);
   ChainStep Ttl(std::string_view key);
 
   std::size_t size() const { return steps_.size(); }
@@ -198,13 +199,12 @@ class TIDEPOOL_API ChainResult {
     Value value;
     bool omitted = false;
     std::uint64_t value_bytes = 0;
-    // Of Fetch...: the number before. Of Ttl: milliseconds, -1 of a record that does not expire.
+    // Of Fetch...: the number before.
     std::int64_t number = 0;
     double number_f64 = 0;  // Of Fetch...F64: the number before.
+    // Of Ttl: the time that the record still has, kForEver if it does not expire.
+    std::chrono::milliseconds ttl{0};
   };
-
-  // For the library: of a chain of `steps`, from the answer's bytes.
-  static Result<ChainResult> From(internal::CallRef call);
 
   // kOk, or why the chain ended: the status of the step that failed, with its number.
   const Status& status() const { return status_; }
@@ -214,6 +214,9 @@ class TIDEPOOL_API ChainResult {
   const Step& operator[](const ChainStep& step) const { return (*this)[step.index()]; }
 
  private:
+  friend struct internal::Access;
+  static Result<ChainResult> From(internal::CallRef call);
+
   Status status_;
   std::vector<Step> steps_;
 };

@@ -48,8 +48,11 @@ struct ConnectOptions {
   // The cluster's connection file. Empty: TIDEPOOL_CLUSTER, else the job's file inside a Slurm job,
   // else ./tidepool-cluster.json, else the user's own default service.
   std::string cluster_file;
+  // Of calls that say nothing else.
+  std::chrono::milliseconds call_timeout{10'000};
   // For people, in the daemons' logs and status. Empty: program, host and process id.
   std::string client_name;
+
   // This client's operations are not among users' operations in status and metrics: for tools that
   // look after a cluster.
   bool uncounted = false;
@@ -59,8 +62,6 @@ struct ConnectOptions {
   // kFailedPrecondition. Where daemons ask for a certificate it is that of TIDEPOOL_TLS_CERT and
   // TIDEPOOL_TLS_KEY, files of PEM.
   bool insecure = false;
-  // Of calls that say nothing else.
-  std::chrono::milliseconds call_timeout{10'000};
   // Of Connect itself.
   std::chrono::milliseconds connect_timeout{10'000};
 
@@ -109,7 +110,7 @@ struct PingResult {
   std::string host;
   std::string data_path;
   Status status;
-  std::uint64_t round_trip_ns = 0;  // Over the data path, to one core and back.
+  std::chrono::nanoseconds round_trip{0};  // Over the data path, to one core and back.
 };
 
 // Since Connect.
@@ -164,8 +165,8 @@ class TIDEPOOL_API Client {
   // by one that was created with others.
   // Errors: kInvalidArgument (name or options), kAlreadyExists (it exists with other options; the
   // text names the difference), kFailedPrecondition (it is of another kind, or of other types; the
-  // text names both; or home is "local" and no node is up on this machine), kUnimplemented (a kind
-  // or option that this version does not have), kResourceExhausted (a filter does not fit its
+  // text names both; or the home is local and no node is up on this machine), kUnimplemented (a
+  // kind or option that this version does not have), kResourceExhausted (a filter does not fit its
   // nodes, or all namespace ids are given), kUnavailable, kDeadlineExceeded.
   template <typename T>
   Result<T> OpenOrCreate(std::string_view name, const NamespaceOptions& options = {}) {
@@ -201,20 +202,21 @@ class TIDEPOOL_API Client {
   // kDeviceError (a device has failed: nothing becomes durable on that node any more),
   // kDeadlineExceeded (it may become durable all the same).
   Status Persist(std::string_view name);
-  // Moves a namespace of kind queue, priority or bloom to a node, given by its number or "local"
-  // for one on this machine, while others go on using it: no item is lost, doubled or overtaken,
-  // and leases stay. Operations on a partition wait while it is copied, at most for `hold`, else
-  // the move is given up; 0: 10 s, and 1 s for each 50 MB. OK at once if it is there.
+  // Moves a namespace of kind queue, priority or bloom to a node, while others go on using it: no
+  // item is lost, doubled or overtaken, and leases stay. Operations on a partition wait while it is
+  // copied, at most for `hold`, else the move is given up; 0: 10 s, and 1 s for each 50 MB. OK at
+  // once if it is there.
   //
-  // Returns: kOk; kNotFound; kUnimplemented (of another kind); kInvalidArgument (no such node);
-  // kFailedPrecondition ("local", and no node is up on this machine); kUnavailable (the node or an
-  // owner is down, or cannot be reached); kResourceExhausted (no memory there); kAborted (somebody
-  // else moves it, or it was dropped or granted anew meanwhile); kCancelled (a daemon of the move
-  // is stopping); kDataLoss (a piece arrived damaged); kDeadlineExceeded (`hold` was too short);
-  // kUnknown (the owner says nothing any more: kvctl namespace describe tells where it is). After
-  // another end than kOk and kUnknown it is served where it was, and of several partitions some may
-  // have moved; if this process or its connection ends, what was under way still ends by itself.
-  Status Migrate(std::string_view name, std::string_view node, std::chrono::milliseconds hold = {});
+  // Returns: kOk; kNotFound; kUnimplemented (of another kind); kInvalidArgument (no such node, or
+  // Home()); kFailedPrecondition (Home::Local(), and no node is up on this machine); kUnavailable
+  // (the node or an owner is down, or cannot be reached); kResourceExhausted (no memory there);
+  // kAborted (somebody else moves it, or it was dropped or granted anew meanwhile); kCancelled (a
+  // daemon of the move is stopping); kDataLoss (a piece arrived damaged); kDeadlineExceeded (`hold`
+  // was too short); kUnknown (the owner says nothing any more: kvctl namespace describe tells where
+  // it is). After another end than kOk and kUnknown it is served where it was, and of several
+  // partitions some may have moved; if this process or its connection ends, what was under way
+  // still ends by itself.
+  Status Migrate(std::string_view name, const Home& to, std::chrono::milliseconds hold = {});
   // All namespaces, by name. Errors: kUnavailable, kDeadlineExceeded.
   Result<std::vector<NamespaceInfo>> List();
 

@@ -23,6 +23,9 @@ namespace tidepool {
 //   std::vector, std::array         their elements in a row: of a fixed size as they are, others
 //   std::pair, std::tuple           behind 4 bytes of size
 //   std::optional                   a byte 0, or a byte 1 and the value
+//   std::variant                    a byte with the number of the alternative, and its value
+//   std::map, std::set              keys, with their values, in a row as in std::vector, in the
+//   std::unordered_map, _set        order of the keys; unordered ones in the order of the encodings
 //   protobuf messages               their serialization
 //
 // and a type of one's own gets one by a specialisation, which counts for it inside of the above

@@ -13,6 +13,7 @@ namespace tidepool {
 namespace internal {
 
 class Call;
+struct Access;
 
 // One reference to a call under way. Not for programs: see Future.
 class TIDEPOOL_API CallRef {
@@ -43,9 +44,19 @@ class TIDEPOOL_API CallRef {
   Call* call_ = nullptr;
 };
 
+template <typename T>
+struct OutcomeOf {
+  using Type = Result<T>;
+};
+template <>
+struct OutcomeOf<void> {
+  using Type = Status;
+};
+
 }  // namespace internal
 
-// A Future is the caller's end of one asynchronous call.
+// A Future is the caller's end of one asynchronous call. It gives what the synchronous form of the
+// call returns: a Result<T>, and a Status where T is void.
 //
 // Progress: the library has no hidden thread. Operations travel, and answers are taken in, while
 // some thread waits in any call of the same client: Wait() here, or any synchronous call. With
@@ -57,12 +68,10 @@ class TIDEPOOL_API CallRef {
 template <typename T>
 class Future {
  public:
-  using Take = Result<T> (*)(internal::CallRef);
+  using Outcome = typename internal::OutcomeOf<T>::Type;
 
   // An empty future: valid() is false and nothing else may be called.
   Future() = default;
-  // For the library: `take` makes the result of a call that is done.
-  Future(internal::CallRef call, Take take) : call_(std::move(call)), take_(take) {}
 
   // False for an empty future, and once the result was taken.
   bool valid() const { return call_.get() != nullptr; }
@@ -70,35 +79,43 @@ class Future {
   bool Ready() const { return call_.Done(); }
 
   // Waits for the result and takes it; the future is empty afterwards.
-  Result<T> Wait() { return Wait(internal::CallRef::TimePoint::max()); }
+  Outcome Wait() { return Wait(internal::CallRef::TimePoint::max()); }
   // The same, but gives up waiting at `deadline`: then returns kDeadlineExceeded, and the future
   // stays valid and the operation goes on. (If the operation itself ended with kDeadlineExceeded
   // the future is empty: ask valid().)
-  Result<T> Wait(internal::CallRef::TimePoint deadline) {
+  Outcome Wait(internal::CallRef::TimePoint deadline) {
     if (!call_.Wait(deadline)) {
       return Status(StatusCode::kDeadlineExceeded, "the operation is still under way",
                     "wait again; it goes on");
     }
     return take_(std::move(call_));
   }
-  Result<T> Wait(std::chrono::nanoseconds timeout) {
-    return Wait(std::chrono::steady_clock::now() + timeout);
+  // The same of a duration in any unit. A timeout of a year or more waits for the result, since
+  // every call ends within a year.
+  template <typename Number, typename Unit>
+  Outcome Wait(std::chrono::duration<Number, Unit> timeout) {
+    const std::chrono::duration<double> seconds(timeout);
+    const auto now = std::chrono::steady_clock::now();
+    if (!(seconds < std::chrono::hours(365 * 24))) return Wait();
+    if (seconds.count() <= 0) return Wait(now);
+    return Wait(now + std::chrono::duration_cast<std::chrono::nanoseconds>(timeout));
   }
-
-  // For the library: the call, to be waited for with another `take`. The future is empty
-  // afterwards.
-  internal::CallRef Release() && { return std::move(call_); }
 
   // Calls `next` with the result, once, on whichever thread makes progress at that time and outside
   // of all locks of the library, so `next` may start and wait for other operations. If the result
   // is there already, `next` runs at once on this thread. The future is empty afterwards.
-  void Then(std::function<void(Result<T>)> next) {
+  void Then(std::function<void(Outcome)> next) {
     std::move(call_).Then([take = take_, next = std::move(next)](internal::CallRef call) {
       next(take(std::move(call)));
     });
   }
 
  private:
+  friend struct internal::Access;
+  // Makes the result of a call that is done.
+  using Take = Outcome (*)(internal::CallRef);
+  Future(internal::CallRef call, Take take) : call_(std::move(call)), take_(take) {}
+
   internal::CallRef call_;
   Take take_ = nullptr;
 };

@@ -32,15 +32,13 @@ enum class Promise : std::uint8_t {
   // single operations; a Buffered handle aggregates those.
   kInsertOnly = 2,
   kDisjointWrites = 4,
-  // Nobody pops. Buys nothing: the pushes of a batch, or of a Buffered handle, travel by the
-  // hundreds and are answered by a number as it is; and a push never looks at what others take.
+  // Nobody pops. Has no effect yet.
   kPushOnly = 8,
   // Nobody pushes. Once a pop or peek has found no item, others end with kNotFound at once, without
   // a message and without waiting, until EndRound or a push or nack through this handle. Of a queue
   // with lanes only the waiting is left out.
   kPopOnly = 16,
-  // Only what this program's own node owns is asked for. Buys nothing as long as clients reach
-  // their own node by the same network as any other.
+  // Only keys of this program's own node are used. Has no effect yet.
   kLocal = 32,
 };
 

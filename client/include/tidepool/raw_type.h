@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "tidepool/export.h"
 
@@ -42,6 +43,8 @@ template <typename A, typename B>
 inline constexpr bool kHasParts<std::pair<A, B>> = true;
 template <typename... T>
 inline constexpr bool kHasParts<std::tuple<T...>> = true;
+template <typename... T>
+inline constexpr bool kHasParts<std::variant<T...>> = true;
 
 // Stand for members in a trial initialisation. Neither turns into an aggregate, so braces may be
 // left out around those and the members of members come in one row.

@@ -1,18 +1,25 @@
 // The codecs of the standard library's containers. Part of codec.h, which programs include.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tidepool/codec_base.h"
@@ -238,6 +245,172 @@ struct Codec<std::array<T, kCount>> : internal::FixedElements<T, kCount> {
     }
     return std::array<T, kCount>{*std::move(elements[kAt])...};
   }
+};
+
+template <>
+struct Codec<std::monostate> {
+  static constexpr std::size_t kFixedBytes = 0;
+  static constexpr bool kInPlace = true;
+
+  static std::string Name() { return "monostate"; }
+  static std::string_view Encode(const std::monostate& /*value*/, std::string* /*room*/) {
+    return {};
+  }
+  static Result<std::monostate> Decode(std::string_view bytes) {
+    if (!bytes.empty()) return internal::NotA(Name(), bytes.size());
+    return std::monostate{};
+  }
+};
+
+// A byte says which alternative it is. A variant that an exception has left without a value has
+// the byte 0xff, which no reader accepts.
+template <Encodable... T>
+requires(sizeof...(T) > 0 && sizeof...(T) < 0xff) struct Codec<std::variant<T...>> {
+  using Variant = std::variant<T...>;
+  static constexpr bool kKey = (internal::kMayBeKey<T> && ...);
+
+  static std::string Name() { return internal::NameOfRow<T...>("variant"); }
+  static std::string_view Encode(const Variant& value, std::string* room) {
+    if (value.valueless_by_exception()) return room->assign(1, '\xff');
+    room->assign(1, static_cast<char>(value.index()));
+    std::visit(
+        [room]<typename Alternative>(const Alternative& alternative) {
+          std::string inner;
+          room->append(Codec<Alternative>::Encode(alternative, &inner));
+        },
+        value);
+    return *room;
+  }
+  static Result<Variant> Decode(std::string_view bytes) {
+    const std::size_t index = bytes.empty() ? 0xff : static_cast<unsigned char>(bytes[0]);
+    std::optional<Variant> value;
+    if (index < sizeof...(T)) {
+      Take(bytes.substr(1), index, &value, std::index_sequence_for<T...>());
+    }
+    if (!value.has_value()) return internal::NotA(Name(), bytes.size());
+    return *std::move(value);
+  }
+
+ private:
+  template <std::size_t... kAt>
+  static void Take(std::string_view bytes, std::size_t index, std::optional<Variant>* value,
+                   std::index_sequence<kAt...> /*all*/) {
+    (TakeAs<kAt>(bytes, index, value), ...);
+  }
+  template <std::size_t kAt>
+  static void TakeAs(std::string_view bytes, std::size_t index, std::optional<Variant>* value) {
+    if (index != kAt) return;
+    using Alternative = std::variant_alternative_t<kAt, Variant>;
+    Result<Alternative> alternative = Codec<Alternative>::Decode(bytes);
+    if (alternative.ok()) value->emplace(std::in_place_index<kAt>, *std::move(alternative));
+  }
+};
+
+namespace internal {
+
+// What std::map, std::set and their unordered kin have in common: elements in a row, whose order
+// follows from the value, so equal values have equal encodings. Element is a key, or the pair of a
+// key and its value. A reader refuses every other order, and keys that come twice.
+template <typename Container, typename... Element>
+struct AssociativeCodec {
+  static constexpr bool kKey = (kMayBeKey<Element> && ...);
+
+  static std::string_view Encode(const Container& value, std::string* room) {
+    room->clear();
+    if constexpr (kIsSorted) {
+      for (const auto& element : value) AppendElement(element, room);
+    } else {
+      std::vector<std::string> encodings(value.size());
+      auto to = encodings.begin();
+      for (const auto& element : value) AppendElement(element, &*to++);
+      std::sort(encodings.begin(), encodings.end());
+      for (const std::string& encoding : encodings) room->append(encoding);
+    }
+    return *room;
+  }
+
+  static Result<Container> Decode(std::string_view bytes) {
+    Container value;
+    std::string_view before;
+    for (std::string_view rest = bytes; !rest.empty();) {
+      const std::string_view from = rest;
+      // Braces take the fields in their order.
+      std::tuple<std::optional<Element>...> fields{TakeField<Element>(&rest)...};
+      const std::string_view encoding = from.substr(0, from.size() - rest.size());
+      if (!Add(std::move(fields), encoding, before, &value)) {
+        return NotA(Codec<Container>::Name(), bytes.size());
+      }
+      before = encoding;
+    }
+    return value;
+  }
+
+ private:
+  static constexpr bool kIsSorted = requires { typename Container::key_compare; };
+
+  template <typename Each>
+  static void AppendElement(const Each& element, std::string* out) {
+    if constexpr (sizeof...(Element) == 1) {
+      (AppendField<Element>(element, out), ...);
+    } else {
+      std::apply([out](const Element&... field) { (AppendField<Element>(field, out), ...); },
+                 element);
+    }
+  }
+
+  static bool Add(std::tuple<std::optional<Element>...> fields, std::string_view encoding,
+                  std::string_view before, Container* value) {
+    return std::apply(
+        [&](std::optional<Element>&... field) {
+          if (!(field.has_value() && ...)) return false;
+          if constexpr (kIsSorted) {
+            const std::size_t size = value->size();
+            const auto added = value->emplace_hint(value->end(), *std::move(field)...);
+            return value->size() > size && std::next(added) == value->end();
+          } else {
+            if (!value->empty() && !(before < encoding)) return false;
+            return value->emplace(*std::move(field)...).second;
+          }
+        },
+        fields);
+  }
+};
+
+// Elements that take no room could not be counted.
+template <typename T>
+inline constexpr bool kIsEmpty = requires {
+  requires Codec<T>::kFixedBytes == 0;
+};
+template <typename... T>
+inline constexpr bool kTakesRoom = !(kIsEmpty<T> && ...);
+
+}  // namespace internal
+
+// Containers with an order, a hash or an equality of a program's own have no codec: it would not
+// be known what their keys are to another program.
+template <Encodable K, Encodable V>
+requires internal::kTakesRoom<K, V>
+struct Codec<std::map<K, V>> : internal::AssociativeCodec<std::map<K, V>, K, V> {
+  static std::string Name() { return internal::NameOfRow<K, V>("map"); }
+};
+
+template <Encodable K>
+requires internal::kTakesRoom<K>
+struct Codec<std::set<K>> : internal::AssociativeCodec<std::set<K>, K> {
+  static std::string Name() { return internal::NameOfRow<K>("set"); }
+};
+
+template <Encodable K, Encodable V>
+requires internal::kTakesRoom<K, V>
+struct Codec<std::unordered_map<K, V>>
+    : internal::AssociativeCodec<std::unordered_map<K, V>, K, V> {
+  static std::string Name() { return internal::NameOfRow<K, V>("unordered_map"); }
+};
+
+template <Encodable K>
+requires internal::kTakesRoom<K>
+struct Codec<std::unordered_set<K>> : internal::AssociativeCodec<std::unordered_set<K>, K> {
+  static std::string Name() { return internal::NameOfRow<K>("unordered_set"); }
 };
 
 }  // namespace tidepool

@@ -26,6 +26,7 @@
 #include "tidepool/hash_map.h"
 #include "tidepool/hash_set.h"
 #include "tidepool/namespace.h"
+#include "tidepool/namespace_options.h"
 #include "tidepool/network.h"
 #include "tidepool/ordered_map.h"
 #include "tidepool/ordered_set.h"
@@ -34,5 +35,6 @@
 #include "tidepool/queue.h"
 #include "tidepool/receipt.h"
 #include "tidepool/status.h"
+#include "tidepool/time.h"
 #include "tidepool/value.h"
 #endif

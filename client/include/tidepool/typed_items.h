@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tidepool/access.h"
 #include "tidepool/bytes_queue.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
@@ -107,14 +108,15 @@ class TypedItems {
     return DecodeItem<T>(bytes_.Pop(options));
   }
   Future<TypedItem<T>> PopAsync(const PopOptions& options = {}) const {
-    return {bytes_.PopAsync(options).Release(), &TakeTypedItem<T>};
+    return Access::FutureOf(Access::CallOf(bytes_.PopAsync(options)), &TakeTypedItem<T>);
   }
   Result<TypedItemBatch<T>> PopMany(std::size_t items_max, const PopOptions& options = {}) const {
     return DecodeItems<T>(bytes_.PopMany(items_max, options));
   }
   Future<TypedItemBatch<T>> PopManyAsync(std::size_t items_max,
                                          const PopOptions& options = {}) const {
-    return {bytes_.PopManyAsync(items_max, options).Release(), &TakeTypedItems<T>};
+    return Access::FutureOf(Access::CallOf(bytes_.PopManyAsync(items_max, options)),
+                            &TakeTypedItems<T>);
   }
 
   Result<TypedItem<T>> Peek(const CallOptions& options = {}) const {
@@ -127,7 +129,7 @@ class TypedItems {
   Status Ack(const ItemLease& lease, const CallOptions& options = {}) const {
     return bytes_.Ack(lease, options);
   }
-  Future<bool> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const {
+  Future<void> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const {
     return bytes_.AckAsync(lease, options);
   }
   Status Nack(const ItemLease& lease, const CallOptions& options = {}) const {

@@ -3,6 +3,7 @@
 // HashMap, OrderedMap -> [TypedMap] -> BytesMap, BytesOrderedMap => the core that owns the key
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tidepool/access.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
@@ -45,7 +47,6 @@ class TypedMap {
   using Value = V;
   using KeyArgument = ArgumentOf<K>;
   using ValueArgument = ArgumentOf<V>;
-  static constexpr std::uint64_t kForEver = BytesMap::kForEver;
 
   // What is stored with the namespace, and compared when it is opened.
   static std::string KeyType() { return KeyCodec::Name(); }
@@ -62,7 +63,8 @@ class TypedMap {
     return DecodeValue<V>(bytes_.Get(Encoded(key).bytes, options));
   }
   Future<V> GetAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &TakeDecoded<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.GetAsync(Encoded(key).bytes, options)),
+                            &TakeDecoded<V>);
   }
   // The value's elements, in memory of the caller's, from its front on (BytesMap::GetInto).
   // Returns: the part of `to` that is the value.
@@ -83,14 +85,16 @@ class TypedMap {
     return DecodeVersioned<V>(bytes_.Get(Encoded(key).bytes, options));
   }
   Future<Versioned<V>> GetVersionedAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.GetAsync(Encoded(key).bytes, options).Release(), &TakeVersioned<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.GetAsync(Encoded(key).bytes, options)),
+                            &TakeVersioned<V>);
   }
 
   Result<Versioned<V>> WaitForKey(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeVersioned<V>(bytes_.WaitForKey(Encoded(key).bytes, options));
   }
   Future<Versioned<V>> WaitForKeyAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.WaitForKeyAsync(Encoded(key).bytes, options).Release(), &TakeVersioned<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.WaitForKeyAsync(Encoded(key).bytes, options)),
+                            &TakeVersioned<V>);
   }
   Result<Versioned<V>> WaitForChange(KeyArgument key, Version known,
                                      const CallOptions& options = {}) const {
@@ -98,15 +102,17 @@ class TypedMap {
   }
   Future<Versioned<V>> WaitForChangeAsync(KeyArgument key, Version known,
                                           const CallOptions& options = {}) const {
-    return {bytes_.WaitForChangeAsync(Encoded(key).bytes, known, options).Release(),
-            &TakeVersioned<V>};
+    return Access::FutureOf(
+        Access::CallOf(bytes_.WaitForChangeAsync(Encoded(key).bytes, known, options)),
+        &TakeVersioned<V>);
   }
 
   Result<V> Take(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeValue<V>(bytes_.Take(Encoded(key).bytes, options));
   }
   Future<V> TakeAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {bytes_.TakeAsync(Encoded(key).bytes, options).Release(), &TakeDecoded<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.TakeAsync(Encoded(key).bytes, options)),
+                            &TakeDecoded<V>);
   }
 
   // PutOptions::kind follows from V and is not looked at.
@@ -123,7 +129,7 @@ class TypedMap {
   Status Delete(KeyArgument key, const DeleteOptions& options = {}) const {
     return bytes_.Delete(Encoded(key).bytes, options);
   }
-  Future<Version> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
+  Future<void> DeleteAsync(KeyArgument key, const DeleteOptions& options = {}) const {
     return bytes_.DeleteAsync(Encoded(key).bytes, options);
   }
 
@@ -260,17 +266,19 @@ class TypedMap {
     return bytes_.AppendAsync(Encoded(key).bytes, suffix, options);
   }
 
-  Status Expire(KeyArgument key, std::uint64_t ttl_ms, const CallOptions& options = {}) const {
-    return bytes_.Expire(Encoded(key).bytes, ttl_ms, options);
+  Status Expire(KeyArgument key, std::chrono::milliseconds ttl,
+                const CallOptions& options = {}) const {
+    return bytes_.Expire(Encoded(key).bytes, ttl, options);
   }
-  Future<Version> ExpireAsync(KeyArgument key, std::uint64_t ttl_ms,
-                              const CallOptions& options = {}) const {
-    return bytes_.ExpireAsync(Encoded(key).bytes, ttl_ms, options);
+  Future<void> ExpireAsync(KeyArgument key, std::chrono::milliseconds ttl,
+                           const CallOptions& options = {}) const {
+    return bytes_.ExpireAsync(Encoded(key).bytes, ttl, options);
   }
-  Result<std::uint64_t> Ttl(KeyArgument key, const CallOptions& options = {}) const {
+  Result<std::chrono::milliseconds> Ttl(KeyArgument key, const CallOptions& options = {}) const {
     return bytes_.Ttl(Encoded(key).bytes, options);
   }
-  Future<std::uint64_t> TtlAsync(KeyArgument key, const CallOptions& options = {}) const {
+  Future<std::chrono::milliseconds> TtlAsync(KeyArgument key,
+                                             const CallOptions& options = {}) const {
     return bytes_.TtlAsync(Encoded(key).bytes, options);
   }
 
@@ -289,7 +297,8 @@ class TypedMap {
   template <KeysOf<K> Keys>
   Future<ValueBatch<V>> MultiGetAsync(const Keys& keys, const CallOptions& options = {}) const {
     const KeyList<KeyCodec> list(keys);
-    return {bytes_.MultiGetAsync(list.views, options).Release(), &TakeBatch<V>};
+    return Access::FutureOf(Access::CallOf(bytes_.MultiGetAsync(list.views, options)),
+                            &TakeBatch<V>);
   }
   template <RecordsOf<K, V> Records>
   BatchResult MultiPut(const Records& records, const PutOptions& options = {}) const {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tidepool/access.h"
 #include "tidepool/batch_result.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
@@ -86,8 +87,8 @@ class RecordIterator {
   const K& key() const { return key_.value(); }
   const V& value() const { return value_.value(); }
   Version version() const { return records_.record().version; }
-  // Milliseconds since 1970; 0: never.
-  std::uint64_t expires_at_ms() const { return records_.record().expires_at_ms; }
+  // Nothing: never.
+  std::optional<WallTime> expires_at() const { return records_.record().expires_at; }
   // kOk at the end, else why the iteration stopped.
   const Status& status() const { return status_.ok() ? records_.status() : status_; }
   // Where the page of the present record began: to go on from here sees that page's records again.
@@ -133,7 +134,7 @@ Result<Versioned<V>> TakeVersioned(CallRef call) {
 }
 template <typename V>
 Result<ValueBatch<V>> TakeBatch(CallRef call) {
-  return ValueBatch<V>(BatchResult(std::move(call)));
+  return ValueBatch<V>(Access::Make<BatchResult>(std::move(call)));
 }
 
 // What `Container` holds can be named by reference, so that views of its elements outlive a call.

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "tidepool/access.h"
 #include "tidepool/bytes_map.h"
 #include "tidepool/codec.h"
 #include "tidepool/future.h"
@@ -20,8 +21,9 @@
 namespace tidepool {
 
 struct InsertOptions {
-  // Time to live in ms; 0: for ever. Absent: what the namespace says.
-  std::optional<std::uint64_t> ttl_ms;
+  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
+  // passed: the record expires at once.
+  std::optional<std::chrono::milliseconds> ttl;
   std::chrono::milliseconds timeout{0};
 };
 
@@ -52,7 +54,8 @@ class TypedSet {
     return put.status();
   }
   Future<bool> InsertAsync(KeyArgument key, const InsertOptions& options = {}) const {
-    return {map_.PutAsync(key, Unit{}, IfAbsent(options)).Release(), &TakeInserted};
+    return Access::FutureOf(Access::CallOf(map_.PutAsync(key, Unit{}, IfAbsent(options))),
+                            &TakeInserted);
   }
 
   // Returns: whether `key` was there.
@@ -60,7 +63,8 @@ class TypedSet {
     return EraseAsync(key, options).Wait();
   }
   Future<bool> EraseAsync(KeyArgument key, const CallOptions& options = {}) const {
-    return {map_.DeleteAsync(key, {.timeout = options.timeout}).Release(), &TakeFound};
+    return Access::FutureOf(Access::CallOf(map_.DeleteAsync(key, {.timeout = options.timeout})),
+                            &TakeFound);
   }
 
   Result<bool> Contains(KeyArgument key, const CallOptions& options = {}) const {
@@ -106,8 +110,7 @@ class TypedSet {
 
  protected:
   static PutOptions IfAbsent(const InsertOptions& options) {
-    return {
-        .condition = PutCondition::kIfAbsent, .ttl_ms = options.ttl_ms, .timeout = options.timeout};
+    return {.condition = PutCondition::kIfAbsent, .ttl = options.ttl, .timeout = options.timeout};
   }
 
   Map map_;

@@ -2,17 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 
 namespace tidepool::python {
 namespace {
-
-std::uint64_t WallMs() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
-}
 
 bool ToText(PyObject* value, std::string* out) {
   std::string_view text;
@@ -29,6 +21,34 @@ bool ToNumber(PyObject* value, Number* out) {
   if (*out == number) return true;
   PyErr_SetString(PyExc_OverflowError, "the number is out of range");
   return false;
+}
+
+// A word of the command line, as kvctl takes it. A failure of `parse` is left to the caller.
+template <typename Option>
+bool ToWord(PyObject* value, Result<Option> (*parse)(std::string_view), Option* out) {
+  std::string_view text;
+  if (!KeyOf(value, &text)) return false;
+  const Result<Option> parsed = parse(text);
+  if (!parsed.ok()) {
+    Fail(parsed.status());
+    return false;
+  }
+  *out = *parsed;
+  return true;
+}
+
+bool ToMillis(PyObject* value, milliseconds* out) {
+  std::uint64_t millis = 0;
+  if (!ToNumber(value, &millis)) return false;
+  constexpr auto kMax = static_cast<std::uint64_t>(milliseconds::max().count());
+  *out = milliseconds(std::min(millis, kMax));
+  return true;
+}
+
+std::optional<milliseconds> ToTtl(std::optional<std::uint64_t> ttl_ms) {
+  if (!ttl_ms) return std::nullopt;
+  constexpr auto kMax = static_cast<std::uint64_t>(milliseconds::max().count());
+  return milliseconds(std::min(*ttl_ms, kMax));
 }
 
 bool ToShare(PyObject* value, double* out) {
@@ -49,21 +69,21 @@ bool ToKeys(PyObject* value, std::vector<std::string>* out) {
 // Sets one option. Returns false without an exception for a name that is no option.
 bool SetOption(std::string_view name, PyObject* value, NamespaceOptions* out) {
   if (name == "partitions") return ToNumber(value, &out->partitions);
-  if (name == "durability") return ToText(value, &out->durability);
+  if (name == "durability") return ToWord(value, ParseDurability, &out->durability);
   if (name == "replicas") return ToNumber(value, &out->replicas);
-  if (name == "on_loss") return ToText(value, &out->on_loss);
-  if (name == "medium") return ToText(value, &out->medium);
-  if (name == "ttl_ms") return ToNumber(value, &out->ttl_ms);
+  if (name == "on_loss") return ToWord(value, ParseOnLoss, &out->on_loss);
+  if (name == "medium") return ToWord(value, ParseMedium, &out->medium);
+  if (name == "ttl_ms") return ToMillis(value, &out->ttl);
   if (name == "memory_share_percent") return ToNumber(value, &out->memory_share_percent);
-  if (name == "prefilter") return ToText(value, &out->prefilter);
+  if (name == "prefilter") return ToWord(value, ParsePrefilter, &out->prefilter);
   if (name == "key_type") return ToText(value, &out->key_type);
   if (name == "value_type") return ToText(value, &out->value_type);
   if (name == "expected_items") return ToNumber(value, &out->expected_items);
   if (name == "false_positive_rate") return ToShare(value, &out->false_positive_rate);
   if (name == "capacity") return ToNumber(value, &out->capacity);
-  if (name == "home") return ToText(value, &out->home);
+  if (name == "home") return ToWord(value, ParseHome, &out->home);
   if (name == "split_keys") return ToKeys(value, &out->split_keys);
-  if (name == "split") return ToText(value, &out->split);
+  if (name == "split") return ToWord(value, ParseSplitMode, &out->split);
   if (name == "lanes") return ToNumber(value, &out->lanes);
   return false;
 }
@@ -127,18 +147,18 @@ PutOptions ToPut(PutCondition condition, Version version, std::optional<std::uin
   PutOptions options;
   options.condition = condition;
   options.if_version = version;
-  options.ttl_ms = ttl_ms;
+  options.ttl = ToTtl(ttl_ms);
   options.kind = kind;
   options.timeout = timeout;
   return options;
 }
 
-Future<Version> StartExpire(const BytesMap& map, std::string_view key, std::uint64_t ttl_ms,
-                            milliseconds timeout) {
-  return map.ExpireAsync(key, ttl_ms, ToCall(timeout));
+Future<void> StartExpire(const BytesMap& map, std::string_view key, std::uint64_t ttl_ms,
+                         milliseconds timeout) {
+  return map.ExpireAsync(key, *ToTtl(ttl_ms), ToCall(timeout));
 }
 
-Future<Version> StartDelete(const BytesMap& map, std::string_view key, milliseconds timeout) {
+Future<void> StartDelete(const BytesMap& map, std::string_view key, milliseconds timeout) {
   DeleteOptions options;
   options.timeout = timeout;
   return map.DeleteAsync(key, options);
@@ -146,12 +166,12 @@ Future<Version> StartDelete(const BytesMap& map, std::string_view key, milliseco
 
 PyObject* StartAndGetTtl(const BytesMap& map, std::string_view key, milliseconds timeout,
                          const std::string& subject) {
-  Future<std::uint64_t> future = map.TtlAsync(key, ToCall(timeout));
+  Future<milliseconds> future = map.TtlAsync(key, ToCall(timeout));
   const auto left = Await(future);
   if (!left) return nullptr;
   if (!left->ok()) return Fail(left->status(), subject);
-  if (**left == BytesMap::kForEver) return Py_NewRef(Py_None);
-  return PyFloat_FromDouble(static_cast<double>(**left) / 1000);
+  if (**left == kForEver) return Py_NewRef(Py_None);
+  return PyFloat_FromDouble(static_cast<double>((*left)->count()) / 1000);
 }
 
 IterateOptions ToIterate(bool keys_only) {
@@ -183,7 +203,7 @@ PushOptions ToPush(milliseconds timeout) {
 
 BufferedPutOptions ToBufferedPut(std::optional<std::uint64_t> ttl_ms, ValueKind kind) {
   BufferedPutOptions options;
-  options.ttl_ms = ttl_ms;
+  options.ttl = ToTtl(ttl_ms);
   options.counter_i64 = kind == ValueKind::kI64;
   options.counter_f64 = kind == ValueKind::kF64;
   return options;
@@ -225,10 +245,10 @@ PyObject* ToRecord(const Record& record) {
   const Ref key(ToBytes(record.key));
   const Ref value(ToValue(record.value, record.kind));
   Ref left = Ref::Share(Py_None);
-  if (record.expires_at_ms != 0) {
-    const std::uint64_t now = WallMs();
-    const std::uint64_t ms = record.expires_at_ms > now ? record.expires_at_ms - now : 1;
-    left = Ref(PyFloat_FromDouble(static_cast<double>(ms) / 1000));
+  if (record.expires_at) {
+    const std::chrono::duration<double> time_left =
+        *record.expires_at - std::chrono::system_clock::now();
+    left = Ref(PyFloat_FromDouble(std::max(time_left.count(), 0.001)));
   }
   if (!key || !value || !left) return nullptr;
   return Py_BuildValue("(OOKO)", key.get(), value.get(),

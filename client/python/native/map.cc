@@ -12,11 +12,10 @@ PyObject* FailKey(const MapHandle& handle, std::string_view key, const Status& s
   return Fail(status, SubjectOf(handle, key));
 }
 
-template <typename T>
-PyObject* NoneOf(const MapHandle& handle, std::string_view key, Future<T> future) {
-  const auto result = Await(future);
-  if (!result) return nullptr;
-  return result->ok() ? Py_NewRef(Py_None) : FailKey(handle, key, result->status());
+PyObject* NoneOf(const MapHandle& handle, std::string_view key, Future<void> future) {
+  const auto status = Await(future);
+  if (!status) return nullptr;
+  return status->ok() ? Py_NewRef(Py_None) : FailKey(handle, key, *status);
 }
 
 template <typename T>

@@ -69,7 +69,7 @@ PyObject* StartDelete(PyObject* self, PyObject* args) {
     return nullptr;
   }
   return Deliver(in.port, in.done, StartDelete(in.handle->map, in.key, in.timeout),
-                 SubjectOf(*in.handle, in.key), [](Version) { return Py_NewRef(Py_None); });
+                 SubjectOf(*in.handle, in.key), [] { return Py_NewRef(Py_None); });
 }
 
 }  // namespace tidepool::python

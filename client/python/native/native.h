@@ -180,10 +180,10 @@ class Room {
 // Waits for a future without the GIL. Returns nothing with an exception set if a signal handler has
 // raised (Ctrl-C); then the future is still valid.
 template <typename T>
-std::optional<Result<T>> Await(Future<T>& future) {
+std::optional<typename Future<T>::Outcome> Await(Future<T>& future) {
   if (future.Ready()) return future.Wait();
   for (;;) {
-    std::optional<Result<T>> result;
+    std::optional<typename Future<T>::Outcome> result;
     {
       const Unlocked unlocked;
       result.emplace(future.Wait(kSignalPeriod));

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <type_traits>
 
 #include "client/python/native/convert.h"
 
@@ -51,12 +52,16 @@ PyObject* Deliver(PyObject* port, PyObject* done, Future<T> future, std::string 
   auto* state = HandleOf<PortObject>(port);
   if (state == nullptr) return nullptr;
   Py_INCREF(done);
-  auto push = [port = *state, done, subject = std::move(subject), convert](Result<T> result) {
+  using Outcome = typename Future<T>::Outcome;
+  auto push = [port = *state, done, subject = std::move(subject), convert](Outcome result) {
     // std::function copies, and a result cannot be copied.
-    auto kept = std::make_shared<Result<T>>(std::move(result));
+    auto kept = std::make_shared<Outcome>(std::move(result));
     port->Push({done, [kept, subject, convert]() -> PyObject* {
-                  if (!kept->ok()) return Fail(kept->status(), subject);
-                  return convert(**kept);
+                  if constexpr (std::is_void_v<T>) {
+                    return kept->ok() ? convert() : Fail(*kept, subject);
+                  } else {
+                    return kept->ok() ? convert(**kept) : Fail(kept->status(), subject);
+                  }
                 }});
   };
   {

@@ -9,8 +9,8 @@ from figures_lib.report import Row, Section
 ENTRIES = {"lambda": 500_000, "velvet": 1_500_000}  # Distinct k-mers, which the imperative table must be told.
 COUNTS = ("a counter of ours is a record of a daemon, which takes it from a message; the imperative ranks fold what they "
           "got into their own memory")
-START = ("Whole programs of the imperative side include mpirun's start, which is most of their time on so few reads: the "
-         "rows of the steps alone say who is faster at the work.")
+START = ("Whole programs of the imperative side include mpirun's start, most of their time on few reads: the rows "
+         "of the steps alone compare the work.")
 
 
 ALONE = ("the work is small enough for one process, which needs no messages and shares nothing; what it costs to be "
@@ -73,8 +73,8 @@ def isx(context, pictures):
         "", "BCL's ISx by queues is as fast as the reference's all-to-all exchange; HCL's, whose priority queue delivers "
         "keys in order, is 2 to 12 times as fast as BCL's.",
         f"2 processes make {int(keys):,} keys each, exchange and sort them; all contenders have the same keys and the "
-        "same sort, and the same digest. Goals: at most 1.5 times the all-to-all (ratio 0.67); the queue faster than the "
-        "imperative one.",
+        "same sort, and the same digest. Goals: at most 1.5 times the all-to-all (ratio 0.67); the queue faster "
+        "than the imperative queue.",
         "named in the row",
         [Row("queue against MPI all-to-all", seconds["queue"], seconds["all-to-all"], "s", why=why),
          Row("queue against the imperative client, MPI-3 window", seconds["queue"], seconds["mpi"], "s", why=why),
@@ -84,9 +84,9 @@ def isx(context, pictures):
          Row("priority queue against MPI all-to-all", seconds["priority"], seconds["all-to-all"], "s", why=why),
          Row("priority queue against the imperative client, MPI-3 window", seconds["priority"], seconds["mpi"], "s",
              why=why)],
-        advantages=[MEMORY_OF_RANKS + " It is allocated and touched before the clock starts, which all others' is not.",
+        advantages=[MEMORY_OF_RANKS + " It is allocated and touched before the clock starts, unlike all other memory.",
                     POLLING, "The all-to-all makes its keys twice and needs room for all of them twice.",
-                    "Keys that a process has made for itself stay at home in our program and in the imperative one."],
+                    "Keys that a process has made for itself stay at home in both programs."],
         picture=picture)
 
 
@@ -151,7 +151,7 @@ def contigs(context, pictures):
         "unitigs. Goals: faster than the imperative client; at most twice bcalm's CPU (ratio 0.5).",
         "named in the row", rows,
         notes=[START],
-        advantages=[MEMORY_OF_RANKS + " It is told the number of k-mers.", POLLING], picture=picture)
+        advantages=[MEMORY_OF_RANKS + " It knows the number of k-mers.", POLLING], picture=picture)
 
 
 def kmers(context, pictures):
@@ -202,12 +202,13 @@ def kmers(context, pictures):
     return Section(
         "", "a Bloom filter in front of the table keeps out k-mers that come once, errors for the most part, and with "
         "them most of the memory.",
-        "k-mers of Debian's lambda reads, 2 processes, from the file to the written table; with the filter those that "
-        "come twice and more, exactly. Both sides write the same tables. Goal: faster than the imperative client.",
+        "k-mers of Debian's lambda reads, 2 processes, from the file to the written table; with the filter the "
+        "k-mers that come twice and more, exactly. Both sides write the same tables. Goal: faster than the "
+        "imperative client.",
         "imperative client (MPI-3)", rows,
         notes=[START,
-               "Both use the same reader and the same combiner in front of what is sent."],
-        advantages=[MEMORY_OF_RANKS + " It is told the number of k-mers.", POLLING], picture=picture)
+               "Both use the same reader and the same combiner before they send."],
+        advantages=[MEMORY_OF_RANKS + " It knows the number of k-mers.", POLLING], picture=picture)
 
 
 FIGURES = {"bcl-5": isx, "bcl-6-7": contigs, "bcl-8": kmers}

@@ -75,13 +75,13 @@ def table(context, pictures):
     plot.draw(picture, panels)
     return Section(
         "BCL 9: hash table",
-        "an insert costs 2A + W and a find 2A + R; where nobody writes a find costs R; buffered inserts are far faster "
+        "an insert costs 2A + W and a find 2A + R; without writers a find costs R; buffered inserts are far faster "
         "than single ones.",
         "2 clients; keys and values of 8 bytes; each operation by itself but where the row says so. Goal: finds at "
         "least as fast over TCP.",
         "imperative client (MPI-3; TCP: UCX)", rows, notes=notes,
         advantages=[MEMORY_OF_RANKS, POLLING, OWN_TCP,
-                    "Our buffered inserts are answered for by Flush; the imperative ones reach the table only when all "
+                    "Our buffered inserts are answered for by Flush; imperative inserts reach the table only when all "
                     "ranks flush together.",
                     "In shared memory half of the imperative keys are a rank's own. Over TCP none is."],
         picture=picture)
@@ -119,9 +119,9 @@ def queues(context, pictures):
         for where in ("one queue", "a queue each")])
     return Section(
         "BCL 10, 11: queues",
-        "a queue that is pushed to and popped from at the same time costs two atomics more than one with a promise of "
-        "only one of them; many at one queue contend.",
-        "2 clients of one node; one queue for both, or each pushes to its neighbour's; items of 8 bytes.",
+        "a queue that is pushed to and popped from at the same time costs two atomics more than a queue with a "
+        "promise of pushes or pops alone; many clients of a queue contend.",
+        "2 clients of one node; a queue for both, or each pushes to its neighbour's; items of 8 bytes.",
         "imperative client (MPI-3)", rows,
         advantages=[MEMORY_OF_RANKS, POLLING,
                     "Our queues grow, and can lease items, wait and tell each push's number; the imperative ring has a "

@@ -3,10 +3,10 @@
 from figures_lib import plot, tools
 from figures_lib.report import Row, Section
 
-OWN_TCP = ("Both sides use UCX over TCP on loopback. The imperative ranks are clients and targets in one, and poll; ours "
-           "are clients of a daemon, a third process on two CPUs, that sleeps when it has nothing to do.")
-MEMORY_OF_RANKS = "The imperative table is the ranks' own memory: it has one size for all values and is gone with them."
-POLLING = "The imperative ranks poll: with a CPU for each of them nobody is ever woken."
+OWN_TCP = ("Both sides use UCX over TCP on loopback. Imperative ranks are client and target at once, and poll; our "
+           "ranks are clients of a daemon, a third process on two CPUs, that sleeps when it has nothing to do.")
+MEMORY_OF_RANKS = "The imperative table is the ranks' own memory: it has a fixed size of value and ends with them."
+POLLING = "The imperative ranks poll: with a CPU for each of them no process is ever woken."
 
 
 def inserts_remote(context, pictures):
@@ -27,8 +27,8 @@ def inserts_remote(context, pictures):
     more = "three processes on two CPUs take turns, where the imperative ranks have one each"
     return Section(
         "HCL 1, 4: inserts from another node",
-        "an insert by remote procedure call is one call and a local change (F + L + W), where a client that does it "
-        "itself needs two remote atomics and a write (2A + W); HCL's programs are 2 to 12 times as fast as BCL's.",
+        "an insert by remote procedure call is one call and a local change (F + L + W), where a client without help "
+        "needs two remote atomics and a write (2A + W); HCL's programs are 2 to 12 times as fast as BCL's.",
         f"2 clients insert {operations:,} values of 4 KB each into a table of another machine. Goal: 2.5 times the "
         "imperative client.",
         "imperative client (UCX)",
@@ -36,8 +36,8 @@ def inserts_remote(context, pictures):
          Row("CPU per insert, of all processes", own_cpu, ucx["cpu_us"], "us", why=more),
          Row("messages or one-sided calls per insert", own["calls"], ucx["calls"], ""),
          Row("time against the bare calls of the imperative insert", own["us"], bare["us"], "us", why=more)],
-        notes=[f"Of our CPU time the daemon's is {own['daemon_cpu_us']:.3g} us per insert. Of a one-sided call over TCP "
-               "the target's processor is as busy as with a message: UCX executes it there."],
+        notes=[f"Of our CPU time the daemon's is {own['daemon_cpu_us']:.3g} us per insert. A one-sided call over "
+               "TCP keeps the target's processor as busy as a message: UCX executes it there."],
         advantages=[OWN_TCP, MEMORY_OF_RANKS], picture=picture)
 
 
@@ -92,14 +92,14 @@ def sizes(context, pictures):
     plot.draw(picture, [(f"{phase}: bandwidth by size of the value", "GB/s", lines[phase]) for phase in lines])
     return Section(
         "HCL 5: bandwidth by size, same node and TCP",
-        "accesses to the own node go around the RPC, through shared memory, and are many times faster than those to "
-        "another node, which grow with the size of the value.",
+        "accesses to the own node go around the RPC, through shared memory, and are many times faster than accesses "
+        "to another node, which grow with the size of the value.",
         "values of 4 KB to 8 MB. Same node: one client, reads in the daemon's memory, inserts by its ring. TCP: "
-        "one client of a daemon; one imperative rank that uses another's memory. Goal: finds at least equal, "
+        "a client of a daemon; an imperative rank that uses another rank's memory. Goal: finds at least equal, "
         "inserts as they are.",
         "imperative client (MPI-3, UCX)", rows,
         advantages=[MEMORY_OF_RANKS + " It is allocated and touched before the clock starts.", POLLING,
-                    "The imperative find over TCP is that for which nobody writes, a get alone."],
+                    "The imperative find over TCP assumes that no client writes: a get alone."],
         picture=picture)
 
 
@@ -157,7 +157,7 @@ def kinds(context, pictures):
         "the imperative table (for maps and sets) and ring (for queues) in shared memory, which have no order.",
         "imperative client (MPI-3)", rows,
         notes=["Partitions are units of ownership: with one core they can only show that they cost nothing. A priority "
-               "queue has one; a queue's are lanes.", "Keys are limited to 16 KB, so sets have no row of 64 KB."],
+               "queue has one; a queue's are lanes.", "Keys have at most 16 KB, hence sets have no row of 64 KB."],
         advantages=[MEMORY_OF_RANKS, POLLING,
                     "The imperative side has neither order nor priorities: its rows stand beside them for scale."],
         picture=picture)

@@ -3,8 +3,8 @@
 from figures_lib import plot, tools
 from figures_lib.report import Row, Section
 
-ONE_SIZE = "PDHT's elements, and those of the companions, have one size, numbers as keys, and end with the program."
-POLLING = "Companions and their clients poll without end; our daemon sleeps when nobody asks."
+ONE_SIZE = "PDHT's elements, and the companions', have a fixed size, numbers as keys, and end with the program."
+POLLING = "Companions and their clients poll without end; our daemon sleeps without requests."
 
 
 def look_ups(context, pictures):
@@ -131,13 +131,13 @@ def tree(context, pictures):
     picture = pictures("pdht_8_10")
     plot.draw(picture, [("The adaptive tree", "s", lines)])
     return Section(
-        "", "the MADNESS tree runs faster on PDHT's table than on one that companion processes serve, since look-ups need "
+        "", "the MADNESS tree runs faster on PDHT's table than on a table of companion processes, since look-ups need "
         "no process at the other side.",
         "the tree of client/examples/tree and the same four steps by a companion process, both with the bits of a run "
         "in one process's memory (--verify, before the clock starts). Goal: 3 times.",
         "companion process (MPI)", rows,
         notes=["Ours looks thousands of nodes up at a time, because its program is written level by level. The "
-               "companion's is written as PDHT's, recursively, and looks them up one by one: that is most of the ratio "
+               "companion's is written as PDHT's, recursively, and looks them up singly: that is most of the ratio "
                "over TCP.",
                "The companion's CPU is that of its clients and all of the time of one CPU for the companion, which polls."],
         advantages=[ONE_SIZE, POLLING,

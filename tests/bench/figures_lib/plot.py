@@ -1,4 +1,4 @@
-"""Pictures of figures.md: lines over places of an x axis, logarithmic, as plain SVG."""
+"""Pictures of the figures: lines over places of an x axis, logarithmic, as plain SVG."""
 
 import math
 import re

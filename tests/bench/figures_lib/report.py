@@ -1,8 +1,15 @@
-"""Tables of figures.md: each row has our number, the other one and their ratio."""
+"""A page for each figure: each row has our number, the other one and their ratio."""
 
 import datetime
 import os
-import re
+import textwrap
+
+COLUMNS = 118  # Of prose.
+
+
+def wrapped(text, indent=""):
+    """Prose as lines; a continuation line begins with `indent`."""
+    return textwrap.wrap(text, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def number(value):
@@ -48,9 +55,9 @@ class Section:
         self.notes, self.advantages, self.picture, self.command = notes, advantages, picture, command
 
     def text(self, context, others):
-        lines = [f"## {self.title}", "", f"**The paper:** {self.claim}", "", f"**Here:** {self.how}", "",
-                 f"`{self.command}`; {datetime.date.today()}, medians of {context.rounds} interleaved rounds, "
-                 f"{os.cpu_count()} CPUs, of which others used {others:.2f} meanwhile.", ""]
+        lines = [f"# {self.title}", "", *wrapped(f"**The paper:** {self.claim}"), "", *wrapped(f"**Here:** {self.how}"), "",
+                 *wrapped(f"`{self.command}`; {datetime.date.today()}, medians of {context.rounds} interleaved rounds, "
+                          f"{os.cpu_count()} CPUs, {others:.2f} CPUs used by other programs."), ""]
         if caution(context.quick, others):
             lines += [f"**{caution(context.quick, others)}.**", ""]
         lines += [f"| what | Tidepool | {self.peer} | ratio | where ours loses: why |", "|---|---|---|---|---|"]
@@ -58,42 +65,14 @@ class Section:
         if self.picture:
             lines += ["", f"![{self.title}]({self.picture})"]
         if self.notes:
-            lines += ["", *(f"- {note}" for note in self.notes)]
+            lines += ["", *(line for note in self.notes for line in wrapped(f"- {note}", "  "))]
         if self.advantages:
-            lines += ["", "Unfair advantages:", "", *(f"- {advantage}" for advantage in self.advantages)]
+            lines += ["", "Unfair advantages:", ""]
+            lines += [line for advantage in self.advantages for line in wrapped(f"- {advantage}", "  ")]
         return "\n".join(lines) + "\n"
 
 
-HEAD = """# The papers' figures, on one machine
-
-Written by `tests/bench/figures`; do not edit. What BCL (Brock, Buluc, Yelick, ICPP 2019), HCL (Devarajan and others,
-CLUSTER 2020), PDHT (Larkins and others) and vGASNet (Matsumiya, Endo) show in figures, done by Tidepool and, beside
-it in the same minutes, by programs of our own that follow the papers' algorithms (`tests/bench/baselines`). A machine
-of two CPUs shows what an operation costs, not how it scales; ratios are what counts, and above 1 ours is better. The
-papers' machines had RDMA: "TCP" is UCX over loopback on both sides. A figure that was measured with small sizes, or
-beside other work, says so in bold.
-
-The other side is an *imperative client*: ranks that execute BCL's algorithm themselves by one-sided calls, over an
-MPI-3 window that they share or over UCX; a *companion*: a process that serves puts and gets by MPI's messages, PDHT's
-rival; or *plain*: the application's work in the memory of one process. More of them, what became of the goals, and what is
-behind each miss: [README.md](README.md#the-papers-figures).
-
-"""
-
-
-def merged(path, sections):
-    """title -> text: the file's sections, with `sections` in place of those of the same titles."""
-    kept = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for part in re.split(r"^(?=## )", file.read(), flags=re.MULTILINE)[1:]:
-                kept[part.split("\n", 1)[0][3:]] = part.rstrip("\n") + "\n"
-    return kept | sections
-
-
-def write(path, sections, order):
-    """Writes the file anew, its sections in this order of titles."""
-    texts = merged(path, sections)
-    known = [title for title in order if title in texts]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(HEAD + "\n".join(texts[title] for title in known))
+def write(folder, name, text):
+    """Writes the page of one figure anew."""
+    with open(os.path.join(folder, f"{name}.md"), "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,14 +1,10 @@
-"""A table for each program of tests/bench/run, of what it has measured last, in a page."""
+"""A page for each program of tests/bench/run, with what it has measured last."""
 
 import datetime
 import os
-import re
 
 from figures_lib import report
 
-# Between these lines of the page; what stands before and behind them stays as it is.
-BEGIN = "<!-- tests/bench/run --table writes what follows -->\n"
-END = "<!-- until here -->\n"
 # Units of which there are thousands and millions.
 RATES = ("op/s", "B/s", "ops/s")
 
@@ -41,30 +37,14 @@ def title(pattern):
     return pattern.removesuffix(".*")
 
 
-def section(pattern, rows, others):
-    """The text for the rows of one program, while which others used so many CPUs."""
-    lines = [f"### {title(pattern)}", "",
-             f"`tests/bench/run --rows '{pattern}'`; {datetime.date.today()}, {os.cpu_count()} CPUs, of which others used "
-             f"{others:.2f} meanwhile.", ""]
+def write(folder, pattern, rows, others):
+    """Writes the page for the rows of one program, while which others used so many CPUs."""
+    lines = [f"# Rows of {title(pattern)}", "",
+             f"Written by `tests/bench/run --rows '{pattern}' --table DIR`; do not edit.", "",
+             f"{datetime.date.today()}, {os.cpu_count()} CPUs, {others:.2f} CPUs used by other programs.", ""]
     if report.caution(False, others):
         lines += [f"**{report.caution(False, others)}.**", ""]
     lines += ["| row | value | spread | against | goal |", "|---|---|---|---|---|"]
-    return "\n".join(lines + [line(row) for row in rows]) + "\n"
-
-
-def write(path, pattern, rows, others, patterns):
-    """Puts the section into the page; `patterns` are all, in their order."""
-    text = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    if (BEGIN in text) != (END in text):
-        raise RuntimeError(f"{path} has one of these lines without the other: {BEGIN}{END}")
-    before, _, rest = text.partition(BEGIN)
-    body, _, after = rest.partition(END)
-    sections = {part.split("\n", 1)[0][4:]: part.strip("\n") + "\n"
-                for part in re.split(r"^(?=### )", body, flags=re.MULTILINE)[1:]}
-    sections[title(pattern)] = section(pattern, rows, others)
-    known = [title(each) for each in patterns if title(each) in sections]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(before + BEGIN + "\n" + "\n".join(sections[each] for each in known) + END + after)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"{title(pattern)}.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines + [line(row) for row in rows]) + "\n")

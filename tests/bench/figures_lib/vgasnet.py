@@ -83,14 +83,14 @@ def values(context, pictures):
     picture = pictures("vgasnet_7_9")
     plot.draw(picture, [(f"{phase}, 4 times the memory", "MB/s", lines[phase]) for phase in lines])
     return Section(
-        "", "an address space larger than memory is used at the speed of the device, and faster where the cache in DRAM "
-        "has what is asked for.",
-        f"one client of one node with {memory} MiB of memory; 4 times as much is written, and read in order and at "
+        "", "an address space larger than memory is used at the speed of the device, and faster where the cache in "
+            "DRAM has the value.",
+        f"a client of a node with {memory} MiB of memory; 4 times as much is written, and read in order and at "
         "random, 4 values ahead.",
         "the same file system, raw O_DIRECT", rows,
-        notes=["A quarter of what is written or read never meets the device, on our side: it fits into memory. Our writes "
+        notes=["A quarter of all values never meets the device, on our side: it fits into memory. Our writes "
                "end when the daemon has the values, theirs when the call returns: no fsync is timed."],
-        advantages=["Both sides use their memory again: the client's malloc keeps what is freed (mallopt).",
+        advantages=["Both sides use their memory again: the client's malloc keeps freed memory (mallopt).",
                     "The raw loop has no keys, checksums or copies. It writes one value at a time, where our daemon writes "
                     "several, and has no DRAM."], picture=picture)
 
@@ -124,7 +124,7 @@ def summa(context, pictures):
     plot.draw(picture, [(f"SUMMA, N = {n}", "s", {name: {"time": found[name]["all"]["s"]} for name in cases})])
     why = "blocks come from the device, and are written there"
     return Section(
-        "", "SUMMA on matrices that do not fit into memory takes little longer than on those that do.",
+        "", "SUMMA on matrices that do not fit into memory takes little longer than on matrices that do.",
         f"matrices of {n:,} x {n:,} in blocks, {blocks_mib:,} MiB; once all in memory, once with memory for half; both "
         "products have the same bits. Goal: within 25 % (ratio 0.8).",
         "the same, all in memory",

@@ -114,20 +114,20 @@ TEST_CASE("A chain takes no number of the other type", "[chain]") {
 TEST_CASE("A chain asks how long a record lives", "[chain]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "chain.ttl");
-  REQUIRE(map.Put("{l}mortal", "v", {.ttl_ms = 3'600'000}).ok());
+  REQUIRE(map.Put("{l}mortal", "v", {.ttl = std::chrono::hours(1)}).ok());
   REQUIRE(map.Put("{l}immortal", "v").ok());
   Chain chain;
   const ChainStep left = chain.Ttl("{l}mortal");
   const ChainStep all = chain.Ttl("{l}immortal");
-  chain.Expire("{l}mortal", 0);
+  chain.Expire("{l}mortal", kForEver);
   const ChainStep then = chain.Ttl("{l}mortal");
   const ChainStep none = chain.Ttl("{l}absent").MayFail();
   const ChainResult result = Done(map.Execute(chain));
   REQUIRE(result.status().ok());
-  CHECK(result[left].number > 3'000'000);
-  CHECK(result[left].number <= 3'600'000);
-  CHECK(result[all].number == -1);
-  CHECK(result[then].number == -1);
+  CHECK(result[left].ttl > std::chrono::minutes(50));
+  CHECK(result[left].ttl <= std::chrono::hours(1));
+  CHECK(result[all].ttl == kForEver);
+  CHECK(result[then].ttl == kForEver);
   CHECK(result[none].status.code() == StatusCode::kNotFound);
 }
 

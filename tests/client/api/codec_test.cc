@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,7 +13,10 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tidepool/hash_map.h"
@@ -125,6 +129,21 @@ TEST_CASE("ValuesComeBack") {
   CHECK(ComesBack(std::optional<std::optional<int>>(std::optional<int>())));
   CHECK(ComesBack(Unit{}));
   CHECK(ComesBack(Polynomial{{1, 2}}));
+  CHECK(ComesBack(std::map<std::string, int>{}));
+  CHECK(ComesBack(std::map<std::string, std::vector<int>>{{"", {}}, {"a", {1, 2}}, {"b", {3}}}));
+  CHECK(ComesBack(std::map<int, std::map<int, bool>>{{-1, {}}, {2, {{3, true}, {4, false}}}}));
+  CHECK(ComesBack(std::map<int, Unit>{{1, {}}, {2, {}}}));
+  CHECK(ComesBack(std::set<std::int64_t>{-300, -1, 0, 1, 300}));
+  CHECK(ComesBack(std::set<std::string>{"", "a", "aa", "b"}));
+  CHECK(ComesBack(std::unordered_map<std::string, double>{{"x", 1}, {"", 2}, {"yy", 3}}));
+  CHECK(ComesBack(std::unordered_map<int, std::string>{}));
+  CHECK(ComesBack(std::unordered_set<std::uint16_t>{7, 1, 256}));
+  CHECK(ComesBack(std::monostate{}));
+  CHECK(ComesBack(std::variant<int, std::string>(7)));
+  CHECK(ComesBack(std::variant<int, std::string>("seven")));
+  CHECK(ComesBack(std::variant<int, int>(std::in_place_index<1>, 7)));
+  CHECK(ComesBack(std::variant<std::monostate, std::vector<std::string>>()));
+  CHECK(ComesBack(std::vector<std::variant<bool, std::string>>{true, "", "text"}));
   CHECK(ComesBack(std::vector<Polynomial>{{{1}}, {{}}, {{2, 3}}}));
 }
 
@@ -176,8 +195,68 @@ TEST_CASE("TypesHaveReadableNames") {
   CHECK(Codec<std::tuple<>>::Name() == "tuple<>");
   CHECK(Codec<std::array<std::optional<bool>, 4>>::Name() == "array<optional<bool>,4>");
   CHECK(Codec<Unit>::Name() == "unit");
+  CHECK(Codec<std::map<std::string, std::set<int>>>::Name() == "map<string,set<i32>>");
+  CHECK(Codec<std::unordered_map<int, bool>>::Name() == "unordered_map<i32,bool>");
+  CHECK(Codec<std::unordered_set<int>>::Name() == "unordered_set<i32>");
+  CHECK(Codec<std::variant<std::monostate, double>>::Name() == "variant<monostate,f64>");
   CHECK(Codec<std::vector<Polynomial>>::Name() == "vector<polynomial>");
   CHECK(Codec<v1::Record>::Name() == "proto<tidepool.v1.Record>");
+}
+
+TEST_CASE("Equal containers have equal encodings") {
+  std::unordered_map<std::string, int> one;
+  std::unordered_map<std::string, int> other;
+  other.reserve(1'000);
+  for (int i = 0; i < 100; ++i) one.emplace(std::to_string(i), i);
+  for (int i = 99; i >= 0; --i) other.emplace(std::to_string(i), i);
+  REQUIRE(one == other);
+  CHECK(Encoded(one) == Encoded(other));
+}
+
+TEST_CASE("Keys that come twice or in another order are refused") {
+  const auto refused = [](const auto& container, std::string_view bytes) {
+    using T = std::remove_cvref_t<decltype(container)>;
+    return Codec<T>::Decode(bytes).code() == StatusCode::kFailedPrecondition;
+  };
+  CHECK(refused(std::set<char>(), "aa"));
+  CHECK(refused(std::set<char>(), "ba"));
+  CHECK(refused(std::unordered_set<char>(), "aa"));
+  CHECK(refused(std::unordered_set<char>(), "ba"));
+  CHECK(refused(std::map<char, char>(), "a1a2"));
+  CHECK(refused(std::unordered_map<char, char>(), "a1a2"));
+  CHECK(refused(std::map<char, char>(), "a1b"));
+  CHECK(refused(std::variant<char, bool>(), ""));
+  CHECK(refused(std::variant<char, bool>(), "\2a"));
+  CHECK(refused(std::variant<char, bool>(), "\1\2"));
+  CHECK(refused(std::variant<char, bool>(), "\xff"));
+}
+
+// An exception while an alternative is made leaves a variant without a value, if the alternative is
+// more than memory.
+struct Thrower {
+  explicit Thrower(int) { throw 1; }
+  explicit Thrower(std::string from) : text(std::move(from)) {}
+
+  std::string text;
+};
+
+}  // namespace
+
+template <>
+struct Codec<Thrower> {
+  static std::string Name() { return "thrower"; }
+  static std::string_view Encode(const Thrower& /*value*/, std::string* /*room*/) { return {}; }
+  static Result<Thrower> Decode(std::string_view /*bytes*/) { return Thrower(std::string()); }
+};
+
+namespace {
+
+TEST_CASE("A variant without a value has an encoding that nobody accepts") {
+  using Either = std::variant<int, Thrower>;
+  Either value = 1;
+  CHECK_THROWS(value.emplace<Thrower>(1));
+  REQUIRE(value.valueless_by_exception());
+  CHECK(Codec<Either>::Decode(Encoded(value)).code() == StatusCode::kFailedPrecondition);
 }
 
 TEST_CASE("AProtobufMessageIsAValueAndNoKey") {
@@ -237,6 +316,12 @@ TEST_CASE("AnyBytesGiveAValueOrAStatus") {
   TryRandomBytes<std::optional<std::pair<char, std::string>>>(random);
   TryRandomBytes<std::array<std::string, 2>>(random);
   TryRandomBytes<std::array<std::int32_t, 2>>(random);
+  TryRandomBytes<std::map<std::uint8_t, std::string>>(random);
+  TryRandomBytes<std::map<std::string, std::uint8_t>>(random);
+  TryRandomBytes<std::set<std::uint16_t>>(random);
+  TryRandomBytes<std::unordered_map<std::uint8_t, std::string>>(random);
+  TryRandomBytes<std::unordered_set<std::string>>(random);
+  TryRandomBytes<std::variant<std::string, bool, std::uint16_t>>(random);
 }
 
 // Who may be what. A program that tries gets the message of HashMap's static_assert, which
@@ -282,7 +367,10 @@ static_assert(!Encodable<std::string_view> && !Encodable<std::unique_ptr<int>>);
 static_assert(!Encodable<WithString>);  // It needs a Codec of its own.
 static_assert(!Encodable<long double>);
 static_assert(!Encodable<int[3]> && !Encodable<const int>);
-static_assert(!Encodable<std::map<int, int>>);
+static_assert(!Encodable<std::map<int, int, std::greater<int>>>);
+static_assert(!Encodable<std::map<int, int*>> && !Encodable<std::set<WithPointer>>);
+static_assert(!Encodable<std::variant<int, char*>> && !Encodable<std::set<Unit>>);
+static_assert(!Encodable<std::multimap<int, int>>);
 static_assert(!Encodable<std::vector<WithPointer>> && !Encodable<std::pair<int, WithView>>);
 static_assert(!Encodable<std::optional<int*>> && !Encodable<std::array<int*, 2>>);
 static_assert(!Encodable<std::vector<Unit>>);
@@ -290,6 +378,10 @@ static_assert(!Encodable<std::vector<Unit>>);
 static_assert(EncodableKey<std::string> && EncodableKey<int> && EncodableKey<Cell>);
 static_assert(EncodableKey<double> && EncodableKey<std::pair<std::string, double>>);
 static_assert(EncodableKey<std::vector<Cell>> && EncodableKey<Polynomial>);
+static_assert(EncodableKey<std::map<std::string, int>> && EncodableKey<std::set<std::string>>);
+static_assert(EncodableKey<std::unordered_map<int, std::string>>);
+static_assert(EncodableKey<std::variant<std::monostate, int, std::string>>);
+static_assert(!EncodableKey<std::map<int, Padded>> && !EncodableKey<std::variant<int, Padded>>);
 static_assert(!EncodableKey<Padded> && !EncodableKey<Coordinates>);
 static_assert(!EncodableKey<std::pair<int, Padded>> && !EncodableKey<std::vector<Coordinates>>);
 

@@ -1,4 +1,4 @@
-// The table "What an operation costs" in ARCHITECTURE.md, measured: messages by the client's own
+// The table of client/COSTS.md, measured: messages by the client's own
 // counts, copies of the value by counting memcpy in the client's and in the daemon's process. Each
 // row of the table must be measured here, and the other way round.
 #include <catch2/catch.hpp>
@@ -16,8 +16,8 @@
 #include "tests/client/api/copy_counter.h"
 #include "tests/client/sdk_fixture.h"
 
-#ifndef TIDEPOOL_ARCHITECTURE
-#error "the build says where ARCHITECTURE.md is"
+#ifndef TIDEPOOL_COSTS
+#error "the build defines the path of client/COSTS.md"
 #endif
 #ifndef TIDEPOOL_COPY_COUNTER
 #error "the build says where the library to preload is"
@@ -53,7 +53,7 @@ struct Cost {
 
 std::map<std::string, Cost> TableRows() {
   std::map<std::string, Cost> rows;
-  std::ifstream file(TIDEPOOL_ARCHITECTURE);
+  std::ifstream file(TIDEPOOL_COSTS);
   REQUIRE(file);
   // | `name`, `name` ... | cost | requests + answers | client + daemon | ...
   const std::regex row(R"(\| (`[^|]+)\|[^|]*\| (\d+) \+ (\d+) \| (\d+) \+ (\d+) \|.*)");
@@ -204,7 +204,8 @@ std::vector<Row> RecordRows(const BytesMap& map, const std::string& value) {
       {"FetchMinF64", 1, [=](int i) { TP_OK(map.FetchMinF64("f" + KeyOf(i), 1)); }},
       {"FetchMaxF64", 1, [=](int i) { TP_OK(map.FetchMaxF64("f" + KeyOf(i), 1)); }},
       {"Append", 1, [=](int i) { TP_OK(map.Append("longer" + KeyOf(i), value)); }},
-      {"Expire", 1, [=](int i) { RequireOk(map.Expire("mortal" + KeyOf(i), 3'600'000)); }},
+      {"Expire", 1,
+       [=](int i) { RequireOk(map.Expire("mortal" + KeyOf(i), std::chrono::hours(1))); }},
       {"Ttl", 1, [=](int i) { TP_OK(map.Ttl("mortal" + KeyOf(i))); }},
       {"WaitForKey", 1, [=](int i) { TP_OK(map.WaitForKey(KeyOf(i))); }},
       {"WaitForChange", 1, [=](int i) { TP_OK(map.WaitForChange(KeyOf(i), 0)); }},
@@ -509,9 +510,9 @@ TEST_CASE("TheTableOfCostsIsTrue") {
         QueueRows(Open<BytesQueue>(client, "queue"), Open<BytesPriorityQueue>(client, "priorities"),
                   Open<BytesQueue>(client, "empty"), value));
   const NamespaceOptions with_prefilter = {
-      .partitions = 1, .prefilter = "absent", .expected_items = kFilterItems};
+      .expected_items = kFilterItems, .prefilter = Prefilter::kAbsent, .partitions = 1};
   check(costs, LocalRows(Open<BytesMap>(client, "local", with_prefilter), value));
-  const NamespaceOptions of_filters = {.partitions = 1, .expected_items = kFilterItems};
+  const NamespaceOptions of_filters = {.expected_items = kFilterItems, .partitions = 1};
   check(costs, BloomRows(Open<BytesBloom>(client, "filter", of_filters),
                          Open<BytesBloom>(client, "other", of_filters)));
   check(costs, GroupRows(client));

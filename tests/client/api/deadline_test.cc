@@ -1,6 +1,11 @@
 // Deadlines: what an operation ends with, and answers that come too late.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 
+#include "client/calls/durations.h"
+#include "client/engine/engine.h"
+#include "proto/base/clock.h"
 #include "tests/client/fake_daemon.h"
 
 namespace tidepool::testing {
@@ -50,7 +55,7 @@ TEST_CASE_METHOD(Fixture, "A frame says how much time is left", "[client][deadli
   CHECK(frame->header.time_left_us <= 3'000'000);
 }
 
-TEST_CASE_METHOD(Fixture, "A late answer is ignored, and finished_below has passed its frame",
+TEST_CASE_METHOD(Fixture, "A late answer is ignored, and ack_watermark has passed its frame",
                  "[client][deadline]") {
   auto put = map.PutAsync(key, "1");
   REQUIRE(PumpRequests(1));
@@ -61,7 +66,7 @@ TEST_CASE_METHOD(Fixture, "A late answer is ignored, and finished_below has pass
   REQUIRE(PumpRequests(1));
   const auto frame = cluster.TakeRequest();
   CHECK(frame->header.frame_id == late->header.frame_id + 1);
-  CHECK(frame->header.finished_below == frame->header.frame_id);
+  CHECK(frame->header.ack_watermark == frame->header.frame_id);
   cluster.AnswerAll(*late);
   cluster.Settle(engine);
   CHECK_FALSE(next.Ready());
@@ -121,6 +126,77 @@ TEST_CASE_METHOD(Fixture, "A wait that gives up leaves the operation going on",
   cluster.AnswerAll(*cluster.TakeRequest());
   CHECK(put.Wait().ok());
   CHECK_FALSE(put.valid());
+}
+
+TEST_CASE_METHOD(Fixture, "A huge time to wait is no time in the past", "[client][deadline]") {
+  const auto waits = [&](auto timeout) {
+    auto put = map.PutAsync(key, "1");
+    REQUIRE(PumpRequests(1));
+    cluster.AnswerAll(*cluster.TakeRequest());
+    const auto result = put.Wait(timeout);
+    return result.ok() && !put.valid();
+  };
+  CHECK(waits(std::chrono::nanoseconds::max()));
+  CHECK(waits(std::chrono::milliseconds::max()));
+  CHECK(waits(std::chrono::hours::max()));
+  CHECK(waits(std::chrono::duration<double>(1e300)));
+  CHECK(waits(kForEver));
+}
+
+TEST_CASE_METHOD(Fixture, "A time to wait of 0 or less gives up at once", "[client][deadline]") {
+  auto put = map.PutAsync(key, "1");
+  for (const auto timeout : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
+                             std::chrono::nanoseconds::min()}) {
+    CHECK(put.Wait(timeout).code() == StatusCode::kDeadlineExceeded);
+    REQUIRE(put.valid());
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "A deadline beyond a year is a year from now", "[client][deadline]") {
+  constexpr std::uint64_t kYearNs = 365ull * 86'400 * 1'000'000'000;
+  for (const std::chrono::milliseconds timeout :
+       {std::chrono::milliseconds(std::chrono::hours(24 * 366)), kForEver, kForEver / 1'000}) {
+    INFO(timeout.count());
+    const std::uint64_t before_ns = engine->Now();
+    const std::uint64_t deadline_ns = internal::DeadlineFor(*engine, timeout, 0);
+    CHECK(deadline_ns >= before_ns + kYearNs);
+    CHECK(deadline_ns <= engine->Now() + kYearNs);
+    // A sum that overflows would be in the past.
+    auto put = map.PutAsync(key, "1", {.timeout = timeout});
+    auto wait = map.WaitForKeyAsync(key, {.timeout = timeout});
+    REQUIRE(PumpRequests(1));
+    cluster.Settle(engine);
+    CHECK_FALSE(put.Ready());
+    CHECK_FALSE(wait.Ready());
+    while (cluster.request_count() > 0) cluster.TakeRequest();
+  }
+}
+
+TEST_CASE("A deadline of any length is later than now and within a year") {
+  ManualClock clock;
+  clock.AdvanceNs(123);
+  for (const std::uint64_t ms : {std::uint64_t{1}, Deadline::kMsMax, Deadline::kMsMax + 1,
+                                 ~std::uint64_t{0} / 1'000'000, ~std::uint64_t{0}}) {
+    INFO(ms);
+    const std::uint64_t left_ms = Deadline::AfterMs(ms, clock).LeftMs(clock);
+    CHECK(left_ms == std::min(ms, Deadline::kMsMax));
+  }
+}
+
+TEST_CASE("Times to live travel as they are, for ever as 0, and passed ones end at once") {
+  using std::chrono::milliseconds;
+  CHECK(internal::ToTtlMs(milliseconds(0)) == 0);
+  CHECK(internal::ToTtlMs(kForEver) == 0);
+  CHECK(internal::ToTtlMs(milliseconds(-1)) == 1);
+  CHECK(internal::ToTtlMs(milliseconds::min()) == 1);
+  // No range is cut: the daemons decide what they take.
+  const milliseconds longest = kForEver - milliseconds(1);
+  CHECK(internal::ToTtlMs(longest) == static_cast<std::uint64_t>(longest.count()));
+  CHECK(internal::FromTtlMs(static_cast<std::uint64_t>(longest.count())) == longest);
+  CHECK(internal::FromTtlMs(5) == milliseconds(5));
+  CHECK(internal::FromTtlMs(~std::uint64_t{0}) == kForEver);
+  CHECK_FALSE(internal::FromWallMs(0).has_value());
+  CHECK(internal::FromWallMs(7) == WallTime(milliseconds(7)));
 }
 
 }  // namespace

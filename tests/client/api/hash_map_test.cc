@@ -67,10 +67,10 @@ TEST_CASE("AMapOfStructs") {
         StatusCode::kFailedPrecondition);
   CHECK(map.Take("p7").value() == moved);
   CHECK(map.Delete("p7").code() == StatusCode::kNotFound);
-  REQUIRE(map.Put("p8", p7, {.ttl_ms = 1'000'000}).ok());
-  CHECK(map.Ttl("p8").value_or(0) > 900'000);
-  CHECK(map.Expire("p8", 0).ok());
-  CHECK(map.Ttl("p8").value_or(0) == map.kForEver);
+  REQUIRE(map.Put("p8", p7, {.ttl = std::chrono::seconds(1'000)}).ok());
+  CHECK(map.Ttl("p8").value_or(std::chrono::milliseconds(0)) > std::chrono::seconds(900));
+  CHECK(map.Expire("p8", kForEver).ok());
+  CHECK(map.Ttl("p8").value_or(std::chrono::milliseconds(0)) == kForEver);
 }
 
 TEST_CASE("FuturesAreTyped") {

@@ -80,7 +80,7 @@ TEST_CASE("ExpiredKeysAreNotThere", "[kinds]") {
   Fixture fixture;
   const BytesOrderedMap map = fixture.Make("expiring");
   for (int i = 0; i < 500; ++i) {
-    REQUIRE(map.Put("k" + std::to_string(i), "v", {.ttl_ms = 1}).ok());
+    REQUIRE(map.Put("k" + std::to_string(i), "v", {.ttl = std::chrono::milliseconds(1)}).ok());
   }
   REQUIRE(map.Put("stays", "v").ok());
   REQUIRE(WaitUntil([&] { return map.CountRange({}).value() == 1; }));

@@ -431,7 +431,7 @@ TEST_CASE("ALargeItemWaitsForRoomToo", "[kinds]") {
   const BytesQueue theirs = Open<BytesQueue>(other, "queue.large", {.capacity = 1});
   RequireOk(queue.Push("first").status());
   const std::string large(2'000'000, 'L');
-  Future<ItemId> pushed = queue.PushAsync(large, {.ttl_ms = 3'600'000, .wait = 60s});
+  Future<ItemId> pushed = queue.PushAsync(large, {.ttl = 1h, .wait = 60s});
   // Over the end of one message's wait: the value goes up again.
   CHECK(pushed.Wait(1'300ms).code() == StatusCode::kDeadlineExceeded);
   CHECK(theirs.Pop()->value == "first");
@@ -443,9 +443,9 @@ TEST_CASE("ALargeItemWaitsForRoomToo", "[kinds]") {
 
 TEST_CASE("ItemsExpire", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const BytesQueue queue = Open<BytesQueue>(client, "queue.ttl", {.ttl_ms = 1});
+  const BytesQueue queue = Open<BytesQueue>(client, "queue.ttl", {.ttl = 1ms});
   RequireOk(queue.Push("gone").status());
-  RequireOk(queue.Push("stays", {.ttl_ms = 0}).status());
+  RequireOk(queue.Push("stays", {.ttl = 0ms}).status());
   // Whenever it is asked, an item that has expired is not there.
   REQUIRE(WaitUntil([&] { return queue.Peek()->value == "stays"; }));
   CHECK(queue.Pop()->value == "stays");
@@ -493,25 +493,25 @@ TEST_CASE("AQueueLiesOnItsHome", "[kinds]") {
   Client client = ConnectTo(cluster);
   for (const std::uint32_t node : {2u, 0u, 1u, 1u}) {
     const std::string name = "q" + std::to_string(node);
-    const BytesQueue queue = Open<BytesQueue>(client, name, {.home = std::to_string(node)});
+    const BytesQueue queue = Open<BytesQueue>(client, name, {.home = Home::Node(node)});
     CHECK(queue.space().OwnerOf("") == node);
     RequireOk(queue.Push("x").status());
-    const auto urgent = Open<BytesPriorityQueue>(client, "p" + std::to_string(node),
-                                                 {.home = std::to_string(node)});
+    const auto urgent =
+        Open<BytesPriorityQueue>(client, "p" + std::to_string(node), {.home = Home::Node(node)});
     CHECK(urgent.space().OwnerOf("") == node);
     RequireOk(urgent.Push(1, "x").status());
     const auto filter = Open<BytesBloom>(client, "b" + std::to_string(node),
-                                         {.expected_items = 10'000, .home = std::to_string(node)});
+                                         {.expected_items = 10'000, .home = Home::Node(node)});
     for (const char* value : {"x", "y", "z", "u", "v", "w"}) {
       CHECK(filter.space().OwnerOf(value) == node);
       RequireOk(filter.Insert(value).status());
     }
   }
-  CHECK(
-      client.OpenOrCreate<BytesMap>("map", {.partitions = 3, .home = "2"})->space().OwnerOf("k") ==
-      2);
-  CHECK(client.OpenOrCreate<BytesQueue>("here", {.home = "local"}).ok());
-  CHECK(client.OpenOrCreate<BytesQueue>("bad", {.home = "3"}).code() ==
+  CHECK(client.OpenOrCreate<BytesMap>("map", {.partitions = 3, .home = Home::Node(2)})
+            ->space()
+            .OwnerOf("k") == 2);
+  CHECK(client.OpenOrCreate<BytesQueue>("here", {.home = Home::Local()}).ok());
+  CHECK(client.OpenOrCreate<BytesQueue>("bad", {.home = Home::Node(3)}).code() ==
         StatusCode::kInvalidArgument);
   CHECK(client.OpenOrCreate<BytesPriorityQueue>("bad", {.partitions = 2}).code() ==
         StatusCode::kInvalidArgument);

@@ -29,7 +29,7 @@ std::vector<Level> LevelsOfAllChanges(const BytesMap& map) {
   told(map.PutAsync("k", "1", {.receipt = &receipt}).Wait().status());
   told(map.CompareAndSwap("k", "1", "2", options).status());
   told(map.Append("k", "3", options).status());
-  told(map.Expire("k", 60'000, options));
+  told(map.Expire("k", std::chrono::minutes(1), options));
   told(map.Apply("k", "exchange", "4", options).status());
   told(map.Take("k", options).status());
   told(map.FetchAdd("n", 1, options).status());
@@ -59,17 +59,18 @@ TEST_CASE("Each change says how safe it is, by the durability of its namespace")
   DurableCluster cluster(2);
   Client client = ConnectTo(*cluster);
   struct Row {
-    const char* durability;
+    Durability durability;
     Level level;
   };
-  for (const Row& row : {Row{"volatile", Level::kMemory}, Row{"async", Level::kNextMark},
-                         Row{"sync", Level::kDevice}}) {
-    INFO(row.durability);
-    const BytesMap map = Open<BytesMap>(client, row.durability, Durable(row.durability));
+  for (const Row& row :
+       {Row{Durability::kVolatile, Level::kMemory}, Row{Durability::kAsync, Level::kNextCheckpoint},
+        Row{Durability::kSync, Level::kDevice}}) {
+    const std::string name(ToString(row.durability));
+    INFO(name);
+    const BytesMap map = Open<BytesMap>(client, name, Durable(row.durability));
     for (const Level level : LevelsOfAllChanges(map)) CHECK(level == row.level);
 
-    const BytesQueue queue =
-        Open<BytesQueue>(client, std::string("q-") + row.durability, Durable(row.durability));
+    const BytesQueue queue = Open<BytesQueue>(client, "q-" + name, Durable(row.durability));
     Receipt pushed;
     RequireOk(queue.Push("item", {.receipt = &pushed}).status());
     CHECK(pushed.level == row.level);
@@ -104,7 +105,7 @@ TEST_CASE("What changed nothing has no receipt") {
   CHECK(receipt.level == Level::kNone);
 }
 
-TEST_CASE("A change is safe once its owner's last mark is later, as its receipts tell") {
+TEST_CASE("A change is safe once its owner's last checkpoint is later, as its receipts tell") {
   DurableCluster cluster;
   for (int round = 0; round < 3; ++round) {
     {
@@ -113,15 +114,15 @@ TEST_CASE("A change is safe once its owner's last mark is later, as its receipts
       const std::string key = "key" + std::to_string(round);
       Receipt put;
       RequireOk(map.Put(key, "v", {.receipt = &put}).status());
-      REQUIRE(put.level == Level::kNextMark);
-      CHECK(put.answered_at_ms > 0);
-      CHECK(put.durable_at_ms <= put.answered_at_ms);
+      REQUIRE(put.level == Level::kNextCheckpoint);
+      REQUIRE(put.answered_at.has_value());
+      CHECK(put.durable_at <= put.answered_at);
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       Receipt later;
       do {
         REQUIRE(std::chrono::steady_clock::now() < until);
         RequireOk(map.Put("other", "v", {.receipt = &later}).status());
-      } while (later.durable_at_ms <= put.answered_at_ms);
+      } while (later.durable_at <= put.answered_at);
     }
     cluster.KillAndStart(0);
   }
@@ -138,14 +139,14 @@ TEST_CASE("A node without devices tells no times") {
   Receipt receipt;
   RequireOk(Open<BytesMap>(client, "v").Put("k", "v", {.receipt = &receipt}).status());
   CHECK(receipt.level == Level::kMemory);
-  CHECK(receipt.answered_at_ms == 0);
-  CHECK(receipt.durable_at_ms == 0);
+  CHECK_FALSE(receipt.answered_at.has_value());
+  CHECK_FALSE(receipt.durable_at.has_value());
 }
 
 TEST_CASE("Over gRPC a receipt is told to who asks, of any node") {
   DurableCluster cluster(2);
   Client client = ConnectTo(*cluster);
-  RequireOk(client.Create<BytesMap>("s", Durable("sync")).status());
+  RequireOk(client.Create<BytesMap>("s", Durable(Durability::kSync)).status());
   for (std::size_t node = 0; node < 2; ++node) {
     const auto stub = v1::Data::NewStub(cluster->channel(node));
     for (int i = 0; i < 20; ++i) {  // Keys of both nodes.

@@ -18,6 +18,8 @@
 namespace tidepool::testing {
 namespace {
 
+using namespace std::chrono_literals;
+
 std::string Pattern(std::size_t bytes, unsigned seed = 1) {
   std::string text(bytes, '\0');
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -118,17 +120,19 @@ TEST_CASE("Counters of both kinds", "[sdk]") {
 
 TEST_CASE("Time to live", "[sdk]") {
   Client client = ConnectTo(Cluster());
-  const BytesMap map = Open<BytesMap>(client, "ttl", {.ttl_ms = 600'000});
+  const BytesMap map = Open<BytesMap>(client, "ttl", {.ttl = 600s});
   REQUIRE(map.Put("default", "v").ok());
-  CHECK(map.Ttl("default").value_or(0) <= 600'000);
-  CHECK(map.Ttl("default").value_or(0) > 500'000);
-  REQUIRE(map.Put("ever", "v", {.ttl_ms = 0}).ok());
-  CHECK(map.Ttl("ever").value_or(0) == BytesMap::kForEver);
-  REQUIRE(map.Expire("ever", 1).ok());
+  CHECK(map.Ttl("default").value_or(0ms) <= 600s);
+  CHECK(map.Ttl("default").value_or(0ms) > 500s);
+  REQUIRE(map.Put("ever", "v", {.ttl = 0ms}).ok());
+  CHECK(map.Ttl("ever").value_or(0ms) == kForEver);
+  REQUIRE(map.Put("ever", "v", {.ttl = kForEver}).ok());
+  CHECK(map.Ttl("ever").value_or(0ms) == kForEver);
+  REQUIRE(map.Expire("ever", 1ms).ok());
   CHECK(WaitUntil([&] { return map.Get("ever").code() == StatusCode::kNotFound; }));
-  REQUIRE(map.Expire("default", 0).ok());
-  CHECK(map.Ttl("default").value_or(0) == BytesMap::kForEver);
-  CHECK(map.Expire("absent", 5).code() == StatusCode::kNotFound);
+  REQUIRE(map.Expire("default", kForEver).ok());
+  CHECK(map.Ttl("default").value_or(0ms) == kForEver);
+  CHECK(map.Expire("absent", 5ms).code() == StatusCode::kNotFound);
 }
 
 TEST_CASE("Values of all sizes come back as they went", "[sdk]") {
@@ -343,7 +347,7 @@ TEST_CASE("The client describes and measures its cluster", "[sdk]") {
   REQUIRE(pings.size() == 1);
   INFO(pings[0].status.ToString());
   REQUIRE(pings[0].status.ok());
-  CHECK(pings[0].round_trip_ns > 0);
+  CHECK(pings[0].round_trip > 0ns);
   CHECK(pings[0].data_path == "ring");
   const ClientDescription description = client.Describe();
   REQUIRE(description.nodes.size() == 1);
@@ -395,7 +399,7 @@ TEST_CASE("AFullShareRefusesWhatGrowsAndNothingElse") {
   TestCluster cluster({.nodes = 1, .memory = "64MiB"});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesMap>(client, "share", {.partitions = 1, .memory_share_percent = 10});
+  const auto map = Open<BytesMap>(client, "share", {.memory_share_percent = 10, .partitions = 1});
   const std::string value(30'000, 'v');
   // What a chain removes counts once.
   for (int i = 0; i < 500; ++i) {

@@ -187,7 +187,7 @@ TEST_CASE("ADroppedNamespaceFailsWhatIsBuffered") {
 TEST_CASE("WhatWasBufferedIsSeenThroughACopyOfThePrefilter") {
   Client client = ConnectTo(Cluster());
   NamespaceOptions options;
-  options.prefilter = "absent";
+  options.prefilter = Prefilter::kAbsent;
   const auto map = Open<BytesMap>(client, "buffered-absent", options);
   const auto fast = WithPrefilter(map, {});
   RequireOk(fast.status());

@@ -69,7 +69,8 @@ TEST_CASE("BufferedItemsOfAnySizeKeepTheirOrder", "[kinds]") {
     model.push_back(std::string(size, static_cast<char>('a' + random.Below(26))));
     buffered.Push(
         model.back(),
-        {.ttl_ms = random.OneIn(10) ? std::optional<std::uint64_t>(3'600'000) : std::nullopt});
+        {.ttl = random.OneIn(10) ? std::optional<std::chrono::milliseconds>(std::chrono::hours(1))
+                                 : std::nullopt});
   }
   RequireOk(buffered.Flush());
   CHECK(PopAll(queue) == model);
@@ -193,7 +194,8 @@ TEST_CASE("BufferedItemsExpireAsTheirPushSays", "[kinds]") {
   const auto queue = Open<BytesQueue>(client, "buffered-ttl");
   auto buffered = queue.Buffered();
   for (int i = 0; i < 20; ++i) {
-    buffered.Push(std::to_string(i), {.ttl_ms = i % 2 == 0 ? 1 : 3'600'000});
+    buffered.Push(std::to_string(i),
+                  {.ttl = std::chrono::milliseconds(i % 2 == 0 ? 1 : 3'600'000)});
   }
   RequireOk(buffered.Flush());
   CHECK(WaitUntil([&] { return queue.Peek().value_or(Item{}).value == "1"; }));

@@ -96,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "Keys and values of all sizes arrive in their order",
   buffered.Put(key, "first");
   buffered.Put(cluster.KeyIn(0, 1), std::string(300, 'x'));
   buffered.Add(key, 7);
-  buffered.Insert(key, "", {.ttl_ms = 5});
+  buffered.Insert(key, "", {.ttl = std::chrono::milliseconds(5)});
   buffered.Put(cluster.KeyIn(2), "other partition");
   cluster.clock().AdvanceMs(200);
   buffered.Progress();  // By its age.

@@ -222,8 +222,8 @@ TEST_CASE("Nothing is lost or doubled in lanes, and each producer's order is kep
     });
   }
   // The lanes move to one node and back meanwhile.
-  Status moved = fixture.client.Migrate("q", "1");
-  const Status back = fixture.client.Migrate("q", "0");
+  Status moved = fixture.client.Migrate("q", Home::Node(1));
+  const Status back = fixture.client.Migrate("q", Home::Node(0));
   for (std::thread& thread : threads) thread.join();
   RequireOk(moved);
   RequireOk(back);

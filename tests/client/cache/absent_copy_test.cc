@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-NamespaceOptions With(const char* prefilter, double rate = 1e-6) {
+NamespaceOptions With(Prefilter prefilter, double rate = 1e-6) {
   NamespaceOptions options;
   options.prefilter = prefilter;
   options.false_positive_rate = rate;
@@ -38,7 +38,7 @@ TEST_CASE("LookUpsOfAbsentKeysSendNothing", "[kinds]") {
   TestCluster cluster({.nodes = 2});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesMap>(client, "map", With("absent"));
+  const auto map = Open<BytesMap>(client, "map", With(Prefilter::kAbsent));
   const KeyList keys(5'000);
   PutAll(map, keys);
   const BytesMap fast = Copied(map);
@@ -75,7 +75,7 @@ TEST_CASE("LookUpsOfAbsentKeysSendNothing", "[kinds]") {
 
 TEST_CASE("WhatTheHandleWritesIsFoundAtOnce", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto map = Open<BytesMap>(client, "own", With("absent"));
+  const auto map = Open<BytesMap>(client, "own", With(Prefilter::kAbsent));
   const BytesMap fast = Copied(map);
   REQUIRE(fast.Put("put", "v").ok());
   CHECK(fast.Get("put").ok());
@@ -99,7 +99,7 @@ TEST_CASE("WhatTheHandleWritesIsFoundAtOnce", "[kinds]") {
 
 TEST_CASE("WhatOthersWriteIsFoundAfterTheNextDownload", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto map = Open<BytesMap>(client, "others", With("absent"));
+  const auto map = Open<BytesMap>(client, "others", With(Prefilter::kAbsent));
   const BytesMap fast = Copied(map);
   REQUIRE(map.Put("a", "v").ok());  // Another handle: as another client.
   // The promise that is documented: a stale answer, no wrong one.
@@ -112,7 +112,7 @@ TEST_CASE("WhatOthersWriteIsFoundAfterTheNextDownload", "[kinds]") {
 
 TEST_CASE("ACopyThatIsTooOldAnswersNothing", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto map = Open<BytesMap>(client, "aging", With("absent"));
+  const auto map = Open<BytesMap>(client, "aging", With(Prefilter::kAbsent));
   const BytesMap fast = Copied(map, {.age_max = milliseconds(30)});
   for (int round = 0; round < 5; ++round) {
     const std::string key = "key" + std::to_string(round);
@@ -127,8 +127,8 @@ TEST_CASE("ACopyThatIsTooOldAnswersNothing", "[kinds]") {
 // A page leaves out what is above 32 KiB, and it is fetched by its key.
 TEST_CASE("WalksThroughACopyMissNothingThatOthersPut", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto map = Open<BytesMap>(client, "walked", With("absent"));
-  const auto ordered = Open<BytesOrderedMap>(client, "walked-ordered", With("absent"));
+  const auto map = Open<BytesMap>(client, "walked", With(Prefilter::kAbsent));
+  const auto ordered = Open<BytesOrderedMap>(client, "walked-ordered", With(Prefilter::kAbsent));
   const BytesMap fast = Copied(map);
   const BytesOrderedMap fast_ordered = Copied(ordered);
   const std::string large(40'000, 'L');
@@ -148,7 +148,7 @@ TEST_CASE("WalksThroughACopyMissNothingThatOthersPut", "[kinds]") {
 
 TEST_CASE("ARefreshDoesNotOvertakeWhatThisClientHasPut", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto map = Open<BytesMap>(client, "overtaken", With("absent"));
+  const auto map = Open<BytesMap>(client, "overtaken", With(Prefilter::kAbsent));
   const std::string large(8 << 20, 'L');
   for (int round = 0; round < 10; ++round) {
     const BytesMap fast = Copied(map);
@@ -167,7 +167,7 @@ TEST_CASE("AnOldCopyHoldsNobodyUpWhileANodeIsStopped", "[kinds]") {
   TestCluster cluster({.nodes = 2, .lease_ms = 30'000});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesMap>(client, "held", With("absent"));
+  const auto map = Open<BytesMap>(client, "held", With(Prefilter::kAbsent));
   REQUIRE(map.Put("k", "v").ok());
   const BytesMap fast = Copied(map, {.age_max = milliseconds(20)});
   const std::size_t stopped = cluster.node_id(0) == map.space().OwnerOf("k") ? 1 : 0;
@@ -186,25 +186,26 @@ TEST_CASE("WithoutTheOptionThereIsNothingToCopy", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto none = Open<BytesMap>(client, "without");
   CHECK(WithPrefilter(none).code() == StatusCode::kFailedPrecondition);
-  const auto admit = Open<BytesMap>(client, "admitting", With("admit"));
+  const auto admit = Open<BytesMap>(client, "admitting", With(Prefilter::kAdmit));
   CHECK(WithPrefilter(admit).code() == StatusCode::kFailedPrecondition);
 }
 
 TEST_CASE("TypedAndOrderedHandlesTakeACopyToo", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto map = Open<HashMap<int, std::string>>(client, "typed", With("absent"));
+  const auto map = Open<HashMap<int, std::string>>(client, "typed", With(Prefilter::kAbsent));
   REQUIRE(map.Put(7, "seven").ok());
   const auto fast = Copied(map);
   CHECK(fast.Get(7).value() == "seven");
   CHECK(fast.Get(8).code() == StatusCode::kNotFound);
   CHECK(fast.space().prefilter_stats().answered == 1);
-  const auto ordered = Open<OrderedMap<int, int>>(client, "typed-ordered", With("absent"));
+  const auto ordered =
+      Open<OrderedMap<int, int>>(client, "typed-ordered", With(Prefilter::kAbsent));
   REQUIRE(ordered.Put(1, 2).ok());
   const auto fast_ordered = Copied(ordered);
   CHECK(fast_ordered.Get(1).value() == 2);
   CHECK_FALSE(fast_ordered.Contains(3).value());
   CHECK(fast_ordered.First()->first == 1);
-  const auto set = Open<HashSet<std::string>>(client, "typed-set", With("absent"));
+  const auto set = Open<HashSet<std::string>>(client, "typed-set", With(Prefilter::kAbsent));
   const auto fast_set = Copied(set);
   REQUIRE(fast_set.Insert("a").value());
   CHECK(fast_set.Contains("a").value());
@@ -213,7 +214,7 @@ TEST_CASE("TypedAndOrderedHandlesTakeACopyToo", "[kinds]") {
 
 TEST_CASE("ACopyAfterCloseAnswersNothing", "[kinds]") {
   Client client = ConnectTo(Cluster());
-  const auto fast = Copied(Open<BytesMap>(client, "closed", With("absent")));
+  const auto fast = Copied(Open<BytesMap>(client, "closed", With(Prefilter::kAbsent)));
   CHECK(fast.Get("x").code() == StatusCode::kNotFound);
   client.Close();
   CHECK(fast.Get("x").code() == StatusCode::kCancelled);
@@ -226,7 +227,7 @@ TEST_CASE("NothingThatWasThereBeforeADownloadIsEverAbsent", "[kinds]") {
   TestCluster cluster({.nodes = 2});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto map = Open<BytesMap>(client, "growing", With("absent", 0.01));
+  const auto map = Open<BytesMap>(client, "growing", With(Prefilter::kAbsent, 0.01));
   constexpr int kBatch = 256;
   constexpr int kBatches = 200;
   std::atomic<int> written{0};
@@ -263,7 +264,8 @@ TEST_CASE("AnAdmittingMapStoresWhatComesTwice", "[kinds]") {
   TestCluster cluster({.nodes = 2});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const auto counts = Open<HashMap<std::string, std::int64_t>>(client, "counts", With("admit"));
+  const auto counts =
+      Open<HashMap<std::string, std::int64_t>>(client, "counts", With(Prefilter::kAdmit));
   CHECK(counts.FetchAdd("once", 1).value() == 0);
   CHECK(counts.Get("once").code() == StatusCode::kNotFound);
   CHECK(counts.Length().value() == 0);
@@ -272,7 +274,7 @@ TEST_CASE("AnAdmittingMapStoresWhatComesTwice", "[kinds]") {
   CHECK(counts.FetchAdd("twice", 1).value() == 0);
   CHECK(counts.Get("twice").value() == 1);
   CHECK(counts.FetchAddIfPresentAsync("twice", 4).Wait().value() == 1);
-  const auto set = Open<HashSet<int>>(client, "set", With("admit"));
+  const auto set = Open<HashSet<int>>(client, "set", With(Prefilter::kAdmit));
   CHECK(set.Insert(1).value());
   CHECK_FALSE(set.Contains(1).value());
   CHECK(set.Insert(1).value());
@@ -288,7 +290,7 @@ TEST_CASE("CountsOfTwoAndMoreAreExactInTwoPasses", "[kinds]") {
   Client client = ConnectTo(cluster);
   // A filter that errs often: what it lets through by error must not be counted wrongly.
   const auto counts =
-      Open<HashMap<std::uint64_t, std::int64_t>>(client, "counts", With("admit", 0.2));
+      Open<HashMap<std::uint64_t, std::int64_t>>(client, "counts", With(Prefilter::kAdmit, 0.2));
   std::vector<std::uint64_t> sightings;
   std::map<std::uint64_t, std::int64_t> exact;
   for (int i = 0; i < 20'000; ++i) {

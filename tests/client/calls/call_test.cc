@@ -86,7 +86,7 @@ TEST_CASE_METHOD(Fixture, "Arguments travel as the wire wants them", "[client][c
   auto put = map.PutAsync("k", "12345678",
                           {.condition = PutCondition::kIfVersion,
                            .if_version = 77,
-                           .ttl_ms = 5'000,
+                           .ttl = std::chrono::seconds(5),
                            .kind = ValueKind::kI64});
   REQUIRE(cluster.Pump(engine, [&] { return cluster.request_count() == 1; }));
   const auto second = cluster.TakeRequest();

@@ -135,7 +135,7 @@ TEST_CASE("DirectReadOfNoiseEndsAndStaysWithinWhatIsMapped") {
     storage::DirectView view{};
     view.core_root = memory.RandomOffset(random, 256);
     view.root = memory.RandomOffset(random, 256);
-    view.opening = 5;
+    view.serving_epoch = 5;
     view.split_blocks = random.OneIn(8) ? random.Below(1 << 20) : 0;
     view.hash_mask = random.OneIn(2) ? ~0ull : 7;
     view.block_shift = kBlockShift;

@@ -113,7 +113,7 @@ class ByCard {
     until_ns_ = history_.leased_until_ns;
     storage::DirectView view;
     if (!history_.Fetch(&view)) return false;
-    if (partition_ == nullptr || partition_->view().opening != view.opening) {
+    if (partition_ == nullptr || partition_->view().serving_epoch != view.serving_epoch) {
       partition_ = reader_.Open(view);
     }
     return partition_ != nullptr;

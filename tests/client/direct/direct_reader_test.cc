@@ -130,7 +130,7 @@ TEST_CASE("DirectReadOfAFilterFindsWhatWasInserted") {
     DirectFixture fixture(options);
     storage::BloomStore& filter = fixture.partition->bloom();
     const auto contains = [&](std::uint64_t i) {
-      const DirectRead read = fixture.reader.BloomContains(fixture.opened, fixture.Hash(Key(i)));
+      const DirectRead read = fixture.reader.Contains(fixture.opened, {}, fixture.Hash(Key(i)));
       REQUIRE(read.outcome != DirectRead::Outcome::kAskOwner);
       REQUIRE((read.outcome == DirectRead::Outcome::kFound) ==
               filter.Contains(fixture.Hash(Key(i))));
@@ -146,7 +146,7 @@ TEST_CASE("DirectReadOfAFilterFindsWhatWasInserted") {
     for (int i = 1000; i < 2000; ++i) found += contains(i) ? 1 : 0;
     REQUIRE(found < 100);
     fixture.partition->CloseGuard();
-    REQUIRE(fixture.reader.BloomContains(fixture.opened, 1).refusal == DirectRefusal::kClosed);
+    REQUIRE(fixture.reader.Contains(fixture.opened, {}, 1).refusal == DirectRefusal::kClosed);
   }
 }
 

@@ -27,7 +27,7 @@ bool ReadsDirectly(const Client& client, const BytesMap& map, std::string_view k
 
 NamespaceOptions LostIsEmpty() {
   NamespaceOptions options;
-  options.on_loss = "empty";
+  options.on_loss = OnLoss::kEmpty;
   return options;
 }
 

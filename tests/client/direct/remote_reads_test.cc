@@ -283,7 +283,7 @@ TEST_CASE("A killed daemon of another node is read no more, and its successor is
   TestCluster cluster(RemoteOptions(/*lease_ms=*/1'500));
   Client client = ConnectRemotely(cluster);
   NamespaceOptions options;
-  options.on_loss = "empty";
+  options.on_loss = OnLoss::kEmpty;
   const BytesMap map = Open<BytesMap>(client, "killed", options);
   RequireOk(map.Put("key", "old").status());
   REQUIRE(ReadsRemotely(client, map, {"key"}));

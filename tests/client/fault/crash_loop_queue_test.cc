@@ -62,7 +62,7 @@ ItemLease LeaseOf(const ItemIds& ids, std::uint64_t number) { return {ids.at(num
 
 class QueueWriter {
  public:
-  QueueWriter(const TestCluster& cluster, const std::string& durability, const QueueState& state,
+  QueueWriter(const TestCluster& cluster, Durability durability, const QueueState& state,
               const ItemIds& known, std::uint64_t first_number, std::uint64_t seed)
       : before(state),
         ids(known),
@@ -149,8 +149,8 @@ std::optional<std::size_t> MomentOf(const QueueWriter& writer,
   }
 }
 
-void KillQueueAgainAndAgain(const std::string& durability) {
-  test::Random random(durability.c_str());
+void KillQueueAgainAndAgain(Durability durability) {
+  test::Random random(std::string(ToString(durability)).c_str());
   DurableCluster cluster;
   QueueState state;
   ItemIds ids;
@@ -177,20 +177,20 @@ void KillQueueAgainAndAgain(const std::string& durability) {
     REQUIRE(length->ready == ready.size());
     const auto moment = MomentOf(writer, ready, length->leased, &state);
     REQUIRE(moment.has_value());
-    CHECK(*moment >= (durability == "sync" ? writer.answered.load() : writer.durable));
+    CHECK(*moment >= (durability == Durability::kSync ? writer.answered.load() : writer.durable));
     lost += writer.operations.size() - *moment;
     number = writer.number();
   }
-  WARN(durability << ": " << rounds << " kills, " << number << " pushes; " << lost
-                  << " operations are gone");
+  WARN(ToString(durability) << ": " << rounds << " kills, " << number << " pushes; " << lost
+                            << " operations are gone");
 }
 
 TEST_CASE("A queue comes back as it was at one moment, each time", "[crash]") {
-  KillQueueAgainAndAgain("async");
+  KillQueueAgainAndAgain(Durability::kAsync);
 }
 
 TEST_CASE("Nothing that a sync queue has answered is gone after a kill", "[crash]") {
-  KillQueueAgainAndAgain("sync");
+  KillQueueAgainAndAgain(Durability::kSync);
 }
 
 }  // namespace

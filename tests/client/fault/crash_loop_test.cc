@@ -54,7 +54,7 @@ State NumberIn(const std::string& value) {
 template <typename Map>
 class Writer {
  public:
-  Writer(const TestCluster& cluster, const std::string& durability, std::uint64_t first_number,
+  Writer(const TestCluster& cluster, Durability durability, std::uint64_t first_number,
          std::uint64_t seed)
       : client_(ConnectTo(cluster)),
         map_(Open<Map>(client_, "d", Durable(durability))),
@@ -144,8 +144,7 @@ struct Known {
 
   // The daemon serves again. `writer`: null, if there was none.
   template <typename Map>
-  void Compare(const TestCluster& cluster, const std::string& durability,
-               const Writer<Map>* writer) {
+  void Compare(const TestCluster& cluster, Durability durability, const Writer<Map>* writer) {
     Client client = ConnectTo(cluster);
     const std::vector<State> found = ReadAll(Open<Map>(client, "d", Durable(durability)));
     if (writer == nullptr) {
@@ -154,7 +153,8 @@ struct Known {
     }
     const std::vector<std::size_t> moments = MomentsOf(states, writer->operations, found);
     REQUIRE_FALSE(moments.empty());
-    CHECK(moments.back() >= (durability == "sync" ? writer->answered.load() : writer->durable));
+    CHECK(moments.back() >=
+          (durability == Durability::kSync ? writer->answered.load() : writer->durable));
     lost += writer->operations.size() - moments.back();
     states = found;
     number = writer->number();
@@ -162,8 +162,8 @@ struct Known {
 };
 
 template <typename Map>
-void KillAgainAndAgain(const std::string& durability) {
-  test::Random random(durability.c_str());
+void KillAgainAndAgain(Durability durability) {
+  test::Random random(std::string(ToString(durability)).c_str());
   DurableCluster cluster;
   Known known;
   const int rounds = CrashRounds();
@@ -173,8 +173,8 @@ void KillAgainAndAgain(const std::string& durability) {
     KillInMidWork(&cluster, &writer, AnswersMin(durability) + random.Below(1'000), random.OneIn(4));
     known.Compare(*cluster, durability, &writer);
   }
-  WARN(durability << ": " << rounds << " kills, " << known.number << " operations, of which "
-                  << known.lost << " are gone");
+  WARN(ToString(durability) << ": " << rounds << " kills, " << known.number
+                            << " operations, of which " << known.lost << " are gone");
 }
 
 // Beside the one whose keys are compared, until the daemon is gone: fills memory and device with
@@ -188,7 +188,7 @@ void MakeTrouble(Client& client, bool catalog) {
       if (!client.OpenOrCreate<BytesMap>("extra" + std::to_string(i), Durable()).ok()) return;
       continue;
     }
-    const auto map = client.OpenOrCreate<BytesMap>("trouble", {.on_loss = "empty"});
+    const auto map = client.OpenOrCreate<BytesMap>("trouble", {.on_loss = OnLoss::kEmpty});
     if (!map.ok()) return;
     std::vector<std::string> keys;
     std::vector<KeyValue> batch;
@@ -234,7 +234,7 @@ TEST_CASE("A daemon that dies between two writes that belong together loses noth
   Known known;
   {
     Client client = ConnectTo(*cluster);  // Without it there is no catalog.
-    (void)Open<BytesMap>(client, "d", Durable("sync"));
+    (void)Open<BytesMap>(client, "d", Durable(Durability::kSync));
   }
   for (const std::string_view name : failpoint::kNames) {
     const bool recovers = name.starts_with("recovery.");
@@ -246,30 +246,30 @@ TEST_CASE("A daemon that dies between two writes that belong together loses noth
       died_in_start = true;
       REQUIRE(cluster->process(0).Wait() == 128 + SIGKILL);
       cluster.StartAll();
-      known.Compare<BytesMap>(*cluster, "sync", nullptr);
+      known.Compare<BytesMap>(*cluster, Durability::kSync, nullptr);
       if (recovers) break;
     }
     INFO(name);
     REQUIRE((died_in_start || !recovers));
     if (recovers) continue;
     cluster->WaitReady();
-    Writer<BytesMap> writer(*cluster, "sync", known.number, random.Word());
+    Writer<BytesMap> writer(*cluster, Durability::kSync, known.number, random.Word());
     WriteUntilItDies(&cluster, &writer, name.starts_with("catalog."));
     cluster.StartAll();
-    known.Compare(*cluster, "sync", &writer);
+    known.Compare(*cluster, Durability::kSync, &writer);
   }
 }
 
 TEST_CASE("A killed daemon comes back as it was at one moment, each time", "[crash]") {
-  KillAgainAndAgain<BytesMap>("async");
+  KillAgainAndAgain<BytesMap>(Durability::kAsync);
 }
 
 TEST_CASE("Nothing that a sync namespace has answered is gone after a kill", "[crash]") {
-  KillAgainAndAgain<BytesMap>("sync");
+  KillAgainAndAgain<BytesMap>(Durability::kSync);
 }
 
 TEST_CASE("Nor of an ordered one, which is in order again", "[crash]") {
-  KillAgainAndAgain<BytesOrderedMap>("sync");
+  KillAgainAndAgain<BytesOrderedMap>(Durability::kSync);
 }
 
 TEST_CASE("A history that was never is recognised", "[crash]") {

@@ -20,8 +20,8 @@ inline int CrashRounds() { return FromEnvironment("TP_CRASH_ROUNDS", 30); }
 
 // Answers before each kill, at least: with fewer a round has hardly a mark. Where each waits for a
 // slow disk, 30 rounds of so many take minutes, so by default only a long run has them.
-inline std::size_t AnswersMin(const std::string& durability) {
-  const int otherwise = durability == "sync" ? 0 : 1'000;
+inline std::size_t AnswersMin(Durability durability) {
+  const int otherwise = durability == Durability::kSync ? 0 : 1'000;
   return static_cast<std::size_t>(FromEnvironment("TP_CRASH_ANSWERS", otherwise));
 }
 

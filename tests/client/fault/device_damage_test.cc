@@ -78,7 +78,7 @@ TEST_CASE("Where nobody knows what was damaged all is lost, until that is accept
     const auto segments = image.Segments();
     SECTION("the header of a segment") {
       image.Flip(segments[0].at + 9);
-      says = "its last mark counts 3 segments of records";
+      says = "its last checkpoint counts 3 segments of records";
     }
     SECTION("a record and the footer") {
       image.Flip(ValueAt(image, 1) + 500);
@@ -92,9 +92,9 @@ TEST_CASE("Where nobody knows what was damaged all is lost, until that is accept
       says = "it is damaged behind";
     }
     // A good end makes one of what the one before has too.
-    SECTION("the last mark") {
+    SECTION("the last checkpoint") {
       image.Flip(image.MarkAt(true) + 50);
-      says = "1 of its marks is damaged";
+      says = "1 of its checkpoints is damaged";
     }
   }
   const Checked checked = CheckDevice(cluster);
@@ -151,7 +151,7 @@ TEST_CASE("Damage to what there is twice costs nothing") {
     }
     SECTION("the mark before the last one") {
       image.Flip(image.MarkAt(false) + 50);
-      says = "1 of its marks is damaged";
+      says = "1 of its checkpoints is damaged";
     }
     SECTION("the last superblock") {
       image.Flip(image.SuperblockAt(true) + 50);
@@ -191,7 +191,7 @@ TEST_CASE("A device that does not say what it is, or what was on it, is refused"
       // Each for the last one, as it is found while both are sound.
       const std::uint64_t marks[] = {image.MarkAt(true), image.MarkAt(false)};
       for (const std::uint64_t mark : marks) image.Flip(mark + 50);
-      says = "no sound mark";
+      says = "no sound checkpoint";
     }
   }
   const Checked checked = CheckDevice(cluster);
@@ -219,7 +219,7 @@ TEST_CASE("A damaged commit is a loss of what is sync, and of that alone") {
     Client client = ConnectTo(*cluster);
     PutAll(Open<BytesMap>(client, "d", Durable()), 0, 0, 100);
     RequireOk(client.Persist("d"));
-    const BytesMap sync = Open<BytesMap>(client, "s", Durable("sync"));
+    const BytesMap sync = Open<BytesMap>(client, "s", Durable(Durability::kSync));
     for (int i = 0; i < 20; ++i) RequireOk(sync.Put(KeyOf(i), ValueOf(i)).status());
   }
   cluster->Kill(0);
@@ -236,7 +236,7 @@ TEST_CASE("A damaged commit is a loss of what is sync, and of that alone") {
   cluster.StartAll();
   Client client = ConnectTo(*cluster);
   CHECK(Count(Open<BytesMap>(client, "d", Durable()), 0, 0, 100) == Tally{.right = 100});
-  const Tally found = Count(Open<BytesMap>(client, "s", Durable("sync")), 0, 0, 20);
+  const Tally found = Count(Open<BytesMap>(client, "s", Durable(Durability::kSync)), 0, 0, 20);
   if (is_last) {
     // It cannot be told from one that was torn; nothing but that one may be missing.
     CHECK(found == Tally{.right = 19, .absent = 1});
@@ -302,7 +302,7 @@ TEST_CASE("A damaged piece of a large value is a loss of its key alone") {
 // Their keys stand in footers, so that one record that is damaged is one that cannot be read.
 TEST_CASE("A damaged record of an ordered namespace or of a queue is a loss of it alone") {
   DurableCluster cluster;
-  const NamespaceOptions sync = Durable("sync");
+  const NamespaceOptions sync = Durable(Durability::kSync);
   {
     Client client = ConnectTo(*cluster);
     const auto map = Open<BytesOrderedMap>(client, "o", sync);
@@ -363,7 +363,7 @@ TEST_CASE("A damaged record of an ordered namespace or of a queue is a loss of i
 
 TEST_CASE("Queues and ordered namespaces tell of damage, and begin anew when it is accepted") {
   DurableCluster cluster;
-  const NamespaceOptions sync = Durable("sync");
+  const NamespaceOptions sync = Durable(Durability::kSync);
   {
     Client client = ConnectTo(*cluster);
     const auto map = Open<BytesOrderedMap>(client, "o", sync);

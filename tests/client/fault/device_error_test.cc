@@ -21,7 +21,7 @@ TEST_CASE("When a device fails nothing is acknowledged any more, and what is in 
   DurableCluster cluster(1, 1, disk.path());
   {
     Client client = ConnectTo(*cluster);
-    const BytesMap sync = Open<BytesMap>(client, "s", Durable("sync"));
+    const BytesMap sync = Open<BytesMap>(client, "s", Durable(Durability::kSync));
     const BytesMap async = Open<BytesMap>(client, "a", Durable());
     const BytesMap fleeting = Open<BytesMap>(client, "v");
     PutAll(sync, 0, 0, kKeys);
@@ -43,7 +43,8 @@ TEST_CASE("When a device fails nothing is acknowledged any more, and what is in 
     CHECK(Count(fleeting, 1, 0, 100) == Tally{.right = 100});
     // Who comes now finds the same.
     Client other = ConnectTo(*cluster);
-    CHECK(Count(Open<BytesMap>(other, "s", Durable("sync")), 0, 1, 10) == Tally{.right = 9});
+    CHECK(Count(Open<BytesMap>(other, "s", Durable(Durability::kSync)), 0, 1, 10) ==
+          Tally{.right = 9});
     CHECK(Open<BytesMap>(other, "new", Durable()).Put("k", "v").code() == StatusCode::kDeviceError);
     CHECK(cluster->StatusFrom(0).nodes(0).status().devices_failed());
   }
@@ -56,7 +57,7 @@ TEST_CASE("When a device fails nothing is acknowledged any more, and what is in 
   disk.Heal();
   cluster.StartAll();
   Client client = ConnectTo(*cluster);
-  const BytesMap sync = Open<BytesMap>(client, "s", Durable("sync"));
+  const BytesMap sync = Open<BytesMap>(client, "s", Durable(Durability::kSync));
   CHECK(Count(sync, 0, 1, kKeys) == Tally{.right = kKeys - 1});
   const std::string unknown = sync.Get(KeyOf(0)).value().bytes;
   CHECK((unknown == ValueOf(0) || unknown == ValueOf(0, 1)));
@@ -73,7 +74,7 @@ TEST_CASE("What was acknowledged before a device failed under load is there when
   StatusCode ended = StatusCode::kOk;
   {
     Client client = ConnectTo(*cluster);
-    const BytesMap sync = Open<BytesMap>(client, "s", Durable("sync"));
+    const BytesMap sync = Open<BytesMap>(client, "s", Durable(Durability::kSync));
     std::thread writer([&] {
       while (ended == StatusCode::kOk) {
         const int i = acknowledged.load();
@@ -92,7 +93,8 @@ TEST_CASE("What was acknowledged before a device failed under load is there when
   cluster.StartAll();
   Client client = ConnectTo(*cluster);
   const int count = acknowledged;
-  CHECK(Count(Open<BytesMap>(client, "s", Durable("sync")), 0, 0, count) == Tally{.right = count});
+  CHECK(Count(Open<BytesMap>(client, "s", Durable(Durability::kSync)), 0, 0, count) ==
+        Tally{.right = count});
 }
 
 TEST_CASE("What a device does not give back for a while is read again when it does") {
@@ -153,7 +155,7 @@ TEST_CASE("A device goes on where its file system is full") {
   disk.Fill();
   {
     Client client = ConnectTo(*cluster);
-    const BytesMap sync = Open<BytesMap>(client, "s", Durable("sync"));
+    const BytesMap sync = Open<BytesMap>(client, "s", Durable(Durability::kSync));
     PutAll(Open<BytesMap>(client, "d", Durable()), 0);
     PutAll(sync, 0, 0, 100);
     // More than memory, of what is not durable.
@@ -166,7 +168,8 @@ TEST_CASE("A device goes on where its file system is full") {
   cluster.KillAndStart(0);
   Client client = ConnectTo(*cluster);
   CHECK(Count(Open<BytesMap>(client, "d", Durable()), 0) == Tally{.right = kDamageKeys});
-  CHECK(Count(Open<BytesMap>(client, "s", Durable("sync")), 0, 0, 100) == Tally{.right = 100});
+  CHECK(Count(Open<BytesMap>(client, "s", Durable(Durability::kSync)), 0, 0, 100) ==
+        Tally{.right = 100});
 }
 
 }  // namespace

@@ -56,14 +56,14 @@ std::uint64_t DeviceImage::SuperblockAt(bool newest) const {
 }
 
 std::uint64_t DeviceImage::MarkAt(bool newest) const {
-  std::uint64_t sequences[storage::kMarkSlotsPerCore] = {};
-  for (std::uint64_t which = 0; which < storage::kMarkSlotsPerCore; ++which) {
-    const std::string block = Read(layout().MarkOffset(0, which), storage::kDeviceBlockBytes);
-    const auto mark = storage::DecodeMark(AsBytes(block));
-    if (mark.ok()) sequences[which] = mark->sequence;
+  std::uint64_t sequences[storage::kCheckpointSlotsPerCore] = {};
+  for (std::uint64_t which = 0; which < storage::kCheckpointSlotsPerCore; ++which) {
+    const std::string block = Read(layout().CheckpointOffset(0, which), storage::kDeviceBlockBytes);
+    const auto checkpoint = storage::DecodeCheckpoint(AsBytes(block));
+    if (checkpoint.ok()) sequences[which] = checkpoint->sequence;
   }
   REQUIRE(sequences[0] != sequences[1]);
-  return layout().MarkOffset(0, (sequences[1] > sequences[0]) == newest ? 1 : 0);
+  return layout().CheckpointOffset(0, (sequences[1] > sequences[0]) == newest ? 1 : 0);
 }
 
 std::vector<DeviceImage::Segment> DeviceImage::Segments() const {

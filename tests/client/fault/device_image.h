@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "storage/durable/checkpoint.h"
 #include "storage/durable/commit.h"
-#include "storage/durable/mark.h"
 #include "storage/layout.h"
 #include "storage/nvm/superblock.h"
 

@@ -38,7 +38,7 @@ TEST_CASE("A device that was cut off is refused, and is none the worse for it") 
             image.Segments()[0].at + 1'000'000,
             image.Segments()[0].at + 100,
             image.layout().RingOffset(0) + 5'000,
-            image.layout().MarkOffset(0, 0),
+            image.layout().CheckpointOffset(0, 0),
             image.CatalogAt() + 20,
             8'192,
             4'096,

@@ -265,7 +265,8 @@ TEST_CASE("Idle consumers with large last answers go on later as if nothing had 
 TEST_CASE("A daemon that comes back without its items says so", "[fault][kinds]") {
   Fixture fixture;
   const BytesQueue queue = Open<BytesQueue>(fixture.client, "q");
-  const BytesQueue careless = Open<BytesQueue>(fixture.client, "careless", {.on_loss = "empty"});
+  const BytesQueue careless =
+      Open<BytesQueue>(fixture.client, "careless", {.on_loss = OnLoss::kEmpty});
   for (const BytesQueue& each : {queue, careless}) RequireOk(each.Push("a").status());
   const auto lost = careless.Pop({.lease = 1h});
   RequireOk(lost.status());

@@ -58,7 +58,7 @@ struct Fixture {
 
   // The queue on its home, full.
   BytesQueue Fill(std::uint32_t home, int items = kItems) {
-    const auto queue = Open<BytesQueue>(client, "q", {.home = std::to_string(home)});
+    const auto queue = Open<BytesQueue>(client, "q", {.home = Home::Node(home)});
     for (int first = 0; first < items; first += 100) {
       std::vector<std::string> values;
       for (int i = first; i < first + 100; ++i) values.push_back(ValueOf(i));
@@ -215,20 +215,20 @@ TEST_CASE("A target without memory for it refuses it", "[fault][kinds]") {
   // Node 0, the one that begins the cluster, has more.
   Fixture fixture({.nodes = 2, .cores = 1, .memory = "256MiB", .start = false}, "64MiB");
   const BytesQueue queue = fixture.Fill(0, 6'000);  // 72 MB.
-  const Status refused = fixture.client.Migrate("q", "1");
+  const Status refused = fixture.client.Migrate("q", Home::Node(1));
   CHECK(refused.code() == StatusCode::kResourceExhausted);
   CHECK(fixture.HomeNow() == 0);
   fixture.ExpectAll(queue, 6'000);
   // What it had taken is free again.
   const BytesQueue small = fixture.Fill(0, 1'000);
-  RequireOk(fixture.client.Migrate("q", "1"));
+  RequireOk(fixture.client.Migrate("q", Home::Node(1)));
   fixture.ExpectAll(small, 1'000);
 }
 
 TEST_CASE("A move that takes longer than it may is given up", "[fault][kinds]") {
   Fixture fixture;
   const BytesQueue queue = fixture.Fill(1, 8'000);
-  const Status end = fixture.client.Migrate("q", "2", 1ms);
+  const Status end = fixture.client.Migrate("q", Home::Node(2), 1ms);
   CHECK(end.code() == StatusCode::kDeadlineExceeded);
   CHECK(fixture.HomeNow() == 1);
   fixture.ExpectAll(queue, 8'000);
@@ -265,7 +265,7 @@ TEMPLATE_TEST_CASE("Workers are killed with leases while their queue moves, and 
                    "[fault][kinds]", BytesQueue, BytesPriorityQueue) {
   constexpr int kJobs = 300;
   Fixture fixture;
-  const auto queue = Open<TestType>(fixture.client, "q", {.home = "0"});
+  const auto queue = Open<TestType>(fixture.client, "q", {.home = Home::Node(0)});
   for (int i = 0; i < kJobs; ++i) RequireOk(PushTo(queue, std::to_string(i)).status());
   QueueWorkers workers(fixture.cluster, "q", "500", 3);
   const auto left = [&] {
@@ -275,7 +275,7 @@ TEMPLATE_TEST_CASE("Workers are killed with leases while their queue moves, and 
   };
   int kills = 0;
   for (std::uint32_t move = 1; left() > 0 && move < 200; ++move) {
-    RequireOk(fixture.client.Migrate("q", std::to_string(move % 3)));
+    RequireOk(fixture.client.Migrate("q", Home::Node(move % 3)));
     if (move % 4 == 0) workers.KillAndReplace(kills++ % 3);
   }
   REQUIRE(WaitUntil([&] { return left() == 0; }));

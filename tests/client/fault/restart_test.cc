@@ -103,7 +103,7 @@ TEST_CASE("What was persisted of a filter survives a kill, and all of it a stop"
     RequireOk(filter.MultiInsert(first).FirstFailure());
     RequireOk(client.Persist("seen"));
     NamespaceOptions sync = options;
-    sync.durability = "sync";
+    sync.durability = Durability::kSync;
     CHECK(client.Create<BytesBloom>("no", sync).code() == StatusCode::kInvalidArgument);
   }
   cluster.KillAndStart(0);
@@ -140,7 +140,7 @@ TEST_CASE("What a sync namespace has answered survives a kill at once, over both
   DurableCluster cluster(1, 2);
   {
     Client client = ConnectTo(*cluster);
-    const BytesMap map = Open<BytesMap>(client, "s", Durable("sync"));
+    const BytesMap map = Open<BytesMap>(client, "s", Durable(Durability::kSync));
     PutAll(map, 0);
     for (int i = 0; i < 20; ++i) {
       RequireOk(map.Put(KeyOf(i), ValueOf(i, 1)).status());
@@ -162,7 +162,7 @@ TEST_CASE("What a sync namespace has answered survives a kill at once, over both
   }
   cluster.KillAndStart(0);
   Client client = ConnectTo(*cluster);
-  const BytesMap map = Open<BytesMap>(client, "s", Durable("sync"));
+  const BytesMap map = Open<BytesMap>(client, "s", Durable(Durability::kSync));
   CHECK(CountOf(map, 1, 0, 20) == 20);
   CHECK(CountOf(map, 0, 20) == kKeys - 20);
   CHECK(map.Get("large").value().bytes == std::string(300'000, 'z'));

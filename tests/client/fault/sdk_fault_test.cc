@@ -31,8 +31,8 @@ TEST_CASE("A killed node's keys fail fast and name it, others go on, and it come
   TestCluster cluster({.nodes = 3});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = Open<BytesMap>(client, "kept", {.on_loss = "error"});
-  const BytesMap empties = Open<BytesMap>(client, "emptied", {.on_loss = "empty"});
+  const BytesMap map = Open<BytesMap>(client, "kept", {.on_loss = OnLoss::kError});
+  const BytesMap empties = Open<BytesMap>(client, "emptied", {.on_loss = OnLoss::kEmpty});
   const std::size_t victim = Victim(cluster);
   const std::uint32_t node = cluster.node_id(victim);
   const std::string dead = KeyOn(map, node);
@@ -193,7 +193,7 @@ TEST_CASE("A restarted daemon ends changes as unknown and serves the client agai
   TestCluster cluster({.nodes = 1});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  const BytesMap map = Open<BytesMap>(client, "restarted", {.on_loss = "empty"});
+  const BytesMap map = Open<BytesMap>(client, "restarted", {.on_loss = OnLoss::kEmpty});
   REQUIRE(map.Put("k", "v").ok());
   cluster.Suspend(0);  // So that the change is surely under way and not answered.
   auto change = map.FetchAddAsync("n", 1, {milliseconds(60'000)});

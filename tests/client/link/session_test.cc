@@ -277,7 +277,7 @@ TEST_CASE_METHOD(Fixture, "A frame that is never answered does not stop the link
   CHECK(lost.Wait().code() == StatusCode::kUnknown);
   const auto frame = cluster.TakeRequest();
   CHECK(frame->header.frame_id == limits::kFramesUnfinishedMax + 1);
-  CHECK(frame->header.finished_below == frame->header.frame_id);
+  CHECK(frame->header.ack_watermark == frame->header.frame_id);
   cluster.AnswerAll(*frame);
   CHECK(next.Wait().ok());
   CHECK(cluster.attach_count() == 2);
@@ -383,7 +383,7 @@ TEST_CASE_METHOD(Fixture, "Answers that an older frame makes the daemon keep are
   const auto oldest = cluster.TakeRequest();
   const std::string value(limits::kUnstreamedValueBytesMax, 'v');
   constexpr std::size_t kTakesMax =
-      limits::kKeptAnswerBytesMax / 2 / limits::kUnstreamedValueBytesMax;
+      limits::kCachedReplyBytesMax / 2 / limits::kUnstreamedValueBytesMax;
   for (std::size_t i = 0; i < kTakesMax; ++i) {
     auto take = map.TakeAsync(key);
     REQUIRE(PumpRequests(1));

@@ -231,13 +231,13 @@ TEST_CASE_METHOD(Fixture, "A frame is finished only when its streams have ended"
   cluster.Settle(engine);
   auto put = map.PutAsync(key, "1");
   REQUIRE(PumpRequests(1));
-  CHECK(cluster.TakeRequest()->header.finished_below == frame->header.frame_id);
+  CHECK(cluster.TakeRequest()->header.ack_watermark == frame->header.frame_id);
   cluster.SendPart(*frame, 0, 0, value, 56 * 1024);
   cluster.SendPart(*frame, 0, 56 * 1024, value, 56 * 1024);
   CHECK(get.Wait()->bytes == value);
   auto last = map.GetAsync(key);
   REQUIRE(PumpRequests(1));
-  CHECK(cluster.TakeRequest()->header.finished_below == frame->header.frame_id + 1);
+  CHECK(cluster.TakeRequest()->header.ack_watermark == frame->header.frame_id + 1);
 }
 
 TEST_CASE_METHOD(Fixture, "A stream that the daemon gives up ends the operation with its code",

@@ -62,7 +62,7 @@ struct Fixture {
     for (std::size_t i = 0; i < operations.size(); ++i) {
       REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
     }
-    client.finished_below = frame + 1;
+    client.ack_watermark = frame + 1;
   }
   // Of `rounds` calls, once the first ones have made what is kept.
   std::uint64_t OfCalls(const std::vector<wire::Operation>& operations, int rounds) {

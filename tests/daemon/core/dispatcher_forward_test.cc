@@ -138,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "AnOutcomeThatNobodyWaitsForIsDropped") {
   const wire::FrameHeader header = client.NextHeader();
   client.Send(Request(header, {2}));
   const wire::ForwardedFrame given_up = Forwarded();
-  client.finished_below = header.frame_id + 1;  // The client's deadline has passed.
+  client.ack_watermark = header.frame_id + 1;  // The client's deadline has passed.
   client.Send(Request(client.NextHeader(), {2}));
   const wire::ForwardedFrame next = Forwarded();
   End(given_up);
@@ -166,7 +166,7 @@ TEST_CASE_METHOD(Fixture, "ForwardedGroupsTakeCreditUntilTheyAreAnsweredOrGivenU
   REQUIRE_FALSE(client.lost());
   REQUIRE(holder.size() == frames);
   // Given up: there is room for as many again, and not for more.
-  client.finished_below = last + 1;
+  client.ack_watermark = last + 1;
   (void)send();
   REQUIRE_FALSE(client.lost());
   REQUIRE(holder.size() == 2 * frames);

@@ -110,7 +110,7 @@ TEST_CASE_METHOD(Fixture, "AfterACutConnectionAQuietGroupIsCountedOnce") {
     again.connection = client.attached().connection;
     client.Send(QuietRequest(node, again, node.term(), adds));
     for (int k = 0; k < 10; ++k) REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
-    client.finished_below = header.frame_id + 1;
+    client.ack_watermark = header.frame_id + 1;
   }
   CHECK(Counter("n") == 10 * kRounds);
 }
@@ -162,7 +162,7 @@ TEST_CASE_METHOD(Fixture, "AClientThatFinishesNoFrameIsEndedBeforeItsKeptFailure
   (void)client.WaitAnswer();
   const std::vector<wire::Operation> adds(1'000, AddOp("text", 1));
   constexpr std::size_t kFramesMax =
-      limits::kKeptAnswerBytesMax / limits::kKeptFailureBytes / 1'000 + 2;
+      limits::kCachedReplyBytesMax / limits::kCachedFailureBytes / 1'000 + 2;
   std::size_t frames = 0;
   for (; frames < kFramesMax; ++frames) {
     client.Send(QuietRequest(node, client.NextHeader(), node.term(), adds));

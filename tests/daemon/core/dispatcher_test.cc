@@ -165,7 +165,7 @@ TEST_CASE("AfterACutConnectionEachAddIsCountedOnceAndItsValueIsTheRightOne") {
     again.connection = client.attached().connection;
     client.Send(client.Request(again, node.term(), {AddOp("n", 1)}));
     REQUIRE(client.WaitAnswer().answer.number == static_cast<std::uint64_t>(i));
-    client.finished_below = header.frame_id + 1;
+    client.ack_watermark = header.frame_id + 1;
   }
 }
 
@@ -210,24 +210,24 @@ TEST_CASE("AGroupThatWaitsIsForgottenWithItsSession") {
   client.Settle();
   client.time_left_us = 4'000'000'000;
   client.Send(client.Request(client.NextHeader(), Term(2), {AddOp("n", 5)}));
-  const auto held_groups = [&] {
+  const auto map_waiters = [&] {
     std::size_t held = 0;
     REQUIRE(node.cores()
                 .Run(
-                    CoreId(0), [&](Core& core) { held = core.dispatcher().held_groups(); },
+                    CoreId(0), [&](Core& core) { held = core.dispatcher().map_waiters(); },
                     Deadline::AfterMs(10'000))
                 .ok());
     return held;
   };
   client.Settle();
-  REQUIRE(held_groups() == 1);
+  REQUIRE(map_waiters() == 1);
   wire::FrameHeader header = client.NextHeader();
   header.type = wire::FrameType::kDetach;
   header.bytes = sizeof header;
   client.Send(std::string(reinterpret_cast<const char*>(&header), sizeof header));
   client.WaitLost();
   const Deadline deadline = Deadline::AfterMs(30'000);
-  while (held_groups() > 0) REQUIRE_FALSE(deadline.Passed());
+  while (map_waiters() > 0) REQUIRE_FALSE(deadline.Passed());
 }
 
 TEST_CASE("LateFramesOfAnOlderConnectionAreDropped") {
@@ -244,12 +244,12 @@ TEST_CASE("LateFramesOfAnOlderConnectionAreDropped") {
   CHECK(client.WaitAnswer().answer.code == StatusCode::kNotFound);
 }
 
-TEST_CASE("FramesBelowFinishedBelowAreDropped") {
+TEST_CASE("FramesBelowTheAckWatermarkAreDropped") {
   TestNode node;
   RawClient client(node);
   client.Attach();
   const std::string given_up = client.Request(client.NextHeader(), node.term(), {AddOp("n", 1)});
-  client.finished_below = 2;
+  client.ack_watermark = 2;
   client.Settle();
   client.Send(given_up);
   client.Settle();
@@ -313,7 +313,7 @@ TEST_CASE("AClientThatNeverReadsItsAnswersIsEndedAndOthersAreServed") {
   bad.Settle();
   constexpr int kFrames = 2'000;  // 64 MiB of answers.
   for (int i = 0; i < kFrames; ++i) {
-    bad.finished_below = bad.Call({GetOp("a")});
+    bad.ack_watermark = bad.Call({GetOp("a")});
   }
   const Deadline deadline = Deadline::AfterMs(20'000);
   while (node.cores().Stats(Deadline::AfterMs(5'000))[0].sessions == 2) {
@@ -329,7 +329,7 @@ TEST_CASE("AClientThatFinishesNoFrameIsEndedBeforeItsKeptAnswersFillTheMemory") 
   client.Attach();
   const std::string value(limits::kUnstreamedValueBytesMax, 'v');
   constexpr std::size_t kTakesMax =
-      limits::kKeptAnswerBytesMax / limits::kUnstreamedValueBytesMax + 2;
+      limits::kCachedReplyBytesMax / limits::kUnstreamedValueBytesMax + 2;
   std::size_t taken = 0;
   for (; taken < kTakesMax; ++taken) {
     client.Call({PutOp("a", value)});

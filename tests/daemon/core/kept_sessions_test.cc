@@ -18,8 +18,8 @@ constexpr std::uint64_t kMemoryBytes = 256ull << 20;
 constexpr std::uint64_t kLongMs = 60'000;  // Of a wait that the test ends otherwise.
 constexpr int kTakes = 160;                // Of 32,000 bytes each: 5.1 MB.
 constexpr int kIdle = 12;
-static_assert(kTakes * 32'000ull < limits::kKeptAnswerBytesMax);
-static_assert(kIdle * kTakes * 32'000ull > KeptBytesMax(kMemoryBytes) * 3 / 2);
+static_assert(kTakes * 32'000ull < limits::kCachedReplyBytesMax);
+static_assert(kIdle * kTakes * 32'000ull > ReplyCacheBytesMax(kMemoryBytes) * 3 / 2);
 
 wire::Operation On(Opcode opcode, std::string_view key, std::string_view value = {}) {
   wire::Operation operation = PutOp(key, value);
@@ -40,7 +40,7 @@ struct Fixture {
   // The answers to so many takes are kept for `client` from now on.
   void Fill(RawClient& client, int takes, const std::string& value) {
     for (int i = 0; i < takes; ++i) {
-      producer.finished_below = producer.Call({PutOp("k", value)});
+      producer.ack_watermark = producer.Call({PutOp("k", value)});
       REQUIRE(producer.WaitAnswer().answer.code == StatusCode::kOk);
       client.Call({On(Opcode::kTake, "k")});
       REQUIRE(client.WaitAnswer().answer.code == StatusCode::kOk);
@@ -59,7 +59,7 @@ struct Fixture {
     const std::string value(48'000, 'v');
     StatusCode code = StatusCode::kOk;
     for (int i = 0; code == StatusCode::kOk; ++i) {
-      producer.finished_below = producer.Call({PutOp("record" + std::to_string(i), value)});
+      producer.ack_watermark = producer.Call({PutOp("record" + std::to_string(i), value)});
       code = producer.WaitAnswer().answer.code;
     }
     REQUIRE(code == StatusCode::kResourceExhausted);
@@ -136,19 +136,19 @@ TEST_CASE("AGroupLearnsThatAMemberWasLostWhoseSessionHeldTooMuch") {
   CHECK(broken.value.find("lost its connection") != std::string::npos);
 }
 
-// The heap that kept answers take is set aside from --memory: where records have all of it, there
+// The heap that cached replies take is set aside from --memory: where records have all of it, there
 // is none.
 TEST_CASE("WhereRecordsFillTheMemoryFewerAnswersAreKept") {
   constexpr std::uint64_t kLargeBytes = 1ull << 30;
   constexpr std::uint64_t kAllBytes = 56ull << 20;
-  static_assert(kAllBytes < KeptBytesMax(kLargeBytes));
+  static_assert(kAllBytes < ReplyCacheBytesMax(kLargeBytes));
   static_assert(kAllBytes > HeapCover::FreeBytes(kLargeBytes, 1) * 3 / 2);
   // Additions: their answers have no values, and the store needs no memory for them.
   constexpr std::size_t kAdds = 256;
-  constexpr std::uint64_t kFrames = kAllBytes / kIdle / kAdds / sizeof(KeptFrame::Entry);
+  constexpr std::uint64_t kFrames = kAllBytes / kIdle / kAdds / sizeof(CachedReply::Entry);
   const bool full = GENERATE(false, true);
   Fixture f(kLargeBytes);
-  f.producer.finished_below = f.producer.Call({AddOp("counter", 1)});
+  f.producer.ack_watermark = f.producer.Call({AddOp("counter", 1)});
   REQUIRE(f.producer.WaitAnswer().answer.code == StatusCode::kOk);
   if (full) f.FillMemory();
   const std::vector<wire::Operation> adds(kAdds, AddOp("counter", 1));

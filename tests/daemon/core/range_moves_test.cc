@@ -42,7 +42,7 @@ struct Fixture {
     client.Call({PutOp(key, value)});
     const OwnedAnswer answer = client.WaitAnswer();
     REQUIRE(answer.answer.code == StatusCode::kOk);
-    client.finished_below = answer.frame_id + 1;
+    client.ack_watermark = answer.frame_id + 1;
   }
 
   TestNode node;

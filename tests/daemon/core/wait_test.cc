@@ -186,7 +186,7 @@ TEST_CASE("AWaitSentAgainOverANewConnectionIsAnsweredOnce") {
   REQUIRE(pair.waiter.Attach());
   header.connection = pair.waiter.attached().connection;
   pair.waiter.Send(pair.waiter.Request(header, pair.node.term(), {WaitOp("k"), AddOp("n", 1)}));
-  CHECK(pair.waiter.WaitAnswer().answer.number == 0);  // The kept answer of the add.
+  CHECK(pair.waiter.WaitAnswer().answer.number == 0);  // The cached reply of the add.
   pair.Write(PutOp("k", "v"));
   CHECK(pair.waiter.WaitAnswer().value == "v");
   pair.waiter.Settle();
@@ -230,7 +230,7 @@ TEST_CASE("AChangeIsToldBeforeAnythingElseHappens") {
 TEST_CASE("AWaitThatTheClientGaveUpIsForgotten") {
   Pair pair;
   const std::uint64_t frame = pair.waiter.Call({WaitOp("k")});
-  pair.waiter.finished_below = frame + 1;
+  pair.waiter.ack_watermark = frame + 1;
   pair.waiter.Settle();
   pair.Write(PutOp("k", "v"));
   pair.waiter.Settle();
@@ -256,13 +256,13 @@ TEST_CASE("AWaitUnderAnOldTermIsRefusedSoThatTheClientAsksAgain") {
 TEST_CASE("BeyondTheQuotaOfASessionAWaitIsAnsweredAtOnce") {
   Pair pair;
   const std::vector<wire::Operation> waits(8, WaitOp("k"));
-  for (std::uint32_t i = 0; i < limits::kSuspendedPerSessionMax; i += 8) pair.waiter.Call(waits);
+  for (std::uint32_t i = 0; i < limits::kEventWaitersPerSessionMax; i += 8) pair.waiter.Call(waits);
   pair.waiter.Settle();
   CHECK_FALSE(pair.waiter.HasAnswer());
   pair.waiter.Call({WaitOp("k")});
   CHECK(pair.waiter.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
   pair.Write(PutOp("k", "v"));
-  for (std::uint32_t i = 0; i < limits::kSuspendedPerSessionMax; ++i) {
+  for (std::uint32_t i = 0; i < limits::kEventWaitersPerSessionMax; ++i) {
     REQUIRE(pair.waiter.WaitAnswer().value == "v");
   }
   pair.waiter.Call({WaitOp("later")});  // The quota is free again.

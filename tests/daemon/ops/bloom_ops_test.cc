@@ -48,7 +48,7 @@ struct Fixture {
   OwnedAnswer Ask(const wire::Operation& operation, NamespaceId space = TestNode::space()) {
     const std::uint64_t frame = client.Call({operation}, space);
     OwnedAnswer answer = client.WaitAnswer();
-    client.finished_below = frame + 1;
+    client.ack_watermark = frame + 1;
     return answer;
   }
   StatusCode Code(const wire::Operation& operation, NamespaceId space = TestNode::space()) {
@@ -254,7 +254,7 @@ TEST_CASE("ABatchOverManyPartitionsTellsEachDistinctValueOnce") {
     for (std::size_t i = begin; i < begin + 50; ++i) {
       inserts.push_back(On(Opcode::kBloomInsert, values[i]));
     }
-    fixture.client.finished_below = fixture.client.Call(inserts);
+    fixture.client.ack_watermark = fixture.client.Call(inserts);
     for (std::size_t i = 0; i < inserts.size(); ++i) {
       const OwnedAnswer answer = fixture.client.WaitAnswer();
       if (answer.answer.code != StatusCode::kOk) continue;

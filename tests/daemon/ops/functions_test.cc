@@ -67,7 +67,7 @@ struct Fixture {
   OwnedAnswer Ask(const wire::Operation& operation) {
     const std::uint64_t frame = client.Call({operation});
     OwnedAnswer answer = client.WaitAnswer();
-    client.finished_below = frame + 1;
+    client.ack_watermark = frame + 1;
     return answer;
   }
   wire::Operation Op(std::string_view key, std::string_view function, std::string_view argument) {

@@ -54,7 +54,7 @@ struct Fixture {
   OwnedAnswer Ask(const wire::Operation& operation) {
     const std::uint64_t frame = client.Call({operation});
     OwnedAnswer answer = client.WaitAnswer();
-    client.finished_below = frame + 1;
+    client.ack_watermark = frame + 1;
     return answer;
   }
   StatusCode Code(const wire::Operation& operation) { return Ask(operation).answer.code; }
@@ -275,7 +275,7 @@ TEST_CASE("WhatWasRoutedByAnOldMapIsRefused") {
   const OwnedAnswer refused = fixture.client.WaitAnswer();
   CHECK(refused.answer.scope == wire::Answer::Scope::kGroup);
   CHECK(refused.answer.code == StatusCode::kWrongEpoch);
-  fixture.client.finished_below = header.frame_id + 1;
+  fixture.client.ack_watermark = header.frame_id + 1;
   CHECK(fixture.Code(GetOp("a")) == StatusCode::kNotFound);
   // Under the new one what lies in another range is the sender's fault.
   CHECK(fixture.Code(GetOp("c")) == StatusCode::kInvalidArgument);

@@ -37,7 +37,7 @@ struct Fixture {
   OwnedAnswer Ask(const wire::Operation& operation) {
     const std::uint64_t frame = client.Call({operation});
     OwnedAnswer answer = client.WaitAnswer();
-    client.finished_below = frame + 1;
+    client.ack_watermark = frame + 1;
     return answer;
   }
   StatusCode Code(const wire::Operation& operation) { return Ask(operation).answer.code; }

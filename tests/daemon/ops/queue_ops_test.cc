@@ -100,7 +100,7 @@ struct Fixture {
   static OwnedAnswer Ask(RawClient& from, const wire::Operation& operation) {
     const std::uint64_t frame = from.Call({operation});
     OwnedAnswer answer = from.WaitAnswer();
-    from.finished_below = frame + 1;
+    from.ack_watermark = frame + 1;
     return answer;
   }
   OwnedAnswer Ask(const wire::Operation& operation) { return Ask(client, operation); }
@@ -274,7 +274,7 @@ TEST_CASE("AnItemThatDoesNotFitItsAnswerIsStreamedAlone") {
   CHECK(answer.answer.number == 5000);
   CHECK(Text(answer) == "2=... ");
   CHECK(fixture.client.WaitStream().data == std::string(5000, 'L'));
-  fixture.client.finished_below = frame + 1;
+  fixture.client.ack_watermark = frame + 1;
   CHECK(fixture.Items(PopOp(5)) == "3=after ");
 }
 
@@ -438,7 +438,7 @@ TEST_CASE("ManyPopsThatWaitGetLargeItemsWithoutHarmToTheirSession") {
   constexpr int kFrames = 64;
   constexpr int kPops = 8;
   const std::string value(30'000, 'v');
-  static_assert(kFrames * kPops * 30'000ull > limits::kKeptAnswerBytesMax * 3 / 2);
+  static_assert(kFrames * kPops * 30'000ull > limits::kCachedReplyBytesMax * 3 / 2);
   for (int i = 0; i < kFrames; ++i) {
     client.Call(std::vector<wire::Operation>(kPops, Waiting(PopOp())));
   }
@@ -553,8 +553,8 @@ TEST_CASE("OperationsOfAnotherKindAreRefused") {
 TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
   constexpr int kConsumers = 12;
   constexpr int kPops = 160;  // Of 32,000 bytes each: 5.1 MB.
-  static_assert(kConsumers * kPops * 32'000ull > KeptBytesMax(kMemoryBytes) * 3 / 2);
-  static_assert(kPops * 32'000ull < limits::kKeptAnswerBytesMax);
+  static_assert(kConsumers * kPops * 32'000ull > ReplyCacheBytesMax(kMemoryBytes) * 3 / 2);
+  static_assert(kPops * 32'000ull < limits::kCachedReplyBytesMax);
   TestNode node(1, kMemoryBytes, Kind::kQueue);
   RawClient producer(node);
   producer.Attach();
@@ -566,7 +566,7 @@ TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
     RawClient& consumer = *consumers.back();
     consumer.Attach();
     for (int pop = 0; pop < kPops; ++pop) {
-      producer.finished_below = producer.Call({PushOp(value)});
+      producer.ack_watermark = producer.Call({PushOp(value)});
       REQUIRE(producer.WaitAnswer().answer.code == StatusCode::kOk);
       const std::uint64_t frame = consumer.Call({PopOp()});
       if (pop == 0) first_pop = frame;
@@ -582,7 +582,8 @@ TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
   }
   CHECK(held > 0);
   CHECK(held < kConsumers);
-  CHECK(static_cast<std::uint64_t>(held) * kPops * value.size() <= KeptBytesMax(kMemoryBytes));
+  CHECK(static_cast<std::uint64_t>(held) * kPops * value.size() <=
+        ReplyCacheBytesMax(kMemoryBytes));
   // Whose session is held still gets its answer again.
   RawClient& last = *consumers.back();
   wire::FrameHeader again = last.NextHeader();

@@ -26,6 +26,11 @@ class ClaimsOnly final : public Cluster {
     const std::lock_guard lock(mutex_);
     return asked_;
   }
+  // The held_ms of the last renewal.
+  std::uint64_t held_ms() const {
+    const std::lock_guard lock(mutex_);
+    return held_ms_;
+  }
   int released() const {
     const std::lock_guard lock(mutex_);
     return released_;
@@ -35,6 +40,7 @@ class ClaimsOnly final : public Cluster {
                                        Deadline /*deadline*/) const override {
     const std::lock_guard lock(mutex_);
     ++(request.release() ? released_ : asked_);
+    if (request.renew()) held_ms_ = request.held_ms();
     return answer_;
   }
 
@@ -75,6 +81,7 @@ class ClaimsOnly final : public Cluster {
   mutable std::mutex mutex_;
   mutable int asked_ = 0;
   mutable int released_ = 0;
+  mutable std::uint64_t held_ms_ = 0;
   Result<v1::ClaimStageResponse> answer_ = Unused();
 };
 
@@ -118,6 +125,30 @@ TEST_CASE("AClaimThatIsRenewedStaysHoweverLongTheJobTakes") {
   }
   CHECK(f.claim.Check().ok());
   CHECK_FALSE(f.state.cancelled());
+}
+
+TEST_CASE("ARenewalSaysForHowLongTheClaimWasHeldUntilTheClaimHasLapsed") {
+  Fixture f;
+  f.cluster.Answer(Granted());
+  REQUIRE(f.claim.Take().ok());
+  f.WaitForRenewals();
+  CHECK(f.cluster.held_ms() == 1);
+  f.clock.AdvanceNs((kClaimMs - 1'000) * kMs);
+  f.WaitForRenewals();
+  f.clock.AdvanceNs((kClaimMs - 1'000) * kMs);
+  f.WaitForRenewals();
+  CHECK(f.cluster.held_ms() == 2 * (kClaimMs - 1'000) + 1);
+}
+
+TEST_CASE("ARenewalOfALapsedClaimSaysSo") {
+  Fixture f;
+  f.cluster.Answer(Granted());
+  REQUIRE(f.claim.Take().ok());
+  f.WaitForRenewals();
+  f.cluster.Answer(Status(StatusCode::kUnavailable, "the keeper has died"));
+  f.clock.AdvanceNs(kClaimMs * kMs);
+  CHECK(f.claim.Check().code() == StatusCode::kAborted);
+  CHECK(f.cluster.held_ms() == 0);
 }
 
 TEST_CASE("AnOwnerThatDoesNotAnswerForAWhileCostsNoClaim") {

@@ -88,28 +88,29 @@ TEST_CASE("FieldsLieWhereTheWireHasThem") {
   static_assert(offsetof(FrameHeader, core) == 6 && offsetof(FrameHeader, bytes) == 8);
   static_assert(offsetof(FrameHeader, connection) == 12 && offsetof(FrameHeader, session) == 16);
   static_assert(offsetof(FrameHeader, frame_id) == 24 && offsetof(FrameHeader, map_epoch) == 32);
-  static_assert(offsetof(FrameHeader, finished_below) == 40);
+  static_assert(offsetof(FrameHeader, ack_watermark) == 40);
   static_assert(offsetof(FrameHeader, time_left_us) == 48);
   static_assert(offsetof(FrameHeader, reply_bytes_max) == 52);
   static_assert(offsetof(FrameHeader, operation_count) == 56);
-  static_assert(offsetof(FrameHeader, group_count) == 60 && offsetof(FrameHeader, mark) == 64);
+  static_assert(offsetof(FrameHeader, group_count) == 60 &&
+                offsetof(FrameHeader, checkpoint) == 64);
   const Frame frame = FrameOf({});
   CHECK(AsText(Bytes(frame).first(4)) == "TPF1");
 }
 
 TEST_CASE("AMarkStampTellsItsTimes") {
   const auto packed = [](std::uint64_t at_ms, std::uint64_t durable_at_ms) {
-    return MarkStamp::Unpack(MarkStamp{at_ms, durable_at_ms}.Pack());
+    return CheckpointStamp::Unpack(CheckpointStamp{at_ms, durable_at_ms}.Pack());
   };
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).durable_at_ms == 1'799'999'999'000);
   CHECK(packed(1'800'000'000'123, 1'800'000'000'123).durable_at_ms == 1'800'000'000'123);
-  // No mark, or one of an hour ago, and what nobody has written.
+  // No checkpoint, or one of an hour ago, and what nobody has written.
   CHECK(packed(1'800'000'000'123, 0).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 0).durable_at_ms == 0);
   CHECK(packed(1'800'000'000'123, 1'799'996'400'000).durable_at_ms == 0);
-  CHECK(MarkStamp::Unpack(0).at_ms == 0);
-  CHECK(MarkStamp::Unpack(1000).durable_at_ms == 0);
+  CHECK(CheckpointStamp::Unpack(0).at_ms == 0);
+  CHECK(CheckpointStamp::Unpack(1000).durable_at_ms == 0);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ FrameHeader RandomHeader(Random& random) {
   header.session = random.Word();
   header.frame_id = random.Word();
   header.map_epoch = random.Word();
-  header.finished_below = random.Word();
+  header.ack_watermark = random.Word();
   header.time_left_us = static_cast<std::uint32_t>(random.Word());
   header.reply_bytes_max = static_cast<std::uint32_t>(random.Word());
   return header;

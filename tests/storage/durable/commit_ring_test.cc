@@ -1,4 +1,4 @@
-// What is acknowledged by `sync` is there after a crash, without a mark.
+// What is acknowledged by `sync` is there after a crash, without a checkpoint.
 #include "storage/durable/commit_ring.h"
 
 #include <catch2/catch.hpp>
@@ -33,9 +33,9 @@ Partition* Again(DurableNode& node) {
   return partition;
 }
 
-DurableNodeOptions WithoutMarks(std::uint64_t ring_bytes = 1 << 20) {
+DurableNodeOptions WithoutCheckpoints(std::uint64_t ring_bytes = 1 << 20) {
   DurableNodeOptions options;
-  options.core.mark_interval_ms = 1'000'000;
+  options.core.checkpoint_interval_ms = 1'000'000;
   options.ring_bytes = ring_bytes;
   options.slots = 200;
   options.blocks = 100;
@@ -50,8 +50,8 @@ void Commit(DurableNode& node, const Partition& partition) {
   }
 }
 
-TEST_CASE("WhatWasCommittedIsThereWithoutAMark") {
-  DurableNode node(WithoutMarks());
+TEST_CASE("WhatWasCommittedIsThereWithoutACheckpoint") {
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   for (int i = 0; i < 300; ++i) node.Put(partition, KeyOf(i), "value" + std::to_string(i));
   for (int i = 0; i < 300; i += 3) node.Delete(partition, KeyOf(i));
@@ -59,7 +59,7 @@ TEST_CASE("WhatWasCommittedIsThereWithoutAMark") {
   REQUIRE(node.core->TakeCommitWait(*partition) != 0);
   Commit(node, *partition);
   CHECK(node.core->durable_position() == 401);
-  CHECK(node.core->counters().mark.marks == 1);
+  CHECK(node.core->counters().checkpoint.checkpoints == 1);
   // Many changes shared a write.
   CHECK(node.core->counters().commit.commits < 100);
   const Lsn last = partition->last_lsn();
@@ -78,7 +78,7 @@ TEST_CASE("WhatWasCommittedIsThereWithoutAMark") {
 }
 
 TEST_CASE("AReadOfWhatIsNotCommittedWaitsToo") {
-  DurableNode node(WithoutMarks());
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   node.Put(partition, "key", "value");
   CHECK(node.Text(partition, "key") == "value");
@@ -89,7 +89,7 @@ TEST_CASE("AReadOfWhatIsNotCommittedWaitsToo") {
 }
 
 TEST_CASE("OtherPartitionsDoNotWait") {
-  DurableNode node(WithoutMarks());
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   Partition* other = node.core->AddPartition(PartitionId(NamespaceId(2), 0), Term(1), {}).value();
   node.Put(partition, "key", "value");
@@ -97,8 +97,8 @@ TEST_CASE("OtherPartitionsDoNotWait") {
   CHECK(node.core->TakeCommitWait(*other) == 0);
 }
 
-TEST_CASE("TheRingGoesRoundAndMarksGiveItsRoomBack") {
-  DurableNode node(WithoutMarks(64 * 1024));
+TEST_CASE("TheRingGoesRoundAndCheckpointsGiveItsRoomBack") {
+  DurableNode node(WithoutCheckpoints(64 * 1024));
   Partition* partition = First(node);
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 20; ++i) {
@@ -109,7 +109,7 @@ TEST_CASE("TheRingGoesRoundAndMarksGiveItsRoomBack") {
     Commit(node, *partition);
   }
   CHECK(node.core->counters().commit.written_bytes > 3 * 64 * 1024);
-  CHECK(node.core->counters().mark.marks > 3);
+  CHECK(node.core->counters().checkpoint.checkpoints > 3);
   node.Crash();
   partition = Again(node);
   for (int i = 0; i < 20; ++i) {
@@ -118,13 +118,13 @@ TEST_CASE("TheRingGoesRoundAndMarksGiveItsRoomBack") {
   }
 }
 
-TEST_CASE("WhatIsTooLargeForTheRingIsDurableWithAMark") {
-  DurableNode node(WithoutMarks(16 * 1024));
+TEST_CASE("WhatIsTooLargeForTheRingIsDurableWithACheckpoint") {
+  DurableNode node(WithoutCheckpoints(16 * 1024));
   Partition* partition = First(node);
   node.Put(partition, "large", std::string(6'000, 'l'));
   node.Put(partition, "small", "s");
   Commit(node, *partition);
-  CHECK(node.core->counters().mark.marks == 2);
+  CHECK(node.core->counters().checkpoint.checkpoints == 2);
   node.Crash();
   partition = Again(node);
   CHECK(node.Text(partition, "large") == std::string(6'000, 'l'));
@@ -132,7 +132,7 @@ TEST_CASE("WhatIsTooLargeForTheRingIsDurableWithAMark") {
 }
 
 TEST_CASE("AFailedCommitIsNeverAcknowledged") {
-  DurableNode node(WithoutMarks());
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   node.Put(partition, "key", "committed");
   Commit(node, *partition);
@@ -151,7 +151,7 @@ TEST_CASE("AFailedCommitIsNeverAcknowledged") {
 }
 
 TEST_CASE("ADamagedCommitBeforeALaterOneIsALoss") {
-  DurableNode node(WithoutMarks());
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   for (int i = 0; i < 5; ++i) {
     node.Put(partition, KeyOf(i), "value");
@@ -173,7 +173,7 @@ TEST_CASE("ADamagedCommitBeforeALaterOneIsALoss") {
 }
 
 TEST_CASE("ATornCommitStaysGoneThoughItsBytesComeBack") {
-  DurableNode node(WithoutMarks());
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   node.Put(partition, "key", "first");
   Commit(node, *partition);
@@ -193,7 +193,7 @@ TEST_CASE("ATornCommitStaysGoneThoughItsBytesComeBack") {
 }
 
 TEST_CASE("ADropIsNotUndoneByWhatTheRingHasOfBefore") {
-  DurableNode node(WithoutMarks());
+  DurableNode node(WithoutCheckpoints());
   Partition* partition = First(node);
   node.Put(partition, "old", "value");
   Commit(node, *partition);

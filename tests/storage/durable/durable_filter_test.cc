@@ -1,5 +1,5 @@
-// Durable filters: after a crash each has at least what it had when the last mark was begun, and
-// nothing that it never had.
+// Durable filters: after a crash each has at least what it had when the last checkpoint was begun,
+// and nothing that it never had.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -59,7 +59,7 @@ TEST_CASE("AFilterHasAfterACrashWhatWasPersisted") {
   Insert(partition, 0, 500);
   REQUIRE(node.Persist().ok());
   const std::uint64_t bits = partition->bloom().filter().bits_set();
-  Insert(partition, 500, 510);  // Into pieces that no mark has.
+  Insert(partition, 500, 510);  // Into pieces that no checkpoint has.
   node.Crash();
   partition = Again(node, 1);
   CHECK(partition->bloom().filter().bits_set() == bits);
@@ -222,7 +222,7 @@ class FilterHistory {
     DurableNodeOptions options;
     options.device_seed = seed;
     options.slots = 40 + seed % 20;
-    options.core.mark_interval_ms = 100;
+    options.core.checkpoint_interval_ms = 100;
     return options;
   }
   static PartitionOptions HashOptions() {

@@ -1,7 +1,7 @@
 // Random histories of one core on a device that loses, tears and reorders, with a partition of each
-// durability: after each crash exactly the state at the last mark is there (kAsync), and nothing
-// that was durable for those who waited is missing (kSync), after any number of lives. One seed per
-// history; TP_TEST_SEED repeats one.
+// durability: after each crash exactly the state at the last checkpoint is there (kAsync), and
+// nothing that was durable for those who waited is missing (kSync), after any number of lives. One
+// seed per history; TP_TEST_SEED repeats one.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -69,7 +69,7 @@ class History {
     options.blocks = 40 + random() % 24;
     options.slots = 16 + random() % 16;
     options.ring_bytes = 4096 * (2 + random() % 6);
-    options.core.mark_interval_ms = 100;
+    options.core.checkpoint_interval_ms = 100;
     options.core.victim_sample_segments = 4 + random() % 64;
     return options;
   }
@@ -90,7 +90,7 @@ class History {
     REQUIRE(node_.Start({}).ok());
     ForgetChanges();
     for (int i = 0; i < kPartitions; ++i) Add(i);
-    begun_ = node_.core->counters().mark.begun;
+    begun_ = node_.core->counters().checkpoint.begun;
     snapshots_ = {State()};
   }
   void Add(int i) { Set(i, node_.core->AddPartition(Id(i), Term(++term_), OptionsOf(i)).value()); }
@@ -141,20 +141,20 @@ class History {
         for (std::uint64_t n = Below(6); n > 0; --n) Work();
     }
   }
-  // Notes what the cut of a mark has seen.
+  // Notes what the cut of a checkpoint has seen.
   void Work() {
     node_.Work();
     INFO("seed " << seed_);
     REQUIRE(++works_ < 200'000);  // Else something waits for what never comes.
     if (verifying_) return;       // Nothing changes then but what has expired.
-    const MarkCounters marks = node_.core->counters().mark;
-    if (marks.begun != begun_) {
-      REQUIRE(marks.begun == begun_ + 1);
-      begun_ = marks.begun;
+    const CheckpointCounters checkpoints = node_.core->counters().checkpoint;
+    if (checkpoints.begun != begun_) {
+      REQUIRE(checkpoints.begun == begun_ + 1);
+      begun_ = checkpoints.begun;
       snapshots_.push_back(state_);
     }
-    // Of marks that are durable the last one counts, and the one under way may.
-    while (snapshots_.size() > 1 + (marks.begun - marks.marks)) {
+    // Of checkpoints that are durable the last one counts, and the one under way may.
+    while (snapshots_.size() > 1 + (checkpoints.begun - checkpoints.checkpoints)) {
       snapshots_.erase(snapshots_.begin());
     }
   }
@@ -232,7 +232,7 @@ class History {
     }
     if (outcome.code == StatusCode::kOk) NoteChange(i, key, std::nullopt);
   }
-  // The same as DurableNode::Run, but that marks are noted.
+  // The same as DurableNode::Run, but that checkpoints are noted.
   template <typename Operation>
   void Operate(Operation&& operation, HashOutcome* outcome) {
     for (int tries = 0; tries < 30; ++tries) {
@@ -437,7 +437,7 @@ class History {
       if (!content.has_value()) content.emplace();
     }
     durable_ = 0;
-    begun_ = node_.core->counters().mark.begun;
+    begun_ = node_.core->counters().checkpoint.begun;
     snapshots_ = {state_};
   }
 
@@ -486,7 +486,7 @@ class History {
   std::array<Partition*, kPartitions> partitions_{};
   std::array<std::uint32_t, kPartitions> terms_{};
   State state_;
-  // What recovery may find: of the last durable mark, and of the one under way.
+  // What recovery may find: of the last durable checkpoint, and of the one under way.
   std::vector<State> snapshots_;
   std::uint64_t begun_ = 0;
   bool verifying_ = false;
@@ -520,7 +520,7 @@ void RunHistories(int count) {
   if (count > 100) REQUIRE(from_footers > segments / 8);
 }
 
-TEST_CASE("AfterEachCrashTheStateIsThatOfTheLastMark") {
+TEST_CASE("AfterEachCrashTheStateIsThatOfTheLastCheckpoint") {
 #ifdef NDEBUG
   constexpr int kHistories = 30'000;  // 10^5 crashes, 30 s.
 #else

@@ -1,7 +1,7 @@
 // Random histories of durable queues on a device that loses, tears and reorders: after each crash a
-// queue of kAsync is as it was at the last mark, and one of kSync as it was after some change that
-// nobody was told less than: items, their order, how often they were delivered, and who has them.
-// One seed per history; TP_TEST_SEED repeats one.
+// queue of kAsync is as it was at the last checkpoint, and one of kSync as it was after some change
+// that nobody was told less than: items, their order, how often they were delivered, and who has
+// them. One seed per history; TP_TEST_SEED repeats one.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -97,9 +97,10 @@ class QueueHistory {
     options.block_bytes = 8192 << random() % 2;
     options.blocks = 40 + random() % 24;
     options.slots = 20 + random() % 16;
-    // What is above a quarter of it waits for a mark, and what comes later may be there without it.
+    // What is above a quarter of it waits for a checkpoint, and what comes later may be there
+    // without it.
     options.ring_bytes = 4096 * (3 + random() % 6);
-    options.core.mark_interval_ms = 100;
+    options.core.checkpoint_interval_ms = 100;
     options.core.victim_sample_segments = 4 + random() % 64;
     // Else there is often no room for the end of a lease, and so nothing to compare (left_out).
     if (HasLarge(seed)) options.slots += 100;
@@ -129,7 +130,7 @@ class QueueHistory {
   }
   // From here on what there is now is all that is known.
   void Forget() {
-    begun_ = node_.core->counters().mark.begun;
+    begun_ = node_.core->counters().checkpoint.begun;
     marked_ = {contents_[0]};
     changes_ = {{0, contents_[kSyncQueue]}};
   }
@@ -138,20 +139,21 @@ class QueueHistory {
       changes_.push_back({partitions_[i]->commit_position(), contents_[i]});
     }
   }
-  // Notes what the cut of a mark has seen.
+  // Notes what the cut of a checkpoint has seen.
   void Work() {
     const Content before = contents_[0];  // A cut comes first, then what waited for a record.
     node_.Work();
     INFO("seed " << seed_);
     REQUIRE(++works_ < 200'000);  // Else something waits for what never comes.
     if (verifying_) return;       // Nothing changes then but what has expired.
-    const MarkCounters marks = node_.core->counters().mark;
-    if (marks.begun != begun_) {
-      REQUIRE(marks.begun == begun_ + 1);
-      begun_ = marks.begun;
+    const CheckpointCounters checkpoints = node_.core->counters().checkpoint;
+    if (checkpoints.begun != begun_) {
+      REQUIRE(checkpoints.begun == begun_ + 1);
+      begun_ = checkpoints.begun;
       marked_.push_back(before);
     }
-    while (marked_.size() > 1 + (marks.begun - marks.marks)) marked_.erase(marked_.begin());
+    while (marked_.size() > 1 + (checkpoints.begun - checkpoints.checkpoints))
+      marked_.erase(marked_.begin());
   }
   // As the daemon runs an operation, which says what it met by its code.
   StatusCode Operate(const std::function<StatusCode()>& operation) {
@@ -230,7 +232,8 @@ class QueueHistory {
   void Push(int i) {
     Item item;
     const std::uint64_t fillings[] = {0, 0, 8, 100, 1'000, 2'100};
-    // Of a sync queue one would wait for a mark, and what comes later may be there without it.
+    // Of a sync queue one would wait for a checkpoint, and what comes later may be there without
+    // it.
     const bool is_large = HasLarge(seed_) && i != kSyncQueue && Below(4) == 0;
     const std::uint64_t filling =
         is_large ? node_.LargeBytes(Below(DurableNode::kLargeShapes)) : fillings[Below(6)];
@@ -401,15 +404,15 @@ class QueueHistory {
     if (left_out) return;
     INFO("seed " << seed_ << ", found " << async << " and " << sync);
     std::string expected;
-    const Content* at_mark = nullptr;
+    const Content* at_checkpoint = nullptr;
     for (const Content& each : marked_) {
       const std::string text = TextOf(each, NowMs());
       expected += "\n" + text;
-      if (text == async) at_mark = &each;
+      if (text == async) at_checkpoint = &each;
     }
-    INFO("at marks:" << expected);
-    REQUIRE(at_mark != nullptr);
-    contents_[0] = *at_mark;
+    INFO("at checkpoints:" << expected);
+    REQUIRE(at_checkpoint != nullptr);
+    contents_[0] = *at_checkpoint;
     expected.clear();
     const Content* after_change = nullptr;
     for (std::size_t i = changes_.size(); i-- > 0 && after_change == nullptr;) {
@@ -441,7 +444,7 @@ class QueueHistory {
   std::array<std::uint32_t, kQueues> terms_{};
   std::array<Content, kQueues> contents_;
   std::array<std::set<std::uint64_t>, kQueues> ids_given_;  // None is given twice.
-  // What recovery may find of the first: of the last durable mark, and of the one under way.
+  // What recovery may find of the first: of the last durable checkpoint, and of the one under way.
   std::vector<Content> marked_;
   std::uint64_t begun_ = 0;
   std::vector<Change> changes_;  // Of the sync queue.

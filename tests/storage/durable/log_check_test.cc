@@ -47,7 +47,7 @@ struct Fixture {
   }
   DurableNode node{[] {
     DurableNodeOptions options;
-    options.core.mark_interval_ms = 1'000'000;
+    options.core.checkpoint_interval_ms = 1'000'000;
     return options;
   }()};
   DeviceLayout layout;
@@ -57,8 +57,8 @@ TEST_CASE("ACheckCountsWhatIsThere") {
   Fixture fixture;
   const std::vector<std::byte> before = fixture.node.device->content();
   const CoreCheck check = fixture.Check();
-  REQUIRE(check.marks.newest.has_value());
-  CHECK(check.marks.unsound == 0);
+  REQUIRE(check.checkpoints.newest.has_value());
+  CHECK(check.checkpoints.unsound == 0);
   REQUIRE(check.segments.size() == 1);
   CHECK(check.segments[0].status.ok());
   CHECK(check.segments[0].records == 4);
@@ -86,16 +86,16 @@ TEST_CASE("ACheckNamesTheDamagedSegment") {
   CHECK(check.partitions[1].lost == StatusCode::kDataLoss);
 }
 
-TEST_CASE("ACheckTellsOfDamagedMarks") {
+TEST_CASE("ACheckTellsOfDamagedCheckpoints") {
   Fixture fixture;
-  const std::uint64_t newest = fixture.Check().marks.block;
-  fixture.node.device->FlipBit(fixture.layout.MarkOffset(0, newest) + 20, 0);
+  const std::uint64_t newest = fixture.Check().checkpoints.block;
+  fixture.node.device->FlipBit(fixture.layout.CheckpointOffset(0, newest) + 20, 0);
   const CoreCheck older = fixture.Check();
-  CHECK(older.marks.unsound == 1);
-  CHECK(older.marks.newest.has_value());
-  fixture.node.device->FlipBit(fixture.layout.MarkOffset(0, 1 - newest) + 20, 0);
+  CHECK(older.checkpoints.unsound == 1);
+  CHECK(older.checkpoints.newest.has_value());
+  fixture.node.device->FlipBit(fixture.layout.CheckpointOffset(0, 1 - newest) + 20, 0);
   const CoreCheck none = fixture.Check();
-  CHECK(none.marks.unsound == 2);
+  CHECK(none.checkpoints.unsound == 2);
   CHECK(none.partitions[0].lost == StatusCode::kDataLoss);
 }
 

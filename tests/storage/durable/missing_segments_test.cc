@@ -1,5 +1,5 @@
-// A device that does not have what its last mark counts: the loss is told, and only of partitions
-// that were there.
+// A device that does not have what its last checkpoint counts: the loss is told, and only of
+// partitions that were there.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -122,7 +122,7 @@ TEST_CASE("ALossIsToldUntilThePartitionBeginsAnewAndNotOfLaterOnes") {
     REQUIRE(fixture.node.Persist().ok());
     for (int i = 0; i < 200; ++i) fixture.node.Work();
   }
-  // With what only the ring has of them, and with what a mark covers.
+  // With what only the ring has of them, and with what a checkpoint covers.
   if (fixture.options.durability == Durability::kAsync || GENERATE(true, false)) {
     REQUIRE(fixture.node.Persist().ok());
   } else {
@@ -168,16 +168,17 @@ TEST_CASE("AnOlderSegmentInThePlaceOfANewerOneIsALoss") {
   CHECK(fixture.Losses() == kLost);
 }
 
-TEST_CASE("AMarkThatIsDamagedIsALossAndNoOlderState") {
+TEST_CASE("ACheckpointThatIsDamagedIsALossAndNoOlderState") {
   Fixture fixture;
-  // A few keys, in the segment that the mark before has open, or so many that there are new ones.
+  // A few keys, in the segment that the checkpoint before has open, or so many that there are new
+  // ones.
   const int keys = GENERATE(1, 100);
   for (int i = 0; i < keys; ++i) fixture.node.Put(fixture.partition, KeyOf(i), "newer");
   REQUIRE(fixture.node.Persist().ok());
   fixture.node.Crash();
   const auto check = fixture.node.Check(fixture.Wanted());
   REQUIRE(check.ok());
-  const std::uint64_t at = fixture.layout().MarkOffset(0, check->marks.block) + 100;
+  const std::uint64_t at = fixture.layout().CheckpointOffset(0, check->checkpoints.block) + 100;
   fixture.node.device->FlipBit(at, 0);
   CHECK(fixture.Losses() == kLost);
   fixture.node.Crash();
@@ -192,7 +193,7 @@ TEST_CASE("AMarkThatIsDamagedIsALossAndNoOlderState") {
   CHECK(fixture.Losses() == kWhole);
 }
 
-TEST_CASE("ADamagedMarkWithNothingNewBehindTheOtherOneCostsNothing") {
+TEST_CASE("ADamagedCheckpointWithNothingNewBehindTheOtherOneCostsNothing") {
   Fixture fixture;
   std::uint64_t newest = 0;
   const bool is_last = GENERATE(true, false);
@@ -202,9 +203,9 @@ TEST_CASE("ADamagedMarkWithNothingNewBehindTheOtherOneCostsNothing") {
     fixture.PutAll('w');
   }
   fixture.node.Crash();
-  newest = fixture.node.Check(fixture.Wanted())->marks.block;
+  newest = fixture.node.Check(fixture.Wanted())->checkpoints.block;
   const std::uint64_t block = is_last ? newest : 1 - newest;
-  fixture.node.device->FlipBit(fixture.layout().MarkOffset(0, block) + 100, 0);
+  fixture.node.device->FlipBit(fixture.layout().CheckpointOffset(0, block) + 100, 0);
   CHECK(fixture.Losses() == kWhole);
   fixture.partition = fixture.node.core->Adopt(kId, Term(2));
   const std::string value(500, is_last ? 'v' : 'w');
@@ -213,7 +214,7 @@ TEST_CASE("ADamagedMarkWithNothingNewBehindTheOtherOneCostsNothing") {
   }
 }
 
-// More segments go than one mark can name.
+// More segments go than one checkpoint can name.
 TEST_CASE("ManySegmentsThatGoAtOnceAreNotMissed") {
   Fixture fixture(Durability::kAsync, 160);
   constexpr int kKeys = 3'000;
@@ -223,7 +224,7 @@ TEST_CASE("ManySegmentsThatGoAtOnceAreNotMissed") {
     fixture.node.Work();
   }
   REQUIRE(fixture.node.Persist().ok());
-  REQUIRE(fixture.node.volume->usage().slots_used > 2 * kMarkLeavingMax);
+  REQUIRE(fixture.node.volume->usage().slots_used > 2 * kCheckpointLeavingMax);
   for (int i = 0; i < kKeys; ++i) fixture.node.Delete(fixture.partition, KeyOf(i));
   for (int i = 0; i < 20; ++i) {
     REQUIRE(fixture.node.Persist().ok());

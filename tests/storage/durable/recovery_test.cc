@@ -111,7 +111,7 @@ TEST_CASE("SegmentsThatKillsHaveLeftHalfEmptyMakeRoom") {
   CHECK(node.Put(partition, "large", large).code == StatusCode::kOk);
 }
 
-TEST_CASE("MarksComeByThemselves") {
+TEST_CASE("CheckpointsComeByThemselves") {
   DurableNode node({});
   Partition* partition = First(node);
   node.Put(partition, "key", "value");
@@ -130,14 +130,14 @@ TEST_CASE("WhatWasNotMarkedIsGoneForGood") {
   Partition* partition = First(node);
   node.Put(partition, "key", "marked");
   REQUIRE(node.Persist().ok());
-  const std::uint64_t marks = node.core->counters().mark.marks;
+  const std::uint64_t checkpoints = node.core->counters().checkpoint.checkpoints;
   // Some of it is written, as its segments are full.
   for (int i = 0; i < 300; ++i) {
     node.Put(partition, KeyOf(i), std::string(200, 'n'));
     node.Put(partition, "key", "not marked");
     node.Work();
   }
-  REQUIRE(node.core->counters().mark.marks == marks);
+  REQUIRE(node.core->counters().checkpoint.checkpoints == checkpoints);
   node.Crash();
   partition = Again(node, 1);
   CHECK(node.report.partitions[0].records == 1);
@@ -239,7 +239,7 @@ TEST_CASE("LargeValuesComeBack") {
     CHECK(node.Text(partition, "deleted") == texts.back());
     CHECK(node.volume->slots_free() == slots_free);
   }
-  SECTION("as they were changed before the mark") {
+  SECTION("as they were changed before the checkpoint") {
     REQUIRE(node.Persist().ok());
     node.Crash();
     partition = Again(node);
@@ -357,7 +357,7 @@ TEST_CASE("AFailedWriteEndsDurabilityAndIsTold") {
   node.core->CheckInvariants();
   node.Crash();
   const std::string text = node.Text(Again(node), "key");
-  // A mark whose write failed may be there, or not.
+  // A checkpoint whose write failed may be there, or not.
   if (rule.operation == DeviceOperation::kWriteThrough && text != "durable") {
     CHECK(text == "not durable");
   } else {

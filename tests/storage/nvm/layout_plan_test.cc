@@ -67,8 +67,9 @@ TEST_CASE("ALayoutWhosePartsOverlapIsNotSound") {
   const DeviceLayout good = test::SmallSuperblock().layout;
   REQUIRE(IsSound(good));
   std::uint64_t DeviceLayout::*const fields[] = {
-      &DeviceLayout::device_bytes,  &DeviceLayout::slot_bytes,        &DeviceLayout::slots_begin,
-      &DeviceLayout::marks_begin,   &DeviceLayout::rings_begin,       &DeviceLayout::ring_bytes,
+      &DeviceLayout::device_bytes,  &DeviceLayout::slot_bytes,
+      &DeviceLayout::slots_begin,   &DeviceLayout::checkpoints_begin,
+      &DeviceLayout::rings_begin,   &DeviceLayout::ring_bytes,
       &DeviceLayout::catalog_begin, &DeviceLayout::catalog_area_bytes};
   for (const auto field : fields) {
     for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, good.*field + 1,

@@ -154,7 +154,7 @@ TEST_CASE("ADurableChangeCountsOnceHoweverOftenItIsMarked") {
   }
   const StoreCounters counters = fixture.core->counters();
   CHECK(counters.durable_bytes == 300 * kRecordBytes);
-  CHECK(counters.mark.written_bytes > counters.durable_bytes);  // Whole blocks.
+  CHECK(counters.checkpoint.written_bytes > counters.durable_bytes);  // Whole blocks.
   CHECK(counters.spill.record_bytes == 0);
 }
 

@@ -1,0 +1,208 @@
+#include "daemon/core/responder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/base/check.h"
+
+namespace tidepool::daemon {
+
+std::string_view TextFor(StatusCode code) {
+  switch (code) {
+    case StatusCode::kUnavailable:
+      return "this node's lease has run out; it serves again once it is renewed";
+    case StatusCode::kInvalidArgument:
+      return "no such partition in this namespace";
+    case StatusCode::kNotFound:
+      return "the namespace was dropped";
+    case StatusCode::kResourceExhausted:
+      return "no memory to open the partition";
+    case StatusCode::kDeviceError:
+      return "the node's devices did not take what it needs to serve this durably; see its log";
+    case StatusCode::kUnimplemented:
+      return "groups are not atomic; what belongs together is sent as a chain";
+    case StatusCode::kFailedPrecondition:
+      return "this daemon sends nothing on for clients";
+    case StatusCode::kDeadlineExceeded:
+      return "this part of the namespace was not served in time: it is being moved, or the node's "
+             "map is old";
+    default:
+      return {};
+  }
+}
+
+void Responder::Start(CoreId core, transport::Worker* worker, transport::BufferPool* pool,
+                      Streams* streams, Sessions* sessions) {
+  TP_CHECK(worker_ == nullptr);
+  core_ = core;
+  worker_ = worker;
+  pool_ = pool;
+  streams_ = streams;
+  sessions_ = sessions;
+}
+
+void Responder::Stop() {
+  commit_waiters_.Clear();
+  worker_ = nullptr;
+  streams_ = nullptr;
+  sessions_ = nullptr;
+}
+
+AnswerSink Responder::SinkFor(const Session& session, std::uint64_t frame_id,
+                              std::uint32_t reply_bytes_max) {
+  return AnswerSink(*worker_, *pool_, store_, session, core_.value(), frame_id,
+                    ownership_.epoch().value(), std::min(reply_bytes_max, session.credit_bytes));
+}
+
+void Responder::Conclude(const Planned& planned, Reply& reply, std::size_t room, Reception& to) {
+  if (planned.quiet) return ConcludeQuiet(planned, reply, room, to);
+  wire::Answer& answer = reply.answer;
+  const storage::StoredValue& stored = reply.stored;
+  answer.index = planned.index;
+  std::shared_ptr<const storage::ValueReader> pinned;
+  if (stored.extent == nullptr && (answer.value.empty() || stored.location == 0) &&
+      stored.value_bytes <= std::min(room, limits::kUnstreamedValueBytesMax)) {
+    if (stored.value_bytes > 0) answer.value = stored.value;
+  } else {
+    answer.streamed = true;
+    answer.has_number = true;
+    answer.number = stored.value_bytes;
+    pinned = std::make_shared<const storage::ValueReader>(
+        storage::ValueReader::Pin(planned.partition->store(), stored));
+  }
+  if (to.kept != nullptr && wire::InfoOf(planned.operation->opcode).mutates) {
+    to.session.kept.Add(to.kept, answer, planned.group, pinned);
+  }
+  to.sink.Add(answer);
+  if (pinned != nullptr) Stream(to, planned.index, std::move(pinned));
+  // Also of a Put that failed: a value that stays unused would hold its memory for as long as the
+  // client lives.
+  if (planned.operation->has(wire::Argument::kUpload)) {
+    streams_->EndUpload(to.session, planned.operation->get(wire::Argument::kUpload));
+  }
+}
+
+void Responder::ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room,
+                              Reception& to) {
+  // An insert that finds its key has what it wanted, and so has a change "if present" of none.
+  const StatusCode code = reply.answer.code;
+  const bool is_wanted = code == StatusCode::kAlreadyExists ||
+                         (code == StatusCode::kNotFound &&
+                          planned.operation->condition == wire::PutCondition::kIfPresent);
+  if (code == StatusCode::kOk || is_wanted) return to.sink.AddSuccess(planned.index);
+  wire::Answer answer;
+  answer.index = planned.index;
+  answer.code = reply.answer.code;
+  if (reply.answer.value.size() <= room) answer.value = reply.answer.value;
+  if (to.kept != nullptr) to.session.kept.AddFailure(to.kept, answer, planned.group);
+  to.sink.Add(answer);
+}
+
+void Responder::PostApplied(Reception& to) {
+  // Read again: a daemon that was stopped in the middle must not answer after another has taken
+  // over. The connection goes with the answers, as its frames would stay open for ever: the client
+  // comes back, asks again, and gets what is kept or a refusal.
+  if (!lease_.ValidAt(clock_.MonotonicNs())) {
+    to.sink.Discard();
+    return sessions_->Disconnect(to.session);
+  }
+  if (to.commit_wait > 0) [[unlikely]] {
+    if (to.commit_wait > store_.durable_position()) return HoldAnswers(to);
+    to.sink.Flush();
+    return StartDownloads(to.session, to.frame_id, &to.downloads);
+  }
+  to.sink.Flush();
+}
+
+// After a device has failed nothing that was not durable will be: changes are refused, and reads
+// show what is in memory, so that it can be staged out.
+std::uint64_t Responder::CommitWaitOf(const storage::Partition& partition) const {
+  const std::uint64_t position = store_.TakeCommitWait(partition);
+  return position == 0 || store_.commit_failed() != StatusCode::kOk ? 0 : position;
+}
+
+void Responder::RequireCommit(std::uint64_t position, Reception& to) {
+  to.commit_wait = std::max(to.commit_wait, position);
+  if (to.kept != nullptr) to.kept->commit_position = std::max(to.kept->commit_position, position);
+}
+
+void Responder::Stream(Reception& to, std::uint16_t index,
+                       std::shared_ptr<const storage::ValueReader> value) {
+  // Its parts must not come before the answer that announces them.
+  if (to.commit_wait > 0) {
+    to.downloads.push_back({index, std::move(value)});
+  } else {
+    streams_->StartDownload(to.session, to.frame_id, index, std::move(value));
+  }
+}
+
+void Responder::StartDownloads(Session& session, std::uint64_t frame_id,
+                               std::vector<AwaitingDownload>* downloads) {
+  for (AwaitingDownload& each : *downloads) {
+    streams_->StartDownload(session, frame_id, each.index, std::move(each.value));
+  }
+  downloads->clear();
+}
+
+void Responder::HoldAnswers(Reception& to) {
+  CommitWaiter waiter;
+  waiter.position = to.commit_wait;
+  waiter.session = to.session.id;
+  waiter.connection = to.session.connection;
+  waiter.frame_id = to.frame_id;
+  waiter.frames = to.sink.Take();
+  waiter.downloads = std::move(to.downloads);
+  to.held = true;
+  for (const auto& frame : waiter.frames) waiter.bytes += frame->size();
+  to.session.awaiting_commit_bytes += waiter.bytes;
+  commit_waiters_.Add(std::move(waiter));
+}
+
+void Responder::WhenDurable(std::uint64_t position, std::function<void(bool durable)> run) {
+  CommitWaiter waiter;
+  waiter.position = position;
+  waiter.run = std::move(run);
+  commit_waiters_.Add(std::move(waiter));
+}
+
+unsigned Responder::ReleaseDurable() {
+  const bool failed = store_.commit_failed() != StatusCode::kOk;
+  return commit_waiters_.Release(store_.durable_position(), failed,
+                                 [this](CommitWaiter& waiter, bool is_durable) {
+                                   if (waiter.run) return waiter.run(is_durable);
+                                   SendCommitted(&waiter, is_durable);
+                                 });
+}
+
+void Responder::SendCommitted(CommitWaiter* waiter, bool is_durable) {
+  Session* session = sessions_->Find(waiter->session);
+  if (session == nullptr) return;
+  TP_DCHECK(session->awaiting_commit_bytes >= waiter->bytes);
+  session->awaiting_commit_bytes -= waiter->bytes;
+  // A client that has come back over another connection has asked again, and waits as well.
+  if (session->connection != waiter->connection || session->endpoint == nullptr) return;
+  // What will never be durable, or may be another's by now, is not told. As the connection goes,
+  // the client asks again over a new one, and hears what has become of it (ReplayGroup).
+  if (!is_durable || !lease_.ValidAt(clock_.MonotonicNs())) return sessions_->Disconnect(*session);
+  for (auto& frame : waiter->frames) (void)worker_->Send(session->endpoint, std::move(frame));
+  StartDownloads(*session, waiter->frame_id, &waiter->downloads);
+  meter_.CountCommitted(*waiter);
+}
+
+// Of a group that ran before the device failed: whether it outlives the daemon is not known.
+bool Responder::EndUnknown(std::uint16_t g, Reception& to) {
+  if (to.kept->commit_position <= store_.durable_position() ||
+      store_.commit_failed() == StatusCode::kOk) {
+    return false;
+  }
+  wire::Answer answer;
+  answer.index = g;
+  answer.scope = wire::Answer::Scope::kGroup;
+  answer.code = StatusCode::kUnknown;
+  answer.value = AsBytes(std::string_view(
+      "a device of the node has failed; the change may or may not outlive the daemon"));
+  to.sink.Add(answer);
+  return true;
+}
+
+}  // namespace tidepool::daemon
