@@ -1,12 +1,15 @@
 """Builds the package: the messages are made from the repository's proto files, by protoc and gRPC's plugin. The version is
-the project's, from the CMakeLists.txt at the repository's root."""
+the project's, from the CMakeLists.txt at the repository's root. The native client is built where pkg-config finds
+Tidepool's library and Python's headers are there; the wheel then needs this library."""
 
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,4 +41,21 @@ class BuildWithMessages(build_py):
         (package / "v1" / "__init__.py").touch()
 
 
-setup(version=project_version(), cmdclass={"build_py": BuildWithMessages})
+def native_extensions():
+    """Returns the extension, or nothing where it cannot be built: the package has its gRPC client then."""
+    config, headers = shutil.which("pkg-config"), pathlib.Path(sysconfig.get_path("include"), "Python.h")
+    if not config or sys.version_info < (3, 11) or not headers.exists():
+        return []
+    found = subprocess.run([config, "--cflags", "--libs", "tidepool"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        return []
+    flags = found.stdout.split()
+    sources = [str(path.relative_to(HERE)) for path in sorted((HERE / "native").glob("*.cc"))]
+    return [Extension("tidepool.native._native", sources, include_dirs=[str(ROOT)], py_limited_api=True,
+                      extra_compile_args=["-std=c++20", *[flag for flag in flags if flag.startswith("-I")]],
+                      extra_link_args=[flag for flag in flags if not flag.startswith("-I")])]
+
+
+EXTENSIONS = native_extensions()
+setup(version=project_version(), cmdclass={"build_py": BuildWithMessages}, ext_modules=EXTENSIONS,
+      options={"bdist_wheel": {"py_limited_api": "cp311"}} if EXTENSIONS else {})

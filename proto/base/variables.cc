@@ -48,6 +48,7 @@ constexpr std::string_view kKnownNames[] = {
     "TIDEPOOL_NVM_SIZE",
     "TIDEPOOL_PIN",
     "TIDEPOOL_PORT",
+    "TIDEPOOL_PYTHON_TRANSPORT",
     "TIDEPOOL_RDMA",
     "TIDEPOOL_REPOSITORY",
     "TIDEPOOL_ROOT",

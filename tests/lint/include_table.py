@@ -73,6 +73,8 @@ TABLE = [
     row("client", CLIENT + " client/direct", "protobuf grpc"),
     row("client/buffers", CLIENT + " client", "protobuf grpc"),
     row("client/api", CLIENT + " client client/direct client/buffers", "protobuf grpc"),
+    # Python's extension is a program on the installed headers.
+    row("client/python/native", "client/include", "python"),
     # The C API is a program on the SDK: it knows the public headers alone.
     row("client/c", "client/include"),
     # Also what any program may do with the published messages.
@@ -119,6 +121,7 @@ LIBRARIES = [
     ("lmdb", r"lmdb\.h"),
     ("prometheus", r"prometheus/.*"),
     ("munge", r"munge\.h"),
+    ("python", r"Python\.h"),
     ("lz4", r"lz4.*\.h"),
     ("zstd", r"zstd.*\.h"),
     ("catch2", r"catch2/.*"),

@@ -9,6 +9,9 @@ import sys
 import tempfile
 import unittest
 
+# Which client the tests are of: "native" or "grpc".
+TRANSPORT = os.environ.get("TIDEPOOL_PYTHON_TRANSPORT", "grpc")
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NODES = 3
 build = folder = cluster = tidepool = numpy = None  # Set by main.
@@ -31,6 +34,8 @@ def install():
                           env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore", "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     if done.returncode != 0:
         sys.exit("pip cannot install it:\n" + done.stdout + done.stderr)
+    if TRANSPORT == "native":
+        shutil.copy(build / "python/tidepool/native/_native.abi3.so", target / "tidepool/native")
     sys.path.insert(0, str(target))
 
 
@@ -38,6 +43,7 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.t = tidepool.connect(cluster)
         self.addCleanup(self.t.close)
+        self.assertIn(TRANSPORT, repr(self.t))
 
     def make(self, kind="hash", **options):
         name = self.id().rsplit(".", 1)[1].lower()
@@ -54,6 +60,7 @@ def main(test):
         folder = pathlib.Path(name)
         cluster = folder / "cluster.json"
         os.environ["XDG_RUNTIME_DIR"] = str(folder)  # Where sockets go.
+        os.environ["TIDEPOOL_PYTHON_TRANSPORT"] = TRANSPORT
         install()
         import numpy as imported_numpy  # pylint: disable=import-outside-toplevel
         import tidepool as imported  # pylint: disable=import-outside-toplevel,import-error

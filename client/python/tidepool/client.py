@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Union
 
 from . import cluster_file, errors, values
-from .calls import Calls, connected
+from .calls import Calls
 from .files import File, list_files
 from .filter import Filter
 from .map import Map
@@ -19,21 +20,69 @@ Namespace = Union[Map, Queue, Filter]
 _KINDS = {"hash": common_pb2.KIND_HASH, "ordered": common_pb2.KIND_ORDERED, "queue": common_pb2.KIND_QUEUE,
           "priority": common_pb2.KIND_PRIORITY, "bloom": common_pb2.KIND_BLOOM}
 _TRUE = ("true", "1", "yes", "on")
+_TRANSPORTS = ("", "native", "grpc")
 
 
 def connect(cluster: str | os.PathLike[str] | None = None, *, timeout: float = 10.0,
             insecure: bool | None = None) -> Client:
     """Finds the cluster by its connection file: `cluster`, TIDEPOOL_CLUSTER, the Slurm job's, ./tidepool-cluster.json, the
     user's own service. `timeout`: of a call, in seconds. `insecure`: the job token may go over plain connections to
-    other machines; None: as TIDEPOOL_INSECURE says. Asks no daemon yet. Errors: NotFound, PermissionDenied,
-    InvalidArgument, FailedPrecondition."""
+    other machines; None: as TIDEPOOL_INSECURE says.
+
+    Uses the C++ library where the extension loads and a daemon answers, else gRPC; `repr` of the client says which.
+    TIDEPOOL_PYTHON_TRANSPORT=native or grpc forces one. Over gRPC it asks no daemon yet. Errors: NotFound,
+    PermissionDenied, InvalidArgument, FailedPrecondition; native alone also Unavailable and Unauthenticated."""
     if insecure is None:
         insecure = os.environ.get("TIDEPOOL_INSECURE", "").lower() in _TRUE
-    return Client(Calls(cluster_file.find(cluster), timeout, insecure))
+    wanted = os.environ.get("TIDEPOOL_PYTHON_TRANSPORT", "")
+    if wanted not in _TRANSPORTS:
+        raise errors.InvalidArgument(f"TIDEPOOL_PYTHON_TRANSPORT is '{wanted}'", "set it to native or grpc, or unset it")
+    file = cluster_file.find(cluster)
+    client = None if wanted == "grpc" else _native(str(file.path), timeout, insecure, wanted == "native")
+    return client or Client(Calls(file, timeout, insecure))
 
 
-def _reopen(path: str, timeout: float, insecure: bool) -> Client:
-    return Client(connected(path, timeout, insecure))
+def _native(path: str, timeout: float, insecure: bool, must: bool) -> Client | None:
+    """Returns the client of the C++ library; None: it cannot be had, and gRPC is to say what is wrong if something is."""
+    values.seconds(timeout, "timeout")
+    try:
+        from . import native  # pylint: disable=import-outside-toplevel,cyclic-import
+    except ImportError as error:
+        if must:
+            raise errors.FailedPrecondition(f"the native client cannot be loaded: {error}",
+                                            "install libtidepool, or unset TIDEPOOL_PYTHON_TRANSPORT") from None
+        return None
+    try:
+        return native.connect(path, timeout, insecure)
+    except errors.Error:
+        if must:
+            raise
+        return None
+
+
+def reopen(path: str, timeout: float, insecure: bool) -> Client:
+    """Connects the process that unpickles a client, by what it has itself: native, or gRPC."""
+    return connect(path, timeout=timeout, insecure=insecure)
+
+
+_SHARED: dict[tuple[str, float, bool], Client] = {}
+_SHARED_LOCK = threading.Lock()
+_SHARED_MAX = 16
+os.register_at_fork(after_in_child=lambda: globals().update(_SHARED={}, _SHARED_LOCK=threading.Lock()))
+
+
+def reopen_space(path: str, timeout: float, insecure: bool, name: str) -> Namespace:
+    """Opens the namespace of an unpickled handle by this process's connection for them. A pool's worker unpickles a handle
+    for each task, and a connection for each would take its time and a descriptor. The oldest of more than 16 is
+    dropped."""
+    key = (path, timeout, insecure)
+    with _SHARED_LOCK:
+        client = _SHARED.get(key)
+        if client is None or not client._calls.is_usable():
+            client = _SHARED[key] = reopen(*key)
+        while len(_SHARED) > _SHARED_MAX:
+            del _SHARED[next(iter(_SHARED))]
+    return client[name]
 
 
 class Client(Mapping[str, Namespace]):
@@ -44,9 +93,12 @@ class Client(Mapping[str, Namespace]):
     def __init__(self, calls: Calls):
         self._calls = calls
 
+    def __repr__(self) -> str:
+        return f"<tidepool client of '{self._calls.settings()[0]}', grpc>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the settings: an unpickled client has a connection of its own, so its close ends no other handle."""
-        return _reopen, self._calls.settings()
+        return reopen, self._calls.settings()
 
     def __getitem__(self, name: str) -> Namespace:
         """NotFound: there is none of this name."""

@@ -139,6 +139,17 @@ def of_code(number: int, what: str, remedy: str = "") -> Error:
     return _CLASSES.get(code, Error)(what, remedy, code)
 
 
+def of_native(number: int, what: str, remedy: str, subject: str, is_generic: bool) -> Error:
+    """Returns the error of a failure of the C++ library. `subject` names the key, item or namespace; may be empty.
+    `is_generic`: `what` has nothing to add to the code."""
+    if not subject:
+        return of_code(number, what, remedy)
+    code = _CODES[number] if 0 < number < len(_CODES) else "UNKNOWN"
+    if is_generic and code in _TEXTS:
+        return of_code(number, subject + _TEXTS[code], remedy)
+    return of_code(number, f"{subject}: {what}" if what else subject, remedy)
+
+
 def of_rpc(error: grpc.RpcError, address: str) -> tuple[Error, bool]:
     """The error, and whether a daemon has said so: else it is the connection's."""
     for key, value in error.trailing_metadata() or ():

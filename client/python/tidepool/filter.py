@@ -20,7 +20,7 @@ class Filter:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<tidepool bloom namespace {self.name!r}>"
+        return f"<tidepool bloom namespace {self.name!r}, grpc>"
 
     def add(self, value: Key) -> bool:
         """Whether it is new."""

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from . import errors, values
+from . import arrays, errors, values
 from .calls import UNARY_VALUE_BYTES_MAX, Calls
+from .fallback import MapFallback
 from .v1 import bulk_pb2, common_pb2, data_pb2
 from .values import Key, Value
 
@@ -42,7 +43,7 @@ def scan_pages(calls: Calls, name: str, glob: str = "", keys_only: bool = False,
             failed = True  # Once more from the last cursor; by another node.
 
 
-class Map(MutableMapping[Key, Value]):
+class Map(MapFallback, MutableMapping[Key, Value]):  # type: ignore[misc]
     """Keys are bytes, or str as UTF-8, and come back as bytes. Values are bytes (str as UTF-8), counters (int, float), and
     numpy's arrays, which `array` reads. Values of up to 1 GiB. Thread-safe.
 
@@ -55,7 +56,7 @@ class Map(MutableMapping[Key, Value]):
         self.kind = kind  # "hash" or "ordered".
 
     def __repr__(self) -> str:
-        return f"<tidepool {self.kind} namespace {self.name!r}>"
+        return f"<tidepool {self.kind} namespace {self.name!r}, grpc>"
 
     # ---- One key.
 
@@ -152,15 +153,21 @@ class Map(MutableMapping[Key, Value]):
         left = self._one(data_pb2.OPERATION_KIND_TTL, values.key_bytes(key), timeout, changes=False).number
         return None if left < 0 else left / 1000
 
-    def array(self, key: Key, dtype: Any = None) -> Any:
-        """The value as a numpy array: as one was put; or, with `dtype`, as a row of such numbers, as C++ writes them."""
-        return values.decode_array(self[key], dtype)
+    def array(self, key: Key, dtype: Any = None, *, out: Any = None) -> Any:
+        """The value as a numpy array: as one was put; or, with `dtype`, as a row of such numbers, as C++ writes them. With
+        `out` the numbers are copied to this array of the same type and shape, which is returned."""
+        array = values.decode_array(self[key], dtype)
+        return array if out is None else arrays.copied(array, out)
 
     # ---- Many keys.
 
-    def get_many(self, keys: Iterable[Key], timeout: float | None = None) -> dict[bytes, Value]:
-        """What is there of these keys. Others that fail: BatchError."""
-        names = [values.key_bytes(key) for key in keys]
+    def get_many(self, keys: Iterable[Key], timeout: float | None = None, *, out: Any = None) -> Any:
+        """Returns what is there of these keys, as a dict. With `out`, an array with a row for each key, the bytes of each
+        value are copied to its row, and an array of bools says which keys were found. `keys` may be an array of
+        integers or bytes. Others that fail: BatchError."""
+        if out is not None:
+            return self._get_rows(arrays.keys_of(keys), out, timeout)
+        names = arrays.key_list(arrays.keys_of(keys))
         found: dict[bytes, Value] = {}
         failures: dict[bytes, errors.Error] = {}
         wanted = [data_pb2.Operation(kind=data_pb2.OPERATION_KIND_GET, key=name) for name in names]
@@ -179,10 +186,19 @@ class Map(MutableMapping[Key, Value]):
             raise errors.BatchError(failures, len(names))
         return found
 
-    def put_many(self, items: Mapping[Key, Any] | Iterable[tuple[Key, Any]], *, ttl: float | None = None,
-                 timeout: float | None = None) -> None:
-        """Puts each. Across keys nothing is promised. Those that fail: BatchError."""
-        pairs = items.items() if isinstance(items, Mapping) else items
+    def put_many(self, items: Any, rows: Any = None, *, ttl: float | None = None, timeout: float | None = None) -> None:
+        """Puts each. Across keys nothing is promised. With `rows`, `items` are keys, and `rows` are their values: a list,
+        or an array with a row for each key, whose bytes are put. Those that fail: BatchError."""
+        pairs: Iterable[tuple[Key, Any]] = items.items() if isinstance(items, Mapping) else items
+        if rows is not None:
+            names = arrays.key_list(arrays.keys_of(items))
+            if hasattr(rows, "__array__"):
+                content = arrays.rows_of(rows, len(names)).tobytes()
+                size = len(content) // len(names) if names else 0
+                rows = [content[i * size:(i + 1) * size] for i in range(len(names))]
+            if len(rows) != len(names):
+                raise errors.InvalidArgument(f"there are {len(names)} keys and {len(rows)} values")
+            pairs = zip(names, rows)
         ttl_ms = values.milliseconds(ttl, "ttl")
         operations = []
         for key, value in pairs:

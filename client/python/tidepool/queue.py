@@ -9,6 +9,7 @@ from typing import Any
 
 from . import errors, values
 from .calls import Calls
+from .fallback import QueueFallback
 from .v1 import data_pb2
 
 # Between two looks at an empty queue: gRPC has no pop that waits in the daemon.
@@ -61,7 +62,7 @@ class Item:
             pass  # The exception matters more, and the lease ends by itself.
 
 
-class Queue:
+class Queue(QueueFallback):
     """Items are handed out once, in the order in which they came, or the least priority first. Thread-safe. Errors:
     errors.Error; UnknownOutcome of a pop: an item may be gone, unless it was under a lease."""
 
@@ -71,7 +72,7 @@ class Queue:
         self.kind = kind  # "queue" or "priority".
 
     def __repr__(self) -> str:
-        return f"<tidepool {self.kind} namespace {self.name!r}>"
+        return f"<tidepool {self.kind} namespace {self.name!r}, grpc>"
 
     def push(self, value: Any, priority: int = 0, timeout: float | None = None) -> int:
         """Returns the item's id. ResourceExhausted: the queue is at its capacity, or there is no memory."""
